@@ -1,0 +1,39 @@
+# One command a wish; each makes .venv once and reuses it while pyproject.toml and constraints.txt stand.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+READY := $(VENV)/.ready
+PORT ?= 8090
+
+.PHONY: demo test lint bench trace proto clean
+.DEFAULT_GOAL := test
+
+$(READY): pyproject.toml constraints.txt
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Choroid needs Python 3.11 or newer; this is " + sys.version.split()[0] + ". Try: make PYTHON=python3.11 $(MAKECMDGOALS)")'
+	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[dev]'
+	@touch $@
+
+demo: $(READY)  ## watch a simulated rig live on a page
+	$(BIN)/choroid demo --port $(PORT)
+
+test: $(READY)  ## the whole suite
+	$(BIN)/python -m pytest
+
+lint: $(READY)  ## style, types, floors of the house
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+bench: $(READY)  ## the numbers of the house, measured
+	$(BIN)/choroid bench
+
+trace: $(READY)  ## behaviour ids -> tests that prove them
+	$(BIN)/python -m tests.trace
+
+proto: $(READY)  ## regenerate the gRPC code from controller/nerves/nerves.proto
+	$(BIN)/python -m tests.proto
+
+clean:
+	rm -rf $(VENV) build dist .mypy_cache .ruff_cache .pytest_cache

@@ -1,0 +1,1 @@
+"""The front door: the `choroid` command, and `import choroid` for scripts."""

@@ -1,0 +1,1 @@
+"""The living process: rig, body, safety, regulation, execution, memory, telemetry, nerves."""

@@ -1,0 +1,1 @@
+"""The durable runner: journal, steps, ledger."""

@@ -1,0 +1,1 @@
+"""Electrode input and output."""

@@ -1,0 +1,1 @@
+"""Regulators: temperature, dissolved oxygen, pH."""

@@ -1,0 +1,275 @@
+"""The rig description: what stands on the bench and how it is plumbed, validated (design §3).
+
+One immutable tree of plain numbers in inner units; the unit is in each name. YAML keys are the names without the
+unit (`volume: 40 mL` becomes `volume_ul=40000.0`). Loading, line numbers and plumbing rules live in
+:mod:`controller.rig.loading` and :mod:`controller.rig.plumbing`.
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from controller.rig.quantities import (
+    AreaCm2,
+    ConcentrationMm,
+    FlowUlMin,
+    FrequencyHz,
+    GasMlMin,
+    LengthM,
+    LengthMm,
+    LengthUm,
+    OsmolalityMosm,
+    Percent,
+    PowerW,
+    PressureKpa,
+    TemperatureC,
+    TimeD,
+    TimeS,
+    VolumeUl,
+)
+
+
+class _Part(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True, populate_by_name=False)
+
+
+class Organoid(_Part):
+    """The living tissue: how many, how large, how old, in which vessel."""
+
+    count: int = Field(ge=1, le=10_000)
+    diameter_mm: LengthMm = Field(alias="diameter", gt=0, le=6)
+    age_d: TimeD = Field(alias="age", ge=0)
+    chamber: str
+
+
+class Medium(_Part):
+    """Composition of one medium (mmol/L; osmolality mOsm/kg)."""
+
+    glucose_mm: ConcentrationMm = Field(alias="glucose", ge=0, le=500)
+    lactate_mm: ConcentrationMm = Field(alias="lactate", ge=0, le=200)
+    ammonia_mm: ConcentrationMm = Field(alias="ammonia", ge=0, le=50)
+    bicarbonate_mm: ConcentrationMm = Field(alias="bicarbonate", ge=0, le=1000)
+    glutamine_mm: ConcentrationMm = Field(alias="glutamine", ge=0, le=50)
+    osmolality_mosm: OsmolalityMosm = Field(alias="osmolality", gt=0, le=2000)
+
+
+class Vessel(_Part):
+    """One vessel: what it starts with and the volumes between which it must stay (µL)."""
+
+    kind: Literal["source", "loop", "chamber", "process", "waste"]
+    contains: str | None = None
+    volume_ul: VolumeUl = Field(alias="volume", ge=0)
+    capacity_ul: VolumeUl = Field(alias="capacity", gt=0)
+    floor_ul: VolumeUl = Field(default=0.0, alias="floor", ge=0)
+    ceiling_ul: VolumeUl | None = Field(default=None, alias="ceiling", gt=0)
+
+    @property
+    def limit_ul(self) -> float:
+        """The volume that must never be exceeded: the ceiling, else the capacity."""
+        return self.capacity_ul if self.ceiling_ul is None else self.ceiling_ul
+
+
+class Filter(_Part):
+    """A sterile filter."""
+
+    pore_um: LengthUm = Field(alias="pore", gt=0)
+    area_cm2: AreaCm2 = Field(alias="area", gt=0)
+    max_pressure_kpa: PressureKpa = Field(alias="max_pressure", gt=0)
+    bubble_point_kpa: PressureKpa = Field(alias="bubble_point", gt=0)
+
+
+class Line(_Part):
+    """A piece of tubing from one vessel to another; moved by a pump or passive (an overflow)."""
+
+    from_: str = Field(alias="from")
+    to: str
+    pump: str | None = None
+    passive: bool = False
+    filter: str | None = None
+    valve: str | None = None
+    bore_mm: LengthMm = Field(default=1.6, alias="bore", gt=0, le=20)
+    length_m: LengthM = Field(default=0.5, alias="length", gt=0)
+
+
+class Channel(_Part):
+    """One channel of a device: the name of its point, its tubing."""
+
+    point: str
+    tubing_mm: LengthMm | None = Field(default=None, alias="tubing", gt=0)
+
+
+class DeviceSpec(_Part):
+    """One device: model, link, address, place, polling period."""
+
+    model: str
+    link: str
+    address: str = ""
+    at: str | None = None
+    every_s: TimeS = Field(default=5.0, alias="every", gt=0)
+    channels: dict[str, Channel] = Field(default_factory=dict)
+    settings: dict[str, float | bool | str] = Field(default_factory=dict)
+
+
+class Nerves(_Part):
+    """The electrode array."""
+
+    link: str
+    electrodes: int = Field(ge=1, le=4096)
+    sample_rate_hz: FrequencyHz = Field(alias="sample_rate", gt=0)
+    material: Literal["Pt", "PtIr", "TiN"] = "Pt"
+    diameter_um: LengthUm = Field(alias="diameter", gt=0)
+
+
+class Heart(_Part):
+    """Circulates medium through the chamber."""
+
+    line: str
+    pressure: str | None = None
+    flow_ul_min: FlowUlMin = Field(alias="flow", gt=0)
+    basal_ul_min: FlowUlMin = Field(alias="basal", gt=0)
+    min_ul_min: FlowUlMin = Field(alias="min", gt=0)
+    max_ul_min: FlowUlMin = Field(alias="max", gt=0)
+    lease_s: TimeS = Field(alias="lease", gt=0)
+
+
+class Kidney(_Part):
+    """Draws spent medium, holds it on the balance, gives it back or throws it away."""
+
+    vessel: str
+    waste: str
+    draw: str
+    return_: str = Field(alias="return")
+    discard: str
+    mass: str
+    flow_ul_min: FlowUlMin = Field(alias="flow", gt=0)
+
+
+class Gut(_Part):
+    """Gives fresh medium."""
+
+    feed: str
+    flow_ul_min: FlowUlMin = Field(alias="flow", gt=0)
+
+
+class Liver(_Part):
+    """Conditions: glucose and bicarbonate by dosing."""
+
+    glucose: str
+    base: str
+    ph: str
+    flow_ul_min: FlowUlMin = Field(alias="flow", gt=0)
+    min_dose_ul: VolumeUl = Field(alias="min_dose", gt=0)
+
+
+class Immune(_Part):
+    """The sterile barrier."""
+
+    filter: str
+    pressure: str
+    valve: str | None = None
+
+
+class Lung(_Part):
+    """Oxygen and carbon dioxide: three gas flows over the loop."""
+
+    vessel: str
+    air: str
+    co2: str
+    o2: str
+    oxygen: str
+    ph: str
+    total_ml_min: GasMlMin = Field(alias="total_flow", gt=0)
+    oxygen_setpoint_pct: Percent = Field(alias="oxygen_setpoint", gt=0, le=100)
+    ph_setpoint: float = Field(ge=6.5, le=8.0)
+    co2_min_pct: Percent = Field(alias="co2_min", ge=0)
+    co2_max_pct: Percent = Field(alias="co2_max", le=20)
+
+
+class Skin(_Part):
+    """Warmth."""
+
+    heater: str
+    temperature: str
+    setpoint_c: TemperatureC = Field(alias="setpoint", ge=20, le=40)
+    power_w: PowerW = Field(alias="power", gt=0)
+    lease_s: TimeS = Field(alias="lease", gt=0)
+    ambient_c: TemperatureC = Field(default=24.0, alias="ambient")
+
+
+class Organs(_Part):
+    """Which devices and lines make up each organ."""
+
+    heart: Heart
+    kidney: Kidney
+    gut: Gut
+    liver: Liver
+    immune: Immune
+    lung: Lung
+    skin: Skin
+
+
+class TemperatureLimit(_Part):
+    """Temperature interlock; `trips` names the actuators that go to their basal state."""
+
+    point: str
+    low_c: TemperatureC = Field(alias="low")
+    high_c: TemperatureC = Field(alias="high")
+    stale_s: TimeS = Field(alias="stale", gt=0)
+    trips: tuple[str, ...]
+
+
+class PressureLimit(_Part):
+    """Over-pressure interlock."""
+
+    point: str
+    high_kpa: PressureKpa = Field(alias="high", gt=0)
+    stale_s: TimeS = Field(alias="stale", gt=0)
+    trips: tuple[str, ...]
+
+
+class Safety(_Part):
+    """The interlocks' limits."""
+
+    temperature: TemperatureLimit
+    over_pressure_heart: PressureLimit
+    over_pressure_filter: PressureLimit
+
+
+class Mqtt(_Part):
+    """An MQTT broker to send readings to."""
+
+    broker: str
+    prefix: str = "choroid"
+    user: str | None = None
+    password_file: str | None = None
+
+
+class Telemetry(_Part):
+    """Sinks that carry readings away."""
+
+    mqtt: Mqtt | None = None
+
+
+class Rig(_Part):
+    """A whole rig, validated."""
+
+    choroid: Literal[1]
+    name: str = Field(pattern=r"^[a-z][a-z0-9-]{0,62}$")
+    description: str = ""
+    organoid: Organoid
+    media: dict[str, Medium]
+    vessels: dict[str, Vessel]
+    filters: dict[str, Filter]
+    lines: dict[str, Line]
+    devices: dict[str, DeviceSpec]
+    nerves: Nerves | None = None
+    organs: Organs
+    safety: Safety
+    telemetry: Telemetry = Telemetry()
+
+    @property
+    def simulated(self) -> bool:
+        """Whether every device lives in the lab in software (links `sim:`)."""
+        return all(device.link.startswith("sim:") for device in self.devices.values())

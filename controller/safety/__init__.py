@@ -1,0 +1,1 @@
+"""Limits, interlocks and the one door to every actuator."""

@@ -1,0 +1,1 @@
+"""Sinks that carry readings away."""

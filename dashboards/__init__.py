@@ -1,0 +1,1 @@
+"""Faces: HTTP and WebSocket API, the web page."""

@@ -1,0 +1,1 @@
+"""What a lab does: the language, the recipes, grading of media, viability."""

@@ -1,0 +1,1 @@
+"""A lab in software: plant, wire-level devices, virtual clock."""

@@ -1,0 +1,1 @@
+"""Simulated devices, written from the manuals apart from the drivers."""

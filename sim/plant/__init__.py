@@ -1,0 +1,1 @@
+"""The physics that the simulated devices read and move."""

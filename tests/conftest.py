@@ -1,0 +1,51 @@
+"""How coroutine tests run: on a real or a virtual loop, and never leaving a task behind (R3)."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import os
+import shutil
+from collections.abc import Coroutine
+from typing import Any
+
+import pytest
+
+
+async def _no_task_left(coroutine: Coroutine[Any, Any, None]) -> None:
+    await coroutine
+    await asyncio.sleep(0)
+    left = [task for task in asyncio.all_tasks() if task is not asyncio.current_task() and not task.done()]
+    if left:
+        names = ", ".join(repr(task.get_coro()) for task in left)
+        for task in left:
+            task.cancel()
+        await asyncio.gather(*left, return_exceptions=True)
+        pytest.fail(f"{len(left)} task(s) still pending at the end of the test (R3): {names}")
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
+    """Run `async def` tests; with the mark `virtual_time` on the virtual-time loop."""
+    if not inspect.iscoroutinefunction(pyfuncitem.obj):
+        return None
+    arguments = {name: pyfuncitem.funcargs[name] for name in pyfuncitem._fixtureinfo.argnames}
+    coroutine = _no_task_left(pyfuncitem.obj(**arguments))
+    if pyfuncitem.get_closest_marker("virtual_time"):
+        from sim.virtual_time import run_virtual
+
+        run_virtual(coroutine)
+    else:
+        asyncio.run(asyncio.wait_for(coroutine, timeout=120))
+    return True
+
+
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """A test that needs a real program fails under CI when it is missing, and says how to get it."""
+    for mark in item.iter_markers("needs"):
+        program = mark.args[0]
+        if shutil.which(program, path=f"{os.environ.get('PATH', '')}:/usr/sbin:/usr/local/sbin") is None:
+            message = f"{program} is not installed; on Debian: apt-get install {program}"
+            if os.environ.get("CI") == "true":
+                pytest.fail(message)
+            pytest.skip(message)
