@@ -1,0 +1,256 @@
+"""The `choroid` command: parse words, call one function, print its answer.
+
+Each subcommand's work lives in its own module and is imported only when it is asked for, so that `choroid --help`
+stays instant. Exit status: 0 done, 1 the thing asked for failed (and said why), 2 the words make no sense.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+Handler = Callable[[argparse.Namespace], int]
+
+
+def main(argv: list[str] | None = None) -> int:
+    """Run the command; `argv` defaults to the process's own arguments."""
+    arguments = _parser().parse_args(argv)
+    handler: Handler = arguments.handler
+    try:
+        return handler(arguments)
+    except KeyboardInterrupt:
+        return 130
+    except Exception as error:
+        from choroid.failure import explain
+
+        text = explain(error)
+        if text is None:
+            raise
+        print(f"choroid: {text}", file=sys.stderr)
+        return 1
+
+
+def emit(answer: Mapping[str, Any], *, as_json: bool, text: str) -> None:
+    """Print one JSON object alone, or the text for people."""
+    print(json.dumps(answer, ensure_ascii=False) if as_json else text)
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="choroid", description="Keeps brain organoids alive and lets computers talk with them."
+    )
+    commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
+
+    demo = _command(commands, "demo", _demo, "watch a simulated rig live on a page")
+    demo.add_argument("--port", type=int, default=8090, help="the page's port on 127.0.0.1 (default 8090)")
+    demo.add_argument("--for", dest="duration", metavar="TIME", help="end by itself after this long, say 60s or 5min")
+    demo.add_argument("--speed", type=float, default=60.0, help="times life, 1 to 600 (default 60)")
+    demo.add_argument("--seed", type=int, default=1, help="the simulated lab's seed (default 1)")
+    demo.add_argument("--rig", type=Path, help="a rig whose links are all sim: (default: the bench rig)")
+    demo.add_argument("--data", type=Path, help="where journal and history live (default: a temporary directory)")
+
+    run = _command(commands, "run", _run, "run a rig: the controller, its page and its nerves")
+    run.add_argument("rig", type=Path, help="the rig file")
+    run.add_argument("--data", type=Path, default=Path("choroid-data"), help="journal and history (default ./choroid-data)")
+    run.add_argument("--host", default="127.0.0.1", help="address of the page (default 127.0.0.1)")
+    run.add_argument("--port", type=int, default=8090, help="port of the page (default 8090; 0 = any free one)")
+
+    lab = _command(commands, "lab", _lab, "serve a rig's simulated devices over TCP and pty, in real time")
+    lab.add_argument("rig", type=Path, help="the rig file")
+    lab.add_argument("--host", default="127.0.0.1", help="address to serve on (default 127.0.0.1)")
+    lab.add_argument("--base-port", type=int, default=0, help="first TCP port (default: any free ones)")
+    lab.add_argument("--pty", action="store_true", help="serve pseudo-terminals instead of TCP")
+    lab.add_argument("--speed", type=float, default=1.0, help="times life, 1 to 600 (default 1)")
+    lab.add_argument("--seed", type=int, default=1, help="the lab's seed (default 1)")
+    lab.add_argument("--write", type=Path, metavar="FILE", help="write a rig file that points at the endpoints")
+    lab.add_argument("--for", dest="duration", metavar="TIME", help="end by itself after this long")
+    _json(lab)
+
+    simulate = _command(commands, "simulate", _simulate, "run the whole stack on the simulated lab in virtual time")
+    simulate.add_argument("rig", type=Path, help="the rig file")
+    simulate.add_argument("--protocol", default="recycle", help="the protocol to run (default recycle)")
+    simulate.add_argument("--days", type=float, default=1.0, help="days of life (default 1)")
+    simulate.add_argument("--seed", type=int, default=1, help="the lab's seed (default 1)")
+    simulate.add_argument("--data", type=Path, help="keep journal and history here (default: thrown away)")
+    _params(simulate)
+    _json(simulate)
+
+    plan = _command(commands, "plan", _plan, "what a protocol would do: the same run, on the twin")
+    plan.add_argument("rig", type=Path, help="the rig file")
+    plan.add_argument("protocol", help="the protocol")
+    plan.add_argument("--hours", type=float, default=24.0, help="look this far ahead (default 24)")
+    plan.add_argument("--seed", type=int, default=1, help="the twin's seed (default 1)")
+    _params(plan)
+    _json(plan)
+
+    check = _command(commands, "check", _check, "is this rig file sound?")
+    check.add_argument("rig", type=Path, help="the rig file")
+    _json(check)
+
+    devices = _command(commands, "devices", _devices, "the devices that have drivers")
+    _json(devices)
+
+    protocol = commands.add_parser("protocol", help="start, pause, resume, abort a protocol on a running rig")
+    verbs = protocol.add_subparsers(title="verbs", metavar="VERB", required=True)
+    start = _command(verbs, "start", _protocol, "start a protocol")
+    start.add_argument("protocol", help="its name")
+    _params(start)
+    for name, help_text in (
+        ("pause", "stop its running transfer and hold"),
+        ("resume", "go on with the remainder"),
+        ("abort", "stop for good"),
+        ("status", "where it stands"),
+    ):
+        verb = _command(verbs, name, _protocol, help_text)
+        verb.add_argument("run", nargs="?", help="the run (default: the one that is active, else the latest)")
+    for name, verb in verbs.choices.items():
+        verb.set_defaults(verb=name)
+        verb.add_argument("--data", type=Path, default=Path("choroid-data"), help="the running rig's data directory")
+        verb.add_argument("--reason", default="", help="why, for the record")
+        _json(verb)
+
+    bench = _command(commands, "bench", _bench, "measure the numbers of the house on this machine")
+    bench.add_argument("only", nargs="*", help="names of benchmarks (default: all)")
+    _json(bench)
+    return parser
+
+
+def _command(commands: Any, name: str, handler: Handler, help_text: str) -> argparse.ArgumentParser:
+    parser: argparse.ArgumentParser = commands.add_parser(name, help=help_text, description=help_text)
+    parser.set_defaults(handler=handler, json=False)
+    return parser
+
+
+def _json(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--json", action="store_true", help="one JSON object on standard output, nothing else there")
+
+
+def _params(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--set", dest="params", action="append", default=[], metavar="NAME=QUANTITY", help='say batch="18 mL"; repeatable'
+    )
+
+
+def _named(params: list[str]) -> dict[str, str]:
+    named = {}
+    for text in params:
+        name, equals, value = text.partition("=")
+        if not equals or not name.strip() or not value.strip():
+            raise SystemExit(f'choroid: --set {text}: write NAME=QUANTITY, for example --set batch="18 mL"')
+        named[name.strip()] = value.strip()
+    return named
+
+
+def _seconds(text: str | None) -> float | None:
+    if text is None:
+        return None
+    from controller.rig.quantities import parse_quantity
+
+    return parse_quantity(text, "s")
+
+
+def _demo(arguments: argparse.Namespace) -> int:
+    from choroid.demo import demo
+
+    return demo(
+        rig_path=arguments.rig,
+        port=arguments.port,
+        duration_s=_seconds(arguments.duration),
+        speed=arguments.speed,
+        seed=arguments.seed,
+        data=arguments.data,
+    )
+
+
+def _run(arguments: argparse.Namespace) -> int:
+    from choroid.run import run
+
+    return run(arguments.rig, data=arguments.data, host=arguments.host, port=arguments.port)
+
+
+def _lab(arguments: argparse.Namespace) -> int:
+    from choroid.lab import lab
+
+    return lab(
+        arguments.rig,
+        host=arguments.host,
+        base_port=arguments.base_port,
+        pty=arguments.pty,
+        speed=arguments.speed,
+        seed=arguments.seed,
+        write=arguments.write,
+        duration_s=_seconds(arguments.duration),
+        as_json=arguments.json,
+    )
+
+
+def _simulate(arguments: argparse.Namespace) -> int:
+    from choroid.simulate import as_text, simulate
+
+    answer = simulate(
+        arguments.rig,
+        protocol=arguments.protocol,
+        params=_named(arguments.params),
+        days=arguments.days,
+        seed=arguments.seed,
+        data=arguments.data,
+    )
+    emit(answer, as_json=arguments.json, text=as_text(answer))
+    return 0 if not answer["violations"] else 1
+
+
+def _plan(arguments: argparse.Namespace) -> int:
+    from choroid.plan import as_text, plan
+
+    answer = plan(
+        arguments.rig,
+        protocol=arguments.protocol,
+        params=_named(arguments.params),
+        hours=arguments.hours,
+        seed=arguments.seed,
+    )
+    emit(answer, as_json=arguments.json, text=as_text(answer))
+    return 0 if answer["feasible"] else 1
+
+
+def _check(arguments: argparse.Namespace) -> int:
+    from choroid.check import as_text, check
+
+    answer = check(arguments.rig)
+    emit(answer, as_json=arguments.json, text=as_text(answer))
+    return 0 if answer["ok"] else 1
+
+
+def _devices(arguments: argparse.Namespace) -> int:
+    from choroid.devices import as_text, devices
+
+    answer = devices()
+    emit(answer, as_json=arguments.json, text=as_text(answer))
+    return 0
+
+
+def _protocol(arguments: argparse.Namespace) -> int:
+    from choroid.remote import act, as_text
+
+    answer = act(
+        arguments.verb,
+        data=arguments.data,
+        run=getattr(arguments, "run", None),
+        protocol=getattr(arguments, "protocol", None),
+        params=_named(getattr(arguments, "params", [])),
+        reason=arguments.reason,
+    )
+    emit(answer, as_json=arguments.json, text=as_text(answer))
+    return 0
+
+
+def _bench(arguments: argparse.Namespace) -> int:
+    from choroid.bench import as_text, bench
+
+    answer = bench(arguments.only)
+    emit(answer, as_json=arguments.json, text=as_text(answer))
+    return 0

@@ -1,0 +1,24 @@
+"""`choroid devices`: the devices that have drivers, from the drivers' own catalogue."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import Any
+
+from drivers.registry import catalogue
+
+
+def devices() -> dict[str, Any]:
+    """Return `{"devices": [...]}`, one entry a model, in the catalogue's order."""
+    return {"devices": [{**asdict(model), "guarantee": model.guarantee.value} for model in catalogue()]}
+
+
+def as_text(answer: dict[str, Any]) -> str:
+    """The catalogue as a table for people."""
+    lines = [f"{'model':<20}{'device':<44}{'guarantee':<11}transports"]
+    for entry in answer["devices"]:
+        device = f"{entry['vendor']} {entry['name']}"
+        lines.append(f"{entry['id']:<20}{device:<44}{entry['guarantee']:<11}{', '.join(entry['transports'])}")
+    lines.append("")
+    lines.append("Each is verified against the manual and a simulator written apart from it; none has seen hardware yet.")
+    return "\n".join(lines)

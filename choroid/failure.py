@@ -1,0 +1,22 @@
+"""Turns the errors a user can cause, or meet, into one readable text; anything else is a bug and keeps its traceback."""
+
+from __future__ import annotations
+
+
+def explain(error: Exception) -> str | None:
+    """The text for standard error, or None when `error` is not of the kind that a user can act on."""
+    from controller.connect import ConnectError
+    from controller.rig.loading import RigError
+    from controller.rig.quantities import QuantityError
+    from drivers.device import DeviceError
+
+    if isinstance(error, RigError | QuantityError | ConnectError | DeviceError | UserError):
+        return str(error)
+    if isinstance(error, OSError):
+        where = f" {error.filename}" if error.filename else ""
+        return f"{error.strerror or error}{where}"
+    return None
+
+
+class UserError(Exception):
+    """The user can mend this; the message says what, where, the likely cause and the next action."""

@@ -1,0 +1,100 @@
+"""`choroid protocol …`: speak to a running controller through its HTTP API, like any other client.
+
+`choroid run` leaves `endpoint.json` (address and a command-line token, readable by its owner alone) in its data
+directory; whoever may read that directory may command the rig.
+"""
+
+from __future__ import annotations
+
+import json
+import urllib.error
+import urllib.request
+from pathlib import Path
+from typing import Any
+
+from choroid.failure import UserError
+
+ENDPOINT = "endpoint.json"
+
+
+def act(
+    verb: str,
+    *,
+    data: Path,
+    run: str | None,
+    protocol: str | None,
+    params: dict[str, str],
+    reason: str,
+) -> dict[str, Any]:
+    """Carry out one verb and return the run as the API shows it; raises :class:`UserError` with the API's own words."""
+    endpoint = _endpoint(data)
+    if verb == "start":
+        body = {"protocol": protocol, "params": params, "reason": reason or "from the command line"}
+        return _call(endpoint, "POST", "/api/runs", body)
+    run = run or _chosen(endpoint)
+    if verb == "status":
+        return _call(endpoint, "GET", f"/api/runs/{run}")
+    return _call(endpoint, "POST", f"/api/runs/{run}/{verb}", {"reason": reason or "from the command line"})
+
+
+def as_text(answer: dict[str, Any]) -> str:
+    """One run for people: state, then each step."""
+    lines = [f"{answer['id']}  {answer['protocol']}  {answer['state']}  since {answer.get('started_utc', '')}"]
+    for step in answer.get("progress", [])[-12:]:
+        lines.append(f"  {step['n']:>4}  {step['verb']:<22}{step['state']}")
+    lines += [f"  {message}" for message in answer.get("messages", [])[-5:]]
+    return "\n".join(lines)
+
+
+def _endpoint(data: Path) -> dict[str, str]:
+    try:
+        found: dict[str, str] = json.loads((data / ENDPOINT).read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise UserError(
+            f"no running controller is known in {data}. Likely cause: `choroid run` is not running, or with another"
+            f" --data. Next: start `choroid run RIG --data {data}`, or name its directory with --data"
+        ) from None
+    return found
+
+
+def _chosen(endpoint: dict[str, str]) -> str:
+    answer = _call(endpoint, "GET", "/api/runs")
+    runs: list[dict[str, Any]] = answer["runs"]
+    if not runs:
+        raise UserError("no protocol has been started on this rig. Next: `choroid protocol start recycle`")
+    over = {"complete", "stopped", "aborted"}
+    active = [entry for entry in runs if entry["state"] not in over]
+    return str((active or runs)[-1]["id"])
+
+
+def _call(endpoint: dict[str, str], method: str, path: str, body: dict[str, Any] | None = None) -> dict[str, Any]:
+    request = urllib.request.Request(  # noqa: S310  (the address comes from our own endpoint file, always http)
+        endpoint["url"] + path,
+        method=method,
+        data=None if body is None else json.dumps(body).encode(),
+        headers={"Authorization": f"Bearer {endpoint['token']}", "Content-Type": "application/json"},
+    )
+    try:
+        with urllib.request.urlopen(request, timeout=10) as reply:  # noqa: S310
+            answer: dict[str, Any] = json.load(reply)
+            return answer
+    except urllib.error.HTTPError as error:
+        raise UserError(_words(error.read())) from None
+    except urllib.error.URLError as error:
+        raise UserError(
+            f"the controller at {endpoint['url']} does not answer ({error.reason}). Likely cause: it has ended."
+            " Next: start `choroid run` again; it resumes by itself"
+        ) from None
+
+
+def _words(body: bytes) -> str:
+    try:
+        detail = json.loads(body)
+    except ValueError:
+        return body.decode(errors="replace")[:500]
+    if isinstance(detail, dict):
+        error = detail.get("error", detail.get("detail", detail))
+        if isinstance(error, dict):
+            return ". ".join(str(part) for part in error.values() if part)
+        return str(error)
+    return str(detail)
