@@ -1,0 +1,66 @@
+"""Which benchmarks there are, and how their figures are shown beside the numbers to reach."""
+
+from __future__ import annotations
+
+import os
+import platform
+import sys
+from collections.abc import Callable
+from typing import Any
+
+from choroid.failure import UserError
+
+Benchmark = Callable[[], dict[str, Any]]
+
+
+def _history() -> dict[str, Any]:
+    from choroid.bench.history import bench_history
+
+    return bench_history()
+
+
+def _plant() -> dict[str, Any]:
+    from choroid.bench.plant import bench_plant
+
+    return bench_plant()
+
+
+def _nerves() -> dict[str, Any]:
+    from choroid.bench.nerves import bench_nerves
+
+    return bench_nerves()
+
+
+def _stack() -> dict[str, Any]:
+    from choroid.bench.stack import bench_stack
+
+    return bench_stack()
+
+
+BENCHMARKS: dict[str, Benchmark] = {"stack": _stack, "plant": _plant, "history": _history, "nerves": _nerves}
+
+
+def bench(only: list[str]) -> dict[str, Any]:
+    """Run the named benchmarks (all when none is named); returns `{machine, benchmarks: {name: figures}}`."""
+    unknown = [name for name in only if name not in BENCHMARKS]
+    if unknown:
+        raise UserError(f"no benchmark is called {', '.join(unknown)}. Next: choose among {', '.join(BENCHMARKS)}")
+    figures: dict[str, Any] = {}
+    for name in only or BENCHMARKS:
+        print(f"choroid bench: {name} …", file=sys.stderr, flush=True)
+        figures[name] = BENCHMARKS[name]()
+    machine = {"cpus": os.cpu_count(), "python": platform.python_version(), "machine": platform.machine()}
+    return {"machine": machine, "benchmarks": figures}
+
+
+def as_text(answer: dict[str, Any]) -> str:
+    """The figures for people, one a line."""
+    lines = [f"on {answer['machine']['cpus']} CPUs, Python {answer['machine']['python']}"]
+    for name, figures in answer["benchmarks"].items():
+        lines.append(f"\n{name}")
+        lines += [f"  {key:<44}{_shown(value)}" for key, value in figures.items()]
+    return "\n".join(lines)
+
+
+def _shown(value: Any) -> str:
+    return f"{value:,.4g}" if isinstance(value, float) else str(value)

@@ -1,0 +1,166 @@
+"""Loops whose time is not the machine's: the whole, unchanged stack in virtual or in scaled time.
+
+:class:`VirtualTimeLoop` has no real input or output. When nothing is ready it jumps its own clock to the next timer, so a
+day passes as fast as its work can be done, and the same program gives the same order of events every time.
+:class:`ScaledLoop` is an ordinary selector loop whose `time()` runs a constant factor faster than life, for the demo.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import selectors
+import time
+from collections.abc import Callable, Coroutine
+from typing import Any, NoReturn, TypeVar
+
+T = TypeVar("T")
+
+MAX_SPEED = 600.0
+"""Above this a scaled loop over real sockets can no longer keep its own timers."""
+
+
+class VirtualDeadlock(RuntimeError):
+    """Every task waits for something that nothing will ever bring."""
+
+
+class _JumpingSelector(selectors.BaseSelector):
+    """A selector without files: asked to wait, it moves the clock instead."""
+
+    def __init__(self, jump: Callable[[float], None], describe: Callable[[], str]) -> None:
+        self._jump = jump
+        self._describe = describe
+
+    def select(self, timeout: float | None = None) -> list[tuple[selectors.SelectorKey, int]]:
+        if timeout is None:
+            raise VirtualDeadlock(self._describe())
+        if timeout > 0:
+            self._jump(timeout)
+        return []
+
+    def register(self, fileobj: Any, events: int, data: Any = None) -> NoReturn:
+        raise RuntimeError(
+            "A virtual-time loop has no real input or output: something opened a socket, a file or a subprocess on it."
+            " Likely cause: a component that belongs to real time. Next: give it an in-memory link, or use run_scaled()"
+        )
+
+    def unregister(self, fileobj: Any) -> NoReturn:
+        raise KeyError(fileobj)
+
+    def get_map(self) -> dict[Any, selectors.SelectorKey]:  # type: ignore[override]
+        return {}
+
+
+class VirtualTimeLoop(asyncio.SelectorEventLoop):
+    """An event loop on its own clock (seconds from `start_s`), deterministic and without waiting."""
+
+    _clock_resolution: float
+
+    def __init__(self, *, start_s: float = 0.0) -> None:
+        self._now_s = start_s
+        self._starting = True
+        super().__init__(_JumpingSelector(self._jump, self._deadlock))
+        self._starting = False
+        # Timers closer than this run together; virtual time has no jitter, so only rounding must be covered.
+        self._clock_resolution = 1e-9
+
+    def time(self) -> float:
+        """Virtual seconds."""
+        return self._now_s
+
+    def _jump(self, timeout: float) -> None:
+        # asyncio computes the timeout by subtraction; going to the timer's own time keeps rounding from adding up.
+        scheduled: list[asyncio.TimerHandle] = self._scheduled  # type: ignore[attr-defined]
+        self._now_s = max(self._now_s, scheduled[0].when()) if scheduled else self._now_s + timeout
+
+    def _deadlock(self) -> str:
+        waiting = [repr(task.get_coro()) for task in asyncio.all_tasks(self) if not task.done()]
+        return (
+            f"At {self._now_s:.3f} s of virtual time nothing is scheduled any more, yet {len(waiting)} task(s) wait:"
+            f" {'; '.join(waiting)}. Likely cause: a future that nobody completes, or real input and output awaited."
+        )
+
+    def _make_self_pipe(self) -> None:
+        """No self-pipe: there are no other threads to wake this loop."""
+
+    def _close_self_pipe(self) -> None:
+        """See :meth:`_make_self_pipe`."""
+
+    def call_soon_threadsafe(self, *_: Any, **__: Any) -> NoReturn:
+        """Refused: a thread would make the order of events depend on the machine."""
+        raise RuntimeError("A virtual-time loop has no threads: call_soon_threadsafe() would break determinism")
+
+    def run_in_executor(self, *_: Any, **__: Any) -> NoReturn:
+        """Refused: a thread would make the order of events depend on the machine."""
+        raise RuntimeError("A virtual-time loop has no threads: run_in_executor() would break determinism")
+
+
+class ScaledLoop(asyncio.SelectorEventLoop):
+    """A real selector loop whose `time()` runs `speed` times life; `set_speed` changes it without a jump."""
+
+    def __init__(self, speed: float = 1.0) -> None:
+        self._speed = _checked(speed)
+        self._base_real_s = time.monotonic()  # noqa: TID251  (this loop is the clock)
+        self._base_s = self._base_real_s
+        super().__init__(_ScaledSelector(self))
+
+    @property
+    def speed(self) -> float:
+        """Times life."""
+        return self._speed
+
+    def time(self) -> float:
+        """Scaled seconds."""
+        return self._base_s + (time.monotonic() - self._base_real_s) * self._speed  # noqa: TID251
+
+    def set_speed(self, speed: float) -> None:
+        """Change the speed from now on (1 to 600); time itself goes on without a jump."""
+        checked = _checked(speed)
+        self._base_s = self.time()
+        self._base_real_s = time.monotonic()  # noqa: TID251
+        self._speed = checked
+
+
+class _ScaledSelector(selectors.DefaultSelector):
+    """Waits `timeout / speed` real seconds."""
+
+    def __init__(self, loop: ScaledLoop) -> None:
+        super().__init__()
+        self._loop = loop
+
+    def select(self, timeout: float | None = None) -> list[tuple[selectors.SelectorKey, int]]:
+        if timeout is not None and timeout > 0:
+            timeout /= self._loop.speed
+        return super().select(timeout)
+
+
+def _checked(speed: float) -> float:
+    if not 1.0 <= speed <= MAX_SPEED:
+        raise ValueError(f"speed {speed:g} is out of range; choose 1 to {MAX_SPEED:g} times life")
+    return float(speed)
+
+
+def run_virtual(coroutine: Coroutine[Any, Any, T], *, start_s: float = 0.0) -> T:
+    """Run `coroutine` to its end in virtual time and return its result; leftover tasks are cancelled."""
+    return _run(VirtualTimeLoop(start_s=start_s), coroutine)
+
+
+def run_scaled(coroutine: Coroutine[Any, Any, T], speed: float) -> T:
+    """Run `coroutine` in `speed` times life over real sockets and return its result."""
+    return _run(ScaledLoop(speed), coroutine)
+
+
+def _run(loop: asyncio.AbstractEventLoop, coroutine: Coroutine[Any, Any, T]) -> T:
+    asyncio.set_event_loop(loop)
+    try:
+        return loop.run_until_complete(coroutine)
+    finally:
+        try:
+            left = [task for task in asyncio.all_tasks(loop) if not task.done()]
+            for task in left:
+                task.cancel()
+            if left:
+                loop.run_until_complete(asyncio.gather(*left, return_exceptions=True))
+            loop.run_until_complete(loop.shutdown_asyncgens())
+        finally:
+            asyncio.set_event_loop(None)
+            loop.close()
