@@ -258,6 +258,7 @@ class Rig(_Part):
     choroid: Literal[1]
     name: str = Field(pattern=r"^[a-z][a-z0-9-]{0,62}$")
     description: str = ""
+    mixed: bool = False
     organoid: Organoid
     media: dict[str, Medium]
     vessels: dict[str, Vessel]

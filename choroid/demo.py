@@ -1,0 +1,106 @@
+"""`choroid demo`: a simulated rig, its controller and its page in one process, at 60 times life.
+
+Everything but the electrode engine shares one scaled loop; the engine is a process of its own and stays in real time,
+whatever the demo's speed. Nothing here can reach a real device.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import sys
+import tempfile
+from datetime import UTC, datetime
+from importlib import resources
+from pathlib import Path
+
+from choroid.failure import UserError
+from choroid.lab import stop_on_signals
+from choroid.listening import EngineNerves, follow_health
+from controller.clock import Clock
+from controller.process import Controller
+from controller.rig.description import Rig
+from controller.rig.loading import load_rig
+from dashboards.app import create_app
+from dashboards.auth import Auth
+from dashboards.server import serve
+from drivers.registry import MODELS
+from sim.lab import Lab
+from sim.virtual_time import ScaledLoop, run_scaled
+
+
+def bench_rig() -> Path:
+    """The bench rig's file: in the checkout, or carried by the wheel."""
+    beside = Path(__file__).resolve().parent.parent / "examples" / "rigs" / "bench.yaml"
+    if beside.is_file():
+        return beside
+    return Path(str(resources.files("choroid") / "examples" / "rigs" / "bench.yaml"))
+
+
+def demo(
+    *, rig_path: Path | None, port: int, duration_s: float | None, speed: float, seed: int, data: Path | None
+) -> int:
+    """Run until interrupted, or for `duration_s` real seconds; returns the exit status."""
+    path = rig_path or bench_rig()
+    rig = load_rig(path, models=MODELS)
+    if not rig.simulated:
+        raise UserError(f"{path} has real links; the demo only ever runs simulated rigs. Next: use `choroid run`")
+    with contextlib.ExitStack() as stack:
+        folder = data or Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="choroid-demo-")))
+        folder.mkdir(parents=True, exist_ok=True)
+        run_scaled(_demo(rig, port, duration_s, speed, seed, folder), speed)
+    return 0
+
+
+class LoopSpeed:
+    """The speed control that only a simulated rig has."""
+
+    def __init__(self, loop: ScaledLoop) -> None:
+        self._loop = loop
+
+    @property
+    def speed(self) -> float:
+        """Times life."""
+        return self._loop.speed
+
+    def set_speed(self, speed: float) -> None:
+        """Change it; raises ValueError outside 1 to 600."""
+        self._loop.set_speed(speed)
+
+
+async def _demo(rig: Rig, port: int, duration_s: float | None, speed: float, seed: int, folder: Path) -> None:
+    loop = asyncio.get_running_loop()
+    assert isinstance(loop, ScaledLoop)  # noqa: S101  (run_scaled gave it)
+    stop = asyncio.Event()
+    stop_on_signals(stop, duration_s)
+    lab = Lab(rig, seed=seed)
+    nerves = EngineNerves(rig, folder, seed) if rig.nerves else None
+    clock = Clock(follow_system=False, epoch=_now())
+    controller = Controller(
+        rig=rig, opener=lab.opener, data_dir=folder, clock=clock, nerves_source=nerves, durable=False
+    )
+    auth = Auth(folder, demo=True)
+    app = create_app(controller, auth, speed=LoopSpeed(loop), nerves=nerves)
+    try:
+        async with asyncio.TaskGroup() as group:
+            page = group.create_task(serve(app, "127.0.0.1", port, time_scale=speed))
+            await controller.start()
+            ticking = group.create_task(controller.run(stop))
+            if nerves is not None:
+                group.create_task(nerves.start())
+                group.create_task(follow_health(nerves, lab.plant, stop))
+            await controller.runs.start("recycle", {}, user="demo", reason="the demo shows a recycling rig")
+            print(f"Choroid demo: rig {rig.name}, simulated, {speed:g} times life", file=sys.stderr)
+            print(f"Open http://127.0.0.1:{port}/ in a browser (Ctrl-C ends)", file=sys.stderr, flush=True)
+            await stop.wait()
+            await ticking
+            page.cancel()
+    finally:
+        await controller.close()
+        if nerves is not None:
+            await nerves.close()
+        await lab.close()
+
+
+def _now() -> datetime:
+    return datetime.now(UTC).replace(microsecond=0)  # noqa: TID251  (where the demo's own calendar begins)
