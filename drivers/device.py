@@ -8,14 +8,19 @@ only caller of :meth:`Actuator.apply`.
 
 from __future__ import annotations
 
+import asyncio
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import TYPE_CHECKING, ClassVar, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self, TypeVar
 
 if TYPE_CHECKING:
+    from drivers.transport.conversation import Conversation
     from drivers.transport.link import Link
+    from drivers.transport.url import LineSettings
+
+T = TypeVar("T")
 
 
 class Guarantee(StrEnum):
@@ -81,11 +86,16 @@ Command = Run | Dispense | Switch | Level | Stop
 
 @dataclass(frozen=True, slots=True)
 class PumpStatus:
-    """What a pump says of itself. `delivered_ul` is its own running total (µL), zeroed only by a power cycle."""
+    """What a pump says of itself. `delivered_ul` is its own running total (µL), zeroed only by a power cycle.
+
+    `resolution_ul` is the step in which that total counts: the volume really counted lies within
+    `delivered_ul` ± `resolution_ul`, so a difference of two totals is uncertain by as much.
+    """
 
     running: bool
     flow_ul_min: float
     delivered_ul: float
+    resolution_ul: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -184,9 +194,10 @@ class DeviceConfig:
 
 
 class Sensor(ABC):
-    """One readable point of a device, in a fixed unit."""
+    """One readable point of a device, in a fixed unit. `quality` is that of the last value returned."""
 
     unit: str
+    quality: Quality = Quality.GOOD
 
     @abstractmethod
     async def read(self) -> float:
@@ -194,11 +205,18 @@ class Sensor(ABC):
 
 
 class Actuator(ABC):
-    """One output of a device. Only the safety gate calls :meth:`apply`."""
+    """One output of a device. Only the safety gate calls :meth:`apply`.
+
+    `guarantee` is that of its usual finite command; :meth:`guarantee_for` tells it for each.
+    """
 
     kind: Literal["pump", "switch", "level"]
     unit: str
     guarantee: Guarantee
+
+    def guarantee_for(self, command: Command) -> Guarantee:
+        """Who brings the output to rest if the host dies after `command`."""
+        return self.guarantee
 
     @abstractmethod
     async def apply(self, command: Command) -> None:
@@ -217,22 +235,95 @@ class Device(ABC):
     """One device on one link. `sensors` and `actuators` are keyed by point name."""
 
     model: ClassVar[DeviceModel]
+    line: ClassVar[LineSettings]
+    """The factory's line settings; the link's text may say otherwise."""
 
     def __init__(self, link: Link, config: DeviceConfig) -> None:
         self.link = link
         self.config = config
         self.sensors: dict[str, Sensor] = {}
         self.actuators: dict[str, Actuator] = {}
+        self.identity: Identity | None = None
 
+    @property
     @abstractmethod
+    def conversation(self) -> Conversation:
+        """This driver's side of the link; `conversation.verified` tells whether commands pass (A6)."""
+
     async def verify(self) -> Identity:
-        """Ask who is there and bring the line settings into order; runs after every (re)connection.
+        """Ask who is there and bring the device's settings into order; runs after every (re)connection.
 
         No command is accepted before it has succeeded (A6). Raises :class:`WrongDevice` if another model answers.
         It never changes an output.
         """
+        with self.conversation.verifying():
+            self.identity = await self._identify()
+        return self.identity
+
+    @abstractmethod
+    async def _identify(self) -> Identity:
+        """What :meth:`verify` does on this device."""
 
     async def close(self) -> None:
-        """Turn outputs off (A3). The link is closed by its owner."""
+        """Turn outputs off (A3), all of them even if one fails or the caller is cancelled; the link stays open."""
+        if self.actuators:
+            await run_to_end(self._all_off())
+
+    async def _all_off(self) -> None:
+        failures: list[DeviceError] = []
         for actuator in self.actuators.values():
-            await actuator.apply(Stop())
+            try:
+                await actuator.apply(Stop())
+            except DeviceError as error:
+                failures.append(error)
+        if failures:
+            for other in failures[1:]:
+                failures[0].add_note(str(other))
+            raise failures[0]
+
+    async def __aenter__(self) -> Self:
+        await self.verify()
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.close()
+
+
+async def run_to_end(work: Coroutine[Any, Any, T]) -> T:
+    """Await `work` whole even when the caller is cancelled meanwhile; the cancellation is passed on afterwards."""
+    task = asyncio.ensure_future(work)
+    cancelled = False
+    while not task.done():
+        try:
+            await asyncio.wait((task,))
+        except asyncio.CancelledError:
+            cancelled = True
+    if cancelled:
+        if not task.cancelled():
+            task.exception()  # seen: the cancellation matters more
+        raise asyncio.CancelledError
+    return task.result()
+
+
+async def on_or_off(turn_on: Awaitable[T], turn_off: Callable[[], Coroutine[Any, Any, object]]) -> T:
+    """Await `turn_on`; if it fails or is cancelled half-way, command off before passing that on (A2)."""
+    try:
+        return await turn_on
+    except BaseException as error:
+        try:
+            await run_to_end(turn_off())
+        except asyncio.CancelledError:
+            pass  # a second cancellation; the first is on its way already
+        except DeviceError as second:
+            error.add_note(f"and it could not be commanded off afterwards: {second}")
+        raise
+
+
+def refuse(actuator: Actuator, where: str, command: Command) -> Refused:
+    """The error for a command that this kind of actuator does not know."""
+    return Refused(
+        f"a {actuator.kind} does not know {type(command).__name__}",
+        where=where,
+        cause="the command was meant for another kind of actuator",
+        action="check which actuator the requester names",
+    )

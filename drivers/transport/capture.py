@@ -1,0 +1,56 @@
+"""Byte capture: what went over a link, kept for the moment when somebody asks why."""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal, TextIO
+
+Direction = Literal[">", "<"]
+
+
+@dataclass(frozen=True, slots=True)
+class Frame:
+    """One piece of traffic: loop time (s), `>` sent or `<` received, the bytes."""
+
+    at_s: float
+    direction: Direction
+    data: bytes
+
+    def __str__(self) -> str:
+        return f"{self.at_s:12.4f} {self.direction} {self.data.hex(' ')}  {printable(self.data)}"
+
+
+class Capture:
+    """The last `frames` pieces of traffic of one link, and on request all of it in a text file."""
+
+    def __init__(self, frames: int = 256, path: Path | None = None) -> None:
+        self._ring: deque[tuple[float, Direction, bytes]] = deque(maxlen=frames)
+        self._file: TextIO | None = None if path is None else path.open("a", encoding="ascii")
+
+    def add(self, at_s: float, direction: Direction, data: bytes) -> None:
+        """Record `data` at loop time `at_s`."""
+        self._ring.append((at_s, direction, data))
+        if self._file is not None:
+            self._file.write(f"{Frame(at_s, direction, data)}\n")
+
+    def frames(self) -> list[Frame]:
+        """What is still remembered, oldest first."""
+        return [Frame(*entry) for entry in self._ring]
+
+    def text(self) -> str:
+        """The same as lines of loop time, direction, hexadecimal and printable text."""
+        return "\n".join(str(frame) for frame in self.frames())
+
+    def close(self) -> None:
+        """Close the file, if there is one."""
+        if self._file is not None:
+            self._file.close()
+            self._file = None
+
+
+def printable(data: bytes) -> str:
+    """`data` as ASCII: the line ends by name, and a full stop for whatever else cannot be printed."""
+    named = {0x0D: "<CR>", 0x0A: "<LF>"}
+    return "".join(named.get(byte) or (chr(byte) if 0x20 <= byte < 0x7F else ".") for byte in data)

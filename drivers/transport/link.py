@@ -1,0 +1,354 @@
+"""A supervised line to one device or to a bus of them: opened, watched, reopened, one request at a time.
+
+The link knows nothing of what is said on it. A driver gives it the bytes of a request and a parser of the reply; the
+link keeps the minimum gap, throws away what came before the request, waits in loop time and never crashes for what
+arrives. Who may speak, and when a driver's trust in the line is restored, is in :mod:`drivers.transport.conversation`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from enum import StrEnum
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
+
+from drivers.device import BadReply, DeviceError, LinkDown, NoReply
+from drivers.transport.capture import Capture, printable
+from drivers.transport.opener import Opener, Streams, open_real
+from drivers.transport.url import LineSettings, LinkUrl
+
+if TYPE_CHECKING:
+    from drivers.transport.conversation import Conversation
+
+__all__ = ["LineSettings", "Link", "LinkState", "LinkUrl", "Opener", "Parser", "open_real"]
+
+T = TypeVar("T")
+Parser: TypeAlias = Callable[[bytearray], T | None]
+"""Called with all bytes since the request whenever more have come. Deletes from the front what it has dealt with;
+returns the reply, or None while it is incomplete; raises a DeviceError for an answer that cannot be accepted."""
+
+OPEN_TIMEOUT_S = 5.0
+BACKOFF_FIRST_S = 0.25
+BACKOFF_MOST_S = 5.0
+ABANDONED_S = 0.2
+"""After a request was cancelled its reply may still be under way; on a two-wire bus nobody may speak into it."""
+STRAY_MOST = 4096
+SILENT_EXCHANGES = 6
+"""So many exchanges without one byte, and the line itself is doubted and opened anew."""
+
+
+class LinkState(StrEnum):
+    """How a link stands; `degraded` is an open line on which some device is not (yet) verified."""
+
+    CLOSED = "closed"
+    CONNECTING = "connecting"
+    DEGRADED = "degraded"
+    VERIFIED = "verified"
+
+
+class Link:
+    """One line. `transactions` counts requests; `failures` tells by device why it is not verified."""
+
+    def __init__(
+        self,
+        url: LinkUrl,
+        opener: Opener = open_real,
+        *,
+        line: LineSettings | None = None,
+        capture: Capture | None = None,
+    ) -> None:
+        self.url = url
+        self.line = url.line(LineSettings()) if line is None else line
+        self.capture = Capture() if capture is None else capture
+        self.transactions = 0
+        self.opened = 0
+        self.stray_bytes = 0
+        self.failures: dict[str, DeviceError] = {}
+        self.unsolicited: Callable[[bytearray], None] | None = None
+        """Given bytes that came while nothing was asked; deletes the whole lines among them."""
+        self._where = f"link {url}"
+        self._opener = opener
+        self._attached: list[tuple[Conversation, Callable[[], Awaitable[object]]]] = []
+        self._lock = asyncio.Lock()
+        self._supervisor: asyncio.Task[None] | None = None
+        self._wake = asyncio.Event()
+        self._first_round = asyncio.Event()
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._writer: asyncio.StreamWriter | None = None
+        self._buffer = bytearray()
+        self._heard = 0
+        self._future: asyncio.Future[Any] | None = None
+        self._parse: Parser[Any] | None = None
+        self._echo = b""
+        self._ready_at_s = 0.0
+        self._silent = 0
+
+    @property
+    def state(self) -> LinkState:
+        """Closed, connecting, degraded or verified."""
+        if self._supervisor is None:
+            return LinkState.CLOSED
+        if self._writer is None:
+            return LinkState.CONNECTING
+        verified = all(conversation.verified for conversation, _ in self._attached)
+        return LinkState.VERIFIED if verified else LinkState.DEGRADED
+
+    @property
+    def is_open(self) -> bool:
+        """Whether bytes can be sent at this moment."""
+        return self._writer is not None
+
+    def attach(self, conversation: Conversation, verify: Callable[[], Awaitable[object]]) -> None:
+        """Have `verify` run after every (re)opening, and again when `conversation` loses its trust."""
+        self._attached.append((conversation, verify))
+        self._wake.set()
+
+    def wake(self) -> None:
+        """Tell the supervisor that a conversation wants to be verified again."""
+        self._wake.set()
+
+    async def start(self) -> dict[str, DeviceError]:
+        """Open and verify once, keep supervising in the background; return the failures by device name."""
+        if self._supervisor is None:
+            self._loop = asyncio.get_running_loop()
+            self._first_round.clear()
+            self._supervisor = self._loop.create_task(self._supervise(), name=f"supervisor of {self._where}")
+        await self._first_round.wait()
+        return dict(self.failures)
+
+    async def close(self) -> None:
+        """Stop supervising and close the line. Outputs are the drivers' business: close those first (A3)."""
+        supervisor, self._supervisor = self._supervisor, None
+        if supervisor is not None:
+            supervisor.cancel()
+            with suppress(asyncio.CancelledError):
+                await supervisor
+        self._first_round.set()
+        self.capture.close()
+
+    async def exchange(self, request: bytes, parse: Parser[T], *, timeout_s: float, where: str) -> T:
+        """Send `request`, return what `parse` makes of the reply; one at a time on the whole bus.
+
+        Raises :class:`LinkDown`, :class:`NoReply` after `timeout_s` of loop time, :class:`BadReply`, or what `parse`
+        raises. Whatever was heard before the request is thrown away, so that a late reply is never taken for this one.
+        """
+        await self._lock.acquire()
+        try:
+            loop = self._loop
+            if self._writer is None or loop is None:
+                raise self._down()
+            while (wait_s := self._ready_at_s - loop.time()) > 1e-9:
+                await asyncio.sleep(wait_s)
+            writer = self._writer
+            if writer is None:
+                raise self._down()
+            if self._buffer:
+                self._throw_away()
+            self.transactions += 1
+            self.capture.add(loop.time(), ">", request)
+            self._heard = 0
+            self._future = future = loop.create_future()
+            self._parse = parse
+            if self.line.echo:
+                self._echo = request
+            timer = loop.call_later(timeout_s, self._expire, future, timeout_s, where)
+            try:
+                writer.write(request)
+                return await future  # type: ignore[no-any-return]
+            except asyncio.CancelledError:
+                self._ready_at_s = max(self._ready_at_s, loop.time() + ABANDONED_S)
+                raise
+            finally:
+                timer.cancel()
+                self._future = self._parse = None
+                self._echo = b""
+        finally:
+            self._lock.release()
+
+    # --- what arrives ------------------------------------------------------------------------------------------
+
+    async def _listen(self, reader: asyncio.StreamReader) -> None:
+        """Take bytes as they come, until the line is gone."""
+        with suppress(OSError, EOFError):
+            while chunk := await reader.read(4096):
+                self._received(chunk)
+        self._lost()
+
+    def _received(self, chunk: bytes) -> None:
+        assert self._loop is not None  # noqa: S101  (set before anything can listen)
+        now_s = self._loop.time()
+        self.capture.add(now_s, "<", chunk)
+        self._ready_at_s = now_s + self.line.gap_s
+        self._silent = 0
+        self._heard += len(chunk)
+        buffer = self._buffer
+        buffer += chunk
+        future, parse = self._future, self._parse
+        if future is None or parse is None or future.done():
+            if self.unsolicited is not None:
+                self.unsolicited(buffer)
+            if self.unsolicited is None or len(buffer) > STRAY_MOST:
+                self._throw_away()
+            return
+        if self._echo and not self._own_echo_gone(buffer):
+            return
+        try:
+            reply = parse(buffer)
+        except DeviceError as error:
+            future.set_exception(error)
+        except (
+            Exception
+        ) as error:  # whatever a parser trips over was sent by the device: it must not end the link
+            future.set_exception(
+                BadReply(
+                    f"“{printable(bytes(buffer[:40]))}” made the parser fail ({error!r})",
+                    where=self._where,
+                    cause="noise on the line, or a firmware that speaks differently",
+                    action="look at the capture of this link and report the frame",
+                )
+            )
+        else:
+            if reply is not None:
+                future.set_result(reply)
+
+    def _own_echo_gone(self, buffer: bytearray) -> bool:
+        if len(buffer) < len(self._echo):
+            return False
+        if buffer.startswith(self._echo):
+            del buffer[: len(self._echo)]
+        self._echo = b""
+        return bool(buffer)
+
+    def _throw_away(self) -> None:
+        """Nobody asked for these bytes: let the driver hear what is news among them, drop the rest."""
+        if self.unsolicited is not None:
+            self.unsolicited(self._buffer)
+        self.stray_bytes += len(self._buffer)
+        self._buffer.clear()
+
+    def _expire(self, future: asyncio.Future[Any], timeout_s: float, where: str) -> None:
+        if future.done():
+            return
+        if self._heard:
+            future.set_exception(
+                BadReply(
+                    f"{self._heard} bytes came within {timeout_s:g} s, but no whole valid reply among them",
+                    where=where,
+                    cause="noise, a wrong baud rate or parity, or two devices with one address",
+                    action=f"check the line settings ({self.line.text}), the address and the cable; see the capture",
+                )
+            )
+            return
+        self._silent += 1
+        future.set_exception(
+            NoReply(
+                f"no reply within {timeout_s:g} s",
+                where=where,
+                cause="the device is off, unplugged, at another address or at another baud rate",
+                action=f"check power, cable, address and line settings ({self.line.text})",
+            )
+        )
+        if self._silent >= max(SILENT_EXCHANGES, 2 * len(self._attached)) and self._writer is not None:
+            self._silent = 0
+            self._writer.close()  # a half-open connection looks just like this; the supervisor opens it anew
+            self._lost()
+
+    # --- supervision -------------------------------------------------------------------------------------------
+
+    async def _supervise(self) -> None:
+        delay_s = BACKOFF_FIRST_S
+        while True:
+            try:
+                async with asyncio.timeout(OPEN_TIMEOUT_S):
+                    streams = await self._opener(self.url, self.line)
+            except (
+                Exception
+            ) as error:  # backends raise their own kinds; each of them means: not open, try later
+                self._note_unopened(error)
+            else:
+                if await self._serve(streams):
+                    delay_s = BACKOFF_FIRST_S
+            self._first_round.set()
+            await asyncio.sleep(delay_s)
+            delay_s = min(2 * delay_s, BACKOFF_MOST_S)
+
+    async def _serve(self, streams: Streams) -> bool:
+        """Verify and watch one opening of the line until it is lost; return whether anybody was verified on it."""
+        assert self._loop is not None  # noqa: S101  (set by start)
+        reader, writer = streams
+        for conversation, _ in self._attached:
+            conversation.distrust()
+        self._writer = writer
+        self._buffer.clear()
+        self._ready_at_s = self._loop.time()
+        self._silent = 0
+        self.opened += 1
+        listener = self._loop.create_task(self._listen(reader), name=f"listener of {self._where}")
+        try:
+            return await self._keep_verified()
+        finally:
+            self._lost()
+            listener.cancel()
+            with suppress(asyncio.CancelledError):
+                await listener
+            writer.close()
+            with suppress(Exception):  # the line is gone either way
+                async with asyncio.timeout(1.0):
+                    await writer.wait_closed()
+
+    async def _keep_verified(self) -> bool:
+        delay_s = BACKOFF_FIRST_S
+        any_verified = False
+        while self._writer is not None:
+            self._wake.clear()
+            for conversation, verify in self._attached:
+                if not conversation.verified:
+                    await self._verify(conversation, verify)
+                any_verified = any_verified or conversation.verified
+            self._first_round.set()
+            if self._writer is None:
+                break
+            waiting = not all(conversation.verified for conversation, _ in self._attached)
+            with suppress(TimeoutError):
+                async with asyncio.timeout(delay_s if waiting else None):
+                    await self._wake.wait()
+            delay_s = min(2 * delay_s, BACKOFF_MOST_S) if waiting else BACKOFF_FIRST_S
+        return any_verified
+
+    async def _verify(self, conversation: Conversation, verify: Callable[[], Awaitable[object]]) -> None:
+        if self._writer is None:
+            return
+        try:
+            await verify()
+        except DeviceError as error:
+            self.failures[conversation.where] = error
+        else:
+            self.failures.pop(conversation.where, None)
+
+    def _lost(self) -> None:
+        """The line is gone: end the running request, take back all trust, wake the supervisor."""
+        if self._writer is None:
+            return
+        self._writer = None
+        future = self._future
+        if future is not None and not future.done():
+            future.set_exception(self._down())
+        for conversation, _ in self._attached:
+            conversation.distrust()
+            self.failures.setdefault(conversation.where, self._down())
+        self._wake.set()
+
+    def _note_unopened(self, error: Exception) -> None:
+        text = str(error) or type(error).__name__
+        down = error if isinstance(error, LinkDown) else self._down(f"cannot be opened: {text}")
+        for conversation, _ in self._attached:
+            self.failures[conversation.where] = down
+
+    def _down(self, what: str = "the line is not open") -> LinkDown:
+        return LinkDown(
+            what,
+            where=self._where,
+            cause="unplugged, switched off, wrong path or address, or held by another program",
+            action="check the cable and the link in the rig file; it is tried again by itself",
+        )

@@ -1,0 +1,161 @@
+"""Modbus RTU units on a supervised link: pymodbus makes and reads the frames, the link carries them.
+
+One link, one lock: any number of units share a bus. Only a frame with the unit's address, the function that was asked
+for, the length that fits the question and a right checksum is a reply; others are skipped (Modbus over Serial Line
+V1.02 §2.5.1, Application Protocol V1.1b3 §6).
+"""
+
+from __future__ import annotations
+
+from typing import TypeVar
+
+from pymodbus.framer import FramerRTU
+from pymodbus.pdu import DecodePDU, ExceptionResponse, ModbusPDU
+from pymodbus.pdu.bit_message import (
+    ReadCoilsRequest,
+    ReadCoilsResponse,
+    WriteMultipleCoilsRequest,
+    WriteMultipleCoilsResponse,
+    WriteSingleCoilRequest,
+    WriteSingleCoilResponse,
+)
+from pymodbus.pdu.register_message import ReadHoldingRegistersRequest, ReadHoldingRegistersResponse
+
+from drivers.device import DeviceConfig, Refused
+from drivers.transport.conversation import Conversation
+from drivers.transport.link import Parser
+from drivers.transport.replies import bad_reply
+
+Reply = TypeVar("Reply", bound=ModbusPDU)
+
+_EXCEPTIONS = {
+    1: "it does not know this function",
+    2: "it has no such address",
+    3: "it does not accept this value or count",
+    4: "it failed while doing it",
+    6: "it is busy",
+}
+
+
+class ModbusUnit:
+    """One address on a bus. Every method raises a :class:`~drivers.device.DeviceError` or returns whole answers."""
+
+    def __init__(self, conversation: Conversation, unit: int) -> None:
+        self.conversation = conversation
+        self.unit = unit
+        self._framer = FramerRTU(DecodePDU(is_server=False))
+
+    async def read_holding_registers(self, address: int, count: int) -> bytes:
+        """FC03: `count` registers from wire address `address`, as the 2·`count` bytes of the reply (big-endian)."""
+        request = ReadHoldingRegistersRequest(address=address, count=count, dev_id=self.unit)
+        frame = await self._ask(request, ReadHoldingRegistersResponse, size=5 + 2 * count)
+        return frame[3:-2]
+
+    async def read_coils(self, address: int, count: int) -> list[bool]:
+        """FC01: `count` coils from `address`."""
+        request = ReadCoilsRequest(address=address, count=count, dev_id=self.unit)
+        frame = await self._ask(request, ReadCoilsResponse, size=5 + (count + 7) // 8)
+        reply = ReadCoilsResponse()
+        reply.decode(frame[2:-2])
+        return reply.bits[:count]
+
+    async def write_coil(self, address: int, on: bool) -> None:
+        """FC05: one coil; the device must echo the request byte for byte."""
+        await self._write(
+            WriteSingleCoilRequest(address=address, bits=[on], dev_id=self.unit), WriteSingleCoilResponse
+        )
+
+    async def write_coil_value(self, address: int, value: int) -> None:
+        """FC05 with a free 16-bit value, as some relay boards use it; echoed byte for byte."""
+        await self._write(
+            _WriteCoilValue(address=address, value=value, unit=self.unit), WriteSingleCoilResponse
+        )
+
+    async def write_coils(self, address: int, states: list[bool]) -> None:
+        """FC15: several coils at once."""
+        request = WriteMultipleCoilsRequest(address=address, bits=list(states), dev_id=self.unit)
+        frame = await self._ask(request, WriteMultipleCoilsResponse, size=8)
+        if frame[2:6] != self._framer.buildFrame(request)[2:6]:
+            raise bad_reply(frame, self.conversation.where, "the confirmation of what was written")
+
+    async def _write(self, request: ModbusPDU, answer: type[ModbusPDU]) -> None:
+        frame = await self._ask(request, answer, size=8)
+        if frame != self._framer.buildFrame(request):
+            self.conversation.doubt()
+            raise bad_reply(frame, self.conversation.where, "the echo of what was written")
+
+    async def _ask(self, request: ModbusPDU, answer: type[ModbusPDU], *, size: int) -> bytes:
+        return await self.conversation.ask(self._framer.buildFrame(request), self.reply_parser(answer, size))
+
+    def reply_parser(self, answer: type[ModbusPDU], size: int) -> Parser[bytes]:
+        """A parser for the frame of `size` bytes (address to checksum) that answers a request of `answer`'s function."""
+        unit, function, where = self.unit, answer.function_code, self.conversation.where
+
+        def parse(buffer: bytearray) -> bytes | None:
+            while len(buffer) >= 5:
+                if buffer[0] == unit and buffer[1] == function:
+                    if len(buffer) < size:
+                        return None
+                    if _checksum_right(frame := bytes(buffer[:size])) and _length_fits(frame, answer):
+                        del buffer[:size]
+                        return frame
+                elif (
+                    buffer[0] == unit
+                    and buffer[1] == function | 0x80
+                    and _checksum_right(frame := bytes(buffer[:5]))
+                ):
+                    del buffer[:5]
+                    raise _refused(frame, where)
+                del buffer[
+                    0
+                ]  # noise, another unit's frame or an older reply: hunt for the next possible beginning
+            return None
+
+        return parse
+
+
+def unit_number(config: DeviceConfig) -> int:
+    """The Modbus address in `config` (1 to 247), else :class:`Refused`."""
+    text = config.address or "1"
+    if not (text.isascii() and text.isdigit() and 1 <= int(text) <= 247):
+        raise Refused(
+            f"“{text}” is not a Modbus address",
+            where=config.name,
+            cause="a slip in the rig file",
+            action="write the address set on the device, 1 to 247",
+        )
+    return int(text)
+
+
+class _WriteCoilValue(ModbusPDU):
+    """FC05 whose value field is neither 0xFF00 nor 0x0000."""
+
+    function_code = 5
+    rtu_frame_size = 8
+
+    def __init__(self, *, address: int, value: int, unit: int) -> None:
+        super().__init__(dev_id=unit, address=address)
+        self._value = value
+
+    def encode(self) -> bytes:
+        return self.address.to_bytes(2, "big") + self._value.to_bytes(2, "big")
+
+
+def _checksum_right(frame: bytes) -> bool:
+    return FramerRTU.check_CRC(frame[:-2], int.from_bytes(frame[-2:], "big"))
+
+
+def _length_fits(frame: bytes, answer: type[ModbusPDU]) -> bool:
+    return answer.calculateRtuFrameSize(frame) == len(frame)
+
+
+def _refused(frame: bytes, where: str) -> Refused:
+    answer = ExceptionResponse(frame[1] & 0x7F)
+    answer.decode(frame[2:-2])
+    meaning = _EXCEPTIONS.get(answer.exception_code, "see its manual")
+    return Refused(
+        f"Modbus exception {answer.exception_code} to function {frame[1] & 0x7F}: {meaning}",
+        where=where,
+        cause="another model at this address, or a point that it does not have",
+        action="check the address and the model in the rig file",
+    )

@@ -1,0 +1,67 @@
+"""Opening a real line: a serial port through serialx, a serial server through TCP."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from collections.abc import Awaitable, Callable
+from typing import TypeAlias
+
+import serialx
+
+from drivers.device import LinkDown
+from drivers.transport.url import LineSettings, LinkUrl
+
+Streams: TypeAlias = tuple[asyncio.StreamReader, asyncio.StreamWriter]
+Opener: TypeAlias = Callable[[LinkUrl, LineSettings], Awaitable[Streams]]
+"""What opens a link: given where and how, streams of bytes (or OSError, or LinkDown)."""
+
+
+async def open_real(url: LinkUrl, line: LineSettings) -> Streams:
+    """Open a serial port or a TCP connection.
+
+    Raises OSError when the system refuses and :class:`LinkDown` for `sim:` links: a real body never falls back to the
+    lab in software (C5).
+    """
+    match url.scheme:
+        case "serial":
+            streams: Streams = await serialx.open_serial_connection(url=url.target, **serial_arguments(line))
+            return streams
+        case "tcp":
+            reader, writer = await asyncio.open_connection(url.host, url.port)
+            _notice_dead_peers(writer.get_extra_info("socket"))
+            return reader, writer
+        case "sim":
+            raise LinkDown(
+                "this link leads into the lab in software, but a real line was asked for",
+                where=f"link {url}",
+                cause="the rig file describes a simulated rig",
+                action="start it as a simulated rig, or write the link of the real device",
+            )
+
+
+def serial_arguments(line: LineSettings) -> dict[str, object]:
+    """The arguments serialx is given for `line` (its names: baudrate, byte_size, parity, stopbits)."""
+    return {
+        "baudrate": line.baud,
+        "byte_size": line.bits,
+        "parity": serialx.Parity(line.parity),
+        "stopbits": serialx.StopBits(line.stop),
+        "exclusive": True,
+    }
+
+
+def _notice_dead_peers(sock: socket.socket | None) -> None:
+    """Make a half-open connection show itself within about ten seconds instead of never."""
+    if sock is None:
+        return
+    sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+    for option, value in (
+        ("TCP_KEEPIDLE", 4),
+        ("TCP_KEEPINTVL", 2),
+        ("TCP_KEEPCNT", 3),
+        ("TCP_USER_TIMEOUT", 10_000),
+    ):
+        if hasattr(socket, option):  # not every system has all of them
+            sock.setsockopt(socket.IPPROTO_TCP, getattr(socket, option), value)

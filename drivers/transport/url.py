@@ -1,0 +1,125 @@
+"""Where a link leads and how its line is set: the text of the rig file, parsed once."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from types import MappingProxyType
+from typing import Literal
+from urllib.parse import parse_qsl, urlsplit
+
+Parity = Literal["N", "E", "O"]
+Scheme = Literal["serial", "tcp", "sim"]
+
+_EXAMPLES = "serial:///dev/ttyUSB0?baud=9600, tcp://192.0.2.7:4001 or sim:reglo"
+_OPTIONS = frozenset({"baud", "bits", "parity", "stop", "echo"})
+
+
+class LinkUrlError(ValueError):
+    """The text of a link cannot be understood; the message says what to write."""
+
+
+@dataclass(frozen=True, slots=True)
+class LineSettings:
+    """How bytes travel on a serial line; a TCP link to a serial server uses only the last two."""
+
+    baud: int = 9600
+    bits: int = 8
+    parity: Parity = "N"
+    stop: int = 1
+    gap_s: float = 0.025
+    """Silence kept after the last byte heard before the next request: the 3.5 characters of a bus, and long enough
+    that a reply which was sent twice has wholly arrived and is thrown away."""
+    echo: bool = False
+    """Whether the converter sends our own bytes back to us (many USB-RS485 dongles, Keller K converters)."""
+
+    @property
+    def text(self) -> str:
+        """As people say it: "9600 8N1"."""
+        return f"{self.baud} {self.bits}{self.parity}{self.stop}"
+
+
+@dataclass(frozen=True, slots=True)
+class LinkUrl:
+    """A parsed link: `scheme` and `target` (a device path, "host:port", or a name in the lab in software)."""
+
+    scheme: Scheme
+    target: str
+    options: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
+
+    @classmethod
+    def parse(cls, text: str) -> LinkUrl:
+        """Parse `serial:///dev/x?baud=9600&parity=N`, `tcp://host:port` or `sim:name`; else :class:`LinkUrlError`."""
+        try:
+            parts = urlsplit(text)
+            options = dict(parse_qsl(parts.query, keep_blank_values=True, strict_parsing=bool(parts.query)))
+            port = parts.port if parts.scheme == "tcp" else None
+        except ValueError as error:
+            raise LinkUrlError(
+                f"link “{text}” cannot be read ({error}); write for example {_EXAMPLES}"
+            ) from None
+        if unknown := sorted(set(options) - _OPTIONS):
+            raise LinkUrlError(
+                f"link “{text}”: unknown option {unknown[0]}; known are {', '.join(sorted(_OPTIONS))}"
+            )
+        if parts.scheme == "serial" and parts.path and not parts.netloc:
+            return cls("serial", parts.path, MappingProxyType(options))
+        if parts.scheme == "tcp" and parts.hostname and port:
+            host = f"[{parts.hostname}]" if ":" in parts.hostname else parts.hostname
+            return cls("tcp", f"{host}:{port}", MappingProxyType(options))
+        if parts.scheme == "sim" and parts.path and not parts.netloc:
+            return cls("sim", parts.path, MappingProxyType(options))
+        raise LinkUrlError(f"link “{text}” is of no known kind; write for example {_EXAMPLES}")
+
+    @property
+    def host(self) -> str:
+        """The host of a `tcp` link, without brackets."""
+        return self.target.rpartition(":")[0].strip("[]")
+
+    @property
+    def port(self) -> int:
+        """The port of a `tcp` link."""
+        return int(self.target.rpartition(":")[2])
+
+    def line(self, default: LineSettings) -> LineSettings:
+        """`default`, the device's factory setting, with what the link's text says otherwise."""
+        options = self.options
+        try:
+            return replace(
+                default,
+                baud=_among(options, "baud", default.baud, range(50, 4_000_001)),
+                bits=_among(options, "bits", default.bits, (7, 8)),
+                parity=_parity(options.get("parity", default.parity)),
+                stop=_among(options, "stop", default.stop, (1, 2)),
+                echo=bool(_among(options, "echo", int(default.echo), (0, 1))),
+            )
+        except ValueError as error:
+            raise LinkUrlError(f"link “{self}”: {error}") from None
+
+    def __str__(self) -> str:
+        query = "&".join(f"{key}={value}" for key, value in self.options.items())
+        separator = ":" if self.scheme == "sim" else "://"
+        return f"{self.scheme}{separator}{self.target}{'?' if query else ''}{query}"
+
+
+def _among(options: Mapping[str, str], key: str, default: int, allowed: range | tuple[int, ...]) -> int:
+    text = options.get(key)
+    if text is None:
+        return default
+    if not (text.isascii() and text.isdigit()) or int(text) not in allowed:
+        choice = (
+            f"{allowed[0]} to {allowed[-1]}" if isinstance(allowed, range) else " or ".join(map(str, allowed))
+        )
+        raise ValueError(f"{key}={text} is not possible; choose {choice}")
+    return int(text)
+
+
+def _parity(text: str) -> Parity:
+    match text.upper():
+        case "N":
+            return "N"
+        case "E":
+            return "E"
+        case "O":
+            return "O"
+    raise ValueError(f"parity={text} is not possible; choose N, E or O")
