@@ -28,10 +28,10 @@ _verifying: ContextVar[Conversation | None] = ContextVar("verifying", default=No
 
 @dataclass(frozen=True, slots=True)
 class Barrier:
-    """A query with an unmistakable reply. `parse` must skip everything else."""
+    """A query with an unmistakable reply; `parser` makes a fresh parser that skips everything else."""
 
     request: bytes
-    parse: Parser[Any]
+    parser: Callable[[], Parser[Any]]
 
 
 class Conversation:
@@ -119,11 +119,11 @@ class Conversation:
     async def _get_back_in_step(self) -> None:
         if self._barrier is not None:
             self._doubtful = False  # set again by the attempt if it fails
-            await self._attempt(self._barrier.request, self._barrier.parse, self.timeout_s)
+            await self._attempt(self._barrier.request, self._barrier.parser(), self.timeout_s)
             return
-        loop = asyncio.get_running_loop()
-        while (wait_s := self._quiet_at_s - loop.time()) > 1e-9:  # the bus stays free for others meanwhile
-            await asyncio.sleep(wait_s)
+        wait_s = self._quiet_at_s - asyncio.get_running_loop().time()
+        if wait_s > 0:
+            await asyncio.sleep(wait_s)  # the bus stays free for others meanwhile
         self._doubtful = False
 
     @contextmanager

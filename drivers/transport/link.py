@@ -64,6 +64,8 @@ class Link:
         self.transactions = 0
         self.opened = 0
         self.stray_bytes = 0
+        self.sent_at_s = 0.0
+        """Loop time of the last request (s): what comes much sooner after it than the device can answer is older."""
         self.failures: dict[str, DeviceError] = {}
         self.unsolicited: Callable[[bytearray], None] | None = None
         """Given bytes that came while nothing was asked; deletes the whole lines among them."""
@@ -138,7 +140,7 @@ class Link:
             loop = self._loop
             if self._writer is None or loop is None:
                 raise self._down()
-            while (wait_s := self._ready_at_s - loop.time()) > 1e-9:
+            while (wait_s := self._ready_at_s - loop.time()) > 1e-9:  # noqa: ASYNC110  (bytes heard move it on)
                 await asyncio.sleep(wait_s)
             writer = self._writer
             if writer is None:
@@ -146,7 +148,8 @@ class Link:
             if self._buffer:
                 self._throw_away()
             self.transactions += 1
-            self.capture.add(loop.time(), ">", request)
+            self.sent_at_s = loop.time()
+            self.capture.add(self.sent_at_s, ">", request)
             self._heard = 0
             self._future = future = loop.create_future()
             self._parse = parse

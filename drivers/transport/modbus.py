@@ -57,7 +57,7 @@ class ModbusUnit:
         frame = await self._ask(request, ReadCoilsResponse, size=5 + (count + 7) // 8)
         reply = ReadCoilsResponse()
         reply.decode(frame[2:-2])
-        return reply.bits[:count]
+        return list(reply.bits[:count])
 
     async def write_coil(self, address: int, on: bool) -> None:
         """FC05: one coil; the device must echo the request byte for byte."""
@@ -112,6 +112,12 @@ class ModbusUnit:
             return None
 
         return parse
+
+
+def read_registers_frame(unit: int, address: int, count: int) -> bytes:
+    """The whole frame that asks `unit` for `count` holding registers."""
+    request = ReadHoldingRegistersRequest(address=address, count=count, dev_id=unit)
+    return FramerRTU(DecodePDU(is_server=False)).buildFrame(request)
 
 
 def unit_number(config: DeviceConfig) -> int:

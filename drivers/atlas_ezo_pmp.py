@@ -1,0 +1,223 @@
+"""Atlas Scientific EZO-PMP, an embedded dosing pump (EZO-PMP data sheet, UART mode; firmware 1.06).
+
+A dose is a volume (`D,ml`, at full speed) or a volume over a time (`D,ml,min`): the pump stops by itself and says
+`*DONE,ml`, whenever that is. Its running total (`TV,?`, steps of 0.01 mL) starts from zero at a power cycle.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import math
+import re
+
+from drivers.atlas_uart import AtlasEzo
+from drivers.device import (
+    Actuator,
+    BadReply,
+    Command,
+    DeviceConfig,
+    DeviceError,
+    DeviceFault,
+    DeviceModel,
+    Dispense,
+    Guarantee,
+    NoReply,
+    PumpStatus,
+    Refused,
+    Run,
+    Stop,
+    on_or_off,
+    refuse,
+)
+from drivers.doses import DoseBook
+from drivers.settings import known_only
+from drivers.transport.link import Link
+from drivers.transport.replies import bad_reply
+
+LEAST_DOSE_UL = 500.0
+TOTAL_STEP_UL = 10.0
+FULL_SPEED = 0.97
+"""From this share of the greatest flow on, a dose is given at full speed: the pump refuses what it cannot time."""
+
+_DISPENSED = re.compile(rb"\?D,(\*|-\*|-?\d{1,7}\.\d{1,3}),([01])", re.IGNORECASE)
+_TOTAL = re.compile(rb"\?TV,(-?\d{1,9}\.\d{1,3})", re.IGNORECASE)
+_GREATEST = re.compile(rb"\?MAXRATE,(\d{1,5}(?:\.\d{1,3})?)", re.IGNORECASE)
+
+
+class AtlasEzoPmp(AtlasEzo):
+    """One dosing pump; its only point is `pump`."""
+
+    model = DeviceModel(
+        id="atlas-ezo-pmp",
+        vendor="Atlas Scientific",
+        name="EZO-PMP",
+        kind="pump",
+        transports=("serial", "tcp", "sim"),
+        capabilities=("run", "dispense", "total"),
+        guarantee=Guarantee.DEVICE,
+        manual="EZO-PMP data sheet, UART mode",
+    )
+    circuit = "PMP"
+
+    def __init__(self, link: Link, config: DeviceConfig) -> None:
+        super().__init__(link, config)
+        known_only(config.settings, config.name, frozenset())
+        self.pump = DosingPump(self)
+        self.actuators["pump"] = self.pump
+
+    async def _settle_in(self) -> None:
+        await self.pump.prepare()
+
+    def _error(self, codes: list[bytes]) -> DeviceError:
+        if b"*TOOFAST" in codes:
+            return self._refusal(
+                "it cannot pump that fast", "ask for less flow, or calibrate it by volume and time"
+            )
+        if b"*MINVOL" in codes:
+            return self._refusal("the dose is below its least volume", f"give {LEAST_DOSE_UL:g} µL or more")
+        return super()._error(codes)
+
+    def _refusal(self, what: str, action: str) -> Refused:
+        return Refused(
+            what, where=f"{self.config.name}.pump", cause="the command is outside its range", action=action
+        )
+
+    async def stop(self) -> None:
+        """`X`: it answers `*DONE,ml`, by some firmware with `*OK` after it, by some without."""
+        await self._conversation.ask(b"X\r", self.answer(ends=(b"*DONE", b"*OK")))
+        self._conversation.doubt()  # an *OK may follow, and must not end the next answer
+
+
+class DosingPump(Actuator):
+    """The pump of an EZO-PMP."""
+
+    kind = "pump"
+    unit = "uL/min"
+    guarantee = Guarantee.DEVICE
+
+    def __init__(self, circuit: AtlasEzoPmp) -> None:
+        self.where = f"{circuit.config.name}.pump"
+        self._circuit = circuit
+        self._doses = DoseBook(self.where)
+        self._greatest_ul_min = 0.0
+        self._flow_ul_min: float | None = None
+        self._total_ul = 0.0
+        self._resting = False
+        self._one_at_a_time = asyncio.Lock()
+
+    def guarantee_for(self, command: Command) -> Guarantee:
+        """A dose ends by itself; a continuous flow does not (before twenty days)."""
+        return Guarantee.GUARD if isinstance(command, Run) else Guarantee.DEVICE
+
+    async def prepare(self) -> None:
+        """Part of verification: the greatest flow, which calibration changes."""
+        self._greatest_ul_min = 1000.0 * float((await self._ask(b"DC,?", _GREATEST))[1])
+        self._resting = False
+
+    async def apply(self, command: Command) -> None:
+        """Run, Dispense or Stop; see :meth:`drivers.device.Actuator.apply`."""
+        async with self._one_at_a_time:
+            match command:
+                case Stop() | Run(flow_ul_min=0.0):
+                    await self._stop()
+                case Run():
+                    await self._run(command.flow_ul_min)
+                case Dispense():
+                    await self._dispense(command)
+                case _:
+                    raise refuse(self, self.where, command)
+
+    async def status(self) -> PumpStatus:
+        """What the pump says; while it rests and nothing was commanded, its total is not asked again.
+
+        The pump does not tell its flow: it is the one commanded, or the greatest it can do if that is not known.
+        """
+        running = await self._running()
+        if running or not self._resting:
+            self._total_ul = 1000.0 * float((await self._ask(b"TV,?", _TOTAL))[1])
+        self._resting = not running
+        flow_ul_min = self._greatest_ul_min if self._flow_ul_min is None else self._flow_ul_min
+        return PumpStatus(running, flow_ul_min if running else 0.0, self._total_ul, TOTAL_STEP_UL)
+
+    async def _stop(self) -> None:
+        try:
+            await self._stop_once()
+        except (NoReply, BadReply, DeviceFault):
+            await self._stop_once()
+
+    async def _stop_once(self) -> None:
+        self._resting = False
+        await self._circuit.stop()
+        if await self._running():
+            raise DeviceFault(
+                "the pump still runs after it was stopped",
+                where=self.where,
+                cause="its electronics failed",
+                action="switch its 12 V supply off by hand",
+            )
+        self._flow_ul_min = None
+
+    async def _run(self, flow_ul_min: float) -> None:
+        self._check_flow(abs(flow_ul_min))
+        if await self._running():
+            if self._flow_ul_min == flow_ul_min:
+                return
+            await self._stop()
+        await self._start(b"DC,%s,*" % _decimal(flow_ul_min / 1000.0, 2), flow_ul_min)
+
+    async def _dispense(self, dose: Dispense) -> None:
+        if self._doses.given(dose.dose_id):
+            return
+        self._check_flow(dose.flow_ul_min)
+        if dose.volume_ul < LEAST_DOSE_UL - TOTAL_STEP_UL / 2 or not math.isfinite(dose.volume_ul):
+            raise self._refusal(
+                f"{dose.volume_ul:g} µL is below its least dose",
+                f"give {LEAST_DOSE_UL:g} µL or more at a time",
+            )
+        if await self._running():
+            raise self._refusal("it is still running", "stop it, or wait until the dose before has ended")
+        command = b"D,%s" % _decimal(dose.volume_ul / 1000.0, 2)
+        flow_ul_min = min(dose.flow_ul_min, self._greatest_ul_min)
+        if dose.flow_ul_min < FULL_SPEED * self._greatest_ul_min:
+            command += b",%s" % _decimal(dose.volume_ul / dose.flow_ul_min, 3)
+        self._doses.begin(dose.dose_id)
+        try:
+            await self._start(command, flow_ul_min)
+        except (Refused, DeviceFault):
+            self._doses.not_begun(dose.dose_id)
+            raise
+        self._doses.accept(dose.dose_id)
+
+    async def _start(self, command: bytes, flow_ul_min: float) -> None:
+        self._resting = False
+        await on_or_off(self._circuit.command(command), self._stop)
+        self._flow_ul_min = flow_ul_min
+
+    def _check_flow(self, flow_ul_min: float) -> None:
+        if not 0 < flow_ul_min <= self._greatest_ul_min:
+            raise self._refusal(
+                f"{flow_ul_min:g} µL/min cannot be pumped; it carries up to {self._greatest_ul_min:g}",
+                "ask for less flow",
+            )
+
+    async def _running(self) -> bool:
+        return (await self._ask(b"D,?", _DISPENSED))[2] == b"1"
+
+    async def _ask(self, query: bytes, pattern: re.Pattern[bytes]) -> re.Match[bytes]:
+        line = await self._circuit.query(query)
+        match = pattern.fullmatch(line)
+        if match is None:
+            self._circuit.conversation.doubt()
+            raise bad_reply(line, self.where, f"an answer to {query.decode()}")
+        return match
+
+    def _refusal(self, what: str, action: str) -> Refused:
+        return Refused(
+            what, where=self.where, cause="the command does not fit the pump or its state", action=action
+        )
+
+
+def _decimal(value: float, digits: int) -> bytes:
+    """`value` with at most `digits` decimals and without a needless tail: 5.00 is `5`, 0.50 is `0.5`."""
+    text = f"{value:.{digits}f}"
+    return (text.rstrip("0").rstrip(".") if "." in text else text).encode()

@@ -1,0 +1,190 @@
+"""What all Atlas Scientific EZO circuits have in common on a UART (data sheets, “UART mode” and “Response codes”).
+
+A command ends with CR. Its answer is any number of data lines and then `*OK` or `*ER`. Between and beside these come
+lines that nobody asked for: readings in continuous mode, `*RS` `*RE` after a restart, `*OV` `*UV` for the supply, `*WA`
+`*SL`, `*DONE,…` from a pump. Each line is classified before anything is taken from it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+
+from drivers.device import (
+    BadReply,
+    Device,
+    DeviceConfig,
+    DeviceError,
+    DeviceFault,
+    Identity,
+    NoReply,
+    Refused,
+    WrongDevice,
+)
+from drivers.transport.conversation import Barrier, Conversation
+from drivers.transport.link import Link, Parser
+from drivers.transport.replies import bad_reply, take_line
+from drivers.transport.url import LineSettings
+
+LINE = LineSettings(baud=9600, bits=8, parity="N", stop=1)
+TIMEOUT_S = 1.0
+
+_IDENTITY = re.compile(rb"\?I,([^,]{1,16}),([0-9.]{1,8})", re.IGNORECASE)
+_STATUS = re.compile(rb"\?STATUS,([PSBWU]),(\d{1,2}\.\d{1,4})", re.IGNORECASE)
+_PRINTABLE = re.compile(rb"[\x20-\x7e]*")
+
+
+class AtlasEzo(Device):
+    """One EZO circuit on its own UART; `circuit` is the name it gives itself, in capital letters without dots."""
+
+    circuit: str
+    line = LINE
+
+    def __init__(self, link: Link, config: DeviceConfig) -> None:
+        super().__init__(link, config)
+        self._fault: DeviceFault | None = None
+        self._conversation = Conversation(
+            link,
+            config.name,
+            timeout_s=TIMEOUT_S,
+            barrier=Barrier(b"i\r", self._identity_answer),
+            unsolicited=self._overhear,
+        )
+        link.attach(self._conversation, self.verify)
+
+    @property
+    def conversation(self) -> Conversation:
+        """This driver's side of the link."""
+        return self._conversation
+
+    async def _identify(self) -> Identity:
+        await self._silence()
+        name, firmware = await self._conversation.ask(b"i\r", self._identity_answer())
+        if name.upper().replace(".", "") != self.circuit:
+            raise WrongDevice(
+                f"an EZO-{name} answers, not an EZO-{self.circuit}",
+                where=self.config.name,
+                cause="two circuits are swapped",
+                action="check the cables, or the links in the rig file",
+            )
+        await self.command(b"*OK,1")
+        status = _STATUS.fullmatch(await self.query(b"Status"))
+        if status is None:
+            raise BadReply(
+                "its status cannot be read",
+                where=self.config.name,
+                cause="noise, or a firmware that speaks differently",
+                action="it is tried again; look at the link's capture if it stays",
+            )
+        await self._settle_in()
+        return Identity(model=f"EZO-{name}", firmware=firmware)
+
+    async def _settle_in(self) -> None:
+        """Bring the circuit's own settings into order; each model adds its own."""
+
+    async def _silence(self) -> None:
+        """End continuous mode, which every restart turns on; its lines may run into our first commands."""
+        for last in (False, False, True):
+            try:
+                await self.command(b"C,0")
+            except (NoReply, BadReply, Refused):
+                if last:
+                    raise
+            else:
+                return
+
+    async def command(self, command: bytes, *, timeout_s: float | None = None) -> None:
+        """Send a command that answers `*OK`."""
+        await self._conversation.ask(command + b"\r", self.answer(), timeout_s=timeout_s)
+
+    async def query(self, command: bytes) -> bytes:
+        """Send a query that answers one line beginning with `?`, and return that line."""
+        answer = await self._conversation.ask(command + b"\r", self.answer())
+        lines = [line for line in answer if line.startswith(b"?")]
+        if len(lines) != 1:
+            self._conversation.doubt()
+            raise bad_reply(b"\r".join(answer), self.config.name, f"one answer to {command.decode()}")
+        return lines[0]
+
+    def answer(self, *, earliest_s: float = 0.0, ends: tuple[bytes, ...] = (b"*OK",)) -> Parser[list[bytes]]:
+        """A parser of one whole answer up to a line of `ends` or `*ER`; it returns the data lines.
+
+        What comes sooner than `earliest_s` after the request cannot be the answer to it and is skipped (C2).
+        """
+        lines: list[bytes] = []
+        codes: list[bytes] = []
+
+        def parse(buffer: bytearray) -> list[bytes] | None:
+            early = earliest_s > 0.0 and _now_s() - self.link.sent_at_s < earliest_s
+            while (line := take_line(buffer, b"\r", self.config.name)) is not None:
+                if not _PRINTABLE.fullmatch(line):
+                    raise bad_reply(line, self.config.name, "a line of text")
+                code = line.split(b",", 1)[0].upper()
+                if code == b"*ER":
+                    raise self._error(codes)
+                if code in ends:
+                    if early:
+                        continue
+                    return lines
+                if code.startswith(b"*"):
+                    codes.append(code)
+                    self._news(line)
+                elif not early:
+                    lines.append(line)
+            return None
+
+        return parse
+
+    def _identity_answer(self) -> Parser[tuple[str, str]]:
+        """A parser of the answer to `i` that skips everything older than it."""
+        found: list[tuple[str, str]] = []
+
+        def parse(buffer: bytearray) -> tuple[str, str] | None:
+            while (line := take_line(buffer, b"\r", self.config.name)) is not None:
+                if match := _IDENTITY.fullmatch(line):
+                    found.append((match[1].decode("ascii", "replace"), match[2].decode("ascii")))
+                elif line.upper() == b"*OK" and found:
+                    return found[-1]
+                elif line.startswith(b"*"):
+                    self._news(line)
+            return None
+
+        return parse
+
+    def _error(self, codes: list[bytes]) -> DeviceError:
+        """The error for `*ER`, told by the codes that came before it."""
+        if fault := self._fault:
+            self._fault = None
+            return fault
+        told = ", ".join(code.decode("ascii", "replace") for code in (*codes, b"*ER"))
+        return Refused(
+            f"the circuit refuses the command ({told})",
+            where=self.config.name,
+            cause="it does not know it in its present state or firmware",
+            action="check the model in the rig file; update the circuit's firmware",
+        )
+
+    def _overhear(self, buffer: bytearray) -> None:
+        """Lines that came while nothing was asked."""
+        while (at := buffer.find(b"\r")) >= 0:
+            line = bytes(buffer[:at])
+            del buffer[: at + 1]
+            if line.startswith(b"*"):
+                self._news(line)
+
+    def _news(self, line: bytes) -> None:
+        """A code that nobody asked for: a restart undoes our settings, a bad supply spoils the next answer."""
+        code = line.split(b",", 1)[0].upper()
+        if code in (b"*RS", b"*RE"):
+            self._conversation.restarted()
+        elif code in (b"*UV", b"*OV"):
+            self._fault = DeviceFault(
+                f"its supply voltage is too {'low' if code == b'*UV' else 'high'} ({line.decode('ascii', 'replace')})",
+                where=self.config.name,
+                cause="a wrong or weak power supply, or a bad contact",
+                action="measure the supply at the circuit",
+            )
+
+
+def _now_s() -> float:
+    return asyncio.get_running_loop().time()

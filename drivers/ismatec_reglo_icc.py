@@ -1,0 +1,399 @@
+"""Ismatec Reglo ICC, a peristaltic pump with up to four independent channels (manual 14-036-E Rev. C §14–18).
+
+Each channel is one pump point. A continuous flow runs in flow-rate mode (`M`), a dose in volume-at-rate mode (`O`): the
+pump itself stops when the volume is delivered, whatever happens to the host. A channel that is running is never
+re-aimed blindly: the pump's own state is asked before it is changed.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from dataclasses import dataclass
+
+from drivers.device import (
+    Actuator,
+    BadReply,
+    ChannelConfig,
+    Command,
+    Device,
+    DeviceConfig,
+    DeviceFault,
+    DeviceModel,
+    Dispense,
+    Guarantee,
+    Identity,
+    NoReply,
+    PumpStatus,
+    Refused,
+    Run,
+    Stop,
+    WrongDevice,
+    on_or_off,
+    refuse,
+)
+from drivers.doses import DoseBook
+from drivers.ismatec_formats import (
+    TIME_UNIT_S,
+    TUBING_MM,
+    parse_count,
+    parse_flow_ul_min,
+    parse_tubing_mm,
+    parse_volume_1,
+    tubing_2,
+    volume_2,
+)
+from drivers.settings import bad_setting, choice_of, known_only, number_of
+from drivers.transport.conversation import Barrier, Conversation
+from drivers.transport.link import Link
+from drivers.transport.replies import bad_reply, take_line
+from drivers.transport.url import LineSettings
+
+TIMEOUT_S = 0.6
+TOTAL_STEP_UL = 1000.0
+"""The pump's own total (`xG`) counts whole millilitres."""
+ECHO_TOLERANCE = 0.005
+"""The pump rounds what it is told to what its motor can do; more than this is another value."""
+RECHECK_EVERY = 12
+"""A resting channel's total and a running one's settings are asked again every so many polls: a person may have used
+the pump's own keys."""
+
+_MODEL_TEXT = re.compile(rb"[A-Z][A-Za-z /-]{2,30} \d{3,4} \d{3,4}$")
+
+
+@dataclass(frozen=True, slots=True)
+class PumpWear:
+    """What tubing life is counted by: revolutions of the head and running time (s) of a channel since its reset."""
+
+    revolutions: int
+    run_s: float
+
+
+class IsmatecRegloIcc(Device):
+    """One Reglo ICC; `config.channels` name its channels "1" to "4"."""
+
+    model = DeviceModel(
+        id="ismatec-reglo-icc",
+        vendor="Ismatec",
+        name="Reglo ICC",
+        kind="pump",
+        transports=("serial", "tcp", "sim"),
+        capabilities=("run", "dispense", "total", "reverse", "channels"),
+        guarantee=Guarantee.DEVICE,
+        manual="14-036-E Rev. C §14–18",
+    )
+    line = LineSettings(baud=9600, bits=8, parity="N", stop=1)
+
+    def __init__(self, link: Link, config: DeviceConfig) -> None:
+        super().__init__(link, config)
+        known_only(config.settings, config.name, frozenset({"time_unit_s"}))
+        self.time_unit_s = number_of(
+            config.settings, "time_unit_s", config.name, default=TIME_UNIT_S, low=0.1, high=1.0
+        )
+        self._pump = _pump_address(config)
+        self._conversation = Conversation(
+            link,
+            config.name,
+            timeout_s=TIMEOUT_S,
+            barrier=Barrier(b"0#\r", lambda: self._model_text),
+        )
+        self.channels = {
+            channel.point: IsmatecChannel(self, number, channel)
+            for number, channel in config.channels.items()
+        }
+        self.actuators.update(self.channels)
+        link.attach(self._conversation, self.verify)
+
+    @property
+    def conversation(self) -> Conversation:
+        """This driver's side of the link."""
+        return self._conversation
+
+    async def _identify(self) -> Identity:
+        await self.set(self._pump + b"~1")
+        text = await self._conversation.ask(b"0#\r", self._model_text)
+        if not text.startswith("REGLO ICC"):
+            raise WrongDevice(
+                f"“{text}” answers",
+                where=self.config.name,
+                cause="another pump hangs on this link",
+                action="check the link and the model in the rig file",
+            )
+        await self.set(b"0xE0")
+        protocol = parse_count(await self.get(b"0x!"), self.config.name)
+        for channel in self.channels.values():
+            await channel.prepare()
+        words = text.split()
+        return Identity(
+            model="Reglo ICC", firmware=f"{words[2] if len(words) > 2 else ''} protocol {protocol}".strip()
+        )
+
+    async def set(self, command: bytes) -> None:
+        """Send a command that is answered by one character; :class:`Refused` unless that is `*`."""
+        answer = await self.status_of(command)
+        if answer != b"*":
+            raise Refused(
+                f"the pump answers {answer.decode()} to {command.decode()}",
+                where=self.config.name,
+                cause="it cannot do this in its present mode, or does not know the value",
+                action="look at the pump's display; check tubing and flow in the rig file",
+            )
+
+    async def status_of(self, command: bytes) -> bytes:
+        """Send a command that is answered by one of the characters `* # + -`."""
+        return await self._conversation.ask(command + b"\r", self._one_character)
+
+    async def get(self, command: bytes) -> bytes:
+        """Send a query that is answered by a line, and return that line."""
+        return await self._conversation.ask(command + b"\r", self._data_line)
+
+    # --- parsers: a status is one character without an end, data is a line ended by CR LF --------------------
+
+    def _one_character(self, buffer: bytearray) -> bytes | None:
+        if not _skip_events(buffer, self.config.name):
+            return None
+        character = bytes(buffer[:1])
+        if character not in (b"*", b"#", b"+", b"-"):
+            raise bad_reply(bytes(buffer), self.config.name, "a status character (* # + -)")
+        del buffer[:1]
+        return character
+
+    def _data_line(self, buffer: bytearray) -> bytes | None:
+        if not _skip_events(buffer, self.config.name):
+            return None
+        if buffer[:1] == b"#":
+            del buffer[:1]
+            raise Refused(
+                "the pump does not know this query",
+                where=self.config.name,
+                cause="an older firmware, or channel addressing is off",
+                action="update the pump's firmware (protocol 2 or later is needed)",
+            )
+        return take_line(buffer, b"\r\n", self.config.name)
+
+    def _model_text(self, buffer: bytearray) -> str | None:
+        """The reply to `#`, such as `REGLO ICC 0208 306`. As a barrier it skips whatever older replies come first."""
+        while (line := take_line(buffer, b"\r\n", self.config.name)) is not None:
+            if match := _MODEL_TEXT.search(line):
+                return match[0].decode("ascii")
+        return None
+
+
+class IsmatecChannel(Actuator):
+    """One channel. `Run` is guarded by lease and guard process; `Dispense` ends by the pump itself."""
+
+    kind = "pump"
+    unit = "uL/min"
+    guarantee = Guarantee.DEVICE
+
+    def __init__(self, pump: IsmatecRegloIcc, number: str, config: ChannelConfig) -> None:
+        self.where = f"{pump.config.name}.{config.point}"
+        if number not in ("1", "2", "3", "4"):
+            raise bad_setting(self.where, "channels", f"names channel “{number}”", 'use "1" to "4"')
+        known_only(config.settings, self.where, frozenset({"tubing_mm", "direction"}))
+        self._pump = pump
+        self._number = number.encode()
+        self._forward = b"J" if _direction(config, self.where) == "cw" else b"K"
+        self._tubing_mm = _tubing_mm(config, self.where)
+        self._doses = DoseBook(self.where)
+        self._max_flow_ul_min = 0.0
+        self._flow_ul_min = 0.0
+        self._total_ul = 0.0
+        self._was_running = True
+        self._polls = 0
+        self._one_at_a_time = asyncio.Lock()
+
+    def guarantee_for(self, command: Command) -> Guarantee:
+        """A dose ends by itself; a continuous flow does not."""
+        return Guarantee.GUARD if isinstance(command, Run) else Guarantee.DEVICE
+
+    async def prepare(self) -> None:
+        """Part of verification: the tubing the pump reckons with is the one in the rig; its greatest flow."""
+        if self._tubing_mm is not None:
+            set_mm = parse_tubing_mm(await self._get(b"+"), self.where)
+            if abs(set_mm - self._tubing_mm) > 0.015:  # some firmware says 1.43 for 1.42
+                await self._set(b"+" + tubing_2(self._tubing_mm))
+        self._max_flow_ul_min = parse_flow_ul_min(await self._get(b"!"), self.where)
+        self._polls = 0
+        self._was_running = True
+
+    async def apply(self, command: Command) -> None:
+        """Run, Dispense or Stop; see :meth:`drivers.device.Actuator.apply`."""
+        async with (
+            self._one_at_a_time
+        ):  # a stop must never slip in between the settings of a start and the start
+            match command:
+                case Stop() | Run(flow_ul_min=0.0):
+                    await self._stop()
+                case Run():
+                    await self._run(command.flow_ul_min)
+                case Dispense():
+                    await self._dispense(command)
+                case _:
+                    raise refuse(self, self.where, command)
+
+    async def status(self) -> PumpStatus:
+        """What the pump says: running, flow (µL/min, signed), its own total (µL, in steps of 1 mL)."""
+        running = await self._running()
+        recheck = self._polls % RECHECK_EVERY == 0
+        if running or self._was_running or recheck:
+            self._total_ul = 1000.0 * parse_count(await self._get(b"xG"), self.where)
+        if running and (recheck or not self._was_running):
+            flow_ul_min = 1000.0 * parse_volume_1(await self._get(b"f"), self.where)
+            self._flow_ul_min = flow_ul_min if await self._get(b"xD") == self._forward else -flow_ul_min
+        self._was_running = running
+        self._polls += 1
+        return PumpStatus(running, self._flow_ul_min if running else 0.0, self._total_ul, TOTAL_STEP_UL)
+
+    async def wear(self) -> PumpWear:
+        """Revolutions and running time of this channel since its counters were reset (`xC`, `xJ`)."""
+        revolutions = parse_count(await self._get(b"xC"), self.where)
+        run_s = parse_count(await self._get(b"xJ"), self.where) * self._pump.time_unit_s
+        return PumpWear(revolutions, run_s)
+
+    # --- commands --------------------------------------------------------------------------------------------
+
+    async def _stop(self) -> None:
+        """Stop, and see that it stopped; a second attempt if the first reply was lost (stopping twice is harmless)."""
+        try:
+            await self._stop_once()
+        except (NoReply, BadReply, DeviceFault):
+            await self._stop_once()
+
+    async def _stop_once(self) -> None:
+        self._polls = 0
+        await self._set(b"I")
+        if await self._running():
+            raise DeviceFault(
+                "the channel still runs after it was stopped",
+                where=self.where,
+                cause="somebody restarted it at the pump, or its electronics failed",
+                action="switch the pump off by hand",
+            )
+
+    async def _run(self, flow_ul_min: float) -> None:
+        self._check_flow(abs(flow_ul_min))
+        direction = self._forward if flow_ul_min > 0 else _opposite(self._forward)
+        self._polls = 0
+        if await self._running():
+            if await self._get(b"xM") == b"M" and await self._get(b"xD") == direction:
+                await self._set_volume(b"f", flow_ul_min)  # it turns already: only the speed changes
+                return
+            await self._stop()
+        await self._set(b"M")
+        await self._set(direction)
+        await self._set_volume(b"f", flow_ul_min)
+        await on_or_off(self._start(), self._stop)
+
+    async def _dispense(self, dose: Dispense) -> None:
+        if self._doses.given(dose.dose_id):
+            return
+        self._check_flow(dose.flow_ul_min)
+        if not dose.volume_ul > 0:
+            raise self._refusal(
+                f"a dose of {dose.volume_ul:g} µL is not a volume", "give a volume above zero"
+            )
+        if await self._running():
+            raise self._refusal("it is still running", "stop it, or wait until the dose before has ended")
+        self._polls = 0
+        await self._set(b"O")
+        await self._set(self._forward)
+        await self._set_volume(b"f", dose.flow_ul_min)
+        await self._set_volume(b"v", dose.volume_ul)
+        self._doses.begin(dose.dose_id)
+        await on_or_off(self._start(dose.dose_id), self._stop)
+        self._doses.accept(dose.dose_id)
+
+    async def _start(self, dose_id: str | None = None) -> None:
+        answer = await self._pump.status_of(self._number + b"H")
+        if answer == b"*":
+            return
+        if dose_id is not None:
+            self._doses.not_begun(dose_id)
+        raise self._refusal(*_why_not(await self._get(b"xe")))
+
+    async def _set_volume(self, name: bytes, value_ul: float) -> None:
+        """Set flow (`f`) or volume (`v`) and compare the pump's echo: it may have clipped the value."""
+        wanted_ml = abs(value_ul) / 1000.0
+        echoed_ml = parse_volume_1(await self._get(name + volume_2(wanted_ml)), self.where)
+        if abs(echoed_ml - wanted_ml) > ECHO_TOLERANCE * wanted_ml:
+            raise self._refusal(
+                f"the pump took {1000 * echoed_ml:g} instead of {1000 * wanted_ml:g} µL{'/min' if name == b'f' else ''}",
+                f"stay below the tubing's greatest flow ({self._max_flow_ul_min:g} µL/min) or fit wider tubing",
+            )
+        if name == b"f":
+            self._flow_ul_min = value_ul
+
+    def _check_flow(self, flow_ul_min: float) -> None:
+        if not 0 < flow_ul_min <= self._max_flow_ul_min:
+            raise self._refusal(
+                f"{flow_ul_min:g} µL/min cannot be pumped; this tubing carries up to {self._max_flow_ul_min:g}",
+                "ask for less, or fit wider tubing and enter it in the rig file",
+            )
+
+    # --- talk ------------------------------------------------------------------------------------------------
+
+    async def _running(self) -> bool:
+        answer = await self._pump.status_of(self._number + b"E")
+        if answer not in (b"+", b"-"):
+            raise bad_reply(answer, self.where, "+ (running) or - (stopped)")
+        return answer == b"+"
+
+    async def _set(self, command: bytes) -> None:
+        await self._pump.set(self._number + command)
+
+    async def _get(self, query: bytes) -> bytes:
+        return await self._pump.get(self._number + query)
+
+    def _refusal(self, what: str, action: str) -> Refused:
+        return Refused(
+            what, where=self.where, cause="the command does not fit the pump's state or tubing", action=action
+        )
+
+
+def _skip_events(buffer: bytearray, where: str) -> bool:
+    """Drop event messages (`^…` lines, sent until they are turned off); whether anything else has come."""
+    while buffer[:1] == b"^":
+        if take_line(buffer, b"\r\n", where) is None:
+            return False
+    return bool(buffer)
+
+
+def _why_not(reason: bytes) -> tuple[str, str]:
+    """What `xe` answers after a refused start, as what happened and what to do."""
+    code, _, limit = reason.decode("ascii", "replace").partition(" ")
+    match code:
+        case "C":
+            return "it will not start: the number of cycles is zero", "set cycles to 1 at the pump"
+        case "R":
+            return f"it will not start: the flow is zero or above {limit} mL/min", "ask for less flow"
+        case "V":
+            return f"it will not start: the volume is above {limit} mL", "ask for less volume at a time"
+    return f"it will not start (reason “{code}”)", "look at the pump's display"
+
+
+def _opposite(direction: bytes) -> bytes:
+    return b"K" if direction == b"J" else b"J"
+
+
+def _direction(config: ChannelConfig, where: str) -> str:
+    return choice_of(config.settings, "direction", where, default="cw", among=("cw", "ccw"))
+
+
+def _tubing_mm(config: ChannelConfig, where: str) -> float | None:
+    if "tubing_mm" not in config.settings:
+        return None
+    wanted = number_of(config.settings, "tubing_mm", where, default=0.0, low=0.13, high=3.17)
+    if all(abs(wanted - known) > 0.0051 for known in TUBING_MM):
+        known_text = ", ".join(f"{known:.2f}" for known in TUBING_MM)
+        raise bad_setting(
+            where, "tubing", f"is {wanted:g} mm, which the pump does not know", f"choose {known_text} mm"
+        )
+    return wanted
+
+
+def _pump_address(config: DeviceConfig) -> bytes:
+    address = config.address or "1"
+    if address not in tuple("12345678"):
+        raise bad_setting(config.name, "address", f"is “{address}”", 'write the pump address, "1" to "8"')
+    return address.encode()

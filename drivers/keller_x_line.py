@@ -1,0 +1,117 @@
+"""Keller X-Line pressure transmitters, Series 30 and 40, on Modbus RTU (Keller “Communication protocol” for X-Line).
+
+The measured values are 32-bit floats, high word first: 0x0000 the calculated channel, 0x0002 P1 in bar. Not-a-number
+means a channel error, an infinity over- or underflow: both are faults here, never numbers.
+"""
+
+from __future__ import annotations
+
+import math
+import struct
+
+from pymodbus.pdu.register_message import ReadHoldingRegistersResponse
+
+from drivers.device import (
+    Device,
+    DeviceConfig,
+    DeviceFault,
+    DeviceModel,
+    Guarantee,
+    Identity,
+    Sensor,
+    WrongDevice,
+)
+from drivers.settings import known_only, number_of
+from drivers.transport.conversation import Barrier, Conversation
+from drivers.transport.link import Link
+from drivers.transport.modbus import ModbusUnit, read_registers_frame, unit_number
+from drivers.transport.url import LineSettings
+
+TIMEOUT_S = 0.3
+CHANNEL_0 = 0x0000
+PRESSURE_1 = 0x0002
+KPA_PER_BAR = 100.0
+
+
+class KellerXLine(Device):
+    """One transmitter; its only point is `pressure` (kPa, gauge with a gauge-type transmitter)."""
+
+    model = DeviceModel(
+        id="keller-x-line",
+        vendor="Keller",
+        name="X-Line Series 30/40",
+        kind="sensor",
+        transports=("serial", "tcp", "sim"),
+        capabilities=("read",),
+        guarantee=Guarantee.HOST,
+        manual="Communication protocol X-Line, Modbus function 3, pages 13 to 16",
+    )
+    line = LineSettings(baud=9600, bits=8, parity="N", stop=1)
+
+    def __init__(self, link: Link, config: DeviceConfig) -> None:
+        super().__init__(link, config)
+        known_only(config.settings, config.name, frozenset({"zero_kpa"}))
+        self._zero_kpa = number_of(
+            config.settings, "zero_kpa", config.name, default=0.0, low=-200.0, high=200.0
+        )
+        unit = unit_number(config)
+        self._conversation = Conversation(
+            link,
+            config.name,
+            timeout_s=TIMEOUT_S,
+            # Two floats instead of one: no late answer to a reading is as long.
+            barrier=Barrier(
+                read_registers_frame(unit, CHANNEL_0, 4),
+                lambda: self._unit.reply_parser(ReadHoldingRegistersResponse, 5 + 8),
+            ),
+        )
+        self._unit = ModbusUnit(self._conversation, unit)
+        self.sensors["pressure"] = _Pressure(self)
+        link.attach(self._conversation, self.verify)
+
+    @property
+    def conversation(self) -> Conversation:
+        """This driver's side of the link."""
+        return self._conversation
+
+    async def _identify(self) -> Identity:
+        data = await self._unit.read_holding_registers(CHANNEL_0, 4)
+        if math.isfinite(p1_bar := _float(data[4:])) and abs(p1_bar) > 2000.0:
+            raise WrongDevice(
+                f"register 2 reads {p1_bar:g} bar, which no transmitter of this family measures",
+                where=self.config.name,
+                cause="another kind of device answers at this Modbus address",
+                action="check the address and the model in the rig file",
+            )
+        return Identity(model="X-Line")
+
+    async def read(self) -> float:
+        """P1 in kPa, less the setting `zero_kpa`."""
+        p1_bar = _float(await self._unit.read_holding_registers(PRESSURE_1, 2))
+        if not math.isfinite(p1_bar):
+            raise DeviceFault(
+                "the pressure channel reports an error"
+                if math.isnan(p1_bar)
+                else "the pressure is out of range",
+                where=self.config.name,
+                cause="a broken sensor"
+                if math.isnan(p1_bar)
+                else "a blocked line, or a transmitter of too small range",
+                action="stop the flow, look for the blockage, then check the transmitter",
+            )
+        return p1_bar * KPA_PER_BAR - self._zero_kpa
+
+
+class _Pressure(Sensor):
+    unit = "kPa"
+
+    def __init__(self, transmitter: KellerXLine) -> None:
+        self._transmitter = transmitter
+
+    async def read(self) -> float:
+        return await self._transmitter.read()
+
+
+def _float(data: bytes) -> float:
+    value: float = struct.unpack(">f", data)[0]
+    return value

@@ -1,0 +1,142 @@
+"""Balances that speak MT-SICS level 0 and 1 (Mettler-Toledo reference manual “MT-SICS Interface Commands”).
+
+`SI` asks for the weight of this moment. `S S` is a stable weight, `S D` a moving one (uncertain); overload, underload,
+a busy balance and every error code are faults, never numbers.
+"""
+
+from __future__ import annotations
+
+import re
+
+from drivers.device import (
+    Device,
+    DeviceConfig,
+    DeviceFault,
+    DeviceModel,
+    Guarantee,
+    Identity,
+    Quality,
+    Refused,
+    Sensor,
+)
+from drivers.settings import known_only, number_of
+from drivers.transport.conversation import Barrier, Conversation
+from drivers.transport.link import Link
+from drivers.transport.replies import bad_reply, take_line
+from drivers.transport.url import LineSettings
+
+TIMEOUT_S = 0.6
+
+_WEIGHT = re.compile(rb"S ([SD]) {1,10}(-?\d{1,7}(?:\.\d{1,5})?) (\S{1,4})")
+_SERIAL = re.compile(rb'I4 A "([^"\r\n]{0,32})"')
+_NO_WEIGHT = {
+    b"S I": (
+        "it cannot weigh at this moment",
+        "it is busy, or weighs unsteadily",
+        "wait; shield it from draught",
+    ),
+    b"S +": ("it is overloaded", "more stands on it than it can weigh", "take the load off"),
+    b"S -": ("it is underloaded", "its pan is missing or lifted", "put the pan in place"),
+    b"ET": (
+        "it received our command garbled",
+        "noise, or wrong parity",
+        "check the line settings and the cable",
+    ),
+    b"EL": ("it cannot carry out the command", "it is in a menu or in calibration", "leave the menu"),
+}
+
+
+class MettlerSics(Device):
+    """One balance; its only point is `mass` (g, less the setting `tare_g`)."""
+
+    model = DeviceModel(
+        id="mettler-sics",
+        vendor="Mettler-Toledo",
+        name="MT-SICS balance",
+        kind="balance",
+        transports=("serial", "tcp", "sim"),
+        capabilities=("read",),
+        guarantee=Guarantee.HOST,
+        manual="MT-SICS reference manual, levels 0 and 1",
+    )
+    line = LineSettings(baud=9600, bits=8, parity="N", stop=1)
+
+    def __init__(self, link: Link, config: DeviceConfig) -> None:
+        super().__init__(link, config)
+        known_only(config.settings, config.name, frozenset({"tare_g"}))
+        self.tare_g = number_of(config.settings, "tare_g", config.name, default=0.0, low=-1e5, high=1e5)
+        self._conversation = Conversation(
+            link, config.name, timeout_s=TIMEOUT_S, barrier=Barrier(b"I4\r\n", lambda: self._serial)
+        )
+        self.mass = Mass(self)
+        self.sensors["mass"] = self.mass
+        link.attach(self._conversation, self.verify)
+
+    @property
+    def conversation(self) -> Conversation:
+        """This driver's side of the link."""
+        return self._conversation
+
+    async def _identify(self) -> Identity:
+        return Identity(model="MT-SICS balance", serial=await self._conversation.ask(b"I4\r\n", self._serial))
+
+    def _serial(self, buffer: bytearray) -> str | None:
+        while (line := take_line(buffer, b"\r\n", self.config.name)) is not None:
+            if match := _SERIAL.fullmatch(line):
+                return match[1].decode("ascii", "replace")
+            if line == b"ES":
+                raise self._not_understood()
+        return None
+
+    def weight(self, buffer: bytearray) -> tuple[float, Quality] | None:
+        """The parser of the answer to `SI`: weight (g) and how far it may be trusted."""
+        while (line := take_line(buffer, b"\r\n", self.config.name)) is not None:
+            if match := _WEIGHT.fullmatch(line):
+                if match[3] != b"g":
+                    raise DeviceFault(
+                        f"it weighs in {match[3].decode('ascii', 'replace')}, not in g",
+                        where=self.config.name,
+                        cause="its display unit was changed",
+                        action="set its host unit to gram",
+                    )
+                return float(match[2]), Quality.GOOD if match[1] == b"S" else Quality.UNCERTAIN
+            if told := _NO_WEIGHT.get(line):
+                raise DeviceFault(told[0], where=self.config.name, cause=told[1], action=told[2])
+            if line == b"ES":
+                raise self._not_understood()
+            if line.startswith(b"S S Error "):
+                raise DeviceFault(
+                    f"it reports {line[4:].decode('ascii', 'replace')}",
+                    where=self.config.name,
+                    cause="a fault of its own hardware",
+                    action="look the code up in its manual; restart it",
+                )
+            if line.startswith(b"S"):
+                raise bad_reply(line, self.config.name, "a weight")
+        return None
+
+    async def weigh(self) -> tuple[float, Quality]:
+        """The weight of this moment (g, gross) and its quality."""
+        return await self._conversation.ask(b"SI\r\n", self.weight)
+
+    def _not_understood(self) -> Refused:
+        return Refused(
+            "it does not know the command (ES)",
+            where=self.config.name,
+            cause="a balance without MT-SICS, or noise",
+            action="check the model and the line settings",
+        )
+
+
+class Mass(Sensor):
+    """The weight on the pan less `tare_g`; a moving weight is uncertain."""
+
+    unit = "g"
+
+    def __init__(self, balance: MettlerSics) -> None:
+        self._balance = balance
+
+    async def read(self) -> float:
+        """The weight of this moment (g)."""
+        gross_g, self.quality = await self._balance.weigh()
+        return gross_g - self._balance.tare_g

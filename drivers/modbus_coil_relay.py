@@ -1,0 +1,173 @@
+"""Relay boards with one Modbus coil a relay, the Waveshare family (vendor's wiki “Modbus RTU Relay”, protocol V2/V3).
+
+Coils 0 to n are the relays (functions 1, 5, 15). Writing coil 0x0200 + n with a time in tenths of a second instead of
+0xFF00 closes relay n for that long: the board itself opens it again, even if the host dies. What a second such command
+does to a running one is not documented; the boards restart the time, and the gate's readback would show otherwise.
+Boards of other makers may not know the timed command: set `flash: false` for them.
+"""
+
+from __future__ import annotations
+
+import asyncio
+
+from drivers.device import (
+    Actuator,
+    BadReply,
+    ChannelConfig,
+    Command,
+    Device,
+    DeviceConfig,
+    DeviceFault,
+    DeviceModel,
+    Guarantee,
+    Identity,
+    NoReply,
+    Refused,
+    Stop,
+    Switch,
+    SwitchStatus,
+    on_or_off,
+    refuse,
+)
+from drivers.settings import bad_setting, flag_of, known_only
+from drivers.transport.conversation import Conversation
+from drivers.transport.link import Link
+from drivers.transport.modbus import ModbusUnit, unit_number
+from drivers.transport.url import LineSettings
+
+TIMEOUT_S = 0.3
+FLASH_ON = 0x0200
+FLASH_UNIT_S = 0.1
+FLASH_MOST = 0x7FFF
+SHARED_S = 0.2
+"""One reading of all coils serves every relay's status for so long."""
+
+
+class ModbusCoilRelay(Device):
+    """One board; `config.channels` names its relays "0" to "31"."""
+
+    model = DeviceModel(
+        id="modbus-coil-relay",
+        vendor="Waveshare and others",
+        name="Modbus RTU relay",
+        kind="relay",
+        transports=("serial", "tcp", "sim"),
+        capabilities=("switch", "timed"),
+        guarantee=Guarantee.DEVICE,
+        manual="Waveshare wiki, Modbus RTU Relay, development protocol V2",
+    )
+    line = LineSettings(baud=9600, bits=8, parity="N", stop=1)
+
+    def __init__(self, link: Link, config: DeviceConfig) -> None:
+        super().__init__(link, config)
+        known_only(config.settings, config.name, frozenset({"flash"}))
+        self.flash = flag_of(config.settings, "flash", config.name, default=True)
+        self._conversation = Conversation(link, config.name, timeout_s=TIMEOUT_S)
+        self.unit = ModbusUnit(self._conversation, unit_number(config))
+        self._coils: list[bool] = []
+        self._coils_at_s = -1.0
+        relays = [RelayChannel(self, number, channel) for number, channel in config.channels.items()]
+        self._count = 8 * (1 + max((relay.number for relay in relays), default=0) // 8)
+        self.actuators.update({relay.point: relay for relay in relays})
+        link.attach(self._conversation, self.verify)
+
+    @property
+    def conversation(self) -> Conversation:
+        """This driver's side of the link."""
+        return self._conversation
+
+    async def _identify(self) -> Identity:
+        self.forget()
+        await self.coil(0)
+        return Identity(model=f"{self._count}-relay board")
+
+    async def coil(self, number: int) -> bool:
+        """Whether relay `number` is closed, by the board's own word, not older than `SHARED_S`."""
+        loop = asyncio.get_running_loop()
+        if not self._coils or loop.time() - self._coils_at_s > SHARED_S:
+            self._coils = await self.unit.read_coils(0, self._count)
+            self._coils_at_s = loop.time()
+        return self._coils[number]
+
+    def forget(self) -> None:
+        """The coils are about to change: what was read of them is old."""
+        self._coils = []
+
+
+class RelayChannel(Actuator):
+    """One relay. `Switch(on, for_s)` ends by the board itself where the board can."""
+
+    kind = "switch"
+    unit = ""
+
+    def __init__(self, board: ModbusCoilRelay, number: str, config: ChannelConfig) -> None:
+        self.where = f"{board.config.name}.{config.point}"
+        self.point = config.point
+        known_only(config.settings, self.where, frozenset())
+        if not (number.isascii() and number.isdigit() and int(number) < 32):
+            raise bad_setting(self.where, "channels", f"names relay “{number}”", 'use "0" to "31"')
+        self.number = int(number)
+        self.guarantee = Guarantee.DEVICE if board.flash else Guarantee.GUARD
+        self._board = board
+        self._one_at_a_time = asyncio.Lock()
+
+    def guarantee_for(self, command: Command) -> Guarantee:
+        """A timed closure ends by the board, an untimed one does not; open is open."""
+        if isinstance(command, Switch) and command.on and command.for_s is None:
+            return Guarantee.GUARD
+        return self.guarantee
+
+    async def apply(self, command: Command) -> None:
+        """Switch or Stop; see :meth:`drivers.device.Actuator.apply`."""
+        async with self._one_at_a_time:
+            match command:
+                case Stop() | Switch(on=False):
+                    await self._off()
+                case Switch(for_s=for_s):
+                    await self._on(for_s)
+                case _:
+                    raise refuse(self, self.where, command)
+
+    async def status(self) -> SwitchStatus:
+        """Whether the relay is closed, read from the board."""
+        return SwitchStatus(await self._board.coil(self.number))
+
+    async def _on(self, for_s: float | None) -> None:
+        tenths = None if for_s is None or not self._board.flash else round(for_s / FLASH_UNIT_S)
+        if tenths is not None and not 1 <= tenths <= FLASH_MOST:
+            raise Refused(
+                f"{for_s:g} s is not a time this board can keep",
+                where=self.where,
+                cause="the lease in the rig file is too short or too long",
+                action=f"choose {FLASH_UNIT_S:g} to {FLASH_MOST * FLASH_UNIT_S:g} s",
+            )
+        was_on = await self._board.coil(self.number)
+        await on_or_off(self._close(tenths), self._nothing if was_on else self._off)
+
+    async def _close(self, tenths: int | None) -> None:
+        self._board.forget()
+        if tenths is None:
+            await self._board.unit.write_coil(self.number, True)
+        else:
+            await self._board.unit.write_coil_value(FLASH_ON + self.number, tenths)
+
+    async def _off(self) -> None:
+        try:
+            await self._off_once()
+        except (NoReply, BadReply, DeviceFault):
+            await self._off_once()
+
+    async def _off_once(self) -> None:
+        self._board.forget()
+        await self._board.unit.write_coil(self.number, False)
+        self._board.forget()
+        if await self._board.coil(self.number):
+            raise DeviceFault(
+                "the relay is still closed after it was opened",
+                where=self.where,
+                cause="the board is locked in another mode or its electronics failed",
+                action="unplug what the relay switches",
+            )
+
+    async def _nothing(self) -> None:
+        """It was closed before: the failed command has not turned it on, and its earlier time still runs."""

@@ -1,0 +1,101 @@
+"""Which models there are, and how a rig's devices get their links."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from importlib.metadata import entry_points
+
+from drivers.alicat_mfc import AlicatMfc
+from drivers.atlas_ezo import AtlasEzoDo, AtlasEzoPh, AtlasEzoRtd
+from drivers.atlas_ezo_pmp import AtlasEzoPmp
+from drivers.device import Device, DeviceConfig, DeviceModel
+from drivers.ismatec_reglo_icc import IsmatecRegloIcc
+from drivers.keller_x_line import KellerXLine
+from drivers.mettler_sics import MettlerSics
+from drivers.modbus_coil_relay import ModbusCoilRelay
+from drivers.settings import BadSetting
+from drivers.transport.capture import Capture
+from drivers.transport.link import Link
+from drivers.transport.opener import Opener, open_real
+from drivers.transport.url import LineSettings, LinkUrl
+
+ENTRY_POINTS = "choroid.drivers"
+"""Third parties' drivers: entry points of this group, each a Device class."""
+
+_BUILT_IN: tuple[type[Device], ...] = (
+    IsmatecRegloIcc,
+    AtlasEzoPh,
+    AtlasEzoDo,
+    AtlasEzoRtd,
+    AtlasEzoPmp,
+    KellerXLine,
+    AlicatMfc,
+    MettlerSics,
+    ModbusCoilRelay,
+)
+MODELS: dict[str, type[Device]] = {driver.model.id: driver for driver in _BUILT_IN}
+
+
+def load_third_party() -> list[str]:
+    """Add the drivers that installed packages offer; return their model ids. A built-in model is never replaced."""
+    added = []
+    for entry in entry_points(group=ENTRY_POINTS):
+        driver = entry.load()
+        if driver.model.id not in MODELS:
+            MODELS[driver.model.id] = driver
+            added.append(driver.model.id)
+    return added
+
+
+def catalogue() -> list[DeviceModel]:
+    """Every model, by id."""
+    return [MODELS[name].model for name in sorted(MODELS)]
+
+
+def build(model: str, link: Link, config: DeviceConfig) -> Device:
+    """The driver of `model` on `link`; raises :class:`BadSetting` for an unknown model or setting.
+
+    Nothing is sent. The driver attaches itself to the link, which verifies it when it is started and after every
+    reopening.
+    """
+    return _driver(model, config.name)(link, config)
+
+
+def open_link(
+    url: str, models: Iterable[str], opener: Opener = open_real, *, capture: Capture | None = None
+) -> Link:
+    """The link at `url` for devices of `models`, not yet started.
+
+    Its line settings are the models' own unless the url says otherwise; models that do not agree cannot share a line
+    and raise :class:`BadSetting`.
+    """
+    parsed = LinkUrl.parse(url)
+    return Link(parsed, opener, line=line_settings(parsed, models), capture=capture)
+
+
+def line_settings(url: LinkUrl, models: Iterable[str]) -> LineSettings:
+    """How the line at `url` must be set for devices of `models`."""
+    wanted: dict[LineSettings, str] = {}
+    for model in models:
+        wanted.setdefault(url.line(_driver(model, str(url)).line), model)
+    if len(wanted) > 1:
+        told = ", ".join(f"{model}: {line.text}" for line, model in wanted.items())
+        raise BadSetting(
+            f"its devices want different line settings ({told})",
+            where=f"link {url}",
+            cause="factory settings differ between makers",
+            action="set all devices alike and write it in the link, such as ?baud=9600&parity=N",
+        )
+    return next(iter(wanted), url.line(LineSettings()))
+
+
+def _driver(model: str, where: str) -> type[Device]:
+    try:
+        return MODELS[model]
+    except KeyError:
+        raise BadSetting(
+            f"there is no driver for model “{model}”",
+            where=where,
+            cause="a slip in the rig file, or a driver package that is not installed",
+            action=f"choose one of {', '.join(sorted(MODELS))}",
+        ) from None
