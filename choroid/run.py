@@ -33,3 +33,55 @@ def run(path: Path, *, data: Path, host: str, port: int) -> int:
     data.mkdir(parents=True, exist_ok=True)
     asyncio.run(_run(rig, path, data, host, port))
     return 0
+
+
+async def _run(rig: Rig, path: Path, data: Path, host: str, port: int) -> None:
+    stop = asyncio.Event()
+    stop_on_signals(stop, None)
+    simulated_nerves = rig.nerves is not None and rig.nerves.link.startswith("sim:")
+    nerves = EngineNerves(rig, data, seed=1) if simulated_nerves else None
+    controller = Controller(
+        rig=rig,
+        opener=open_real,
+        data_dir=data,
+        clock=Clock(follow_system=True),
+        nerves_source=nerves,
+        durable=True,
+    )
+    auth = Auth(data, demo=False)
+    app = create_app(controller, auth, nerves=nerves)
+    listening = free_port(host, port)
+    try:
+        async with asyncio.TaskGroup() as group:
+            await controller.start()
+            page = group.create_task(serve(app, host, listening, time_scale=1.0))
+            ticking = group.create_task(controller.run(stop))
+            if nerves is not None:
+                group.create_task(nerves.start())
+            leave_endpoint(data, f"http://{host}:{listening}", auth.command_line_token())
+            print(f"Choroid: rig {rig.name} is running; page at {auth.link(host, listening)}", file=sys.stderr, flush=True)
+            await stop.wait()
+            await ticking
+            page.cancel()
+    finally:
+        (data / ENDPOINT).unlink(missing_ok=True)
+        await controller.close()
+        if nerves is not None:
+            await nerves.close()
+
+
+def free_port(host: str, port: int) -> int:
+    """`port` itself, or any free one when it is 0."""
+    if port:
+        return port
+    with socket.socket() as probe:
+        probe.bind((host, 0))
+        return int(probe.getsockname()[1])
+
+
+def leave_endpoint(data: Path, url: str, token: str) -> None:
+    """Tell `choroid protocol …` where this controller answers; readable by the owner alone."""
+    path = data / ENDPOINT
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+    with os.fdopen(descriptor, "w", encoding="utf-8") as file:
+        json.dump({"url": url, "token": token, "pid": os.getpid()}, file)
