@@ -1,8 +1,8 @@
-"""Alicat mass flow controllers, ASCII protocol, several on one line by their letter (MC/M/BC-series manuals).
+"""Alicat mass flow controllers, ASCII protocol, several on one line (MC-, M- and BC-series manuals).
 
-Every poll and every set-point is answered by one data frame: letter, absolute pressure, temperature, volumetric flow,
-mass flow, set-point, gas, and status words when something is wrong. Flows are taken as mL/min at the controller's
-standard conditions (SCCM), or L/min with the setting `units: slpm`.
+Every poll and every set-point is answered by one data frame: letter, absolute pressure, temperature,
+volumetric flow, mass flow, set-point, gas, and status words when something is wrong. Flows are taken as
+mL/min at the controller's standard conditions (SCCM), or L/min with the setting `units: slpm`.
 """
 
 from __future__ import annotations
@@ -155,11 +155,11 @@ class AlicatMfc(Device):
             raise Refused(
                 f"it was set to {wanted:.2f} and says {frame.setpoint:g}",
                 where=self.config.name,
-                cause="its set-point comes from the front panel or an analogue input, or its full scale is smaller",
+                cause="its set-point comes from its front panel, or its full scale is smaller",
                 action="set its set-point source to serial; check full_scale_ml_min in the rig file",
             )
 
-    # --- parsers: lines of other controllers on the line, and older ones of another kind, are skipped --------
+    # --- parsers: lines of other controllers on the line, and older ones of another kind, are skipped -----
 
     def _data_frame(self, buffer: bytearray) -> DataFrame | None:
         while (line := self._own_line(buffer)) is not None:
@@ -226,7 +226,7 @@ class _MassFlow(Sensor):
 
 
 class FlowController(Actuator):
-    """The set-point. Nothing in the device ends it: the guard process sets the basal flow if the host dies."""
+    """The set-point. Nothing in the device ends it: if the host dies, the guard sets the basal flow."""
 
     kind = "level"
     unit = "mL/min"
@@ -272,7 +272,7 @@ class FlowController(Actuator):
             await self._controller.set(0.0)
 
     async def _nothing(self) -> None:
-        """Gas flowed before: the failed command has not turned it on, and the readback tells what flows now."""
+        """Gas flowed before: the failed command has not turned it on; the readback tells what flows."""
 
 
 def _letter(config: DeviceConfig) -> bytes:

@@ -1,7 +1,7 @@
-"""Atlas Scientific EZO measuring circuits on a UART: pH, dissolved oxygen, RTD temperature (EZO data sheets).
+"""Atlas Scientific EZO circuits on a UART: pH, dissolved oxygen, RTD temperature (EZO data sheets).
 
-`R` asks for one reading and takes the circuit most of a second. Continuous mode is ended at verification: the reading
-returned is always the one that was asked for.
+`R` asks for one reading and takes the circuit most of a second. Continuous mode is ended at verification:
+the reading returned is always the one that was asked for.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from drivers.transport.replies import bad_reply, number
 
 READING_TIMEOUT_S = 2.5
 EARLIEST_READING_S = 0.3
-"""No EZO circuit measures faster (600 to 900 ms by the data sheets): a sooner line is a repeated or late one."""
+"""No EZO circuit measures faster (600 to 900 ms): a sooner line is a repeated or a late one (C2)."""
 
 
 class AtlasEzoSensor(AtlasEzo):
@@ -95,7 +95,7 @@ class AtlasEzoPh(AtlasEzoSensor):
 
 
 class AtlasEzoDo(AtlasEzoSensor):
-    """EZO-DO: dissolved oxygen in % of air saturation, with mg/L turned off so that a reading is one number."""
+    """EZO-DO: dissolved oxygen in % of air saturation; mg/L is turned off: a reading is one number."""
 
     model = _model("atlas-ezo-do", "EZO-DO", "EZO-DO data sheet p32, p55, UART mode")
     circuit = "DO"

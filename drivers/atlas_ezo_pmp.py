@@ -1,7 +1,8 @@
 """Atlas Scientific EZO-PMP, an embedded dosing pump (EZO-PMP data sheet, UART mode; firmware 1.06).
 
-A dose is a volume (`D,ml`, at full speed) or a volume over a time (`D,ml,min`): the pump stops by itself and says
-`*DONE,ml`, whenever that is. Its running total (`TV,?`, steps of 0.01 mL) starts from zero at a power cycle.
+A dose is a volume (`D,ml`, at full speed) or a volume over a time (`D,ml,min`): the pump stops by itself
+and says `*DONE,ml`, whenever that is. Its running total (`TV,?`, steps of 0.01 mL) starts from zero at a
+power cycle.
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ from drivers.transport.replies import bad_reply
 LEAST_DOSE_UL = 500.0
 TOTAL_STEP_UL = 10.0
 FULL_SPEED = 0.97
-"""From this share of the greatest flow on, a dose is given at full speed: the pump refuses what it cannot time."""
+"""From this share of the greatest flow on, a dose is given at full speed, untimed."""
 
 _DISPENSED = re.compile(rb"\?D,(\*|-\*|-?\d{1,7}\.\d{1,3}),([01])", re.IGNORECASE)
 _TOTAL = re.compile(rb"\?TV,(-?\d{1,9}\.\d{1,3})", re.IGNORECASE)
@@ -130,7 +131,7 @@ class DosingPump(Actuator):
     async def status(self) -> PumpStatus:
         """What the pump says; while it rests and nothing was commanded, its total is not asked again.
 
-        The pump does not tell its flow: it is the one commanded, or the greatest it can do if that is not known.
+        The pump does not tell its flow: it is the one commanded, else the greatest it can do.
         """
         running = await self._running()
         if running or not self._resting:

@@ -1,8 +1,9 @@
-"""What all Atlas Scientific EZO circuits have in common on a UART (data sheets, “UART mode” and “Response codes”).
+"""What all Atlas Scientific EZO circuits share on a UART (data sheets, “UART mode”, “Response codes”).
 
-A command ends with CR. Its answer is any number of data lines and then `*OK` or `*ER`. Between and beside these come
-lines that nobody asked for: readings in continuous mode, `*RS` `*RE` after a restart, `*OV` `*UV` for the supply, `*WA`
-`*SL`, `*DONE,…` from a pump. Each line is classified before anything is taken from it.
+A command ends with CR. Its answer is any number of data lines and then `*OK` or `*ER`. Between and beside
+these come lines that nobody asked for: readings in continuous mode, `*RS` `*RE` after a restart, `*OV`
+`*UV` for the supply, `*WA` `*SL`, `*DONE,…` from a pump. Each line is classified before anything is taken
+from it.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ _PRINTABLE = re.compile(rb"[\x20-\x7e]*")
 
 
 class AtlasEzo(Device):
-    """One EZO circuit on its own UART; `circuit` is the name it gives itself, in capital letters without dots."""
+    """One EZO circuit on its own UART; `circuit` is its own name, in capitals without dots."""
 
     circuit: str
     line = LINE
@@ -173,13 +174,13 @@ class AtlasEzo(Device):
                 self._news(line)
 
     def _news(self, line: bytes) -> None:
-        """A code that nobody asked for: a restart undoes our settings, a bad supply spoils the next answer."""
+        """A code nobody asked for: a restart undoes our settings, a bad supply spoils the next answer."""
         code = line.split(b",", 1)[0].upper()
         if code in (b"*RS", b"*RE"):
             self._conversation.restarted()
         elif code in (b"*UV", b"*OV"):
             self._fault = DeviceFault(
-                f"its supply voltage is too {'low' if code == b'*UV' else 'high'} ({line.decode('ascii', 'replace')})",
+                f"its supply voltage is out of range ({line.decode('ascii', 'replace')})",
                 where=self.config.name,
                 cause="a wrong or weak power supply, or a bad contact",
                 action="measure the supply at the circuit",

@@ -201,7 +201,7 @@ class Sensor(ABC):
 
     @abstractmethod
     async def read(self) -> float:
-        """Return a fresh value in `unit`; raise a :class:`DeviceError` rather than return a doubtful number."""
+        """Return a fresh value in `unit`; raise a :class:`DeviceError` rather than a doubtful number."""
 
 
 class Actuator(ABC):
@@ -253,8 +253,8 @@ class Device(ABC):
     async def verify(self) -> Identity:
         """Ask who is there and bring the device's settings into order; runs after every (re)connection.
 
-        No command is accepted before it has succeeded (A6). Raises :class:`WrongDevice` if another model answers.
-        It never changes an output.
+        No command is accepted before it has succeeded (A6). Raises :class:`WrongDevice` if another model
+        answers. It never changes an output.
         """
         with self.conversation.verifying():
             self.identity = await self._identify()
@@ -265,7 +265,7 @@ class Device(ABC):
         """What :meth:`verify` does on this device."""
 
     async def close(self) -> None:
-        """Turn outputs off (A3), all of them even if one fails or the caller is cancelled; the link stays open."""
+        """Turn all outputs off (A3), even if one fails or the caller is cancelled; the link stays open."""
         if self.actuators:
             await run_to_end(self._all_off())
 
@@ -290,7 +290,7 @@ class Device(ABC):
 
 
 async def run_to_end(work: Coroutine[Any, Any, T]) -> T:
-    """Await `work` whole even when the caller is cancelled meanwhile; the cancellation is passed on afterwards."""
+    """Await `work` whole even when the caller is cancelled meanwhile; that is passed on afterwards."""
     task = asyncio.ensure_future(work)
     cancelled = False
     while not task.done():

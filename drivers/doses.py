@@ -12,8 +12,9 @@ _REMEMBERED = 256
 class DoseBook:
     """Remembers the doses of one pump.
 
-    A dose is *given* once the device has accepted it, and *in doubt* when the device may have started it and was then
-    stopped: in doubt it is never given again under the same id, since part of it may have been delivered.
+    A dose is *given* once the device has accepted it, and *in doubt* when the device may have started it
+    and was then stopped: in doubt it is never given again under the same id, since part of it may have been
+    delivered.
     """
 
     def __init__(self, where: str) -> None:

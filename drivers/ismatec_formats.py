@@ -14,7 +14,7 @@ TUBING_MM = (
 """Inner diameters the pump knows (mm)."""
 
 TIME_UNIT_S = 0.1
-"""§14.6 says tenths of a second; some of the manual's own examples read as seconds, hence a setting of the driver."""
+"""§14.6 says tenths of a second; some of the manual's examples read as seconds, hence a setting."""
 
 TIME_MOST = 35_964_000
 _VOLUME_1 = re.compile(rb"(\d{4})E([+-]\d)")

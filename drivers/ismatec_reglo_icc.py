@@ -1,8 +1,8 @@
-"""Ismatec Reglo ICC, a peristaltic pump with up to four independent channels (manual 14-036-E Rev. C §14–18).
+"""Ismatec Reglo ICC, a peristaltic pump of four independent channels (manual 14-036-E Rev. C §14–18).
 
-Each channel is one pump point. A continuous flow runs in flow-rate mode (`M`), a dose in volume-at-rate mode (`O`): the
-pump itself stops when the volume is delivered, whatever happens to the host. A channel that is running is never
-re-aimed blindly: the pump's own state is asked before it is changed.
+Each channel is one pump point. A continuous flow runs in flow-rate mode (`M`), a dose in volume-at-rate
+mode (`O`): the pump itself stops when the volume is delivered, whatever happens to the host. A channel that
+is running is never re-aimed blindly: the pump's own state is asked before it is changed.
 """
 
 from __future__ import annotations
@@ -55,15 +55,16 @@ TOTAL_STEP_UL = 1000.0
 ECHO_TOLERANCE = 0.005
 """The pump rounds what it is told to what its motor can do; more than this is another value."""
 RECHECK_EVERY = 12
-"""A resting channel's total and a running one's settings are asked again every so many polls: a person may have used
-the pump's own keys."""
+"""A resting channel's total and a running one's settings are asked again every so many polls: a person may
+have used the pump's own keys.
+"""
 
 _MODEL_TEXT = re.compile(rb"[A-Z][A-Za-z /-]{2,30} \d{3,4} \d{3,4}$")
 
 
 @dataclass(frozen=True, slots=True)
 class PumpWear:
-    """What tubing life is counted by: revolutions of the head and running time (s) of a channel since its reset."""
+    """What tubing life is counted by: revolutions and running time (s) of a channel since its reset."""
 
     revolutions: int
     run_s: float
@@ -147,7 +148,7 @@ class IsmatecRegloIcc(Device):
         """Send a query that is answered by a line, and return that line."""
         return await self._conversation.ask(command + b"\r", self._data_line)
 
-    # --- parsers: a status is one character without an end, data is a line ended by CR LF --------------------
+    # --- parsers: a status is one character without an end, data is a line ended by CR LF -----------------
 
     def _one_character(self, buffer: bytearray) -> bytes | None:
         if not _skip_events(buffer, self.config.name):
@@ -172,7 +173,7 @@ class IsmatecRegloIcc(Device):
         return take_line(buffer, b"\r\n", self.config.name)
 
     def _model_text(self, buffer: bytearray) -> str | None:
-        """The reply to `#`, such as `REGLO ICC 0208 306`. As a barrier it skips whatever older replies come first."""
+        """The reply to `#`, such as `REGLO ICC 0208 306`; whatever older replies come first is skipped."""
         while (line := take_line(buffer, b"\r\n", self.config.name)) is not None:
             if match := _MODEL_TEXT.search(line):
                 return match[0].decode("ascii")
@@ -251,10 +252,10 @@ class IsmatecChannel(Actuator):
         run_s = parse_count(await self._get(b"xJ"), self.where) * self._pump.time_unit_s
         return PumpWear(revolutions, run_s)
 
-    # --- commands --------------------------------------------------------------------------------------------
+    # --- commands -----------------------------------------------------------------------------------------
 
     async def _stop(self) -> None:
-        """Stop, and see that it stopped; a second attempt if the first reply was lost (stopping twice is harmless)."""
+        """Stop, and see that it stopped; once more if the reply was lost (stopping twice is harmless)."""
         try:
             await self._stop_once()
         except (NoReply, BadReply, DeviceFault):
@@ -317,9 +318,10 @@ class IsmatecChannel(Actuator):
         wanted_ml = abs(value_ul) / 1000.0
         echoed_ml = parse_volume_1(await self._get(name + volume_2(wanted_ml)), self.where)
         if abs(echoed_ml - wanted_ml) > ECHO_TOLERANCE * wanted_ml:
+            unit = "µL/min" if name == b"f" else "µL"
             raise self._refusal(
-                f"the pump took {1000 * echoed_ml:g} instead of {1000 * wanted_ml:g} µL{'/min' if name == b'f' else ''}",
-                f"stay below the tubing's greatest flow ({self._max_flow_ul_min:g} µL/min) or fit wider tubing",
+                f"the pump took {1000 * echoed_ml:g} instead of {1000 * wanted_ml:g} {unit}",
+                f"stay below the tubing's {self._max_flow_ul_min:g} µL/min, or fit wider tubing",
             )
         if name == b"f":
             self._flow_ul_min = value_ul
@@ -327,11 +329,11 @@ class IsmatecChannel(Actuator):
     def _check_flow(self, flow_ul_min: float) -> None:
         if not 0 < flow_ul_min <= self._max_flow_ul_min:
             raise self._refusal(
-                f"{flow_ul_min:g} µL/min cannot be pumped; this tubing carries up to {self._max_flow_ul_min:g}",
+                f"{flow_ul_min:g} µL/min cannot be pumped; the tubing carries {self._max_flow_ul_min:g}",
                 "ask for less, or fit wider tubing and enter it in the rig file",
             )
 
-    # --- talk ------------------------------------------------------------------------------------------------
+    # --- talk ---------------------------------------------------------------------------------------------
 
     async def _running(self) -> bool:
         answer = await self._pump.status_of(self._number + b"E")

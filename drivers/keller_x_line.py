@@ -1,7 +1,7 @@
-"""Keller X-Line pressure transmitters, Series 30 and 40, on Modbus RTU (Keller “Communication protocol” for X-Line).
+"""Keller X-Line pressure transmitters, Series 30 and 40, on Modbus RTU (“Communication protocol X-Line”).
 
-The measured values are 32-bit floats, high word first: 0x0000 the calculated channel, 0x0002 P1 in bar. Not-a-number
-means a channel error, an infinity over- or underflow: both are faults here, never numbers.
+The measured values are 32-bit floats, high word first: 0x0000 the calculated channel, 0x0002 P1 in bar.
+Not-a-number means a channel error, an infinity over- or underflow: both are faults here, never numbers.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Balances that speak MT-SICS level 0 and 1 (Mettler-Toledo reference manual “MT-SICS Interface Commands”).
 
-`SI` asks for the weight of this moment. `S S` is a stable weight, `S D` a moving one (uncertain); overload, underload,
-a busy balance and every error code are faults, never numbers.
+`SI` asks for the weight of this moment. `S S` is a stable weight, `S D` a moving one (uncertain); overload,
+underload, a busy balance and every error code are faults, never numbers.
 """
 
 from __future__ import annotations

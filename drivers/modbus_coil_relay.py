@@ -1,9 +1,10 @@
-"""Relay boards with one Modbus coil a relay, the Waveshare family (vendor's wiki “Modbus RTU Relay”, protocol V2/V3).
+"""Relay boards with one Modbus coil a relay (Waveshare wiki “Modbus RTU Relay”, protocol V2 and V3).
 
-Coils 0 to n are the relays (functions 1, 5, 15). Writing coil 0x0200 + n with a time in tenths of a second instead of
-0xFF00 closes relay n for that long: the board itself opens it again, even if the host dies. What a second such command
-does to a running one is not documented; the boards restart the time, and the gate's readback would show otherwise.
-Boards of other makers may not know the timed command: set `flash: false` for them.
+Coils 0 to n are the relays (functions 1, 5, 15). Writing coil 0x0200 + n with a time in tenths of a second
+instead of 0xFF00 closes relay n for that long: the board itself opens it again, even if the host dies. What
+a second such command does to a running one is not documented; a board that ignored it would open the relay
+early, which is the safe side and shows in the readback. Boards of other makers may not know the timed
+command: set `flash: false` for them.
 """
 
 from __future__ import annotations

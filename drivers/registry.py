@@ -37,7 +37,9 @@ MODELS: dict[str, type[Device]] = {driver.model.id: driver for driver in _BUILT_
 
 
 def load_third_party() -> list[str]:
-    """Add the drivers that installed packages offer; return their model ids. A built-in model is never replaced."""
+    """Add the drivers that installed packages offer; return their model ids. A built-in model is never
+    replaced.
+    """
     added = []
     for entry in entry_points(group=ENTRY_POINTS):
         driver = entry.load()
@@ -55,8 +57,8 @@ def catalogue() -> list[DeviceModel]:
 def build(model: str, link: Link, config: DeviceConfig) -> Device:
     """The driver of `model` on `link`; raises :class:`BadSetting` for an unknown model or setting.
 
-    Nothing is sent. The driver attaches itself to the link, which verifies it when it is started and after every
-    reopening.
+    Nothing is sent. The driver attaches itself to the link, which verifies it when it is started and after
+    every reopening.
     """
     return _driver(model, config.name)(link, config)
 
@@ -66,8 +68,8 @@ def open_link(
 ) -> Link:
     """The link at `url` for devices of `models`, not yet started.
 
-    Its line settings are the models' own unless the url says otherwise; models that do not agree cannot share a line
-    and raise :class:`BadSetting`.
+    Its line settings are the models' own unless the url says otherwise; models that do not agree cannot
+    share a line and raise :class:`BadSetting`.
     """
     parsed = LinkUrl.parse(url)
     return Link(parsed, opener, line=line_settings(parsed, models), capture=capture)

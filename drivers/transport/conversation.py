@@ -1,9 +1,10 @@
 """One driver's side of a link: trusted only after verification, and back in step after anything odd.
 
-Two rules are kept here for every driver. No command passes before the device has been verified on this opening of the
-line (A6). And after a timeout, garbage or a cancelled request, a reply may still be under way that must never be taken
-for the answer to the next request (C2): the next request is preceded by a *barrier*, a query whose reply cannot be
-confused with any other. Devices answer in order, so when it has come, everything older has come and is thrown away.
+Two rules are kept here for every driver. No command passes before the device has been verified on this
+opening of the line (A6). And after a timeout, garbage or a cancelled request, a reply may still be under
+way that must never be taken for the answer to the next request (C2): the next request is preceded by a
+*barrier*, a query whose reply cannot be confused with any other. Devices answer in order, so when it has
+come, everything older has come and is thrown away.
 """
 
 from __future__ import annotations
@@ -21,7 +22,9 @@ from drivers.transport.link import Link, Parser
 T = TypeVar("T")
 
 FAILURES_BEFORE_DOUBT = 3
-"""So many exchanges in a row without a valid reply, and the device is verified anew: it may have been switched off."""
+"""So many exchanges in a row without a valid reply, and the device is verified anew: it may have been
+switched off.
+"""
 
 _verifying: ContextVar[Conversation | None] = ContextVar("verifying", default=None)
 

@@ -1,8 +1,9 @@
 """A supervised line to one device or to a bus of them: opened, watched, reopened, one request at a time.
 
-The link knows nothing of what is said on it. A driver gives it the bytes of a request and a parser of the reply; the
-link keeps the minimum gap, throws away what came before the request, waits in loop time and never crashes for what
-arrives. Who may speak, and when a driver's trust in the line is restored, is in :mod:`drivers.transport.conversation`.
+The link knows nothing of what is said on it. A driver gives it the bytes of a request and a parser of the
+reply; the link keeps the minimum gap, throws away what came before the request, waits in loop time and
+never crashes for what arrives. Who may speak, and when a driver's trust in the line is restored, is in
+:mod:`drivers.transport.conversation`.
 """
 
 from __future__ import annotations
@@ -25,14 +26,18 @@ __all__ = ["LineSettings", "Link", "LinkState", "LinkUrl", "Opener", "Parser", "
 
 T = TypeVar("T")
 Parser: TypeAlias = Callable[[bytearray], T | None]
-"""Called with all bytes since the request whenever more have come. Deletes from the front what it has dealt with;
-returns the reply, or None while it is incomplete; raises a DeviceError for an answer that cannot be accepted."""
+"""Called with all bytes since the request whenever more have come. Deletes from the front what it has dealt
+with; returns the reply, or None while it is incomplete; raises a DeviceError for an answer that cannot be
+accepted.
+"""
 
 OPEN_TIMEOUT_S = 5.0
 BACKOFF_FIRST_S = 0.25
 BACKOFF_MOST_S = 5.0
 ABANDONED_S = 0.2
-"""After a request was cancelled its reply may still be under way; on a two-wire bus nobody may speak into it."""
+"""After a request was cancelled its reply may still be under way; on a two-wire bus nobody may speak into
+it.
+"""
 STRAY_MOST = 4096
 SILENT_EXCHANGES = 6
 """So many exchanges without one byte, and the line itself is doubted and opened anew."""
@@ -65,7 +70,9 @@ class Link:
         self.opened = 0
         self.stray_bytes = 0
         self.sent_at_s = 0.0
-        """Loop time of the last request (s): what comes much sooner after it than the device can answer is older."""
+        """Loop time of the last request (s): what comes much sooner after it than the device can answer is
+        older.
+        """
         self.failures: dict[str, DeviceError] = {}
         self.unsolicited: Callable[[bytearray], None] | None = None
         """Given bytes that came while nothing was asked; deletes the whole lines among them."""
@@ -132,8 +139,9 @@ class Link:
     async def exchange(self, request: bytes, parse: Parser[T], *, timeout_s: float, where: str) -> T:
         """Send `request`, return what `parse` makes of the reply; one at a time on the whole bus.
 
-        Raises :class:`LinkDown`, :class:`NoReply` after `timeout_s` of loop time, :class:`BadReply`, or what `parse`
-        raises. Whatever was heard before the request is thrown away, so that a late reply is never taken for this one.
+        Raises :class:`LinkDown`, :class:`NoReply` after `timeout_s` of loop time, :class:`BadReply`, or
+        what `parse` raises. Whatever was heard before the request is thrown away, so that a late reply is
+        never taken for this one.
         """
         await self._lock.acquire()
         try:
@@ -169,7 +177,7 @@ class Link:
         finally:
             self._lock.release()
 
-    # --- what arrives ------------------------------------------------------------------------------------------
+    # --- what arrives -------------------------------------------------------------------------------------
 
     async def _listen(self, reader: asyncio.StreamReader) -> None:
         """Take bytes as they come, until the line is gone."""
@@ -239,7 +247,7 @@ class Link:
                     f"{self._heard} bytes came within {timeout_s:g} s, but no whole valid reply among them",
                     where=where,
                     cause="noise, a wrong baud rate or parity, or two devices with one address",
-                    action=f"check the line settings ({self.line.text}), the address and the cable; see the capture",
+                    action=f"check the line settings ({self.line.text}), the address and the cable",
                 )
             )
             return
@@ -257,7 +265,7 @@ class Link:
             self._writer.close()  # a half-open connection looks just like this; the supervisor opens it anew
             self._lost()
 
-    # --- supervision -------------------------------------------------------------------------------------------
+    # --- supervision --------------------------------------------------------------------------------------
 
     async def _supervise(self) -> None:
         delay_s = BACKOFF_FIRST_S
@@ -277,7 +285,9 @@ class Link:
             delay_s = min(2 * delay_s, BACKOFF_MOST_S)
 
     async def _serve(self, streams: Streams) -> bool:
-        """Verify and watch one opening of the line until it is lost; return whether anybody was verified on it."""
+        """Verify and watch one opening of the line until it is lost; return whether anybody was verified on
+        it.
+        """
         assert self._loop is not None  # noqa: S101  (set by start)
         reader, writer = streams
         for conversation, _ in self._attached:

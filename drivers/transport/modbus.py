@@ -1,8 +1,8 @@
 """Modbus RTU units on a supervised link: pymodbus makes and reads the frames, the link carries them.
 
-One link, one lock: any number of units share a bus. Only a frame with the unit's address, the function that was asked
-for, the length that fits the question and a right checksum is a reply; others are skipped (Modbus over Serial Line
-V1.02 §2.5.1, Application Protocol V1.1b3 §6).
+One link, one lock: any number of units share a bus. Only a frame with the unit's address, the function that
+was asked for, the length that fits the question and a right checksum is a reply; others are skipped (Modbus
+over Serial Line V1.02 §2.5.1, Application Protocol V1.1b3 §6).
 """
 
 from __future__ import annotations
@@ -38,7 +38,9 @@ _EXCEPTIONS = {
 
 
 class ModbusUnit:
-    """One address on a bus. Every method raises a :class:`~drivers.device.DeviceError` or returns whole answers."""
+    """One address on a bus. Every method raises a :class:`~drivers.device.DeviceError` or returns whole
+    answers.
+    """
 
     def __init__(self, conversation: Conversation, unit: int) -> None:
         self.conversation = conversation
@@ -46,7 +48,9 @@ class ModbusUnit:
         self._framer = FramerRTU(DecodePDU(is_server=False))
 
     async def read_holding_registers(self, address: int, count: int) -> bytes:
-        """FC03: `count` registers from wire address `address`, as the 2·`count` bytes of the reply (big-endian)."""
+        """FC03: `count` registers from wire address `address`, as the 2·`count` bytes of the reply (big-
+        endian).
+        """
         request = ReadHoldingRegistersRequest(address=address, count=count, dev_id=self.unit)
         frame = await self._ask(request, ReadHoldingRegistersResponse, size=5 + 2 * count)
         return frame[3:-2]
@@ -88,7 +92,9 @@ class ModbusUnit:
         return await self.conversation.ask(self._framer.buildFrame(request), self.reply_parser(answer, size))
 
     def reply_parser(self, answer: type[ModbusPDU], size: int) -> Parser[bytes]:
-        """A parser for the frame of `size` bytes (address to checksum) that answers a request of `answer`'s function."""
+        """A parser for the frame of `size` bytes (address to checksum) that answers a request of `answer`'s
+        function.
+        """
         unit, function, where = self.unit, answer.function_code, self.conversation.where
 
         def parse(buffer: bytearray) -> bytes | None:

@@ -20,8 +20,8 @@ Opener: TypeAlias = Callable[[LinkUrl, LineSettings], Awaitable[Streams]]
 async def open_real(url: LinkUrl, line: LineSettings) -> Streams:
     """Open a serial port or a TCP connection.
 
-    Raises OSError when the system refuses and :class:`LinkDown` for `sim:` links: a real body never falls back to the
-    lab in software (C5).
+    Raises OSError when the system refuses and :class:`LinkDown` for `sim:` links: a real body never falls
+    back to the lab in software (C5).
     """
     match url.scheme:
         case "serial":

@@ -27,7 +27,9 @@ def take_line(buffer: bytearray, end: bytes, where: str) -> bytes | None:
 
 
 def line_matching(pattern: re.Pattern[bytes], end: bytes, where: str) -> Parser[re.Match[bytes]]:
-    """A parser that skips lines until one matches `pattern` as a whole: stale or foreign lines are never taken."""
+    """A parser that skips lines until one matches `pattern` as a whole: stale or foreign lines are never
+    taken.
+    """
 
     def parse(buffer: bytearray) -> re.Match[bytes] | None:
         while (line := take_line(buffer, end, where)) is not None:
@@ -39,7 +41,9 @@ def line_matching(pattern: re.Pattern[bytes], end: bytes, where: str) -> Parser[
 
 
 def number(text: bytes, where: str) -> float:
-    """The decimal number that `text` is; anything else (nan, inf, 1e3, blanks, junk) is a :class:`BadReply`."""
+    """The decimal number that `text` is; anything else (nan, inf, 1e3, blanks, junk) is a
+    :class:`BadReply`.
+    """
     if not _NUMBER.fullmatch(text):
         raise bad_reply(text, where, "a decimal number")
     return float(text)

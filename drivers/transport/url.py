@@ -28,8 +28,9 @@ class LineSettings:
     parity: Parity = "N"
     stop: int = 1
     gap_s: float = 0.025
-    """Silence kept after the last byte heard before the next request: the 3.5 characters of a bus, and long enough
-    that a reply which was sent twice has wholly arrived and is thrown away."""
+    """Silence kept after the last byte heard before the next request: the 3.5 characters of a bus, and long
+    enough that a reply which was sent twice has wholly arrived and is thrown away.
+    """
     echo: bool = False
     """Whether the converter sends our own bytes back to us (many USB-RS485 dongles, Keller K converters)."""
 
@@ -49,7 +50,9 @@ class LinkUrl:
 
     @classmethod
     def parse(cls, text: str) -> LinkUrl:
-        """Parse `serial:///dev/x?baud=9600&parity=N`, `tcp://host:port` or `sim:name`; else :class:`LinkUrlError`."""
+        """Parse `serial:///dev/x?baud=9600&parity=N`, `tcp://host:port` or `sim:name`; else
+        :class:`LinkUrlError`.
+        """
         try:
             parts = urlsplit(text)
             options = dict(parse_qsl(parts.query, keep_blank_values=True, strict_parsing=bool(parts.query)))
