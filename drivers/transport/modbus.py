@@ -7,7 +7,7 @@ over Serial Line V1.02 §2.5.1, Application Protocol V1.1b3 §6).
 
 from __future__ import annotations
 
-from typing import TypeVar
+from functools import lru_cache
 
 from pymodbus.framer import FramerRTU
 from pymodbus.pdu import DecodePDU, ExceptionResponse, ModbusPDU
@@ -16,18 +16,17 @@ from pymodbus.pdu.bit_message import (
     ReadCoilsResponse,
     WriteMultipleCoilsRequest,
     WriteMultipleCoilsResponse,
-    WriteSingleCoilRequest,
     WriteSingleCoilResponse,
 )
 from pymodbus.pdu.register_message import ReadHoldingRegistersRequest, ReadHoldingRegistersResponse
+from pymodbus.pdu.utils import unpack_bitstring
 
 from drivers.device import DeviceConfig, Refused
 from drivers.transport.conversation import Conversation
 from drivers.transport.link import Parser
 from drivers.transport.replies import bad_reply
 
-Reply = TypeVar("Reply", bound=ModbusPDU)
-
+_FRAMER = FramerRTU(DecodePDU(is_server=False))
 _EXCEPTIONS = {
     1: "it does not know this function",
     2: "it has no such address",
@@ -45,51 +44,47 @@ class ModbusUnit:
     def __init__(self, conversation: Conversation, unit: int) -> None:
         self.conversation = conversation
         self.unit = unit
-        self._framer = FramerRTU(DecodePDU(is_server=False))
 
     async def read_holding_registers(self, address: int, count: int) -> bytes:
         """FC03: `count` registers from wire address `address`, as the 2·`count` bytes of the reply (big-
         endian).
         """
-        request = ReadHoldingRegistersRequest(address=address, count=count, dev_id=self.unit)
-        frame = await self._ask(request, ReadHoldingRegistersResponse, size=5 + 2 * count)
+        request = read_registers_frame(self.unit, address, count)
+        frame = await self.conversation.ask(
+            request, self.reply_parser(ReadHoldingRegistersResponse, 5 + 2 * count)
+        )
         return frame[3:-2]
 
     async def read_coils(self, address: int, count: int) -> list[bool]:
         """FC01: `count` coils from `address`."""
-        request = ReadCoilsRequest(address=address, count=count, dev_id=self.unit)
-        frame = await self._ask(request, ReadCoilsResponse, size=5 + (count + 7) // 8)
-        reply = ReadCoilsResponse()
-        reply.decode(frame[2:-2])
-        return list(reply.bits[:count])
+        request = _read_coils_frame(self.unit, address, count)
+        size = 5 + (count + 7) // 8
+        frame = await self.conversation.ask(request, self.reply_parser(ReadCoilsResponse, size))
+        return unpack_bitstring(frame[3:-2])[:count]
 
     async def write_coil(self, address: int, on: bool) -> None:
         """FC05: one coil; the device must echo the request byte for byte."""
-        await self._write(
-            WriteSingleCoilRequest(address=address, bits=[on], dev_id=self.unit), WriteSingleCoilResponse
-        )
+        await self._write_coil(address, 0xFF00 if on else 0x0000)
 
     async def write_coil_value(self, address: int, value: int) -> None:
         """FC05 with a free 16-bit value, as some relay boards use it; echoed byte for byte."""
-        await self._write(
-            _WriteCoilValue(address=address, value=value, unit=self.unit), WriteSingleCoilResponse
-        )
+        await self._write_coil(address, value)
 
     async def write_coils(self, address: int, states: list[bool]) -> None:
-        """FC15: several coils at once."""
-        request = WriteMultipleCoilsRequest(address=address, bits=list(states), dev_id=self.unit)
-        frame = await self._ask(request, WriteMultipleCoilsResponse, size=8)
-        if frame[2:6] != self._framer.buildFrame(request)[2:6]:
-            raise bad_reply(frame, self.conversation.where, "the confirmation of what was written")
+        """FC15: several coils at once; the device confirms address and count."""
+        request = _frame(WriteMultipleCoilsRequest(address=address, bits=states, dev_id=self.unit))
+        reply = await self.conversation.ask(request, self.reply_parser(WriteMultipleCoilsResponse, 8))
+        self._confirm(reply[2:6] == request[2:6], reply)
 
-    async def _write(self, request: ModbusPDU, answer: type[ModbusPDU]) -> None:
-        frame = await self._ask(request, answer, size=8)
-        if frame != self._framer.buildFrame(request):
+    async def _write_coil(self, address: int, value: int) -> None:
+        request = _write_coil_frame(self.unit, address, value)
+        reply = await self.conversation.ask(request, self.reply_parser(WriteSingleCoilResponse, 8))
+        self._confirm(reply == request, reply)
+
+    def _confirm(self, as_written: bool, reply: bytes) -> None:
+        if not as_written:
             self.conversation.doubt()
-            raise bad_reply(frame, self.conversation.where, "the echo of what was written")
-
-    async def _ask(self, request: ModbusPDU, answer: type[ModbusPDU], *, size: int) -> bytes:
-        return await self.conversation.ask(self._framer.buildFrame(request), self.reply_parser(answer, size))
+            raise bad_reply(reply, self.conversation.where, "the confirmation of what was written")
 
     def reply_parser(self, answer: type[ModbusPDU], size: int) -> Parser[bytes]:
         """A parser for the frame of `size` bytes (address to checksum) that answers a request of `answer`'s
@@ -120,10 +115,10 @@ class ModbusUnit:
         return parse
 
 
+@lru_cache(maxsize=256)
 def read_registers_frame(unit: int, address: int, count: int) -> bytes:
     """The whole frame that asks `unit` for `count` holding registers."""
-    request = ReadHoldingRegistersRequest(address=address, count=count, dev_id=unit)
-    return FramerRTU(DecodePDU(is_server=False)).buildFrame(request)
+    return _frame(ReadHoldingRegistersRequest(address=address, count=count, dev_id=unit))
 
 
 def unit_number(config: DeviceConfig) -> int:
@@ -140,17 +135,31 @@ def unit_number(config: DeviceConfig) -> int:
 
 
 class _WriteCoilValue(ModbusPDU):
-    """FC05 whose value field is neither 0xFF00 nor 0x0000."""
+    """FC05 with any value, not only 0xFF00 and 0x0000."""
 
     function_code = 5
     rtu_frame_size = 8
 
-    def __init__(self, *, address: int, value: int, unit: int) -> None:
-        super().__init__(dev_id=unit, address=address)
+    def __init__(self, *, address: int, value: int, dev_id: int) -> None:
+        super().__init__(address=address, dev_id=dev_id)
         self._value = value
 
     def encode(self) -> bytes:
         return self.address.to_bytes(2, "big") + self._value.to_bytes(2, "big")
+
+
+@lru_cache(maxsize=256)
+def _read_coils_frame(unit: int, address: int, count: int) -> bytes:
+    return _frame(ReadCoilsRequest(address=address, count=count, dev_id=unit))
+
+
+@lru_cache(maxsize=256)
+def _write_coil_frame(unit: int, address: int, value: int) -> bytes:
+    return _frame(_WriteCoilValue(address=address, value=value, dev_id=unit))
+
+
+def _frame(request: ModbusPDU) -> bytes:
+    return _FRAMER.buildFrame(request)
 
 
 def _checksum_right(frame: bytes) -> bool:
