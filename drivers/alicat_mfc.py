@@ -239,6 +239,7 @@ class FlowController(Actuator):
 
     async def apply(self, command: Command) -> None:
         """Level or Stop; see :meth:`drivers.device.Actuator.apply`."""
+        self._controller.conversation.require_verified()
         async with self._one_at_a_time:
             match command:
                 case Stop():

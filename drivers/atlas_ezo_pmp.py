@@ -117,6 +117,7 @@ class DosingPump(Actuator):
 
     async def apply(self, command: Command) -> None:
         """Run, Dispense or Stop; see :meth:`drivers.device.Actuator.apply`."""
+        self._circuit.conversation.require_verified()
         async with self._one_at_a_time:
             match command:
                 case Stop() | Run(flow_ul_min=0.0):

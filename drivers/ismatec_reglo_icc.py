@@ -50,6 +50,8 @@ from drivers.transport.replies import bad_reply, take_line
 from drivers.transport.url import LineSettings
 
 TIMEOUT_S = 0.6
+LEAST_FLOW_UL_MIN = 0.1
+MOST_DOSE_UL = 1e7
 TOTAL_STEP_UL = 1000.0
 """The pump's own total (`xG`) counts whole millilitres."""
 ECHO_TOLERANCE = 0.005
@@ -220,9 +222,9 @@ class IsmatecChannel(Actuator):
 
     async def apply(self, command: Command) -> None:
         """Run, Dispense or Stop; see :meth:`drivers.device.Actuator.apply`."""
-        async with (
-            self._one_at_a_time
-        ):  # a stop must never slip in between the settings of a start and the start
+        self._pump.conversation.require_verified()
+        # A stop must never slip in between the settings of a start and the start itself.
+        async with self._one_at_a_time:
             match command:
                 case Stop() | Run(flow_ul_min=0.0):
                     await self._stop()
@@ -290,9 +292,10 @@ class IsmatecChannel(Actuator):
         if self._doses.given(dose.dose_id):
             return
         self._check_flow(dose.flow_ul_min)
-        if not dose.volume_ul > 0:
+        if not 0 < dose.volume_ul <= MOST_DOSE_UL:
             raise self._refusal(
-                f"a dose of {dose.volume_ul:g} µL is not a volume", "give a volume above zero"
+                f"{dose.volume_ul:g} µL cannot be given at once",
+                f"give more than 0 and up to {MOST_DOSE_UL:g} µL",
             )
         if await self._running():
             raise self._refusal("it is still running", "stop it, or wait until the dose before has ended")
@@ -327,7 +330,7 @@ class IsmatecChannel(Actuator):
             self._flow_ul_min = value_ul
 
     def _check_flow(self, flow_ul_min: float) -> None:
-        if not 0 < flow_ul_min <= self._max_flow_ul_min:
+        if not LEAST_FLOW_UL_MIN <= flow_ul_min <= self._max_flow_ul_min:
             raise self._refusal(
                 f"{flow_ul_min:g} µL/min cannot be pumped; the tubing carries {self._max_flow_ul_min:g}",
                 "ask for less, or fit wider tubing and enter it in the rig file",

@@ -120,6 +120,7 @@ class RelayChannel(Actuator):
 
     async def apply(self, command: Command) -> None:
         """Switch or Stop; see :meth:`drivers.device.Actuator.apply`."""
+        self._board.conversation.require_verified()
         async with self._one_at_a_time:
             match command:
                 case Stop() | Switch(on=False):

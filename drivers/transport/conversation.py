@@ -77,6 +77,13 @@ class Conversation:
 
     async def ask(self, request: bytes, parse: Parser[T], *, timeout_s: float | None = None) -> T:
         """Send `request` and return the parsed reply; raises a :class:`~drivers.device.DeviceError`."""
+        self.require_verified()
+        if self._doubtful:
+            await self._get_back_in_step()
+        return await self._attempt(request, parse, self.timeout_s if timeout_s is None else timeout_s)
+
+    def require_verified(self) -> None:
+        """Raise :class:`LinkDown` unless the device is verified, or this very task is verifying it (A6)."""
         if not self.verified and _verifying.get() is not self:
             raise LinkDown(
                 "not verified since the line was opened; nothing is sent before that",
@@ -84,9 +91,6 @@ class Conversation:
                 cause="the line was lost, or the device did not answer or is another model",
                 action="see the link's failures; verification is tried again by itself",
             )
-        if self._doubtful:
-            await self._get_back_in_step()
-        return await self._attempt(request, parse, self.timeout_s if timeout_s is None else timeout_s)
 
     async def _attempt(self, request: bytes, parse: Parser[T], timeout_s: float) -> T:
         try:

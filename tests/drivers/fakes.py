@@ -1,6 +1,6 @@
 """Devices reduced to what their drivers ask, each a table of exact bytes with a little state.
 
-These are no models of the devices (those stand in sim/): they let a test see the bytes and the output's state.
+No models of the devices (those stand in sim/): they let a test see the bytes and the output's state.
 """
 
 from __future__ import annotations
@@ -31,12 +31,12 @@ class FakeReglo:
     )
 
     def __init__(self) -> None:
-        self.running = {channel: False for channel in "1234"}
-        self.mode = {channel: "L" for channel in "1234"}
-        self.direction = {channel: "J" for channel in "1234"}
+        self.running = dict.fromkeys("1234", False)
+        self.mode = dict.fromkeys("1234", "L")
+        self.direction = dict.fromkeys("1234", "J")
         self.values = {f"{channel}{name}": b"1000E+0" for channel in "1234" for name in "fv"}
-        self.tubing = {channel: b"1.02 mm" for channel in "1234"}
-        self.total_ml = {channel: 0 for channel in "1234"}
+        self.tubing = dict.fromkeys("1234", b"1.02 mm")
+        self.total_ml = dict.fromkeys("1234", 0)
         self.starts: list[str] = []
         self.refuse_start = b""
 
@@ -216,7 +216,13 @@ class FakeAlicat:
 
     def frame(self, letter: bytes) -> bytes:
         flow = self.setpoint[letter]
-        return b"%s +014.70 +025.00 %+07.2f %+07.2f %06.2f    Air%s\r" % (letter, flow, flow, flow, self.status)
+        return b"%s +014.70 +025.00 %+07.2f %+07.2f %06.2f    Air%s\r" % (
+            letter,
+            flow,
+            flow,
+            flow,
+            self.status,
+        )
 
     def __call__(self, request: bytes) -> bytes | None:
         letter, command = request[:1], request[1:].rstrip(b"\r")

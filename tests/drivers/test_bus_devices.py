@@ -1,0 +1,392 @@
+"""Keller, relay board, Alicat and the balance against golden frames."""
+
+from __future__ import annotations
+
+import asyncio
+import math
+import struct
+
+import pytest
+
+from drivers.alicat_mfc import AlicatMfc
+from drivers.device import (
+    BadReply,
+    ChannelConfig,
+    DeviceConfig,
+    DeviceError,
+    DeviceFault,
+    Guarantee,
+    Level,
+    LevelStatus,
+    NoReply,
+    Quality,
+    Refused,
+    Stop,
+    Switch,
+    SwitchStatus,
+    WrongDevice,
+)
+from drivers.keller_x_line import KellerXLine
+from drivers.mettler_sics import MettlerSics
+from drivers.modbus_coil_relay import ModbusCoilRelay
+from drivers.settings import BadSetting
+from drivers.transport.link import Link
+from drivers.transport.url import LinkUrl
+from tests.drivers.fakes import FakeAlicat, FakeBalance, FakeBus, crc
+from tests.drivers.peer import Peer, linked, settings
+
+pytestmark = pytest.mark.virtual_time
+
+BOARD_AT_1 = DeviceConfig(
+    "relay", address="1", channels={str(n): ChannelConfig(f"r{n}") for n in (0, 1, 2, 3)}
+)
+
+
+# --- Keller -----------------------------------------------------------------------------------------------
+
+
+async def test_golden_pressure() -> None:
+    peer = Peer(FakeBus())
+    async with linked(KellerXLine, peer, FakeBus.keller_config) as gauge:
+        peer.answers = lambda request: bytes.fromhex("01 03 04 3F 7C D6 A1 A8 27")
+        assert await gauge.sensors["pressure"].read() == pytest.approx(98.765, abs=1e-4)
+        assert peer.sent == [bytes.fromhex("01 03 00 02 00 02 65 CB")]
+        assert gauge.sensors["pressure"].unit == "kPa"
+
+
+@pytest.mark.parametrize("value", [math.nan, math.inf, -math.inf])
+async def test_C2_nan_and_infinity_are_faults(value: float) -> None:
+    bus = FakeBus()
+    async with linked(KellerXLine, Peer(bus), FakeBus.keller_config) as gauge:
+        bus.p1 = struct.pack(">f", value)
+        with pytest.raises(DeviceFault):
+            await gauge.read()
+        bus.p1 = struct.pack(">f", 0.5)
+        assert await gauge.read() == 50.0
+
+
+async def test_the_zero_setting_is_taken_off() -> None:
+    config = DeviceConfig("p", address="1", settings=settings(zero_kpa=98.0))
+    async with linked(KellerXLine, Peer(FakeBus()), config) as gauge:
+        assert await gauge.read() == pytest.approx(0.765, abs=1e-4)
+
+
+GOOD = crc(bytes([1, 3, 4, 0x3F, 0x7C, 0xD6, 0xA1]))
+
+
+@pytest.mark.parametrize(
+    ("reply", "error"),
+    [
+        (GOOD[:-1] + b"\x00", BadReply),  # checksum
+        (GOOD[:-3], BadReply),  # truncated
+        (crc(bytes([2, 3, 4, 0x3F, 0x7C, 0xD6, 0xA1])), BadReply),  # another address
+        (crc(bytes([1, 4, 4, 0x3F, 0x7C, 0xD6, 0xA1])), BadReply),  # another function
+        (crc(bytes([1, 3, 2, 0x3F, 0x7C])), BadReply),  # another length
+        (crc(bytes([1, 0x83, 2])), Refused),  # exception
+        (b"\x00" * 300, BadReply),
+    ],
+)
+async def test_C2_frames_that_are_no_answer(reply: bytes, error: type[DeviceError]) -> None:
+    bus = FakeBus()
+    peer = Peer(bus)
+    async with linked(KellerXLine, peer, FakeBus.keller_config) as gauge:
+        peer.answers = lambda request: reply
+        with pytest.raises(error):
+            await gauge.read()
+        peer.answers = bus
+        assert await gauge.read() == pytest.approx(98.765, abs=1e-4)
+
+
+@pytest.mark.parametrize(
+    "noise",
+    [
+        b"\xff\x00\x55",
+        crc(bytes([2, 3, 4, 1, 2, 3, 4])),
+        crc(bytes([1, 3, 2, 1, 2])),
+        bytes([1, 3, 4]),
+        GOOD[:5],
+    ],
+)
+async def test_C2_the_true_frame_is_found_after_noise(noise: bytes) -> None:
+    peer = Peer(FakeBus())
+    async with linked(KellerXLine, peer, FakeBus.keller_config) as gauge:
+        peer.answers = lambda request: [(0.01, noise), (0.02, GOOD[:4]), (0.03, GOOD[4:])]
+        assert await gauge.read() == pytest.approx(98.765, abs=1e-4)
+
+
+@pytest.mark.parametrize("late_s", [0.31, 0.36, 0.5, 0.9, 2.1])
+async def test_C2_a_late_pressure_is_not_the_next_pressure(late_s: float) -> None:
+    bus = FakeBus()
+    peer = Peer(bus)
+    async with linked(KellerXLine, peer, FakeBus.keller_config) as gauge:
+        peer.answers = lambda request: [(late_s, GOOD)]
+        with pytest.raises(NoReply):
+            await gauge.read()
+        bus.p1 = struct.pack(">f", 0.1)
+        free_at = asyncio.get_running_loop().time() - 0.3 + late_s
+
+        def in_order(request: bytes) -> list[tuple[float, bytes]]:
+            wait_s = max(0.01, free_at - asyncio.get_running_loop().time() + 0.01)
+            return [(wait_s, bus(request) or b"")]
+
+        peer.answers = in_order
+        for _ in range(6):
+            try:
+                assert await gauge.read() == pytest.approx(10.0)
+            except DeviceError:
+                await asyncio.sleep(0.2)
+
+
+# --- relay board ------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("point", "command", "wire"),
+    [
+        ("r0", Switch(True), "01 05 00 00 FF 00 8C 3A"),
+        ("r1", Switch(True), "01 05 00 01 FF 00 DD FA"),
+        ("r3", Switch(True), "01 05 00 03 FF 00 7C 3A"),
+        ("r0", Switch(False), "01 05 00 00 00 00 CD CA"),
+        ("r0", Stop(), "01 05 00 00 00 00 CD CA"),
+        ("r0", Switch(True, for_s=0.7), "01 05 02 00 00 07 8D B0"),
+        ("r1", Switch(True, for_s=0.8), "01 05 02 01 00 08 9C 74"),
+    ],
+)
+async def test_golden_relay_commands(point: str, command: Switch | Stop, wire: str) -> None:
+    bus = FakeBus()
+    peer = Peer(lambda request: _as_unit_1(bus, request))
+    async with linked(ModbusCoilRelay, peer, BOARD_AT_1) as board:
+        await asyncio.sleep(1)
+        await board.actuators[point].apply(command)
+        assert bytes.fromhex(wire) in peer.sent
+        assert bytes.fromhex("01 01 00 00 00 08 3D CC") in peer.sent
+
+
+def _as_unit_1(bus: FakeBus, request: bytes) -> bytes | None:
+    answer = bus(crc(b"\x03" + request[1:-2]))
+    return None if answer is None else crc(b"\x01" + answer[1:-2])
+
+
+async def test_golden_coil_readback() -> None:
+    bus = FakeBus()
+    peer = Peer(lambda request: _as_unit_1(bus, request))
+    async with linked(ModbusCoilRelay, peer, BOARD_AT_1) as board:
+        await asyncio.sleep(1)
+        peer.answers = lambda request: bytes.fromhex("01 01 01 01 90 48")
+        assert [await board.actuators[f"r{n}"].status() for n in (0, 1)] == [
+            SwitchStatus(True),
+            SwitchStatus(False),
+        ]
+        assert len(peer.sent) == 1  # one reading of the coils served both
+
+
+async def test_golden_several_coils_at_once() -> None:
+    peer = Peer(FakeBus())
+    async with linked(KellerXLine, peer, FakeBus.keller_config) as gauge:
+        peer.answers = lambda request: crc(request[:6])
+        await gauge._unit.write_coils(0, [True] * 8)
+        assert peer.sent == [crc(bytes.fromhex("01 0F 00 00 00 08 01 FF"))]
+        peer.answers = lambda request: crc(request[:5] + b"\x07")
+        with pytest.raises(BadReply, match="confirmation"):
+            await gauge._unit.write_coils(0, [True] * 8)
+
+
+async def test_A1_a_timed_closure_is_kept_by_the_board_itself() -> None:
+    bus = FakeBus()
+    async with linked(ModbusCoilRelay, Peer(bus), FakeBus.relay_config) as board:
+        heater = board.actuators["heater"]
+        await heater.apply(Switch(True, for_s=20.0))
+        assert bus.flashes == [200]
+        assert heater.guarantee_for(Switch(True, for_s=20.0)) is Guarantee.DEVICE
+        assert heater.guarantee_for(Switch(True)) is Guarantee.GUARD
+        for impossible in (0.0, 0.04, 3276.8, -1.0):
+            with pytest.raises(Refused, match="not a time this board can keep"):
+                await heater.apply(Switch(True, for_s=impossible))
+
+
+async def test_a_board_without_timed_closure_says_who_ends_it() -> None:
+    bus = FakeBus()
+    config = DeviceConfig("relay", "3", settings(flash=False), {"0": ChannelConfig("heater")})
+    async with linked(ModbusCoilRelay, Peer(bus), config) as board:
+        heater = board.actuators["heater"]
+        await heater.apply(Switch(True, for_s=20.0))
+        assert bus.on
+        assert bus.flashes == []
+        assert heater.guarantee_for(Switch(True, for_s=20.0)) is Guarantee.GUARD
+
+
+async def test_A7_a_wrong_echo_is_an_error_and_the_relay_is_opened() -> None:
+    bus = FakeBus()
+
+    def lies_once(request: bytes) -> bytes | None:
+        answer = bus(request)
+        return crc(request[:4] + b"\x00\x01") if request[1] == 5 and request[4] == 0xFF else answer
+
+    async with linked(ModbusCoilRelay, Peer(lies_once), FakeBus.relay_config) as board:
+        with pytest.raises(BadReply, match="confirmation"):
+            await board.actuators["heater"].apply(Switch(True))
+        assert not bus.on
+
+
+async def test_A7_a_relay_that_stays_closed_is_a_fault() -> None:
+    bus = FakeBus()
+
+    def stuck(request: bytes) -> bytes | None:
+        answer = bus(request)
+        bus.coils[0] = True
+        return answer
+
+    async with linked(ModbusCoilRelay, Peer(stuck), FakeBus.relay_config) as board:
+        with pytest.raises(DeviceFault, match="still closed"):
+            await board.actuators["heater"].apply(Stop())
+
+
+# --- Alicat -----------------------------------------------------------------------------------------------
+
+
+async def test_golden_alicat_frames() -> None:
+    peer = Peer(FakeAlicat())
+    async with linked(AlicatMfc, peer, FakeAlicat.config, verified=False) as controller:
+        assert peer.sent == [b"AR122\r", b"A\r", b"AVE\r"]
+        assert controller.identity is not None
+        assert controller.identity.firmware == "10v05.0-R24 Nov 30 2022,16:04:20"
+        await asyncio.sleep(1)
+        peer.answers = lambda request: b"A +014.70 +025.00 +00.000 +01.250 000.00    Air\r"
+        assert await controller.sensors["flow"].read() == 1.25
+        peer.answers = lambda request: b"A +014.70 +025.00 +00.000 +00.000 05.000    Air\r"
+        peer.sent.clear()
+        await controller.set(5.0)
+        assert peer.sent == [b"AS5.00\r"]
+
+
+async def test_set_point_and_flow_come_from_one_frame() -> None:
+    peer = Peer(FakeAlicat())
+    async with linked(AlicatMfc, peer, FakeAlicat.config) as controller:
+        await controller.actuators["flow"].apply(Level(47.5))
+        await asyncio.sleep(1)
+        peer.sent.clear()
+        assert await controller.sensors["flow"].read() == 47.5
+        assert await controller.actuators["flow"].status() == LevelStatus(47.5, 47.5)
+        assert peer.sent == [b"A\r"]
+
+
+async def test_two_controllers_on_one_line_keep_apart() -> None:
+    fake = FakeAlicat()
+
+    def both(request: bytes) -> bytes:  # the other one's frame comes first
+        other = b"B" if request[:1] == b"A" else b"A"
+        return fake.frame(other) + (fake(request) or b"")
+
+    link = Link(LinkUrl.parse("sim:gas"), Peer(both).open, line=AlicatMfc.line)
+    a = AlicatMfc(link, FakeAlicat.config)
+    b = AlicatMfc(link, DeviceConfig("gas_b", "B", settings(full_scale_ml_min=20.0)))
+    assert await link.start() == {}
+    await a.actuators["flow"].apply(Level(10.0))
+    await b.actuators["flow"].apply(Level(2.5))
+    await asyncio.sleep(1)
+    assert [await a.sensors["flow"].read(), await b.sensors["flow"].read()] == [10.0, 2.5]
+    with pytest.raises(Refused, match="outside 0 to 20"):
+        await b.actuators["flow"].apply(Level(20.1))
+    await link.close()
+
+
+async def test_A7_a_set_point_that_is_not_taken_is_refused() -> None:
+    fake = FakeAlicat()
+    async with linked(AlicatMfc, Peer(fake), FakeAlicat.config) as controller:
+        fake.deaf = True
+        with pytest.raises(Refused, match=r"was set to 5\.00 and says 0"):
+            await controller.actuators["flow"].apply(Level(5.0))
+
+
+@pytest.mark.parametrize("level", [-1.0, 200.1, math.nan, math.inf])
+async def test_levels_beyond_the_full_scale_are_refused(level: float) -> None:
+    async with linked(AlicatMfc, Peer(FakeAlicat()), FakeAlicat.config) as controller:
+        with pytest.raises(Refused, match="outside 0 to 200"):
+            await controller.actuators["flow"].apply(Level(level))
+
+
+async def test_status_words_are_faults_or_harmless() -> None:
+    fake = FakeAlicat()
+    async with linked(AlicatMfc, Peer(fake), FakeAlicat.config) as controller:
+        for words, fault in ((b" LCK", False), (b" MOV", True), (b"   LCK HLD", True), (b" XYZ", True)):
+            await asyncio.sleep(1)
+            fake.status = words
+            if fault:
+                with pytest.raises(DeviceFault):
+                    await controller.sensors["flow"].read()
+            else:
+                await controller.sensors["flow"].read()
+
+
+async def test_litres_are_understood_by_setting() -> None:
+    fake = FakeAlicat()
+    config = DeviceConfig("gas", "A", settings(full_scale_ml_min=20000.0, units="slpm"))
+    async with linked(AlicatMfc, Peer(fake), config) as controller:
+        await controller.actuators["flow"].apply(Level(1500.0))
+        assert fake.setpoint[b"A"] == 1.5
+        await asyncio.sleep(1)
+        assert await controller.sensors["flow"].read() == 1500.0
+
+
+async def test_a_pressure_controller_or_a_meter_is_not_trusted() -> None:
+    fake = FakeAlicat()
+    fake.variable = 34
+    async with linked(AlicatMfc, Peer(fake), FakeAlicat.config, verified=False) as controller:
+        assert isinstance(controller.link.failures["gas"], WrongDevice)
+    fake.variable = 37
+
+    def meter(request: bytes) -> bytes | None:
+        return b"A +014.70 +025.00 +00.000 +00.000    Air\r" if request == b"A\r" else fake(request)
+
+    async with linked(AlicatMfc, Peer(meter), FakeAlicat.config, verified=False) as controller:
+        assert isinstance(controller.link.failures["gas"], WrongDevice)
+
+
+async def test_the_full_scale_must_be_in_the_rig() -> None:
+    with pytest.raises(BadSetting, match="full_scale_ml_min is missing"):
+        async with linked(AlicatMfc, Peer(FakeAlicat()), DeviceConfig("gas", "A")):
+            pass
+
+
+# --- balance ----------------------------------------------------------------------------------------------
+
+
+async def test_golden_weights_and_their_quality() -> None:
+    fake = FakeBalance()
+    peer = Peer(fake)
+    async with linked(MettlerSics, peer, FakeBalance.config) as balance:
+        assert balance.identity is not None
+        assert balance.identity.serial == "B021002593"
+        mass = balance.sensors["mass"]
+        assert (await mass.read(), mass.quality, mass.unit) == (90.0, Quality.GOOD, "g")
+        assert peer.sent == [b"SI\r\n"]
+        fake.answer = b"S D    -0.6800 g\r\n"
+        assert await mass.read() == pytest.approx(-10.68)
+        assert mass.quality is Quality.UNCERTAIN
+
+
+@pytest.mark.parametrize(
+    ("answer", "error"),
+    [
+        (b"S +\r\n", DeviceFault),
+        (b"S -\r\n", DeviceFault),
+        (b"S I\r\n", DeviceFault),
+        (b"S S Error 10b\r\n", DeviceFault),
+        (b"S S     100.00 kg\r\n", DeviceFault),
+        (b"ES\r\n", Refused),
+        (b"ET\r\n", DeviceFault),
+        (b"EL\r\n", DeviceFault),
+        (b"S S     1\xb000.00 g\r\n", BadReply),
+        (b"S S     nan g\r\n", BadReply),
+        (b"S S     100.00 g", BadReply),
+        (b'I4 A "late"\r\n', BadReply),
+    ],
+)
+async def test_C2_what_is_no_weight_is_no_number(answer: bytes, error: type[DeviceError]) -> None:
+    fake = FakeBalance()
+    async with linked(MettlerSics, Peer(fake), FakeBalance.config) as balance:
+        good, fake.answer = fake.answer, answer
+        with pytest.raises(error):
+            await balance.mass.read()
+        fake.answer = good
+        assert await balance.mass.read() == 90.0
