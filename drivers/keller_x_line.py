@@ -12,15 +12,18 @@ import struct
 from pymodbus.pdu.register_message import ReadHoldingRegistersResponse
 
 from drivers.device import (
+    BadReply,
     Device,
     DeviceConfig,
     DeviceFault,
     DeviceModel,
     Guarantee,
     Identity,
+    NoReply,
     Sensor,
     WrongDevice,
 )
+from drivers.keller_bus import X_LINE, identity_parser, initialise_frame
 from drivers.settings import known_only, number_of
 from drivers.transport.conversation import Barrier, Conversation
 from drivers.transport.link import Link
@@ -75,15 +78,28 @@ class KellerXLine(Device):
         return self._conversation
 
     async def _identify(self) -> Identity:
+        try:
+            told = await self._conversation.ask(
+                initialise_frame(self._unit.unit), identity_parser(self._unit.unit)
+            )
+        except (NoReply, BadReply):
+            firmware = ""  # a gateway may pass nothing but Modbus
+        else:
+            if (told.device_class, told.group) != X_LINE:
+                raise self._another(f"it says it is of class {told.device_class}, group {told.group}")
+            firmware = told.firmware
         data = await self._unit.read_holding_registers(CHANNEL_0, 4)
         if math.isfinite(p1_bar := _float(data[4:])) and abs(p1_bar) > 2000.0:
-            raise WrongDevice(
-                f"register 2 reads {p1_bar:g} bar, which no transmitter of this family measures",
-                where=self.config.name,
-                cause="another kind of device answers at this Modbus address",
-                action="check the address and the model in the rig file",
-            )
-        return Identity(model="X-Line")
+            raise self._another(f"it reads {p1_bar:g} bar, which no transmitter of this family measures")
+        return Identity(model="X-Line", firmware=firmware)
+
+    def _another(self, what: str) -> WrongDevice:
+        return WrongDevice(
+            what,
+            where=self.config.name,
+            cause="another kind of device answers at this address",
+            action="check the address and the model in the rig file",
+        )
 
     async def read(self) -> float:
         """P1 in kPa, less the setting `zero_kpa`."""

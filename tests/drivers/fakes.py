@@ -127,7 +127,7 @@ class FakePmp:
                 return [b"?TV,%.2f\r*OK\r" % self.total_ml]
             case "X":
                 self.running = False
-                return [b"*DONE,30.66\r", *([(0.06, b"*OK\r")] if self.ok_after_stop else [])]
+                return [b"*DONE,30.66\r", *([(0.04, b"*OK\r")] if self.ok_after_stop else [])]
             case _ if text.startswith("D"):
                 if self.error:
                     return [self.error]
@@ -173,6 +173,7 @@ class FakeBus:
     def __init__(self) -> None:
         self.p1 = bytes.fromhex("3F7CD6A1")
         self.keller_silent = False
+        self.keller_identity: bytes | None = bytes.fromhex("01 30 05 14 0C 28 08 01 CA C4")
         self.coils = [False] * 8
         self.flashes: list[int] = []
 
@@ -181,8 +182,10 @@ class FakeBus:
         return any(self.coils)
 
     def __call__(self, request: bytes) -> bytes | None:
-        assert crc(request[:-2]) == request
+        assert crc(request[:-2]) == request or request[1] == 48, request.hex(" ")
         unit, function = request[0], request[1]
+        if function == 48:
+            return None if self.keller_silent or unit != 1 else self.keller_identity
         address, value = int.from_bytes(request[2:4], "big"), int.from_bytes(request[4:6], "big")
         if unit == 1 and function == 3 and not self.keller_silent:
             registers = {0: self.p1 + self.p1, 2: self.p1 + bytes(4)}[address]

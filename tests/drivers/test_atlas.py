@@ -253,12 +253,14 @@ async def test_golden_continuous_flow_and_its_end() -> None:
 @pytest.mark.parametrize("ok_after_stop", [False, True])
 async def test_golden_the_answer_to_x_with_and_without_ok(ok_after_stop: bool) -> None:
     pmp = FakePmp(ok_after_stop=ok_after_stop)
-    async with linked(AtlasEzoPmp, Peer(pmp), FakePmp.config) as pump:
+    peer = Peer(pmp)
+    async with linked(AtlasEzoPmp, peer, FakePmp.config) as pump:
         for n in range(3):
             await pump.pump.apply(Dispense(5000.0, 10000.0, f"d{n}"))
             await pump.pump.apply(Stop())
             pmp.total_ml += 1.5
             assert await pump.pump.status() == PumpStatus(False, 0.0, 1500.0 * (n + 1), 10.0)
+        assert peer.sent.count(b"X\r") == 3  # each was understood at once
 
 
 async def test_done_comes_whenever_it_likes() -> None:

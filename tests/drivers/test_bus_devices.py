@@ -26,6 +26,7 @@ from drivers.device import (
     SwitchStatus,
     WrongDevice,
 )
+from drivers.keller_bus import with_checksum
 from drivers.keller_x_line import KellerXLine
 from drivers.mettler_sics import MettlerSics
 from drivers.modbus_coil_relay import ModbusCoilRelay
@@ -63,6 +64,27 @@ async def test_C2_nan_and_infinity_are_faults(value: float) -> None:
             await gauge.read()
         bus.p1 = struct.pack(">f", 0.5)
         assert await gauge.read() == 50.0
+
+
+async def test_golden_keller_bus_identity() -> None:
+    bus = FakeBus()
+    peer = Peer(bus)
+    async with linked(KellerXLine, peer, FakeBus.keller_config, verified=False) as gauge:
+        assert peer.sent[0] == bytes.fromhex("01 30 34 00")
+        assert gauge.identity is not None
+        assert gauge.identity.firmware == "5.20-12.40"
+    assert with_checksum(bytes((1, 69))) == bytes.fromhex("01 45 D3 C1")
+    assert with_checksum(bytes((1, 73, 1))) == bytes.fromhex("01 49 01 50 D6")
+
+
+async def test_a_gateway_that_passes_only_modbus_will_do_but_another_class_will_not() -> None:
+    bus = FakeBus()
+    bus.keller_identity = None
+    async with linked(KellerXLine, Peer(bus), FakeBus.keller_config) as gauge:
+        assert await gauge.read() == pytest.approx(98.765, abs=1e-3)
+    bus.keller_identity = with_checksum(bytes.fromhex("01 30 01 01 0C 28 08 01"))
+    async with linked(KellerXLine, Peer(bus), FakeBus.keller_config, verified=False) as gauge:
+        assert isinstance(gauge.link.failures["p_heart"], WrongDevice)
 
 
 async def test_the_zero_setting_is_taken_off() -> None:

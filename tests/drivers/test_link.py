@@ -185,6 +185,51 @@ async def test_a_cancelled_request_leaves_the_link_usable(after_s: float) -> Non
     await link.close()
 
 
+async def test_after_a_cancelled_request_nobody_speaks_into_its_reply() -> None:
+    peer = Peer(counting)
+    link, talk = conversing(peer)
+    await link.start()
+    await asyncio.sleep(1)
+    peer.answers = lambda request: None
+    asking = asyncio.ensure_future(ask(talk, 1))
+    await asyncio.sleep(0.01)
+    asking.cancel()
+    await asyncio.gather(asking, return_exceptions=True)
+    peer.answers = counting
+    begun = asyncio.get_running_loop().time()
+    assert await ask(talk, 2) == 2
+    first_after = next(f for f in link.capture.frames() if f.direction == ">" and f.at_s >= begun)
+    assert first_after.at_s - begun == pytest.approx(0.2)
+    await link.close()
+
+
+async def test_bytes_heard_during_the_gap_lengthen_it() -> None:
+    peer = Peer(counting)
+    link, talk = conversing(peer)
+    await link.start()
+    loop = asyncio.get_running_loop()
+    for later_s in (0.02, 0.04, 0.06):
+        loop.call_later(later_s, peer.say, b"x")
+    begun = loop.time()
+    assert await ask(talk, 3) == 3
+    assert loop.time() - begun == pytest.approx(0.06 + 0.025 + 0.01)
+    await link.close()
+
+
+async def test_A6_a_line_lost_at_the_end_of_verification_is_not_trusted() -> None:
+    peer = Peer(counting)
+    link, talk = conversing(peer)
+    await link.start()
+    with talk.verifying():
+        await talk.ask(b"who\r", line_matching(HELLO, b"\r", "x"))
+        peer.hang_up()
+        await asyncio.sleep(0.01)
+    assert not talk.verified
+    await asyncio.sleep(1)
+    assert talk.verified
+    await link.close()
+
+
 async def test_C1_the_link_comes_back_by_itself_and_is_verified_first() -> None:
     peer = Peer(counting)
     link, talk = conversing(peer)
