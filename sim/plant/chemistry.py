@@ -1,0 +1,56 @@
+"""Acid, base and gas in medium.
+
+Bicarbonate/CO2 with a non-bicarbonate buffer. pK 6.1 and CO2 solubility 0.0307 mmol/(L·mmHg) [R, checked against human
+CSF: biology V1]; oxygen solubility 0.0105 mmol/(L·kPa) at 37 °C [V, S21]; non-bicarbonate buffer 3 mM/pH [P, 2–5].
+"""
+
+from __future__ import annotations
+
+from math import log
+
+PK = 6.1
+CO2_MM_PER_MMHG = 0.0307
+O2_MM_PER_KPA = 0.0105
+BUFFER_MM_PER_PH = 3.0
+BUFFER_REFERENCE_PH = 7.4
+MMHG_PER_KPA = 7.50062
+DRY_KPA = 101.325 - 6.28
+"""Atmosphere less saturated water vapour at 37 °C."""
+
+_LN10 = log(10.0)
+
+
+def ph_of(alkalinity_mm: float, co2_mm: float, guess: float = 7.4) -> float:
+    """pH of medium with `alkalinity_mm` (bicarbonate plus buffer base above pH 7.4) and dissolved CO2, both mmol/L.
+
+    Solves CO2·10^(pH−pK) + β·(pH−7.4) = alkalinity by Newton's method; monotonic, so it always converges.
+    """
+    co2 = max(co2_mm, 1e-6)
+    ph = guess
+    for _ in range(40):
+        bicarbonate = co2 * 10.0 ** (ph - PK)
+        excess = bicarbonate + BUFFER_MM_PER_PH * (ph - BUFFER_REFERENCE_PH) - alkalinity_mm
+        step = max(-0.5, min(0.5, excess / (bicarbonate * _LN10 + BUFFER_MM_PER_PH)))
+        ph -= step
+        if abs(step) < 1e-9:
+            break
+    return ph
+
+
+def bicarbonate_of(alkalinity_mm: float, ph: float) -> float:
+    """Bicarbonate (mmol/L) that goes with this alkalinity at this pH."""
+    return alkalinity_mm - BUFFER_MM_PER_PH * (ph - BUFFER_REFERENCE_PH)
+
+
+def oxygen_mm(fraction: float) -> float:
+    """Oxygen (mmol/L) in equilibrium with a humid gas at 37 °C that is `fraction` oxygen (0..1)."""
+    return O2_MM_PER_KPA * fraction * DRY_KPA
+
+
+def co2_mm(fraction: float) -> float:
+    """CO2 (mmol/L) in equilibrium with a humid gas at 37 °C that is `fraction` CO2 (0..1)."""
+    return CO2_MM_PER_MMHG * fraction * DRY_KPA * MMHG_PER_KPA
+
+
+AIR_SATURATION_MM = oxygen_mm(0.209)
+"""What a dissolved-oxygen probe calls 100 %."""
