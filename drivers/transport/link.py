@@ -165,7 +165,7 @@ class Link:
                 self._echo = request
             timer = loop.call_later(timeout_s, self._expire, future, timeout_s, where)
             try:
-                writer.write(request)
+                self._write(writer, request)
                 return await future  # type: ignore[no-any-return]
             except asyncio.CancelledError:
                 self._ready_at_s = max(self._ready_at_s, loop.time() + ABANDONED_S)
@@ -177,11 +177,19 @@ class Link:
         finally:
             self._lock.release()
 
+    def _write(self, writer: asyncio.StreamWriter, request: bytes) -> None:
+        try:
+            writer.write(request)
+        except Exception as error:  # backends raise their own kinds; each of them means: the line is gone
+            self._future = None
+            self._lost()
+            raise self._down(f"cannot be written to: {_text(error)}") from error
+
     # --- what arrives -------------------------------------------------------------------------------------
 
     async def _listen(self, reader: asyncio.StreamReader) -> None:
         """Take bytes as they come, until the line is gone."""
-        with suppress(OSError, EOFError):
+        with suppress(Exception):  # backends raise their own kinds; each of them means: the line is gone
             while chunk := await reader.read(4096):
                 self._received(chunk)
         self._lost()
@@ -336,6 +344,13 @@ class Link:
             await verify()
         except DeviceError as error:
             self.failures[conversation.where] = error
+        except Exception as error:  # a driver that trips over what a device said must not end the supervision
+            self.failures[conversation.where] = BadReply(
+                f"verification failed with {error!r}",
+                where=conversation.where,
+                cause="an answer that this driver does not foresee",
+                action="look at the capture of this link and report it",
+            )
         else:
             self.failures.pop(conversation.where, None)
 
@@ -353,8 +368,7 @@ class Link:
         self._wake.set()
 
     def _note_unopened(self, error: Exception) -> None:
-        text = str(error) or type(error).__name__
-        down = error if isinstance(error, LinkDown) else self._down(f"cannot be opened: {text}")
+        down = error if isinstance(error, LinkDown) else self._down(f"cannot be opened: {_text(error)}")
         for conversation, _ in self._attached:
             self.failures[conversation.where] = down
 
@@ -365,3 +379,7 @@ class Link:
             cause="unplugged, switched off, wrong path or address, or held by another program",
             action="check the cable and the link in the rig file; it is tried again by itself",
         )
+
+
+def _text(error: Exception) -> str:
+    return str(error) or type(error).__name__

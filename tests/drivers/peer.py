@@ -28,6 +28,7 @@ class Peer:
         self.sent: list[bytes] = []
         self.openings = 0
         self.refuse_to_open = False
+        self.fail_on_write: Exception | None = None
         self.lines: list[LineSettings] = []
         self._reader: asyncio.StreamReader | None = None
         self._transport: _Transport | None = None
@@ -71,6 +72,8 @@ class _Transport(asyncio.Transport):
         self._closing = False
 
     def write(self, data: bytes | bytearray | memoryview) -> None:
+        if self._peer.fail_on_write is not None:
+            raise self._peer.fail_on_write
         if not self._closing:
             self._peer.heard(bytes(data))
 

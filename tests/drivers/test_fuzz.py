@@ -134,12 +134,34 @@ async def _noisy(name: str, noises: list[bytes], instead: bool) -> None:
             await first_sensor(device)
 
 
-@given(st.binary(max_size=40), st.integers(0, 39))
-def test_C2_a_flipped_bit_never_passes_the_checksum(data: bytes, at: int) -> None:
-    good = crc(bytes([1, 3, 4, 0x3F, 0x7C, 0xD6, 0xA1]))
-    flipped = bytearray(good)
-    flipped[at % len(good)] ^= 1 << (at % 8)
-    run_virtual(_refuses(bytes(flipped) + data[:0]))
+@pytest.mark.parametrize("name", CASES)
+@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(noises=st.lists(NOISE, min_size=1, max_size=8), instead=st.booleans())
+def test_C2_any_bytes_while_verifying(name: str, noises: list[bytes], instead: bool) -> None:
+    run_virtual(_noisy_beginning(name, noises, instead))
+
+
+async def _noisy_beginning(name: str, noises: list[bytes], instead: bool) -> None:
+    driver, make, config, _ = CASES[name]
+    fake = make()
+    left = list(noises)
+
+    def noisy(request: bytes) -> list[Say]:
+        said = fake(request)
+        answer: list[Say] = [] if said is None else [said] if isinstance(said, bytes) else list(said)
+        return [(0.005, left.pop()), *([] if instead else answer)] if left else answer
+
+    async with linked(driver, Peer(noisy), config, verified=False) as device:
+        await asyncio.sleep(40)
+        assert device.conversation.verified
+        assert not getattr(fake, "on", False)
+
+
+@given(st.integers(0, 8), st.integers(0, 7))
+def test_C2_a_flipped_bit_never_passes_the_checksum(at: int, bit: int) -> None:
+    flipped = bytearray(crc(bytes([1, 3, 4, 0x3F, 0x7C, 0xD6, 0xA1])))
+    flipped[at] ^= 1 << bit
+    run_virtual(_refuses(bytes(flipped)))
 
 
 async def _refuses(frame: bytes) -> None:

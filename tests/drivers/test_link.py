@@ -260,6 +260,39 @@ async def test_C1_an_end_in_the_middle_of_a_request_is_told_at_once() -> None:
     await link.close()
 
 
+async def test_C1_a_write_that_fails_is_a_lost_line_and_the_link_comes_back() -> None:
+    peer = Peer(counting)
+    link, talk = conversing(peer)
+    await link.start()
+    peer.fail_on_write = RuntimeError("the port is gone")
+    with pytest.raises(LinkDown, match="cannot be written to: the port is gone"):
+        await ask(talk, 1)
+    peer.fail_on_write = None
+    await asyncio.sleep(1)
+    assert await ask(talk, 2) == 2
+    await link.close()
+
+
+async def test_C2_a_driver_that_trips_while_verifying_does_not_end_the_supervision() -> None:
+    peer = Peer(counting)
+    link = Link(LinkUrl.parse("sim:x"), peer.open)
+    talk = Conversation(link, "x", timeout_s=0.5)
+    trips = [True, True]
+
+    async def verify() -> None:
+        with talk.verifying():
+            await talk.ask(b"who\r", line_matching(HELLO, b"\r", "x"))
+            if trips:
+                raise KeyError(trips.pop())
+
+    link.attach(talk, verify)
+    failures = await link.start()
+    assert "KeyError" in str(failures["x"])
+    await asyncio.sleep(2)
+    assert await ask(talk, 1) == 1
+    await link.close()
+
+
 async def test_C1_opening_is_tried_again_with_growing_pauses_that_have_an_end() -> None:
     peer = Peer(counting)
     peer.refuse_to_open = True
