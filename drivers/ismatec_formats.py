@@ -78,3 +78,16 @@ def parse_flow_ul_min(text: bytes, where: str) -> float:
 def tubing_2(diameter_mm: float) -> bytes:
     """1.02 (mm) as `0102`."""
     return b"%04d" % round(diameter_mm * 100)
+
+
+def why_not_started(reason: bytes) -> tuple[str, str]:
+    """What `xe` answers after a refused start, as what happened and what to do."""
+    code, _, limit = reason.decode("ascii", "replace").partition(" ")
+    match code:
+        case "C":
+            return "it will not start: the number of cycles is zero", "set cycles to 1 at the pump"
+        case "R":
+            return f"it will not start: the flow is zero or above {limit} mL/min", "ask for less flow"
+        case "V":
+            return f"it will not start: the volume is above {limit} mL", "ask for less volume at a time"
+    return f"it will not start (reason “{code}”)", "look at the pump's display"

@@ -42,6 +42,7 @@ from drivers.ismatec_formats import (
     parse_volume_1,
     tubing_2,
     volume_2,
+    why_not_started,
 )
 from drivers.settings import bad_setting, choice_of, known_only, number_of
 from drivers.transport.conversation import Barrier, Conversation
@@ -314,7 +315,7 @@ class IsmatecChannel(Actuator):
             return
         if dose_id is not None:
             self._doses.not_begun(dose_id)
-        raise self._refusal(*_why_not(await self._get(b"xe")))
+        raise self._refusal(*why_not_started(await self._get(b"xe")))
 
     async def _set_volume(self, name: bytes, value_ul: float) -> None:
         """Set flow (`f`) or volume (`v`) and compare the pump's echo: it may have clipped the value."""
@@ -362,19 +363,6 @@ def _skip_events(buffer: bytearray, where: str) -> bool:
         if take_line(buffer, b"\r\n", where) is None:
             return False
     return bool(buffer)
-
-
-def _why_not(reason: bytes) -> tuple[str, str]:
-    """What `xe` answers after a refused start, as what happened and what to do."""
-    code, _, limit = reason.decode("ascii", "replace").partition(" ")
-    match code:
-        case "C":
-            return "it will not start: the number of cycles is zero", "set cycles to 1 at the pump"
-        case "R":
-            return f"it will not start: the flow is zero or above {limit} mL/min", "ask for less flow"
-        case "V":
-            return f"it will not start: the volume is above {limit} mL", "ask for less volume at a time"
-    return f"it will not start (reason “{code}”)", "look at the pump's display"
 
 
 def _opposite(direction: bytes) -> bytes:
