@@ -1,0 +1,309 @@
+"""The electrode engine as a child process: `spawn_engine` for the parent, `python -m
+choroid.nerves_process` the child.
+
+Only here the engine and the simulated array meet. The child says on standard output, in one JSON line,
+where its door is; it reads the tissue's health from standard input, the simulator's own back channel; and
+it ends when that closes, so that it never outlives its parent.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import logging
+import os
+import signal
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from controller.nerves.device import ArrayInfo, Block, Delivery, Impedance, Pulse
+from controller.nerves.engine import EngineConfig, serve
+from controller.nerves.envelope import Envelope
+from controller.nerves.tokens import Grant, Keyring, Scope, new_token
+from sim.neurons.array import SAMPLE_RATE_HZ, UV_PER_UNIT, SimulatedArray
+
+if TYPE_CHECKING:
+    from controller.rig.description import Rig
+
+ENDPOINT = "nerves.json"
+LEDGER = "stimulation.db"
+BLOCK_FRAMES = 25
+LEAD_FRAMES = 5
+BUFFER_FRAMES = 12_500
+"""What the simulated hardware can hold back for a stalled reader: 0.5 s; what is older is lost, as a gap."""
+
+START_WITHIN_S = 60.0
+END_WITHIN_S = 5.0
+
+
+class PacedArray:
+    """The simulated array in real time, as a device: frames come as a crystal gives them, lost if nobody
+    fetches them.
+
+    `clock` (seconds) and `sleep` are those of the machine, or a test's.
+    """
+
+    def __init__(
+        self,
+        array: SimulatedArray,
+        info: ArrayInfo,
+        *,
+        clock: Callable[[], float] = time.monotonic,  # noqa: TID251  (this is the array's own crystal)
+        sleep: Callable[[float], None] = time.sleep,  # noqa: TID251  (on the real-time thread, which has no loop)
+    ) -> None:
+        self.info = info
+        self._array = array
+        self._clock = clock
+        self._sleep = sleep
+        self._start_s = clock()
+        self._lost = 0
+        self._waiting: list[tuple[int, Pulse]] = []
+        self._dropped: list[Delivery] = []
+        self._closed = False
+
+    def now_frame(self) -> int:
+        """The frame that the crystal is at."""
+        return int((self._clock() - self._start_s) * self.info.sample_rate_hz)
+
+    def read(self) -> Block:
+        """Wait until the next block is complete."""
+        first = self._array.next_frame + self._lost
+        end = first + self.info.block_frames
+        behind = self.now_frame() - end
+        if behind > BUFFER_FRAMES:
+            self._lost += behind
+            self._waiting = [(frame + behind, pulse) for frame, pulse in self._waiting]
+            first += behind
+            end += behind
+        while (ahead := end - self.now_frame()) > 0:
+            self._sleep(ahead / self.info.sample_rate_hz)
+        samples = self._array.generate(self.info.block_frames)
+        begun = [entry for entry in self._waiting if entry[0] < end]
+        self._waiting = [entry for entry in self._waiting if entry[0] >= end]
+        deliveries = (*self._dropped, *(Delivery(pulse, frame) for frame, pulse in begun))
+        self._dropped = []
+        return Block(first, samples, deliveries)
+
+    def deliver(self, pulse: Pulse) -> None:
+        """Stimulate exactly at its frame; if that is past, as soon as possible, but never after
+        `not_after`.
+        """
+        frame = max(pulse.at_frame, self.now_frame() + 1, self._array.next_frame + self._lost)
+        if frame > pulse.not_after or self._closed:
+            self._dropped.append(Delivery(pulse, None))
+            return
+        phases = [(phase.duration_us, phase.current_ua) for phase in pulse.phases]
+        self._array.stimulate(pulse.electrode, frame - self._lost, phases)
+        self._waiting.append((frame, pulse))
+
+    def impedances(self) -> tuple[Impedance, ...]:
+        """As the array measures them, once an hour."""
+        now = self._array.next_frame + self._lost
+        measured = now - now % round(3600 * self.info.sample_rate_hz)
+        return tuple(Impedance(kohm, measured) for kohm in self._array.impedances_kohm())
+
+    def set_health(self, health: float) -> None:
+        """The tissue's health, 0 to 1; from any thread."""
+        self._array.health = min(max(health, 0.0), 1.0)
+
+    def close(self) -> None:
+        """Take no more pulses."""
+        self._closed = True
+
+
+def simulated_array(
+    *,
+    electrodes: int,
+    material: Any = "Pt",
+    diameter_um: float = 30.0,
+    seed: int,
+    clock: Callable[[], float] | None = None,
+    sleep: Callable[[float], None] | None = None,
+) -> PacedArray:
+    """The simulated array with the data sheet that the rig gives it."""
+    info = ArrayInfo(
+        name=f"simulated array of {electrodes} electrodes",
+        electrodes=electrodes,
+        sample_rate_hz=float(SAMPLE_RATE_HZ),
+        uv_per_unit=UV_PER_UNIT,
+        material=material,
+        diameter_um=diameter_um,
+        block_frames=BLOCK_FRAMES,
+        lead_frames=LEAD_FRAMES,
+        time_step_us=20.0,
+        current_step_ua=0.01,
+        compliance_v=7.0,
+        simulated=True,
+    )
+    array = SimulatedArray(electrodes, seed)
+    if clock is None or sleep is None:
+        return PacedArray(array, info)
+    return PacedArray(array, info, clock=clock, sleep=sleep)
+
+
+@dataclass
+class EngineHandle:
+    """A running engine: where its door is, and the line to its tissue.
+
+    `token` may read and audit (the controller's); `agent_token` may read and stimulate (a remote agent's).
+    """
+
+    address: str
+    token: str
+    agent_token: str
+    pid: int
+    _process: asyncio.subprocess.Process
+
+    def set_health(self, health: float) -> None:
+        """Tell the simulated tissue how lively it is (0 to 1). Never waits; a dead engine is none of its
+        concern.
+        """
+        stdin = self._process.stdin
+        if stdin is not None and not stdin.is_closing() and self._process.returncode is None:
+            stdin.write(f'{{"health": {min(max(health, 0.0), 1.0):.4f}}}\n'.encode())
+
+    async def close(self) -> None:
+        """End the engine: politely, and after 5 s of real time by force."""
+        process = self._process
+        if process.stdin is not None:
+            process.stdin.close()
+        speed = float(getattr(asyncio.get_running_loop(), "speed", 1.0))
+        try:
+            await asyncio.wait_for(process.wait(), END_WITHIN_S * speed)
+        except TimeoutError:
+            process.kill()
+            await process.wait()
+
+
+async def spawn_engine(rig: Rig, data_dir: Path, seed: int) -> EngineHandle:
+    """Start the engine of a rig whose array is simulated, and return when its door is open.
+
+    Writes `nerves.json` (address and the agent's token, for its owner's eyes only) into `data_dir`. Takes
+    about 3 s, 10 s the first time; await it in the background. Raises ValueError for a rig without a
+    simulated array and RuntimeError when the engine ends before it is ready.
+    """
+    nerves = rig.nerves
+    if nerves is None or not nerves.link.startswith("sim:"):
+        raise ValueError(f"rig {rig.name} has no simulated electrode array; give it nerves with a link sim:…")
+    if round(nerves.sample_rate_hz) != SAMPLE_RATE_HZ:
+        raise ValueError(
+            f"rig {rig.name}: the simulated array samples at 25 kHz, not {nerves.sample_rate_hz:g} Hz"
+        )
+    config = {
+        "electrodes": nerves.electrodes,
+        "material": nerves.material,
+        "diameter_um": nerves.diameter_um,
+        "seed": seed,
+        "data_dir": str(data_dir),
+    }
+    process = await asyncio.create_subprocess_exec(
+        sys.executable,
+        "-m",
+        "choroid.nerves_process",
+        "--config",
+        json.dumps(config),
+        stdin=asyncio.subprocess.PIPE,
+        stdout=asyncio.subprocess.PIPE,
+        start_new_session=True,  # Ctrl-C is the parent's to handle; it closes our standard input
+    )
+    assert process.stdout is not None  # noqa: S101  (a pipe was asked for)
+    try:
+        line = await process.stdout.readline()
+    except BaseException:
+        process.kill()
+        await process.wait()
+        raise
+    if not line:
+        status = await process.wait()
+        raise RuntimeError(
+            f"the electrode engine ended with status {status} before it was ready;"
+            " likely cause: its reason stands on standard error above; next: run `python -m choroid.nerves_process` by hand"
+        )
+    said = json.loads(line)
+    return EngineHandle(said["address"], said["token"], said["agent_token"], process.pid, process)
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """The child."""
+    parser = argparse.ArgumentParser(prog="python -m choroid.nerves_process", description=__doc__)
+    parser.add_argument(
+        "--config", required=True, help="JSON: electrodes, material, diameter_um, seed, data_dir"
+    )
+    config = json.loads(parser.parse_args(arguments).config)
+    Path(config["data_dir"]).mkdir(parents=True, exist_ok=True)
+    logging.basicConfig(level=logging.WARNING, format="choroid nerves: %(levelname)s: %(message)s")
+    signal.setitimer(signal.ITIMER_REAL, START_WITHIN_S)  # an engine that cannot start ends
+    asyncio.run(_child(config))
+    return 0
+
+
+async def _child(config: dict[str, Any]) -> None:
+    data_dir = Path(config["data_dir"])
+    token, agent_token = new_token(), new_token()
+    keyring = Keyring(
+        {
+            token: Grant("controller", frozenset({Scope.READ, Scope.AUDIT})),
+            agent_token: Grant("agent", frozenset({Scope.READ, Scope.STIMULATE})),
+        }
+    )
+    device = simulated_array(
+        electrodes=config["electrodes"],
+        material=config["material"],
+        diameter_um=config["diameter_um"],
+        seed=config["seed"],
+    )
+    stop = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, stop.set)
+
+    def ready(address: str) -> None:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        _leave_endpoint(data_dir / ENDPOINT, {"address": address, "token": agent_token})
+        said = {"ready": True, "address": address, "token": token, "agent_token": agent_token}
+        print(json.dumps(said), flush=True)
+
+    listening = asyncio.create_task(_listen(device, stop))
+    engine = EngineConfig(ledger=data_dir / LEDGER, envelope=Envelope.of(config["material"]))
+    try:
+        await serve(device, engine, keyring, ready=ready, stop=stop)
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, END_WITHIN_S)  # an engine that cannot end is ended
+        (data_dir / ENDPOINT).unlink(missing_ok=True)
+        listening.cancel()
+        await asyncio.gather(listening, return_exceptions=True)
+
+
+async def _listen(device: PacedArray, stop: asyncio.Event) -> None:
+    """Follow the tissue's health on standard input until it closes; lines that are not understood change
+    nothing.
+    """
+    reader = asyncio.StreamReader(limit=4096)
+    loop = asyncio.get_running_loop()
+    transport, _ = await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), sys.stdin)
+    try:
+        while line := await reader.readline():
+            try:
+                device.set_health(float(json.loads(line)["health"]))
+            except (ValueError, KeyError, TypeError):
+                logging.getLogger(__name__).warning("a line on standard input was not understood")
+    finally:
+        transport.close()
+        stop.set()
+
+
+def _leave_endpoint(path: Path, content: dict[str, str]) -> None:
+    """Tell this user's agents where the door is; readable by the owner alone."""
+    path.unlink(missing_ok=True)
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    with os.fdopen(descriptor, "w", encoding="utf-8") as file:
+        json.dump(content, file)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

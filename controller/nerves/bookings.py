@@ -1,0 +1,185 @@
+"""What has been promised to the tissue: every accepted pulse, counted over sliding windows of the sample
+clock.
+
+Budgets are counted in bins, and a window is taken two bins wider than its name says. So no true window,
+wherever it begins, and even if each pulse comes as late as its tolerance allows, can hold more than the
+limit; the cost is that a few per cent of a budget may be withheld. What was promised counts, delivered or
+not.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, insort
+from collections import defaultdict
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+
+class SlidingBudget:
+    """Amounts in bins of `bin_frames`; asks what the fullest window of `bins` bins would hold with more
+    added.
+    """
+
+    def __init__(self, bin_frames: int, bins: int) -> None:
+        self._bin_frames = bin_frames
+        self._bins = bins + 2
+        self._amounts: dict[int, float] = {}
+        self._total = 0.0
+
+    def bin_of(self, frame: int) -> int:
+        """The bin in which a frame lies."""
+        return frame // self._bin_frames
+
+    def fullest(self, added: Mapping[int, float], limit: float) -> float:
+        """The largest window sum with `added` (bin → amount); exact only when it matters, that is near the
+        limit.
+        """
+        if not added:
+            return 0.0
+        more = sum(added.values())
+        if self._total + more <= limit:
+            return self._total + more
+        begin = min(added) - self._bins + 1
+        end = max(added) + self._bins
+        amounts = [self._amounts.get(b, 0.0) + added.get(b, 0.0) for b in range(begin, end)]
+        window = worst = sum(amounts[: self._bins])
+        for k in range(self._bins, len(amounts)):
+            window += amounts[k] - amounts[k - self._bins]
+            worst = max(worst, window)
+        return worst
+
+    def add(self, added: Mapping[int, float]) -> None:
+        """Book the amounts."""
+        for b, amount in added.items():
+            self._amounts[b] = self._amounts.get(b, 0.0) + amount
+            self._total += amount
+
+    def holds(self, b: int) -> bool:
+        """Whether anything is booked in this bin."""
+        return b in self._amounts
+
+    def forget_before(self, frame: int) -> None:
+        """Drop bins that no window from `frame` on can reach."""
+        last = self.bin_of(frame) - self._bins
+        old = [b for b in self._amounts if b < last]
+        for b in old:
+            del self._amounts[b]
+        if old:
+            self._total = sum(self._amounts.values())  # afresh, so that rounding never adds up
+
+
+@dataclass(frozen=True, slots=True)
+class Booking:
+    """One promised pulse: it occupies its electrode from `first_frame` up to `end_frame`, tolerance
+    included.
+    """
+
+    first_frame: int
+    end_frame: int
+    electrode: int
+    charge_nc: float
+
+
+class Scope:
+    """The budgets of one electrode, one requester or the organoid: charge a second and pulses a minute."""
+
+    def __init__(self, sample_rate_hz: float) -> None:
+        self.charge = SlidingBudget(max(1, round(sample_rate_hz / 20)), 20)
+        self.pulses = SlidingBudget(max(1, round(sample_rate_hz)), 60)
+
+
+class Bookings:
+    """Everything promised in the last hour and the next seconds. Not thread-safe: the engine's thread owns
+    it.
+    """
+
+    def __init__(self, sample_rate_hz: float) -> None:
+        self._rate = sample_rate_hz
+        self.organoid = Scope(sample_rate_hz)
+        self._requesters: defaultdict[str, Scope] = defaultdict(lambda: Scope(sample_rate_hz))
+        self._electrodes: defaultdict[int, Scope] = defaultdict(lambda: Scope(sample_rate_hz))
+        self._by_electrode: defaultdict[int, list[tuple[int, int]]] = defaultdict(list)
+        self._in_time: list[tuple[int, int, int]] = []
+        self._longest = 0
+        self.seconds = SlidingBudget(max(1, round(sample_rate_hz)), 3600)
+        """Seconds of the last hour in which anything was promised, each counted once."""
+        self._session: tuple[int, int] | None = None
+
+    def of_requester(self, requester: str) -> Scope:
+        """The budgets of one requester."""
+        return self._requesters[requester]
+
+    def of_electrode(self, electrode: int) -> Scope:
+        """The budgets of one electrode."""
+        return self._electrodes[electrode]
+
+    def distance(self, electrode: int, first_frame: int, last_start: int) -> int | None:
+        """Frames between a pulse that may begin from `first_frame` to `last_start` and its nearest
+        neighbour on the electrode, in the worst case of both; None when there is none, 0 or less when they
+        may meet.
+        """
+        booked = self._by_electrode.get(electrode)
+        if not booked:
+            return None
+        at = bisect_left(booked, (first_frame, -1))
+        before = [first_frame - booked[k][1] for k in (at - 1,) if k >= 0]
+        after = [booked[k][0] - last_start for k in (at,) if k < len(booked)]
+        return min(before + after)
+
+    def together(self, first_frame: int, end_frame: int) -> set[int]:
+        """The electrodes with a pulse that may overlap these frames."""
+        begin = bisect_left(self._in_time, (first_frame - self._longest, -1, -1))
+        found = set()
+        for start, end, electrode in self._in_time[begin:]:
+            if start >= end_frame:
+                break
+            if end > first_frame:
+                found.add(electrode)
+        return found
+
+    def add(self, requester: str, pulses: list[Booking], tolerance_frames: int, rest_s: float) -> None:
+        """Book the pulses of an accepted request."""
+        mine = self.of_requester(requester)
+        for pulse in pulses:
+            electrode = self.of_electrode(pulse.electrode)
+            for scope in (electrode, mine, self.organoid):
+                scope.charge.add({scope.charge.bin_of(pulse.first_frame): pulse.charge_nc})
+                scope.pulses.add({scope.pulses.bin_of(pulse.first_frame): 1.0})
+            insort(
+                self._by_electrode[pulse.electrode], (pulse.first_frame, pulse.first_frame + tolerance_frames)
+            )
+            insort(self._in_time, (pulse.first_frame, pulse.end_frame, pulse.electrode))
+            self._longest = max(self._longest, pulse.end_frame - pulse.first_frame)
+            self._mark(self.seconds.bin_of(pulse.first_frame), rest_s)
+
+    def restore(self, pulses: list[tuple[int, str, int, float]], seconds: list[int], rest_s: float) -> None:
+        """Book what earlier sessions gave: pulses (frame, requester, electrode, nC) and seconds with
+        stimulation.
+        """
+        for second in seconds:
+            self._mark(second, rest_s)
+        for frame, requester, electrode, charge_nc in pulses:
+            self.add(requester, [Booking(frame, frame + 1, electrode, charge_nc)], 0, rest_s)
+
+    def _mark(self, second: int, rest_s: float) -> None:
+        if not self.seconds.holds(second):
+            self.seconds.add({second: 1.0})
+        self._session = self.session_with(second, rest_s)
+
+    def session_with(self, second: int, rest_s: float) -> tuple[int, int]:
+        """First and last second of the stretch without a rest to which a pulse in `second` would belong."""
+        if self._session is None or second - self._session[1] < rest_s:
+            first, last = self._session or (second, second)
+            return min(first, second), max(last, second)
+        return second, second
+
+    def forget_before(self, frame: int) -> None:
+        """Drop what can no longer bound anything from `frame` on; called about once a second."""
+        keep = frame - round(2 * self._rate)
+        for booked in self._by_electrode.values():
+            del booked[: bisect_left(booked, (keep, -1))]
+        del self._in_time[: bisect_left(self._in_time, (keep, -1, -1))]
+        for scope in (*self._requesters.values(), *self._electrodes.values(), self.organoid):
+            scope.charge.forget_before(frame)
+            scope.pulses.forget_before(frame)
+        self.seconds.forget_before(frame)

@@ -1,0 +1,436 @@
+"""The engine's core: what happens with each block of frames. One thread, no clock but the sample index.
+
+The order within a step is the safety argument: expired leases take their pending pulses with them before
+anything is handed over; a decision is committed to the ledger before its first pulse is handed over; and
+pulses wait here, not in the array, until their frame is near, so that a lost lease stops everything but
+what was due within the next block.
+"""
+
+from __future__ import annotations
+
+import heapq
+import sqlite3
+from collections import deque
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Literal
+
+from controller.nerves.bookings import Bookings
+from controller.nerves.device import ArrayDevice, Block, Delivery, Pulse
+from controller.nerves.envelope import Envelope
+from controller.nerves.governor import Decision, Reason, Request, View, book, decide
+from controller.nerves.kernels import ALL, Blank, SpikeDetector, Spikes
+from controller.nerves.leases import Lease, LeaseRefused, Leases
+from controller.nerves.ledger import Ledger, State
+from controller.nerves.rates import ACTIVE_HZ, FiringRates
+from controller.nerves.ring import FrameRing, Gap, SpikeRing
+from controller.nerves.welfare import ResponseMonitor
+
+HISTORY_S = 5.0
+SPIKES_KEPT = 65_536
+BLANK_OWN_S = 0.005
+"""After a pulse the stimulated electrode is deaf this long, the others for `BLANK_OTHERS_S`."""
+
+BLANK_OTHERS_S = 0.002
+MOST_WAITING = 1024
+"""Commands waiting for the next block; more are turned away unread."""
+
+
+class Busy(Exception):
+    """The engine has too much to decide already; ask again later."""
+
+
+@dataclass(slots=True)
+class Outcome:
+    """A decision and, as they become known, the fates of its pulses."""
+
+    decision: Decision
+    frame: int
+    """The first frame not yet read when it was decided."""
+    number: int = 0
+    """The decision's number in the ledger."""
+    pulses: list[Pulse] = field(default_factory=list)
+    fates: dict[int, tuple[State, int | None]] = field(default_factory=dict)
+
+    @property
+    def finished(self) -> bool:
+        """Whether the fate of every pulse is known."""
+        return len(self.fates) == len(self.pulses)
+
+
+Fate = tuple[int, State, int | None, str]
+"""Pulse, what became of it, at which frame, and why."""
+
+Told = Callable[[Outcome], None]
+LeaseTold = Callable[[Lease | LeaseRefused], None]
+
+
+@dataclass(frozen=True, slots=True)
+class StimulateCommand:
+    """Decide a request; `decided` hears the decision and `finished` the end of its last pulse.
+
+    A command whose asker has gone before the decision is `withdrawn` and never decided.
+    """
+
+    request: Request
+    decided: Told
+    finished: Told
+    withdrawn: Callable[[], bool]
+
+
+@dataclass(frozen=True, slots=True)
+class LeaseCommand:
+    """Acquire, renew or release a lease; `told` hears the lease or why not."""
+
+    verb: Literal["acquire", "renew", "release"]
+    requester: str
+    told: LeaseTold
+    lease: str = ""
+    electrodes: tuple[int, ...] = ()
+    ttl_s: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Firing:
+    """Firing over the last seconds: rates by electrode in Hz, and what the figures rest on."""
+
+    frame: int
+    rates_hz: tuple[float, ...]
+    noise_uv: tuple[float, ...]
+    active: int
+    mean_active_hz: float
+
+
+Reflex = Callable[[Spikes, int], Sequence[Request]]
+"""A closed loop inside the engine: sees each block's spikes and the next frame, may ask for stimulation at
+once.
+"""
+
+
+class Core:
+    """Everything between the array and the door. `step` belongs to one thread; the rings may be read from
+    others.
+    """
+
+    def __init__(self, device: ArrayDevice, ledger: Ledger, envelope: Envelope) -> None:
+        info = device.info
+        self.info = info
+        self.envelope = envelope
+        self.frames = FrameRing(round(HISTORY_S * info.sample_rate_hz), info.electrodes)
+        self.spikes = SpikeRing(SPIKES_KEPT)
+        self.reflexes: list[Reflex] = []
+        self.delivered = 0
+        self.charge_nc = 0.0
+        self.gaps = 0
+        self.lost_frames = 0
+        self._device = device
+        self._ledger = ledger
+        self._detector = SpikeDetector(info.electrodes, info.sample_rate_hz, info.uv_per_unit)
+        self._blanked = self._detector.blanked_frames.copy()
+        self._rates = FiringRates(info.electrodes, info.sample_rate_hz)
+        self._leases = Leases(info.electrodes, info.sample_rate_hz)
+        self._bookings = Bookings(info.sample_rate_hz)
+        self._monitor = ResponseMonitor(info.sample_rate_hz, envelope.rest_s)
+        self._impedances = device.impedances()
+        self._commands: deque[StimulateCommand | LeaseCommand] = deque()
+        self._due: list[tuple[int, int, Pulse, str]] = []
+        self._handed: dict[int, Pulse] = {}
+        self._outcomes: dict[int, tuple[Outcome, Told]] = {}
+        self._undisclosed: list[tuple[Outcome, Told, Told]] = []
+        self._next_frame: int | None = None
+        self._next_second = 0
+        self._trouble = ""
+        past = ledger.past(info.sample_rate_hz)
+        self._bookings.restore(past.pulses, past.seconds, envelope.rest_s)
+
+    @property
+    def next_frame(self) -> int:
+        """The first frame not yet read."""
+        return self._next_frame or 0
+
+    @property
+    def pending(self) -> int:
+        """Pulses accepted whose fate is not known yet."""
+        return len(self._due) + len(self._handed)
+
+    @property
+    def leases(self) -> int:
+        """Living leases."""
+        return len(self._leases)
+
+    @property
+    def trouble(self) -> str:
+        """Why no stimulation is possible now; empty when it is."""
+        return self._trouble
+
+    def submit(self, command: StimulateCommand | LeaseCommand) -> None:
+        """Leave a command for the next step; from any thread. Raises :class:`Busy` when too many wait."""
+        if len(self._commands) >= MOST_WAITING:
+            raise Busy(f"{MOST_WAITING} commands wait already; ask again in some milliseconds")
+        self._commands.append(command)
+
+    def firing(self) -> Firing:
+        """Rates and noise of this moment; may be called from any thread (figures may be one block apart)."""
+        rates = self._rates.rates_hz()
+        active = rates[rates >= ACTIVE_HZ]
+        return Firing(
+            frame=self.next_frame,
+            rates_hz=tuple(rates.tolist()),
+            noise_uv=tuple(self._detector.noise_uv.tolist()),
+            active=int(active.size),
+            mean_active_hz=float(active.mean()) if active.size else 0.0,
+        )
+
+    def impedances(self) -> tuple[float | None, ...]:
+        """The latest impedances in kΩ."""
+        return tuple(None if z is None else z.kohm for z in self._impedances)
+
+    def step(self, block: Block) -> Spikes:
+        """Take in one block and do everything that is due; returns its spikes.
+
+        Raises ValueError when the array's frames run backwards.
+        """
+        self._take_gap(block)
+        self._deafen(block)
+        spikes = self._detector.process(block.samples, block.first_frame)
+        blanked = self._detector.blanked_frames
+        self._rates.add(block.first_frame, len(block.samples), spikes, blanked - self._blanked)
+        self._blanked = blanked.copy()
+        self.frames.append(block.first_frame, block.samples)
+        self.spikes.append(spikes)
+        now = self._next_frame = block.first_frame + len(block.samples)
+        self._confirm(block.deliveries)
+        starts = sorted(delivery.frame for delivery in block.deliveries if delivery.frame is not None)
+        self._monitor.note(starts, spikes.frames, now)
+        self._end_leases(self._leases.expire(now), "the lease ended")
+        if now >= self._next_second:
+            self._every_second(now)
+        while self._commands:
+            self._obey(self._commands.popleft(), now)
+        for reflex in self.reflexes:
+            for request in reflex(spikes, now):
+                self._decide(request, now, _nobody, _nobody)
+        self._hand_over(now)
+        return spikes
+
+    def close(self) -> None:
+        """Cancel what has not been handed over and let the array and the ledger go."""
+        self._leases.drop_all()
+        self._cancel(list(self._due), "the engine closed")
+        self._commit()
+        self._device.close()
+        self._ledger.close()
+
+    def _take_gap(self, block: Block) -> None:
+        """Frames the array lost: recorded, the filter begun anew, and all leases ended (N3, N5)."""
+        expected = self._next_frame
+        if expected is None:
+            self._detector.restart(block.first_frame)
+        elif block.first_frame < expected:
+            raise ValueError(
+                f"array {self.info.name}: frame {block.first_frame} came when {expected} was next;"
+                " likely cause: the array was reset; next: restart the engine"
+            )
+        elif block.first_frame > expected:
+            gap = Gap(expected, block.first_frame, "array")
+            self.gaps += 1
+            self.lost_frames += gap.end_frame - gap.first_frame
+            self._detector.restart(block.first_frame)
+            self._write(lambda: self._ledger.lost(gap))
+            self._end_leases(
+                self._leases.drop_all(), "the array lost frames; nobody knows how long the silence was"
+            )
+
+    def _deafen(self, block: Block) -> None:
+        """Blank the electrodes around each pulse that began in this block (N8)."""
+        rate = self.info.sample_rate_hz
+        blanks = []
+        for delivery in block.deliveries:
+            if delivery.frame is not None:
+                length_s = sum(phase.duration_us for phase in delivery.pulse.phases) * 1e-6
+                others = delivery.frame + round((length_s + BLANK_OTHERS_S) * rate)
+                own = delivery.frame + round((length_s + BLANK_OWN_S) * rate)
+                blanks.append(Blank(ALL, delivery.frame, others))
+                blanks.append(Blank(delivery.pulse.electrode, delivery.frame, own))
+        if blanks:
+            self._detector.blank(blanks)
+            self._write(lambda: self._ledger.blanked(blanks))
+
+    def _confirm(self, deliveries: Sequence[Delivery]) -> None:
+        """Write down what the array says became of pulses, and tell those who asked."""
+        fates: list[Fate] = []
+        for delivery in deliveries:
+            pulse = delivery.pulse
+            if self._handed.pop(pulse.id, None) is None:
+                continue
+            if delivery.frame is None:
+                fates.append(
+                    (pulse.id, "dropped", None, "the array could not begin it before its latest frame")
+                )
+            else:
+                fates.append((pulse.id, "delivered", delivery.frame, ""))
+                self.delivered += 1
+                self.charge_nc += sum(abs(phase.charge_nc) for phase in pulse.phases)
+        self._finish(fates)
+
+    def _obey(self, command: StimulateCommand | LeaseCommand, now: int) -> None:
+        if isinstance(command, StimulateCommand):
+            if not command.withdrawn():
+                self._decide(command.request, now, command.decided, command.finished)
+            return
+        try:
+            if command.verb == "acquire":
+                lease = self._leases.acquire(command.requester, command.electrodes, command.ttl_s, now)
+            elif command.verb == "renew":
+                lease = self._leases.renew(command.lease, command.requester, now)
+            else:
+                lease = self._leases.release(command.lease, command.requester)
+                self._end_leases([lease], "the lease was released")
+        except LeaseRefused as refused:
+            command.told(refused)
+        else:
+            command.told(lease)
+
+    def _decide(self, request: Request, now: int, decided: Told, finished: Told) -> None:
+        """Put a request before the governor and its decision into the ledger; nothing is handed over yet."""
+        lease = self._leases.find(request.lease, request.requester)
+        view = View(
+            next_frame=now,
+            info=self.info,
+            impedances=self._impedances,
+            lease_electrodes=lease.electrodes if lease else None,
+            bookings=self._bookings,
+            pending=self.pending,
+            response_lost=self._monitor.lost,
+            inhibited=self._trouble,
+        )
+        decision = decide(request, view, self.envelope)
+        outcome = Outcome(decision, now)
+        if self._write(lambda: self._note(request, outcome)):
+            for pulse in outcome.pulses:
+                heapq.heappush(self._due, (pulse.at_frame, pulse.id, pulse, request.lease))
+                self._outcomes[pulse.id] = (outcome, finished)
+            if decision.accepted:
+                book(request, decision, self._bookings, self.envelope)
+        else:
+            outcome.decision = Decision(False, (*decision.reasons, Reason("ledger", self._trouble)))
+        self._undisclosed.append((outcome, decided, finished))
+
+    def _note(self, request: Request, outcome: Outcome) -> None:
+        outcome.number, outcome.pulses = self._ledger.decided(request, outcome.decision, outcome.frame)
+
+    def _hand_over(self, now: int) -> None:
+        """Commit what was decided, tell it, and give the array the pulses that are due before the next
+        block.
+        """
+        horizon = now + self.info.block_frames + self.info.lead_frames
+        due: list[Pulse] = []
+        fates: list[Fate] = []
+        while self._due and self._due[0][0] <= horizon:
+            pulse = heapq.heappop(self._due)[2]
+            if pulse.not_after < now:
+                fates.append((pulse.id, "dropped", None, "the engine came too late for its latest frame"))
+            else:
+                due.append(pulse)
+        self._finish(fates)
+        if due:
+            self._write(lambda: self._ledger.fates([(pulse.id, "handed", None, "") for pulse in due]))
+        if not self._commit():
+            self._refuse_undisclosed()
+            for pulse in due:
+                heapq.heappush(self._due, (pulse.at_frame, pulse.id, pulse, ""))
+            self._cancel(list(self._due), self._trouble)
+            due = []
+        undisclosed, self._undisclosed = self._undisclosed, []
+        for outcome, decided, finished in undisclosed:
+            decided(outcome)
+            if outcome.finished:
+                finished(outcome)
+        for pulse in due:
+            self._handed[pulse.id] = pulse
+            self._device.deliver(pulse)
+
+    def _refuse_undisclosed(self) -> None:
+        """What could not be committed was never accepted."""
+        for outcome, _, _ in self._undisclosed:
+            for pulse in outcome.pulses:
+                self._outcomes.pop(pulse.id, None)
+            outcome.pulses = []
+            outcome.decision = Decision(False, (*outcome.decision.reasons, Reason("ledger", self._trouble)))
+
+    def _end_leases(self, ended: Sequence[Lease], why: str) -> None:
+        """Cancel every waiting pulse of these leases (N3)."""
+        if ended:
+            names = {lease.id for lease in ended}
+            self._cancel([entry for entry in self._due if entry[3] in names], why)
+
+    def _cancel(self, entries: Sequence[tuple[int, int, Pulse, str]], why: str) -> None:
+        if entries:
+            gone = {entry[1] for entry in entries}
+            self._due = [entry for entry in self._due if entry[1] not in gone]
+            heapq.heapify(self._due)
+            self._finish([(number, "cancelled", None, why) for number in sorted(gone)])
+
+    def _finish(self, fates: Sequence[Fate]) -> None:
+        """Record last words of pulses, and tell those whose last pulse this was."""
+        if not fates:
+            return
+        self._write(lambda: self._ledger.fates(fates))
+        for number, state, frame, _ in fates:
+            known = self._outcomes.pop(number, None)
+            if known is None:
+                continue
+            outcome, finished = known
+            outcome.fates[number] = (state, frame)
+            if outcome.finished:
+                finished(outcome)
+
+    def _every_second(self, now: int) -> None:
+        """Slow duties: fresh impedances, forgetting old bookings, pulses the array never spoke of, the
+        ledger's health.
+        """
+        self._next_second = now + round(self.info.sample_rate_hz)
+        self._impedances = self._device.impedances()
+        self._bookings.forget_before(now)
+        late = now - round(self.info.sample_rate_hz)
+        silent = [number for number, pulse in self._handed.items() if pulse.not_after < late]
+        for number in silent:
+            del self._handed[number]
+        self._finish([(number, "unknown", None, "the array never confirmed it") for number in silent])
+        if self._trouble:
+            self._trouble = ""
+            self._write(lambda: self._ledger.fates([]))
+            self._commit()
+
+    def _write(self, write: Callable[[], None]) -> bool:
+        """Write to the ledger; when that fails nothing may be stimulated any more."""
+        if self._trouble:
+            return False
+        try:
+            write()
+        except sqlite3.Error as error:
+            self._in_trouble(error)
+            return False
+        return True
+
+    def _commit(self) -> bool:
+        if self._trouble:
+            return False
+        try:
+            self._ledger.commit()
+        except sqlite3.Error as error:
+            self._in_trouble(error)
+            return False
+        return True
+
+    def _in_trouble(self, error: sqlite3.Error) -> None:
+        self._trouble = (
+            f"the stimulation ledger {self._ledger.path.name} cannot be written ({error});"
+            " likely cause: the disk is full or the file is locked; stimulation is refused until it can be"
+            " written again"
+        )
+        self._ledger.abandon()
+
+
+def _nobody(_: Outcome) -> None:
+    """For reflexes, which look at the spikes and not at the answer."""

@@ -1,0 +1,153 @@
+"""The engine: a real-time thread that steps the core with each block, and the door beside it, in a process
+of its own.
+
+The thread does nothing but read a block, step the core and wake whoever waits. Everything slow (serving,
+syncing the ledger to disk, collecting garbage) happens on the event loop beside it, and the interpreter is
+told to let the thread have its turn within 0.2 ms.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import logging
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from controller.clock import Clock
+from controller.nerves.core import Core
+from controller.nerves.device import ArrayDevice
+from controller.nerves.envelope import Envelope
+from controller.nerves.gateway import Door, Gateway
+from controller.nerves.kernels import warm_up
+from controller.nerves.ledger import Ledger, checkpoint
+from controller.nerves.tokens import Keyring
+
+logger = logging.getLogger(__name__)
+
+SWITCH_S = 0.0002
+HOUSEKEEPING_S = 5.0
+FRAME_TIDE_S = 0.01
+"""Readers of frames are woken this often, readers of spikes with each block that has one."""
+
+
+@dataclass(frozen=True, slots=True)
+class EngineConfig:
+    """Where the ledger lies, where the door listens (port 0: any free one), what stimulation may do."""
+
+    ledger: Path
+    host: str = "127.0.0.1"
+    port: int = 0
+    envelope: Envelope = field(default_factory=Envelope)
+
+
+class RealTimeThread(threading.Thread):
+    """Reads, steps, wakes; ends with `end()` or with the array, and then closes the core."""
+
+    def __init__(
+        self, device: ArrayDevice, core: Core, gateway: Gateway, ended: Callable[[], object]
+    ) -> None:
+        super().__init__(name="nerves", daemon=True)
+        self._device = device
+        self._core = core
+        self._gateway = gateway
+        self._ended = ended
+        self._stopping = False
+        self.failure: Exception | None = None
+        """Why it ended by itself."""
+
+    def end(self) -> None:
+        """Stop after the present block."""
+        self._stopping = True
+
+    def run(self) -> None:
+        """The loop."""
+        tide_frames = round(FRAME_TIDE_S * self._core.info.sample_rate_hz)
+        next_tide = 0
+        try:
+            while not self._stopping:
+                block = self._device.read()
+                spikes = self._core.step(block)
+                if len(spikes):
+                    self._gateway.spike_tide.rise()
+                if block.first_frame >= next_tide:
+                    next_tide = block.first_frame + tide_frames
+                    self._gateway.frame_tide.rise()
+        except Exception as error:
+            self.failure = error
+        finally:
+            try:
+                self._core.close()
+            finally:
+                self._ended()
+
+
+async def serve(
+    device: ArrayDevice,
+    config: EngineConfig,
+    keyring: Keyring,
+    *,
+    ready: Callable[[str], None],
+    stop: asyncio.Event,
+) -> None:
+    """Run the engine until `stop`; `ready` hears the door's address once frames are flowing.
+
+    Raises what ended the real-time thread, if anything did: an array that is gone (OSError) ends the
+    process, and with it every lease.
+    """
+    loop = asyncio.get_running_loop()
+    warm_up(device.info.electrodes)
+    ledger = Ledger(config.ledger, device.info, Clock(follow_system=True).utc_text())
+    if ledger.unknown:
+        logger.warning(
+            "%d pulse(s) of an earlier session have an unknown fate; see the ledger", ledger.unknown
+        )
+    core = Core(device, ledger, config.envelope)
+    gateway = Gateway(core, keyring, config.ledger, ledger.unknown)
+    door = Door(gateway, keyring)
+    thread = RealTimeThread(device, core, gateway, lambda: loop.call_soon_threadsafe(stop.set))
+    with _undisturbed():
+        thread.start()
+        try:
+            ready(await door.open(config.host, config.port))
+            housekeeping = asyncio.create_task(_keep_house(config.ledger))
+            await stop.wait()
+            housekeeping.cancel()
+            await asyncio.gather(housekeeping, return_exceptions=True)
+        finally:
+            thread.end()
+            await asyncio.to_thread(thread.join)
+            await door.close()
+    if thread.failure is not None:
+        raise thread.failure
+
+
+@contextmanager
+def _undisturbed() -> Iterator[None]:
+    """No garbage collection in the loop, and quick turns between threads."""
+    interval = sys.getswitchinterval()
+    gc.collect()
+    gc.freeze()
+    gc.disable()
+    sys.setswitchinterval(SWITCH_S)
+    try:
+        yield
+    finally:
+        sys.setswitchinterval(interval)
+        gc.unfreeze()
+        gc.enable()
+
+
+async def _keep_house(ledger: Path) -> None:
+    """Every few seconds: sync the ledger to disk, and collect the young garbage that serving leaves."""
+    while True:
+        await asyncio.sleep(HOUSEKEEPING_S)
+        try:
+            await asyncio.to_thread(checkpoint, ledger)
+        except Exception:
+            logger.exception("the stimulation ledger could not be synced to disk; trying again")
+        gc.collect(1)

@@ -1,0 +1,327 @@
+"""The stimulation ledger: what was asked, what was decided and why, what became of each pulse (N4).
+
+SQLite in WAL mode. Rows are only ever added (triggers refuse anything else), and a pulse is written down
+before it is handed to the array, so that a killed engine leaves at worst a pulse whose fate is marked
+unknown, never one that nobody knows of. A commit reaches the operating system, which survives the death of
+this process; the file is synced to disk at each checkpoint, made beside the real-time thread.
+"""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from controller.nerves.device import ArrayInfo, Pulse
+from controller.nerves.governor import Decision, Request
+from controller.nerves.kernels import Blank
+from controller.nerves.ring import Gap
+
+State = Literal["planned", "handed", "delivered", "dropped", "cancelled", "unknown"]
+
+_SCHEMA = """ CREATE TABLE IF NOT EXISTS session ( id INTEGER PRIMARY KEY, utc TEXT NOT NULL, array TEXT NOT
+NULL, sample_rate_hz REAL NOT NULL, simulated INT NOT NULL); CREATE TABLE IF NOT EXISTS decision ( id
+INTEGER PRIMARY KEY, session INT NOT NULL, frame INT NOT NULL, requester TEXT NOT NULL, lease TEXT NOT NULL,
+purpose TEXT NOT NULL, electrodes TEXT NOT NULL, phases TEXT NOT NULL, at_frame INT NOT NULL, not_after INT
+NOT NULL, pulses INT NOT NULL, period_frames INT NOT NULL, accepted INT NOT NULL, reasons TEXT NOT NULL,
+limiting TEXT, charge_nc REAL NOT NULL); CREATE TABLE IF NOT EXISTS pulse ( id INTEGER PRIMARY KEY, decision
+INT NOT NULL, electrode INT NOT NULL, at_frame INT NOT NULL, not_after INT NOT NULL); CREATE TABLE IF NOT
+EXISTS fate ( id INTEGER PRIMARY KEY, pulse INT NOT NULL, state TEXT NOT NULL, frame INT, detail TEXT NOT
+NULL); CREATE INDEX IF NOT EXISTS fate_of_pulse ON fate (pulse); CREATE INDEX IF NOT EXISTS
+pulse_of_decision ON pulse (decision); CREATE TABLE IF NOT EXISTS gap (session INT NOT NULL, first_frame INT
+NOT NULL, end_frame INT NOT NULL); CREATE TABLE IF NOT EXISTS blank ( session INT NOT NULL, electrode INT
+NOT NULL, first_frame INT NOT NULL, end_frame INT NOT NULL);
+"""
+_APPEND_ONLY = "".join(
+    f"CREATE TRIGGER IF NOT EXISTS {table}_no_{verb} BEFORE {verb} ON {table}"
+    f" BEGIN SELECT RAISE(ABORT, 'the stimulation ledger is append-only'); END;\n"
+    for table in ("session", "decision", "pulse", "fate", "gap", "blank")
+    for verb in ("update", "delete")
+)
+MOST_ROWS = 1000
+MOST_TEXT = 200
+
+
+@dataclass(frozen=True, slots=True)
+class PulseRecord:
+    """One pulse: where, when planned, what became of it, and at which frame it was delivered."""
+
+    electrode: int
+    at_frame: int
+    state: State
+    delivered_frame: int | None
+    detail: str
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """One decision with its pulses. `phases` are (µs, µA); `charge_nc` is what one pulse moves."""
+
+    id: int
+    session: int
+    utc: str
+    """When the session of this record began; frames count from there at `sample_rate_hz`."""
+    sample_rate_hz: float
+    frame: int
+    requester: str
+    lease: str
+    purpose: str
+    electrodes: tuple[int, ...]
+    phases: tuple[tuple[float, float], ...]
+    at_frame: int
+    not_after: int
+    accepted: bool
+    reasons: tuple[str, ...]
+    limiting: str | None
+    charge_nc: float
+    pulses: tuple[PulseRecord, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Past:
+    """What the tissue received before this session: the last minute's pulses (frame, requester, electrode,
+    nC) and the last hour's seconds with stimulation, both counted back from frame 0.
+    """
+
+    pulses: list[tuple[int, str, int, float]]
+    seconds: list[int]
+
+
+class Ledger:
+    """The writing end. One thread writes; nothing is lost that `commit` returned from.
+
+    Raises sqlite3.Error when the file cannot be written; the engine then refuses all stimulation.
+    """
+
+    def __init__(self, path: Path, info: ArrayInfo, utc: str) -> None:
+        self.path = path
+        # The connection is made by the starting thread and then used by the real-time thread alone.
+        self._db = sqlite3.connect(path, isolation_level=None, check_same_thread=False, timeout=0.5)
+        self._db.execute("PRAGMA journal_mode=WAL")
+        self._db.execute("PRAGMA synchronous=NORMAL")
+        self._db.execute("PRAGMA wal_autocheckpoint=0")
+        self._db.executescript(_SCHEMA + _APPEND_ONLY)
+        self.unknown = self._settle_the_past()
+        """Pulses of earlier sessions that were handed to the array and never confirmed."""
+        cursor = self._db.execute(
+            "INSERT INTO session (utc, array, sample_rate_hz, simulated) VALUES (?, ?, ?, ?)",
+            (utc, info.name, info.sample_rate_hz, info.simulated),
+        )
+        self.session = cursor.lastrowid or 0
+        self._next_decision = self._after("decision")
+        self._next_pulse = self._after("pulse")
+        self._open = False
+
+    def decided(self, request: Request, decision: Decision, frame: int) -> tuple[int, list[Pulse]]:
+        """Write a decision and its pulses; returns the decision's number and the pulses, now with their
+        own.
+        """
+        self._begin()
+        number = self._next_decision
+        self._next_decision += 1
+        self._db.execute(
+            "INSERT INTO decision VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+            (
+                number,
+                self.session,
+                frame,
+                request.requester[:MOST_TEXT],
+                request.lease[:MOST_TEXT],
+                request.purpose[:MOST_TEXT],
+                _electrodes_text(request.electrodes),
+                _phases_text(request),
+                request.at_frame,
+                request.not_after,
+                request.pulses,
+                request.period_frames,
+                decision.accepted,
+                json.dumps([reason.text for reason in decision.reasons], ensure_ascii=False),
+                decision.limiting,
+                decision.charge_nc,
+            ),
+        )
+        pulses = []
+        for start in decision.starts:
+            for electrode in request.electrodes:
+                pulses.append(
+                    Pulse(self._next_pulse, electrode, request.phases, start, start + decision.tolerance)
+                )
+                self._next_pulse += 1
+        self._db.executemany(
+            "INSERT INTO pulse VALUES (?, ?, ?, ?, ?)",
+            [(pulse.id, number, pulse.electrode, pulse.at_frame, pulse.not_after) for pulse in pulses],
+        )
+        return number, pulses
+
+    def fates(self, rows: Iterable[tuple[int, State, int | None, str]]) -> None:
+        """Write what became of pulses: (pulse, state, frame, detail)."""
+        self._begin()
+        self._db.executemany("INSERT INTO fate (pulse, state, frame, detail) VALUES (?, ?, ?, ?)", rows)
+
+    def blanked(self, blanks: Sequence[Blank]) -> None:
+        """Write down blanked time (N8)."""
+        self._begin()
+        self._db.executemany(
+            "INSERT INTO blank VALUES (?, ?, ?, ?)",
+            [(self.session, blank.electrode, blank.first_frame, blank.end_frame) for blank in blanks],
+        )
+
+    def lost(self, gap: Gap) -> None:
+        """Write down frames that the array lost (N5)."""
+        self._begin()
+        self._db.execute("INSERT INTO gap VALUES (?, ?, ?)", (self.session, gap.first_frame, gap.end_frame))
+
+    def commit(self) -> None:
+        """Make everything written so far survive the death of this process."""
+        if self._open:
+            self._open = False
+            self._db.execute("COMMIT")
+
+    def abandon(self) -> None:
+        """After a failed write: drop what was not committed."""
+        self._open = False
+        if self._db.in_transaction:
+            self._db.execute("ROLLBACK")
+
+    def past(self, sample_rate_hz: float) -> Past:
+        """What earlier sessions gave the tissue, as if they had ended just before frame 0 of this one.
+
+        The engine books it again, so that a restart is no way around a budget. The time between sessions is
+        taken as none, which can only withhold.
+        """
+        pulses: list[tuple[int, str, int, float]] = []
+        seconds: list[int] = []
+        ended = 0
+        for (session,) in self._db.execute(
+            "SELECT id FROM session WHERE id < ? ORDER BY id DESC", (self.session,)
+        ).fetchall():
+            given = (
+                "FROM fate JOIN pulse ON pulse.id = fate.pulse JOIN decision ON decision.id = pulse.decision"
+                " WHERE session = ? AND state IN ('delivered', 'unknown') AND fate.frame IS NOT NULL"
+            )
+            last = self._db.execute(f"SELECT max(fate.frame) {given}", (session,)).fetchone()[0]
+            if last is None:
+                continue
+            shift = ended - last - 1
+            minute = self._db.execute(
+                f"SELECT fate.frame + ?, requester, electrode, charge_nc {given} AND fate.frame >= ?",
+                (shift, session, -shift - round(60 * sample_rate_hz)),
+            )
+            pulses += minute.fetchall()
+            hour = self._db.execute(
+                f"SELECT DISTINCT CAST(floor((fate.frame + ?) / ?) AS INT) {given} AND fate.frame >= ?",
+                (shift, sample_rate_hz, session, -shift - round(3600 * sample_rate_hz)),
+            )
+            seconds += [second for (second,) in hour.fetchall()]
+            ended = shift
+            if -ended > 3600 * sample_rate_hz:
+                break
+        return Past(sorted(pulses), sorted(seconds))
+
+    def close(self) -> None:
+        """Commit and close."""
+        self.commit()
+        self._db.close()
+
+    def _begin(self) -> None:
+        if not self._open:
+            self._db.execute("BEGIN")
+            self._open = True
+
+    def _after(self, table: str) -> int:
+        highest = self._db.execute(f"SELECT coalesce(max(id), 0) FROM {table}").fetchone()[0]  # noqa: S608
+        return int(highest) + 1
+
+    def _settle_the_past(self) -> int:
+        """Give every pulse that a killed engine left behind its last word."""
+        left = self._db.execute(
+            "SELECT pulse.id, pulse.at_frame, coalesce(max(fate.state = 'handed'), 0) FROM pulse"
+            " LEFT JOIN fate ON fate.pulse = pulse.id GROUP BY pulse.id"
+            " HAVING coalesce(max(fate.state IN ('delivered', 'dropped', 'cancelled', 'unknown')), 0) = 0"
+        ).fetchall()
+        self._db.executemany(
+            "INSERT INTO fate (pulse, state, frame, detail) VALUES (?, ?, ?, ?)",
+            [
+                (pulse, "unknown", at, "handed to the array; the engine ended before it was confirmed")
+                if handed
+                else (pulse, "cancelled", None, "the engine ended before it was handed to the array")
+                for pulse, at, handed in left
+            ],
+        )
+        return sum(handed for _, _, handed in left)
+
+
+def checkpoint(path: Path) -> None:
+    """Sync the ledger to disk through a connection of its own; writers are not held up (a passive
+    checkpoint).
+    """
+    db = sqlite3.connect(path, timeout=0.5)
+    try:
+        db.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchall()
+    finally:
+        db.close()
+
+
+def read(path: Path, *, after: int = 0, limit: int = 100, requester: str | None = None) -> list[Record]:
+    """Records with a number above `after`, oldest first, at most `limit` (never above :data:`MOST_ROWS`).
+
+    Opens the file read-only; may be called from any thread or process, beside the engine or after it was
+    killed.
+    """
+    db = sqlite3.connect(f"file:{path}?mode=ro", uri=True, timeout=0.5)
+    try:
+        rows = db.execute(
+            "SELECT decision.*, session.utc, session.sample_rate_hz FROM decision"
+            " JOIN session ON session.id = session WHERE decision.id > ? AND (? IS NULL OR requester = ?)"
+            " ORDER BY decision.id LIMIT ?",
+            (after, requester, requester, max(0, min(limit, MOST_ROWS))),
+        ).fetchall()
+        return [_record(db, row) for row in rows]
+    finally:
+        db.close()
+
+
+def _record(db: sqlite3.Connection, row: tuple[object, ...]) -> Record:
+    (number, session, frame, requester, lease, purpose, electrodes, phases, at_frame, not_after) = row[:10]
+    accepted, reasons, limiting, charge_nc, utc, sample_rate_hz = row[12:]
+    pulses = db.execute(
+        "SELECT electrode, pulse.at_frame, coalesce(state, 'planned'), frame, coalesce(detail, '') FROM pulse"
+        " LEFT JOIN fate ON fate.id = (SELECT max(id) FROM fate WHERE fate.pulse = pulse.id)"
+        " WHERE decision = ? ORDER BY pulse.id",
+        (number,),
+    ).fetchall()
+    return Record(
+        id=int(str(number)),
+        session=int(str(session)),
+        utc=str(utc),
+        sample_rate_hz=float(str(sample_rate_hz)),
+        frame=int(str(frame)),
+        requester=str(requester),
+        lease=str(lease),
+        purpose=str(purpose),
+        electrodes=tuple(json.loads(str(electrodes))),
+        phases=tuple((us, ua) for us, ua in json.loads(str(phases))),
+        at_frame=int(str(at_frame)),
+        not_after=int(str(not_after)),
+        accepted=bool(accepted),
+        reasons=tuple(json.loads(str(reasons))),
+        limiting=None if limiting is None else str(limiting),
+        charge_nc=float(str(charge_nc)),
+        pulses=tuple(PulseRecord(*pulse) for pulse in pulses),
+    )
+
+
+def _electrodes_text(electrodes: Sequence[int]) -> str:
+    return json.dumps(list(electrodes[:1024]))
+
+
+def _phases_text(request: Request) -> str:
+    # repr keeps NaN and infinity readable where JSON has no word for them
+    return json.dumps([[_number(p.duration_us), _number(p.current_ua)] for p in request.phases[:8]])
+
+
+def _number(value: float) -> float | str:
+    return value if value == value and abs(value) != float("inf") else repr(value)

@@ -1,0 +1,49 @@
+"""Firing rates over the last seconds, corrected for the time in which nothing could be heard (N8)."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from controller.nerves.kernels import Spikes
+
+WINDOW_S = 20
+ACTIVE_HZ = 5 / 60
+"""An electrode is active from five spikes a minute on (a common convention)."""
+
+
+class FiringRates:
+    """Counts spikes and heard time by second of the array's clock. Not thread-safe."""
+
+    def __init__(self, electrodes: int, sample_rate_hz: float) -> None:
+        self._rate = sample_rate_hz
+        self._second: int | None = None
+        self._spikes = np.zeros((WINDOW_S, electrodes), np.int64)
+        self._heard = np.zeros((WINDOW_S, electrodes), np.int64)
+        self.total = np.zeros(electrodes, np.int64)
+        """Spikes since the start, by electrode."""
+
+    def add(self, first_frame: int, frames: int, spikes: Spikes, blanked: NDArray[np.int64] | None) -> None:
+        """Count one block: its spikes, its frames, and how many of them each electrode was blanked for."""
+        second = int(first_frame / self._rate)
+        if second != self._second:
+            passed = WINDOW_S if self._second is None else min(second - self._second, WINDOW_S)
+            for k in range(passed):
+                self._spikes[(second - k) % WINDOW_S] = 0
+                self._heard[(second - k) % WINDOW_S] = 0
+            self._second = second
+        row = second % WINDOW_S
+        self._heard[row] += frames
+        if blanked is not None:
+            self._heard[row] -= blanked
+        if len(spikes):
+            counts = np.bincount(spikes.electrodes, minlength=self._spikes.shape[1])
+            self._spikes[row] += counts
+            self.total += counts
+
+    def rates_hz(self) -> NDArray[np.float64]:
+        """Spikes a second of heard time, by electrode; 0 for an electrode that was never heard."""
+        heard_s = self._heard.sum(axis=0) / self._rate
+        spikes = self._spikes.sum(axis=0)
+        rates: NDArray[np.float64] = np.divide(spikes, heard_s, out=np.zeros(len(spikes)), where=heard_s > 0)
+        return rates

@@ -1,0 +1,37 @@
+"""What the rest of the house knows of the nerves: a firing summary, and who can tell it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Protocol
+
+
+@dataclass(frozen=True, slots=True)
+class NervesSummary:
+    """Firing of the whole array. `at_s` is loop time; rates in Hz, corrected for blanked time (N8).
+
+    `firing_rate_hz` is the mean over active electrodes, those with at least five spikes a minute;
+    `rates_hz` has one entry an electrode.
+    """
+
+    at_s: float
+    firing_rate_hz: float
+    active_electrodes: int
+    electrodes: int
+    rates_hz: tuple[float, ...]
+
+
+class NervesSource(Protocol):
+    """Where summaries come from: the electrode engine's door, or a rate-level model in accelerated time."""
+
+    async def summary(self) -> NervesSummary | None:
+        """The latest summary, or None while nothing is known."""
+        ...
+
+    def recent_spikes(self) -> list[tuple[float, int]]:
+        """The spikes of about the last 5 s: seconds of the array's own clock, electrode; oldest first."""
+        ...
+
+    async def close(self) -> None:
+        """Let go of what feeds the source."""
+        ...

@@ -1,0 +1,102 @@
+"""A core on a simulated array in virtual time: what the tests of the nerves put their questions to."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from choroid.nerves_process import PacedArray, simulated_array
+from controller.nerves.core import Core, LeaseCommand, Outcome, StimulateCommand
+from controller.nerves.device import Block, Phase
+from controller.nerves.envelope import Envelope
+from controller.nerves.governor import Request
+from controller.nerves.kernels import Spikes
+from controller.nerves.leases import Lease, LeaseRefused
+from controller.nerves.ledger import Ledger
+
+PULSE = (Phase(200.0, -1.0), Phase(200.0, 1.0))
+"""0.2 nC, balanced, negative first: well inside the envelope of a 30 µm platinum electrode."""
+
+
+class VirtualCrystal:
+    """A clock that sleeping moves; `stall` moves it without anyone having slept."""
+
+    def __init__(self) -> None:
+        self.now_s = 0.0
+
+    def __call__(self) -> float:
+        return self.now_s
+
+    def sleep(self, seconds: float) -> None:
+        self.now_s += max(seconds, 1e-7)
+
+    def stall(self, seconds: float) -> None:
+        self.now_s += seconds
+
+
+class Bench:
+    """A core with its array, stepped by hand."""
+
+    def __init__(
+        self, ledger: Path, *, electrodes: int = 32, seed: int = 7, envelope: Envelope | None = None
+    ) -> None:
+        self.crystal = VirtualCrystal()
+        self.array: PacedArray = simulated_array(
+            electrodes=electrodes, seed=seed, clock=self.crystal, sleep=self.crystal.sleep
+        )
+        self.core = Core(
+            self.array, Ledger(ledger, self.array.info, "2026-01-01T00:00:00Z"), envelope or Envelope()
+        )
+        self.blocks: list[Block] = []
+
+    def run(self, seconds: float) -> list[Spikes]:
+        """Step for so many seconds of the array; returns each block's spikes."""
+        found = []
+        end = self.core.next_frame + round(seconds * self.array.info.sample_rate_hz)
+        while self.core.next_frame < end:
+            block = self.array.read()
+            self.blocks.append(block)
+            found.append(self.core.step(block))
+        return found
+
+    def lease(self, *electrodes: int, requester: str = "agent", ttl_s: float = 1.0) -> Lease:
+        """Acquire a lease, which must be granted."""
+        told: list[Lease | LeaseRefused] = []
+        self.core.submit(LeaseCommand("acquire", requester, told.append, electrodes=electrodes, ttl_s=ttl_s))
+        self.run(0.001)
+        assert isinstance(told[0], Lease), told
+        return told[0]
+
+    def command(self, verb: str, lease: Lease) -> Lease | LeaseRefused:
+        """Renew or release."""
+        told: list[Lease | LeaseRefused] = []
+        self.core.submit(LeaseCommand(verb, lease.requester, told.append, lease=lease.id))  # type: ignore[arg-type]
+        self.run(0.001)
+        return told[0]
+
+    def ask(self, request: Request) -> Outcome:
+        """Submit a request and step until it is decided."""
+        told: list[Outcome] = []
+        self.core.submit(StimulateCommand(request, told.append, lambda _: None, lambda: False))
+        self.run(0.001)
+        return told[0]
+
+    def begun(self) -> list[int]:
+        """Frames at which the array has begun pulses so far."""
+        return [
+            delivery.frame
+            for block in self.blocks
+            for delivery in block.deliveries
+            if delivery.frame is not None
+        ]
+
+
+@contextmanager
+def bench(ledger: Path, **options: object) -> Iterator[Bench]:
+    """A bench that is closed at the end."""
+    made = Bench(ledger, **options)  # type: ignore[arg-type]
+    try:
+        yield made
+    finally:
+        made.core.close()
