@@ -103,9 +103,7 @@ def _plain(node: yaml.Node, place: Path_, lines: dict[Path_, int], problems: lis
             result[key] = _plain(value_node, (*place, key), lines, problems, depth + 1)
         return result
     if isinstance(node, yaml.SequenceNode):
-        return [
-            _plain(item, (*place, index), lines, problems, depth + 1) for index, item in enumerate(node.value)
-        ]
+        return [_plain(item, (*place, index), lines, problems, depth + 1) for index, item in enumerate(node.value)]
     constructor = yaml.SafeLoader("")
     try:
         return constructor.construct_object(node)  # type: ignore[no-untyped-call]

@@ -56,8 +56,10 @@ def _vessels(rig: Rig) -> Iterator[Finding]:
     for name, vessel in rig.vessels.items():
         place: Place = ("vessels", name)
         if vessel.contains is not None and vessel.contains not in rig.media:
-            yield (*place, "contains"), f"medium “{vessel.contains}” is not described", _near(
-                vessel.contains, rig.media, "media"
+            yield (
+                (*place, "contains"),
+                f"medium “{vessel.contains}” is not described",
+                _near(vessel.contains, rig.media, "media"),
             )
         if vessel.limit_ul > vessel.capacity_ul:
             yield (*place, "ceiling"), "the ceiling is above the capacity", "Lower the ceiling or raise the capacity"
@@ -72,8 +74,10 @@ def _vessels(rig: Rig) -> Iterator[Finding]:
         if vessel.kind != "waste" and not emptied:
             yield place, f"vessel “{name}” is never emptied", f"Add a line with “from: {name}”, or make it waste"
     if rig.organoid.chamber not in rig.vessels:
-        yield ("organoid", "chamber"), f"vessel “{rig.organoid.chamber}” does not exist", _near(
-            rig.organoid.chamber, rig.vessels, "vessels"
+        yield (
+            ("organoid", "chamber"),
+            f"vessel “{rig.organoid.chamber}” does not exist",
+            _near(rig.organoid.chamber, rig.vessels, "vessels"),
         )
 
 
@@ -93,12 +97,18 @@ def _lines(rig: Rig) -> Iterator[Finding]:
             if line.pump not in known:
                 yield (*place, "pump"), f"no device has the pump “{line.pump}”", _near(line.pump, known, "points")
             elif line.pump in used:
-                yield (*place, "pump"), f"pump “{line.pump}” already drives line “{used[line.pump]}”", (
-                    "One pump channel drives one line"
+                yield (
+                    (*place, "pump"),
+                    f"pump “{line.pump}” already drives line “{used[line.pump]}”",
+                    ("One pump channel drives one line"),
                 )
             used[line.pump] = name
         if line.filter is not None and line.filter not in rig.filters:
-            yield (*place, "filter"), f"filter “{line.filter}” does not exist", _near(line.filter, rig.filters, "filters")
+            yield (
+                (*place, "filter"),
+                f"filter “{line.filter}” does not exist",
+                _near(line.filter, rig.filters, "filters"),
+            )
         if line.valve is not None and line.valve not in known:
             yield (*place, "valve"), f"no device has the valve “{line.valve}”", _near(line.valve, known, "points")
     for device_name, device in rig.devices.items():
@@ -107,8 +117,10 @@ def _lines(rig: Rig) -> Iterator[Finding]:
             pumps.append(f"{device_name}.pump")
         for pump in pumps:
             if pump not in used:
-                yield ("devices", device_name), f"pump “{pump}” is on no line: it would pump from nowhere", (
-                    f"Add a line with “pump: {pump}”, or remove the channel"
+                yield (
+                    ("devices", device_name),
+                    f"pump “{pump}” is on no line: it would pump from nowhere",
+                    (f"Add a line with “pump: {pump}”, or remove the channel"),
                 )
 
 
@@ -121,8 +133,10 @@ def _devices(rig: Rig, models: Collection[str] | None) -> Iterator[Finding]:
             yield (*place, "model"), f"no driver is called “{device.model}”", _near(device.model, models, "models")
         scheme = device.link.partition(":")[0]
         if scheme not in ("serial", "tcp", "sim"):
-            yield (*place, "link"), f"link “{device.link}” is of no known kind", (
-                "Write serial:///dev/…?baud=9600, tcp://host:port or sim:name"
+            yield (
+                (*place, "link"),
+                f"link “{device.link}” is of no known kind",
+                ("Write serial:///dev/…?baud=9600, tcp://host:port or sim:name"),
             )
         shares = seen.get((device.link, device.address))
         alone = device.model not in BUS_FAMILIES
@@ -130,8 +144,10 @@ def _devices(rig: Rig, models: Collection[str] | None) -> Iterator[Finding]:
         if shares is not None:
             yield (*place, "address"), f"has the same link and address as “{shares}”", "Give each its own address"
         elif alone and on_link:
-            yield (*place, "link"), f"{device.model} has no address and cannot share a link with “{on_link[0]}”", (
-                "Give it a link of its own"
+            yield (
+                (*place, "link"),
+                f"{device.model} has no address and cannot share a link with “{on_link[0]}”",
+                ("Give it a link of its own"),
             )
         seen[(device.link, device.address)] = name
         for number, channel in device.channels.items():
@@ -140,15 +156,19 @@ def _devices(rig: Rig, models: Collection[str] | None) -> Iterator[Finding]:
                 yield (*place, "channels", number, "point"), f"point “{point}” is named twice", "Name each once"
             names[point] = name
         if device.at is not None and device.at not in rig.vessels and device.at not in rig.lines:
-            yield (*place, "at"), f"“{device.at}” is neither a vessel nor a line", _near(
-                device.at, [*rig.vessels, *rig.lines], "places"
+            yield (
+                (*place, "at"),
+                f"“{device.at}” is neither a vessel nor a line",
+                _near(device.at, [*rig.vessels, *rig.lines], "places"),
             )
     links = [device.link for device in rig.devices.values()]
     links += [rig.nerves.link] if rig.nerves else []
     simulated = [link.startswith("sim:") for link in links]
     if any(simulated) and not all(simulated) and not rig.mixed:
-        yield ("devices",), "simulated and real links are mixed", (
-            "Make them all real, or write “mixed: true” at the top; the page will say so in a banner"
+        yield (
+            ("devices",),
+            "simulated and real links are mixed",
+            ("Make them all real, or write “mixed: true” at the top; the page will say so in a banner"),
         )
 
 

@@ -59,7 +59,7 @@ def test_one_object_with_every_figure(day: dict[str, Any]) -> None:
     assert day["transactions"] > 86_400
 
 
-def test_no_violation_and_the_balance_closes_F1(day: dict[str, Any]) -> None:  # noqa: N802
+def test_no_violation_and_the_balance_closes_F1(day: dict[str, Any]) -> None:
     assert day["violations"] == []
     assert abs(day["mass_balance_error_ml"]) <= day["mass_balance_bound_ml"]
     assert day["mass_balance_bound_ml"] < 5, "a bound that wide would prove nothing"

@@ -1,0 +1,206 @@
+"""Alarms after ISA-18.2: what a person must do something about, in time.
+
+States: normal, unacknowledged, acknowledged, returned (the cause is gone, nobody has acknowledged yet). Each definition
+says what happens if nobody acts, what to do, and how long there is (L7).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from typing import Any, Literal
+
+Priority = Literal["critical", "high", "medium", "low"]
+
+
+class AlarmState(StrEnum):
+    """Where an alarm stands in its life."""
+
+    NORMAL = "normal"
+    UNACKNOWLEDGED = "unacknowledged"
+    ACKNOWLEDGED = "acknowledged"
+    RETURNED = "returned"
+
+
+@dataclass(frozen=True, slots=True)
+class Definition:
+    """One kind of alarm; `on_delay_s` and `off_delay_s` keep a flickering cause from flickering here (L2)."""
+
+    kind: str
+    priority: Priority
+    consequence: str
+    response: str
+    respond_within: str
+    on_delay_s: float = 0.0
+    off_delay_s: float = 30.0
+    event: bool = False
+    """An event has no level that goes away by itself: it returns as soon as it is acknowledged."""
+
+
+DEFINITIONS: dict[str, Definition] = {
+    each.kind: each
+    for each in (
+        Definition(
+            "no_heart_flow", "critical", "the tissue runs out of oxygen within minutes",
+            "look at the pump: tubing, power, cassette; start it by hand if you must", "5 min", 5.0,
+        ),
+        Definition(
+            "temperature", "critical", "heat kills tissue within an hour, cold slows it",
+            "compare with a thermometer; check heater, relay and probe", "15 min", 5.0,
+        ),
+        Definition(
+            "over_pressure_heart", "critical", "the heart is stopped: no circulation",
+            "look for a kink or a clot in the heart line, then reset by restarting the heart", "5 min", 2.0,
+        ),
+        Definition(
+            "over_pressure_filter", "high", "no medium can be given back",
+            "check the return valve and replace the sterile filter", "2 h", 2.0,
+        ),
+        Definition(
+            "device_lost", "high", "its reading is missing, and what depends on it stops or is refused",
+            "check power, cable and address; it reconnects by itself", "30 min", 20.0, 10.0,
+        ),
+        Definition(
+            "command_failed", "high", "an output may not be as it was commanded; it was brought to its basal state",
+            "look at the device named", "15 min", event=True,
+        ),
+        Definition(
+            "transfer_overlong", "high", "a transfer was stopped before its end",
+            "check the line for a kink; see the ledger for what was moved", "30 min", event=True,
+        ),
+        Definition(
+            "lease_expired", "medium", "an output went to its basal state because nobody renewed it",
+            "see who held it in the journal", "1 h", event=True,
+        ),
+        Definition(
+            "balance_drift", "high", "delivered and sensed volumes disagree: a leak, or a pump out of calibration",
+            "look for a leak, then recalibrate the pump", "1 h", event=True,
+        ),
+        Definition(
+            "run_held", "high", "a protocol waits for a person",
+            "read its message, then resume or abort it", "2 h", event=True,
+        ),
+        Definition(
+            "emergency_stop", "critical", "everything but the basal circulation stands",
+            "make the rig safe, then reset with a reason", "5 min", event=True,
+        ),
+        Definition(
+            "slow_loop", "medium", "the controller reacts late",
+            "find what loads this computer", "1 h", 10.0,
+        ),
+    )
+}  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Alarm:
+    """One alarm that is not normal."""
+
+    id: str
+    kind: str
+    source: str
+    state: AlarmState
+    priority: Priority
+    detail: str
+    raised_utc: str
+    raised_s: float
+    consequence: str
+    response: str
+    respond_within: str
+    acknowledged_by: str = ""
+
+
+class Alarms:
+    """Every alarm of a rig. `record` writes to the journal; `utc` and `now_s` come from the clock."""
+
+    def __init__(self, record: Callable[[str, Mapping[str, Any]], object], utc: Callable[[], str]) -> None:
+        self._record = record
+        self._utc = utc
+        self._alarms: dict[str, Alarm] = {}
+        self._pending_on: dict[str, float] = {}
+        self._pending_off: dict[str, float] = {}
+        self._now_s = 0.0
+        self.raised = 0
+
+    def active(self) -> list[Alarm]:
+        """Every alarm that is not normal, the most urgent first."""
+        order = {"critical": 0, "high": 1, "medium": 2, "low": 3}
+        return sorted(self._alarms.values(), key=lambda alarm: (order[alarm.priority], alarm.raised_s, alarm.id))
+
+    def event(self, kind: str, source: str, detail: str) -> None:
+        """Something happened that a person must know; it stays until acknowledged."""
+        identifier = f"{kind}:{source}"
+        known = self._alarms.get(identifier)
+        if known is None:
+            self._raise(identifier, kind, source, detail)
+        elif known.detail != detail:
+            self._alarms[identifier] = replace(known, detail=detail)
+
+    def levels(self, present: Mapping[tuple[str, str], str], now_s: float) -> None:
+        """The causes that are there now, (kind, source) -> detail; raises, returns and clears by their delays."""
+        self._now_s = now_s
+        here = {f"{kind}:{source}": (kind, source, detail) for (kind, source), detail in present.items()}
+        for identifier, (kind, source, detail) in here.items():
+            self._pending_off.pop(identifier, None)
+            known = self._alarms.get(identifier)
+            if known is None:
+                since_s = self._pending_on.setdefault(identifier, now_s)
+                if now_s - since_s >= DEFINITIONS[kind].on_delay_s:
+                    self._raise(identifier, kind, source, detail)
+            elif known.state is AlarmState.RETURNED:
+                self._change(known, AlarmState.UNACKNOWLEDGED, detail=detail)
+        for identifier in [name for name in self._pending_on if name not in here]:
+            del self._pending_on[identifier]
+        for identifier, alarm in list(self._alarms.items()):
+            definition = DEFINITIONS[alarm.kind]
+            if identifier in here or definition.event or alarm.state is AlarmState.RETURNED:
+                continue
+            since_s = self._pending_off.setdefault(identifier, now_s)
+            if now_s - since_s >= definition.off_delay_s:
+                del self._pending_off[identifier]
+                if alarm.state is AlarmState.ACKNOWLEDGED:
+                    self._clear(alarm)
+                else:
+                    self._change(alarm, AlarmState.RETURNED)
+
+    def acknowledge(self, identifier: str, user: str) -> Alarm:
+        """Somebody has seen it. Raises KeyError for an alarm that is not active."""
+        alarm = self._alarms[identifier]
+        if alarm.state is AlarmState.RETURNED or DEFINITIONS[alarm.kind].event:
+            self._record("alarm.acknowledged", {"alarm": identifier, "user": user})
+            self._clear(alarm)
+            return replace(alarm, state=AlarmState.NORMAL, acknowledged_by=user)
+        if alarm.state is AlarmState.UNACKNOWLEDGED:
+            self._change(alarm, AlarmState.ACKNOWLEDGED, user=user)
+        return self._alarms[identifier]
+
+    def _raise(self, identifier: str, kind: str, source: str, detail: str) -> None:
+        definition = DEFINITIONS[kind]
+        self._pending_on.pop(identifier, None)
+        self.raised += 1
+        self._alarms[identifier] = Alarm(
+            identifier,
+            kind,
+            source,
+            AlarmState.UNACKNOWLEDGED,
+            definition.priority,
+            detail,
+            self._utc(),
+            self._now_s,
+            definition.consequence,
+            definition.response,
+            definition.respond_within,
+        )
+        self._record("alarm.raised", {"alarm": identifier, "priority": definition.priority, "detail": detail})
+
+    def _change(self, alarm: Alarm, state: AlarmState, *, detail: str | None = None, user: str = "") -> None:
+        self._alarms[alarm.id] = replace(
+            alarm, state=state, detail=detail or alarm.detail, acknowledged_by=user or alarm.acknowledged_by
+        )
+        row: dict[str, Any] = {"alarm": alarm.id}
+        self._record(f"alarm.{state.value}", row | ({"user": user} if user else {}))
+
+    def _clear(self, alarm: Alarm) -> None:
+        del self._alarms[alarm.id]
+        self._record("alarm.normal", {"alarm": alarm.id})
