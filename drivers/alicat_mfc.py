@@ -215,9 +215,7 @@ class _MassFlow(Sensor):
         frame = await self._controller.frame()
         if faults := [word for word in frame.status if word not in HARMLESS]:
             raise DeviceFault(
-                "; ".join(
-                    f"{word}: {FAULTS.get(word, 'a status this driver does not know')}" for word in faults
-                ),
+                "; ".join(f"{word}: {FAULTS.get(word, 'a status this driver does not know')}" for word in faults),
                 where=self._controller.config.name,
                 cause="no gas pressure, a blocked line or a failing controller",
                 action="check the gas supply, then the controller's display",
@@ -279,7 +277,5 @@ class FlowController(Actuator):
 def _letter(config: DeviceConfig) -> bytes:
     letter = (config.address or "A").upper()
     if len(letter) != 1 or not "A" <= letter <= "Z":
-        raise bad_setting(
-            config.name, "address", f"is “{config.address}”", "write the controller's letter, A to Z"
-        )
+        raise bad_setting(config.name, "address", f"is “{config.address}”", "write the controller's letter, A to Z")
     return letter.encode()

@@ -71,17 +71,13 @@ class AtlasEzoPmp(AtlasEzo):
 
     def _error(self, codes: list[bytes]) -> DeviceError:
         if b"*TOOFAST" in codes:
-            return self._refusal(
-                "it cannot pump that fast", "ask for less flow, or calibrate it by volume and time"
-            )
+            return self._refusal("it cannot pump that fast", "ask for less flow, or calibrate it by volume and time")
         if b"*MINVOL" in codes:
             return self._refusal("the dose is below its least volume", f"give {LEAST_DOSE_UL:g} µL or more")
         return super()._error(codes)
 
     def _refusal(self, what: str, action: str) -> Refused:
-        return Refused(
-            what, where=f"{self.config.name}.pump", cause="the command is outside its range", action=action
-        )
+        return Refused(what, where=f"{self.config.name}.pump", cause="the command is outside its range", action=action)
 
     async def stop(self) -> None:
         """`X`: it answers `*DONE,ml`, by some firmware with `*OK` after it, by some without."""
@@ -214,9 +210,7 @@ class DosingPump(Actuator):
         return match
 
     def _refusal(self, what: str, action: str) -> Refused:
-        return Refused(
-            what, where=self.where, cause="the command does not fit the pump or its state", action=action
-        )
+        return Refused(what, where=self.where, cause="the command does not fit the pump or its state", action=action)
 
 
 def _decimal(value: float, digits: int) -> bytes:

@@ -102,8 +102,7 @@ class IsmatecRegloIcc(Device):
             barrier=Barrier(b"0#\r", lambda: self._model_text),
         )
         self.channels = {
-            channel.point: IsmatecChannel(self, number, channel)
-            for number, channel in config.channels.items()
+            channel.point: IsmatecChannel(self, number, channel) for number, channel in config.channels.items()
         }
         self.actuators.update(self.channels)
         link.attach(self._conversation, self.verify)
@@ -128,9 +127,7 @@ class IsmatecRegloIcc(Device):
         for channel in self.channels.values():
             await channel.prepare()
         words = text.split()
-        return Identity(
-            model="Reglo ICC", firmware=f"{words[2] if len(words) > 2 else ''} protocol {protocol}".strip()
-        )
+        return Identity(model="Reglo ICC", firmware=f"{words[2] if len(words) > 2 else ''} protocol {protocol}".strip())
 
     async def set(self, command: bytes) -> None:
         """Send a command that is answered by one character; :class:`Refused` unless that is `*`."""
@@ -379,9 +376,7 @@ def _tubing_mm(config: ChannelConfig, where: str) -> float | None:
     wanted = number_of(config.settings, "tubing_mm", where, default=0.0, low=0.13, high=3.17)
     if all(abs(wanted - known) > 0.0051 for known in TUBING_MM):
         known_text = ", ".join(f"{known:.2f}" for known in TUBING_MM)
-        raise bad_setting(
-            where, "tubing", f"is {wanted:g} mm, which the pump does not know", f"choose {known_text} mm"
-        )
+        raise bad_setting(where, "tubing", f"is {wanted:g} mm, which the pump does not know", f"choose {known_text} mm")
     return wanted
 
 

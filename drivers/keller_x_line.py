@@ -54,9 +54,7 @@ class KellerXLine(Device):
     def __init__(self, link: Link, config: DeviceConfig) -> None:
         super().__init__(link, config)
         known_only(config.settings, config.name, frozenset({"zero_kpa"}))
-        self._zero_kpa = number_of(
-            config.settings, "zero_kpa", config.name, default=0.0, low=-200.0, high=200.0
-        )
+        self._zero_kpa = number_of(config.settings, "zero_kpa", config.name, default=0.0, low=-200.0, high=200.0)
         unit = unit_number(config)
         self._conversation = Conversation(
             link,
@@ -79,9 +77,7 @@ class KellerXLine(Device):
 
     async def _identify(self) -> Identity:
         try:
-            told = await self._conversation.ask(
-                initialise_frame(self._unit.unit), identity_parser(self._unit.unit)
-            )
+            told = await self._conversation.ask(initialise_frame(self._unit.unit), identity_parser(self._unit.unit))
         except (NoReply, BadReply):
             firmware = ""  # a gateway may pass nothing but Modbus
         else:
@@ -106,9 +102,7 @@ class KellerXLine(Device):
         p1_bar = _float(await self._unit.read_holding_registers(PRESSURE_1, 2))
         if not math.isfinite(p1_bar):
             raise DeviceFault(
-                "the pressure channel reports an error"
-                if math.isnan(p1_bar)
-                else "the pressure is out of range",
+                "the pressure channel reports an error" if math.isnan(p1_bar) else "the pressure is out of range",
                 where=self.config.name,
                 cause="a broken sensor"
                 if math.isnan(p1_bar)

@@ -63,9 +63,7 @@ def build(model: str, link: Link, config: DeviceConfig) -> Device:
     return _driver(model, config.name)(link, config)
 
 
-def open_link(
-    url: str, models: Iterable[str], opener: Opener = open_real, *, capture: Capture | None = None
-) -> Link:
+def open_link(url: str, models: Iterable[str], opener: Opener = open_real, *, capture: Capture | None = None) -> Link:
     """The link at `url` for devices of `models`, not yet started.
 
     Its line settings are the models' own unless the url says otherwise; models that do not agree cannot

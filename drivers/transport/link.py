@@ -52,6 +52,23 @@ class LinkState(StrEnum):
     VERIFIED = "verified"
 
 
+class _Pending:
+    """The request that has the line: first it waits for the gap to pass, then for its reply."""
+
+    __slots__ = ("parse", "reply", "request", "sent", "timeout_s", "timer", "where")
+
+    def __init__(
+        self, request: bytes, parse: Parser[Any], timeout_s: float, where: str, reply: asyncio.Future[Any]
+    ) -> None:
+        self.request = request
+        self.parse = parse
+        self.timeout_s = timeout_s
+        self.where = where
+        self.reply = reply
+        self.sent = False
+        self.timer: asyncio.TimerHandle | None = None
+
+
 class Link:
     """One line. `transactions` counts requests; `failures` tells by device why it is not verified."""
 
@@ -87,8 +104,7 @@ class Link:
         self._writer: asyncio.StreamWriter | None = None
         self._buffer = bytearray()
         self._heard = 0
-        self._future: asyncio.Future[Any] | None = None
-        self._parse: Parser[Any] | None = None
+        self._pending: _Pending | None = None
         self._echo = b""
         self._ready_at_s = 0.0
         self._silent = 0
@@ -148,63 +164,67 @@ class Link:
             loop = self._loop
             if self._writer is None or loop is None:
                 raise self._down()
-            while (wait_s := self._ready_at_s - loop.time()) > 1e-9:  # noqa: ASYNC110  (bytes heard move it on)
-                await asyncio.sleep(wait_s)
-            writer = self._writer
-            if writer is None:
-                raise self._down()
-            if self._buffer:
-                self._throw_away()
-            self.transactions += 1
-            self.sent_at_s = loop.time()
-            self.capture.add(self.sent_at_s, ">", request)
-            self._heard = 0
-            self._future = future = loop.create_future()
-            self._parse = parse
-            if self.line.echo:
-                self._echo = request
-            timer = loop.call_later(timeout_s, self._expire, future, timeout_s, where)
+            self._pending = pending = _Pending(request, parse, timeout_s, where, loop.create_future())
             try:
-                self._write(writer, request)
-                return await future  # type: ignore[no-any-return]
+                self._send_when_quiet(pending)
+                return await pending.reply  # type: ignore[no-any-return]
             except asyncio.CancelledError:
-                self._ready_at_s = max(self._ready_at_s, loop.time() + ABANDONED_S)
+                if pending.sent:
+                    self._ready_at_s = max(self._ready_at_s, loop.time() + ABANDONED_S)
                 raise
             finally:
-                timer.cancel()
-                self._future = self._parse = None
-                self._echo = b""
+                self._pending = None
+                if pending.timer is not None:
+                    pending.timer.cancel()
         finally:
             self._lock.release()
 
-    def _write(self, writer: asyncio.StreamWriter, request: bytes) -> None:
+    def _send_when_quiet(self, pending: _Pending) -> None:
+        """Send now, or as soon as nothing has been heard for the minimum gap."""
+        loop, writer = self._loop, self._writer
+        if loop is None or writer is None or pending.reply.done():
+            return
+        now_s = loop.time()
+        if self._ready_at_s - now_s > 1e-9:
+            pending.timer = loop.call_at(self._ready_at_s, self._send_when_quiet, pending)
+            return
+        if self._buffer:
+            self._throw_away()
+        self.transactions += 1
+        self.sent_at_s = now_s
+        self.capture.add(now_s, ">", pending.request)
+        self._heard = 0
+        self._echo = pending.request if self.line.echo else b""
+        pending.sent = True
+        pending.timer = loop.call_later(pending.timeout_s, self._expire, pending)
         try:
-            writer.write(request)
+            writer.write(pending.request)
         except Exception as error:  # backends raise their own kinds; each of them means: the line is gone
-            self._future = None
-            self._lost()
-            raise self._down(f"cannot be written to: {_text(error)}") from error
+            self._lost(f"cannot be written to: {_text(error)}")
 
     # --- what arrives -------------------------------------------------------------------------------------
 
     async def _listen(self, reader: asyncio.StreamReader) -> None:
         """Take bytes as they come, until the line is gone."""
+        # Bytes are handled in the call that brings them: through the reader's buffer each reply would cost a
+        # future and a task's turn, a tenth of the whole stack's time. The loop sees only the end.
+        reader.feed_data = self._received  # type: ignore[method-assign, assignment]
         with suppress(Exception):  # backends raise their own kinds; each of them means: the line is gone
             while chunk := await reader.read(4096):
                 self._received(chunk)
         self._lost()
 
-    def _received(self, chunk: bytes) -> None:
+    def _received(self, chunk: bytes | bytearray | memoryview) -> None:
         assert self._loop is not None  # noqa: S101  (set before anything can listen)
         now_s = self._loop.time()
-        self.capture.add(now_s, "<", chunk)
+        self.capture.add(now_s, "<", bytes(chunk))
         self._ready_at_s = now_s + self.line.gap_s
         self._silent = 0
         self._heard += len(chunk)
         buffer = self._buffer
         buffer += chunk
-        future, parse = self._future, self._parse
-        if future is None or parse is None or future.done():
+        pending = self._pending
+        if pending is None or not pending.sent or pending.reply.done():
             if self.unsolicited is not None:
                 self.unsolicited(buffer)
             if self.unsolicited is None or len(buffer) > STRAY_MOST:
@@ -213,23 +233,21 @@ class Link:
         if self._echo and not self._own_echo_gone(buffer):
             return
         try:
-            reply = parse(buffer)
+            reply = pending.parse(buffer)
         except DeviceError as error:
-            future.set_exception(error)
-        except (
-            Exception
-        ) as error:  # whatever a parser trips over was sent by the device: it must not end the link
-            future.set_exception(
+            pending.reply.set_exception(error)
+        except Exception as error:  # whatever a parser trips over was sent by the device: it must not end the link
+            pending.reply.set_exception(
                 BadReply(
                     f"“{printable(bytes(buffer[:40]))}” made the parser fail ({error!r})",
-                    where=self._where,
+                    where=pending.where,
                     cause="noise on the line, or a firmware that speaks differently",
                     action="look at the capture of this link and report the frame",
                 )
             )
         else:
             if reply is not None:
-                future.set_result(reply)
+                pending.reply.set_result(reply)
 
     def _own_echo_gone(self, buffer: bytearray) -> bool:
         if len(buffer) < len(self._echo):
@@ -246,24 +264,24 @@ class Link:
         self.stray_bytes += len(self._buffer)
         self._buffer.clear()
 
-    def _expire(self, future: asyncio.Future[Any], timeout_s: float, where: str) -> None:
-        if future.done():
+    def _expire(self, pending: _Pending) -> None:
+        if pending.reply.done():
             return
         if self._heard:
-            future.set_exception(
+            pending.reply.set_exception(
                 BadReply(
-                    f"{self._heard} bytes came within {timeout_s:g} s, but no whole valid reply among them",
-                    where=where,
+                    f"{self._heard} bytes came within {pending.timeout_s:g} s, but no whole valid reply",
+                    where=pending.where,
                     cause="noise, a wrong baud rate or parity, or two devices with one address",
                     action=f"check the line settings ({self.line.text}), the address and the cable",
                 )
             )
             return
         self._silent += 1
-        future.set_exception(
+        pending.reply.set_exception(
             NoReply(
-                f"no reply within {timeout_s:g} s",
-                where=where,
+                f"no reply within {pending.timeout_s:g} s",
+                where=pending.where,
                 cause="the device is off, unplugged, at another address or at another baud rate",
                 action=f"check power, cable, address and line settings ({self.line.text})",
             )
@@ -281,9 +299,7 @@ class Link:
             try:
                 async with asyncio.timeout(OPEN_TIMEOUT_S):
                     streams = await self._opener(self.url, self.line)
-            except (
-                Exception
-            ) as error:  # backends raise their own kinds; each of them means: not open, try later
+            except Exception as error:  # backends raise their own kinds; each of them means: not open, try later
                 self._note_unopened(error)
             else:
                 if await self._serve(streams):
@@ -354,17 +370,16 @@ class Link:
         else:
             self.failures.pop(conversation.where, None)
 
-    def _lost(self) -> None:
+    def _lost(self, what: str = "the line was lost") -> None:
         """The line is gone: end the running request, take back all trust, wake the supervisor."""
         if self._writer is None:
             return
         self._writer = None
-        future = self._future
-        if future is not None and not future.done():
-            future.set_exception(self._down())
+        if self._pending is not None and not self._pending.reply.done():
+            self._pending.reply.set_exception(self._down(what))
         for conversation, _ in self._attached:
             conversation.distrust()
-            self.failures.setdefault(conversation.where, self._down())
+            self.failures.setdefault(conversation.where, self._down(what))
         self._wake.set()
 
     def _note_unopened(self, error: Exception) -> None:

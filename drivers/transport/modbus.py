@@ -50,9 +50,7 @@ class ModbusUnit:
         endian).
         """
         request = read_registers_frame(self.unit, address, count)
-        frame = await self.conversation.ask(
-            request, self.reply_parser(ReadHoldingRegistersResponse, 5 + 2 * count)
-        )
+        frame = await self.conversation.ask(request, self.reply_parser(ReadHoldingRegistersResponse, 5 + 2 * count))
         return frame[3:-2]
 
     async def read_coils(self, address: int, count: int) -> list[bool]:
@@ -100,16 +98,10 @@ class ModbusUnit:
                     if _checksum_right(frame := bytes(buffer[:size])) and _length_fits(frame, answer):
                         del buffer[:size]
                         return frame
-                elif (
-                    buffer[0] == unit
-                    and buffer[1] == function | 0x80
-                    and _checksum_right(frame := bytes(buffer[:5]))
-                ):
+                elif buffer[0] == unit and buffer[1] == function | 0x80 and _checksum_right(frame := bytes(buffer[:5])):
                     del buffer[:5]
                     raise _refused(frame, where)
-                del buffer[
-                    0
-                ]  # noise, another unit's frame or an older reply: hunt for the next possible beginning
+                del buffer[0]  # noise, another unit's frame or an older reply: hunt for the next possible beginning
             return None
 
         return parse

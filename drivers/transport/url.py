@@ -58,13 +58,9 @@ class LinkUrl:
             options = dict(parse_qsl(parts.query, keep_blank_values=True, strict_parsing=bool(parts.query)))
             port = parts.port if parts.scheme == "tcp" else None
         except ValueError as error:
-            raise LinkUrlError(
-                f"link “{text}” cannot be read ({error}); write for example {_EXAMPLES}"
-            ) from None
+            raise LinkUrlError(f"link “{text}” cannot be read ({error}); write for example {_EXAMPLES}") from None
         if unknown := sorted(set(options) - _OPTIONS):
-            raise LinkUrlError(
-                f"link “{text}”: unknown option {unknown[0]}; known are {', '.join(sorted(_OPTIONS))}"
-            )
+            raise LinkUrlError(f"link “{text}”: unknown option {unknown[0]}; known are {', '.join(sorted(_OPTIONS))}")
         if parts.scheme == "serial" and parts.path and not parts.netloc:
             return cls("serial", parts.path, MappingProxyType(options))
         if parts.scheme == "tcp" and parts.hostname and port:
@@ -110,9 +106,7 @@ def _among(options: Mapping[str, str], key: str, default: int, allowed: range | 
     if text is None:
         return default
     if not (text.isascii() and text.isdigit()) or int(text) not in allowed:
-        choice = (
-            f"{allowed[0]} to {allowed[-1]}" if isinstance(allowed, range) else " or ".join(map(str, allowed))
-        )
+        choice = f"{allowed[0]} to {allowed[-1]}" if isinstance(allowed, range) else " or ".join(map(str, allowed))
         raise ValueError(f"{key}={text} is not possible; choose {choice}")
     return int(text)
 

@@ -49,9 +49,9 @@ class Peer:
     def heard(self, data: bytes) -> None:
         self.sent.append(data)
         said = self.answers(data)
-        for say in () if said is None else (said,) if isinstance(said, bytes) else said:
-            delay_s, reply = say if isinstance(say, tuple) else (self.delay_s, say)
-            asyncio.get_running_loop().call_later(delay_s, self.say, reply)
+        for n, say in enumerate(() if said is None else (said,) if isinstance(said, bytes) else said):
+            delay_s, reply = say if isinstance(say, tuple) else (self.delay_s + 1e-6 * n, say)
+            asyncio.get_running_loop().call_later(delay_s, self.say, reply)  # equal times would have no order
 
     def say(self, data: bytes) -> None:
         """Bytes of the device's own accord."""

@@ -96,9 +96,7 @@ async def test_C2_a_reading_sent_twice_is_not_the_next_reading() -> None:
     async with linked(AtlasEzoPh, Peer(twice), FakeEzo.config) as probe:
         for reading in (7.0, 7.1, 7.2, 7.3):
             circuit.reading = b"%.2f" % reading
-            assert (
-                await probe.sensors["ph"].read() == reading
-            )  # the copy of the one before arrives 0.1 s into it
+            assert await probe.sensors["ph"].read() == reading  # the copy of the one before arrives 0.1 s into it
 
 
 @pytest.mark.parametrize("late_s", [2.6, 3.0, 4.0, 5.0])
@@ -185,9 +183,7 @@ async def test_A6_a_restart_takes_back_trust_until_it_is_verified_anew() -> None
 
 async def test_D7_unknown_settings_are_refused() -> None:
     with pytest.raises(BadSetting, match="unknown"):
-        async with linked(
-            AtlasEzoPh, Peer(FakeEzo(b"pH", b"7")), DeviceConfig("p", settings=settings(slope=1.0))
-        ):
+        async with linked(AtlasEzoPh, Peer(FakeEzo(b"pH", b"7")), DeviceConfig("p", settings=settings(slope=1.0))):
             pass
 
 
@@ -303,7 +299,5 @@ async def test_refusals_and_faults_of_the_pump() -> None:
             with pytest.raises(kind, match=text):
                 await pump.pump.apply(Dispense(5000.0, 10000.0, "d"))
         pmp.error = b""
-        await pump.pump.apply(
-            Dispense(5000.0, 10000.0, "d")
-        )  # refused is not given: the same id may be asked again
+        await pump.pump.apply(Dispense(5000.0, 10000.0, "d"))  # refused is not given: the same id may be asked again
         assert pmp.starts == ["D,5,0.5"]

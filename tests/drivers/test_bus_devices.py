@@ -38,9 +38,7 @@ from tests.drivers.peer import Peer, linked, settings
 
 pytestmark = pytest.mark.virtual_time
 
-BOARD_AT_1 = DeviceConfig(
-    "relay", address="1", channels={str(n): ChannelConfig(f"r{n}") for n in (0, 1, 2, 3)}
-)
+BOARD_AT_1 = DeviceConfig("relay", address="1", channels={str(n): ChannelConfig(f"r{n}") for n in (0, 1, 2, 3)})
 
 
 # --- Keller -----------------------------------------------------------------------------------------------

@@ -74,9 +74,7 @@ def test_what_is_no_volume_is_not_sent(value: float) -> None:
 
 def test_golden_times_tubing_flow_and_counts() -> None:
     assert time_2(150.0) == b"00001500"  # 1xT00001500 is 150 s in the manual
-    assert (
-        time_2(1500.0, unit_s=1.0) == b"00001500"
-    )  # and 1xP00001500 is 1500 s: the manual contradicts itself
+    assert time_2(1500.0, unit_s=1.0) == b"00001500"  # and 1xP00001500 is 1500 s: the manual contradicts itself
     assert tubing_2(0.13) == b"0013"
     assert tubing_2(1.02) == b"0102"
     assert parse_tubing_mm(b"3.17 mm", "x") == 3.17

@@ -28,9 +28,7 @@ HELLO = re.compile(rb"hello")
 def conversing(peer: Peer, **line: float | bool) -> tuple[Link, Conversation]:
     """A link with one conversation whose device says hello when asked who it is."""
     link = Link(LinkUrl.parse("sim:x"), peer.open, line=LineSettings(**line))  # type: ignore[arg-type]
-    talk = Conversation(
-        link, "x", timeout_s=0.5, barrier=Barrier(b"who\r", lambda: line_matching(HELLO, b"\r", "x"))
-    )
+    talk = Conversation(link, "x", timeout_s=0.5, barrier=Barrier(b"who\r", lambda: line_matching(HELLO, b"\r", "x")))
 
     async def verify() -> None:
         with talk.verifying():
@@ -358,9 +356,7 @@ async def test_C3_one_silent_unit_costs_the_others_no_more_than_its_own_timeout(
         await asyncio.gather(dead, return_exceptions=True)
         assert isinstance(dead.exception(), (NoReply, LinkDown))
         await asyncio.sleep(1)
-    assert (
-        longest_s < 0.3 + 0.3 + 0.1
-    )  # the reading's timeout, perhaps a verification's, and the relay's own reply
+    assert longest_s < 0.3 + 0.3 + 0.1  # the reading's timeout, perhaps a verification's, and the relay's own reply
     assert relay.conversation.verified
     await link.close()
 

@@ -216,6 +216,4 @@ async def test_C1_a_pulled_cable_in_the_middle_of_a_command_leaves_a_usable_devi
 
 
 def _is_on(status: object) -> bool:
-    return bool(
-        getattr(status, "running", False) or getattr(status, "on", False) or getattr(status, "setpoint", 0)
-    )
+    return bool(getattr(status, "running", False) or getattr(status, "on", False) or getattr(status, "setpoint", 0))

@@ -46,9 +46,7 @@ def test_factory_line_settings(model: str, line: str) -> None:
 
 
 def test_the_url_overrides_and_reaches_the_port() -> None:
-    line = line_settings(
-        LinkUrl.parse("serial:///dev/ttyX?baud=38400&parity=E&bits=7&stop=2"), ["alicat-mfc"]
-    )
+    line = line_settings(LinkUrl.parse("serial:///dev/ttyX?baud=38400&parity=E&bits=7&stop=2"), ["alicat-mfc"])
     assert line.text == "38400 7E2"
     arguments = serial_arguments(line)
     assert arguments == {
