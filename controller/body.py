@@ -72,15 +72,16 @@ class Body:
                     actuators = [(f"{name}.{point}", actuator) for point, actuator in device.actuators.items()]
                     works.append(_Work(name, spec.every_s, loop.time(), sensors, actuators))
             self._tasks.append(asyncio.create_task(self._sample(works, saw), name=f"sampling {link_name}"))
-        self._see_links()
+        self.see_links()
 
-    def _see_links(self) -> None:
+    def see_links(self) -> None:
+        """Tell the store how the links stand."""
         for name, link in self._connected.links.items():
             self._store.link(name, link.state.value)
 
     def tick(self) -> None:
         """Once a second: how the links stand."""
-        self._see_links()
+        self.see_links()
 
     async def _sample(self, works: list[_Work], saw: Callable[[str, Status], None]) -> None:
         loop = asyncio.get_running_loop()

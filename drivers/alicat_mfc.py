@@ -158,6 +158,8 @@ class AlicatMfc(Device):
                 cause="its set-point comes from its front panel, or its full scale is smaller",
                 action="set its set-point source to serial; check full_scale_ml_min in the rig file",
             )
+        # A poll that was under way when this began may just have brought the old set-point: this frame is newer.
+        self._frame, self._frame_at_s = frame, asyncio.get_running_loop().time()
 
     # --- parsers: lines of other controllers on the line, and older ones of another kind, are skipped -----
 

@@ -22,9 +22,7 @@ class ModbusCoilRelay(ModbusSlave):
         super().__init__(*args, **kwargs)
         self.closed = [False] * RELAYS
         self._timers: dict[int, asyncio.TimerHandle] = {}
-        self._points = {
-            int(number): f"{self.name}.{channel.point}" for number, channel in self.spec.channels.items()
-        }
+        self._points = {int(number): f"{self.name}.{channel.point}" for number, channel in self.spec.channels.items()}
 
     def power_off(self) -> None:
         for number in range(RELAYS):
@@ -33,13 +31,13 @@ class ModbusCoilRelay(ModbusSlave):
     def serve(self, function: int, body: bytes) -> bytes:
         if function == 1:
             start, count = struct.unpack(">HH", body)
-            if not 1 <= count or start + count > RELAYS:
+            if not count >= 1 or start + count > RELAYS:
                 raise ModbusError(2)
             bits = sum(self.closed[start + i] << i for i in range(count))
             return bytes(((count + 7) // 8,)) + bits.to_bytes((count + 7) // 8, "little")
         if function == 15:
             start, count = struct.unpack_from(">HH", body)
-            if not 1 <= count or start + count > RELAYS:
+            if not count >= 1 or start + count > RELAYS:
                 raise ModbusError(2)
             bits = int.from_bytes(body[5:], "little")
             for i in range(count):

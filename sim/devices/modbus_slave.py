@@ -7,13 +7,20 @@ from abc import abstractmethod
 from sim.devices.wire import WireDevice
 
 
+def _table_entry(index: int) -> int:
+    for _ in range(8):
+        index = (index >> 1) ^ 0xA001 if index & 1 else index >> 1
+    return index
+
+
+_TABLE = tuple(_table_entry(index) for index in range(256))
+
+
 def crc16(data: bytes) -> int:
     """CRC-16 with polynomial 0xA001 and initial value 0xFFFF (Modbus over serial line, 2.5.1.2)."""
     crc = 0xFFFF
     for byte in data:
-        crc ^= byte
-        for _ in range(8):
-            crc = (crc >> 1) ^ 0xA001 if crc & 1 else crc >> 1
+        crc = (crc >> 8) ^ _TABLE[(crc ^ byte) & 0xFF]
     return crc
 
 
