@@ -1,16 +1,18 @@
 """Loops whose time is not the machine's: the whole, unchanged stack in virtual or in scaled time.
 
-:class:`VirtualTimeLoop` has no real input or output. When nothing is ready it jumps its own clock to the next timer, so a
-day passes as fast as its work can be done, and the same program gives the same order of events every time.
-:class:`ScaledLoop` is an ordinary selector loop whose `time()` runs a constant factor faster than life, for the demo.
+:class:`VirtualTimeLoop` has no real input or output. When nothing is ready it jumps its own clock to the next
+timer, so a day passes as fast as its work can be done, and the same program gives the same order of events every
+time. :class:`ScaledLoop` is an ordinary selector loop whose `time()` runs a constant factor faster than life, for
+the demo.
 """
 
 from __future__ import annotations
 
 import asyncio
+import math
 import selectors
 import time
-from collections.abc import Callable, Coroutine
+from collections.abc import AsyncGenerator, Callable, Coroutine
 from typing import Any, NoReturn, TypeVar
 
 T = TypeVar("T")
@@ -39,14 +41,15 @@ class _JumpingSelector(selectors.BaseSelector):
 
     def register(self, fileobj: Any, events: int, data: Any = None) -> NoReturn:
         raise RuntimeError(
-            "A virtual-time loop has no real input or output: something opened a socket, a file or a subprocess on it."
-            " Likely cause: a component that belongs to real time. Next: give it an in-memory link, or use run_scaled()"
+            "A virtual-time loop has no real input or output, but something opened a socket, a file or a subprocess"
+            " on it. Likely cause: a component that belongs to real time. Next: give it an in-memory link, or use"
+            " run_scaled()"
         )
 
     def unregister(self, fileobj: Any) -> NoReturn:
         raise KeyError(fileobj)
 
-    def get_map(self) -> dict[Any, selectors.SelectorKey]:  # type: ignore[override]
+    def get_map(self) -> dict[Any, selectors.SelectorKey]:
         return {}
 
 
@@ -57,11 +60,8 @@ class VirtualTimeLoop(asyncio.SelectorEventLoop):
 
     def __init__(self, *, start_s: float = 0.0) -> None:
         self._now_s = start_s
-        self._starting = True
         super().__init__(_JumpingSelector(self._jump, self._deadlock))
-        self._starting = False
-        # Timers closer than this run together; virtual time has no jitter, so only rounding must be covered.
-        self._clock_resolution = 1e-9
+        self._clock_resolution = math.ulp(start_s)
 
     def time(self) -> float:
         """Virtual seconds."""
@@ -71,13 +71,29 @@ class VirtualTimeLoop(asyncio.SelectorEventLoop):
         # asyncio computes the timeout by subtraction; going to the timer's own time keeps rounding from adding up.
         scheduled: list[asyncio.TimerHandle] = self._scheduled  # type: ignore[attr-defined]
         self._now_s = max(self._now_s, scheduled[0].when()) if scheduled else self._now_s + timeout
+        # asyncio runs what is due before now + resolution. A fixed resolution vanishes beside a large time, and the
+        # loop would then spin for ever on a timer that is due exactly now; one step of the float never vanishes.
+        self._clock_resolution = math.ulp(self._now_s)
 
     def _deadlock(self) -> str:
         waiting = [repr(task.get_coro()) for task in asyncio.all_tasks(self) if not task.done()]
         return (
             f"At {self._now_s:.3f} s of virtual time nothing is scheduled any more, yet {len(waiting)} task(s) wait:"
             f" {'; '.join(waiting)}. Likely cause: a future that nobody completes, or real input and output awaited."
+            " Next: look at what the named coroutines await"
         )
+
+    def add_signal_handler(self, *_: Any, **__: Any) -> NoReturn:  # type: ignore[override]
+        """Refused, as on platforms without it; Python's own handlers (Ctrl-C) work as ever."""
+        raise NotImplementedError(
+            "A virtual-time loop listens to no file and so hears no signal; Ctrl-C still raises KeyboardInterrupt"
+        )
+
+    def _asyncgen_finalizer_hook(self, agen: AsyncGenerator[Any, Any]) -> None:
+        """Close an abandoned generator: asyncio's own way goes through call_soon_threadsafe()."""
+        self._asyncgens.discard(agen)  # type: ignore[attr-defined]
+        if not self.is_closed():
+            self.create_task(agen.aclose())
 
     def _make_self_pipe(self) -> None:
         """No self-pipe: there are no other threads to wake this loop."""
@@ -85,11 +101,11 @@ class VirtualTimeLoop(asyncio.SelectorEventLoop):
     def _close_self_pipe(self) -> None:
         """See :meth:`_make_self_pipe`."""
 
-    def call_soon_threadsafe(self, *_: Any, **__: Any) -> NoReturn:
+    def call_soon_threadsafe(self, *_: Any, **__: Any) -> NoReturn:  # type: ignore[override]
         """Refused: a thread would make the order of events depend on the machine."""
         raise RuntimeError("A virtual-time loop has no threads: call_soon_threadsafe() would break determinism")
 
-    def run_in_executor(self, *_: Any, **__: Any) -> NoReturn:
+    def run_in_executor(self, *_: Any, **__: Any) -> NoReturn:  # type: ignore[override]
         """Refused: a thread would make the order of events depend on the machine."""
         raise RuntimeError("A virtual-time loop has no threads: run_in_executor() would break determinism")
 
@@ -98,10 +114,14 @@ class ScaledLoop(asyncio.SelectorEventLoop):
     """A real selector loop whose `time()` runs `speed` times life; `set_speed` changes it without a jump."""
 
     def __init__(self, speed: float = 1.0) -> None:
-        self._speed = _checked(speed)
         self._base_real_s = time.monotonic()  # noqa: TID251  (this loop is the clock)
         self._base_s = self._base_real_s
         super().__init__(_ScaledSelector(self))
+        try:
+            self._speed = _checked(speed)
+        except ValueError:
+            self.close()
+            raise
 
     @property
     def speed(self) -> float:
@@ -161,6 +181,7 @@ def _run(loop: asyncio.AbstractEventLoop, coroutine: Coroutine[Any, Any, T]) -> 
             if left:
                 loop.run_until_complete(asyncio.gather(*left, return_exceptions=True))
             loop.run_until_complete(loop.shutdown_asyncgens())
+            loop.run_until_complete(loop.shutdown_default_executor())
         finally:
             asyncio.set_event_loop(None)
             loop.close()
