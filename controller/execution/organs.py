@@ -1,0 +1,271 @@
+"""The organs of a running protocol: each verb becomes one numbered step of its run."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any, Protocol
+
+from controller.execution.routes import Route
+from controller.execution.steps import StepRecord
+from controller.rig.description import Rig
+from protocols.interval import Interval
+from protocols.language import Amount, Measurement, ProtocolError, VesselVolume
+from protocols.soft_sensor import MediaEstimate
+
+SPENT_MARGIN_UL = 1000.0
+"""Kept free in the spent vessel below its ceiling: three standard deviations of what is in it, and a drip."""
+
+Perform = Callable[[StepRecord], Awaitable[Any]]
+
+
+class Stepper(Protocol):
+    """What the organs need of their run."""
+
+    async def step(self, verb: str, args: Mapping[str, Any], perform: Perform) -> Any:
+        """Do one step, or answer what is recorded of it (plain JSON data)."""
+
+    async def transfer(self, step: StepRecord, verb: str, volume_ul: float) -> dict[str, float]:
+        """Move liquid; `{ul, low, high}`."""
+
+    async def measured(self, point: str, settle_s: float) -> dict[str, Any]:
+        """A settled reading."""
+
+    async def flow_of(self, pump: str) -> dict[str, Any]:
+        """What a pump says of its flow."""
+
+    async def slept(self, step: StepRecord, seconds: float) -> None:
+        """Wait for a recorded deadline."""
+
+    async def slept_until(self, step: StepRecord, elapsed_s: float) -> float:
+        """Wait for a time since the run's start; how late it was."""
+
+    def noted(self, step: StepRecord, kind: str, data: Mapping[str, Any]) -> None:
+        """Write a note to the journal, once."""
+
+    async def asked(self, step: StepRecord, message: str) -> None:
+        """Hold until a person resumes, once for each message."""
+
+    async def estimated(self) -> dict[str, Any]:
+        """The soft sensor's estimate."""
+
+    def volumes_now(self) -> Mapping[str, VesselVolume]:
+        """Volumes as of the last step's end."""
+
+    def route(self, verb: str) -> Route:
+        """Which way a verb moves liquid."""
+
+
+class Organ:
+    """What every organ has: its run."""
+
+    def __init__(self, run: Stepper, rig: Rig) -> None:
+        self._run = run
+        self._rig = rig
+
+    async def _move(self, verb: str, volume_ul: float) -> Amount:
+        least_ul = self._run.route(verb).least_ul
+        if not least_ul <= volume_ul < 1e9:
+            raise ProtocolError(
+                f"{verb}({volume_ul:g} µL): the volume must be at least {least_ul:g} µL, the least its pump gives."
+                " Likely cause: a computed volume came out too small. Next: leave the step out below that"
+            )
+
+        async def perform(step: StepRecord) -> dict[str, float]:
+            return await self._run.transfer(step, verb, volume_ul)
+
+        return Amount(**await self._run.step(verb, {"volume_ul": volume_ul}, perform))
+
+    async def _measure(self, point: str, settle_s: float) -> Measurement:
+        async def perform(step: StepRecord) -> dict[str, Any]:
+            return await self._run.measured(point, settle_s)
+
+        return measurement(await self._run.step("measure", {"point": point, "settle_s": settle_s}, perform))
+
+
+def measurement(data: Mapping[str, Any]) -> Measurement:
+    """A recorded reading."""
+    interval = None if data["interval"] is None else Interval.from_json(data["interval"])
+    return Measurement(data["point"], data["unit"], interval, data["detail"])
+
+
+class Heart(Organ):
+    """Circulates."""
+
+    async def flow(self) -> Measurement:
+        """What the pump says of its flow (µL/min)."""
+        pump = self._rig.lines[self._rig.organs.heart.line].pump or ""
+
+        async def perform(step: StepRecord) -> dict[str, Any]:
+            return await self._run.flow_of(pump)
+
+        return measurement(await self._run.step("measure", {"point": f"{pump}.flow", "settle_s": 0.0}, perform))
+
+
+class Kidney(Organ):
+    """Moves spent medium."""
+
+    async def draw(self, volume_ul: float) -> Amount:
+        """Loop → spent vessel."""
+        return await self._move("kidney.draw", volume_ul)
+
+    async def give_back(self, volume_ul: float) -> Amount:
+        """Spent vessel → loop, through the sterile filter."""
+        return await self._move("kidney.give_back", volume_ul)
+
+    async def discard(self, volume_ul: float) -> Amount:
+        """Spent vessel → waste."""
+        return await self._move("kidney.discard", volume_ul)
+
+
+class Gut(Organ):
+    """Feeds."""
+
+    async def feed(self, volume_ul: float) -> Amount:
+        """Reservoir → spent vessel."""
+        return await self._move("gut.feed", volume_ul)
+
+
+class Liver(Organ):
+    """Conditions."""
+
+    @property
+    def min_dose_ul(self) -> float:
+        """The least volume its dosing pumps give."""
+        return max(self._run.route(verb).least_ul for verb in ("liver.add_glucose", "liver.add_base", "gut.feed"))
+
+    async def add_glucose(self, volume_ul: float) -> Amount:
+        """Glucose stock → spent vessel."""
+        return await self._move("liver.add_glucose", volume_ul)
+
+    async def add_base(self, volume_ul: float) -> Amount:
+        """Bicarbonate stock → spent vessel."""
+        return await self._move("liver.add_base", volume_ul)
+
+    async def acidity(self, settle_s: float = 60.0) -> Measurement:
+        """pH of the batch."""
+        return await self._measure(self._rig.organs.liver.ph, settle_s)
+
+
+class Immune(Organ):
+    """Keeps sterile."""
+
+    @property
+    def max_pressure_kpa(self) -> float:
+        """What the filter stands (kPa)."""
+        return self._rig.filters[self._rig.organs.immune.filter].max_pressure_kpa
+
+    async def pressure(self) -> Measurement:
+        """Pressure before the filter (kPa gauge)."""
+        return await self._measure(self._rig.organs.immune.pressure, 0.0)
+
+
+class Lung(Organ):
+    """Breathes."""
+
+    async def oxygen(self, settle_s: float = 0.0) -> Measurement:
+        """Dissolved oxygen (% of air saturation)."""
+        return await self._measure(self._rig.organs.lung.oxygen, settle_s)
+
+    async def acidity(self, settle_s: float = 0.0) -> Measurement:
+        """pH of the loop."""
+        return await self._measure(self._rig.organs.lung.ph, settle_s)
+
+
+class Skin(Organ):
+    """Keeps warm."""
+
+    async def temperature(self, settle_s: float = 0.0) -> Measurement:
+        """Chamber temperature (°C)."""
+        return await self._measure(self._rig.organs.skin.temperature, settle_s)
+
+
+class Targets:
+    """Set-points, read off the rig description."""
+
+    def __init__(self, rig: Rig) -> None:
+        loop = rig.vessels[rig.organs.lung.vessel]
+        spent = rig.vessels[rig.organs.kidney.vessel]
+        liver = rig.organs.liver
+        fresh = rig.media[_medium(rig, rig.lines[rig.organs.gut.feed].from_)]
+        self.loop_ul = loop.volume_ul
+        self.spent_ul = spent.volume_ul
+        self.spent_floor_ul = spent.floor_ul
+        self.spent_room_ul = spent.limit_ul - spent.volume_ul - SPENT_MARGIN_UL
+        self.ph = rig.organs.lung.ph_setpoint
+        self.glucose_mm = fresh.glucose_mm
+        self.glucose_stock_mm = rig.media[_medium(rig, rig.lines[liver.glucose].from_)].glucose_mm
+        self.base_stock_mm = rig.media[_medium(rig, rig.lines[liver.base].from_)].bicarbonate_mm
+        self.osmolality_mosm = fresh.osmolality_mosm
+
+
+def _medium(rig: Rig, vessel: str) -> str:
+    medium = rig.vessels[vessel].contains
+    if medium is None:
+        raise ValueError(
+            f"vessel “{vessel}” feeds the rig and does not say what it contains. Next: add “contains:” to it"
+        )
+    return medium
+
+
+class Lab:
+    """What a protocol holds."""
+
+    def __init__(self, run: Stepper, rig: Rig) -> None:
+        self._run = run
+        self._any = Organ(run, rig)
+        self.heart = Heart(run, rig)
+        self.kidney = Kidney(run, rig)
+        self.gut = Gut(run, rig)
+        self.liver = Liver(run, rig)
+        self.immune = Immune(run, rig)
+        self.lung = Lung(run, rig)
+        self.skin = Skin(run, rig)
+        self.targets = Targets(rig)
+
+    async def measure(self, point: str, settle_s: float = 0.0) -> Measurement:
+        """A settled reading of any sensor."""
+        return await self._any._measure(point, settle_s)
+
+    async def sleep(self, seconds: float) -> None:
+        """Wait."""
+
+        async def perform(step: StepRecord) -> None:
+            await self._run.slept(step, seconds)
+
+        await self._run.step("sleep", {"seconds": seconds}, perform)
+
+    async def sleep_until(self, elapsed_s: float) -> float:
+        """Wait until `elapsed_s` after the run's start; returns how late it was (s)."""
+
+        async def perform(step: StepRecord) -> float:
+            return await self._run.slept_until(step, elapsed_s)
+
+        return float(await self._run.step("sleep_until", {"elapsed_s": elapsed_s}, perform))
+
+    async def note(self, kind: str, data: Mapping[str, Any]) -> None:
+        """Write something to the journal."""
+
+        async def perform(step: StepRecord) -> None:
+            self._run.noted(step, kind, data)
+
+        await self._run.step("note", {"kind": kind}, perform)
+
+    async def ask(self, message: str) -> None:
+        """Hold the run until a person has resumed it."""
+
+        async def perform(step: StepRecord) -> None:
+            await self._run.asked(step, message)
+
+        await self._run.step("ask", {"message": message}, perform)
+
+    async def estimate(self) -> MediaEstimate:
+        """What the soft sensor makes of the latest readings."""
+
+        async def perform(step: StepRecord) -> dict[str, Any]:
+            return await self._run.estimated()
+
+        return MediaEstimate.from_json(await self._run.step("estimate", {}, perform))
+
+    def volumes(self) -> Mapping[str, VesselVolume]:
+        """Vessel volumes as of the end of the last step."""
+        return self._run.volumes_now()

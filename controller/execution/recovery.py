@@ -1,0 +1,131 @@
+"""What to do when a step cannot simply go on: a pure policy from problem to advice (E8).
+
+Only what passes by itself is waited out, and only for a while; everything else holds the run for a person, with a message
+that says what happened, why, and what to do. The policy never skips a step and never guesses an outcome.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+
+class Policy(StrEnum):
+    """What a step does when the controller died in it."""
+
+    RESUME = "resume"
+    """Find out what was delivered, give the rest (transfers)."""
+    REDO = "redo"
+    """Do it again: nothing was moved (readings)."""
+    DEADLINE = "deadline"
+    """Go on to the same absolute time (sleeps)."""
+
+
+POLICIES: dict[str, Policy] = {
+    "kidney.draw": Policy.RESUME,
+    "kidney.give_back": Policy.RESUME,
+    "kidney.discard": Policy.RESUME,
+    "gut.feed": Policy.RESUME,
+    "liver.add_glucose": Policy.RESUME,
+    "liver.add_base": Policy.RESUME,
+    "measure": Policy.REDO,
+    "estimate": Policy.REDO,
+    "note": Policy.REDO,
+    "ask": Policy.REDO,
+    "sleep": Policy.DEADLINE,
+    "sleep_until": Policy.DEADLINE,
+}
+"""Each verb's policy; declared with the step in the journal."""
+
+
+class Trouble(StrEnum):
+    """Kinds of problem."""
+
+    REFUSED = "refused"
+    """The gate would not pass the command."""
+    FAILED = "failed"
+    """The device did not take it, or did not answer."""
+    SHORT = "short"
+    """The pump stopped before its volume was delivered."""
+    OVERTIME = "overtime"
+    """The pump still ran when it should long have ended."""
+    UNKNOWN = "unknown"
+    """What was delivered is only known as an interval."""
+    SILENT = "silent"
+    """A device that must be asked does not answer."""
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """What went wrong, where (`device.point`), with the reasons given."""
+
+    trouble: Trouble
+    where: str
+    reasons: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Advice:
+    """Try again `after_s` seconds, or hold the run (`after_s` None) with `message`."""
+
+    after_s: float | None
+    message: str
+
+    @property
+    def hold(self) -> bool:
+        """Whether a person is needed."""
+        return self.after_s is None
+
+
+PATIENCE: dict[Trouble, tuple[float, ...]] = {
+    Trouble.REFUSED: (5.0, 10.0, 20.0, 40.0, 60.0),
+    Trouble.FAILED: (5.0, 15.0, 30.0),
+    Trouble.SHORT: (0.0, 5.0),
+    Trouble.OVERTIME: (),
+    Trouble.UNKNOWN: (),
+    Trouble.SILENT: (10.0, 30.0, 60.0),
+}
+"""Seconds to wait before the first, second, … further try; after the last one the run is held."""
+
+PASSING = ("stale", "never read", "reading failed", "running on the same vessel", "is not known", "is closed", "heart")
+"""Words in a refusal's reason that say that it may pass by itself; every reason has to, else a person is needed."""
+
+_WHAT = {
+    Trouble.REFUSED: ("the safety gate refuses", "an interlock stands", "remove the cause the reasons name"),
+    Trouble.FAILED: ("the device did not do it", "its link or the device itself", "look at the device and its cable"),
+    Trouble.SHORT: (
+        "the pump stopped before its volume was delivered",
+        "somebody stopped it, or an interlock did",
+        "look at the pump, its tubing and the alarms",
+    ),
+    Trouble.OVERTIME: (
+        "the pump ran longer than its volume takes, and was stopped",
+        "a wrong tubing setting or a slipping rotor",
+        "check the tubing and calibrate the pump",
+    ),
+    Trouble.UNKNOWN: (
+        "what was delivered is not known for certain",
+        "the pump lost power in the middle of it, or the vessel was handled meanwhile",
+        "compare the vessels with the recorded interval",
+    ),
+    Trouble.SILENT: ("the device does not answer", "its link is down", "look at its cable and power"),
+}
+
+
+def advise(problem: Problem, tries: int) -> Advice:
+    """What to do after `tries` earlier attempts met a problem."""
+    what, cause, action = _WHAT[problem.trouble]
+    reasons = f" ({'; '.join(problem.reasons)})" if problem.reasons else ""
+    message = (
+        f"{problem.where}: {what}{reasons}. Likely cause: {cause}. Next: {action}, then resume the run or abort it"
+    )
+    waits = PATIENCE[problem.trouble]
+    if problem.trouble is Trouble.REFUSED and not all(_passing(reason) for reason in problem.reasons):
+        waits = ()
+    if tries < len(waits):
+        return Advice(waits[tries], message)
+    return Advice(None, message)
+
+
+def _passing(reason: str) -> bool:
+    return any(word in reason for word in PASSING)

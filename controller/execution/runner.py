@@ -1,0 +1,179 @@
+"""The runner: starts protocols, takes commands for them, and takes them up again after a restart.
+
+One run at a time: all liquid passes through one vessel and one filter.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Mapping
+from typing import Any
+
+from controller.clock import Clock
+from controller.execution.estimator import Estimator
+from controller.execution.journal import Entry, Journal
+from controller.execution.ledger import Alarm, Ledger, no_alarm
+from controller.execution.parameters import parse_params
+from controller.execution.run import Bench, History, Run, RunView, look
+from controller.execution.states import Event, RunState, after
+from controller.execution.steps import records_of
+from controller.execution.transfers import Door, Transfers
+from controller.execution.weighing import Store
+from controller.rig.description import Rig
+from protocols.registry import PROTOCOLS, Recipe, get
+
+
+class RunnerError(Exception):
+    """A command to the runner that cannot be followed: what, likely cause, next action."""
+
+
+class Runner:
+    """Runs of one rig. `alarm(kind, source, detail)` is called for what a person must know."""
+
+    def __init__(
+        self,
+        rig: Rig,
+        *,
+        gate: Door,
+        store: Store,
+        ledger: Ledger,
+        journal: Journal,
+        clock: Clock,
+        alarm: Alarm = no_alarm,
+        catalogue: Mapping[str, Recipe] = PROTOCOLS,
+    ) -> None:
+        self.catalogue = catalogue
+        self.estimator = Estimator(rig, ledger=ledger, journal=journal, clock=clock, store=store)
+        transfers = Transfers(rig, gate=gate, store=store, ledger=ledger, journal=journal, alarm=alarm)
+        self._bench = Bench(rig, journal, clock, ledger, store, transfers, self.estimator, alarm)
+        self._journal = journal
+        self._runs: dict[str, Run] = {}
+        self._tasks: dict[str, asyncio.Task[None]] = {}
+
+    async def start(self, protocol: str, params: Mapping[str, str | float], user: str, reason: str) -> str:
+        """Begin a run; returns its id. `params` by name: text with unit, or numbers in inner units.
+
+        Raises :class:`RunnerError` while another run is active, and what :func:`get` and :func:`parse_params` raise.
+        """
+        active = self.active
+        if active is not None:
+            raise RunnerError(
+                f"run {active.id} ({active.protocol}) is {active.state}. Likely cause: it was started before."
+                " Next: wait until it has ended, or abort it"
+            )
+        recipe = get(protocol, self.catalogue)
+        values = parse_params(recipe, params)
+        run_id = f"run-{self._journal.next_seq}"
+        volumes = look(self._bench.rig, self._bench.ledger)
+        body = {
+            "protocol": recipe.name,
+            "params": values,
+            "source_sha256": recipe.source_sha256,
+            "user": user,
+            "reason": reason,
+            "volumes": volumes,
+        }
+        self._journal.append("run.start", body, run=run_id)
+        history = History(started_utc=self._bench.clock.utc_text(), volumes=volumes)
+        self._live(Run(self._bench, run_id, recipe.name, recipe, values, history))
+        await asyncio.sleep(0)  # it is running when this returns
+        return run_id
+
+    async def pause(self, run_id: str, user: str, reason: str) -> None:
+        """Bring everything the run moves to rest, then hold it; what moved is measured and recorded."""
+        self._run(run_id).command(Event.PAUSE, user, reason)
+
+    async def resume(self, run_id: str, user: str, reason: str) -> None:
+        """Let a held run go on with what remains."""
+        self._run(run_id).command(Event.RESUME, user, reason)
+
+    async def abort(self, run_id: str, user: str, reason: str) -> None:
+        """Bring everything to rest and end the run."""
+        self._run(run_id).command(Event.ABORT, user, reason)
+
+    async def stop(self, run_id: str, user: str, reason: str) -> None:
+        """End the run after the step that is at work."""
+        self._run(run_id).command(Event.STOP, user, reason)
+
+    def get(self, run_id: str) -> RunView:
+        """One run; raises :class:`RunnerError` for an unknown one."""
+        return self._run(run_id).view()
+
+    def list(self) -> list[RunView]:
+        """Every run since this process began, and the unfinished ones from before; oldest first."""
+        return [run.view() for run in self._runs.values()]
+
+    @property
+    def active(self) -> RunView | None:
+        """The run that has not ended."""
+        return next((run.view() for run in self._runs.values() if not run.state.ended), None)
+
+    async def wait(self, run_id: str) -> RunView:
+        """Wait until a run has ended."""
+        await asyncio.shield(self._tasks[run_id])
+        return self.get(run_id)
+
+    async def recover(self) -> None:
+        """Take up what the journal has begun and not ended; returns at once, the runs go on by themselves.
+
+        Call it once, when the gate and the sampling are at work.
+        """
+        for entry in list(self._journal.entries(kinds=("run.start",))):
+            if entry.run is not None and entry.run not in self._runs:
+                self._recover(entry.run, entry)
+
+    def _recover(self, run_id: str, started: Entry) -> None:
+        rows = list(self._journal.entries(run=run_id))
+        state = RunState.IDLE
+        for row in rows:
+            if row.kind == "run.state":
+                state = RunState(row.body["to"])
+        if state.ended:
+            return
+        body: Mapping[str, Any] = started.body
+        recipe = self.catalogue.get(body["protocol"])
+        if recipe is not None and recipe.source_sha256 != body["source_sha256"]:
+            recipe = None
+        history = History(
+            started_utc=started.utc,
+            state=state,
+            steps=records_of(rows),
+            volumes=body["volumes"],
+            messages=[row.body["text"] for row in rows if row.kind == "run.message"],
+        )
+        run = Run(self._bench, run_id, body["protocol"], recipe, body["params"], history)
+        if state is not RunState.IDLE:
+            after(state, Event.RECOVER)
+            run.command(Event.RECOVER, "controller", "the controller was restarted")
+        self._live(run)
+
+    async def close(self) -> None:
+        """Let go of the runs without ending them: they are taken up again at the next start, as after a crash."""
+        for task in self._tasks.values():
+            task.cancel()
+        await asyncio.gather(*self._tasks.values(), return_exceptions=True)
+
+    def _live(self, run: Run) -> None:
+        self._runs[run.id] = run
+        self._tasks[run.id] = asyncio.create_task(self._watched(run), name=run.id)
+
+    async def _watched(self, run: Run) -> None:
+        try:
+            await run.live()
+        except asyncio.CancelledError:
+            raise
+        except Exception as error:
+            # Only a defect of the runner itself comes here: nothing may be lost for it silently.
+            with contextlib.suppress(Exception):
+                run.failed(error)
+            raise
+
+    def _run(self, run_id: str) -> Run:
+        run = self._runs.get(run_id)
+        if run is None:
+            raise RunnerError(
+                f"no run is called “{run_id}”. Likely cause: a slip, or it ended before the controller was restarted."
+                f" Next: choose among {', '.join(self._runs) or 'none: start one'}"
+            )
+        return run

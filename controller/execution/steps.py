@@ -1,0 +1,95 @@
+"""What the journal knows of a run's steps: the record from which a run is fed when it runs again."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from controller.execution.journal import Entry
+from controller.execution.witnesses import Moved
+
+
+@dataclass(slots=True)
+class Act:
+    """One dose as it was about to be given: enough to find out afterwards what came of it."""
+
+    n: int
+    act: int
+    line: str
+    ul: float
+    flow_ul_min: float
+    total_ul: float | None
+    mass_g: float | None
+    mass_sd_g: float
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain data for the journal."""
+        return {
+            "n": self.n,
+            "act": self.act,
+            "line": self.line,
+            "ul": self.ul,
+            "flow_ul_min": self.flow_ul_min,
+            "total_ul": self.total_ul,
+            "mass_g": self.mass_g,
+            "mass_sd_g": self.mass_sd_g,
+        }
+
+
+@dataclass(slots=True)
+class StepRecord:
+    """One step: what was asked, what was moved so far, and its result once it has one."""
+
+    n: int
+    verb: str
+    args: Mapping[str, Any]
+    parts: list[Moved] = field(default_factory=list)
+    acts: int = 0
+    open_act: Act | None = None
+    until: str | None = None
+    """A sleep's deadline (UTC, ISO 8601)."""
+    deadline_s: float | None = None
+    """The same in loop time, when it was set in this process."""
+    noted: bool = False
+    """Its note is in the journal."""
+    finished: bool = False
+    """The pump ended its dose by itself, as it should: what it moved is the step's amount, exact or not."""
+    done: bool = False
+    result: Any = None
+    volumes: Mapping[str, Any] | None = None
+
+    @property
+    def moved_ul(self) -> tuple[float, float, float]:
+        """Best value and bounds (µL) of everything moved so far."""
+        parts = self.parts
+        return sum(p.ul for p in parts), sum(p.low for p in parts), sum(p.high for p in parts)
+
+    def booked(self, moved: Moved, end: str) -> None:
+        """A dose has its outcome."""
+        self.parts.append(moved)
+        self.open_act = None
+        self.finished = end == "done"
+
+
+def records_of(entries: Iterable[Entry]) -> dict[int, StepRecord]:
+    """The steps of one run from its journal rows, by number."""
+    steps: dict[int, StepRecord] = {}
+    for entry in entries:
+        body = entry.body
+        if entry.kind == "step":
+            steps[body["n"]] = StepRecord(body["n"], body["verb"], body["args"], until=body.get("until"))
+        elif entry.kind == "step.act":
+            step = steps[body["n"]]
+            step.acts = body["act"]
+            step.open_act = Act(**body)
+        elif entry.kind == "step.refused":
+            steps[body["n"]].open_act = None
+        elif entry.kind == "moved":
+            steps[body["n"]].booked(Moved(body["ul"], body["low"], body["high"], body["source"]), body["end"])
+        elif entry.kind.startswith("note."):
+            steps[body["step"]].noted = True
+        elif entry.kind == "step.done":
+            step = steps[body["n"]]
+            step.done, step.result, step.volumes = True, body["result"], body["volumes"]
+    return steps

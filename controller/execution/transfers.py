@@ -1,0 +1,353 @@
+"""Moving liquid: one transfer from the gate's leave to the measured microlitre, and finding out what came of one that
+was cut short.
+
+Order of things: weigh, ask the pump for its total, open the valve, write `step.act` to the journal, then the dose; wait
+until the pump says that it stands; close the valve; weigh; write `moved`. Whatever happens in between, the row `step.act`
+without its `moved` tells that a dose may have been given, and with what to find out how much (F2).
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from typing import Any, Protocol
+
+from controller.execution.journal import Journal
+from controller.execution.ledger import Alarm, Ledger
+from controller.execution.recovery import Problem, Trouble
+from controller.execution.routes import Route, by_line, routes_of
+from controller.execution.steps import Act, StepRecord
+from controller.execution.weighing import Store, weigh
+from controller.execution.witnesses import K, Moved, Weight, agreed, by_balance, by_command, by_pump, went_back
+from controller.rig.description import Rig
+from controller.safety.kernel import Intent, transfer_limit_s
+from drivers.device import Command, DeviceError, Dispense, PumpStatus, Status, Switch, SwitchStatus
+
+POLL_S = 2.0
+SILENCE_S = 120.0
+"""How long a pump is asked in vain before that is a problem."""
+REST_SHORT = 0.8
+"""A pump that stands before this share of its time, with less than this share moved, was stopped by somebody."""
+
+
+class Outcome(Protocol):
+    """What is needed of the gate's answer."""
+
+    @property
+    def accepted(self) -> bool:
+        """Whether the kernel let it pass."""
+
+    @property
+    def reasons(self) -> tuple[str, ...]:
+        """Why not."""
+
+    @property
+    def error(self) -> str | None:
+        """What the device said, if it went wrong there."""
+
+
+class Door(Protocol):
+    """What is needed of :class:`controller.safety.gate.Gate`."""
+
+    async def submit(self, intent: Intent) -> Outcome:
+        """Take an intent through the door."""
+
+    async def stop(self, actuator: str, reason: str, *, requester: str = "gate") -> Outcome:
+        """Stop one actuator."""
+
+    async def status(self, actuator: str) -> Status:
+        """Ask one device what it is doing now; raises DeviceError."""
+
+
+class Conduct(Protocol):
+    """How a transfer hears of its run: pause and abort interrupt it, trouble is the run's to deal with."""
+
+    @property
+    def id(self) -> str:
+        """The run's name."""
+
+    @property
+    def interrupted(self) -> bool:
+        """Whether everything has to come to rest now."""
+
+    async def wait(self, seconds: float) -> None:
+        """Wait, but no longer than until the run is interrupted."""
+
+    async def checkpoint(self) -> None:
+        """Hold here as long as the run is held; raises RunEnded when it is to end."""
+
+    async def trouble(self, problem: Problem, tries: int) -> None:
+        """Wait what the policy says, or hold the run until it is resumed."""
+
+
+class Transfers:
+    """The hands of the runner on one rig."""
+
+    def __init__(self, rig: Rig, *, gate: Door, store: Store, ledger: Ledger, journal: Journal, alarm: Alarm) -> None:
+        self.routes: Mapping[str, Route] = routes_of(rig)
+        self._by_line = by_line(self.routes)
+        self._rig = rig
+        self._gate = gate
+        self._store = store
+        self._ledger = ledger
+        self._journal = journal
+        self._alarm = alarm
+        self._mass = rig.organs.kidney.mass
+        self._mass_every_s = rig.devices[self._mass.partition(".")[0]].every_s
+
+    async def transfer(
+        self, run: Conduct, step: StepRecord, route: Route, wanted_ul: float
+    ) -> tuple[float, float, float]:
+        """Move `wanted_ul` along `route`, as far as `step` has not done so already; never more. Returns best, low, high.
+
+        Holds, goes on and ends with its run. What is left below the pump's least volume is left.
+        """
+        tries: dict[Trouble, int] = {}
+        while True:
+            await run.checkpoint()
+            if step.open_act is not None:
+                problem = await self.resolve(run.id, step, reason="its outcome was left open")
+            else:
+                rest_ul = wanted_ul - step.moved_ul[2]
+                if step.finished or (step.parts and rest_ul < max(route.least_ul, 0.01 * wanted_ul)):
+                    break
+                problem = await self._act(run, step, route, rest_ul)
+            if problem is None:
+                continue
+            before = tries.get(problem.trouble, 0)
+            tries[problem.trouble] = before + 1
+            await run.trouble(problem, before)
+        return step.moved_ul
+
+    async def _act(self, run: Conduct, step: StepRecord, route: Route, volume_ul: float) -> Problem | None:
+        """One dose; None when it ended as it should or because the run was interrupted."""
+        who = f"run:{run.id}"
+        why = f"step {step.n} {step.verb}"
+        weight = await weigh(self._store, self._mass, every_s=self._mass_every_s) if route.weighed else None
+        if weight is not None:
+            self._ledger.weighed(weight)
+        try:
+            before = await self._pump_status(route)
+        except DeviceError as error:
+            return Problem(Trouble.SILENT, route.pump, (str(error),))
+        if run.interrupted:
+            return None
+        if before.running:
+            await self._gate.stop(route.pump, f"{why}: it must stand before a dose", requester=who)
+            return Problem(Trouble.FAILED, route.pump, ("it was running before the dose",))
+        if route.valve is not None and (problem := await self._switch(route.valve, True, who, why)):
+            return problem
+        act = Act(
+            n=step.n,
+            act=step.acts + 1,
+            line=route.line,
+            ul=volume_ul,
+            flow_ul_min=route.flow_ul_min,
+            total_ul=before.delivered_ul,
+            mass_g=None if weight is None else weight.g,
+            mass_sd_g=0.0 if weight is None else weight.sd_g,
+        )
+        dose = Dispense(volume_ul, route.flow_ul_min, f"{run.id}.{act.n}.{act.act}")
+        self._journal.append("step.act", act.to_json(), run=run.id)
+        step.acts, step.open_act = act.act, act
+        outcome = await self._gate.submit(Intent(route.pump, dose, who, why))
+        if not outcome.accepted:
+            self._journal.append(
+                "step.refused", {"n": act.n, "act": act.act, "reasons": list(outcome.reasons)}, run=run.id
+            )
+            step.open_act = None
+            await self._close(route, who, why)
+            return Problem(Trouble.REFUSED, route.pump, outcome.reasons)
+        if outcome.error is not None:
+            return await self.resolve(run.id, step, reason=outcome.error) or Problem(
+                Trouble.FAILED, route.pump, (outcome.error,)
+            )
+        return await self._follow(run, step, route, act, dose, who, why)
+
+    async def _follow(
+        self, run: Conduct, step: StepRecord, route: Route, act: Act, dose: Dispense, who: str, why: str
+    ) -> Problem | None:
+        """See a running dose to its end, or bring it to one."""
+        loop = asyncio.get_running_loop()
+        begun_s = loop.time()
+        nominal_s = dose.volume_ul / dose.flow_ul_min * 60.0
+        latest_s = begun_s + transfer_limit_s(dose) + POLL_S
+        overtime = False
+        while not await self._stands(route, since_s=begun_s, ask=loop.time() > begun_s + nominal_s):
+            if run.interrupted or loop.time() > latest_s:
+                overtime = not run.interrupted
+                reason = "it ran longer than it may" if overtime else "the run is to come to rest"
+                await self._gate.stop(route.pump, f"{why}: {reason}", requester=who)
+                if not await self._stands(route, since_s=begun_s, ask=True):
+                    self._alarm(
+                        "command_failed", route.pump, "it was told to stop and still runs; switch it off by hand"
+                    )
+            if route.valve is not None:
+                await self._switch(route.valve, True, who, why)  # the valve's lease is renewed as long as it is needed
+            await (asyncio.sleep(POLL_S) if run.interrupted else run.wait(POLL_S))
+        ran_s = loop.time() - begun_s
+        await self._close(route, who, why)
+        ended_early = run.interrupted or overtime or ran_s < REST_SHORT * nominal_s
+        moved, after_ul = await self._measured(route, act, finished=not ended_early)
+        short = ended_early and not run.interrupted and moved.ul < REST_SHORT * act.ul
+        end = "stopped" if run.interrupted else "overtime" if overtime else "short" if short else "done"
+        self._book(run.id, step, act, moved, end, after_ul)
+        if not moved.certain:
+            return Problem(Trouble.UNKNOWN, route.pump, (_between(moved),))
+        if overtime:
+            return Problem(Trouble.OVERTIME, route.pump)
+        if short:
+            return Problem(Trouble.SHORT, route.pump, (_between(moved),))
+        if end == "done" and moved.source == "balance":
+            self._ledger.check_pump(route.line, act.ul, route.rel_sd, moved)
+        return None
+
+    async def resolve(self, run: str, step: StepRecord, *, reason: str, give_up: bool = False) -> Problem | None:
+        """Find out what came of the dose that `step` left open, and book it; a Problem when nobody knows for certain.
+
+        A pump that still runs is waited for (it ends by itself), unless its valve has to be open: then it is stopped.
+        A pump that does not answer leaves the dose open, to be asked again later; with `give_up` it is booked as
+        unknown, with what the balance can tell.
+        """
+        act = step.open_act
+        if act is None:
+            return None
+        route = self._by_line[act.line]
+        who, why = f"run:{run}", f"step {step.n}: {reason}"
+        loop = asyncio.get_running_loop()
+        dose = Dispense(act.ul, act.flow_ul_min, f"{run}.{act.n}.{act.act}")
+        latest_s = loop.time() + transfer_limit_s(dose)
+        silent_since_s: float | None = None
+        status: PumpStatus | None
+        while True:
+            try:
+                status = await self._pump_status(route)
+            except DeviceError as error:
+                silent_since_s = loop.time() if silent_since_s is None else silent_since_s
+                if loop.time() - silent_since_s <= SILENCE_S:
+                    await asyncio.sleep(POLL_S)
+                    continue
+                if not give_up:
+                    return Problem(Trouble.SILENT, route.pump, (str(error),))
+                status = None
+                break
+            silent_since_s = None
+            if not status.running:
+                break
+            if route.valve is not None or loop.time() > latest_s:
+                await self._gate.stop(route.pump, why, requester=who)
+            await asyncio.sleep(POLL_S)
+        await self._close(route, who, why)
+        balance, after_ul = await self._balance(route, act, greatest_ul=act.ul * (1 + K * route.rel_sd))
+        power_cycle = status is not None and act.total_ul is not None and went_back(act.total_ul, status.delivered_ul)
+        moved = agreed(balance, _by_total(route, act, status), asked_ul=act.ul)
+        certain = moved.certain and not power_cycle
+        self._book(run, step, act, moved, "resolved" if certain else "unknown", after_ul)
+        if certain:
+            return None
+        cause = "its counter was zeroed: it lost power" if power_cycle else moved.source
+        return Problem(Trouble.UNKNOWN, route.pump, (cause, _between(moved)))
+
+    async def rest(self, who: str, reason: str) -> list[str]:
+        """Bring every transfer pump and valve to rest; returns those whose readback does not show it (E2)."""
+        restless = []
+        for route in self.routes.values():
+            for name in filter(None, (route.pump, route.valve)):
+                try:
+                    if _active(await self._gate.status(name)):
+                        if name == route.pump:
+                            await self._gate.stop(name, reason, requester=who)
+                        else:
+                            await self._switch(name, False, who, reason)
+                        if _active(await self._gate.status(name)):
+                            restless.append(name)
+                except DeviceError:
+                    restless.append(name)
+        return restless
+
+    # --- inside -----------------------------------------------------------------------------------------
+
+    async def _pump_status(self, route: Route) -> PumpStatus:
+        status = await self._gate.status(route.pump)
+        if not isinstance(status, PumpStatus):
+            raise TypeError(f"{route.pump} answered {type(status).__name__}, a pump's status was asked")
+        return status
+
+    async def _stands(self, route: Route, *, since_s: float, ask: bool) -> bool:
+        """Whether the pump says, after `since_s`, that it stands; `ask` it now rather than read its last poll."""
+        if ask:
+            try:
+                return not (await self._pump_status(route)).running
+            except DeviceError:
+                return False
+        seen = self._store.actuators.get(route.pump)
+        return (
+            seen is not None and seen.at_s > since_s and isinstance(seen.status, PumpStatus) and not seen.status.running
+        )
+
+    async def _switch(self, valve: str, on: bool, who: str, why: str) -> Problem | None:
+        command: Command = Switch(on)
+        outcome = await self._gate.submit(Intent(valve, command, who, why))
+        if not outcome.accepted:
+            return Problem(Trouble.REFUSED, valve, outcome.reasons)
+        if outcome.error is not None:
+            return Problem(Trouble.FAILED, valve, (outcome.error,))
+        return None
+
+    async def _close(self, route: Route, who: str, why: str) -> None:
+        """The valve is closed as soon as its pump stands; a valve that will not close is an alarm of the gate's."""
+        if route.valve is not None:
+            await self._switch(route.valve, False, who, why)
+
+    async def _balance(self, route: Route, act: Act, *, greatest_ul: float) -> tuple[Moved | None, Weight | None]:
+        if not route.weighed or act.mass_g is None:
+            return None, None
+        after = await weigh(self._store, self._mass, every_s=self._mass_every_s)
+        before = Weight(act.mass_g, act.mass_sd_g)
+        return by_balance(before, after, sign=route.weighed, greatest_ul=greatest_ul), after
+
+    async def _measured(self, route: Route, act: Act, *, finished: bool) -> tuple[Moved, Weight | None]:
+        """What a dose that this process watched has moved: by the balance, else by the pump."""
+        balance, after = await self._balance(route, act, greatest_ul=2 * act.ul + 1000.0)
+        if balance is not None:
+            return balance, after
+        if finished:
+            return by_command(act.ul, rel_sd=route.rel_sd), after
+        try:
+            status = await self._pump_status(route)
+        except DeviceError:
+            return agreed(None, None, asked_ul=act.ul), after
+        return agreed(None, _by_total(route, act, status), asked_ul=act.ul), after
+
+    def _book(self, run: str, step: StepRecord, act: Act, moved: Moved, end: str, after: Weight | None) -> None:
+        detail: dict[str, Any] = {
+            "n": act.n,
+            "act": act.act,
+            "asked_ul": act.ul,
+            "low": moved.low,
+            "high": moved.high,
+            "end": end,
+            "mass_g": None if after is None else after.g,
+        }
+        self._ledger.moved(act.line, moved.ul, moved.sd_ul, moved.source, run=run, detail=detail)
+        step.booked(moved, end)
+
+
+def _by_total(route: Route, act: Act, status: PumpStatus | None) -> Moved | None:
+    if status is None:
+        return None
+    return by_pump(
+        act.total_ul,
+        status.delivered_ul,
+        step_ul=status.resolution_ul,
+        rel_sd=route.rel_sd,
+        greatest_ul=act.ul * (1 + K * route.rel_sd),
+    )
+
+
+def _between(moved: Moved) -> str:
+    return f"between {moved.low / 1000:.2f} and {moved.high / 1000:.2f} mL moved, by {moved.source}"
+
+
+def _active(status: Status) -> bool:
+    return (isinstance(status, PumpStatus) and status.running) or (isinstance(status, SwitchStatus) and status.on)

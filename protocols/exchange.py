@@ -1,0 +1,48 @@
+"""What labs do today: throw a part of the medium away every day and give fresh. The arm to compare `recycle` with."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from protocols.language import Lab
+from protocols.parameters import Param
+
+NAME = "exchange"
+TITLE = "Replace a volume of medium by fresh, every day"
+PARAMS = (
+    Param("volume", "uL", 20_000.0, 1_000.0, 35_000.0, "medium replaced each time"),
+    Param("every", "s", 86_400.0, 3_600.0, 7 * 86_400.0, "time from one replacement to the next"),
+    Param("cycles", "", 0, 0, 100_000, "how often; 0 goes on until stopped"),
+)
+
+
+async def protocol(lab: Lab, params: Mapping[str, float]) -> None:
+    """Draw, discard, feed, give back; the first time at once."""
+    cycle = 0
+    while not params["cycles"] or cycle < params["cycles"]:
+        await lab.sleep_until(cycle * params["every_s"])
+        cycle += 1
+        await exchange_once(lab, params["volume_ul"], cycle)
+
+
+async def exchange_once(lab: Lab, volume_ul: float, cycle: int) -> None:
+    """One replacement; the loop comes back to its working volume, the spent vessel to where it stood."""
+    targets = lab.targets
+    drawn = await lab.kidney.draw(min(volume_ul, targets.spent_room_ul))
+    excess_ul = lab.volumes()["spent"].ul - targets.spent_ul
+    discarded = await lab.kidney.discard(excess_ul)
+    missing_ul = targets.loop_ul - lab.volumes()["loop"].ul + targets.spent_ul - lab.volumes()["spent"].ul
+    fed = await lab.gut.feed(min(max(missing_ul, lab.liver.min_dose_ul), targets.spent_room_ul))
+    given = await lab.kidney.give_back(lab.volumes()["spent"].ul - targets.spent_ul)
+    estimate = await lab.estimate()
+    await lab.note(
+        "exchange",
+        {
+            "cycle": cycle,
+            "drawn_ul": drawn.ul,
+            "discarded_ul": discarded.ul,
+            "fresh_ul": fed.ul,
+            "given_back_ul": given.ul,
+            "estimate": estimate.loop.to_json(),
+        },
+    )

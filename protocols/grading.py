@@ -1,0 +1,226 @@
+"""Media grades A to D: the worst variable decides, each judged by the pessimistic end of its interval.
+
+A: reuse. B: condition, then reuse. C: replace at least half. D: discard. The edges are those of biology.md §3.2, a
+proposal anchored in the limits published there (primary neurons suffer from 1 mM ammonia). Pure and versioned; a grade
+carries its inputs, the limits it was held against, its reasons and the variable that decided.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any, Literal
+
+from protocols.interval import Interval
+
+VERSION = "grading-1"
+
+
+class Letter(StrEnum):
+    """Grades, best first."""
+
+    A = "A"
+    B = "B"
+    C = "C"
+    D = "D"
+
+
+_ORDER = tuple(Letter)
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """How one variable is judged. `edges` bound A, B and C from the good side outwards; beyond the last is D.
+
+    `sense`: "high" is worse the higher, "low" is worse the lower, "band" has (low, high) pairs as edges. An edge value
+    itself belongs to the better grade, but for a strict rule to the worse. `required`: missing it caps the grade at C.
+    """
+
+    name: str
+    unit: str
+    sense: Literal["high", "low", "band"]
+    edges: tuple[Any, Any, Any]
+    required: bool
+    strict: bool = False
+
+    def letter(self, worst: float) -> Letter:
+        """The grade of one value."""
+        for letter, edge in zip(_ORDER, self.edges, strict=False):
+            if self.sense == "high":
+                good = worst < edge if self.strict else worst <= edge
+            elif self.sense == "low":
+                good = worst > edge if self.strict else worst >= edge
+            else:
+                good = edge[0] <= worst <= edge[1]
+            if good:
+                return letter
+        return Letter.D
+
+    def judged(self, interval: Interval) -> tuple[Letter, Letter]:
+        """The grade of the pessimistic end and that of the best value."""
+        if self.sense == "high":
+            worst = self.letter(interval.high)
+        elif self.sense == "low":
+            worst = self.letter(interval.low)
+        else:
+            worst = max(self.letter(interval.low), self.letter(interval.high), key=_ORDER.index)
+        return worst, self.letter(interval.value)
+
+    def limits(self) -> str:
+        """The edges as text."""
+        if self.sense == "band":
+            return "; ".join(f"{letter} {lo:g} to {hi:g}" for letter, (lo, hi) in zip("ABC", self.edges, strict=True))
+        sign = {"high": "<" if self.strict else "≤", "low": ">" if self.strict else "≥"}[self.sense]
+        return "; ".join(f"{letter} {sign} {edge:g}" for letter, edge in zip("ABC", self.edges, strict=True))
+
+
+RULES: tuple[Rule, ...] = (
+    Rule("lactate_mm", "mM", "high", (5.0, 10.0, 20.0), required=True, strict=True),
+    Rule("ammonia_mm", "mM", "high", (0.3, 0.8, 2.0), required=True, strict=True),
+    Rule("glucose_share", "of set-point", "low", (0.6, 0.3, 0.1), required=True, strict=True),
+    Rule("glucose_mm", "mM", "low", (2.5, 1.5, 0.5), required=True),
+    Rule("ph", "pH", "band", ((7.25, 7.45), (7.10, 7.55), (6.9, 7.7)), required=True),
+    Rule("osmolality_change_pct", "% from set-point", "band", ((-3, 3), (-7, 7), (-12, 12)), required=True),
+    Rule("oxygen_pct", "% air saturation", "low", (60.0, 40.0, 20.0), required=True),
+    Rule("passes", "times given back", "high", (3.0, 6.0, 10.0), required=True),
+    Rule("ldh_ratio", "of baseline", "high", (1.5, 2.5, 5.0), required=False, strict=True),
+    Rule("insulin_share", "retained", "low", (0.7, 0.4, 0.2), required=False, strict=True),
+)
+
+
+class Turbidity(StrEnum):
+    """What is seen of particles."""
+
+    NONE = "none"
+    PARTICLES = "particles"
+    CLOUDY = "cloudy"
+    MICROBIAL = "microbial"
+
+
+_TURBIDITY = {
+    Turbidity.NONE: Letter.A,
+    Turbidity.PARTICLES: Letter.B,
+    Turbidity.CLOUDY: Letter.C,
+    Turbidity.MICROBIAL: Letter.D,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """What is known of a batch; None is missing. `sterile` False is a veto, None counts as a missing reading."""
+
+    lactate_mm: Interval | None = None
+    ammonia_mm: Interval | None = None
+    glucose_share: Interval | None = None
+    glucose_mm: Interval | None = None
+    ph: Interval | None = None
+    osmolality_change_pct: Interval | None = None
+    oxygen_pct: Interval | None = None
+    passes: Interval | None = None
+    ldh_ratio: Interval | None = None
+    insulin_share: Interval | None = None
+    turbidity: Turbidity | None = None
+    sterile: bool | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """What one variable says. `letter` is None when an advisory variable is missing."""
+
+    variable: str
+    letter: Letter | None
+    inputs: Interval | str | None
+    limits: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Grade:
+    """The grade of a batch. `confidence` (0..1): share of variables known, less those whose bounds cross an edge."""
+
+    letter: Letter
+    limiting: str
+    reasons: tuple[str, ...]
+    findings: tuple[Finding, ...]
+    missing: tuple[str, ...]
+    confidence: float
+    version: str = VERSION
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain data for the journal."""
+        return {
+            "grade": self.letter.value,
+            "limiting": self.limiting,
+            "reasons": list(self.reasons),
+            "missing": list(self.missing),
+            "confidence": self.confidence,
+            "version": self.version,
+            "variables": {finding.variable: _finding_json(finding) for finding in self.findings},
+        }
+
+    def of(self, variable: str) -> Letter | None:
+        """The grade of one variable."""
+        return next((finding.letter for finding in self.findings if finding.variable == variable), None)
+
+
+def _finding_json(finding: Finding) -> dict[str, Any]:
+    inputs = finding.inputs.to_json() if isinstance(finding.inputs, Interval) else finding.inputs
+    letter = None if finding.letter is None else finding.letter.value
+    return {"grade": letter, "input": inputs, "limits": finding.limits, "reason": finding.reason}
+
+
+def grade(sample: Sample, rules: tuple[Rule, ...] = RULES) -> Grade:
+    """Judge a batch."""
+    findings: list[Finding] = []
+    missing: list[str] = []
+    sure = 0
+    for rule in rules:
+        interval: Interval | None = getattr(sample, rule.name)
+        if interval is None:
+            missing.append(rule.name)
+            letter = Letter.C if rule.required else None
+            reason = "missing: no better than C" if rule.required else "missing: lowers confidence"
+            findings.append(Finding(rule.name, letter, None, rule.limits(), reason))
+            continue
+        worst, best = rule.judged(interval)
+        sure += worst is best
+        reason = f"{interval.value:.3g} ({interval.low:.3g} to {interval.high:.3g}) {rule.unit}: {worst}"
+        if worst is not best:
+            reason += f" by its pessimistic end, {best} by its best value"
+        findings.append(Finding(rule.name, worst, interval, rule.limits(), reason))
+    for finding in (_turbidity(sample.turbidity), _sterility(sample.sterile)):
+        findings.append(finding)
+        if finding.inputs is None:
+            missing.append(finding.variable)
+        else:
+            sure += 1
+    judged = [finding for finding in findings if finding.letter is not None]
+    letter = max((finding.letter for finding in judged if finding.letter), key=_ORDER.index)
+    deciding = [finding for finding in judged if finding.letter is letter]
+    return Grade(
+        letter=letter,
+        limiting=deciding[0].variable if letter is not Letter.A else "none",
+        reasons=tuple(f"{finding.variable} {finding.reason}" for finding in deciding) if letter is not Letter.A else (),
+        findings=tuple(findings),
+        missing=tuple(missing),
+        confidence=round(sure / len(findings), 3),
+    )
+
+
+def _turbidity(turbidity: Turbidity | None) -> Finding:
+    limits = "A none; B particles; C cloudy; D microbial"
+    if turbidity is None:
+        return Finding("turbidity", None, None, limits, "missing: lowers confidence")
+    letter = _TURBIDITY[turbidity]
+    return Finding("turbidity", letter, turbidity.value, limits, f"{turbidity}: {letter}")
+
+
+def _sterility(sterile: bool | None) -> Finding:
+    limits = "veto: D and quarantine when the barrier failed"
+    if sterile is None:
+        return Finding("sterility", Letter.C, None, limits, "missing: no better than C")
+    if sterile:
+        return Finding("sterility", Letter.A, "barrier intact", limits, "barrier intact: A")
+    return Finding(
+        "sterility", Letter.D, "barrier failed", limits, "the sterile barrier failed: D, quarantine the batch"
+    )

@@ -1,0 +1,52 @@
+"""A number and the bounds between which it is believed to lie: what every measured or estimated value is."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Self
+
+K_BOUND = 2.0
+"""Bounds stand this many standard deviations from the value (about 95 % for a normal error)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Interval:
+    """`low <= value <= high`, in the unit that the name of the variable tells."""
+
+    value: float
+    low: float
+    high: float
+
+    def __post_init__(self) -> None:
+        if not self.low <= self.value <= self.high:
+            raise ValueError(f"{self.value!r} does not lie between {self.low!r} and {self.high!r}")
+
+    @classmethod
+    def around(cls, value: float, sd: float, *, floor: float = float("-inf")) -> Self:
+        """`value` ± :data:`K_BOUND` standard deviations, cut off below at `floor` (a concentration is not negative)."""
+        value = max(value, floor)
+        return cls(value, max(floor, value - K_BOUND * sd), value + K_BOUND * sd)
+
+    @classmethod
+    def exact(cls, value: float) -> Self:
+        """A number that is known for certain."""
+        return cls(value, value, value)
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> Self:
+        """What :meth:`to_json` wrote."""
+        return cls(data["value"], data["low"], data["high"])
+
+    def to_json(self) -> dict[str, float]:
+        """Plain numbers for the journal."""
+        return {"value": self.value, "low": self.low, "high": self.high}
+
+    @property
+    def sd(self) -> float:
+        """The standard deviation that the wider side stands for."""
+        return max(self.value - self.low, self.high - self.value) / K_BOUND
+
+    def scaled(self, factor: float) -> Interval:
+        """The same in another unit; `factor` > 0."""
+        return Interval(self.value * factor, self.low * factor, self.high * factor)

@@ -1,0 +1,318 @@
+"""A bench for the runner's tests: real journal, ledger, gate and kernel over pumps that count for themselves.
+
+The world (vessels, pumps, balance) goes on when the controller is gone; `Controller` is everything that dies with it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+from controller.clock import Clock
+from controller.execution.journal import Journal
+from controller.execution.ledger import Ledger
+from controller.execution.runner import Runner
+from controller.rig.description import Rig
+from controller.rig.loading import load_rig
+from controller.safety.gate import Gate
+from controller.safety.limits import basal_states, limits_of
+from controller.state import StateStore
+from drivers.device import (
+    Actuator,
+    Command,
+    Dispense,
+    Guarantee,
+    NoReply,
+    PumpStatus,
+    Quality,
+    Run,
+    Status,
+    Stop,
+    Switch,
+    SwitchStatus,
+)
+from protocols.registry import PROTOCOLS, Recipe
+
+BENCH = Path(__file__).resolve().parents[2] / "examples" / "rigs" / "bench.yaml"
+RIG = load_rig(BENCH)
+EPOCH = datetime(2026, 1, 1, tzinfo=UTC)
+
+
+class Killed(BaseException):
+    """SIGKILL, as far as a test can have one: nothing after it reaches journal or devices."""
+
+
+class World:
+    """The bench itself."""
+
+    def __init__(self, rig: Rig = RIG) -> None:
+        self.rig = rig
+        self.loop = asyncio.get_running_loop()
+        self.volumes = {name: vessel.volume_ul for name, vessel in rig.vessels.items()}
+        self.pumps = {line.pump: Pump(self, name) for name, line in rig.lines.items() if line.pump}
+        valves = {line.valve for line in rig.lines.values() if line.valve}
+        self.valves = {valve: Valve(self) for valve in sorted(valves)}
+        self.readings = {
+            "ph_loop.ph": ("pH", 7.35),
+            "ph_spent.ph": ("pH", 7.33),
+            "do_loop.oxygen": ("%", 90.0),
+            "t_chamber.temperature": ("degC", 37.0),
+            "p_heart.pressure": ("kPa", 5.0),
+            "p_filter.pressure": ("kPa", 1.0),
+            "gas_air.flow": ("mL/min", 47.0),
+            "gas_co2.flow": ("mL/min", 3.0),
+            "gas_o2.flow": ("mL/min", 0.0),
+        }
+        self.balance_works = True
+        self.mass_error_g = 0.0
+        self.clock_step_s = 0.0
+
+    def advance(self) -> None:
+        for pump in self.pumps.values():
+            pump.advance()
+
+    @property
+    def mass_g(self) -> float:
+        self.advance()
+        return self.volumes["spent"] / 1000.0 + self.mass_error_g
+
+
+class Pump(Actuator):
+    """Delivers by itself and counts, in steps of `step_ul`, whatever happens to the controller."""
+
+    kind = "pump"
+    unit = "uL/min"
+    guarantee = Guarantee.DEVICE
+
+    def __init__(self, world: World, line: str) -> None:
+        self.world = world
+        self.line = world.rig.lines[line]
+        self.name = line
+        model = world.rig.devices[(self.line.pump or "").partition(".")[0]].model
+        self.step_ul = 1000.0 if model == "ismatec-reglo-icc" else 10.0
+        self.gain = 1.0
+        self.counted_ul = 0.0
+        self.moved_ul = 0.0
+        self.flow_ul_min = 0.0
+        self.left_ul = 0.0
+        self.at_s = world.loop.time()
+        self.doses: list[Dispense] = []
+        self.silent = False
+        self.dead_start = False
+
+    def advance(self) -> None:
+        now_s = self.world.loop.time()
+        ul = min(self.flow_ul_min * (now_s - self.at_s) / 60.0, self.left_ul)
+        self.at_s = now_s
+        self.counted_ul += ul
+        self.left_ul -= ul
+        if self.line.valve and not self.world.valves[self.line.valve].on:
+            ul = 0.0  # it turns against a closed valve
+        self.moved_ul += ul * self.gain
+        if self.name != "heart":
+            self.world.volumes[self.line.from_] -= ul * self.gain
+            self.world.volumes[self.line.to] += ul * self.gain
+        if self.left_ul <= 1e-9:
+            self.flow_ul_min = self.left_ul = 0.0
+
+    def lose_power(self) -> None:
+        self.advance()
+        self.flow_ul_min = self.left_ul = self.counted_ul = 0.0
+
+    def stop_by_hand(self) -> None:
+        self.advance()
+        self.flow_ul_min = self.left_ul = 0.0
+
+    async def apply(self, command: Command) -> None:
+        await asyncio.sleep(0.02)
+        if self.silent:
+            raise NoReply("no answer", where=self.name, cause="test", action="none")
+        self.world.advance()
+        match command:
+            case Dispense(volume_ul=volume, flow_ul_min=flow):
+                assert self.flow_ul_min == 0.0, "a dose over a running one"
+                self.doses.append(command)
+                if not self.dead_start:
+                    self.left_ul, self.flow_ul_min = volume, flow
+            case Run(flow_ul_min=flow):
+                self.left_ul, self.flow_ul_min = float("inf"), flow
+            case Stop():
+                self.flow_ul_min = self.left_ul = 0.0
+            case _:
+                raise AssertionError(command)
+
+    async def status(self) -> Status:
+        await asyncio.sleep(0.02)
+        if self.silent:
+            raise NoReply("no answer", where=self.name, cause="test", action="none")
+        self.advance()
+        counted = self.counted_ul // self.step_ul * self.step_ul
+        return PumpStatus(self.flow_ul_min > 0, self.flow_ul_min, counted, self.step_ul)
+
+
+class Valve(Actuator):
+    """A switch without a memory of its own."""
+
+    kind = "switch"
+    unit = ""
+    guarantee = Guarantee.GUARD
+
+    def __init__(self, world: World) -> None:
+        self.world = world
+        self.on = False
+
+    async def apply(self, command: Command) -> None:
+        await asyncio.sleep(0.02)
+        self.world.advance()
+        self.on = isinstance(command, Switch) and command.on
+
+    async def status(self) -> Status:
+        await asyncio.sleep(0.02)
+        return SwitchStatus(self.on)
+
+
+class StepClock(Clock):
+    """Virtual UTC that the world can step."""
+
+    def __init__(self, world: World) -> None:
+        super().__init__(follow_system=False, epoch=EPOCH + timedelta(seconds=world.loop.time()))
+        self.world = world
+
+    def utc(self) -> datetime:
+        return super().utc() + timedelta(seconds=self.world.clock_step_s)
+
+
+class MortalJournal(Journal):
+    """Dies before or after the n-th row, and is deaf from then on."""
+
+    def __init__(self, path: Path, clock: Clock, *, durable: bool, die_at: int | None, before: bool) -> None:
+        super().__init__(path, clock, durable=durable)
+        self._die_at = die_at
+        self._before = before
+        self.rows = 0
+        self.dead = asyncio.Event()
+
+    def append(self, kind: str, body: Mapping[str, Any], *, run: str | None = None) -> int:
+        if self.dead.is_set():
+            raise Killed
+        self.rows += 1
+        if self.rows == self._die_at and self._before:
+            self.dead.set()
+            raise Killed
+        seq = super().append(kind, body, run=run)
+        if self.rows == self._die_at:
+            self.dead.set()
+            raise Killed
+        return seq
+
+
+class MortalActuator(Actuator):
+    """The controller's end of a device: once the controller is dead, nothing passes."""
+
+    def __init__(self, inner: Actuator, journal: MortalJournal) -> None:
+        self.inner = inner
+        self.journal = journal
+        self.kind, self.unit, self.guarantee = inner.kind, inner.unit, inner.guarantee
+
+    async def apply(self, command: Command) -> None:
+        if self.journal.dead.is_set():
+            raise Killed
+        await self.inner.apply(command)
+
+    async def status(self) -> Status:
+        if self.journal.dead.is_set():
+            raise Killed
+        return await self.inner.status()
+
+
+@dataclass
+class Controller:
+    """What a process holds."""
+
+    world: World
+    path: Path
+    die_at: int | None = None
+    before: bool = False
+    durable: bool = False
+    catalogue: Mapping[str, Recipe] = field(default_factory=lambda: PROTOCOLS)
+
+    def __post_init__(self) -> None:
+        world = self.world
+        self.clock = StepClock(world)
+        self.journal = MortalJournal(
+            self.path, self.clock, durable=self.durable, die_at=self.die_at, before=self.before
+        )
+        self.alarms: list[tuple[str, str, str]] = []
+        self.store = StateStore()
+        self.ledger = Ledger(world.rig, self.journal, self.clock, alarm=self.alarm)
+        self.gate = Gate(
+            actuators={
+                name: MortalActuator(inner, self.journal) for name, inner in {**world.pumps, **world.valves}.items()
+            },
+            limits=limits_of(world.rig),
+            basal=basal_states(world.rig),
+            leases_s={"relay.return_valve": 15.0},
+            store=self.store,
+            journal=self.journal,
+            clock=self.clock,
+            alarm=self.alarm,
+        )
+        self.runs = Runner(
+            world.rig,
+            gate=self.gate,
+            store=self.store,
+            ledger=self.ledger,
+            journal=self.journal,
+            clock=self.clock,
+            alarm=self.alarm,
+            catalogue=self.catalogue,
+        )
+        self._sample()
+        self.task = asyncio.create_task(self._tick())
+
+    def alarm(self, kind: str, source: str, detail: str) -> None:
+        self.alarms.append((kind, source, detail))
+
+    def _sample(self) -> None:
+        now_s = self.world.loop.time()
+        for point, (unit, value) in self.world.readings.items():
+            self.store.read(point, value, unit, Quality.GOOD, now_s)
+        if self.world.balance_works:
+            self.store.read("balance.mass", self.world.mass_g, "g", Quality.GOOD, now_s)
+        else:
+            self.store.failed("balance.mass", "g", "no answer")
+        self.store.volumes(self.ledger.volumes())
+        self.store.snapshot(now_s, self.clock.utc_text(), self.gate.trips)
+
+    async def _tick(self) -> None:
+        try:
+            while True:
+                await asyncio.sleep(1.0)
+                self._sample()
+                for name in ("reglo.draw", "reglo.return", "reglo.discard"):
+                    pump = self.world.pumps[name]
+                    if not pump.silent:
+                        self.gate.saw(name, await pump.status())
+                await self.gate.tick(())
+        except Killed:
+            return
+
+    async def gone(self) -> None:
+        """The process ends, in whatever state it is."""
+        self.journal.dead.set()
+        self.task.cancel()
+        await asyncio.gather(self.task, return_exceptions=True)
+        await self.runs.close()
+        self.journal.close()
+
+    async def until(self, true: Callable[[], bool], within_s: float = 7200.0) -> None:
+        deadline_s = self.world.loop.time() + within_s
+        while not true():
+            if self.world.loop.time() > deadline_s:
+                runs = [(view.state, view.step, view.progress[-1:], view.messages) for view in self.runs.list()]
+                raise AssertionError(f"it did not come to pass; runs: {runs}")
+            await asyncio.sleep(0.5)
