@@ -145,15 +145,21 @@ class Ledger:
         sd_ul: float,
         source: str,
         *,
+        weight: Weight | None = None,
         run: str | None = None,
         detail: Mapping[str, Any] | None = None,
     ) -> int:
-        """Book a transfer along `line`; `source` tells who measured it. Returns the journal row's number."""
+        """Book a transfer along `line`; `source` tells who measured it. Returns the journal row's number.
+
+        With the settled `weight` after it, the spent vessel's volume is what the balance says.
+        """
         body = {"line": line, "ul": volume_ul, "sd_ul": sd_ul, "source": source, **(detail or {})}
+        if weight is not None:
+            body["spent_ul"], body["spent_sd_ul"] = self._by_weight(weight)
         seq = self._journal.append("moved", body, run=run)
         self._advance(self._clock.now_s() - self._booked_s)
         self._booked_s = self._clock.now_s()
-        self._move(line, volume_ul, sd_ul)
+        self._book(body)
         return seq
 
     def weighed(self, weight: Weight) -> None:
@@ -162,8 +168,7 @@ class Ledger:
         Beyond k·σ the difference is more than noise: an alarm tells it (F4), and the doubt that is kept covers both.
         """
         vessel = self._vessels[self._spent]
-        ul = weight.g * DENSITY_UL_PER_G - self._tare_ul()
-        sd = math.hypot(weight.sd_g * DENSITY_UL_PER_G, DENSITY_REL_SD * ul)
+        ul, sd = self._by_weight(weight)
         change = ul - vessel.ul
         bound = K * math.hypot(sd, math.sqrt(vessel.variance))
         if abs(change) > bound:
@@ -211,6 +216,16 @@ class Ledger:
             )
 
     # --- inside -----------------------------------------------------------------------------------------
+
+    def _by_weight(self, weight: Weight) -> tuple[float, float]:
+        """Volume of the spent vessel and its standard deviation (µL)."""
+        ul = weight.g * DENSITY_UL_PER_G - self._tare_ul()
+        return ul, math.hypot(weight.sd_g * DENSITY_UL_PER_G, DENSITY_REL_SD * ul)
+
+    def _book(self, body: Mapping[str, Any]) -> None:
+        self._move(body["line"], body["ul"], body["sd_ul"])
+        if "spent_ul" in body:
+            self._correct(self._spent, body["spent_ul"], body["spent_sd_ul"])
 
     def _tare_ul(self) -> float:
         device = self._rig.organs.kidney.mass.partition(".")[0]
@@ -290,7 +305,7 @@ class Ledger:
     def _replay(self, entry: Entry) -> None:
         body = entry.body
         if entry.kind == "moved":
-            self._move(body["line"], body["ul"], body["sd_ul"])
+            self._book(body)
         elif entry.kind == "ledger.opened":
             for name, ul in body.items():
                 if name in self._vessels:

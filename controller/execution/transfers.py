@@ -327,9 +327,8 @@ class Transfers:
             "low": moved.low,
             "high": moved.high,
             "end": end,
-            "mass_g": None if after is None else after.g,
         }
-        self._ledger.moved(act.line, moved.ul, moved.sd_ul, moved.source, run=run, detail=detail)
+        self._ledger.moved(act.line, moved.ul, moved.sd_ul, moved.source, weight=after, run=run, detail=detail)
         step.booked(moved, end)
 
 

@@ -11,7 +11,7 @@ import math
 from dataclasses import dataclass
 
 DENSITY_UL_PER_G = 1000.0
-DENSITY_REL_SD = 0.003
+DENSITY_REL_SD = 0.002
 """Medium at 37 °C: water 0.993 g/mL and about 1 % of salts and sugar."""
 K = 3.0
 """Bounds of a witness, in standard deviations."""
@@ -37,8 +37,9 @@ class Moved:
 
     @property
     def sd_ul(self) -> float:
-        """Standard deviation of a value that lies evenly between the bounds (more than a normal one's)."""
-        return (self.high - self.low) / math.sqrt(12.0)
+        """Standard deviation: a :data:`K`-th of the half width where it was measured, that of anywhere between else."""
+        width = self.high - self.low
+        return width / (2 * K) if self.certain else width / math.sqrt(12.0)
 
 
 def by_balance(before: Weight | None, after: Weight | None, *, sign: int, greatest_ul: float) -> Moved | None:

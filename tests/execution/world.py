@@ -146,7 +146,7 @@ class Pump(Actuator):
                 raise AssertionError(command)
 
     async def status(self) -> Status:
-        await asyncio.sleep(0.02)
+        await asyncio.sleep(0)
         if self.silent:
             raise NoReply("no answer", where=self.name, cause="test", action="none")
         self.advance()
@@ -194,18 +194,18 @@ class MortalJournal(Journal):
         self._die_at = die_at
         self._before = before
         self.rows = 0
-        self.dead = asyncio.Event()
+        self.dead = False
 
     def append(self, kind: str, body: Mapping[str, Any], *, run: str | None = None) -> int:
-        if self.dead.is_set():
+        if self.dead:
             raise Killed
         self.rows += 1
         if self.rows == self._die_at and self._before:
-            self.dead.set()
+            self.dead = True
             raise Killed
         seq = super().append(kind, body, run=run)
         if self.rows == self._die_at:
-            self.dead.set()
+            self.dead = True
             raise Killed
         return seq
 
@@ -219,12 +219,12 @@ class MortalActuator(Actuator):
         self.kind, self.unit, self.guarantee = inner.kind, inner.unit, inner.guarantee
 
     async def apply(self, command: Command) -> None:
-        if self.journal.dead.is_set():
+        if self.journal.dead:
             raise Killed
         await self.inner.apply(command)
 
     async def status(self) -> Status:
-        if self.journal.dead.is_set():
+        if self.journal.dead:
             raise Killed
         return await self.inner.status()
 
@@ -303,7 +303,7 @@ class Controller:
 
     async def gone(self) -> None:
         """The process ends, in whatever state it is."""
-        self.journal.dead.set()
+        self.journal.dead = True
         self.task.cancel()
         await asyncio.gather(self.task, return_exceptions=True)
         await self.runs.close()

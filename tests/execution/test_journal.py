@@ -1,0 +1,189 @@
+"""The journal: append-only, chained, the same bytes for the same virtual run."""
+
+from __future__ import annotations
+
+import asyncio
+import math
+import sqlite3
+import subprocess
+import sys
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+
+from controller.clock import Clock
+from controller.execution.journal import GENESIS, Journal, JournalDamaged, JournalError, _chain
+from sim.virtual_time import run_virtual
+
+EPOCH = datetime(2026, 1, 1, tzinfo=UTC)
+
+
+def clock() -> Clock:
+    return Clock(follow_system=False, epoch=EPOCH)
+
+
+async def _filled(path: Path, *, durable: bool = False, extra: str = "") -> str:
+    journal = Journal(path, clock(), durable=durable)
+    for number in range(20):
+        await asyncio.sleep(0.1)
+        journal.append("act", {"number": number, "µ": [1.5, None, True], "text": "“ä”" + extra}, run="run-1")
+    journal.append("plain", {})
+    head = journal.sha256()
+    journal.close()
+    return head
+
+
+def _raw(path: Path, *statements: str) -> None:
+    """What somebody with an editor for SQLite does: triggers dropped first."""
+    with sqlite3.connect(path) as db:
+        db.execute("DROP TRIGGER entries_are_not_edited")
+        db.execute("DROP TRIGGER entries_are_not_removed")
+        for statement in statements:
+            db.execute(statement)
+    db.close()
+
+
+async def _verify(path: Path) -> int:
+    journal = Journal(path, clock(), durable=False)
+    try:
+        return journal.verify()
+    finally:
+        journal.close()
+
+
+def test_same_run_same_bytes(tmp_path: Path) -> None:
+    heads = {run_virtual(_filled(tmp_path / f"{name}.db")) for name in ("one", "two")}
+    heads.add(run_virtual(_filled(tmp_path / "three.db", durable=True)))
+    assert len(heads) == 1
+    assert run_virtual(_filled(tmp_path / "four.db", extra="!")) not in heads
+
+
+@pytest.mark.virtual_time
+async def test_rows_come_back_in_order_and_filtered(tmp_path: Path) -> None:
+    path = tmp_path / "journal.db"
+    await _filled(path)
+    journal = Journal(path, clock(), durable=False)
+    assert journal.next_seq == 22
+    assert [entry.seq for entry in journal.entries(run="run-1", after=18)] == [19, 20]
+    assert [entry.kind for entry in journal.entries(kinds=("plain", "nothing"))] == ["plain"]
+    assert [entry.seq for entry in journal.entries(newest_first=True, limit=2)] == [21, 20]
+    last = journal.last("act")
+    assert last is not None
+    assert last.body == {"number": 19, "µ": [1.5, None, True], "text": "“ä”"}
+    assert journal.last("never") is None
+    assert journal.verify() == 21
+    journal.close()
+    journal.close()
+
+
+@pytest.mark.virtual_time
+@pytest.mark.parametrize(
+    ("statement", "row"),
+    [
+        ("UPDATE entries SET body = replace(body, '7', '8') WHERE seq = 8", 8),
+        ("UPDATE entries SET utc = '2026-01-01T00:00:09.000Z' WHERE seq = 5", 5),
+        ("UPDATE entries SET at_s = at_s + 1 WHERE seq = 5", 5),
+        ("UPDATE entries SET kind = 'note' WHERE seq = 21", 21),
+        ("UPDATE entries SET run = NULL WHERE seq = 3", 3),
+        ("DELETE FROM entries WHERE seq = 9", 9),
+        ("DELETE FROM entries WHERE seq >= 20", 20),
+        ("DELETE FROM entries", 1),
+    ],
+)
+async def test_D3_edits_are_found_with_their_row(statement: str, row: int, tmp_path: Path) -> None:
+    path = tmp_path / "journal.db"
+    await _filled(path)
+    assert await _verify(path) == 21
+    _raw(path, statement)
+    with pytest.raises(JournalDamaged) as caught:
+        await _verify(path)
+    assert caught.value.seq == row
+
+
+@pytest.mark.virtual_time
+async def test_D3_a_forged_row_with_a_fitting_hash_breaks_the_next_one(tmp_path: Path) -> None:
+    path = tmp_path / "journal.db"
+    await _filled(path)
+    with sqlite3.connect(path) as db:
+        at_s, utc, run = db.execute("SELECT at_s, utc, run FROM entries WHERE seq = 1").fetchone()
+    db.close()
+    forged = _chain(GENESIS, 1, at_s, utc, "act", run, "{}")
+    _raw(path, f"UPDATE entries SET body = '{{}}', hash = '{forged}' WHERE seq = 1")  # noqa: S608
+    with pytest.raises(JournalDamaged) as caught:
+        await _verify(path)
+    assert caught.value.seq == 2
+
+
+@pytest.mark.virtual_time
+async def test_D3_the_file_itself_refuses_edits(tmp_path: Path) -> None:
+    path = tmp_path / "journal.db"
+    await _filled(path)
+    db = sqlite3.connect(path)
+    for statement in ("UPDATE entries SET kind = 'x'", "DELETE FROM entries"):
+        with pytest.raises(sqlite3.IntegrityError, match="append-only"):
+            db.execute(statement)
+    db.close()
+
+
+@pytest.mark.virtual_time
+async def test_what_is_not_json_is_refused_and_nothing_is_written(tmp_path: Path) -> None:
+    journal = Journal(tmp_path / "journal.db", clock(), durable=False)
+    with pytest.raises(ValueError, match="JSON"):
+        journal.append("bad", {"x": math.nan})
+    with pytest.raises(TypeError):
+        journal.append("bad", {"x": object()})
+    assert journal.sha256() == GENESIS
+    assert journal.append("good", {}) == 1
+    assert journal.verify() == 1
+    journal.close()
+
+
+@pytest.mark.virtual_time
+async def test_one_writer_at_a_time(tmp_path: Path) -> None:
+    journal = Journal(tmp_path / "journal.db", clock(), durable=False)
+    with pytest.raises(JournalError, match="another controller"):
+        Journal(tmp_path / "journal.db", clock(), durable=False)
+    journal.close()
+    Journal(tmp_path / "journal.db", clock(), durable=False).close()
+
+
+@pytest.mark.virtual_time
+async def test_a_newer_format_is_refused(tmp_path: Path) -> None:
+    Journal(tmp_path / "journal.db", clock(), durable=False).close()
+    with sqlite3.connect(tmp_path / "journal.db") as db:
+        db.execute("PRAGMA user_version=9")
+    db.close()
+    with pytest.raises(JournalError, match="format 9"):
+        Journal(tmp_path / "journal.db", clock(), durable=False)
+
+
+KILLED = """
+import asyncio, os, signal, sys
+from pathlib import Path
+from controller.clock import Clock
+from controller.execution.journal import Journal
+
+async def main():
+    journal = Journal(Path(sys.argv[1]), Clock(follow_system=True), durable=True)
+    for number in range(1000):
+        journal.append("row", {"number": number})
+        if number == 99:
+            print(journal.sha256(), flush=True)
+            os.kill(os.getpid(), signal.SIGKILL)
+
+asyncio.run(main())
+"""
+
+
+@pytest.mark.virtual_time
+async def test_every_durable_row_survives_sigkill(tmp_path: Path) -> None:
+    path = tmp_path / "journal.db"
+    done = subprocess.run([sys.executable, "-c", KILLED, str(path)], capture_output=True, text=True, timeout=60)
+    assert done.returncode == -9, done.stderr
+    journal = Journal(path, clock(), durable=True)
+    assert journal.verify() == 100
+    assert journal.sha256() == done.stdout.strip()
+    assert journal.append("row", {"number": 100}) == 101
+    journal.verify()
+    journal.close()
