@@ -191,9 +191,7 @@ async def spawn_engine(rig: Rig, data_dir: Path, seed: int) -> EngineHandle:
     if nerves is None or not nerves.link.startswith("sim:"):
         raise ValueError(f"rig {rig.name} has no simulated electrode array; give it nerves with a link sim:…")
     if round(nerves.sample_rate_hz) != SAMPLE_RATE_HZ:
-        raise ValueError(
-            f"rig {rig.name}: the simulated array samples at 25 kHz, not {nerves.sample_rate_hz:g} Hz"
-        )
+        raise ValueError(f"rig {rig.name}: the simulated array samples at 25 kHz, not {nerves.sample_rate_hz:g} Hz")
     config = {
         "electrodes": nerves.electrodes,
         "material": nerves.material,
@@ -222,7 +220,7 @@ async def spawn_engine(rig: Rig, data_dir: Path, seed: int) -> EngineHandle:
         status = await process.wait()
         raise RuntimeError(
             f"the electrode engine ended with status {status} before it was ready;"
-            " likely cause: its reason stands on standard error above; next: run `python -m choroid.nerves_process` by hand"
+            " likely cause: as standard error says above; next: run `python -m choroid.nerves_process` by hand"
         )
     said = json.loads(line)
     return EngineHandle(said["address"], said["token"], said["agent_token"], process.pid, process)
@@ -231,9 +229,7 @@ async def spawn_engine(rig: Rig, data_dir: Path, seed: int) -> EngineHandle:
 def main(arguments: list[str] | None = None) -> int:
     """The child."""
     parser = argparse.ArgumentParser(prog="python -m choroid.nerves_process", description=__doc__)
-    parser.add_argument(
-        "--config", required=True, help="JSON: electrodes, material, diameter_um, seed, data_dir"
-    )
+    parser.add_argument("--config", required=True, help="JSON: electrodes, material, diameter_um, seed, data_dir")
     config = json.loads(parser.parse_args(arguments).config)
     Path(config["data_dir"]).mkdir(parents=True, exist_ok=True)
     logging.basicConfig(level=logging.WARNING, format="choroid nerves: %(levelname)s: %(message)s")

@@ -145,9 +145,7 @@ class Bookings:
             for scope in (electrode, mine, self.organoid):
                 scope.charge.add({scope.charge.bin_of(pulse.first_frame): pulse.charge_nc})
                 scope.pulses.add({scope.pulses.bin_of(pulse.first_frame): 1.0})
-            insort(
-                self._by_electrode[pulse.electrode], (pulse.first_frame, pulse.first_frame + tolerance_frames)
-            )
+            insort(self._by_electrode[pulse.electrode], (pulse.first_frame, pulse.first_frame + tolerance_frames))
             insort(self._in_time, (pulse.first_frame, pulse.end_frame, pulse.electrode))
             self._longest = max(self._longest, pulse.end_frame - pulse.first_frame)
             self._mark(self.seconds.bin_of(pulse.first_frame), rest_s)
@@ -167,8 +165,11 @@ class Bookings:
         self._session = self.session_with(second, rest_s)
 
     def session_with(self, second: int, rest_s: float) -> tuple[int, int]:
-        """First and last second of the stretch without a rest to which a pulse in `second` would belong."""
-        if self._session is None or second - self._session[1] < rest_s:
+        """First and last second of the stretch without a rest to which a pulse in `second` would belong.
+
+        Whole seconds must differ by one more than the rest, so that no two sessions are closer than it.
+        """
+        if self._session is None or second - self._session[1] < rest_s + 1:
             first, last = self._session or (second, second)
             return min(first, second), max(last, second)
         return second, second

@@ -9,6 +9,7 @@ what was due within the next block.
 from __future__ import annotations
 
 import heapq
+import logging
 import sqlite3
 from collections import deque
 from collections.abc import Callable, Sequence
@@ -25,6 +26,8 @@ from controller.nerves.ledger import Ledger, State
 from controller.nerves.rates import ACTIVE_HZ, FiringRates
 from controller.nerves.ring import FrameRing, Gap, SpikeRing
 from controller.nerves.welfare import ResponseMonitor
+
+logger = logging.getLogger(__name__)
 
 HISTORY_S = 5.0
 SPIKES_KEPT = 65_536
@@ -237,9 +240,7 @@ class Core:
             self.lost_frames += gap.end_frame - gap.first_frame
             self._detector.restart(block.first_frame)
             self._write(lambda: self._ledger.lost(gap))
-            self._end_leases(
-                self._leases.drop_all(), "the array lost frames; nobody knows how long the silence was"
-            )
+            self._end_leases(self._leases.drop_all(), "the array lost frames; nobody knows how long the silence was")
 
     def _deafen(self, block: Block) -> None:
         """Blank the electrodes around each pulse that began in this block (N8)."""
@@ -264,9 +265,7 @@ class Core:
             if self._handed.pop(pulse.id, None) is None:
                 continue
             if delivery.frame is None:
-                fates.append(
-                    (pulse.id, "dropped", None, "the array could not begin it before its latest frame")
-                )
+                fates.append((pulse.id, "dropped", None, "the array could not begin it before its latest frame"))
             else:
                 fates.append((pulse.id, "delivered", delivery.frame, ""))
                 self.delivered += 1
@@ -304,7 +303,11 @@ class Core:
             response_lost=self._monitor.lost,
             inhibited=self._trouble,
         )
-        decision = decide(request, view, self.envelope)
+        try:
+            decision = decide(request, view, self.envelope)
+        except Exception as error:  # a request that the governor cannot judge is one that nobody may stimulate with
+            logger.exception("the governor failed on %r", request)
+            decision = Decision(False, (Reason("engine", f"the governor failed on it ({error!r}); this is a defect"),))
         outcome = Outcome(decision, now)
         if self._write(lambda: self._note(request, outcome)):
             for pulse in outcome.pulses:

@@ -48,9 +48,7 @@ class EngineConfig:
 class RealTimeThread(threading.Thread):
     """Reads, steps, wakes; ends with `end()` or with the array, and then closes the core."""
 
-    def __init__(
-        self, device: ArrayDevice, core: Core, gateway: Gateway, ended: Callable[[], object]
-    ) -> None:
+    def __init__(self, device: ArrayDevice, core: Core, gateway: Gateway, ended: Callable[[], object]) -> None:
         super().__init__(name="nerves", daemon=True)
         self._device = device
         self._core = core
@@ -103,9 +101,7 @@ async def serve(
     warm_up(device.info.electrodes)
     ledger = Ledger(config.ledger, device.info, Clock(follow_system=True).utc_text())
     if ledger.unknown:
-        logger.warning(
-            "%d pulse(s) of an earlier session have an unknown fate; see the ledger", ledger.unknown
-        )
+        logger.warning("%d pulse(s) of an earlier session have an unknown fate; see the ledger", ledger.unknown)
     core = Core(device, ledger, config.envelope)
     gateway = Gateway(core, keyring, config.ledger, ledger.unknown)
     door = Door(gateway, keyring)

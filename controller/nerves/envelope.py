@@ -78,9 +78,7 @@ class Envelope:
                 raise ValueError(f"envelope: {field.name} is {value}; write a positive finite number")
             hard = HARD.get(field.name)
             if hard is not None and value > hard:
-                raise ValueError(
-                    f"envelope: {field.name} is {value:g}; no operator may sign more than {hard:g}"
-                )
+                raise ValueError(f"envelope: {field.name} is {value:g}; no operator may sign more than {hard:g}")
 
     @classmethod
     def of(cls, material: Literal["Pt", "PtIr", "TiN"]) -> Envelope:

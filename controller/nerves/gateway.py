@@ -123,9 +123,7 @@ class Doorkeeper(Interceptor):
         needed = SCOPES.get(handler_call_details.method, frozenset())
         if not needed & grant.scopes:
             wanted = " or ".join(sorted(needed)) or "nothing that exists"
-            return _refusal(
-                grpc.StatusCode.PERMISSION_DENIED, f"{grant.requester}'s token lacks the scope: {wanted}"
-            )
+            return _refusal(grpc.StatusCode.PERMISSION_DENIED, f"{grant.requester}'s token lacks the scope: {wanted}")
         return handler
 
 
@@ -196,18 +194,14 @@ class Gateway(pb_grpc.NervesServicer):
             noise_uv=firing.noise_uv,
         )
 
-    async def StreamSummary(
-        self, request: pb.StreamSummaryRequest, context: Context
-    ) -> AsyncIterator[pb.SummaryReply]:
+    async def StreamSummary(self, request: pb.StreamSummaryRequest, context: Context) -> AsyncIterator[pb.SummaryReply]:
         """Firing, again and again."""
         with await self._subscription(context):
             while True:
                 yield await self.Summary(pb.SummaryRequest(), context)
                 await asyncio.sleep(min(max(request.every_ms, 100), 60_000) / 1000)
 
-    async def StreamFrames(
-        self, request: pb.StreamFramesRequest, context: Context
-    ) -> AsyncIterator[pb.FramesReply]:
+    async def StreamFrames(self, request: pb.StreamFramesRequest, context: Context) -> AsyncIterator[pb.FramesReply]:
         """Raw frames at the reader's own pace."""
         ring = self._core.frames
         wanted = min(max(request.frames or 250, 25), 25_000)
@@ -235,9 +229,7 @@ class Gateway(pb_grpc.NervesServicer):
                         )
                     )
 
-    async def StreamSpikes(
-        self, request: pb.StreamSpikesRequest, context: Context
-    ) -> AsyncIterator[pb.SpikesReply]:
+    async def StreamSpikes(self, request: pb.StreamSpikesRequest, context: Context) -> AsyncIterator[pb.SpikesReply]:
         """Spikes as they are found."""
         ring = self._core.spikes
         number = ring.count
@@ -332,17 +324,13 @@ class Gateway(pb_grpc.NervesServicer):
         ttl_s: float = 0.0,
     ) -> pb.LeaseReply:
         told: asyncio.Future[Lease | LeaseRefused] = self._loop.create_future()
-        command = LeaseCommand(
-            verb, grant.requester, self._teller(told), lease[:MOST_TEXT], electrodes, ttl_s
-        )
+        command = LeaseCommand(verb, grant.requester, self._teller(told), lease[:MOST_TEXT], electrodes, ttl_s)
         answer = await self._answer(context, command, told)
         if isinstance(answer, LeaseRefused):
             return pb.LeaseReply(reason=str(answer))
         return pb.LeaseReply(granted=True, lease=answer.id, until_frame=answer.until_frame)
 
-    async def _answer(
-        self, context: Context, command: StimulateCommand | LeaseCommand, told: asyncio.Future[T]
-    ) -> T:
+    async def _answer(self, context: Context, command: StimulateCommand | LeaseCommand, told: asyncio.Future[T]) -> T:
         """Give the core a command and wait for its word; a call that ends before withdraws the command."""
         try:
             self._core.submit(command)

@@ -24,6 +24,7 @@ SOON_TOLERANCE_S = 0.005
 
 _GRID_TOLERANCE = 1e-6
 _MOST_FRAME = 1 << 53
+_ABSURD = 1e6
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,21 +150,20 @@ def _malformed(request: Request, view: View, envelope: Envelope) -> Iterator[Rea
             )
             break
     if not 2 <= len(request.phases) <= 3:
-        yield Reason(
-            "waveform", f"{len(request.phases)} phases; give two, or two with a pause (0 µA) between"
-        )
+        yield Reason("waveform", f"{len(request.phases)} phases; give two, or two with a pause (0 µA) between")
     for phase in request.phases[:3]:
         if not (_finite(phase.duration_us) and _finite(phase.current_ua)):
             yield Reason("waveform", "a duration or current is not a finite number")
+            break
+        if abs(phase.duration_us) > _ABSURD or abs(phase.current_ua) > _ABSURD:
+            yield Reason("waveform", f"{phase.duration_us:g} µs at {phase.current_ua:g} µA is beyond any stimulator")
             break
     for name, value in (("at_frame", request.at_frame), ("not_after", request.not_after)):
         if not _whole(value, 0, _MOST_FRAME):
             yield Reason("request", f"{name} is {value!r}; give a frame number, or 0")
     most = envelope.pulses_per_request
     if not _whole(request.pulses, 1, most) or request.pulses * len(request.electrodes) > most:
-        yield Reason(
-            "request", f"pulses times electrodes must be 1 to {most} in one request; ask for less at a time"
-        )
+        yield Reason("request", f"pulses times electrodes must be 1 to {most} in one request; ask for less at a time")
     if not _whole(request.period_frames, 0, _MOST_FRAME):
         yield Reason("request", f"period is {request.period_frames!r} frames; give a whole number")
     elif request.pulses != 1 and request.period_frames == 0:
@@ -174,9 +174,7 @@ def _malformed(request: Request, view: View, envelope: Envelope) -> Iterator[Rea
 
 def _permission(request: Request, view: View) -> Iterator[Reason]:
     if view.lease_electrodes is None:
-        yield Reason(
-            "lease", f"“{request.lease}” is no living lease of {request.requester}; acquire one and renew it"
-        )
+        yield Reason("lease", f"“{request.lease}” is no living lease of {request.requester}; acquire one and renew it")
         return
     foreign = sorted(set(request.electrodes) - view.lease_electrodes)
     if foreign:
@@ -191,21 +189,15 @@ def _waveform(phases: Sequence[Phase], info: ArrayInfo, envelope: Envelope) -> I
         return
     first, second = active
     if (first.current_ua < 0) == (second.current_ua < 0):
-        yield Reason(
-            "polarity", "both phases have the same sign; the second must take back what the first gave"
-        )
+        yield Reason("polarity", "both phases have the same sign; the second must take back what the first gave")
     if envelope.negative_first and first.current_ua > 0:
-        yield Reason(
-            "polarity", f"the first phase is {first.current_ua:+g} µA; on {info.material} it must be negative"
-        )
+        yield Reason("polarity", f"the first phase is {first.current_ua:+g} µA; on {info.material} it must be negative")
     for phase in phases:
         shortest = envelope.phase_us_min
         longest = envelope.phase_us_max if phase.current_ua else envelope.pause_us_max
         if phase.duration_us < shortest:
             excess = shortest / phase.duration_us if phase.duration_us > 0 else math.inf
-            yield Reason(
-                "phase_duration", f"a phase of {phase.duration_us:g} µs; at least {shortest:g} µs", excess
-            )
+            yield Reason("phase_duration", f"a phase of {phase.duration_us:g} µs; at least {shortest:g} µs", excess)
         yield from _over("phase_duration", "a phase lasts", phase.duration_us, longest, "µs")
         if not _on_grid(phase.duration_us, info.time_step_us):
             yield Reason(
@@ -224,9 +216,7 @@ def _waveform(phases: Sequence[Phase], info: ArrayInfo, envelope: Envelope) -> I
     allowed_pc = max(envelope.net_share * charge * 1000.0, envelope.net_pc)
     yield from _over("current", "the current is", current, envelope.current_ua, "µA")
     yield from _over("charge", "the charge of a phase is", charge, envelope.charge_nc, "nC")
-    yield from _over(
-        "density", "the charge density is", charge * 1e-3 / area, envelope.density_uc_cm2, "µC/cm²"
-    )
+    yield from _over("density", "the charge density is", charge * 1e-3 / area, envelope.density_uc_cm2, "µC/cm²")
     yield from _over("net_charge", "what stays in the tissue is", net_pc, allowed_pc, "pC")
     k = shannon_k(charge, area)
     if not k <= envelope.shannon_k:
@@ -263,9 +253,7 @@ def _electrodes(request: Request, view: View, envelope: Envelope) -> Iterator[Re
         yield from _over("voltage", f"electrode {electrode} would need", volts, limit_v, "V")
 
 
-def _time(
-    starts: Sequence[int], tolerance: int, earliest: int, view: View, envelope: Envelope
-) -> Iterator[Reason]:
+def _time(starts: Sequence[int], tolerance: int, earliest: int, view: View, envelope: Envelope) -> Iterator[Reason]:
     rate = view.info.sample_rate_hz
     if starts[0] < earliest:
         yield Reason("time", f"frame {starts[0]} is past or too near; the earliest possible is {earliest}")
@@ -328,9 +316,7 @@ def _budgets(
     ]
     mine = bookings.of_requester(request.requester)
     scopes.append((request.requester, mine, count, envelope.requester_nc_s, envelope.requester_pulses_min))
-    scopes.append(
-        ("the organoid", bookings.organoid, count, envelope.organoid_nc_s, envelope.organoid_pulses_min)
-    )
+    scopes.append(("the organoid", bookings.organoid, count, envelope.organoid_nc_s, envelope.organoid_pulses_min))
     for who, scope, times, most_nc, most_pulses in scopes:
         charge: defaultdict[int, float] = defaultdict(float)
         pulses: defaultdict[int, float] = defaultdict(float)
@@ -348,9 +334,7 @@ def _welfare(starts: Sequence[int], view: View, envelope: Envelope) -> Iterator[
     seconds = view.bookings.seconds
     new = {b: 1.0 for b in sorted({seconds.bin_of(start) for start in starts}) if not seconds.holds(b)}
     limit_s = envelope.duty * 3600.0
-    yield from _over(
-        "duty", "seconds with stimulation in an hour would be", seconds.fullest(new, limit_s), limit_s, ""
-    )
+    yield from _over("duty", "seconds with stimulation in an hour would be", seconds.fullest(new, limit_s), limit_s, "")
     first, _ = view.bookings.session_with(seconds.bin_of(starts[0]), envelope.rest_s)
     length_s = seconds.bin_of(starts[-1]) - first + 1
     if length_s > envelope.session_s:
@@ -381,8 +365,11 @@ def _finite(value: object) -> bool:
 
 
 def _on_grid(value: float, step: float) -> bool:
+    """Whether the array can make `value` exactly; a value that it would round to nothing is none of its
+    steps.
+    """
     ratio = value / step
-    return abs(ratio - round(ratio)) <= _GRID_TOLERANCE * max(1.0, abs(ratio))
+    return abs(ratio - round(ratio)) <= _GRID_TOLERANCE * max(1.0, abs(ratio)) and (value == 0 or round(ratio) != 0)
 
 
 def _names(electrodes: Sequence[int]) -> str:

@@ -211,9 +211,7 @@ class SpikeDetector:
     largest block.
     """
 
-    def __init__(
-        self, electrodes: int, sample_rate_hz: float, uv_per_unit: float, *, first_frame: int = 0
-    ) -> None:
+    def __init__(self, electrodes: int, sample_rate_hz: float, uv_per_unit: float, *, first_frame: int = 0) -> None:
         self._electrodes = electrodes
         self._uv_per_unit = np.float32(uv_per_unit)
         self._sos = biquads(sample_rate_hz)

@@ -47,9 +47,7 @@ class Leases:
             raise LeaseRefused("no electrode is named; name at least one")
         unknown = sorted(e for e in wanted if not 0 <= e < self._electrodes)
         if unknown:
-            raise LeaseRefused(
-                f"there is no electrode {unknown[0]}; this array has 0 to {self._electrodes - 1}"
-            )
+            raise LeaseRefused(f"there is no electrode {unknown[0]}; this array has 0 to {self._electrodes - 1}")
         if not SHORTEST_S <= ttl_s <= LONGEST_S:
             raise LeaseRefused(f"a lease of {ttl_s:g} s; give {SHORTEST_S:g} to {LONGEST_S:g} s and renew it")
         if len(self._leases) >= MOST_LEASES:
@@ -57,9 +55,7 @@ class Leases:
         for lease in self._leases.values():
             taken = sorted(lease.electrodes & wanted)
             if taken:
-                raise LeaseRefused(
-                    f"electrode {taken[0]} is held by {lease.requester}; wait or choose another"
-                )
+                raise LeaseRefused(f"electrode {taken[0]} is held by {lease.requester}; wait or choose another")
         self._given += 1
         ttl_frames = round(ttl_s * self._rate)
         lease = Lease(f"lease-{self._given}", requester, wanted, ttl_frames, now_frame + ttl_frames)

@@ -43,6 +43,8 @@ _APPEND_ONLY = "".join(
 )
 MOST_ROWS = 1000
 MOST_TEXT = 200
+MOST_INTEGER = (1 << 63) - 1
+"""SQLite's largest; only refused requests can name more."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,10 +135,10 @@ class Ledger:
                 request.purpose[:MOST_TEXT],
                 _electrodes_text(request.electrodes),
                 _phases_text(request),
-                request.at_frame,
-                request.not_after,
-                request.pulses,
-                request.period_frames,
+                min(request.at_frame, MOST_INTEGER),
+                min(request.not_after, MOST_INTEGER),
+                min(request.pulses, MOST_INTEGER),
+                min(request.period_frames, MOST_INTEGER),
                 decision.accepted,
                 json.dumps([reason.text for reason in decision.reasons], ensure_ascii=False),
                 decision.limiting,
@@ -146,9 +148,7 @@ class Ledger:
         pulses = []
         for start in decision.starts:
             for electrode in request.electrodes:
-                pulses.append(
-                    Pulse(self._next_pulse, electrode, request.phases, start, start + decision.tolerance)
-                )
+                pulses.append(Pulse(self._next_pulse, electrode, request.phases, start, start + decision.tolerance))
                 self._next_pulse += 1
         self._db.executemany(
             "INSERT INTO pulse VALUES (?, ?, ?, ?, ?)",

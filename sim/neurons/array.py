@@ -75,9 +75,9 @@ class SimulatedArray:
         shapes = np.random.default_rng([seed, 4])
         open_lead = self.network.impedance_kohm > 2000.0
         self._noise_uv = np.where(open_lead, OPEN_NOISE_UV, NOISE_UV).astype(np.float32)
-        self._hum_uv = (
-            HUM_UV * np.where(open_lead, 10.0, 1.0) * shapes.uniform(0.5, 1.5, electrodes)
-        ).astype(np.float32)
+        self._hum_uv = (HUM_UV * np.where(open_lead, 10.0, 1.0) * shapes.uniform(0.5, 1.5, electrodes)).astype(
+            np.float32
+        )
         self._field_uv = (FIELD_UV * shapes.uniform(0.6, 1.4, electrodes)).astype(np.float32)
         self._templates = [spike_shape(width) for width in shapes.uniform(0.8, 1.4, electrodes)]
         apart = self.network.position_um[:, None, :] - self.network.position_um[None, :, :]
@@ -140,9 +140,7 @@ class SimulatedArray:
         noise *= self._noise_uv
         t = (start + np.arange(TICK_FRAMES)) / SAMPLE_RATE_HZ
         vigour = np.float32(0.3 + 0.7 * min(max(self.health, 0.0), 1.0))
-        field = np.sin(2 * math.pi * 7.3 * t) * np.sin(2 * math.pi * 0.31 * t) + 0.5 * np.sin(
-            2 * math.pi * 17.9 * t
-        )
+        field = np.sin(2 * math.pi * 7.3 * t) * np.sin(2 * math.pi * 0.31 * t) + 0.5 * np.sin(2 * math.pi * 17.9 * t)
         noise += np.outer(field.astype(np.float32) * vigour, self._field_uv)
         noise += np.outer(np.sin(2 * math.pi * 50.0 * t).astype(np.float32), self._hum_uv)
         first = self._ahead[rows][:TICK_FRAMES]
@@ -191,9 +189,7 @@ class SimulatedArray:
         frames = np.arange(math.ceil(ends[-1]))
         phase = np.minimum(np.searchsorted(ends, frames, side="right"), len(phases) - 1)
         during = np.array([ua for _, ua in phases])[phase]
-        tail = np.exp(
-            -np.arange(round(5 * ARTEFACT_DECAY_S * SAMPLE_RATE_HZ)) / (ARTEFACT_DECAY_S * SAMPLE_RATE_HZ)
-        )
+        tail = np.exp(-np.arange(round(5 * ARTEFACT_DECAY_S * SAMPLE_RATE_HZ)) / (ARTEFACT_DECAY_S * SAMPLE_RATE_HZ))
         wave = np.concatenate([during, phases[-1][1] * tail])
         reach = ARTEFACT_UV_UA / (1.0 + (self._distance_um[electrode] / 60.0) ** 1.5)
         for other in range(self.electrodes):

@@ -38,16 +38,12 @@ class VirtualCrystal:
 class Bench:
     """A core with its array, stepped by hand."""
 
-    def __init__(
-        self, ledger: Path, *, electrodes: int = 32, seed: int = 7, envelope: Envelope | None = None
-    ) -> None:
+    def __init__(self, ledger: Path, *, electrodes: int = 32, seed: int = 7, envelope: Envelope | None = None) -> None:
         self.crystal = VirtualCrystal()
         self.array: PacedArray = simulated_array(
             electrodes=electrodes, seed=seed, clock=self.crystal, sleep=self.crystal.sleep
         )
-        self.core = Core(
-            self.array, Ledger(ledger, self.array.info, "2026-01-01T00:00:00Z"), envelope or Envelope()
-        )
+        self.core = Core(self.array, Ledger(ledger, self.array.info, "2026-01-01T00:00:00Z"), envelope or Envelope())
         self.blocks: list[Block] = []
 
     def run(self, seconds: float) -> list[Spikes]:
@@ -84,12 +80,7 @@ class Bench:
 
     def begun(self) -> list[int]:
         """Frames at which the array has begun pulses so far."""
-        return [
-            delivery.frame
-            for block in self.blocks
-            for delivery in block.deliveries
-            if delivery.frame is not None
-        ]
+        return [delivery.frame for block in self.blocks for delivery in block.deliveries if delivery.frame is not None]
 
 
 @contextmanager

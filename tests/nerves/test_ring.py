@@ -30,9 +30,7 @@ def frames(first: int, count: int) -> np.ndarray:
         max_size=40,
     ),
 )
-def test_N5_every_frame_is_read_in_order_or_named_in_a_gap(
-    capacity: int, events: list[tuple[str, int]]
-) -> None:
+def test_N5_every_frame_is_read_in_order_or_named_in_a_gap(capacity: int, events: list[tuple[str, int]]) -> None:
     ring = FrameRing(capacity, 2)
     written = 0
     lost: set[int] = set()

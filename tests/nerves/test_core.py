@@ -1,0 +1,302 @@
+"""The engine's core on the simulated array, stepped in virtual time (N1, N3, N4, N5, N8, N9)."""
+
+from __future__ import annotations
+
+import sqlite3
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from controller.nerves import ledger
+from controller.nerves.core import MOST_WAITING, Busy, LeaseCommand, StimulateCommand
+from controller.nerves.device import Phase
+from controller.nerves.envelope import Envelope
+from controller.nerves.governor import Request
+from controller.nerves.leases import LeaseRefused
+from tests.nerves.bench import PULSE, Bench, bench
+
+RATE = 25_000
+SMALL = (Phase(100.0, -0.4), Phase(100.0, 0.4))
+"""0.04 nC: may come a hundred times a second."""
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "stimulation.db"
+
+
+def ask(lease: str, *electrodes: int, **changes: object) -> Request:
+    return replace(Request("agent", lease, electrodes, PULSE), **changes)  # type: ignore[arg-type]
+
+
+def test_N4_an_accepted_pulse_is_delivered_at_its_frame_and_written_down(path: Path) -> None:
+    with bench(path) as lab:
+        lease = lab.lease(0, 1)
+        at = lab.core.next_frame + 1_234
+        outcome = lab.ask(ask(lease.id, 0, 1, at_frame=at, purpose="a test"))
+        assert outcome.decision.accepted
+        lab.run(0.1)
+        assert lab.begun() == [at, at]
+        assert outcome.finished
+        assert set(outcome.fates.values()) == {("delivered", at)}
+    (record,) = ledger.read(path)
+    assert (record.requester, record.lease, record.purpose) == ("agent", lease.id, "a test")
+    assert record.accepted
+    assert record.electrodes == (0, 1)
+    assert record.phases == ((200.0, -1.0), (200.0, 1.0))
+    assert record.charge_nc == pytest.approx(0.4)
+    assert [(p.electrode, p.at_frame, p.state, p.delivered_frame) for p in record.pulses] == [
+        (0, at, "delivered", at),
+        (1, at, "delivered", at),
+    ]
+
+
+def test_N1_an_unbalanced_pulse_is_refused_with_the_reason_and_nothing_is_delivered(path: Path) -> None:
+    with bench(path) as lab:
+        lease = lab.lease(0)
+        outcome = lab.ask(ask(lease.id, 0, phases=(Phase(200, -1.0), Phase(200, 0.5))))
+        lab.run(0.1)
+        assert not outcome.decision.accepted
+        assert outcome.decision.limiting == "net_charge"
+        assert lab.begun() == []
+    (record,) = ledger.read(path)
+    assert not record.accepted
+    assert record.limiting == "net_charge"
+    assert "pC" in record.reasons[0]
+    assert record.pulses == ()
+
+
+def test_N2_the_arrays_open_electrode_is_refused(path: Path) -> None:
+    with bench(path) as lab:
+        broken = int(np.argmax([kohm or 0 for kohm in lab.core.impedances()]))
+        lease = lab.lease(broken)
+        assert lab.ask(ask(lease.id, broken)).decision.limiting == "impedance"
+
+
+@pytest.mark.parametrize("how", ["expired", "released"])
+def test_N3_within_10_ms_of_a_lost_lease_nothing_more_is_delivered(path: Path, how: str) -> None:
+    with bench(path) as lab:
+        lease = lab.lease(0, ttl_s=0.3)
+        train = ask(lease.id, 0, phases=SMALL, pulses=100, period_frames=250)  # every 10 ms for a second
+        assert lab.ask(train).decision.accepted
+        lab.run(0.1)
+        before = len(lab.begun())
+        assert before >= 9
+        if how == "released":
+            lab.command("release", lease)
+            lost_at = lab.core.next_frame
+        else:
+            lost_at = lease.until_frame
+        lab.run(1.5)
+        assert max(lab.begun()) <= lost_at + 0.010 * RATE
+        assert len(lab.begun()) < 100
+        assert lab.core.pending == 0
+    (record,) = ledger.read(path)
+    states = [pulse.state for pulse in record.pulses]
+    assert states.count("delivered") == len(lab.begun())
+    assert states.count("cancelled") == 100 - len(lab.begun())
+    assert all("lease" in pulse.detail for pulse in record.pulses if pulse.state == "cancelled")
+
+
+def test_N3_a_renewed_lease_goes_on_and_silence_ends_it(path: Path) -> None:
+    with bench(path) as lab:
+        lease = lab.lease(0, ttl_s=0.1)
+        for _ in range(10):
+            lab.run(0.05)
+            assert not isinstance(lab.command("renew", lease), LeaseRefused)
+        assert lab.ask(ask(lease.id, 0)).decision.accepted
+        lab.run(0.12)
+        assert isinstance(lab.command("renew", lease), LeaseRefused)
+        assert lab.ask(ask(lease.id, 0)).decision.limiting == "lease"
+
+
+def test_S2_a_lease_is_no_use_to_another_requester_and_an_electrode_has_one_holder(path: Path) -> None:
+    with bench(path) as lab:
+        lease = lab.lease(0, requester="anna")
+        assert lab.ask(replace(ask(lease.id, 0), requester="ben")).decision.limiting == "lease"
+        told: list[object] = []
+        lab.core.submit(LeaseCommand("acquire", "ben", told.append, electrodes=(0, 1), ttl_s=1.0))
+        lab.core.submit(LeaseCommand("release", "ben", told.append, lease=lease.id))
+        lab.run(0.001)
+        assert "held by anna" in str(told[0])
+        assert "no living lease of ben" in str(told[1])
+        assert lab.ask(replace(ask(lease.id, 0), requester="anna")).decision.accepted
+
+
+def test_N5_frames_the_array_loses_are_recorded_and_end_every_lease(path: Path) -> None:
+    with bench(path) as lab:
+        lease = lab.lease(0, ttl_s=10.0)
+        lab.run(0.5)
+        lab.ask(ask(lease.id, 0, at_frame=lab.core.next_frame + RATE))
+        expected = lab.core.next_frame
+        lab.crystal.stall(2.0)  # longer than the array's own buffer
+        lab.run(0.1)
+        gap_end = next(block.first_frame for block in lab.blocks if block.first_frame > expected)
+        assert lab.core.gaps == 1
+        assert lab.core.lost_frames == gap_end - expected > RATE
+        gaps, stretch, _ = lab.core.frames.read(expected - 10, 100)
+        assert stretch is not None
+        assert len(stretch.samples) == 10
+        gaps, stretch, _ = lab.core.frames.read(expected, 100)
+        assert [(gap.first_frame, gap.end_frame, gap.cause) for gap in gaps] == [(expected, gap_end, "array")]
+        assert lab.ask(ask(lease.id, 0)).decision.limiting == "lease"
+        lab.run(2.0)
+        assert lab.begun() == []
+    rows = sqlite3.connect(path).execute("SELECT first_frame, end_frame FROM gap").fetchall()
+    assert rows == [(expected, gap_end)]
+
+
+def test_N5_a_short_stall_is_caught_up_without_loss_and_late_pulses_are_dropped(path: Path) -> None:
+    with bench(path) as lab:
+        lease = lab.lease(0, ttl_s=5.0)
+        at = lab.core.next_frame + 500
+        outcome = lab.ask(ask(lease.id, 0, at_frame=at, not_after=at + 25))
+        lab.crystal.stall(0.2)
+        lab.run(0.5)
+        assert lab.core.gaps == 0
+        assert list(outcome.fates.values()) == [("dropped", None)]
+        assert lab.begun() == []
+
+
+def test_N8_rates_are_corrected_for_blanked_time(path: Path) -> None:
+    with bench(path) as lab:
+        lease = lab.lease(0, ttl_s=5.0)
+        for _ in range(10):
+            assert lab.ask(ask(lease.id, 0, phases=SMALL, pulses=20, period_frames=250)).decision.accepted
+            lab.run(0.25)
+            lab.command("renew", lease)
+        heard = lab.core._rates._heard.sum(axis=0)
+        blanked = lab.core._detector.blanked_frames
+        assert len(lab.begun()) == 200
+        assert blanked[0] >= 200 * 0.005 * RATE
+        assert 200 * 0.002 * RATE <= blanked[1] < blanked[0]
+        np.testing.assert_array_equal(heard, lab.core.next_frame - blanked)
+    rows = (
+        sqlite3.connect(path).execute("SELECT sum(end_frame - first_frame) FROM blank WHERE electrode = 0").fetchone()
+    )
+    assert rows[0] == blanked[0]
+
+
+def test_the_tissue_answers_stimulation_and_not_its_absence(path: Path) -> None:
+    """Spikes from 6 to 56 ms after each pulse, against the same array left alone."""
+    counts = []
+    for stimulate in (True, False):
+        with bench(path.with_name(f"{stimulate}.db"), seed=11) as lab:
+            lab.run(0.5)
+            lease = lab.lease(5, ttl_s=1.0)
+            found = 0
+            for _ in range(20):
+                if stimulate:
+                    assert lab.ask(ask(lease.id, 5, phases=(Phase(200, -1.7), Phase(200, 1.7)))).decision.accepted
+                else:
+                    lab.run(0.001)
+                lab.run(0.005)
+                found += sum(len(spikes) for spikes in lab.run(0.05))
+                lab.run(0.4)
+                lab.command("renew", lease)
+            counts.append(found)
+    assert counts[0] > 2 * counts[1] + 40
+
+
+def test_N9_exhausted_tissue_is_left_alone(path: Path) -> None:
+    envelope = Envelope(rest_s=10.0)
+    with bench(path, seed=11, envelope=envelope) as lab:
+        lease = lab.lease(5, ttl_s=10.0)
+        refused = ""
+        for k in range(120):
+            if k == 60:
+                lab.array.set_health(0.0)
+            decision = lab.ask(ask(lease.id, 5, phases=(Phase(200, -1.7), Phase(200, 1.7)))).decision
+            refused = refused or ("" if decision.accepted else str(decision.limiting))
+            lab.run(0.2)
+            lab.command("renew", lease)
+        assert refused == "response"
+        lab.run(10.2)
+        again = lab.lease(5)
+        assert lab.ask(ask(again.id, 5)).decision.accepted
+
+
+def test_N4_without_a_ledger_nothing_is_stimulated(path: Path) -> None:
+    with bench(path) as lab:
+        lease = lab.lease(0, ttl_s=10.0)
+        locker = sqlite3.connect(path, isolation_level=None)
+        lab.core._ledger._db.execute("PRAGMA busy_timeout=0")
+        locker.execute("BEGIN IMMEDIATE")
+        outcome = lab.ask(ask(lease.id, 0))
+        assert not outcome.decision.accepted
+        assert outcome.decision.limiting == "ledger"
+        assert lab.ask(ask(lease.id, 0)).decision.limiting == "engine"
+        lab.run(0.1)
+        assert lab.begun() == []
+        locker.execute("ROLLBACK")
+        locker.close()
+        lab.run(1.1)
+        assert lab.core.trouble == ""
+        assert lab.ask(ask(lease.id, 0)).decision.accepted
+
+
+def test_N1_a_restart_is_no_way_around_a_budget(path: Path) -> None:
+    envelope = Envelope(electrode_pulses_min=10)
+    accepted = []
+    for _ in range(3):
+        with bench(path, envelope=envelope) as lab:
+            lease = lab.lease(0, ttl_s=10.0)
+            count = 0
+            for _ in range(8):
+                count += lab.ask(ask(lease.id, 0)).decision.accepted
+                lab.run(0.02)
+            accepted.append(count)
+    assert accepted == [8, 2, 0]
+
+
+def test_S3_a_flood_of_commands_is_turned_away_and_costs_no_memory(path: Path) -> None:
+    with bench(path) as lab:
+        command = StimulateCommand(ask("lease-1", 0), lambda _: None, lambda _: None, lambda: False)
+        for _ in range(MOST_WAITING):
+            lab.core.submit(command)
+        with pytest.raises(Busy, match="ask again"):
+            lab.core.submit(command)
+        lab.run(0.001)
+        lab.core.submit(command)
+
+
+def test_a_withdrawn_request_is_never_decided(path: Path) -> None:
+    with bench(path) as lab:
+        lease = lab.lease(0)
+        told: list[object] = []
+        lab.core.submit(StimulateCommand(ask(lease.id, 0), told.append, told.append, lambda: True))
+        lab.run(0.1)
+        assert told == []
+        assert lab.begun() == []
+
+
+def test_a_reflex_answers_within_the_same_block(path: Path) -> None:
+    """A closed loop inside the engine: the pulse begins at most a block and the lead after the spike's
+    block.
+    """
+    with bench(path) as lab:
+        lease = lab.lease(0, ttl_s=10.0)
+        first: list[int] = []
+
+        def reflex(spikes: object, now: int) -> list[Request]:
+            if len(spikes) and not first:  # type: ignore[arg-type]
+                first.append(now)
+                return [ask(lease.id, 0)]
+            return []
+
+        lab.core.reflexes.append(reflex)
+        lab.run(1.0)
+        assert lab.begun() == [first[0] + lab.array.info.lead_frames]
+
+
+def test_same_seed_and_same_pulses_give_the_same_spikes(path: Path) -> None:
+    runs = []
+    for k in range(2):
+        lab = Bench(path.with_name(f"{k}.db"))
+        lease = lab.lease(3, ttl_s=5.0)
+        lab.ask(ask(lease.id, 3, pulses=10, period_frames=500))
+        runs.append([spikes.frames.tolist() for spikes in lab.run(1.0)])
+        lab.core.close()
+    assert runs[0] == runs[1]

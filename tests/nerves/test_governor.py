@@ -1,0 +1,390 @@
+"""The governor: nothing it accepts breaks the envelope, whoever asks for whatever (N1, N2, N9)."""
+
+from __future__ import annotations
+
+import math
+import random
+from dataclasses import dataclass, replace
+from itertools import pairwise
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from controller.nerves.bookings import Bookings
+from controller.nerves.device import ArrayInfo, Impedance, Phase
+from controller.nerves.envelope import HARD, Envelope, shannon_k
+from controller.nerves.governor import Decision, Request, View, book, decide
+
+RATE = 25_000
+INFO = ArrayInfo(
+    name="test array",
+    electrodes=8,
+    sample_rate_hz=float(RATE),
+    uv_per_unit=0.195,
+    material="Pt",
+    diameter_um=30.0,
+    block_frames=25,
+    lead_frames=5,
+    time_step_us=20.0,
+    current_step_ua=0.01,
+    compliance_v=7.0,
+    simulated=True,
+)
+GOOD = (Phase(200.0, -1.0), Phase(200.0, 1.0))
+TIGHT = Envelope(
+    rate_hz=100.0,
+    at_once=3,
+    electrode_nc_s=3.0,
+    requester_nc_s=6.0,
+    organoid_nc_s=8.0,
+    electrode_pulses_min=30.0,
+    requester_pulses_min=50.0,
+    organoid_pulses_min=70.0,
+    session_s=6.0,
+    rest_s=4.5,
+    duty=0.003,
+    pending=40,
+)
+
+
+def view(next_frame: int = 1_000, bookings: Bookings | None = None, **changes: object) -> View:
+    base = View(
+        next_frame=next_frame,
+        info=INFO,
+        impedances=[Impedance(220.0, 0)] * 8,
+        lease_electrodes=frozenset(range(8)),
+        bookings=bookings or Bookings(RATE),
+        pending=0,
+        response_lost=False,
+    )
+    return replace(base, **changes)  # type: ignore[arg-type]
+
+
+def ask(phases: tuple[Phase, ...] = GOOD, electrodes: tuple[int, ...] = (0,), **changes: object) -> Request:
+    return replace(Request("agent", "lease-1", electrodes, phases), **changes)  # type: ignore[arg-type]
+
+
+def limits(decision: Decision) -> set[str]:
+    return {reason.limit for reason in decision.reasons}
+
+
+def test_a_modest_balanced_pulse_is_accepted() -> None:
+    decision = decide(ask(), view(), Envelope())
+    assert decision.accepted
+    assert decision.reasons == ()
+    assert decision.starts == (1_005,)
+    assert decision.charge_nc == pytest.approx(0.4)
+
+
+@pytest.mark.parametrize(
+    ("phases", "limit"),
+    [
+        ((Phase(200, -1.0), Phase(200, 0.5)), "net_charge"),
+        ((Phase(200, -1.0), Phase(220, 1.0)), "net_charge"),
+        ((Phase(200, -1.0), Phase(200, -1.0)), "polarity"),
+        ((Phase(200, 1.0), Phase(200, -1.0)), "polarity"),
+        ((Phase(200, -1.0),), "waveform"),
+        ((Phase(200, -1.0), Phase(200, 0.0)), "waveform"),
+        ((Phase(200, 0.0), Phase(200, -1.0), Phase(200, 1.0)), "waveform"),
+        ((Phase(200, -1.0), Phase(200, 2.0), Phase(200, -1.0)), "waveform"),
+        ((Phase(200, 0.0), Phase(200, 0.0)), "waveform"),
+        ((Phase(500, -3.0), Phase(500, 3.0)), "charge"),
+        ((Phase(500, -1.0), Phase(500, 1.0)), "density"),
+        ((Phase(60, -4.0), Phase(60, 4.0)), "current"),
+        ((Phase(10, -1.0), Phase(10, 1.0)), "phase_duration"),
+        ((Phase(520, -0.1), Phase(520, 0.1)), "phase_duration"),
+        ((Phase(200, -1.0), Phase(520, 0.0), Phase(200, 1.0)), "phase_duration"),
+        ((Phase(-200, -1.0), Phase(-200, 1.0)), "phase_duration"),
+        ((Phase(0, -1.0), Phase(0, 1.0)), "phase_duration"),
+        ((Phase(210, -1.0), Phase(210, 1.0)), "grid"),
+        ((Phase(200, -0.005), Phase(200, 0.005)), "grid"),
+        ((Phase(math.nan, -1.0), Phase(200, 1.0)), "waveform"),
+        ((Phase(200, -math.inf), Phase(200, math.inf)), "waveform"),
+        ((Phase(200, math.nan), Phase(200, math.nan)), "waveform"),
+        ((Phase(1e308, -1e308), Phase(1e308, 1e308)), "waveform"),
+        ((Phase(200, -5e-324), Phase(200, 5e-324)), "grid"),
+        ((), "waveform"),
+    ],
+)
+def test_N1_each_bad_waveform_is_refused_with_its_reason(phases: tuple[Phase, ...], limit: str) -> None:
+    decision = decide(ask(phases), view(), Envelope())
+    assert not decision.accepted
+    assert limit in limits(decision)
+    assert decision.limiting in limits(decision)
+    assert all(reason.text for reason in decision.reasons)
+
+
+@pytest.mark.parametrize(
+    ("request_", "limit"),
+    [
+        (ask(electrodes=()), "request"),
+        (ask(electrodes=(0, 0)), "request"),
+        (ask(electrodes=(8,)), "request"),
+        (ask(electrodes=(-1,)), "request"),
+        (ask(pulses=0), "request"),
+        (ask(pulses=10**9, period_frames=250), "request"),
+        (ask(pulses=2), "request"),
+        (ask(at_frame=-5), "request"),
+        (ask(at_frame=2**70), "request"),
+        (ask(at_frame=900), "time"),
+        (ask(at_frame=2_000, not_after=1_999), "time"),
+        (ask(at_frame=2_000, not_after=2_000 + 251), "tolerance"),
+        (ask(at_frame=1_000 + 5 * RATE + 1), "ahead"),
+        (ask(pulses=100, period_frames=2_500), "ahead"),
+        (ask(pulses=2, period_frames=125, at_frame=2_000, not_after=2_001), "rate"),
+    ],
+)
+def test_N1_each_bad_request_is_refused_with_its_reason(request_: Request, limit: str) -> None:
+    decision = decide(request_, view(), Envelope())
+    assert not decision.accepted
+    assert limit in limits(decision)
+
+
+def test_N1_every_reason_is_given_and_the_most_limiting_named() -> None:
+    decision = decide(ask((Phase(500, -30.0), Phase(500, 30.0))), view(), Envelope())
+    assert {"current", "charge", "density", "voltage", "charge_budget"} <= limits(decision)
+    assert decision.limiting == "density"  # 2122 of 50 µC/cm²: 42 times, more than any other
+
+
+@pytest.mark.parametrize(
+    ("impedance", "accepted"),
+    [
+        (None, False),
+        (Impedance(math.nan, 0), False),
+        (Impedance(8_000.0, 0), False),
+        (Impedance(2.0, 0), False),
+        (Impedance(220.0, -86_401 * RATE), False),
+        (Impedance(220.0, 10**9), False),
+        (Impedance(220.0, 0), True),
+    ],
+)
+def test_N2_unknown_stale_or_strange_impedance_refuses(impedance: Impedance | None, accepted: bool) -> None:
+    impedances = [Impedance(220.0, 0)] * 7 + [impedance]
+    seen = view(impedances=impedances)
+    assert decide(ask(electrodes=(7,)), seen, Envelope()).accepted is accepted
+    assert decide(ask(electrodes=(6,)), seen, Envelope()).accepted
+    if not accepted:
+        assert limits(decide(ask(electrodes=(7,)), seen, Envelope())) == {"impedance"}
+
+
+def test_N2_compliance_follows_from_impedance() -> None:
+    phases = (Phase(100, -2.0), Phase(100, 2.0))
+    seen = view(impedances=[Impedance(460.0, 0)] * 8)
+    assert limits(decide(ask(phases), seen, Envelope())) == {"voltage"}
+
+
+def test_without_a_lease_or_beyond_it_nothing_is_accepted() -> None:
+    assert limits(decide(ask(), view(lease_electrodes=None), Envelope())) == {"lease"}
+    assert limits(decide(ask(electrodes=(0, 5)), view(lease_electrodes=frozenset({0})), Envelope())) == {"lease"}
+
+
+def test_N9_lost_response_and_missing_rest_refuse_with_the_reason() -> None:
+    assert limits(decide(ask(), view(response_lost=True), Envelope())) == {"response"}
+    bookings = Bookings(RATE)
+    envelope = Envelope(session_s=30.0, rest_s=10.0)
+    refused = []
+    for second in range(0, 60):
+        seen = view(second * RATE + 1, bookings)
+        decision = decide(ask(), seen, envelope)
+        if decision.accepted:
+            book(ask(), decision, bookings, envelope)
+        else:
+            refused.append(second)
+            assert limits(decision) == {"rest"}
+    assert refused == list(range(30, 40))  # ten seconds without a pulse, then a new session
+
+
+def test_N9_duty_of_an_hour_refuses_with_the_reason() -> None:
+    bookings = Bookings(RATE)
+    envelope = Envelope(duty=0.01)  # 36 s of each hour
+    accepted = 0
+    for second in range(60):
+        decision = decide(ask(), view(second * RATE + 1, bookings), envelope)
+        accepted += decision.accepted
+        if decision.accepted:
+            book(ask(), decision, bookings, envelope)
+        else:
+            assert limits(decision) == {"duty"}
+    assert accepted == 36
+    assert decide(ask(), view(3_700 * RATE, bookings), envelope).accepted
+
+
+@pytest.mark.parametrize("name", sorted(HARD))
+def test_no_configuration_exceeds_the_hard_limits(name: str) -> None:
+    with pytest.raises(ValueError, match=name):
+        replace(Envelope(), **{name: HARD[name] * 1.001})  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("value", [math.nan, math.inf, 0.0, -1.0])
+def test_an_envelope_of_impossible_numbers_is_refused(value: float) -> None:
+    with pytest.raises(ValueError, match="charge_nc"):
+        Envelope(charge_nc=value)
+
+
+def test_shannon_k_of_the_worked_examples() -> None:
+    """30 µm: 0.1 nC gives −2.85, 3 nC gives 0.10 (the arithmetic of the design's reference)."""
+    area = math.pi * (30e-4) ** 2 / 4
+    assert shannon_k(0.1, area) == pytest.approx(-2.85, abs=0.01)
+    assert shannon_k(3.0, area) == pytest.approx(0.10, abs=0.01)
+
+
+EDGES = [0.0, -0.0, 5e-324, 1e-12, 20.0, 200.0, 500.0, 500.00000000000006, 1e308, math.inf, -math.inf, math.nan, -1.0]
+NUMBERS = st.one_of(st.sampled_from(EDGES), st.floats(), st.integers(1, 25).map(lambda n: n * 20.0))
+CURRENTS = st.one_of(st.sampled_from(EDGES), st.floats(), st.integers(-320, 320).map(lambda n: n / 100.0))
+
+
+KOHM = [220.0, 220.0, 220.0, 220.0, 220.0, 400.0, 8_000.0, None]
+"""What the property test's array has: at 400 kΩ the voltage binds before the current, 6 and 7 must never be
+used.
+"""
+
+
+@st.composite
+def sane(draw: st.DrawFn) -> Request:
+    """Near the limits rather than far beyond them, so that much is accepted and budgets are what decides."""
+    us = draw(st.integers(1, 10)) * 20.0
+    ua = draw(st.integers(1, 240)) / 100.0
+    back = draw(st.sampled_from([ua, ua, ua, ua, ua, ua + 0.02]))
+    pause = draw(st.sampled_from([(), (), (Phase(100.0, 0.0),)]))
+    pulses = draw(st.sampled_from([1, 1, 1, 2, 6]))
+    return Request(
+        requester=draw(st.sampled_from(["anna", "ben", "cleo"])),
+        lease="lease-1",
+        electrodes=tuple(
+            draw(st.lists(st.sampled_from([0, 0, 1, 2, 3, 4, 5, 6]), min_size=1, max_size=3, unique=True))
+        ),
+        phases=(Phase(us, -ua), *pause, Phase(us, back)),
+        at_frame=draw(st.sampled_from([0, 0, 3, 6, 30, 300])),
+        not_after=draw(st.sampled_from([0, 0, 1, 100, 250, 260])),
+        pulses=pulses,
+        period_frames=draw(st.sampled_from([249, 275, 350, 600, 10_000])) if pulses > 1 else 0,
+    )
+
+
+WILD = st.builds(
+    Request,
+    requester=st.sampled_from(["anna", "ben", "cleo"]),
+    lease=st.just("lease-1"),
+    electrodes=st.lists(st.integers(-1, 8), max_size=4).map(tuple),
+    phases=st.lists(st.builds(Phase, NUMBERS, CURRENTS), max_size=4).map(tuple),
+    at_frame=st.sampled_from([0, 5, 30, 300, 100_000, 2**53, 2**70]),
+    not_after=st.sampled_from([0, 1, 251, 2**63]),
+    pulses=st.sampled_from([0, 1, 12, 10**9]),
+    period_frames=st.sampled_from([0, 1, 250, 2**63]),
+)
+PASSED = st.one_of(st.integers(0, 700), st.integers(0, 700), st.sampled_from([20_000, 30_000, 100_000, 140_000]))
+"""Frames from one request to the next."""
+
+
+@settings(max_examples=250, deadline=None)
+@given(
+    asks=st.lists(st.tuples(PASSED, st.one_of(sane(), sane(), sane(), WILD)), min_size=8, max_size=60),
+    lateness=st.randoms(use_true_random=False),
+)
+def test_N1_no_accepted_stimulation_ever_breaks_the_envelope(
+    asks: list[tuple[int, Request]], lateness: random.Random
+) -> None:
+    bookings = Bookings(RATE)
+    now = 1
+    given_: list[Given] = []
+    impedances = [None if kohm is None else Impedance(kohm, 0) for kohm in KOHM]
+    for passed, wish in asks:
+        now += passed
+        # Frames are drawn relative to the moment; 0 keeps its meaning.
+        at = wish.at_frame and now + wish.at_frame
+        request = replace(wish, at_frame=at, not_after=at and wish.not_after and at + wish.not_after)
+        pending = sum(pulse.planned >= now for pulse in given_)
+        decision = decide(request, view(now, bookings, pending=pending, impedances=impedances), TIGHT)
+        if not decision.accepted:
+            assert decision.reasons
+            assert decision.limiting
+            assert not decision.starts
+            continue
+        book(request, decision, bookings, TIGHT)
+        for start in decision.starts:
+            assert start >= now + INFO.lead_frames
+            for electrode in request.electrodes:
+                late = lateness.randint(0, decision.tolerance)
+                given_.append(Given(start, start + late, electrode, request.requester, request.phases))
+    _keeps(TIGHT, given_)
+
+
+@dataclass(frozen=True)
+class Given:
+    """A pulse as it was really delivered."""
+
+    planned: int
+    frame: int
+    electrode: int
+    requester: str
+    phases: tuple[Phase, ...]
+
+
+def _keeps(envelope: Envelope, pulses: list[Given]) -> None:
+    """The envelope, counted plainly over what was really delivered, sharing nothing with the governor."""
+    area_cm2 = math.pi * 0.0015**2
+    events = []
+    for pulse in pulses:
+        phases = pulse.phases
+        kohm = KOHM[pulse.electrode]
+        assert kohm is not None
+        assert kohm <= 2_000.0
+        charges_nc = [phase.duration_us * phase.current_ua / 1000 for phase in phases if phase.current_ua]
+        assert all(math.isfinite(charge) for charge in charges_nc)
+        assert len(charges_nc) == 2
+        assert charges_nc[0] < 0 < charges_nc[1]
+        phase_nc = max(abs(charge) for charge in charges_nc)
+        assert phase_nc <= 1.0 + 1e-9
+        assert phase_nc * 1e-3 / area_cm2 <= 50.0 + 1e-6
+        assert math.log10(phase_nc * 1e-3 / area_cm2) + math.log10(phase_nc * 1e-3) <= 1.5
+        assert abs(sum(charges_nc)) <= max(0.01 * phase_nc, 0.005) + 1e-9
+        assert all(abs(phase.current_ua) <= 3.0 for phase in phases)
+        assert all(20.0 <= phase.duration_us <= 500.0 for phase in phases)
+        assert max(abs(phase.current_ua) for phase in phases) * kohm <= 900.0 + 1e-9
+        length_s = sum(phase.duration_us for phase in phases) * 1e-6
+        charge_nc = sum(abs(charge) for charge in charges_nc)
+        events.append((pulse.frame / RATE, length_s, pulse.electrode, pulse.requester, charge_nc))
+        assert pulse.frame - pulse.planned <= 0.01 * RATE
+    events.sort()
+    for electrode in range(8):
+        mine = [event for event in events if event[2] == electrode]
+        assert all(b[0] - a[0] >= 1 / envelope.rate_hz - 1e-9 for a, b in pairwise(mine))
+        _budget(mine, envelope.electrode_nc_s, envelope.electrode_pulses_min)
+    for who in ("anna", "ben", "cleo"):
+        _budget([e for e in events if e[3] == who], envelope.requester_nc_s, envelope.requester_pulses_min)
+    _budget(events, envelope.organoid_nc_s, envelope.organoid_pulses_min)
+    for begin, _, _, _, _ in events:
+        assert len({e[2] for e in events if e[0] <= begin < e[0] + e[1]}) <= envelope.at_once
+        hour = {int(e[0]) for e in events if begin <= e[0] < begin + 3600}
+        assert len(hour) <= envelope.duty * 3600 + 1
+    start = last = None
+    for begin, *_ in events:
+        if start is None or last is None or begin - last >= envelope.rest_s - 0.01:
+            start = begin
+        assert begin - start <= envelope.session_s + 0.01
+        last = begin
+
+
+def _budget(events: list[tuple[float, float, int, str, float]], most_nc_s: float, most_min: float) -> None:
+    for begin, *_ in events:
+        assert sum(e[4] for e in events if begin <= e[0] < begin + 1.0) <= most_nc_s + 1e-6
+        assert sum(1 for e in events if begin <= e[0] < begin + 60.0) <= most_min
+
+
+def test_N1_the_property_test_meets_its_limits() -> None:
+    """The budgets do bind: pulses as fast as allowed are accepted up to the budget, then refused, then
+    again.
+    """
+    bookings = Bookings(RATE)
+    accepted = []
+    for k in range(0, 4 * RATE, 500):
+        decision = decide(ask(), view(k + 1, bookings), TIGHT)
+        accepted.append(decision.accepted)
+        if decision.accepted:
+            book(ask(), decision, bookings, TIGHT)
+        else:
+            assert limits(decision) == {"charge_budget"}
+    assert accepted[:7] == [True] * 7  # 3 nC/s of 0.4 nC pulses
+    assert not accepted[7]
+    assert 7 * 3 <= sum(accepted) <= 7 * 4
