@@ -7,9 +7,9 @@ unit (`volume: 40 mL` becomes `volume_ul=40000.0`). Loading, line numbers and pl
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Annotated, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, StringConstraints
 
 from controller.rig.quantities import (
     AreaCm2,
@@ -30,9 +30,18 @@ from controller.rig.quantities import (
     VolumeUl,
 )
 
+Name = Annotated[str, StringConstraints(pattern=r"^[A-Za-z][A-Za-z0-9_-]{0,39}$")]
+"""A name that people give; it becomes part of points, topics and columns, so it is kept plain (S5)."""
+
+MOST_UL = 1e8
+"""A hundred litres. Bounds here catch slips of a thousand (mL for uL), not what is wise."""
+MOST_UL_MIN = 1e6
+MOST_GAS_ML_MIN = 1e5
+MOST_KPA = 2000.0
+
 
 class _Part(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True, populate_by_name=False)
+    model_config = ConfigDict(extra="forbid", frozen=True, populate_by_name=False, allow_inf_nan=False)
 
 
 class Organoid(_Part):
@@ -40,7 +49,7 @@ class Organoid(_Part):
 
     count: int = Field(ge=1, le=10_000)
     diameter_mm: LengthMm = Field(alias="diameter", gt=0, le=6)
-    age_d: TimeD = Field(alias="age", ge=0)
+    age_d: TimeD = Field(alias="age", ge=0, le=3650)
     chamber: str
 
 
@@ -60,10 +69,10 @@ class Vessel(_Part):
 
     kind: Literal["source", "loop", "chamber", "process", "waste"]
     contains: str | None = None
-    volume_ul: VolumeUl = Field(alias="volume", ge=0)
-    capacity_ul: VolumeUl = Field(alias="capacity", gt=0)
-    floor_ul: VolumeUl = Field(default=0.0, alias="floor", ge=0)
-    ceiling_ul: VolumeUl | None = Field(default=None, alias="ceiling", gt=0)
+    volume_ul: VolumeUl = Field(alias="volume", ge=0, le=MOST_UL)
+    capacity_ul: VolumeUl = Field(alias="capacity", gt=0, le=MOST_UL)
+    floor_ul: VolumeUl = Field(default=0.0, alias="floor", ge=0, le=MOST_UL)
+    ceiling_ul: VolumeUl | None = Field(default=None, alias="ceiling", gt=0, le=MOST_UL)
 
     @property
     def limit_ul(self) -> float:
@@ -74,10 +83,10 @@ class Vessel(_Part):
 class Filter(_Part):
     """A sterile filter."""
 
-    pore_um: LengthUm = Field(alias="pore", gt=0)
-    area_cm2: AreaCm2 = Field(alias="area", gt=0)
-    max_pressure_kpa: PressureKpa = Field(alias="max_pressure", gt=0)
-    bubble_point_kpa: PressureKpa = Field(alias="bubble_point", gt=0)
+    pore_um: LengthUm = Field(alias="pore", gt=0, le=1000)
+    area_cm2: AreaCm2 = Field(alias="area", gt=0, le=1e4)
+    max_pressure_kpa: PressureKpa = Field(alias="max_pressure", gt=0, le=MOST_KPA)
+    bubble_point_kpa: PressureKpa = Field(alias="bubble_point", gt=0, le=MOST_KPA)
 
 
 class Line(_Part):
@@ -90,14 +99,14 @@ class Line(_Part):
     filter: str | None = None
     valve: str | None = None
     bore_mm: LengthMm = Field(default=1.6, alias="bore", gt=0, le=20)
-    length_m: LengthM = Field(default=0.5, alias="length", gt=0)
+    length_m: LengthM = Field(default=0.5, alias="length", gt=0, le=100)
 
 
 class Channel(_Part):
     """One channel of a device: the name of its point, its tubing."""
 
-    point: str
-    tubing_mm: LengthMm | None = Field(default=None, alias="tubing", gt=0)
+    point: Name
+    tubing_mm: LengthMm | None = Field(default=None, alias="tubing", gt=0, le=20)
 
 
 class DeviceSpec(_Part):
@@ -107,7 +116,7 @@ class DeviceSpec(_Part):
     link: str
     address: str = ""
     at: str | None = None
-    every_s: TimeS = Field(default=5.0, alias="every", gt=0)
+    every_s: TimeS = Field(default=5.0, alias="every", gt=0, le=3600)
     channels: dict[str, Channel] = Field(default_factory=dict)
     settings: dict[str, float | bool | str] = Field(default_factory=dict)
 
@@ -117,9 +126,9 @@ class Nerves(_Part):
 
     link: str
     electrodes: int = Field(ge=1, le=4096)
-    sample_rate_hz: FrequencyHz = Field(alias="sample_rate", gt=0)
+    sample_rate_hz: FrequencyHz = Field(alias="sample_rate", gt=0, le=1e6)
     material: Literal["Pt", "PtIr", "TiN"] = "Pt"
-    diameter_um: LengthUm = Field(alias="diameter", gt=0)
+    diameter_um: LengthUm = Field(alias="diameter", gt=0, le=1000)
 
 
 class Heart(_Part):
@@ -127,11 +136,11 @@ class Heart(_Part):
 
     line: str
     pressure: str | None = None
-    flow_ul_min: FlowUlMin = Field(alias="flow", gt=0)
-    basal_ul_min: FlowUlMin = Field(alias="basal", gt=0)
-    min_ul_min: FlowUlMin = Field(alias="min", gt=0)
-    max_ul_min: FlowUlMin = Field(alias="max", gt=0)
-    lease_s: TimeS = Field(alias="lease", gt=0)
+    flow_ul_min: FlowUlMin = Field(alias="flow", gt=0, le=MOST_UL_MIN)
+    basal_ul_min: FlowUlMin = Field(alias="basal", gt=0, le=MOST_UL_MIN)
+    min_ul_min: FlowUlMin = Field(alias="min", gt=0, le=MOST_UL_MIN)
+    max_ul_min: FlowUlMin = Field(alias="max", gt=0, le=MOST_UL_MIN)
+    lease_s: TimeS = Field(alias="lease", gt=0, le=3600)
 
 
 class Kidney(_Part):
@@ -143,14 +152,14 @@ class Kidney(_Part):
     return_: str = Field(alias="return")
     discard: str
     mass: str
-    flow_ul_min: FlowUlMin = Field(alias="flow", gt=0)
+    flow_ul_min: FlowUlMin = Field(alias="flow", gt=0, le=MOST_UL_MIN)
 
 
 class Gut(_Part):
     """Gives fresh medium."""
 
     feed: str
-    flow_ul_min: FlowUlMin = Field(alias="flow", gt=0)
+    flow_ul_min: FlowUlMin = Field(alias="flow", gt=0, le=MOST_UL_MIN)
 
 
 class Liver(_Part):
@@ -159,8 +168,8 @@ class Liver(_Part):
     glucose: str
     base: str
     ph: str
-    flow_ul_min: FlowUlMin = Field(alias="flow", gt=0)
-    min_dose_ul: VolumeUl = Field(alias="min_dose", gt=0)
+    flow_ul_min: FlowUlMin = Field(alias="flow", gt=0, le=MOST_UL_MIN)
+    min_dose_ul: VolumeUl = Field(alias="min_dose", gt=0, le=MOST_UL)
 
 
 class Immune(_Part):
@@ -180,11 +189,11 @@ class Lung(_Part):
     o2: str
     oxygen: str
     ph: str
-    total_ml_min: GasMlMin = Field(alias="total_flow", gt=0)
+    total_ml_min: GasMlMin = Field(alias="total_flow", gt=0, le=MOST_GAS_ML_MIN)
     oxygen_setpoint_pct: Percent = Field(alias="oxygen_setpoint", gt=0, le=100)
     ph_setpoint: float = Field(ge=6.5, le=8.0)
-    co2_min_pct: Percent = Field(alias="co2_min", ge=0)
-    co2_max_pct: Percent = Field(alias="co2_max", le=20)
+    co2_min_pct: Percent = Field(alias="co2_min", ge=0, le=20)
+    co2_max_pct: Percent = Field(alias="co2_max", gt=0, le=20)
 
 
 class Skin(_Part):
@@ -193,9 +202,9 @@ class Skin(_Part):
     heater: str
     temperature: str
     setpoint_c: TemperatureC = Field(alias="setpoint", ge=20, le=40)
-    power_w: PowerW = Field(alias="power", gt=0)
-    lease_s: TimeS = Field(alias="lease", gt=0)
-    ambient_c: TemperatureC = Field(default=24.0, alias="ambient")
+    power_w: PowerW = Field(alias="power", gt=0, le=1000)
+    lease_s: TimeS = Field(alias="lease", gt=0, le=3600)
+    ambient_c: TemperatureC = Field(default=24.0, alias="ambient", ge=-20, le=60)
 
 
 class Organs(_Part):
@@ -214,9 +223,9 @@ class TemperatureLimit(_Part):
     """Temperature interlock; `trips` names the actuators that go to their basal state."""
 
     point: str
-    low_c: TemperatureC = Field(alias="low")
-    high_c: TemperatureC = Field(alias="high")
-    stale_s: TimeS = Field(alias="stale", gt=0)
+    low_c: TemperatureC = Field(alias="low", ge=0, le=60)
+    high_c: TemperatureC = Field(alias="high", ge=0, le=60)
+    stale_s: TimeS = Field(alias="stale", gt=0, le=3600)
     trips: tuple[str, ...]
 
 
@@ -224,8 +233,8 @@ class PressureLimit(_Part):
     """Over-pressure interlock."""
 
     point: str
-    high_kpa: PressureKpa = Field(alias="high", gt=0)
-    stale_s: TimeS = Field(alias="stale", gt=0)
+    high_kpa: PressureKpa = Field(alias="high", gt=0, le=MOST_KPA)
+    stale_s: TimeS = Field(alias="stale", gt=0, le=3600)
     trips: tuple[str, ...]
 
 
@@ -240,8 +249,8 @@ class Safety(_Part):
 class Mqtt(_Part):
     """An MQTT broker to send readings to."""
 
-    broker: str
-    prefix: str = "choroid"
+    broker: str = Field(pattern=r"^(\[[0-9A-Fa-f:]+\]|[A-Za-z0-9.-]+)(:[0-9]{1,5})?$")
+    prefix: str = Field(default="choroid", pattern=r"^[^\s#+/][^\s#+]*$")
     user: str | None = None
     password_file: str | None = None
 
@@ -260,11 +269,11 @@ class Rig(_Part):
     description: str = ""
     mixed: bool = False
     organoid: Organoid
-    media: dict[str, Medium]
-    vessels: dict[str, Vessel]
-    filters: dict[str, Filter]
-    lines: dict[str, Line]
-    devices: dict[str, DeviceSpec]
+    media: dict[Name, Medium]
+    vessels: dict[Name, Vessel]
+    filters: dict[Name, Filter]
+    lines: dict[Name, Line]
+    devices: dict[Name, DeviceSpec]
     nerves: Nerves | None = None
     organs: Organs
     safety: Safety

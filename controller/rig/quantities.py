@@ -1,73 +1,135 @@
 """Units at the edges (design §4.11): text such as "2 mL/min" becomes a plain float in a declared unit.
 
 Inside the house a number's unit is in its name (`flow_ul_min`); only files, the API and the screen carry text.
+A text is one number and one unit, nothing to be calculated: `9**9 mL` is refused, not evaluated (S3).
 """
 
 from __future__ import annotations
 
+import math
+import re
+from dataclasses import dataclass
 from functools import lru_cache
-from typing import Annotated
+from typing import Annotated, Any
 
 import pint
-from pydantic import BeforeValidator
+from pydantic import GetCoreSchemaHandler
+from pydantic_core import CoreSchema, core_schema
 
-_UNITS = pint.UnitRegistry(autoconvert_offset_to_baseunit=True)
+_UNITS: pint.UnitRegistry[float] = pint.UnitRegistry(autoconvert_offset_to_baseunit=True)
 _UNITS.define("osmole = mole = Osm")
 _UNITS.define("molar = mole / liter = M")
 _UNITS.define("pH_unit = [acidity] = pH")
 
+LONGEST_TEXT = 64
+_QUANTITY = re.compile(
+    r"(?P<number>[+-]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]{1,3})?)"
+    r"\s*(?P<unit>(?:[^\W\d_]|[%°])[\w %°/*^().-]*)?"
+)
+_LONG_EXPONENT = re.compile(r"[0-9]{2}")
+_DECIMAL_COMMA = re.compile(r"[0-9],[0-9]")
+_MEGA = re.compile(r"\bM(?=[LlMmg]\b)")
+
+_SLIPS = {("C", "degC"): "degC", ("F", "degC"): "degF", ("m", "s"): "min", ("M", "s"): "min"}
+"""Units that people write for another one: (written, wanted) -> meant. 37 C would be coulombs."""
+
+_READABLE = {"uL": "mL", "uL/min": "mL/min"}
+"""What a thousand of a unit is called."""
+
 
 class QuantityError(ValueError):
-    """A text is not a quantity of the kind that is wanted here; the message says what to write."""
+    """A text is not a quantity of the kind that is wanted here: what is wrong, then “; ” and what to write."""
 
 
 @lru_cache(maxsize=4096)
 def parse_quantity(text: str, unit: str) -> float:
-    """Return the magnitude of `text` (say "2 mL/min") in `unit` (say "uL/min").
+    """Return the magnitude of `text` (say "2 mL/min") in `unit` (say "uL/min"), to twelve digits.
 
-    Raises :class:`QuantityError` when the unit is missing, unknown or of another kind (F6).
+    Raises :class:`QuantityError` when the unit is missing, unknown or of another kind (F6), or when the number is
+    not finite.
     """
-    try:
-        quantity = _UNITS.Quantity(text)
-    except pint.UndefinedUnitError as error:
-        raise QuantityError(f"“{text}”: unknown unit {error.unit_names}; write a quantity such as “1 {unit}”") from None
-    except Exception:
-        raise QuantityError(f"“{text}” is not a quantity; write a number and a unit, such as “1 {unit}”") from None
-    try:
-        return float(quantity.to(unit).magnitude)
-    except pint.DimensionalityError:
-        if str(quantity.units) == "dimensionless":
-            raise QuantityError(f"“{text}” has no unit; write for example “{text} {unit}”") from None
-        raise QuantityError(f"“{text}” is in {quantity.units:~}, but a quantity in {unit} is wanted here") from None
+    match = _QUANTITY.fullmatch(text.strip()) if len(text) <= LONGEST_TEXT else None
+    if match is None:
+        shown = text if len(text) <= LONGEST_TEXT else f"{text[:LONGEST_TEXT]}…"
+        if _DECIMAL_COMMA.search(shown):
+            raise QuantityError(f"“{shown}” has a decimal comma; write a point: “{shown.replace(',', '.')}”")
+        raise QuantityError(f"“{shown}” is not a quantity; write a number and a unit, such as “1 {unit}”")
+    number, written = match["number"], match["unit"]
+    if written is None:
+        raise QuantityError(_unitless(text.strip(), unit))
+    meant = _SLIPS.get((written, unit))
+    if meant is not None:
+        raise QuantityError(f"“{text}” is in {_long_name(written)}; write “{number} {meant}”")
+    if _MEGA.search(written):
+        raise QuantityError(f"“{text}” says mega (M); write “{number} {_MEGA.sub('m', written)}”")
+    magnitude = _converted(float(number), written, text, unit)
+    if not math.isfinite(magnitude):
+        raise QuantityError(f"“{text}” is not a finite number; write one, such as “1 {unit}”")
+    # Twelve digits: 0.04 L and 40 mL are then the same number, and give the same hash of the rig (D7).
+    return float(f"{magnitude:.12g}")
 
 
 def quantity_text(value: float, unit: str) -> str:
-    """`value` in `unit` as a person reads it: "2 mL/min" rather than "2000.0 uL/min" is left to the caller."""
-    return f"{value:g} {unit}"
+    """`value` in `unit` as a person reads it, to six digits: 2000 uL/min is "2 mL/min"."""
+    if abs(value) >= 1000 and unit in _READABLE:
+        value, unit = value / 1000, _READABLE[unit]
+    return f"{value:.6g} {unit}"
 
 
-def _wanted(unit: str) -> BeforeValidator:
-    def convert(value: object) -> float:
+def _converted(number: float, written: str, text: str, unit: str) -> float:
+    if _LONG_EXPONENT.search(written):
+        raise QuantityError(f"“{text}”: “{written}” is no unit; write a quantity such as “1 {unit}”")
+    try:
+        quantity = _UNITS.Quantity(number, _UNITS.parse_units(written))
+        return float(quantity.to(unit).magnitude)
+    except pint.UndefinedUnitError:
+        raise QuantityError(f"“{text}”: unknown unit “{written}”; write a quantity such as “1 {unit}”") from None
+    except pint.DimensionalityError:
+        raise QuantityError(
+            f"“{text}” is in {_long_name(written)}, not in {unit}; write a quantity such as “1 {unit}”"
+        ) from None
+    except Exception:  # pint's parser lets through whatever its tokenizer meets; to a user it is all the same
+        raise QuantityError(f"“{text}” is not a quantity; write a number and a unit, such as “1 {unit}”") from None
+
+
+def _long_name(written: str) -> str:
+    return str(_UNITS.parse_units(written)) or "no unit"
+
+
+def _unitless(text: str, unit: str) -> str:
+    return f"“{text}” has no unit; write it with one, for example “{text} {unit}”"
+
+
+@dataclass(frozen=True, slots=True)
+class InUnit:
+    """Marks a number of the rig that is written as text with a unit and kept as a float in `unit`."""
+
+    unit: str
+
+    def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
+        return core_schema.no_info_before_validator_function(self._read, handler(source))
+
+    def _read(self, value: object) -> float:
         if isinstance(value, str):
-            return parse_quantity(value, unit)
-        raise ValueError(f"“{value}” has no unit; write it with one, for example “{value} {unit}”")
+            return parse_quantity(value, self.unit)
+        if isinstance(value, int | float) and not isinstance(value, bool):
+            raise QuantityError(_unitless(f"{value:g}", self.unit))
+        raise QuantityError(f"a quantity belongs here; write a number and a unit, such as “1 {self.unit}”")
 
-    return BeforeValidator(convert)
 
-
-VolumeUl = Annotated[float, _wanted("uL")]
-FlowUlMin = Annotated[float, _wanted("uL/min")]
-GasMlMin = Annotated[float, _wanted("mL/min")]
-LengthMm = Annotated[float, _wanted("mm")]
-LengthUm = Annotated[float, _wanted("um")]
-LengthM = Annotated[float, _wanted("m")]
-AreaCm2 = Annotated[float, _wanted("cm^2")]
-TimeS = Annotated[float, _wanted("s")]
-TimeD = Annotated[float, _wanted("day")]
-TemperatureC = Annotated[float, _wanted("degC")]
-PressureKpa = Annotated[float, _wanted("kPa")]
-ConcentrationMm = Annotated[float, _wanted("mmol/L")]
-OsmolalityMosm = Annotated[float, _wanted("mosmole/kg")]
-Percent = Annotated[float, _wanted("percent")]
-PowerW = Annotated[float, _wanted("W")]
-FrequencyHz = Annotated[float, _wanted("Hz")]
+VolumeUl = Annotated[float, InUnit("uL")]
+FlowUlMin = Annotated[float, InUnit("uL/min")]
+GasMlMin = Annotated[float, InUnit("mL/min")]
+LengthMm = Annotated[float, InUnit("mm")]
+LengthUm = Annotated[float, InUnit("um")]
+LengthM = Annotated[float, InUnit("m")]
+AreaCm2 = Annotated[float, InUnit("cm^2")]
+TimeS = Annotated[float, InUnit("s")]
+TimeD = Annotated[float, InUnit("day")]
+TemperatureC = Annotated[float, InUnit("degC")]
+PressureKpa = Annotated[float, InUnit("kPa")]
+ConcentrationMm = Annotated[float, InUnit("mmol/L")]
+OsmolalityMosm = Annotated[float, InUnit("mOsm/kg")]
+Percent = Annotated[float, InUnit("%")]
+PowerW = Annotated[float, InUnit("W")]
+FrequencyHz = Annotated[float, InUnit("Hz")]

@@ -1,0 +1,113 @@
+"""Rules of anatomy: do the organs' lines lead where the organ needs them, and are its set-points in order?"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from controller.rig.description import Rig
+from controller.rig.problems import Finding
+from controller.rig.quantities import quantity_text
+
+
+def heart_flows(rig: Rig) -> Iterator[Finding]:
+    """The heart's working and basal flow lie between its least and greatest."""
+    heart = rig.organs.heart
+    low, high = heart.min_ul_min, heart.max_ul_min
+    between = f"{quantity_text(low, 'uL/min')} and {quantity_text(high, 'uL/min')}"
+    if low > high:
+        what = f"the least flow ({quantity_text(low, 'uL/min')}) is above the greatest"
+        yield Finding(("organs", "heart", "min"), what, "Swap min and max")
+        return
+    for key, flow in (("basal", heart.basal_ul_min), ("flow", heart.flow_ul_min)):
+        if not low <= flow <= high:
+            what = f"{key} ({quantity_text(flow, 'uL/min')}) is outside min to max"
+            yield Finding(("organs", "heart", key), what, f"Choose a flow between {between}")
+
+
+def heart_feeds_the_chamber(rig: Rig) -> Iterator[Finding]:
+    """The heart's line is pumped and leads to the organoid."""
+    line = rig.lines.get(rig.organs.heart.line)
+    if line is not None and line.to != rig.organoid.chamber:
+        what = f"line “{rig.organs.heart.line}” leads to “{line.to}”, not to the chamber “{rig.organoid.chamber}”"
+        yield Finding(("organs", "heart", "line"), what, "Name the line that feeds the chamber")
+
+
+def kidney_lines(rig: Rig) -> Iterator[Finding]:
+    """Draw fills the kidney's vessel; return and discard empty it, discard into waste."""
+    kidney = rig.organs.kidney
+    for key, name, end, vessel in (
+        ("draw", kidney.draw, "to", kidney.vessel),
+        ("return", kidney.return_, "from", kidney.vessel),
+        ("discard", kidney.discard, "from", kidney.vessel),
+        ("discard", kidney.discard, "to", kidney.waste),
+    ):
+        line = rig.lines.get(name)
+        there = None if line is None else line.to if end == "to" else line.from_
+        if there is not None and there != vessel:
+            verb = "ends in" if end == "to" else "starts at"
+            what = f"line “{name}” {verb} “{there}”, not {'in' if end == 'to' else 'at'} “{vessel}”"
+            yield Finding(("organs", "kidney", key), what, f"Name a line with “{end}: {vessel}”")
+
+
+def nothing_returns_unfiltered(rig: Rig) -> Iterator[Finding]:
+    """What goes back passes the immune organ's filter."""
+    name, wanted = rig.organs.kidney.return_, rig.organs.immune.filter
+    line = rig.lines.get(name)
+    if line is not None and line.filter != wanted and wanted in rig.filters:
+        what = f"line “{name}” returns medium without filter “{wanted}”"
+        yield Finding(("lines", name), what, f"Add “filter: {wanted}”")
+
+
+def organs_have_pumps(rig: Rig) -> Iterator[Finding]:
+    """Each line that an organ moves medium through has a pump."""
+    organs = rig.organs
+    for organ, key, name in (
+        ("heart", "line", organs.heart.line),
+        ("kidney", "draw", organs.kidney.draw),
+        ("kidney", "return", organs.kidney.return_),
+        ("kidney", "discard", organs.kidney.discard),
+        ("gut", "feed", organs.gut.feed),
+        ("liver", "glucose", organs.liver.glucose),
+        ("liver", "base", organs.liver.base),
+    ):
+        if name in rig.lines and rig.lines[name].pump is None:
+            fix = "Name a line with “pump: device.channel”"
+            yield Finding(("organs", organ, key), f"line “{name}” has no pump", fix)
+
+
+def co2_range(rig: Rig) -> Iterator[Finding]:
+    """The least carbon dioxide is below the greatest."""
+    lung = rig.organs.lung
+    if lung.co2_min_pct >= lung.co2_max_pct:
+        yield Finding(("organs", "lung", "co2_min"), "co2_min is not below co2_max", "Swap them")
+
+
+def temperature_range(rig: Rig) -> Iterator[Finding]:
+    """The set-point lies within the interlock's limits, or the heater would trip at once."""
+    limit, setpoint = rig.safety.temperature, rig.organs.skin.setpoint_c
+    if limit.low_c >= limit.high_c:
+        yield Finding(("safety", "temperature", "low"), "low is not below high", "Swap them")
+    elif not limit.low_c < setpoint < limit.high_c:
+        what = f"{setpoint:g} degC is outside the interlock's {limit.low_c:g} to {limit.high_c:g} degC"
+        yield Finding(("organs", "skin", "setpoint"), what, "Choose a set-point within, or widen the interlock")
+
+
+def filter_stands_its_pressure(rig: Rig) -> Iterator[Finding]:
+    """The interlock trips before the filter breaks."""
+    limit, sterile = rig.safety.over_pressure_filter, rig.filters.get(rig.organs.immune.filter)
+    if sterile is not None and limit.high_kpa > sterile.max_pressure_kpa:
+        what = f"{limit.high_kpa:g} kPa is more than filter “{rig.organs.immune.filter}” stands"
+        fix = f"Write at most {sterile.max_pressure_kpa:g} kPa"
+        yield Finding(("safety", "over_pressure_filter", "high"), what, fix)
+
+
+RIG_RULES = (
+    heart_flows,
+    heart_feeds_the_chamber,
+    kidney_lines,
+    nothing_returns_unfiltered,
+    organs_have_pumps,
+    co2_range,
+    temperature_range,
+    filter_stands_its_pressure,
+)

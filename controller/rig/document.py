@@ -1,0 +1,154 @@
+"""A rig file's text as plain data that knows the line of each key.
+
+Only the plain part of YAML is read: mappings, lists and scalars. Anchors, aliases and tags would hide what is set where
+and can blow up a small file (S3), so they are problems; so is a key that stands twice, which YAML itself lets pass.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from controller.rig.problems import Finding, Place, Problem, RigError
+
+MOST_BYTES = 256_000
+"""A rig file is a page or two; anything larger is a mistake or an attack (S3)."""
+DEEPEST = 10
+"""The description itself is five levels deep."""
+
+
+@dataclass(slots=True)
+class Document:
+    """The data of one file, the line of each place in it, and what was wrong with its form."""
+
+    path: Path
+    data: dict[str, Any] = field(default_factory=dict)
+    lines: dict[Place, int] = field(default_factory=dict)
+    problems: list[Problem] = field(default_factory=list)
+
+    def line(self, place: Place) -> int:
+        """The line of `place`, or of the nearest place around it."""
+        for length in range(len(place), 0, -1):
+            if place[:length] in self.lines:
+                return self.lines[place[:length]]
+        return 1
+
+    def problem(self, finding: Finding, *, line: int | None = None) -> Problem:
+        """`finding` with its file and line."""
+        key = ".".join(map(str, finding.place)) or "(file)"
+        return Problem(self.path, self.line(finding.place) if line is None else line, key, finding.what, finding.fix)
+
+
+def read_document(path: Path) -> Document:
+    """Read `path`; raises :class:`RigError` when it is no YAML at all, OSError when it cannot be read."""
+    document = Document(path)
+    text = _text(document)
+    try:
+        _refuse_the_wild(document, text)
+        root = yaml.compose(text, Loader=yaml.SafeLoader)
+    except yaml.YAMLError as error:
+        raise _unreadable(document, _line_of(error, text), *_said(error)) from None
+    if not isinstance(root, yaml.MappingNode):
+        fix = "Start from examples/rigs/bench.yaml"
+        raise _unreadable(document, 1, "is not a mapping of sections such as “vessels:”", fix)
+    document.data = _Reader(document).mapping(root, ())
+    return document
+
+
+def _text(document: Document) -> str:
+    with document.path.open("rb") as file:
+        raw = file.read(MOST_BYTES + 1)  # bounded, whatever the path leads to
+    if len(raw) > MOST_BYTES:
+        what = f"is larger than {MOST_BYTES // 1000} kB"
+        raise _unreadable(document, 1, what, "Is this a rig file? Start from examples/rigs/bench.yaml")
+    try:
+        return raw.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        line = raw.count(b"\n", 0, error.start) + 1
+        raise _unreadable(document, line, "is not UTF-8 text", "Save the file as UTF-8") from None
+
+
+def _refuse_the_wild(document: Document, text: str) -> None:
+    """Refuse, before anything is built, what could recurse or multiply without end."""
+    depth = 0
+    for event in yaml.parse(text, Loader=yaml.SafeLoader):
+        line = event.start_mark.line + 1 if event.start_mark else 1
+        if isinstance(event, yaml.AliasEvent):
+            what, fix = f"refers to something else (*{event.anchor})", "Write the value out here"
+            raise _unreadable(document, line, what, fix)
+        if isinstance(event, yaml.CollectionStartEvent):
+            depth += 1
+            if depth > DEEPEST:
+                raise _unreadable(document, line, "is nested too deeply", "Check brackets and indentation")
+        elif isinstance(event, yaml.CollectionEndEvent):
+            depth -= 1
+
+
+def _line_of(error: yaml.YAMLError, text: str) -> int:
+    if isinstance(error, yaml.MarkedYAMLError):
+        mark = error.problem_mark or error.context_mark
+        return mark.line + 1 if mark else 1
+    if isinstance(error, yaml.reader.ReaderError):
+        return text.count("\n", 0, error.position) + 1
+    return 1
+
+
+def _said(error: yaml.YAMLError) -> tuple[str, str]:
+    """What YAML holds against the text, and the usual cause."""
+    said = str(getattr(error, "problem", None) or getattr(error, "reason", None) or error)
+    if "'\\t'" in said:
+        return "has a tab where YAML wants spaces", "Indent with spaces only"
+    if "mapping values are not allowed" in said:
+        return "has a colon where none may be", "Put a text with a colon in quotes, or check the indentation"
+    return f"is not YAML ({said})", "Check indentation, colons and quotes at this line and the one before"
+
+
+def _unreadable(document: Document, line: int, what: str, fix: str) -> RigError:
+    return RigError(document.path, [document.problem(Finding((), what, fix), line=line)])
+
+
+class _Reader:
+    """Turns nodes into plain data, noting lines and problems in the document."""
+
+    def __init__(self, document: Document) -> None:
+        self._document = document
+        self._scalars = yaml.constructor.SafeConstructor()
+
+    def mapping(self, node: yaml.MappingNode, place: Place) -> dict[str, Any]:
+        result: dict[str, Any] = {}
+        for key_node, value_node in node.value:
+            line = key_node.start_mark.line + 1
+            if not isinstance(key_node, yaml.ScalarNode):
+                self._note(place, "has a key that is itself a list or mapping", "Keys are plain words", line)
+                continue
+            key = str(key_node.value)
+            within = (*place, key)
+            if key in result:
+                what = f"“{key}” stands twice (first on line {self._document.lines[within]})"
+                self._note(within, what, "Remove one of the two", line)
+                continue
+            self._document.lines[within] = line
+            result[key] = self._value(value_node, within)
+        return result
+
+    def _value(self, node: yaml.Node, place: Place) -> Any:
+        if isinstance(node, yaml.MappingNode):
+            return self.mapping(node, place)
+        if isinstance(node, yaml.SequenceNode):
+            items = []
+            for index, item in enumerate(node.value):
+                within = (*place, index)
+                self._document.lines[within] = item.start_mark.line + 1
+                items.append(self._value(item, within))
+            return items
+        try:
+            return self._scalars.construct_object(node)
+        except (yaml.YAMLError, ValueError):  # an unknown tag, or a date such as 2026-13-45
+            self._note(place, f"“{node.value}” cannot be read", "Write plain text, in quotes", node.start_mark.line + 1)
+            return None
+
+    def _note(self, place: Place, what: str, fix: str, line: int) -> None:
+        self._document.problems.append(self._document.problem(Finding(place, what, fix), line=line))

@@ -1,0 +1,114 @@
+"""What each family of devices offers to a rig: its points, and how it shares a link.
+
+Facts of the manuals, kept apart from the drivers so that a rig file can be judged without them (and by the lab in
+software, which shares nothing with the drivers). A model that is not here, such as a third party's, is taken at its word.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Literal
+
+from controller.rig.description import DeviceSpec, Rig
+
+Kind = Literal["pump", "switch", "level", "sensor"]
+
+
+@dataclass(frozen=True, slots=True)
+class PointKind:
+    """What can be done with a point, what it tells, and in which unit."""
+
+    kind: Kind
+    quantity: str
+    unit: str
+
+    def __str__(self) -> str:
+        return f"{self.quantity} sensor" if self.kind == "sensor" else _SPOKEN[self.kind]
+
+
+_SPOKEN: dict[Kind, str] = {"pump": "pump", "switch": "switch", "level": "gas flow", "sensor": "sensor"}
+
+
+@dataclass(frozen=True, slots=True)
+class Family:
+    """One model: fixed points, or numbered channels; `bus` names the language of a line that may be shared."""
+
+    points: Mapping[str, PointKind] = field(default_factory=dict)
+    channel: PointKind | None = None
+    channels: range = range(0)
+    bus: str | None = None
+    address: str = ""
+    address_form: str = ""
+    default_address: str = ""
+
+    def same_address(self, device: DeviceSpec) -> str:
+        """The address in the one form in which two of them can be compared ("01" is "1", "a" is "A")."""
+        text = (device.address or self.default_address).upper()
+        return text.lstrip("0") if text.isdigit() else text
+
+    def address_fits(self, device: DeviceSpec) -> bool:
+        """Whether the address is one that the family can have."""
+        return device.address == "" or re.fullmatch(self.address, self.same_address(device)) is not None
+
+
+PUMP = PointKind("pump", "flow", "uL/min")
+SWITCH = PointKind("switch", "state", "")
+GAS = PointKind("level", "gas flow", "mL/min")
+PH = PointKind("sensor", "pH", "pH")
+OXYGEN = PointKind("sensor", "oxygen", "%")
+TEMPERATURE = PointKind("sensor", "temperature", "degC")
+PRESSURE = PointKind("sensor", "pressure", "kPa")
+MASS = PointKind("sensor", "mass", "g")
+
+_MODBUS = Family(
+    bus="Modbus RTU",
+    address=r"[1-9][0-9]?|1[0-9]{2}|2[0-3][0-9]|24[0-7]",
+    address_form="the address set on the device, 1 to 247",
+    default_address="1",
+)
+
+FAMILIES: Mapping[str, Family] = {
+    "ismatec-reglo-icc": Family(
+        channel=PUMP,
+        channels=range(1, 5),
+        bus="Reglo ICC",
+        address="[1-8]",
+        address_form="the pump's address, 1 to 8",
+        default_address="1",
+    ),
+    "atlas-ezo-ph": Family({"ph": PH}),
+    "atlas-ezo-do": Family({"oxygen": OXYGEN}),
+    "atlas-ezo-rtd": Family({"temperature": TEMPERATURE}),
+    "atlas-ezo-pmp": Family({"pump": PUMP}),
+    "keller-x-line": replace(_MODBUS, points={"pressure": PRESSURE}),
+    "modbus-coil-relay": replace(_MODBUS, channel=SWITCH, channels=range(32)),
+    "alicat-mfc": Family(
+        {"flow": GAS},
+        bus="Alicat",
+        address="[A-Z]",
+        address_form="the controller's letter, A to Z",
+        default_address="A",
+    ),
+    "mettler-sics": Family({"mass": MASS}),
+}
+
+
+def points_of(rig: Rig) -> dict[str, PointKind]:
+    """Every point of the rig that is known beforehand, by `device.point`."""
+    found: dict[str, PointKind] = {}
+    for name, device in rig.devices.items():
+        family = FAMILIES.get(device.model)
+        if family is None:
+            continue
+        found |= {f"{name}.{point}": kind for point, kind in family.points.items()}
+        if family.channel is not None:
+            found |= {f"{name}.{channel.point}": family.channel for channel in device.channels.values()}
+    return found
+
+
+def may_be_point(rig: Rig, point: str) -> bool:
+    """Whether `point` belongs to a device whose model is not known here, so that nothing can be said of it."""
+    device = rig.devices.get(point.partition(".")[0])
+    return device is not None and device.model not in FAMILIES

@@ -1,0 +1,245 @@
+"""Rules of wires and names: links, addresses, points, and what the organs and interlocks are made of."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass
+from urllib.parse import urlsplit
+
+from controller.rig.description import DeviceSpec, Rig
+from controller.rig.families import (
+    FAMILIES,
+    GAS,
+    MASS,
+    OXYGEN,
+    PH,
+    PRESSURE,
+    PUMP,
+    SWITCH,
+    TEMPERATURE,
+    PointKind,
+    may_be_point,
+    points_of,
+)
+from controller.rig.problems import Finding, Place, nearest
+
+_LINKS = "Write serial:///dev/…?baud=9600, tcp://host:port or sim:name"
+
+
+def device_model(rig: Rig, name: str, device: DeviceSpec, models: Collection[str]) -> Iterator[Finding]:
+    """Some driver knows the model."""
+    if device.model not in models:
+        what = f"no driver is called “{device.model}”"
+        yield Finding(("devices", name, "model"), what, nearest(device.model, models, "models"))
+
+
+def device_link(rig: Rig, name: str, device: DeviceSpec) -> Iterator[Finding]:
+    """Its link can be understood, and no other device spells the same line in another way."""
+    place = ("devices", name, "link")
+    if not _is_link(device.link):
+        yield Finding(place, f"link “{device.link}” is of no known kind", _LINKS)
+        return
+    for other, spec in _earlier(rig, name):
+        if spec.link != device.link and spec.link.partition("?")[0] == device.link.partition("?")[0]:
+            what = f"names the line of “{other}” with other settings"
+            yield Finding(place, what, f"Write exactly {spec.link}, or give it a line of its own")
+            return
+
+
+def device_shares_its_link(rig: Rig, name: str, device: DeviceSpec) -> Iterator[Finding]:
+    """Whoever else is on its link speaks the same language and has another address."""
+    family = FAMILIES.get(device.model)
+    if family is None:
+        return
+    for other, spec in _earlier(rig, name):
+        if spec.link != device.link or spec.model not in FAMILIES:
+            continue
+        theirs = FAMILIES[spec.model]
+        if family.bus is None or theirs.bus is None:
+            alone = device.model if family.bus is None else spec.model
+            what = f"{alone} has no address and cannot share link “{device.link}” with “{other}”"
+            yield Finding(("devices", name, "link"), what, "Give each a link of its own")
+        elif family.bus != theirs.bus:
+            what = f"speaks {family.bus}, “{other}” on the same link speaks {theirs.bus}"
+            yield Finding(("devices", name, "link"), what, "Give each a link of its own")
+        elif family.same_address(device) == theirs.same_address(spec):
+            what = f"has the same link and address as “{other}” ({family.same_address(device)})"
+            yield Finding(("devices", name, "address"), what, "Give each device on the link its own address")
+        else:
+            continue
+        return
+
+
+def device_address(rig: Rig, name: str, device: DeviceSpec) -> Iterator[Finding]:
+    """Its address is one that the model can have."""
+    family = FAMILIES.get(device.model)
+    if family is None or family.address_fits(device):
+        return
+    what = f"“{device.address}” is no address of {device.model}"
+    fix = f"Write {family.address_form}" if family.address_form else "Remove it; this model has none"
+    yield Finding(("devices", name, "address"), what, fix)
+
+
+def device_channels(rig: Rig, name: str, device: DeviceSpec) -> Iterator[Finding]:
+    """The model has these channels, and each names a point of its own."""
+    place: Place = ("devices", name, "channels")
+    family = FAMILIES.get(device.model)
+    if family is not None and family.channel is None and device.channels:
+        points = ", ".join(f"{name}.{point}" for point in family.points)
+        yield Finding(place, f"{device.model} has no channels", f"Remove them; its point is {points}")
+        return
+    if family is not None and family.channel is not None and not device.channels:
+        what = f"{device.model} has channels, and none is named"
+        yield Finding(("devices", name), what, 'Add “channels: {"1": {point: heart}}” or the like')
+    named: dict[str, str] = {}
+    for number, channel in device.channels.items():
+        if family is not None and number not in map(str, family.channels):
+            fix = f"Use {family.channels[0]} to {family.channels[-1]}"
+            yield Finding((*place, number), f"{device.model} has no channel {number}", fix)
+        if channel.point in named:
+            what = f"point “{name}.{channel.point}” is already channel {named[channel.point]}"
+            yield Finding((*place, number, "point"), what, "Give each channel its own name")
+        named.setdefault(channel.point, number)
+
+
+def device_place(rig: Rig, name: str, device: DeviceSpec) -> Iterator[Finding]:
+    """Its probe sits in a vessel or on a line that exists."""
+    places = [*rig.vessels, *rig.lines]
+    if device.at is not None and device.at not in places:
+        what = f"“{device.at}” is neither a vessel nor a line"
+        yield Finding(("devices", name, "at"), what, nearest(device.at, places, "places"))
+
+
+def links_are_all_real_or_all_simulated(rig: Rig) -> Iterator[Finding]:
+    """A simulated device never stands in for a real one unnoticed (C5)."""
+    links: dict[Place, str] = {("devices", name, "link"): device.link for name, device in rig.devices.items()}
+    if rig.nerves is not None:
+        links[("nerves", "link")] = rig.nerves.link
+    simulated = [place for place, link in links.items() if link.startswith("sim:")]
+    if rig.mixed or len(simulated) in (0, len(links)):
+        return
+    odd = simulated if 2 * len(simulated) <= len(links) else [place for place in links if place not in simulated]
+    what = f"{len(simulated)} of {len(links)} links are simulated, the others real"
+    fix = "Make them all of one kind, or write “mixed: true” at the top; the page will then say so in a banner"
+    yield Finding(odd[0], what, fix)
+
+
+def nerves_link(rig: Rig) -> Iterator[Finding]:
+    """The electrode array's link can be understood."""
+    if rig.nerves is not None and not _is_link(rig.nerves.link):
+        yield Finding(("nerves", "link"), f"link “{rig.nerves.link}” is of no known kind", _LINKS)
+
+
+@dataclass(frozen=True, slots=True)
+class Wants:
+    """A key of the description that names something else: where, and what it must be."""
+
+    place: tuple[str, ...]
+    kind: PointKind | str
+
+    def value(self, rig: Rig) -> str | None:
+        """The name that stands there."""
+        part: object = rig
+        for step in self.place:
+            part = getattr(part, "return_" if step == "return" else step)
+        return None if part is None else str(part)
+
+
+NAMES: tuple[Wants, ...] = (
+    Wants(("organs", "heart", "line"), "line"),
+    Wants(("organs", "heart", "pressure"), PRESSURE),
+    Wants(("organs", "kidney", "vessel"), "vessel"),
+    Wants(("organs", "kidney", "waste"), "vessel"),
+    Wants(("organs", "kidney", "draw"), "line"),
+    Wants(("organs", "kidney", "return"), "line"),
+    Wants(("organs", "kidney", "discard"), "line"),
+    Wants(("organs", "kidney", "mass"), MASS),
+    Wants(("organs", "gut", "feed"), "line"),
+    Wants(("organs", "liver", "glucose"), "line"),
+    Wants(("organs", "liver", "base"), "line"),
+    Wants(("organs", "liver", "ph"), PH),
+    Wants(("organs", "immune", "filter"), "filter"),
+    Wants(("organs", "immune", "pressure"), PRESSURE),
+    Wants(("organs", "immune", "valve"), SWITCH),
+    Wants(("organs", "lung", "vessel"), "vessel"),
+    Wants(("organs", "lung", "air"), GAS),
+    Wants(("organs", "lung", "co2"), GAS),
+    Wants(("organs", "lung", "o2"), GAS),
+    Wants(("organs", "lung", "oxygen"), OXYGEN),
+    Wants(("organs", "lung", "ph"), PH),
+    Wants(("organs", "skin", "heater"), SWITCH),
+    Wants(("organs", "skin", "temperature"), TEMPERATURE),
+    Wants(("safety", "temperature", "point"), TEMPERATURE),
+    Wants(("safety", "over_pressure_heart", "point"), PRESSURE),
+    Wants(("safety", "over_pressure_filter", "point"), PRESSURE),
+)
+
+
+def name_means_something(rig: Rig, wants: Wants) -> Iterator[Finding]:
+    """What an organ or an interlock names exists and is of the right kind: no temperature passes for a pH (F6)."""
+    name = wants.value(rig)
+    if name is None:
+        return
+    if isinstance(wants.kind, str):
+        known: Mapping[str, object] = getattr(rig, f"{wants.kind}s")
+        if name not in known:
+            yield Finding(wants.place, f"{wants.kind} “{name}” does not exist", nearest(name, known, f"{wants.kind}s"))
+        return
+    if not may_be_point(rig, name):
+        yield from _is_of_kind(rig, wants.place, name, (wants.kind,))
+
+
+def trips_are_actuators(rig: Rig, interlock: str) -> Iterator[Finding]:
+    """An interlock turns off what can be turned off."""
+    for index, name in enumerate(getattr(rig.safety, interlock).trips):
+        if not may_be_point(rig, name):
+            yield from _is_of_kind(rig, ("safety", interlock, "trips", index), name, (PUMP, SWITCH, GAS))
+
+
+def _is_of_kind(rig: Rig, place: Place, name: str, kinds: tuple[PointKind, ...]) -> Iterator[Finding]:
+    points = points_of(rig)
+    fitting = [point for point, kind in points.items() if kind in kinds]
+    if name not in points:
+        yield Finding(place, f"no device has the point “{name}”", nearest(name, fitting, "points of this kind"))
+    elif points[name] not in kinds:
+        wanted = " or ".join(map(str, kinds))
+        fix = f"Choose {' or '.join(fitting)}" if fitting else f"Add a device with a {wanted}"
+        yield Finding(place, f"“{name}” is a {points[name]}, and a {wanted} belongs here", fix)
+
+
+def one_switch_one_purpose(rig: Rig) -> Iterator[Finding]:
+    """The heater's switch opens no valve."""
+    heater = rig.organs.skin.heater
+    for name, line in rig.lines.items():
+        if line.valve == heater:
+            what = f"“{heater}” is the heater's switch"
+            yield Finding(("lines", name, "valve"), what, "Name the switch of the valve")
+
+
+def _earlier(rig: Rig, name: str) -> Iterator[tuple[str, DeviceSpec]]:
+    """The devices before `name`: what two have in common is told once, at the later one."""
+    for other, spec in rig.devices.items():
+        if other == name:
+            return
+        yield other, spec
+
+
+def _is_link(link: str) -> bool:
+    try:
+        parts = urlsplit(link)
+        if parts.scheme == "tcp":
+            return bool(parts.hostname and parts.port)
+    except ValueError:
+        return False
+    return parts.scheme in ("serial", "sim") and bool(parts.path) and not parts.netloc
+
+
+DEVICE_RULES = (
+    device_link,
+    device_shares_its_link,
+    device_address,
+    device_channels,
+    device_place,
+)
+RIG_RULES = (links_are_all_real_or_all_simulated, nerves_link, one_switch_one_purpose)
+INTERLOCKS = ("temperature", "over_pressure_heart", "over_pressure_filter")
