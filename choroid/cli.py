@@ -55,7 +55,9 @@ def _parser() -> argparse.ArgumentParser:
 
     run = _command(commands, "run", _run, "run a rig: the controller, its page and its nerves")
     run.add_argument("rig", type=Path, help="the rig file")
-    run.add_argument("--data", type=Path, default=Path("choroid-data"), help="journal and history (default ./choroid-data)")
+    run.add_argument(
+        "--data", type=Path, default=Path("choroid-data"), help="journal and history (default ./choroid-data)"
+    )
     run.add_argument("--host", default="127.0.0.1", help="address of the page (default 127.0.0.1)")
     run.add_argument("--port", type=int, default=8090, help="port of the page (default 8090; 0 = any free one)")
 
@@ -131,7 +133,12 @@ def _json(parser: argparse.ArgumentParser) -> None:
 
 def _params(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
-        "--set", dest="params", action="append", default=[], metavar="NAME=QUANTITY", help='say batch="18 mL"; repeatable'
+        "--set",
+        dest="params",
+        action="append",
+        default=[],
+        metavar="NAME=QUANTITY",
+        help='say batch="18 mL"; repeatable',
     )
 
 

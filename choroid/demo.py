@@ -14,19 +14,20 @@ from datetime import UTC, datetime
 from importlib import resources
 from pathlib import Path
 
+from controller.process import Controller
+from dashboards.app import create_app
+from dashboards.auth import Auth
+from dashboards.server import serve
+
 from choroid.failure import UserError
 from choroid.lab import stop_on_signals
 from choroid.listening import EngineNerves, follow_health
 from controller.clock import Clock
-from controller.process import Controller
 from controller.rig.description import Rig
 from controller.rig.loading import load_rig
-from dashboards.app import create_app
-from dashboards.auth import Auth
-from dashboards.server import serve
 from drivers.registry import MODELS
 from sim.lab import Lab
-from sim.virtual_time import ScaledLoop, run_scaled
+from sim.virtual_time import MAX_SPEED, ScaledLoop, run_scaled
 
 
 def bench_rig() -> Path:
@@ -79,12 +80,12 @@ async def _demo(rig: Rig, port: int, duration_s: float | None, speed: float, see
     controller = Controller(
         rig=rig, opener=lab.opener, data_dir=folder, clock=clock, nerves_source=nerves, durable=False
     )
-    auth = Auth(folder, demo=True)
-    app = create_app(controller, auth, speed=LoopSpeed(loop), nerves=nerves)
+    auth = Auth(demo=True)
+    app = create_app(controller, auth, speed=LoopSpeed(loop))
     try:
         async with asyncio.TaskGroup() as group:
-            page = group.create_task(serve(app, "127.0.0.1", port, time_scale=speed))
             await controller.start()
+            page = group.create_task(serve(app, "127.0.0.1", port, time_scale=MAX_SPEED))
             ticking = group.create_task(controller.run(stop))
             if nerves is not None:
                 group.create_task(nerves.start())

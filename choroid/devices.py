@@ -20,5 +20,7 @@ def as_text(answer: dict[str, Any]) -> str:
         device = f"{entry['vendor']} {entry['name']}"
         lines.append(f"{entry['id']:<20}{device:<44}{entry['guarantee']:<11}{', '.join(entry['transports'])}")
     lines.append("")
-    lines.append("Each is verified against the manual and a simulator written apart from it; none has seen hardware yet.")
+    lines.append(
+        "Each is verified against the manual and a simulator written apart from it; none has seen hardware yet."
+    )
     return "\n".join(lines)

@@ -39,7 +39,9 @@ def as_text(answer: dict[str, Any]) -> str:
     lines.append("vessel            start        end   (mL)")
     for name, vessel in answer["volumes"].items():
         lines.append(f"  {name:<12}{vessel['start_ml']:>9.2f}  {vessel['end_ml']:>9.2f}")
-    lines.append(f"fresh medium {answer['fresh_medium_ml']:.1f} mL, recycled fraction {answer['recycled_fraction']:.2f}")
+    lines.append(
+        f"fresh medium {answer['fresh_medium_ml']:.1f} mL, recycled fraction {answer['recycled_fraction']:.2f}"
+    )
     verdict = "nothing would be refused" if answer["feasible"] else "the run would be refused or harmed; see above"
     lines.append(verdict)
     return "\n".join(lines)

@@ -13,16 +13,17 @@ import socket
 import sys
 from pathlib import Path
 
+from controller.process import Controller
+from dashboards.app import create_app
+from dashboards.auth import Auth
+from dashboards.server import serve
+
 from choroid.lab import stop_on_signals
 from choroid.listening import EngineNerves
 from choroid.remote import ENDPOINT
 from controller.clock import Clock
-from controller.process import Controller
 from controller.rig.description import Rig
 from controller.rig.loading import load_rig
-from dashboards.app import create_app
-from dashboards.auth import Auth
-from dashboards.server import serve
 from drivers.registry import MODELS
 from drivers.transport.opener import open_real
 
@@ -48,8 +49,8 @@ async def _run(rig: Rig, path: Path, data: Path, host: str, port: int) -> None:
         nerves_source=nerves,
         durable=True,
     )
-    auth = Auth(data, demo=False)
-    app = create_app(controller, auth, nerves=nerves)
+    auth = Auth(demo=False)
+    app = create_app(controller, auth, host=host)
     listening = free_port(host, port)
     try:
         async with asyncio.TaskGroup() as group:
@@ -59,7 +60,9 @@ async def _run(rig: Rig, path: Path, data: Path, host: str, port: int) -> None:
             if nerves is not None:
                 group.create_task(nerves.start())
             leave_endpoint(data, f"http://{host}:{listening}", auth.command_line_token())
-            print(f"Choroid: rig {rig.name} is running; page at {auth.link(host, listening)}", file=sys.stderr, flush=True)
+            print(
+                f"Choroid: rig {rig.name} is running; page at {auth.link(host, listening)}", file=sys.stderr, flush=True
+            )
             await stop.wait()
             await ticking
             page.cancel()

@@ -10,15 +10,17 @@ import asyncio
 import sys
 import tempfile
 import time
-from collections import Counter
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from choroid.failure import UserError
-from choroid.rates import RateNerves
-from controller.clock import Clock
 from controller.process import Controller
+
+from choroid.failure import UserError
+from choroid.figures import figures
+from choroid.rates import RateNerves
+from choroid.timeline import story
+from controller.clock import Clock
 from controller.rig.description import Rig
 from controller.rig.loading import load_rig
 from drivers.registry import MODELS
@@ -40,6 +42,7 @@ def simulate(
     seed: int,
     data: Path | None = None,
     progress: bool = True,
+    timeline: bool = False,
 ) -> dict[str, Any]:
     """Run `protocol` for `days` of life; returns the figures named in `choroid simulate --json`.
 
@@ -52,10 +55,10 @@ def simulate(
         )
     started = time.perf_counter()  # noqa: TID251  (the real cost is the figure asked for)
     if data is not None:
-        answer = run_virtual(_run(rig, protocol, params, days, seed, data, progress))
+        answer = run_virtual(_run(rig, protocol, params, days, seed, data, progress, timeline))
     else:
         with tempfile.TemporaryDirectory(prefix="choroid-") as folder:
-            answer = run_virtual(_run(rig, protocol, params, days, seed, Path(folder), progress))
+            answer = run_virtual(_run(rig, protocol, params, days, seed, Path(folder), progress, timeline))
     wall_s = time.perf_counter() - started  # noqa: TID251
     answer["wall_s"] = round(wall_s, 3)
     answer["speed"] = round(answer["simulated_s"] / wall_s, 1)
@@ -63,16 +66,14 @@ def simulate(
 
 
 async def _run(
-    rig: Rig, protocol: str, params: dict[str, str], days: float, seed: int, data: Path, progress: bool
+    rig: Rig, protocol: str, params: dict[str, str], days: float, seed: int, data: Path, progress: bool, timeline: bool
 ) -> dict[str, Any]:
     loop = asyncio.get_running_loop()
     lab = Lab(rig, seed=seed)
     electrodes = rig.nerves.electrodes if rig.nerves else 0
     nerves = RateNerves(lab.plant, electrodes=electrodes, seed=seed) if electrodes else None
     clock = Clock(follow_system=False, epoch=EPOCH)
-    controller = Controller(
-        rig=rig, opener=lab.opener, data_dir=data, clock=clock, nerves_source=nerves, durable=False
-    )
+    controller = Controller(rig=rig, opener=lab.opener, data_dir=data, clock=clock, nerves_source=nerves, durable=False)
     begin_s = loop.time()
     end_s = begin_s + days * DAY_S
     stop = asyncio.Event()
@@ -87,7 +88,9 @@ async def _run(
                 print(f"\r{done:6.1%} of {days:g} d", end="", file=sys.stderr, flush=True)
         if progress:
             print(file=sys.stderr)
-        answer = figures(rig, lab, controller, run_id)
+        answer = figures(lab, controller, run_id)
+        if timeline:
+            answer |= story(controller, rig)
         stop.set()
         await ticking
     finally:
@@ -95,3 +98,27 @@ async def _run(
         await lab.close()
     answer |= {"simulated_s": round(loop.time() - begin_s, 3), "seed": seed, "protocol": protocol, "rig": rig.name}
     return answer
+
+
+def as_text(answer: dict[str, Any]) -> str:
+    """The figures for people."""
+    grades = ", ".join(f"{letter} {count}" for letter, count in answer["grade_counts"].items() if count) or "none"
+    loop = answer["true_loop"]
+    lines = [
+        f"{answer['protocol']} on {answer['rig']}, seed {answer['seed']}: {answer['simulated_s'] / DAY_S:g} d"
+        f" in {answer['wall_s']:.1f} s ({answer['speed']:,.0f} × life, {answer['transactions']:,} requests on the wire)",
+        f"  viability     score {answer['viability']:.3f} (confidence {answer['viability_confidence']:.2f}),"
+        f" true {answer['viability_true']:.3f}",
+        f"  grades        {grades}",
+        f"  medium        fresh {answer['fresh_medium_ml']:.1f} mL, recycled {answer['recycled_ml']:.1f} mL"
+        f" ({answer['recycled_fraction']:.0%}), discarded {answer['discarded_ml']:.1f} mL",
+        f"  loop (true)   lactate {loop['lactate_mm']:.2f} mM, ammonia {loop['ammonia_mm']:.3f} mM,"
+        f" glucose {loop['glucose_mm']:.1f} mM, pH {loop['ph']:.2f}, {loop['osmolality_mosm']:.0f} mOsm/kg",
+        f"  mass balance  worst in {answer['mass_balance_vessel']}: {answer['mass_balance_error_ml']:+.3f} mL,"
+        f" bound {answer['mass_balance_bound_ml']:.3f} mL",
+        f"  alarms        {answer['alarms']} raised, active: {', '.join(answer['alarms_active']) or 'none'}",
+        f"  journal       {answer['journal_rows']:,} rows, sha256 {answer['journal_sha256']}",
+    ]
+    lines += [f"  VIOLATION     {text}" for text in answer["violations"]]
+    lines += [f"  message       {text}" for text in answer["run_messages"]]
+    return "\n".join(lines)

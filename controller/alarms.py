@@ -74,8 +74,12 @@ DEFINITIONS: dict[str, Definition] = {
             "see who held it in the journal", "1 h", event=True,
         ),
         Definition(
-            "balance_drift", "high", "delivered and sensed volumes disagree: a leak, or a pump out of calibration",
-            "look for a leak, then recalibrate the pump", "1 h", event=True,
+            "ledger_drift", "high", "the spent vessel does not weigh what was moved into it: a leak or a drip",
+            "look at the spent vessel and its lines", "1 h", event=True,
+        ),
+        Definition(
+            "pump_drift", "high", "a pump delivers more or less than it believes",
+            "change the tubing and calibrate the pump", "1 d", event=True,
         ),
         Definition(
             "run_held", "high", "a protocol waits for a person",

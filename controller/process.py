@@ -12,7 +12,7 @@ import logging
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
 
 from controller.alarms import DEFINITIONS, Alarms
 from controller.body import Body
@@ -31,8 +31,10 @@ from controller.safety.gate import Gate
 from controller.safety.kernel import Trip, evaluate
 from controller.safety.limits import basal_states, limits_of
 from controller.state import State, StateStore
+from controller.vitals import VitalSigns
 from drivers.device import Quality
 from drivers.transport.opener import Opener
+from protocols.grading import Letter
 
 logger = logging.getLogger(__name__)
 
@@ -41,6 +43,8 @@ DEAD_AFTER_S = 5.0
 """A control loop that has not ticked for so long is not healthy (D6)."""
 NERVES_EVERY_S = 10.0
 LINKS_EVERY_S = 5.0
+SCORE_EVERY_S = 60.0
+SCORE_JOURNAL_EVERY_S = 3600.0
 VALVE_LEASE_S = 2400.0
 """A valve stays open no longer than the longest transfer and a little more."""
 
@@ -96,6 +100,9 @@ class Controller:
         self._ticked_s: float | None = None
         self._next_nerves_s = 0.0
         self._next_links_s = 0.0
+        self._next_score_s = 0.0
+        self._next_score_row_s = 0.0
+        self.viability: dict[str, Any] | None = None
         self._listening: asyncio.Task[None] | None = None
         self._closed = False
 
@@ -118,7 +125,7 @@ class Controller:
             alarm=self.alarms.event,
         )
         self.runs = Runner(
-            rig=self.rig,
+            self.rig,
             gate=self.gate,
             store=self.store,
             journal=self.journal,
@@ -126,6 +133,7 @@ class Controller:
             clock=self.clock,
             alarm=self.alarms.event,
         )
+        self._vitals = VitalSigns(self.rig, self.runs.estimator, self._last_letter)
         self._regulators = (
             HeartRegulator(self.rig, self.gate),
             TemperatureRegulator(self.rig, self.gate),
@@ -162,7 +170,27 @@ class Controller:
         for sink in self._sinks:
             sink.offer(state)
         self._listen(now_s)
+        self._score(state)
         self._ticked_s = now_s
+
+    def _score(self, state: State) -> None:
+        """The viability score, once a minute; into the journal once an hour."""
+        if state.at_s < self._next_score_s:
+            return
+        self._next_score_s = state.at_s + SCORE_EVERY_S
+        self.viability = self._vitals.score(state).to_json()
+        if state.at_s >= self._next_score_row_s:
+            self._next_score_row_s = state.at_s + SCORE_JOURNAL_EVERY_S
+            self.journal.append("viability", self.viability)
+
+    def last_grade(self) -> dict[str, Any] | None:
+        """The note of the last graded batch: grade, limiting variable, reasons, variables, estimate."""
+        row = self.journal.last("note.grade")
+        return None if row is None else {"utc": row.utc, **row.body}
+
+    def _last_letter(self) -> Letter | None:
+        row = self.journal.last("note.grade")
+        return None if row is None else Letter(row.body["grade"])
 
     def _note_trips(self, trips: tuple[Trip, ...]) -> None:
         before = {trip.interlock for trip in self._trips}
@@ -224,5 +252,3 @@ class Controller:
             self.journal.append("controller.stopped", {})
         self.journal.close()
         self.history.close()
-
-

@@ -1,6 +1,6 @@
 """History: every reading, kept for months in SQLite and drawn in no time.
 
-Raw points are kept as they came; beside them two coarser levels (five minutes, an hour) hold count, sum, least and
+Raw points are kept as they came; beside them coarser levels (half a minute, five minutes, an hour) hold count, sum, least and
 greatest of each stretch, kept up to date at every flush. A query takes the finest level that needs no more points than
 were asked for, so thirty days draw as quickly as an hour.
 """
@@ -16,7 +16,7 @@ from controller.clock import Clock
 from controller.state import Reading
 from drivers.device import Quality
 
-LEVELS_S = (300, 3600)
+LEVELS_S = (30, 300, 3600)
 FLUSH_S = 30.0
 FLUSH_POINTS = 5000
 
@@ -128,6 +128,8 @@ class History:
                 "SELECT at, value FROM raw WHERE series=? AND at BETWEEN ? AND ? ORDER BY at", (series, begin, end)
             )
             return [Stretch(at, value, value, value) for at, value in rows]
+        (first,) = self._db.execute("SELECT min(at) FROM raw WHERE series=? AND at>=?", (series, begin)).fetchone()
+        begin = max(begin, first)
         level = next((level for level in LEVELS_S if (end - begin) / level <= max_points), LEVELS_S[-1])
         rows = self._db.execute(
             "SELECT (bucket + 0.5) * level, total / n, least, most FROM rollup"

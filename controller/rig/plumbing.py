@@ -13,11 +13,6 @@ from controller.rig.problems import Finding, Place, nearest
 from controller.rig.quantities import quantity_text
 
 
-def points(rig: Rig) -> dict[str, str]:
-    """Every point of the rig, `device.point`, with its device's model."""
-    return {point: rig.devices[point.partition(".")[0]].model for point in points_of(rig)}
-
-
 def vessel_amounts(rig: Rig, name: str, vessel: Vessel) -> Iterator[Finding]:
     """It can hold what it starts with, between its floor and its ceiling."""
     place: Place = ("vessels", name)

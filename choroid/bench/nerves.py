@@ -1,0 +1,222 @@
+"""Electrode pipeline load, and how long it takes from a spike to a stimulation.
+
+Latencies are told by the array's own clock: from the frame at which the spike crossed its threshold to the
+frame at which the array began the pulse; so they hold everything between, the wait for the end of a block
+included. Target: p50 ≤ 2 ms and p99 ≤ 5 ms in process, p99 ≤ 10 ms through the door on loopback; 1,024
+channels × 20 kHz in ≤ 10 % of a core.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import json
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import grpc.aio
+import numpy as np
+
+from choroid.nerves_process import simulated_array
+from controller.nerves.core import Core, LeaseCommand
+from controller.nerves.device import Phase
+from controller.nerves.envelope import Envelope
+from controller.nerves.governor import Request
+from controller.nerves.kernels import SpikeDetector, Spikes
+from controller.nerves.leases import Lease
+from controller.nerves.ledger import Ledger
+from controller.nerves.wire import nerves_pb2 as pb
+from controller.nerves.wire import nerves_pb2_grpc as pb_grpc
+
+PULSE = (Phase(100.0, -0.4), Phase(100.0, 0.4))
+IN_PROCESS_S = 20.0
+GATEWAY_ANSWERS = 300
+APART_FRAMES = 500
+"""Frames from one answered spike to the next: fifty answers a second at most, below every budget."""
+
+TOLERANCE_FRAMES = 250
+"""10 ms, the most that the envelope allows; what would come later is dropped, and counted as unanswered."""
+
+
+def bench_nerves() -> dict[str, Any]:
+    """Run all; takes about a minute. Keys carry the unit."""
+    figures: dict[str, Any] = {}
+    for electrodes, rate_hz in ((32, 25_000), (1024, 20_000)):
+        figures |= _pipeline(electrodes, rate_hz)
+    figures |= _simulated_array()
+    figures |= _latency("in_process", *_in_process())
+    figures |= _latency("gateway", *asyncio.run(_gateway()))
+    return figures
+
+
+def _pipeline(electrodes: int, rate_hz: int) -> dict[str, float]:
+    """Filter and detector on 1 ms blocks of noise with spikes."""
+    rng = np.random.default_rng(1)
+    frames = rate_hz // 1000
+    blocks = []
+    for _ in range(200):
+        block = rng.normal(0.0, 45.0, (frames, electrodes))
+        block[rng.integers(0, frames - 8) :][:8, rng.integers(0, electrodes, 1 + electrodes // 64)] -= 500.0
+        blocks.append(block.astype(np.int16))
+    detector = SpikeDetector(electrodes, float(rate_hz), 0.195)
+    frame = found = 0
+    times = []
+    for turn in range(4_000):
+        began = time.perf_counter()  # noqa: TID251  (a benchmark)
+        found += len(detector.process(blocks[turn % len(blocks)], frame))
+        times.append(time.perf_counter() - began)  # noqa: TID251
+        frame += frames
+    us = np.array(times[1_000:]) * 1e6
+    name = f"pipeline_{electrodes}_ch_{rate_hz // 1000}_khz"
+    return {
+        f"{name}_load_pct": float(us.mean()) / 10.0,
+        f"{name}_block_p50_us": float(np.percentile(us, 50)),
+        f"{name}_block_max_us": float(us.max()),
+        f"{name}_spikes": found,
+    }
+
+
+def _simulated_array() -> dict[str, float]:
+    """What the simulated array and the whole core cost, as a share of one core in real time."""
+    now = [0.0]
+
+    def sleep(seconds: float) -> None:
+        now[0] += seconds + 1e-9
+
+    with tempfile.TemporaryDirectory() as folder:
+        array = simulated_array(electrodes=32, seed=1, clock=lambda: now[0], sleep=sleep)
+        core = Core(array, Ledger(Path(folder) / "ledger.db", array.info, ""), Envelope())
+        generating = stepping = 0.0
+        for turn in range(5_500):
+            began = time.perf_counter()  # noqa: TID251
+            block = array.read()
+            between = time.perf_counter()  # noqa: TID251
+            core.step(block)
+            if turn >= 500:
+                generating += between - began
+                stepping += time.perf_counter() - between  # noqa: TID251
+        core.close()
+    return {"simulated_array_32_ch_load_pct": generating / 5.0 * 100, "core_32_ch_load_pct": stepping / 5.0 * 100}
+
+
+def _in_process() -> tuple[list[float], int]:
+    """A reflex inside the engine, in real time on a thread of its own as in the engine's process."""
+    latencies: list[float] = []
+    with tempfile.TemporaryDirectory() as folder:
+        array = simulated_array(electrodes=32, seed=1)
+        core = Core(array, Ledger(Path(folder) / "ledger.db", array.info, ""), Envelope())
+        leases: list[Any] = []
+        asked: list[int] = []
+
+        def reflex(spikes: Spikes, now: int) -> Sequence[Request]:
+            if not leases or not len(spikes) or (asked and now - asked[-1] < APART_FRAMES):
+                return []
+            asked.append(int(spikes.frames[0]))
+            assert isinstance(leases[0], Lease)  # noqa: S101
+            electrode = len(asked) % 4
+            latest = now + array.info.lead_frames + TOLERANCE_FRAMES
+            return [Request("bench", leases[0].id, (electrode,), PULSE, not_after=latest)]
+
+        core.reflexes.append(reflex)
+        core.submit(LeaseCommand("acquire", "bench", leases.append, electrodes=(0, 1, 2, 3), ttl_s=10.0))
+
+        def run() -> None:
+            began: list[int] = []
+            while core.next_frame < IN_PROCESS_S * array.info.sample_rate_hz:
+                block = array.read()
+                core.step(block)
+                began += [delivery.frame for delivery in block.deliveries if delivery.frame is not None]
+                if core.next_frame % 100_000 == 0:
+                    core.submit(LeaseCommand("renew", "bench", lambda _: None, lease=leases[0].id))
+            latencies.extend((frame - spike) / 25.0 for frame, spike in _paired(began, asked))
+
+        gc.collect()
+        gc.disable()
+        try:
+            thread = threading.Thread(target=run)
+            thread.start()
+            thread.join()
+        finally:
+            gc.enable()
+        core.close()
+    return latencies, len(asked) - len(latencies)
+
+
+def _paired(began: list[int], asked: list[int]) -> list[tuple[int, int]]:
+    """Each pulse with the latest spike before it."""
+    spikes = np.array(asked)
+    return [(frame, int(spikes[np.searchsorted(spikes, frame) - 1])) for frame in began]
+
+
+async def _gateway() -> tuple[list[float], int]:
+    """A remote agent on loopback against a real engine process, which answers each spike as soon as it
+    hears it.
+    """
+    with tempfile.TemporaryDirectory() as folder:
+        config = {"electrodes": 32, "material": "Pt", "diameter_um": 30.0, "seed": 1, "data_dir": folder}
+        engine = await asyncio.create_subprocess_exec(
+            sys.executable,
+            "-m",
+            "choroid.nerves_process",
+            "--config",
+            json.dumps(config),
+            stdin=asyncio.subprocess.PIPE,
+            stdout=asyncio.subprocess.PIPE,
+        )
+        assert engine.stdout is not None  # noqa: S101
+        assert engine.stdin is not None  # noqa: S101
+        said = json.loads(await engine.stdout.readline())
+        token = (("authorization", f"Bearer {said['agent_token']}"),)
+        try:
+            async with grpc.aio.insecure_channel(said["address"]) as channel:
+                stub: pb_grpc.NervesAsyncStub = pb_grpc.NervesStub(channel)
+                return await _answer_spikes(stub, token)
+        finally:
+            engine.stdin.close()
+            await engine.wait()
+
+
+async def _answer_spikes(stub: pb_grpc.NervesAsyncStub, token: tuple[tuple[str, str]]) -> tuple[list[float], int]:
+    request = pb.AcquireLeaseRequest(electrodes=[0, 1, 2, 3], ttl_ms=10_000)
+    lease = (await stub.AcquireLease(request, metadata=token)).lease
+    latencies: list[float] = []
+    last = unanswered = 0
+    stream = stub.StreamSpikes(pb.StreamSpikesRequest(), metadata=token)
+    async for heard in stream:
+        if heard.frames[0] - last < APART_FRAMES:
+            continue
+        last = heard.frames[0]
+        wish = pb.StimulateRequest(
+            lease=lease,
+            electrodes=[len(latencies) % 4],
+            phases=[pb.Phase(duration_us=phase.duration_us, current_ua=phase.current_ua) for phase in PULSE],
+            purpose="benchmark",
+        )
+        reply = await stub.Stimulate(wish, metadata=token)
+        if reply.accepted and reply.pulses[0].HasField("delivered_frame"):
+            latencies.append((reply.pulses[0].delivered_frame - last) / 25.0)
+        else:
+            unanswered += 1
+        if len(latencies) % 20 == 0:
+            await stub.RenewLease(pb.RenewLeaseRequest(lease=lease), metadata=token)
+        if len(latencies) >= GATEWAY_ANSWERS:
+            break
+    stream.cancel()
+    await stream.code()
+    return latencies, unanswered
+
+
+def _latency(name: str, latencies_ms: list[float], unanswered: int) -> dict[str, float]:
+    ms = np.array(latencies_ms)
+    return {
+        f"spike_to_stim_{name}_p50_ms": float(np.percentile(ms, 50)),
+        f"spike_to_stim_{name}_p99_ms": float(np.percentile(ms, 99)),
+        f"spike_to_stim_{name}_max_ms": float(ms.max()),
+        f"spike_to_stim_{name}_answers": len(ms),
+        f"spike_to_stim_{name}_unanswered": unanswered,
+    }

@@ -1,0 +1,82 @@
+"""The figures of a simulated run: what the controller believed beside what the plant knows."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from controller.process import Controller
+from sim.lab import Lab
+
+SIGMAS = 3.0
+ML = 1000.0
+
+
+def figures(lab: Lab, controller: Controller, run_id: str) -> dict[str, Any]:
+    """Everything `choroid simulate --json` promises but time and speed. Volumes in mL, scores 0 to 1.
+
+    The mass balance is that of the vessel that closes worst: ledger less truth, against three standard deviations of
+    what the ledger claims for it; `vessels` lists them all.
+    """
+    truth = lab.plant.truth()
+    believed = controller.ledger.volumes()
+    vessels: dict[str, dict[str, float]] = {}
+    for name, volume in believed.items():
+        true_ul = truth.volumes_ul[name]
+        vessels[name] = {
+            "ledger_ml": round(volume.ul / ML, 4),
+            "true_ml": round(true_ul / ML, 4),
+            "error_ml": round((volume.ul - true_ul) / ML, 4),
+            "bound_ml": round(SIGMAS * volume.sd_ul / ML, 4),
+        }
+    worst = max(vessels, key=lambda name: abs(vessels[name]["error_ml"]) / max(vessels[name]["bound_ml"], 1e-6))
+    grades: dict[str, int] = {letter: 0 for letter in "ABCD"}
+    for row in controller.journal.entries(kinds=("note.grade",)):
+        grades[row.body["grade"]] += 1
+    totals = controller.ledger.totals
+    run = controller.runs.get(run_id)
+    loop = truth.concentrations[controller.rig.organs.lung.vessel]
+    score = controller.viability
+    return {
+        "transactions": controller.body.transactions,
+        "journal_rows": controller.journal.next_seq - 1,
+        "journal_sha256": controller.journal.sha256(),
+        "run_state": run.state.value,
+        "run_messages": list(run.messages),
+        "params": dict(run.params),
+        "viability": score["score"] if score else 0.0,
+        "viability_confidence": score["confidence"] if score else 0.0,
+        "viability_true": round(truth.viability, 6),
+        "grade_counts": grades,
+        "fresh_medium_ml": round(totals.fresh_ul / ML, 3),
+        "recycled_ml": round(totals.recycled_ul / ML, 3),
+        "discarded_ml": round(totals.discarded_ul / ML, 3),
+        "drawn_ml": round(totals.drawn_ul / ML, 3),
+        "recycled_fraction": round(totals.recycled_fraction, 4),
+        "mass_balance_vessel": worst,
+        "mass_balance_error_ml": vessels[worst]["error_ml"],
+        "mass_balance_bound_ml": vessels[worst]["bound_ml"],
+        "vessels": vessels,
+        "true_loop": {
+            "lactate_mm": round(loop["lactate"], 3),
+            "ammonia_mm": round(loop["ammonia"], 4),
+            "glucose_mm": round(loop["glucose"], 3),
+            "ph": round(truth.ph[controller.rig.organs.lung.vessel], 3),
+            "osmolality_mosm": round(loop["osmoles"], 1),
+        },
+        "alarms": controller.alarms.raised,
+        "alarms_active": [alarm.id for alarm in controller.alarms.active()],
+        "violations": violations(lab, controller, vessels),
+    }
+
+
+def violations(lab: Lab, controller: Controller, vessels: dict[str, dict[str, float]]) -> list[str]:
+    """What must never happen, and did: overflow, a pump run dry, a bound broken, a chain that does not hold."""
+    found = [f"{at_s:.0f} s: {text}" for at_s, text in lab.plant.events]
+    for name, vessel in vessels.items():
+        if abs(vessel["error_ml"]) > max(vessel["bound_ml"], 0.001):
+            found.append(f"the ledger of {name} is off by {vessel['error_ml']} mL, beyond {vessel['bound_ml']} mL")
+    try:
+        controller.journal.verify()
+    except Exception as error:
+        found.append(f"journal: {error}")
+    return found
