@@ -27,24 +27,18 @@ async def main(where: dict[str, str], answers: int) -> None:
         nerves = NervesStub(channel)
         info = await nerves.Info(pb.InfoRequest(), metadata=token)
         electrodes = [e for e, kohm in enumerate(info.impedance_kohm) if 10 < kohm < 2000][:4]
-        lease = await nerves.AcquireLease(
-            pb.AcquireLeaseRequest(electrodes=electrodes, ttl_ms=2000), metadata=token
-        )
+        lease = await nerves.AcquireLease(pb.AcquireLeaseRequest(electrodes=electrodes, ttl_ms=2000), metadata=token)
         print(f"{info.array}; lease on electrodes {electrodes}: {lease.lease or lease.reason}")
         async for heard in nerves.StreamSpikes(pb.StreamSpikesRequest(), metadata=token):
             await nerves.RenewLease(pb.RenewLeaseRequest(lease=lease.lease), metadata=token)
-            wish = pb.StimulateRequest(
-                lease=lease.lease, electrodes=electrodes[:1], phases=PULSE, purpose="example"
-            )
+            wish = pb.StimulateRequest(lease=lease.lease, electrodes=electrodes[:1], phases=PULSE, purpose="example")
             answer = await nerves.Stimulate(wish, metadata=token)
             print(f"spike on electrode {heard.electrodes[0]}: ", end="")
             if answer.accepted and answer.pulses[0].state == pb.PulseFate.DELIVERED:
                 late_ms = (answer.pulses[0].delivered_frame - heard.frames[0]) / info.sample_rate_hz * 1e3
                 print(f"accepted, delivered {late_ms:.1f} ms later")
             else:
-                print(
-                    "accepted, but not delivered" if answer.accepted else f"refused: {answer.reasons[0].text}"
-                )
+                print("accepted, but not delivered" if answer.accepted else f"refused: {answer.reasons[0].text}")
             answers -= 1
             if answers == 0:
                 break

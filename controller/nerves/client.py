@@ -30,7 +30,9 @@ class GatewayNerves:
     """Connects by itself, again and again. Must be made on the loop that uses it."""
 
     def __init__(self, address: str, token: str) -> None:
-        self._channel = grpc.aio.insecure_channel(address)
+        # A connection of its own, that ends with it; a pooled one would outlive us and grumble when the
+        # engine ends.
+        self._channel = grpc.aio.insecure_channel(address, options=[("grpc.use_local_subchannel_pool", 1)])
         self._stub: pb_grpc.NervesAsyncStub = pb_grpc.NervesStub(self._channel)
         self._metadata = (("authorization", f"Bearer {token}"),)
         self._summary: NervesSummary | None = None

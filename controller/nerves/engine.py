@@ -92,7 +92,7 @@ async def serve(
     ready: Callable[[str], None],
     stop: asyncio.Event,
 ) -> None:
-    """Run the engine until `stop`; `ready` hears the door's address once frames are flowing.
+    """Run the engine until `stop`; `ready` hears the door's address once it is open.
 
     Raises what ended the real-time thread, if anything did: an array that is gone (OSError) ends the
     process, and with it every lease.

@@ -401,9 +401,9 @@ class Door:
         return f"{host}:{bound}"
 
     async def close(self) -> None:
-        """End every call and stop listening."""
+        """Stop listening; calls that do not end by themselves within 0.2 s are ended."""
         if self._server is not None:
-            await self._server.stop(grace=None)
+            await self._server.stop(grace=0.2)
 
 
 def _gap(gap: Gap) -> pb.Gap:
