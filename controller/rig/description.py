@@ -1,8 +1,8 @@
 """The rig description: what stands on the bench and how it is plumbed, validated (design §3).
 
 One immutable tree of plain numbers in inner units; the unit is in each name. YAML keys are the names without the
-unit (`volume: 40 mL` becomes `volume_ul=40000.0`). Loading, line numbers and plumbing rules live in
-:mod:`controller.rig.loading` and :mod:`controller.rig.plumbing`.
+unit (`volume: 40 mL` becomes `volume_ul=40000.0`). Loading lives in :mod:`controller.rig.loading`; the
+rules over a whole rig in :mod:`controller.rig.plumbing`, :mod:`controller.rig.wiring` and :mod:`controller.rig.anatomy`.
 """
 
 from __future__ import annotations

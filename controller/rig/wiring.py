@@ -115,6 +115,7 @@ def links_are_all_real_or_all_simulated(rig: Rig) -> Iterator[Finding]:
     links: dict[Place, str] = {("devices", name, "link"): device.link for name, device in rig.devices.items()}
     if rig.nerves is not None:
         links[("nerves", "link")] = rig.nerves.link
+    links = {place: link for place, link in links.items() if _is_link(link)}
     simulated = [place for place, link in links.items() if link.startswith("sim:")]
     if rig.mixed or len(simulated) in (0, len(links)):
         return

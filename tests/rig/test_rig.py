@@ -1,0 +1,63 @@
+"""A sound rig: what is read, its hash, and the graph that the page draws."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from controller.rig.loading import effective_hash, load_rig
+from controller.rig.schematic import describe
+from drivers.registry import MODELS
+
+BENCH = Path(__file__).parents[2] / "examples" / "rigs" / "bench.yaml"
+
+
+def test_the_bench_rig_is_sound_and_in_inner_units() -> None:
+    rig = load_rig(BENCH, models=MODELS)
+    assert rig.simulated
+    assert not rig.mixed
+    assert rig.vessels["loop"].volume_ul == 40_000
+    assert rig.vessels["loop"].limit_ul == 50_000
+    assert rig.organs.heart.flow_ul_min == 2000
+    assert rig.filters["sterile"].bubble_point_kpa == 345
+    assert rig.organoid.age_d == 60
+    assert rig.devices["reglo"].channels["3"].point == "return"
+
+
+def test_D7_the_hash_is_of_the_meaning_not_of_the_text(tmp_path: Path) -> None:
+    text = BENCH.read_text(encoding="utf-8")
+    same = tmp_path / "same.yaml"
+    same.write_text("# moved\n\n" + text.replace("volume: 40 mL", "volume: 0.04 L").replace("5 s", "5000 ms"))
+    other = tmp_path / "other.yaml"
+    other.write_text(text.replace("volume: 40 mL", "volume: 41 mL"))
+    first = effective_hash(load_rig(BENCH))
+    assert effective_hash(load_rig(same)) == first
+    assert effective_hash(load_rig(other)) != first
+
+
+def test_the_schematic_is_a_closed_graph() -> None:
+    rig = load_rig(BENCH)
+    graph = describe(rig)
+    assert json.loads(json.dumps(graph)) == graph
+    vessels = {vessel["name"] for vessel in graph["vessels"]}
+    lines = {line["name"]: line for line in graph["lines"]}
+    assert vessels == set(rig.vessels)
+    for line in lines.values():
+        assert {line["from"], line["to"]} <= vessels
+        assert bool(line["pump"]) != line["passive"]
+        assert line["filter"] is None or line["filter"] in graph["filters"]
+    assert (lines["return"]["valve"], lines["return"]["organ"]) == ("relay.return_valve", "immune")
+    assert lines["overflow"]["organ"] is None
+    probes = {probe["point"]: probe for probe in graph["probes"]}
+    assert set(probes) == {
+        "ph_loop.ph",
+        "ph_spent.ph",
+        "do_loop.oxygen",
+        "t_chamber.temperature",
+        "p_heart.pressure",
+        "p_filter.pressure",
+        "balance.mass",
+    }
+    assert all(probe["at"] in vessels or probe["at"] in lines for probe in probes.values())
+    assert (probes["p_heart.pressure"]["unit"], probes["p_heart.pressure"]["at"]) == ("kPa", "heart")
+    assert [vessel["name"] for vessel in graph["vessels"] if vessel["organoid"]] == ["chamber"]
