@@ -111,6 +111,7 @@ class Run:
         self._volumes: Mapping[str, Any] = history.volumes
         self._n = 0
         self._busy = False
+        self._worker: asyncio.Task[Any] | None = None
         self._changed = asyncio.Event()
         self._lab = Lab(self, bench.rig)
         self._loop = asyncio.get_running_loop()
@@ -158,7 +159,7 @@ class Run:
                     await self._once()
                 except Exception as error:
                     # The protocol itself failed: nothing moves, and a person decides. Resuming runs it again.
-                    self._busy = False
+                    await self._end_stray_verb()
                     what = str(error) or type(error).__name__
                     await self._hold(f"the protocol stopped: {what}. Next: mend the cause and resume, or abort the run")
                     continue
@@ -168,8 +169,7 @@ class Run:
                 return
         except RunEnded:
             await self._come_to_rest()
-            for step in self._open_steps():
-                await self._bench.transfers.resolve(self.id, step, reason=f"the run is {self.state}", give_up=True)
+            await self._settle(f"the run is {self.state}", give_up=True)
             self._go(Event.RESTED)
 
     def failed(self, error: Exception) -> None:
@@ -178,8 +178,20 @@ class Run:
             f"the runner failed: {error!r}. Next: keep the journal, restart the controller, report it", hold=True
         )
 
-    def _open_steps(self) -> list[StepRecord]:
-        return [step for step in self._steps.values() if step.open_act is not None]
+    async def _settle(self, reason: str, *, give_up: bool = False) -> list[Problem]:
+        """Find out what came of doses that were left open; what cannot be known for certain comes back as problems."""
+        resolve = self._bench.transfers.resolve
+        left = [step for step in self._steps.values() if step.open_act is not None]
+        found = [await resolve(self.id, step, reason=reason, give_up=give_up) for step in left]
+        return [problem for problem in found if problem is not None]
+
+    async def _end_stray_verb(self) -> None:
+        """A verb that the protocol began and did not await must not go on behind a held run."""
+        stray, self._worker = self._worker, None
+        if stray is not None and stray is not asyncio.current_task() and not stray.done():
+            stray.cancel()
+            await asyncio.gather(stray, return_exceptions=True)
+        self._busy = False
 
     async def _once(self) -> None:
         if self._recipe is None:
@@ -195,11 +207,7 @@ class Run:
         if self.state is RunState.IDLE:
             self._go(Event.START)
             return
-        problems = [
-            problem
-            for step in self._open_steps()
-            if (problem := await self._bench.transfers.resolve(self.id, step, reason="the controller was restarted"))
-        ]
+        problems = await self._settle("the controller was restarted")
         await self._bench.transfers.rest(f"run:{self.id}", "the controller was restarted")
         for problem in problems:
             self._tell(advise(problem, 99).message, hold=True)
@@ -214,6 +222,8 @@ class Run:
                 raise RunEnded
             if self.state is RunState.HOLDING:
                 await self._come_to_rest()
+                for problem in await self._settle("the run is held"):
+                    self._tell(advise(problem, 99).message, hold=True)
                 if self.state is RunState.HOLDING:
                     self._go(Event.RESTED)
             elif self.state is RunState.HELD:
@@ -277,6 +287,7 @@ class Run:
         if self._busy:
             raise ProtocolError(f"{verb} was asked while another verb was at work. Next: await one verb at a time")
         self._busy = True
+        self._worker = asyncio.current_task()
         try:
             self._n += 1
             step = self._steps.get(self._n)

@@ -65,6 +65,11 @@ class StepRecord:
         parts = self.parts
         return sum(p.ul for p in parts), sum(p.low for p in parts), sum(p.high for p in parts)
 
+    @property
+    def charged_ul(self) -> float:
+        """How much of what was asked is taken as given; the rest may still be given."""
+        return sum(part.charged_ul for part in self.parts)
+
     def booked(self, moved: Moved, end: str) -> None:
         """A dose has its outcome."""
         self.parts.append(moved)
@@ -86,7 +91,8 @@ def records_of(entries: Iterable[Entry]) -> dict[int, StepRecord]:
         elif entry.kind == "step.refused":
             steps[body["n"]].open_act = None
         elif entry.kind == "moved":
-            steps[body["n"]].booked(Moved(body["ul"], body["low"], body["high"], body["source"]), body["end"])
+            moved = Moved(body["ul"], body["low"], body["high"], body["source"], counted=body["counted"])
+            steps[body["n"]].booked(moved, body["end"])
         elif entry.kind.startswith("note."):
             steps[body["step"]].noted = True
         elif entry.kind == "step.done":

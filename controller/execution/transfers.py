@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any, Protocol
 
 from controller.execution.journal import Journal
@@ -108,7 +109,7 @@ class Transfers:
             if step.open_act is not None:
                 problem = await self.resolve(run.id, step, reason="its outcome was left open")
             else:
-                rest_ul = wanted_ul - step.moved_ul[2]
+                rest_ul = wanted_ul - step.charged_ul
                 if step.finished or (step.parts and rest_ul < max(route.least_ul, 0.01 * wanted_ul)):
                     break
                 problem = await self._act(run, step, route, rest_ul)
@@ -241,6 +242,9 @@ class Transfers:
         balance, after_ul = await self._balance(route, act, greatest_ul=act.ul * (1 + K * route.rel_sd))
         power_cycle = status is not None and act.total_ul is not None and went_back(act.total_ul, status.delivered_ul)
         moved = agreed(balance, _by_total(route, act, status), asked_ul=act.ul)
+        if status is not None and act.total_ul is not None and not power_cycle:
+            counted_ul = status.delivered_ul - act.total_ul - status.resolution_ul
+            moved = replace(moved, counted=max(0.0, counted_ul))
         certain = moved.certain and not power_cycle
         self._book(run, step, act, moved, "resolved" if certain else "unknown", after_ul)
         if certain:
@@ -326,6 +330,7 @@ class Transfers:
             "asked_ul": act.ul,
             "low": moved.low,
             "high": moved.high,
+            "counted": moved.counted,
             "end": end,
         }
         self._ledger.moved(act.line, moved.ul, moved.sd_ul, moved.source, weight=after, run=run, detail=detail)

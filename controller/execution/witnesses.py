@@ -27,13 +27,22 @@ class Weight:
 
 @dataclass(frozen=True, slots=True)
 class Moved:
-    """What a transfer moved (µL): best value, bounds, who said so, and whether it is certain."""
+    """What a transfer moved (µL): best value, bounds, who said so, and whether it is certain.
+
+    `counted` is what the pump's own counter claims at least: never is so much given again, whatever the balance says.
+    """
 
     ul: float
     low: float
     high: float
     source: str
     certain: bool = True
+    counted: float = 0.0
+
+    @property
+    def charged_ul(self) -> float:
+        """How much of what was asked is taken as given."""
+        return max(self.high, self.counted)
 
     @property
     def sd_ul(self) -> float:

@@ -40,6 +40,8 @@ from protocols.registry import PROTOCOLS, Recipe
 BENCH = Path(__file__).resolve().parents[2] / "examples" / "rigs" / "bench.yaml"
 RIG = load_rig(BENCH)
 EPOCH = datetime(2026, 1, 1, tzinfo=UTC)
+OPENED: list[Journal] = []
+"""Journals of the running test."""
 
 
 class Killed(BaseException):
@@ -195,6 +197,7 @@ class MortalJournal(Journal):
         self._before = before
         self.rows = 0
         self.dead = False
+        OPENED.append(self)
 
     def append(self, kind: str, body: Mapping[str, Any], *, run: str | None = None) -> int:
         if self.dead:
@@ -247,6 +250,7 @@ class Controller:
             self.path, self.clock, durable=self.durable, die_at=self.die_at, before=self.before
         )
         self.alarms: list[tuple[str, str, str]] = []
+        self.volumes_known = True
         self.store = StateStore()
         self.ledger = Ledger(world.rig, self.journal, self.clock, alarm=self.alarm)
         self.gate = Gate(
@@ -285,7 +289,7 @@ class Controller:
             self.store.read("balance.mass", self.world.mass_g, "g", Quality.GOOD, now_s)
         else:
             self.store.failed("balance.mass", "g", "no answer")
-        self.store.volumes(self.ledger.volumes())
+        self.store.volumes(self.ledger.volumes() if self.volumes_known else {})
         self.store.snapshot(now_s, self.clock.utc_text(), self.gate.trips)
 
     async def _tick(self) -> None:
