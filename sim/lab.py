@@ -1,14 +1,16 @@
-"""The lab in software: one plant and a wire-level device for each that the rig names, on lines that anyone may open."""
+"""The lab in software: one plant, and a wire-level device for each that the rig names, on lines that anyone may open.
+
+In memory (:attr:`Lab.opener`) for a stack under virtual time; over TCP and pseudo-terminals for anyone's client.
+"""
 
 from __future__ import annotations
 
 import asyncio
-import os
-import tty
 from collections.abc import Callable
-from typing import Any
+from typing import Protocol
+from urllib.parse import parse_qs
 
-from controller.rig.description import Rig
+from controller.rig.description import DeviceSpec, Rig
 from sim.devices.alicat_mfc import AlicatMfc
 from sim.devices.atlas_ezo import EzoDo, EzoPh, EzoRtd
 from sim.devices.atlas_ezo_pmp import AtlasEzoPmp
@@ -16,10 +18,12 @@ from sim.devices.ismatec_reglo_icc import IsmatecRegloIcc
 from sim.devices.keller_x_line import KellerXLine
 from sim.devices.mettler_sics import MettlerSics
 from sim.devices.modbus_coil_relay import ModbusCoilRelay
+from sim.devices.port import PlantPort
 from sim.devices.wire import Line, WireDevice
 from sim.plant.plant import Plant
+from sim.serving import PseudoTerminal, TcpClient, open_in_memory
 
-DEVICES: dict[str, type[WireDevice]] = {
+DEVICES: dict[str, Callable[[str, DeviceSpec, PlantPort], WireDevice]] = {
     "ismatec-reglo-icc": IsmatecRegloIcc,
     "atlas-ezo-ph": EzoPh,
     "atlas-ezo-do": EzoDo,
@@ -30,147 +34,111 @@ DEVICES: dict[str, type[WireDevice]] = {
     "mettler-sics": MettlerSics,
     "modbus-coil-relay": ModbusCoilRelay,
 }
+"""Simulated devices by the model's id in the rig file."""
+
+
+class SimUrl(Protocol):
+    """What the opener needs to know of a link."""
+
+    @property
+    def scheme(self) -> str:
+        """`sim`, `tcp` or `serial`."""
+
+    @property
+    def target(self) -> str:
+        """The name of the line."""
 
 
 class Lab:
-    """Builds and powers every device of `rig`; must be made while a loop runs (its time is the plant's)."""
+    """Every device of `rig`, powered, over one plant. Make it while the loop runs whose time is to be the lab's.
 
-    def __init__(self, rig: Rig, *, seed: int) -> None:
+    `lines` are keyed by the link's text, `devices` by name. Devices keep their state whatever clients do: pull a
+    cable with `lines[link].unplug()`, take power with `devices[name].power_off()`. `plant` may be given for tests.
+    """
+
+    def __init__(self, rig: Rig, *, seed: int, plant: Plant | None = None) -> None:
         self.rig = rig
-        self.plant = Plant(rig, seed=seed, now=asyncio.get_running_loop().time)
+        self.plant = plant or Plant(rig, seed=seed, now=asyncio.get_running_loop().time)
         self.lines: dict[str, Line] = {}
         self.devices: dict[str, WireDevice] = {}
+        self._servers: list[asyncio.Server] = []
+        self._terminals: list[PseudoTerminal] = []
         for name, spec in rig.devices.items():
-            device = DEVICES[spec.model](name, spec, self.plant)
-            self.devices[name] = device
-            self.lines.setdefault(spec.link, Line(spec.link)).attach(device)
+            device = self.devices[name] = _build(name, spec, self.plant)
+            if spec.link not in self.lines:
+                self.lines[spec.link] = _line(spec.link, device)
+            self.lines[spec.link].attach(device)
         for device in self.devices.values():
             device.power_on()
-        self._closers: list[Callable[[], Any]] = []
-        self._servers: list[asyncio.Server] = []
 
-    async def opener(self, url: Any, settings: Any) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
-        """Open a `sim:` link in memory. Raises OSError for a line that this lab does not have."""
-        line = self.lines.get(f"sim:{url.target}") if url.scheme == "sim" else None
-        if line is None:
-            raise OSError(f"the lab has no line {url}")
-        loop = asyncio.get_running_loop()
-        reader = asyncio.StreamReader(loop=loop)
-        protocol = asyncio.StreamReaderProtocol(reader, loop=loop)
-        transport = MemoryTransport(line, protocol)
-        protocol.connection_made(transport)
-        return reader, asyncio.StreamWriter(transport, protocol, reader, loop)
+    async def opener(self, url: SimUrl, settings: object) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+        """Open a `sim:` link in memory. `settings` do not matter: memory has no baud rate of its own.
+
+        Raises ConnectionRefusedError while the line is unplugged, FileNotFoundError when the lab has no such line.
+        """
+        for link, line in self.lines.items():
+            if url.scheme == "sim" and link.partition("?")[0] == f"sim:{url.target}":
+                return open_in_memory(line)
+        raise FileNotFoundError(
+            f"the lab in software has no line {url.scheme}:{url.target}; it has {', '.join(self.lines)}."
+            " Likely cause: another rig file than the lab's. Next: compare the links of the two"
+        )
 
     async def serve_tcp(self, host: str = "127.0.0.1", base_port: int = 0) -> dict[str, str]:
-        """Serve each line on a TCP port of its own (from `base_port`, or any free ones); link -> tcp://host:port."""
-        endpoints = {}
+        """Serve each line on a TCP port of its own, from `base_port` on (0: any that are free).
+
+        Returns link → "tcp://host:port". Any number of clients may be connected to a line at once: each hears the
+        answers to its own requests, and everything that devices say unasked. Raises OSError when a port is taken.
+        """
+        loop = asyncio.get_running_loop()
+        endpoints: dict[str, str] = {}
         for number, (link, line) in enumerate(self.lines.items()):
-            server = await asyncio.start_server(
-                lambda reader, writer, line=line: self._serve(line, reader, writer),
-                host,
-                base_port + number if base_port else 0,
-            )
+            port = base_port + number if base_port else 0
+            server = await loop.create_server(lambda line=line: TcpClient(line), host, port)  # type: ignore[misc]
             self._servers.append(server)
-            endpoints[link] = f"tcp://{host}:{server.sockets[0].getsockname()[1]}"
+            shown = f"[{host}]" if ":" in host else host
+            endpoints[link] = f"tcp://{shown}:{server.sockets[0].getsockname()[1]}"
         return endpoints
 
-    async def _serve(self, line: Line, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        def deliver(data: bytes) -> None:
-            if not writer.is_closing():
-                writer.write(data)
-
-        line.clients.append(deliver)
-        try:
-            while data := await reader.read(4096):
-                line.from_client(data)
-        except (OSError, asyncio.CancelledError):
-            pass
-        finally:
-            line.clients.remove(deliver)
-            writer.close()
-
     async def serve_pty(self) -> dict[str, str]:
-        """Serve each line on a pseudo-terminal; link -> path. A pty cannot prove baud or parity."""
-        loop = asyncio.get_running_loop()
-        endpoints = {}
+        """Serve each line on a pseudo-terminal; returns link → path, such as /dev/pts/3.
+
+        A pseudo-terminal takes any baud rate and parity that a client sets, so it proves neither.
+        """
+        endpoints: dict[str, str] = {}
         for link, line in self.lines.items():
-            master, slave = os.openpty()
-            tty.setraw(slave)
-            os.set_blocking(master, False)
-
-            def readable(master: int = master, line: Line = line) -> None:
-                try:
-                    line.from_client(os.read(master, 4096))
-                except OSError:
-                    pass
-
-            def deliver(data: bytes, master: int = master) -> None:
-                try:
-                    os.write(master, data)
-                except OSError:
-                    pass
-
-            loop.add_reader(master, readable)
-            line.clients.append(deliver)
-
-            def closer(master: int = master, slave: int = slave) -> None:
-                loop.remove_reader(master)
-                os.close(master)
-                os.close(slave)
-
-            self._closers.append(closer)
-            endpoints[link] = os.ttyname(slave)
+            terminal = PseudoTerminal(line)
+            self._terminals.append(terminal)
+            endpoints[link] = terminal.path
         return endpoints
 
     async def close(self) -> None:
-        """Power every device down and stop serving."""
-        for device in self.devices.values():
-            device.powered = False
-            device.power_off()
-        for server in self._servers:
+        """Stop serving, hang up every client, and take the power from every device."""
+        servers, self._servers = self._servers, []
+        for server in servers:
             server.close()
-        for closer in self._closers:
-            closer()
-        self._closers.clear()
+        for line in self.lines.values():
+            line.unplug()
+        for terminal in self._terminals:
+            terminal.close()
+        self._terminals.clear()
+        for device in self.devices.values():
+            device.power_off()
+        for server in servers:
+            await server.wait_closed()
+        await asyncio.sleep(0)  # the hung-up connections close in the next turn of the loop
 
 
-class MemoryTransport(asyncio.Transport):
-    """One client's end of an in-memory line."""
+def _build(name: str, spec: DeviceSpec, plant: PlantPort) -> WireDevice:
+    if spec.model not in DEVICES:
+        raise ValueError(
+            f"{name}: the lab in software has no device of model {spec.model}; it has {', '.join(DEVICES)}."
+            " Next: choose one of these, or connect a real device"
+        )
+    return DEVICES[spec.model](name, spec, plant)
 
-    def __init__(self, line: Line, protocol: asyncio.StreamReaderProtocol) -> None:
-        super().__init__()
-        self._line = line
-        self._protocol = protocol
-        self._closing = False
-        line.clients.append(self._deliver)
 
-    def _deliver(self, data: bytes) -> None:
-        self._protocol.data_received(data)
-
-    def write(self, data: bytes | bytearray | memoryview) -> None:
-        """Bytes to the devices, at once."""
-        if not self._closing:
-            self._line.from_client(bytes(data))
-
-    def is_closing(self) -> bool:
-        """Whether close() was called."""
-        return self._closing
-
-    def close(self) -> None:
-        """Leave the line."""
-        if not self._closing:
-            self._closing = True
-            self._line.clients.remove(self._deliver)
-            asyncio.get_running_loop().call_soon(self._protocol.connection_lost, None)
-
-    abort = close
-
-    def get_write_buffer_size(self) -> int:
-        """Nothing is ever buffered."""
-        return 0
-
-    def pause_reading(self) -> None:
-        """A serial line has no flow control here."""
-
-    def resume_reading(self) -> None:
-        """See :meth:`pause_reading`."""
+def _line(link: str, device: WireDevice) -> Line:
+    """The line of a link: the device's factory speed, unless the link's text says otherwise (`?baud=…&echo=1`)."""
+    options = {key: values[-1] for key, values in parse_qs(link.partition("?")[2]).items()}
+    return Line(link, baud=int(options.get("baud", device.baud)), echo=options.get("echo", "0") == "1")

@@ -1,198 +1,222 @@
-"""Atlas Scientific EZO circuits over UART: pH, dissolved oxygen, RTD (EZO data sheets, UART mode)."""
+"""Atlas Scientific EZO circuits for pH, dissolved oxygen and temperature over UART (EZO data sheets, UART mode)."""
 
 from __future__ import annotations
 
-import asyncio
+import math
 
-from sim.devices.wire import WireDevice
+from controller.rig.description import DeviceSpec
+from sim.devices.ascii_line import decimal
+from sim.devices.ezo_uart import REFUSED, EzoUart
+from sim.devices.port import PlantPort
 
-READ_S = 0.9
-
-
-class EzoCircuit(WireDevice):
-    """What every EZO circuit does: CR lines, response codes, continuous mode on after power-up."""
-
-    kind = ""
-    firmware = "2.10"
-
-    def __init__(self, *args: object, **kwargs: object) -> None:
-        super().__init__(*args, **kwargs)  # type: ignore[arg-type]
-        self._buffer = bytearray()
-        self._codes = True
-        self._continuous: asyncio.TimerHandle | None = None
-        self._period_s = 1.0
-        self._asleep = False
-        self._temperature = 25.0
-
-    def power_on(self) -> None:
-        self._codes = True
-        self._buffer.clear()
-        self._say("*RS")
-        self._say("*RE")
-        self._repeat(1.0)
-
-    def power_off(self) -> None:
-        self._repeat(0.0)
-
-    def receive(self, data: bytes) -> None:
-        if self._asleep:
-            self._asleep = False
-            self._say("*WA")
-            return
-        self._buffer += data
-        while (end := self._buffer.find(b"\r")) >= 0:
-            command = bytes(self._buffer[:end]).strip().decode("latin-1")
-            del self._buffer[: end + 1]
-            if command:
-                self._dispatch(command)
-        if len(self._buffer) > 200:
-            self._buffer.clear()
-
-    def _say(self, text: str, after_s: float | None = None) -> None:
-        self.send(text.encode("latin-1") + b"\r", after_s=after_s)
-
-    def _ok(self, after_s: float | None = None) -> None:
-        if self._codes:
-            self._say("*OK", after_s)
-
-    def _repeat(self, period_s: float) -> None:
-        if self._continuous is not None:
-            self._continuous.cancel()
-            self._continuous = None
-        self._period_s = period_s
-        if period_s:
-            self._continuous = asyncio.get_running_loop().call_later(period_s, self._report)
-
-    def _report(self) -> None:
-        self._say(self.reading())
-        self._repeat(self._period_s)
-
-    def _dispatch(self, command: str) -> None:
-        words = command.lower().split(",")
-        match words:
-            case ["r"]:
-                self._say(self.reading(), READ_S)
-                self._ok(READ_S)
-            case ["c", "?"]:
-                self._say(f"?C,{self._period_s:g}")
-                self._ok()
-            case ["c", seconds] if seconds.isdecimal() and int(seconds) <= 99:
-                self._repeat(float(seconds))
-                self._ok()
-            case ["*ok", "?"]:
-                self._say(f"?*OK,{int(self._codes)}")
-                self._ok()
-            case ["*ok", state] if state in ("0", "1"):
-                self._codes = state == "1"
-                self._ok()
-            case ["i"]:
-                self._say(f"?I,{self.kind},{self.firmware}")
-                self._ok()
-            case ["status"]:
-                self._say("?STATUS,P,5.038")
-                self._ok()
-            case ["sleep"]:
-                self._ok()
-                self._say("*SL")
-                self._asleep = True
-                self._repeat(0.0)
-            case ["l", _] | ["find"] | ["name", *_]:
-                self._ok()
-            case ["t", "?"]:
-                self._say(f"?T,{self._temperature:.2f}")
-                self._ok()
-            case ["t", value] if _number(value):
-                self._temperature = float(value)
-                self._ok()
-            case ["cal", "?"]:
-                self._say("?CAL,2")
-                self._ok()
-            case ["cal", *_]:
-                self._ok()
-            case _:
-                if not self.special(words):
-                    self._say("*ER")
-
-    def reading(self) -> str:
-        """The reading as the circuit prints it."""
-        raise NotImplementedError
-
-    def special(self, words: list[str]) -> bool:
-        """Commands of this kind of circuit alone; whether it was one."""
-        return False
+ROOM_C = 25.0
+SEA_LEVEL_KPA = 101.3
 
 
-class EzoPh(EzoCircuit):
-    """pH, three decimals."""
+class EzoPh(EzoUart):
+    """pH, three decimals, with calibration at a middle, a low and a high point."""
 
     kind = "pH"
+    firmware = "2.16"
+
+    def __init__(self, name: str, spec: DeviceSpec, plant: PlantPort) -> None:
+        super().__init__(name, spec, plant)
+        self.temperature_c = ROOM_C
+        self._point = f"{name}.ph"
+        self._points: dict[str, tuple[float, float]] = {}
+
+    def _boot(self) -> None:
+        self.temperature_c = ROOM_C
+        super()._boot()
+
+    def factory(self) -> None:
+        """See :meth:`EzoUart.factory`."""
+        super().factory()
+        self._points.clear()
 
     def reading(self) -> str:
-        return f"{self.plant.sense(f'{self.name}.ph'):.3f}"
+        """The calibrated pH."""
+        return f"{min(14.0, max(0.0, self._calibrated(self.plant.sense(self._point)))):.3f}"
 
-    def special(self, words: list[str]) -> bool:
-        if words == ["slope", "?"]:
-            self._say("?SLOPE,99.7,100.3,-0.89")
-            self._ok()
-            return True
-        return False
+    def _calibrated(self, raw: float) -> float:
+        mid_raw, mid = self._points.get("mid", (7.0, 7.0))
+        side = self._points.get("low" if raw < mid_raw else "high")
+        slope = (side[1] - mid) / (side[0] - mid_raw) if side else 1.0
+        return mid + (raw - mid_raw) * slope
+
+    def _slope_percent(self, side: str) -> float:
+        mid_raw, mid = self._points.get("mid", (7.0, 7.0))
+        raw, value = self._points.get(side, (mid_raw + 1.0, mid + 1.0))
+        return 100.0 * (raw - mid_raw) / (value - mid)
+
+    def own_command(self, words: list[str]) -> list[str] | None:
+        """See :meth:`EzoUart.own_command`."""
+        match words:
+            case ["t", "?"]:
+                return [f"?T,{self.temperature_c:.2f}"]
+            case ["t" | "rt" as verb, text] if (value := decimal(text)) is not None and -126 <= value <= 250:
+                self.temperature_c = value
+                return [self.reading()] if verb == "rt" else []
+            case ["cal", "?"]:
+                return [f"?CAL,{len(self._points)}"]
+            case ["cal", "clear"]:
+                self._points.clear()
+                return []
+            case ["cal", "mid" | "low" | "high" as place, text] if (value := decimal(text)) is not None:
+                return self._calibrate(place, value)
+            case ["slope", "?"]:
+                offset_mv = (self._points.get("mid", (7.0, 7.0))[0] - 7.0) * -59.16
+                return [
+                    f"?SLOPE,{self._slope_percent('low'):.1f},{self._slope_percent('high'):.1f},{offset_mv + 0.0:.2f}"
+                ]
+        return None
+
+    def _calibrate(self, place: str, value: float) -> list[str]:
+        """The middle comes first and discards the others; a point must stand clear of the middle."""
+        raw = self.plant.sense(self._point)
+        if place == "mid":
+            self._points = {"mid": (raw, value)}
+            return []
+        mid_raw, mid = self._points.get("mid", (7.0, 7.0))
+        clear = raw < mid_raw - 0.5 and value < mid if place == "low" else raw > mid_raw + 0.5 and value > mid
+        if not clear:
+            return REFUSED
+        self._points[place] = (raw, value)
+        return []
 
 
-class EzoDo(EzoCircuit):
-    """Dissolved oxygen: mg/L by factory, % saturation when switched on; both when both are on."""
+class EzoDo(EzoUart):
+    """Dissolved oxygen: mg/L by factory, % air saturation when it is switched on, or both."""
 
     kind = "DO"
+    firmware = "2.14"
 
-    def __init__(self, *args: object, **kwargs: object) -> None:
-        super().__init__(*args, **kwargs)
-        self._outputs = {"%": False, "mg": True}
+    def __init__(self, name: str, spec: DeviceSpec, plant: PlantPort) -> None:
+        super().__init__(name, spec, plant)
+        self.outputs = {"mg": True, "%": False}
+        self.temperature_c = ROOM_C
+        self.salinity_ppt = 0.0
+        self.pressure_kpa = SEA_LEVEL_KPA
+        self._salinity_text = "0,uS"
+        self._point = f"{name}.oxygen"
+        self._gain = 1.0
+        self._zero_pct = 0.0
+        self._calibrations = 0
+
+    def _boot(self) -> None:
+        self.temperature_c = ROOM_C
+        super()._boot()
+
+    def factory(self) -> None:
+        """See :meth:`EzoUart.factory`."""
+        super().factory()
+        self.outputs = {"mg": True, "%": False}
+        self._gain, self._zero_pct, self._calibrations = 1.0, 0.0, 0
 
     def reading(self) -> str:
-        percent = self.plant.sense(f"{self.name}.oxygen")
-        texts = {"mg": f"{percent * 0.0683:.2f}", "%": f"{percent:.1f}"}
-        return ",".join(texts[name] for name in ("mg", "%") if self._outputs[name]) or "no output"
+        """The outputs that are on, mg/L first."""
+        percent = max(0.0, (self.plant.sense(self._point) - self._zero_pct) * self._gain)
+        mg_l = percent / 100.0 * saturation_mg_l(self.temperature_c, self.salinity_ppt, self.pressure_kpa)
+        texts = {"mg": f"{mg_l:.2f}", "%": f"{percent:.1f}"}
+        return ",".join(texts[name] for name, on in self.outputs.items() if on) or "no output"
 
-    def special(self, words: list[str]) -> bool:
+    def own_command(self, words: list[str]) -> list[str] | None:
+        """See :meth:`EzoUart.own_command`."""
         match words:
             case ["o", "?"]:
-                self._say("?O" + "".join(f",{name}" for name in ("%", "mg") if self._outputs[name]))
-            case ["o", name, state] if name in self._outputs and state in ("0", "1"):
-                self._outputs[name] = state == "1"
+                return ["?O" + "".join(f",{name}" for name in ("%", "mg") if self.outputs[name])]
+            case ["o", "%" | "mg" as name, "0" | "1" as wanted]:
+                self.outputs[name] = wanted == "1"
+                return []
+            case ["t", "?"]:
+                return [f"?T,{self.temperature_c:.2f}"]
+            case ["t" | "rt" as verb, text] if (value := decimal(text)) is not None and 0 <= value <= 60:
+                self.temperature_c = value
+                return [self.reading()] if verb == "rt" else []
             case ["s", "?"]:
-                self._say("?S,0.00,ppt")
+                return [f"?S,{self._salinity_text}"]
+            case ["s", text] if (value := decimal(text)) is not None and value >= 0:
+                self.salinity_ppt = value / 1000.0 * 0.55  # seawater: 50 mS/cm is about 33 ppt at 25 °C
+                self._salinity_text = f"{value:.0f},uS"
+                return []
+            case ["s", text, "ppt"] if (value := decimal(text)) is not None and 0 <= value <= 50:
+                self.salinity_ppt = value
+                self._salinity_text = f"{value:.2f},ppt"
+                return []
             case ["p", "?"]:
-                self._say("?P,101.3")
-            case ["s", *_] | ["p", *_]:
-                pass
-            case _:
-                return False
-        self._ok()
-        return True
+                return [f"?P,{self.pressure_kpa:.2f}"]
+            case ["p", text] if (value := decimal(text)) is not None and 10 <= value <= 200:
+                self.pressure_kpa = value
+                return []
+            case ["cal", "?"]:
+                return [f"?CAL,{self._calibrations}"]
+            case ["cal"]:
+                return self._calibrate_in_air()
+            case ["cal", "0"]:
+                self._zero_pct = self.plant.sense(self._point)
+                self._calibrations = 2 if self._calibrations else 1
+                return []
+            case ["cal", "clear"]:
+                self._gain, self._zero_pct, self._calibrations = 1.0, 0.0, 0
+                return []
+        return None
+
+    def _calibrate_in_air(self) -> list[str]:
+        raw = self.plant.sense(self._point) - self._zero_pct
+        if raw < 20.0:
+            return REFUSED
+        self._gain = 100.0 / raw
+        self._calibrations = max(1, self._calibrations)
+        return []
 
 
-class EzoRtd(EzoCircuit):
-    """Temperature, three decimals, °C by factory."""
+class EzoRtd(EzoUart):
+    """Temperature from a platinum probe, three decimals; °C by factory."""
 
     kind = "RTD"
+    firmware = "2.10"
+
+    def __init__(self, name: str, spec: DeviceSpec, plant: PlantPort) -> None:
+        super().__init__(name, spec, plant)
+        self.scale = "c"
+        self._point = f"{name}.temperature"
+        self._offset_c = 0.0
+        self._calibrated = False
+
+    def factory(self) -> None:
+        """See :meth:`EzoUart.factory`."""
+        super().factory()
+        self.scale, self._offset_c, self._calibrated = "c", 0.0, False
 
     def reading(self) -> str:
-        return f"{self.plant.sense(f'{self.name}.temperature'):.3f}"
+        """The temperature in the chosen scale."""
+        celsius = self.plant.sense(self._point) + self._offset_c
+        return f"{ {'c': celsius, 'k': celsius + 273.15, 'f': celsius * 1.8 + 32.0}[self.scale]:.3f}"
 
-    def special(self, words: list[str]) -> bool:
+    def own_command(self, words: list[str]) -> list[str] | None:
+        """See :meth:`EzoUart.own_command`."""
         match words:
             case ["s", "?"]:
-                self._say("?S,C")
-            case ["s", "c"] | ["d", _] | ["m", *_]:
-                pass
-            case _:
-                return False
-        self._ok()
-        return True
+                return [f"?S,{self.scale.upper()}"]
+            case ["s", "c" | "k" | "f" as scale]:
+                self.scale = scale
+                return []
+            case ["cal", "?"]:
+                return [f"?CAL,{int(self._calibrated)}"]
+            case ["cal", "clear"]:
+                self._offset_c, self._calibrated = 0.0, False
+                return []
+            case ["cal", text] if (value := decimal(text)) is not None and -126 <= value <= 1254:
+                self._offset_c, self._calibrated = value - self.plant.sense(self._point), True
+                return []
+        return None
 
 
-def _number(text: str) -> bool:
-    try:
-        float(text)
-    except ValueError:
-        return False
-    return True
+def saturation_mg_l(temperature_c: float, salinity_ppt: float, pressure_kpa: float) -> float:
+    """Oxygen in water under humid air (mg/L): Benson and Krause 1984, at 1 atm and scaled by total pressure."""
+    kelvin = temperature_c + 273.15
+    fresh = (
+        -139.34411 + 1.575701e5 / kelvin - 6.642308e7 / kelvin**2 + 1.243800e10 / kelvin**3 - 8.621949e11 / kelvin**4
+    )
+    salt = salinity_ppt * (0.017674 - 10.754 / kelvin + 2140.7 / kelvin**2)
+    return math.exp(fresh - salt) * pressure_kpa / 101.325

@@ -1,219 +1,278 @@
-"""Atlas Scientific EZO-PMP dosing pump over UART (data sheet, UART mode; captures of firmware 1.06)."""
+"""Atlas Scientific EZO-PMP dosing pump over UART (data sheet, UART mode; captures of firmware 1.06).
+
+The pump doses by volume at full speed (`D,ml`), by volume over time (`D,ml,min`), at a constant rate for a time or
+for ever (`DC,ml/min,min`), or continuously (`D,*`). It ends finite work by itself and then says `*DONE,<ml>`.
+"""
 
 from __future__ import annotations
 
 import asyncio
 
-from sim.devices.wire import WireDevice
+from controller.rig.description import DeviceSpec
+from sim.devices.ascii_line import decimal
+from sim.devices.ezo_uart import REFUSED, EzoUart
+from sim.devices.port import PlantPort
 
-MIN_DOSE_ML = 0.5
+FULL_SPEED_ML_MIN = 105.0
+"""What `D,ml` and `D,*` run at."""
 MAX_RATE_ML_MIN = 58.5
-FULL_RATE_ML_MIN = 105.0
+"""The most that can be held constant: the factory's answer to `DC,?`."""
+MIN_DOSE_ML = 0.5
+MIN_MOTOR_V = 9.0
+LONGEST_DOSE_ML = 100_000.0
 
 
-class AtlasEzoPmp(WireDevice):
-    """Doses by volume, by volume over time, continuously or at a rate; counts what it gave since power-up."""
+class AtlasEzoPmp(EzoUart):
+    """The pump. Volumes are as the pump believes; a calibration corrects its belief, not its motor."""
 
-    def __init__(self, *args: object, **kwargs: object) -> None:
-        super().__init__(*args, **kwargs)  # type: ignore[arg-type]
-        self._buffer = bytearray()
-        self._codes = True
-        self._report_s = 1.0
-        self._reporter: asyncio.TimerHandle | None = None
-        self._ender: asyncio.TimerHandle | None = None
+    kind = "PMP"
+    firmware = "1.06"
+    measure_s = 0.020
+    supply_v = 3.28
+
+    def __init__(self, name: str, spec: DeviceSpec, plant: PlantPort) -> None:
+        super().__init__(name, spec, plant)
+        self.motor_v = 12.0
+        """The motor's own supply; below 9 V nothing is dosed."""
+        self.inverted = False
+        self.paused = False
+        self.total_ml = self.absolute_ml = 0.0
+        self._point = f"{name}.pump"
+        self._only_while_dosing = False
+        self._by_volume = self._by_time = 1.0
+        self._calibrations = 0
+        self._at_start_ml = 0.0
         self._rate = 0.0
+        """Signed, mL/min, as the pump believes; 0 while it stands."""
+        self._motor = 0.0
+        """Signed, mL/min, as the motor turns."""
         self._since_s = 0.0
-        self._done_ml = 0.0
-        self._total_ml = 0.0
-        self._absolute_ml = 0.0
-        self._asked = "0.00"
-        self._paused = False
-        self._asleep = False
+        self._given_ml = 0.0
+        self._left_ml: float | None = None
+        self._last = "0.00"
+        self._timed = False
+        self._resume: tuple[float, float] = (0.0, 0.0)
+        self._ending: asyncio.TimerHandle | None = None
+
+    # --- power ------------------------------------------------------------------------------------------
+
+    def _boot(self) -> None:
+        super()._boot()
+        self._only_while_dosing = False
+        if self._at_start_ml:
+            self._dose_volume(self._at_start_ml, None)
+
+    def _halt(self) -> None:
+        super()._halt()
+        self._stop()
+        self.total_ml = self.absolute_ml = self._given_ml = 0.0
+        self._last = "0.00"
+
+    def sleep(self) -> None:
+        """See :meth:`EzoUart.sleep`."""
+        self._stop()
+        super().sleep()
+
+    def factory(self) -> None:
+        """See :meth:`EzoUart.factory`."""
+        super().factory()
+        self._stop()
+        self._by_volume = self._by_time = 1.0
+        self._calibrations = 0
+        self._at_start_ml = 0.0
+        self.inverted = False
+
+    # --- the motor --------------------------------------------------------------------------------------
 
     @property
-    def point(self) -> str:
-        """Its place in the plant."""
-        return f"{self.name}.pump"
+    def dosing(self) -> bool:
+        """Whether the motor turns."""
+        return self._rate != 0.0
 
-    def power_on(self) -> None:
-        self._total_ml = self._absolute_ml = 0.0
-        self._codes = True
-        self._buffer.clear()
-        self._say("*RS")
-        self._say("*RE")
-        self._continuous(1.0)
+    def _run(self, rate: float, motor: float) -> None:
+        """Turn so that `rate` is believed and `motor` is what the chart of the uncalibrated pump says."""
+        self._rate, self._motor = rate, motor
+        self._since_s = self.loop.time()
+        self.plant.set_pump(self._point, (-motor if self.inverted else motor) * 1000.0)
+        if self._left_ml is not None:
+            self._ending = self.loop.call_later(self._left_ml / abs(rate) * 60.0, self._done)
 
-    def power_off(self) -> None:
-        self._halt()
-        self._continuous(0.0)
+    def _account(self) -> None:
+        now = self.loop.time()
+        moved = self._rate * (now - self._since_s) / 60.0
+        self._since_s = now
+        self._given_ml += abs(moved)
+        self.total_ml += moved
+        self.absolute_ml += abs(moved)
+        if self._left_ml is not None:
+            self._left_ml = max(0.0, self._left_ml - abs(moved))
 
-    def receive(self, data: bytes) -> None:
-        if self._asleep:
-            self._asleep = False
-            self._say("*WA")
-            return
-        self._buffer += data
-        while (end := self._buffer.find(b"\r")) >= 0:
-            command = bytes(self._buffer[:end]).strip().decode("latin-1")
-            del self._buffer[: end + 1]
-            if command:
-                self._dispatch(command.lower().split(","))
-        if len(self._buffer) > 200:
-            self._buffer.clear()
-
-    # --- the pump ---------------------------------------------------------------------------------------
-
-    def _now(self) -> float:
-        return asyncio.get_running_loop().time()
-
-    def _given(self) -> float:
-        return self._done_ml + (abs(self._rate) * (self._now() - self._since_s) / 60 if self._rate else 0.0)
-
-    def _start(self, rate: float, volume: float | None, asked: str) -> None:
-        self._halt()
-        self._done_ml = 0.0
-        self._asked = asked
-        self._go(rate)
-        if volume is not None:
-            self._ender = asyncio.get_running_loop().call_later(volume / abs(rate) * 60, self._end)
-
-    def _go(self, rate: float) -> None:
-        self._rate = rate
-        self._since_s = self._now()
-        self.plant.set_pump(self.point, rate * 1000)
-
-    def _halt(self) -> float:
-        given = self._given()
+    def _rest(self) -> None:
+        if self._ending is not None:
+            self._ending.cancel()
+            self._ending = None
         if self._rate:
-            moved = abs(self._rate) * (self._now() - self._since_s) / 60
-            self._total_ml += moved if self._rate > 0 else -moved
-            self._absolute_ml += moved
-            self._rate = 0.0
-            self.plant.set_pump(self.point, 0.0)
-        self._done_ml = given
-        if self._ender is not None:
-            self._ender.cancel()
-            self._ender = None
-        return given
+            self._account()
+            self._rate = self._motor = 0.0
+            self.plant.set_pump(self._point, 0.0)
 
-    def _end(self) -> None:
-        self._ender = None
-        self._say(f"*DONE,{self._halt():.2f}")
+    def _stop(self) -> None:
+        """Rest and forget what was left."""
+        self._rest()
+        self._left_ml = None
+        self.paused = False
 
-    def _totals(self) -> tuple[float, float]:
-        moved = abs(self._rate) * (self._now() - self._since_s) / 60 if self._rate else 0.0
-        return self._total_ml + (moved if self._rate > 0 else -moved), self._absolute_ml + moved
+    def _done(self) -> None:
+        self._ending = None
+        self._stop()
+        self.say(f"*DONE,{self._given_ml:.2f}", after_s=0.0, unsolicited=True)
+
+    def _begin(self, rate: float, motor: float, volume_ml: float | None, text: str) -> list[str]:
+        self._stop()
+        self._given_ml = 0.0
+        self._left_ml = volume_ml
+        self._last = text
+        self._run(rate, motor)
+        return []
 
     # --- talk -------------------------------------------------------------------------------------------
 
-    def _say(self, text: str) -> None:
-        self.send(text.encode("latin-1") + b"\r")
+    def reading(self) -> str:
+        """Volume of the dose that runs, or of the last one (mL)."""
+        self._account()
+        return f"{self._given_ml:.2f}"
 
-    def _ok(self) -> None:
-        if self._codes:
-            self._say("*OK")
+    def reports_now(self) -> bool:
+        """`C,*` reports only while the pump doses."""
+        return self.dosing or not self._only_while_dosing
 
-    def _continuous(self, period_s: float) -> None:
-        if self._reporter is not None:
-            self._reporter.cancel()
-            self._reporter = None
-        self._report_s = period_s
-        if period_s:
-            self._reporter = asyncio.get_running_loop().call_later(period_s, self._report)
-
-    def _report(self) -> None:
-        self._say(f"{self._given():.2f}")
-        self._continuous(self._report_s)
-
-    def _dispatch(self, words: list[str]) -> None:
+    def own_command(self, words: list[str]) -> list[str] | None:
+        """See :meth:`EzoUart.own_command`."""
         match words:
-            case ["r"]:
-                self._say(f"{self._given():.2f}")
-            case ["c", "0" | "1" | "*" as mode]:
-                self._continuous(0.0 if mode == "0" else 1.0)
-            case ["c", "?"]:
-                self._say(f"?C,{int(self._report_s > 0)}")
-            case ["*ok", "0" | "1" as state]:
-                self._codes = state == "1"
-            case ["i"]:
-                self._say("?I,PMP,1.06")
-            case ["status"]:
-                self._say("?STATUS,P,5.02")
-            case ["tv", "?"]:
-                self._say(f"?TV,{self._totals()[0]:.2f}")
-            case ["atv", "?"]:
-                self._say(f"?ATV,{self._totals()[1]:.2f}")
-            case ["clear"]:
-                self._total_ml = self._absolute_ml = 0.0
-                self._since_s = self._now()
-            case ["cal", "?"]:
-                self._say("?CAL,3")
-            case ["pv", "?"]:
-                self._say("?PV,12.02")
-            case ["p", "?"]:
-                self._say(f"?P,{int(self._paused)}")
-            case ["dc", "?"]:
-                self._say(f"?MAXRATE,{MAX_RATE_ML_MIN}")
             case ["d", "?"]:
-                self._say(f"?D,{self._asked},{int(bool(self._rate))}")
+                return [f"?D,{self._last},{int(self.dosing)}"]
+            case ["dc", "?"]:
+                return [f"?MAXRATE,{MAX_RATE_ML_MIN * self._by_time:.4g}"]
+            case ["d" | "dc", _, *_]:
+                return self._dose(words)
             case ["x"]:
-                self._say(f"*DONE,{self._halt():.2f}")
-                return
-            case ["d", *rest] | ["dc", *rest]:
-                error = self._dose(words[0], rest)
-                if error:
-                    for line in error:
-                        self._say(line)
-                    return
-            case ["sleep"]:
-                self._ok()
-                self._say("*SL")
-                self._asleep = True
-                return
-            case ["l", _] | ["find"] | ["dstart", _] | ["plock", _]:
-                pass
-            case _:
-                self._say("*ER")
-                return
-        self._ok()
+                self._stop()
+                return [f"*DONE,{self._given_ml:.2f}"]
+            case ["p"]:
+                return self._toggle_pause()
+            case ["p", "?"]:
+                return [f"?P,{int(self.paused)}"]
+            case ["tv", "?"]:
+                self._account()
+                return [f"?TV,{self.total_ml:.2f}"]
+            case ["atv", "?"]:
+                self._account()
+                return [f"?ATV,{self.absolute_ml:.2f}"]
+            case ["clear"]:
+                self._account()
+                self.total_ml = self.absolute_ml = 0.0
+                return []
+            case ["c", "0" | "1" | "*" as wanted]:
+                self._only_while_dosing = wanted == "*"
+                self.report_every(0.0 if wanted == "0" else 1.0)
+                return []
+            case ["c", "?"]:
+                return ["?C,*" if self._only_while_dosing else f"?C,{int(self.period_s > 0)}"]
+            case ["c", _]:
+                return REFUSED
+            case ["pv", "?"]:
+                return [f"?PV,{self.motor_v:.2f}"]
+            case ["invert"]:
+                return self._invert()
+            case ["invert", "?"]:
+                return [f"?INVERT,{int(self.inverted)}"]
+            case ["cal", "?"]:
+                return [f"?CAL,{self._calibrations}"]
+            case ["cal", "clear"]:
+                self._by_volume = self._by_time = 1.0
+                self._calibrations = 0
+                return []
+            case ["cal", text] if (value := decimal(text)) is not None and value > 0:
+                return self._calibrate(value)
+            case ["dstart", "?"]:
+                return [f"?DSTART,{self._at_start_ml:.2f}"]
+            case ["dstart", "off"]:
+                self._at_start_ml = 0.0
+                return []
+            case ["dstart", text] if (value := decimal(text)) is not None:
+                self._at_start_ml = value if abs(value) >= MIN_DOSE_ML else 0.0
+                return []
+        return None
 
-    def _dose(self, kind: str, words: list[str]) -> list[str]:
-        """Start a dose; the error lines, none when it started."""
-        try:
-            match kind, words:
-                case "d", ["*"]:
-                    self._start(FULL_RATE_ML_MIN, None, "*")
-                case "d", ["-*"]:
-                    self._start(-FULL_RATE_ML_MIN, None, "-*")
-                case "d", [volume]:
-                    return self._volume(float(volume), FULL_RATE_ML_MIN, volume)
-                case "d", [volume, minutes]:
-                    rate = abs(float(volume)) / float(minutes)
-                    return self._volume(float(volume), rate, volume)
-                case "dc", [rate, "*"]:
-                    return self._rated(float(rate), None)
-                case "dc", [rate, minutes]:
-                    return self._rated(float(rate), float(minutes))
-                case _:
-                    return ["*ER"]
-        except (ValueError, ZeroDivisionError):
-            return ["*ER"]
-        return []
+    def _dose(self, words: list[str]) -> list[str]:
+        if self.motor_v < MIN_MOTOR_V:
+            return [f"*UV,PUMPPWR,{self.motor_v:.2f}", "*ER"]
+        match words:
+            case ["d", "*" | "-*" as text]:
+                sign = -1.0 if text == "-*" else 1.0
+                self._timed = False
+                return self._begin(sign * FULL_SPEED_ML_MIN * self._by_volume, sign * FULL_SPEED_ML_MIN, None, text)
+            case ["d", text] if (volume := decimal(text)) is not None:
+                return self._dose_volume(volume, None)
+            case ["d", text, time] if (volume := decimal(text)) is not None and (minutes := decimal(time)):
+                return self._dose_volume(volume, minutes)
+            case ["dc", text, "*"] if rate := decimal(text):
+                return self._dose_rate(rate, None)
+            case ["dc", text, time] if (rate := decimal(text)) and (minutes := decimal(time)):
+                return self._dose_rate(rate, minutes)
+        return REFUSED
 
-    def _volume(self, volume: float, rate: float, text: str) -> list[str]:
-        if not abs(volume) < 1e6 or rate <= 0:
-            return ["*ER"]
-        if abs(volume) < MIN_DOSE_ML:
+    def _dose_volume(self, volume: float, minutes: float | None) -> list[str]:
+        size = abs(volume)
+        if size > LONGEST_DOSE_ML or (minutes is not None and minutes < 0):
+            return REFUSED
+        if size < MIN_DOSE_ML:
             return ["*MINVOL", "*ER"]
-        if rate > FULL_RATE_ML_MIN:
+        sign = 1.0 if volume > 0 else -1.0
+        self._timed = minutes is not None
+        if minutes is None:
+            rate, motor = FULL_SPEED_ML_MIN * self._by_volume, FULL_SPEED_ML_MIN
+        else:
+            rate = size / minutes
+            motor = rate / self._by_time
+            if motor > FULL_SPEED_ML_MIN:
+                return ["*TOOFAST", "*ER"]
+        return self._begin(sign * rate, sign * motor, size, f"{volume:.2f}")
+
+    def _dose_rate(self, rate: float, minutes: float | None) -> list[str]:
+        if minutes is not None and minutes < 0:
+            return REFUSED
+        motor = rate / self._by_time
+        if abs(motor) > MAX_RATE_ML_MIN:
             return ["*TOOFAST", "*ER"]
-        self._start(rate if volume > 0 else -rate, abs(volume), f"{volume:.2f}")
+        self._timed = True
+        return self._begin(rate, motor, None if minutes is None else abs(rate) * minutes, "*")
+
+    def _toggle_pause(self) -> list[str]:
+        if self.paused:
+            self.paused = False
+            self._run(*self._resume)
+        elif self.dosing:
+            self._resume = self._rate, self._motor
+            self._rest()
+            self.paused = True
         return []
 
-    def _rated(self, rate: float, minutes: float | None) -> list[str]:
-        if not 0 < abs(rate) < 1e6:
-            return ["*ER"]
-        if abs(rate) > MAX_RATE_ML_MIN:
-            return ["*TOOFAST", "*ER"]
-        self._start(rate, None if minutes is None else abs(rate) * minutes, "*")
+    def _invert(self) -> list[str]:
+        self.inverted = not self.inverted
+        if self.dosing:
+            self.plant.set_pump(self._point, (-self._motor if self.inverted else self._motor) * 1000.0)
+        return []
+
+    def _calibrate(self, measured_ml: float) -> list[str]:
+        """The last dose was really `measured_ml`: by volume after `D,ml`, by time after the other ways to dose."""
+        if self.dosing or self._given_ml < MIN_DOSE_ML:
+            return REFUSED
+        factor = measured_ml / self._given_ml
+        if self._timed:
+            self._by_time *= factor
+            self._calibrations |= 2
+        else:
+            self._by_volume *= factor
+            self._calibrations |= 1
         return []

@@ -1,335 +1,392 @@
-"""Ismatec Reglo ICC pump, four channels (manual 14-036-E Rev. C, sections 14–18)."""
+"""Ismatec Reglo ICC, a peristaltic pump with four independent channels (manual 14-036-E Rev. C, sections 14 to 18).
+
+A request is an address digit, a command and CR (a LF beside it is ignored). A status is one bare character without
+any end; data end CR LF. The manual gives times in 0.1 s but counts two of its examples in seconds: the device's
+setting `time_unit_s` (default 0.1) chooses.
+"""
 
 from __future__ import annotations
 
 import asyncio
-import re
-from dataclasses import dataclass, field
-from math import floor, log10
+from collections.abc import Callable
 
-from sim.devices.wire import WireDevice
+from controller.rig.description import DeviceSpec
+from sim.devices.ascii_line import AsciiDevice
+from sim.devices.ismatec_channel import Mode, PumpChannel, Settings
+from sim.devices.ismatec_numbers import (
+    CHART_ML_MIN,
+    LONGEST_TENTHS,
+    digits,
+    discrete_4,
+    from_volume_2,
+    total_text,
+    volume_1,
+)
+from sim.devices.port import PlantPort
 
-TUBING_MM = (0.13, 0.19, 0.25, 0.38, 0.44, 0.51, 0.57, 0.64, 0.76, 0.89, 0.95, 1.02, 1.09, 1.14, 1.22, 1.30, 1.42,
-             1.52, 1.65, 1.75, 1.85, 2.06, 2.29, 2.54, 2.79, 3.17)  # fmt: skip
-MAX_RPM = 100.0
-UNSET = object()
+DONE, NOT_DONE, NO, YES = b"*", b"#", b"-", b"+"
+"""Status answers; "-" and "+" mean what the command says they mean."""
 
-
-def volume_1(value_ml: float) -> str:
-    """`mmmmEse`: m.mmm × 10^(se), the form of replies."""
-    if value_ml <= 0:
-        return "0000E+0"
-    exponent = floor(log10(value_ml))
-    mantissa = round(value_ml / 10**exponent * 1000)
-    if mantissa == 10_000:
-        mantissa, exponent = 1000, exponent + 1
-    return f"{mantissa:04d}E{exponent:+d}"
-
-
-def parse_volume_2(text: str) -> float | None:
-    """`mmmmse`, the form of requests; None when it is not one."""
-    match = re.fullmatch(r"(\d{4})([+-]\d)", text)
-    return int(match[1]) / 1000 * 10 ** int(match[2]) if match else None
+CHANNELS = 4
+ROLLERS = 8
+FACTORY_TUBING = 317
+PROTOCOL_VERSION = "2"
+FIRMWARE = "0208"
+STATUS_EVENTS_S = 1.0
 
 
-def max_flow_ml_min(tubing_mm: float) -> float:
-    """Flow at 100 rpm: 0.081·d^2.08 mL a revolution for this family of bores, scaled to the ICC's small rollers."""
-    return 0.0615 * tubing_mm**1.9 * MAX_RPM
+def _data(text: str) -> bytes:
+    return text.encode("ascii") + b"\r\n"
 
 
-@dataclass
-class Channel:
-    """One channel's settings and its running total."""
-
-    point: str | None
-    tubing_mm: float = 1.02
-    mode: str = "M"
-    clockwise: bool = True
-    rpm: float = 10.0
-    flow: float = 1.0
-    volume: float = 1.0
-    time_s: float = 10.0
-    pause_s: float = 0.0
-    cycles: int = 1
-    backsteps: int = 0
-    running: bool = False
-    rate: float = 0.0
-    since_s: float = 0.0
-    run_s: float = 0.0
-    total_ml: float = 0.0
-    refused: str = "R 0000E+0"
-    timer: asyncio.TimerHandle | None = field(default=None, repr=False)
+def _status(done: bool) -> bytes:
+    return DONE if done else NOT_DONE
 
 
-class IsmatecRegloIcc(WireDevice):
-    """Requests end CR (LF ignored); a status is one bare character, data end CR LF."""
+class IsmatecRegloIcc(AsciiDevice):
+    """The pump. Channels of the rig are "1" to "4"; `tubing_mm` is what is really fitted and at first also set."""
 
-    def __init__(self, *args: object, **kwargs: object) -> None:
-        super().__init__(*args, **kwargs)  # type: ignore[arg-type]
-        self.address = int(self.spec.address or "1")
-        self._buffer = bytearray()
-        self._by_channel = False
-        self._events = True
-        self.channels = {}
-        for number in range(1, 5):
-            spec = self.spec.channels.get(str(number))
-            channel = Channel(f"{self.name}.{spec.point}" if spec else None)
-            if spec and spec.tubing_mm:
-                channel.tubing_mm = spec.tubing_mm
-            self.channels[number] = channel
+    think_s = 0.004
 
-    def power_on(self) -> None:
-        self._by_channel = False
-        self._events = True
+    def __init__(self, name: str, spec: DeviceSpec, plant: PlantPort) -> None:
+        super().__init__(name, spec, plant)
+        self.address = int(spec.address or "1")
+        self.channel_addressing = self._saved_addressing = False
+        self.events = False
+        self.serial_number = f"14{sum(name.encode()):06d}"
+        self.display_name = ""
+        self.language = 0
+        self._time_unit_s = float(spec.settings.get("time_unit_s", 0.1))
+        self._reporting: asyncio.TimerHandle | None = None
+        self.channels = {str(number): self._fit(str(number)) for number in range(1, CHANNELS + 1)}
+
+    def _fit(self, number: str) -> PumpChannel:
+        channel = self.spec.channels.get(number)
+        point = f"{self.name}.{channel.point}" if channel else None
+        tubing = round(channel.tubing_mm * 100) if channel and channel.tubing_mm else FACTORY_TUBING
+        if tubing not in CHART_ML_MIN:
+            sizes = ", ".join(f"{size / 100:.2f}" for size in CHART_ML_MIN)
+            raise ValueError(
+                f"{self.name}: channel {number} has tubing of {tubing / 100:.2f} mm, which a Reglo ICC does not take;"
+                f" choose one of {sizes} mm"
+            )
+
+        def drive(flow_ul_min: float) -> None:
+            if point is not None:
+                self.plant.set_pump(point, flow_ul_min)
+
+        return PumpChannel(fitted=tubing, drive=drive, ended=lambda cause: self._ended(number, cause), loop=self.loop)
+
+    # --- power ------------------------------------------------------------------------------------------
+
+    def _boot(self) -> None:
+        self.channel_addressing = self._saved_addressing
+        self.events = False
+        self.forget_input()
+
+    def _halt(self) -> None:
+        self._report_events(False)
         for channel in self.channels.values():
-            channel.total_ml = channel.run_s = 0.0
+            channel.power_off()
 
-    def power_off(self) -> None:
-        for number in self.channels:
-            self._stop(number)
+    # --- events -----------------------------------------------------------------------------------------
 
-    # --- motion -----------------------------------------------------------------------------------------
+    def _report_events(self, wanted: bool) -> None:
+        self.events = wanted
+        if self._reporting is not None:
+            self._reporting.cancel()
+            self._reporting = None
+        if wanted:
+            self._reporting = self.loop.call_later(STATUS_EVENTS_S, self._report)
 
-    def _now(self) -> float:
-        return asyncio.get_running_loop().time()
+    def _report(self) -> None:
+        if self.line is not None and self.line.clients:
+            lines = []
+            for number, channel in self.channels.items():
+                left_s, dispensed_ml, cycles = channel.progress()
+                lines.append(
+                    f"^U{number}|{channel.state}|{discrete_4(left_s)}|{discrete_4(dispensed_ml * 1000)}|{cycles:04d}\r\n"
+                )
+            self.send("".join(lines).encode("ascii"), after_s=0.0, unsolicited=True)
+        self._reporting = self.loop.call_later(STATUS_EVENTS_S, self._report)
 
-    def _rate_ml_min(self, channel: Channel) -> float:
-        if channel.mode == "L":
-            return channel.rpm * max_flow_ml_min(channel.tubing_mm) / MAX_RPM
-        if channel.mode == "G":
-            return channel.volume / (channel.time_s / 60) if channel.time_s else 0.0
-        return channel.flow
+    def _ended(self, number: str, cause: str) -> None:
+        if self.events:
+            self.send(f"^X{number}|{cause}\r\n".encode("ascii"), after_s=0.0, unsolicited=True)
 
-    def _start(self, number: int) -> bool:
-        channel = self.channels[number]
-        rate, limit = self._rate_ml_min(channel), max_flow_ml_min(channel.tubing_mm)
-        if not 0 < rate <= limit * 1.0005:
-            channel.refused = f"R {volume_1(limit)}"
-            return False
-        if channel.mode in "OGQ" and not 0 < channel.volume <= 9999:
-            channel.refused = f"V {volume_1(9999)}"
-            return False
-        self._stop(number)
-        self._go(number, rate)
-        if channel.mode in "OGQ":
-            self._end_after(number, channel.volume / rate * 60)
-        elif channel.mode in "NP":
-            self._end_after(number, channel.time_s)
-        return True
+    # --- requests ---------------------------------------------------------------------------------------
 
-    def _go(self, number: int, rate: float) -> None:
-        channel = self.channels[number]
-        channel.running = True
-        channel.rate = rate
-        channel.since_s = self._now()
-        if channel.point:
-            self.plant.set_pump(channel.point, rate * 1000 * (1 if channel.clockwise else -1))
+    def bad_line(self) -> None:
+        """In a daisy chain nobody answers what is addressed to nobody."""
+        if self.channel_addressing:
+            self.send(NOT_DONE)
 
-    def _end_after(self, number: int, seconds: float) -> None:
-        self.channels[number].timer = asyncio.get_running_loop().call_later(seconds, self._done, number)
-
-    def _done(self, number: int) -> None:
-        self._stop(number)
-        if self._events:
-            self.send(f"^X{number}|A\r\n".encode())
-
-    def _account(self, channel: Channel) -> None:
-        if channel.running:
-            elapsed = self._now() - channel.since_s
-            channel.total_ml += channel.rate * elapsed / 60
-            channel.run_s += elapsed
-            channel.since_s = self._now()
-
-    def _stop(self, number: int) -> None:
-        channel = self.channels[number]
-        if channel.timer is not None:
-            channel.timer.cancel()
-            channel.timer = None
-        if channel.running:
-            self._account(channel)
-            channel.running = False
-            if channel.point:
-                self.plant.set_pump(channel.point, 0.0)
-
-    # --- talk -------------------------------------------------------------------------------------------
-
-    def receive(self, data: bytes) -> None:
-        self._buffer += data
-        while (end := self._buffer.find(b"\r")) >= 0:
-            command = bytes(self._buffer[:end]).lstrip(b"\n").decode("latin-1")
-            del self._buffer[: end + 1]
-            if command:
-                self._request(command)
-        if len(self._buffer) > 200:
-            self._buffer.clear()
-
-    def _status(self, character: str) -> None:
-        self.send(character.encode(), after_s=0.004)
-
-    def _data(self, text: str) -> None:
-        self.send(text.encode() + b"\r\n", after_s=0.006)
-
-    def _request(self, text: str) -> None:
-        if text[0] == "@":
-            if text[1:] in tuple("12345678"):
-                self.address = int(text[1:])
-                self._status("*")
+    def command(self, text: str) -> None:
+        """See :meth:`AsciiDevice.command`."""
+        to, request = text[0], text[1:]
+        if to == "@":
+            if request in tuple("12345678"):
+                self.address = int(request)
+                self.send(DONE)
             return
-        if not text[0].isdecimal():
-            self._status("#")
+        if not "0" <= to <= "9" or not request:
+            self.bad_line()
             return
-        number, command = int(text[0]), text[1:]
-        if number in (0, self.address) and self._whole_pump(command):
+        for_this_pump = self.channel_addressing or to in ("0", str(self.address))
+        if not for_this_pump:
             return
-        if self._by_channel:
-            numbers = [number] if number in self.channels else list(self.channels) if number == 0 else []
-        else:
-            numbers = [1] if number == self.address else []
-        if not numbers:
-            return
-        answers = [self._channel(each, command) for each in numbers]
-        if answers[0] is None:
-            self._status("#")
-        elif answers[0] in ("*", "-", "+"):
-            self._status(answers[0])
-        else:
-            self._data(answers[0])
+        reply = self._whole_pump(request)
+        if reply is None:
+            everywhere = to == "0" or not self.channel_addressing
+            chosen = list(self.channels.values()) if everywhere else [self.channels[to]] if to in self.channels else []
+            reply = self._on_channels(chosen, request)
+        self.send(reply)
 
-    def _whole_pump(self, command: str) -> bool:
-        match command:
+    def _on_channels(self, channels: list[PumpChannel], request: str) -> bytes:
+        """One answer for one or all channels: the first that is not a plain success speaks for all."""
+        if not channels:
+            return NOT_DONE
+        if request == "H" and not all(channel.running or channel.startable() for channel in channels):
+            return NO
+        if (query := _QUERIES.get(request)) is not None:
+            return query(channels[0])
+        replies = [self._on_channel(channel, request) for channel in channels]
+        return next((reply for reply in replies if reply != DONE), DONE) if len(replies) > 1 else replies[0]
+
+    def _on_channel(self, channel: PumpChannel, request: str) -> bytes:
+        if (action := _ACTIONS.get(request)) is not None:
+            return action(channel)
+        code = request[:2] if request[0] == "x" else request[0]
+        argument = request[len(code) :]
+        if (time_setting := _TIMES.get(code)) is not None:
+            return self._time(channel, time_setting, argument)
+        if code == "xX" and not argument:
+            return _data(f"{round(channel.since_calibration_s / self._time_unit_s):08d}")
+        if (setter := _SETTERS.get(code)) is not None:
+            return setter(channel, argument)
+        return NOT_DONE
+
+    def _time(self, channel: PumpChannel, setting: str, argument: str) -> bytes:
+        if not argument:
+            return _data(str(round(getattr(channel.settings, setting) / self._time_unit_s)))
+        units = digits(argument, 8)
+        if units is None or units > LONGEST_TENTHS:
+            return NOT_DONE
+        return _status(channel.configure(**{setting: units * self._time_unit_s}))
+
+    def _whole_pump(self, request: str) -> bytes | None:
+        """Commands of the pump rather than of a channel, whatever the address digit; None when it is none."""
+        match request:
             case "x!":
-                self._data("2")
+                return _data(PROTOCOL_VERSION)
             case "~":
-                self._data(str(int(self._by_channel)))
-            case "~1" | "~0":
-                self._by_channel = command == "~1"
-                self._status("*")
+                return _data(str(int(self.channel_addressing)))
+            case "~0" | "~1":
+                self.channel_addressing = request == "~1"
             case "xE":
-                self._data(str(int(self._events)))
-            case "xE1" | "xE0":
-                self._events = command == "xE1"
-                self._status("*")
-            case "#":
-                self._data("REGLO ICC 0208 306")
-            case "(":
-                self._data("0114")
-            case ")":
-                self._data("0306")
-            case "xA":
-                self._data("4")
-            case "*" | "A" | "B" | "0":
-                self._status("*")
-            case _ if command.startswith("D"):
-                self._status("*")
-            case _:
-                return False
-        return True
-
-    def _channel(self, number: int, command: str) -> str | None:
-        channel = self.channels[number]
-        match command:
-            case "H":
-                return "*" if self._start(number) else "-"
-            case "I" | "xI":
-                self._stop(number)
-                return "*"
-            case "E":
-                return "+" if channel.running else "-"
-            case "J" | "K":
-                if channel.running and channel.clockwise != (command == "J"):
-                    return None
-                channel.clockwise = command == "J"
-                return "*"
-            case "xD":
-                return "J" if channel.clockwise else "K"
-            case "xM":
-                return channel.mode
-            case "L" | "M" | "O" | "G" | "Q" | "N" | "P":
-                if channel.running:
-                    self._stop(number)
-                channel.mode = command
-                return "*"
-            case "xe":
-                return channel.refused
-            case "S":
-                return f"{channel.rpm:.2f}"
-            case "f":
-                return volume_1(channel.flow)
-            case "v":
-                return volume_1(channel.volume)
-            case "xT":
-                return str(round(channel.time_s * 10))
-            case "xP":
-                return str(round(channel.pause_s * 10))
-            case '"':
-                return str(channel.cycles)
-            case "+":
-                return f"{channel.tubing_mm:.2f} mm"
-            case "?" | "!":
-                return f"{max_flow_ml_min(channel.tubing_mm):.1f} ml/min"
-            case "%":
-                return str(channel.backsteps)
-            case "xB":
-                return "8"
-            case "xC":
-                self._account(channel)
-                per_rev = max_flow_ml_min(channel.tubing_mm) / MAX_RPM
-                return f"{int(channel.total_ml / per_rev):010d}"
-            case "xG":
-                self._account(channel)
-                return f"{int(channel.total_ml):010d}"
-            case "xJ":
-                self._account(channel)
-                return f"{int(channel.run_s * 10):010d}"
-            case "#":
-                return "REGLO ICC 0208 306"
-            case "x!":
-                return "2"
+                return _data(str(int(self.events)))
             case "xE0" | "xE1":
-                self._events = command == "xE1"
-                return "*"
-            case "xE":
-                return str(int(self._events))
-            case "~":
-                return str(int(self._by_channel))
-        return self._set(number, command)
-
-    def _set(self, number: int, command: str) -> str | None:
-        channel = self.channels[number]
-        if match := re.fullmatch(r"S(\d{6})", command):
-            channel.rpm = min(int(match[1]) / 100, MAX_RPM)
-            self._changed(number)
-            return "*"
-        if command[:1] in ("f", "v") and (value := parse_volume_2(command[1:])) is not None:
-            if command[0] == "f":
-                channel.flow = min(value, max_flow_ml_min(channel.tubing_mm))
-                self._changed(number)
-                return volume_1(channel.flow)
-            channel.volume = value
-            return volume_1(channel.volume)
-        if match := re.fullmatch(r"x([TP])(\d{8})", command):
-            seconds = min(int(match[2]), 35_964_000) / 10
-            if match[1] == "T":
-                channel.time_s = seconds
-            else:
-                channel.pause_s = seconds
-            return "*"
-        if match := re.fullmatch(r'(["%+])(\d{4})', command):
-            value = int(match[2])
-            if match[1] == '"':
-                channel.cycles = value
-            elif match[1] == "%":
-                channel.backsteps = value
-            elif value / 100 in TUBING_MM:
-                channel.tubing_mm = value / 100
-            else:
+                self._report_events(request == "xE1")
+            case "#":
+                return _data(f"REGLO ICC {FIRMWARE} {CHANNELS}{ROLLERS:02d}")
+            case "(":
+                return _data(FIRMWARE)
+            case ")":
+                return _data(f"{CHANNELS:02d}{ROLLERS:02d}")
+            case "xA":
+                return _data(str(CHANNELS))
+            case "xS":
+                return _data(self.serial_number)
+            case "xL":
+                return _data(str(self.language))
+            case "C":
+                return NO  # no foot switch
+            case "*":
+                self._saved_addressing = self.channel_addressing
+                for channel in self.channels.values():
+                    channel.saved = channel.settings.copy()
+            case "0":
+                if any(channel.running for channel in self.channels.values()):
+                    return NOT_DONE
+                for channel in self.channels.values():
+                    channel.settings = Settings(tubing=FACTORY_TUBING)
+            case "A" | "B":
+                pass
+            case _ if request[0] == "D" and len(request) <= 19:
+                pass
+            case _ if request[:2] == "xN" and len(request) <= 66:
+                self.display_name = request[2:]
+            case _ if request[:2] == "xS" and len(request) <= 66:
+                self.serial_number = request[2:]
+            case _ if request[:2] == "xL" and request[2:] in ("0", "1", "2", "3"):
+                self.language = int(request[2:])
+            case _ if request[:2] == "xA" and digits(request[2:], 4) == CHANNELS:
+                pass
+            case _:
                 return None
-            return "*"
-        return None
+        return DONE
 
-    def _changed(self, number: int) -> None:
-        """A new speed takes effect at once on a running channel."""
-        channel = self.channels[number]
-        if channel.running and channel.mode in "LM":
-            self._account(channel)
-            self._go(number, self._rate_ml_min(channel))
+
+# --- what a channel is asked, told to do, and set to ----------------------------------------------------------
+
+
+def _start(channel: PumpChannel) -> bytes:
+    return DONE if channel.start() else NO
+
+
+def _stop(channel: PumpChannel) -> bytes:
+    channel.stop()
+    return DONE
+
+
+def _pause(channel: PumpChannel) -> bytes:
+    channel.pause()
+    return DONE
+
+
+def _cancel_calibration(channel: PumpChannel) -> bytes:
+    channel.cancel_calibration()
+    return DONE
+
+
+def _discard_calibration(channel: PumpChannel) -> bytes:
+    return _status(channel.configure(calibration=1.0))
+
+
+def _mode(mode: Mode) -> Callable[[PumpChannel], bytes]:
+    def choose(channel: PumpChannel) -> bytes:
+        settings = channel.settings
+        if mode is Mode.VOLUME_OVER_TIME and not channel.running:
+            possible = 0.0 < settings.volume_ml <= settings.max_flow_ml_min * settings.run_s / 60.0
+            if not possible:
+                channel.refusal = f"R {volume_1(settings.max_flow_ml_min)}"
+                return NO
+        return _status(channel.configure(mode=mode))
+
+    return choose
+
+
+def _turn(clockwise: bool) -> Callable[[PumpChannel], bytes]:
+    return lambda channel: _status(channel.configure(clockwise=clockwise))
+
+
+def _by_flow(by_flow: bool) -> Callable[[PumpChannel], bytes]:
+    return lambda channel: _status(channel.configure(by_flow=by_flow))
+
+
+def _calibration_direction(clockwise: bool) -> Callable[[PumpChannel], bytes]:
+    return lambda channel: _status(channel.configure(calibration_clockwise=clockwise))
+
+
+_ACTIONS: dict[str, Callable[[PumpChannel], bytes]] = {
+    "H": _start,
+    "I": _stop,
+    "xI": _pause,
+    "J": _turn(True),
+    "K": _turn(False),
+    **{mode.value: _mode(mode) for mode in Mode},
+    "xf0": _by_flow(False),
+    "xf1": _by_flow(True),
+    "xRJ": _calibration_direction(True),
+    "xRK": _calibration_direction(False),
+    "xY": lambda channel: _status(channel.calibrate()),
+    "xZ": _cancel_calibration,
+    "000000": _discard_calibration,
+}
+
+_QUERIES: dict[str, Callable[[PumpChannel], bytes]] = {
+    "E": lambda channel: YES if channel.running else NO,
+    "xe": lambda channel: _data(channel.refusal) if channel.refusal else NOT_DONE,
+    "xD": lambda channel: _data("J" if channel.settings.clockwise else "K"),
+    "xM": lambda channel: _data(channel.settings.mode),
+    "xf": lambda channel: _data(str(int(channel.settings.by_flow))),
+    "S": lambda channel: _data(f"{channel.settings.rpm:.2f}"),
+    "f": lambda channel: _data(volume_1(channel.settings.flow_ml_min)),
+    "v": lambda channel: _data(volume_1(channel.settings.volume_ml)),
+    '"': lambda channel: _data(str(channel.settings.cycles)),
+    "+": lambda channel: _data(f"{channel.settings.tubing / 100:.2f} mm"),
+    "?": lambda channel: _data(f"{CHART_ML_MIN[channel.settings.tubing]:#.3g} ml/min"),
+    "!": lambda channel: _data(f"{channel.settings.max_flow_ml_min:#.3g} ml/min"),
+    "%": lambda channel: _data(str(channel.settings.backsteps)),
+    "xB": lambda channel: _data(str(channel.settings.rollers)),
+    "xR": lambda channel: _data("J" if channel.settings.calibration_clockwise else "K"),
+    "xU": lambda channel: _data(volume_1(channel.settings.calibration_volume_ml)),
+    "xV": lambda channel: _data(volume_1(channel.settings.calibration_volume_ml * channel.settings.calibration)),
+    "xC": lambda channel: _data(discrete_4(channel.totals()[1])),
+    "xG": lambda channel: _data(discrete_4(channel.totals()[0])),
+    "xJ": lambda channel: _data(discrete_4(channel.totals()[2])),
+    ":": lambda channel: _data(total_text(channel.totals()[0])),
+}
+
+_TIMES = {"xT": "run_s", "xP": "pause_s", "xW": "calibration_s"}
+
+
+def _set_speed(channel: PumpChannel, argument: str) -> bytes:
+    hundredths = digits(argument, 6)
+    return _status(hundredths is not None and channel.respeed(rpm=hundredths / 100))
+
+
+def _set_flow(channel: PumpChannel, argument: str) -> bytes:
+    """Answers the flow that is now set, which is the old one when a running channel cannot go at the new one."""
+    flow = from_volume_2(argument)
+    if flow is None:
+        return NOT_DONE
+    channel.respeed(flow_ml_min=flow)
+    return _data(volume_1(channel.settings.flow_ml_min))
+
+
+def _set_volume(channel: PumpChannel, argument: str) -> bytes:
+    volume = from_volume_2(argument)
+    if volume is None:
+        return NOT_DONE
+    channel.configure(volume_ml=volume)
+    return _data(volume_1(channel.settings.volume_ml))
+
+
+def _set_calibration_volume(channel: PumpChannel, argument: str) -> bytes:
+    volume = from_volume_2(argument)
+    if not volume:
+        return NOT_DONE
+    channel.configure(calibration_volume_ml=volume)
+    return _data(volume_1(channel.settings.calibration_volume_ml))
+
+
+def _set_measured_volume(channel: PumpChannel, argument: str) -> bytes:
+    volume = from_volume_2(argument)
+    if not volume:
+        return NOT_DONE
+    channel.measured(volume)
+    return _data(volume_1(volume))
+
+
+def _set_tubing(channel: PumpChannel, argument: str) -> bytes:
+    tubing = digits(argument, 4)
+    return _status(tubing in CHART_ML_MIN and channel.configure(tubing=tubing or 0))
+
+
+def _set_rollers(channel: PumpChannel, argument: str) -> bytes:
+    rollers = digits(argument, 4)
+    return _status(rollers in (6, 8, 12) and channel.configure(rollers=rollers or 0))
+
+
+def _set_cycles(channel: PumpChannel, argument: str) -> bytes:
+    cycles = digits(argument, 4)
+    return _status(cycles is not None and channel.configure(cycles=cycles))
+
+
+def _set_backsteps(channel: PumpChannel, argument: str) -> bytes:
+    steps = digits(argument, 4)
+    return _status(steps is not None and channel.configure(backsteps=steps))
+
+
+_SETTERS: dict[str, Callable[[PumpChannel, str], bytes]] = {
+    "S": _set_speed,
+    "f": _set_flow,
+    "v": _set_volume,
+    "xU": _set_calibration_volume,
+    "xV": _set_measured_volume,
+    "+": _set_tubing,
+    "xB": _set_rollers,
+    '"': _set_cycles,
+    "%": _set_backsteps,
+}

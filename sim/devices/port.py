@@ -6,10 +6,17 @@ from typing import Protocol
 
 
 class PlantPort(Protocol):
-    """The plant as devices see it; points are `device.point` of the rig."""
+    """The plant as devices see it; points are `device.point` of the rig.
+
+    Devices call a setter at each change, at the very instant of the change, and not again while nothing changes.
+    """
 
     def set_pump(self, point: str, flow_ul_min: float) -> None:
-        """The flow that the pump believes it makes (µL/min); the sign is the direction, 0 is standing still."""
+        """The pump moves at a speed that gives `flow_ul_min` (µL/min) by the maker's own chart.
+
+        The sign is the direction, 0 is standing still. What really flows is the plant's business: tubing and
+        motors differ from the chart, and a user's calibration in the pump is meant to take that out again.
+        """
 
     def set_switch(self, point: str, on: bool) -> None:
         """A relay contact closes or opens."""
@@ -18,4 +25,5 @@ class PlantPort(Protocol):
         """The flow that a mass flow controller lets through (mL/min at standard conditions)."""
 
     def sense(self, point: str) -> float:
-        """What the probe puts out now, its own error included, in the point's unit."""
+        """What the probe puts out now, its own error included: pH, % air saturation, °C, kPa gauge, g, mL/min."""
+        ...

@@ -1,0 +1,66 @@
+"""Devices that take lines of text: splitting whatever chunks arrive into whole commands."""
+
+from __future__ import annotations
+
+import re
+from abc import abstractmethod
+
+from controller.rig.description import DeviceSpec
+from sim.devices.port import PlantPort
+from sim.devices.wire import WireDevice
+
+LONGEST = 128
+"""Characters that the input buffer of such a device holds; a longer line is lost whole."""
+
+_DECIMAL = re.compile(r"[+-]?(?:\d{1,9}(?:\.\d{0,9})?|\.\d{1,9})", re.ASCII)
+
+
+def decimal(text: str) -> float | None:
+    """The number that firmware would read in `text`: plain digits, a sign, a point; None for anything else.
+
+    Python's own float() takes "nan", "1e9" and "1_0", and digits of every script; no instrument does.
+    """
+    return float(text) if _DECIMAL.fullmatch(text) else None
+
+
+class AsciiDevice(WireDevice):
+    """Collects bytes up to `end`; subclasses fulfil :meth:`command`. The other line-end character is ignored."""
+
+    end = b"\r"
+    other_end = b"\n"
+
+    def __init__(self, name: str, spec: DeviceSpec, plant: PlantPort) -> None:
+        super().__init__(name, spec, plant)
+        self._buffer = b""
+        self._overrun = False
+
+    def receive(self, data: bytes) -> None:
+        """Take bytes in any chunking; each whole line becomes one :meth:`command`."""
+        *lines, rest = (self._buffer + data.replace(self.other_end, b"")).split(self.end)
+        for line in lines:
+            overrun, self._overrun = self._overrun or len(line) > LONGEST, False
+            if overrun:
+                self.bad_line()
+            elif line:
+                try:
+                    text = line.decode("ascii")
+                except UnicodeDecodeError:
+                    self.bad_line()
+                else:
+                    self.command(text)
+        if len(rest) > LONGEST:
+            rest, self._overrun = b"", True
+        self._buffer = rest
+
+    def forget_input(self) -> None:
+        """Drop a line that has begun (a reboot)."""
+        self._buffer = b""
+        self._overrun = False
+
+    @abstractmethod
+    def command(self, text: str) -> None:
+        """Act on one whole, non-empty line of ASCII, without its end."""
+
+    @abstractmethod
+    def bad_line(self) -> None:
+        """Answer a line that is too long or not ASCII, as the maker says; it must move nothing."""

@@ -1,0 +1,179 @@
+"""Ways to open a simulated line: in memory, over TCP, on a pseudo-terminal."""
+
+from __future__ import annotations
+
+import asyncio
+import fcntl
+import os
+import struct
+import termios
+import tty
+from contextlib import suppress
+
+from sim.devices.wire import Line
+
+UNREAD_LIMIT = 4096
+"""Bytes kept for a client that does not read; a serial port would lose the rest too."""
+CHUNK = 4096
+
+
+class MemoryTransport(asyncio.Transport):
+    """A client's end of a line in memory: what is written reaches the devices at once."""
+
+    def __init__(self, line: Line, protocol: asyncio.StreamReaderProtocol) -> None:
+        super().__init__()
+        self._line = line
+        self._protocol = protocol
+        self._loop = asyncio.get_running_loop()
+        self._closing = False
+        self._paused = False
+        line.connect(self)
+        protocol.connection_made(self)
+
+    def deliver(self, data: bytes) -> None:
+        """Bytes from the line; lost while the reader is full."""
+        if not self._closing and not self._paused:
+            self._protocol.data_received(data)
+
+    def hang_up(self) -> None:
+        """The cable was pulled."""
+        self._lose(ConnectionResetError(f"line {self._line.name} was unplugged"))
+
+    def write(self, data: bytes | bytearray | memoryview) -> None:
+        """Bytes to the line."""
+        if not self._closing:
+            self._line.from_client(bytes(data), self)
+
+    def close(self) -> None:
+        """Leave the line."""
+        self._lose(None)
+
+    abort = close
+
+    def _lose(self, error: Exception | None) -> None:
+        if not self._closing:
+            self._closing = True
+            self._line.disconnect(self)
+            self._loop.call_soon(self._protocol.connection_lost, error)
+
+    def is_closing(self) -> bool:
+        """Whether the line has been left."""
+        return self._closing
+
+    def pause_reading(self) -> None:
+        """The reader is full."""
+        self._paused = True
+
+    def resume_reading(self) -> None:
+        """The reader has room again."""
+        self._paused = False
+
+    def is_reading(self) -> bool:
+        """Whether bytes from the line are taken."""
+        return not self._paused and not self._closing
+
+    def get_write_buffer_size(self) -> int:
+        """Nothing is ever kept."""
+        return 0
+
+    def set_write_buffer_limits(self, high: int | None = None, low: int | None = None) -> None:
+        """Of no effect: nothing is ever kept."""
+
+    def get_extra_info(self, name: str, default: object = None) -> object:
+        """The line's name for `peername`."""
+        return self._line.name if name == "peername" else default
+
+
+def open_in_memory(line: Line) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+    """A reader and a writer on `line`; raises ConnectionRefusedError while it is unplugged."""
+    loop = asyncio.get_running_loop()
+    reader = asyncio.StreamReader(loop=loop)
+    protocol = asyncio.StreamReaderProtocol(reader, loop=loop)
+    transport = MemoryTransport(line, protocol)
+    return reader, asyncio.StreamWriter(transport, protocol, reader, loop)
+
+
+class TcpClient(asyncio.Protocol):
+    """One TCP connection to a line, as a serial server gives it."""
+
+    def __init__(self, line: Line) -> None:
+        self._line = line
+        self._transport: asyncio.Transport | None = None
+        self._full = False
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Join the line, or be sent away while it is unplugged."""
+        assert isinstance(transport, asyncio.Transport)  # noqa: S101  (a stream server gives no other)
+        self._transport = transport
+        transport.set_write_buffer_limits(high=UNREAD_LIMIT)
+        try:
+            self._line.connect(self)
+        except ConnectionRefusedError:
+            transport.abort()
+
+    def data_received(self, data: bytes) -> None:
+        """Bytes to the line."""
+        self._line.from_client(data, self)
+
+    def deliver(self, data: bytes) -> None:
+        """Bytes from the line; lost while the client does not read."""
+        if self._transport is not None and not self._full:
+            self._transport.write(data)
+
+    def pause_writing(self) -> None:
+        """The client does not read."""
+        self._full = True
+
+    def resume_writing(self) -> None:
+        """The client reads again."""
+        self._full = False
+
+    def hang_up(self) -> None:
+        """The cable was pulled."""
+        if self._transport is not None:
+            self._transport.abort()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Leave the line."""
+        self._line.disconnect(self)
+        self._transport = None
+
+
+class PseudoTerminal:
+    """A line on a pseudo-terminal, raw: what programs open in place of /dev/ttyUSB0."""
+
+    def __init__(self, line: Line) -> None:
+        self._line = line
+        self._loop = asyncio.get_running_loop()
+        self._master, self._slave = os.openpty()  # ours stays open, or the master would fail between two clients
+        tty.setraw(self._slave)
+        os.set_blocking(self._master, False)
+        self.path = os.ttyname(self._slave)
+        self._open = True
+        line.connect(self)
+        self._loop.add_reader(self._master, self._readable)
+
+    def _readable(self) -> None:
+        with suppress(BlockingIOError):
+            self._line.from_client(os.read(self._master, CHUNK), self)
+
+    def deliver(self, data: bytes) -> None:
+        """Bytes from the line. What nobody has read for long is thrown away, as a port does that nobody opened."""
+        unread = struct.unpack("i", fcntl.ioctl(self._slave, termios.FIONREAD, b"\0\0\0\0"))[0]
+        if unread > UNREAD_LIMIT // 4:
+            termios.tcflush(self._slave, termios.TCIFLUSH)
+        with suppress(BlockingIOError):
+            os.write(self._master, data)
+
+    def hang_up(self) -> None:
+        """The cable was pulled: the device file is gone, as a USB adapter's is, and comes back under no name."""
+        self.close()
+
+    def close(self) -> None:
+        """Give the terminal back."""
+        if self._open:
+            self._open = False
+            self._loop.remove_reader(self._master)
+            self._line.disconnect(self)
+            os.close(self._master)
+            os.close(self._slave)

@@ -1,0 +1,124 @@
+"""A bench for simulated devices: a plant that only records, and a client that talks bytes on a line."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping
+
+from controller.rig.description import Channel, DeviceSpec
+from sim.devices.port import PlantPort
+from sim.devices.wire import Line, WireDevice
+
+Build = Callable[[str, DeviceSpec, PlantPort], WireDevice]
+
+
+class RecordingPlant:
+    """Answers `values`, and remembers with its time all that devices do."""
+
+    def __init__(self, **values: float) -> None:
+        self.values: dict[str, float] = {name.replace("__", "."): value for name, value in values.items()}
+        self.log: list[tuple[float, str, float]] = []
+
+    def set_pump(self, point: str, flow_ul_min: float) -> None:
+        self._note(point, flow_ul_min)
+
+    def set_switch(self, point: str, on: bool) -> None:
+        self._note(point, float(on))
+
+    def set_gas(self, point: str, flow_ml_min: float) -> None:
+        self._note(point, flow_ml_min)
+        self.values[point] = flow_ml_min
+
+    def sense(self, point: str) -> float:
+        return self.values[point]
+
+    def _note(self, point: str, value: float) -> None:
+        self.log.append((asyncio.get_running_loop().time(), point, value))
+
+    def last(self, point: str) -> float:
+        """What `point` was last set to; 0 if never."""
+        return next((value for _, at, value in reversed(self.log) if at == point), 0.0)
+
+    def moved(self, point: str, until_s: float) -> float:
+        """The integral of a pump's flow (µL) up to `until_s`."""
+        total = flow = since = 0.0
+        for at, name, value in [*self.log, (until_s, point, 0.0)]:
+            if name == point:
+                total += flow * (at - since) / 60.0
+                since, flow = at, value
+        return total
+
+
+class Talker:
+    """A client on a line."""
+
+    def __init__(self, line: Line) -> None:
+        self.line = line
+        self.heard = b""
+        self.times: list[float] = []
+        self.hung_up = False
+        line.connect(self)
+
+    def deliver(self, data: bytes) -> None:
+        self.heard += data
+        self.times.append(asyncio.get_running_loop().time())
+
+    def hang_up(self) -> None:
+        self.hung_up = True
+
+    def say(self, data: bytes) -> None:
+        """Write bytes and wait for nothing."""
+        self.line.from_client(data, self)
+
+    async def ask(self, data: bytes, wait_s: float = 2.0) -> bytes:
+        """Write bytes; all that was heard in the next `wait_s` seconds."""
+        self.heard = b""
+        self.say(data)
+        await asyncio.sleep(wait_s)
+        return self.heard
+
+
+def device_on_a_line(
+    build: Build,
+    plant: RecordingPlant,
+    *,
+    name: str = "d",
+    address: str = "",
+    channels: Mapping[str, tuple[str, float | None]] | None = None,
+    settings: Mapping[str, float | str | bool] | None = None,
+) -> WireDevice:
+    """A powered device, alone on a line of its own."""
+    device = build(name, spec(address=address, channels=channels, settings=settings), plant)
+    Line("sim:test", baud=device.baud).attach(device)
+    device.power_on()
+    return device
+
+
+def spec(
+    *,
+    address: str = "",
+    channels: Mapping[str, tuple[str, float | None]] | None = None,
+    settings: Mapping[str, float | str | bool] | None = None,
+) -> DeviceSpec:
+    """A device's description; channels map number → (point, tubing in mm)."""
+    return DeviceSpec(
+        model="test",
+        link="sim:test",
+        address=address,
+        every="1 s",
+        channels={
+            number: Channel(point=point, **({"tubing": f"{tubing} mm"} if tubing else {}))
+            for number, (point, tubing) in (channels or {}).items()
+        },
+        settings=dict(settings or {}),
+    )
+
+
+async def client_of(device: WireDevice, *, quiet: bool = True) -> Talker:
+    """A client of the device's line, after what the device says at power-up has passed."""
+    assert device.line is not None
+    talker = Talker(device.line)
+    if quiet:
+        await asyncio.sleep(0.5)
+        talker.heard = b""
+    return talker
