@@ -10,6 +10,7 @@ import asyncio
 import json
 import os
 import socket
+import subprocess
 import sys
 from pathlib import Path
 
@@ -24,6 +25,8 @@ from choroid.remote import ENDPOINT
 from controller.clock import Clock
 from controller.rig.description import Rig
 from controller.rig.loading import load_rig
+from controller.telemetry.mqtt import MqttSink
+from controller.telemetry.outbox import Outbox
 from drivers.registry import MODELS
 from drivers.transport.opener import open_real
 
@@ -41,6 +44,10 @@ async def _run(rig: Rig, path: Path, data: Path, host: str, port: int) -> None:
     stop_on_signals(stop, None)
     simulated_nerves = rig.nerves is not None and rig.nerves.link.startswith("sim:")
     nerves = EngineNerves(rig, data, seed=1) if simulated_nerves else None
+    sinks: tuple[MqttSink, ...] = ()
+    if rig.telemetry.mqtt is not None:
+        sinks = (MqttSink(rig.telemetry.mqtt, rig.name, Outbox(data / "outbox.db")),)
+    heartbeat = start_guard(path, data)
     controller = Controller(
         rig=rig,
         opener=open_real,
@@ -48,6 +55,8 @@ async def _run(rig: Rig, path: Path, data: Path, host: str, port: int) -> None:
         clock=Clock(follow_system=True),
         nerves_source=nerves,
         durable=True,
+        sinks=sinks,
+        heartbeat=heartbeat,
     )
     auth = Auth(demo=False)
     app = create_app(controller, auth, host=host)
@@ -59,6 +68,7 @@ async def _run(rig: Rig, path: Path, data: Path, host: str, port: int) -> None:
             ticking = group.create_task(controller.run(stop))
             if nerves is not None:
                 group.create_task(nerves.start())
+            sending = [group.create_task(sink.run()) for sink in sinks]
             leave_endpoint(data, f"http://{host}:{listening}", auth.command_line_token())
             print(
                 f"Choroid: rig {rig.name} is running; page at {auth.link(host, listening)}", file=sys.stderr, flush=True
@@ -66,11 +76,26 @@ async def _run(rig: Rig, path: Path, data: Path, host: str, port: int) -> None:
             await stop.wait()
             await ticking
             page.cancel()
+            for task in sending:
+                task.cancel()
     finally:
         (data / ENDPOINT).unlink(missing_ok=True)
         await controller.close()
         if nerves is not None:
             await nerves.close()
+
+
+def start_guard(rig_path: Path, data: Path) -> int:
+    """Start the guard process; returns the pipe's end that the controller beats on."""
+    read_end, write_end = os.pipe()
+    os.set_blocking(write_end, False)
+    subprocess.Popen(  # noqa: S603  (our own module, our own arguments)
+        [sys.executable, "-m", "controller.guard", str(rig_path), str(os.getpid()), str(read_end), str(data / "guard.log")],
+        pass_fds=(read_end,),
+        start_new_session=True,  # it must outlive a terminal that is closed and a group that is killed
+    )
+    os.close(read_end)
+    return write_end
 
 
 def free_port(host: str, port: int) -> int:

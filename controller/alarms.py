@@ -90,6 +90,10 @@ DEFINITIONS: dict[str, Definition] = {
             "make the rig safe, then reset with a reason", "5 min", event=True,
         ),
         Definition(
+            "guard_lost", "high", "if this computer fails, nothing brings the rig to rest",
+            "restart the controller soon", "2 h", event=True,
+        ),
+        Definition(
             "slow_loop", "medium", "the controller reacts late",
             "find what loads this computer", "1 h", 10.0,
         ),

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,6 +21,7 @@ from controller.clock import Clock
 from controller.execution.journal import Journal
 from controller.execution.ledger import Ledger
 from controller.execution.runner import Runner
+from controller.guard import GOODBYE
 from controller.memory.history import History
 from controller.nerves.summary import NervesSource, NervesSummary
 from controller.regulation.gas import GasRegulator
@@ -172,6 +174,17 @@ class Controller:
         self._listen(now_s)
         self._score(state)
         self._ticked_s = now_s
+        self._beat(b".")
+
+    def _beat(self, sign: bytes) -> None:
+        """Tell the guard that this process lives."""
+        if self._heartbeat is not None:
+            try:
+                os.write(self._heartbeat, sign)
+            except OSError as error:
+                logger.error("the guard is gone (%s); nothing watches this controller", error)
+                self._heartbeat = None
+                self.alarms.event("guard_lost", "guard", str(error))
 
     def _score(self, state: State) -> None:
         """The viability score, once a minute; into the journal once an hour."""
@@ -250,5 +263,7 @@ class Controller:
         if hasattr(self, "body"):
             await self.body.close(leave_running=leave_running)
             self.journal.append("controller.stopped", {})
+            if not leave_running:
+                self._beat(GOODBYE)
         self.journal.close()
         self.history.close()

@@ -112,9 +112,22 @@ export class Schematic {
       list.push(Object.assign(end, { x1, x2 }));
     }
     for (const list of gaps.values()) {
-      // The further a line has to climb or fall, the nearer to its goal it bends: then lines that fan in do not cross.
+      const pairs = new Set(list.map(({ line }) => [line.from, line.to].sort().join("|")));
+      if (pairs.size === 1 && list.length > 1) {
+        // Between one pair of vessels, climbing lines bend from left to right as they lie from top to bottom.
+        const ends = (end) => (end.right ? [end.out.y, end.into.y] : [end.into.y, end.out.y]);
+        list.sort((a, b) => ends(a)[0] - ends(b)[0]);
+        list.forEach((end, index) => {
+          const [left, right] = ends(end);
+          const part = (index + 1) / (list.length + 1);
+          const fromLeft = right < left ? part : 1 - part;
+          this.drawLine(end, end.right ? fromLeft : 1 - fromLeft);
+        });
+        continue;
+      }
+      // Elsewhere, the further a line has to climb or fall, the nearer to its goal it bends: a fan does not cross itself.
       list.sort((a, b) => Math.abs(a.out.y - a.into.y) - Math.abs(b.out.y - b.into.y));
-      list.forEach((end, index) => this.drawLine(end, list.length > 1 ? index / (list.length - 1) : 0.5));
+      list.forEach((end, index) => this.drawLine(end, list.length > 1 ? 0.45 + (0.4 * index) / (list.length - 1) : 0.6));
     }
   }
 
@@ -129,7 +142,7 @@ export class Schematic {
     const y1 = end.out.y, y2 = end.into.y;
     if (Math.abs(y1 - y2) < 3) return this.pipe(line, `M${x1},${y1} H${x2}`, [x1, x2, y1]);
     const marks = [line.pump, line.valve, line.filter].filter(Boolean).length;
-    const middle = x1 + (x2 - x1) * (marks > 1 ? 0.9 : 0.45 + 0.4 * share);
+    const middle = x1 + (x2 - x1) * (marks > 1 ? 0.9 : share);
     const legs = [[x1, middle, y1], [middle, x2, y2]];
     const leg = legs.reduce((best, each) => (Math.abs(each[1] - each[0]) > Math.abs(best[1] - best[0]) ? each : best));
     return this.pipe(line, `M${x1},${y1} H${middle} V${y2} H${x2}`, leg);
@@ -180,7 +193,7 @@ export class Schematic {
       stacks.set(probe.at, row + 1);
       const x = box ? box.x + box.w / 2 : line.at.x;
       const inside = box && box.kind !== "chamber";
-      const y = inside ? box.y + box.h - 22 - row * 28 : box ? box.y + box.h + 46 : line.at.y + 54;
+      const y = inside ? box.y + box.h - 22 - row * 28 : box ? box.y + box.h + 46 : line.at.y + (this.plan.lines.find((each) => each.name === probe.at).valve ? 54 : -50);
       this.chips.set(probe.point, this.chip(x, y));
     }
   }
