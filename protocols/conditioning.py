@@ -1,8 +1,9 @@
 """What to do with a graded batch, to the microlitre: pure arithmetic, neutral in volume for the loop.
 
 A: give back as it is. B: dose glucose and base where that pays at the pumps' least dose, and thin by a share of fresh
-medium that grows from nothing at the edge of A to one half at the edge of C. C: replace one half or more. D: replace all
-that can be pumped out. Fresh medium also makes up for what evaporated.
+medium that grows from nothing at the edge of A to a quarter at the edge of C; more would wash out what tissue secretes,
+which is the reason why labs change only part of a medium. C: replace one half or more. D: replace all that can be pumped
+out. Fresh medium also makes up for what evaporated.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from protocols.soft_sensor import MediaValues, bicarbonate_mm, pco2_mmhg
 VERSION = "conditioning-1"
 
 HALF = 0.5
+QUARTER = 0.25
 TRIFLE_UL = 200.0
 """Not worth a transfer."""
 DREGS_UL = 300.0
@@ -60,7 +62,7 @@ def fresh_share(grade: Grade) -> float:
             worst = max(worst, _badness(finding.variable, finding.inputs))
     if grade.letter is Letter.C:
         return min(max(HALF, HALF * worst), 1.0)
-    return min(HALF * worst, HALF)
+    return min(QUARTER * worst, QUARTER)
 
 
 _EDGES = {
@@ -111,16 +113,15 @@ def plan_batch(
     left_ul = spent_ul - discard_ul
     glucose_ul = base_ul = 0.0
     if grade.letter in (Letter.B, Letter.C):
-        glucose_ul = _paying(_glucose_dose_ul(left_ul, batch, targets), min_dose_ul)
-        base_ul = _paying(_base_dose_ul(left_ul, batch, ph, targets), min_dose_ul)
-    fresh_ul = goal_ul - left_ul - glucose_ul - base_ul
-    if fresh_ul < 0:
-        # The doses need room: that much more of the batch goes.
-        more_ul = min(-fresh_ul, max(left_ul - least_left_ul, 0.0))
-        discard_ul += more_ul if more_ul >= TRIFLE_UL else 0.0
-        fresh_ul = 0.0
-    elif fresh_ul < min_dose_ul:
-        if discard_ul > 0:  # a little more out, and the least dose in
+        glucose_ul, base_ul = _doses(left_ul, batch, ph, targets, min_dose_ul)
+        if left_ul + glucose_ul + base_ul > goal_ul:  # the doses need room: as much of the batch goes
+            left_ul = max(goal_ul * left_ul / (left_ul + glucose_ul + base_ul), least_left_ul)
+            left_ul = min(left_ul, spent_ul)
+            discard_ul = spent_ul - left_ul
+            glucose_ul, base_ul = _doses(left_ul, batch, ph, targets, min_dose_ul)
+    fresh_ul = max(goal_ul - left_ul - glucose_ul - base_ul, 0.0)
+    if 0.0 < fresh_ul < min_dose_ul:
+        if discard_ul > 0.0:  # a little more out, and the least dose in
             discard_ul += min(min_dose_ul - fresh_ul, max(left_ul - least_left_ul, 0.0))
             fresh_ul = min_dose_ul
         else:
@@ -130,8 +131,16 @@ def plan_batch(
     return BatchPlan(discard_ul, fresh_ul, glucose_ul, base_ul, give_back_ul, share)
 
 
-def _paying(dose_ul: float, min_dose_ul: float) -> float:
-    return dose_ul if dose_ul >= min_dose_ul else 0.0
+def _doses(
+    volume_ul: float, batch: MediaValues, ph: float | None, targets: Targets, min_dose_ul: float
+) -> tuple[float, float]:
+    """Glucose and base stock for `volume_ul` of the batch; a dose below the least is none."""
+    glucose_ul = _glucose_dose_ul(volume_ul, batch, targets)
+    base_ul = _base_dose_ul(volume_ul, batch, ph, targets)
+    return (
+        glucose_ul if glucose_ul >= min_dose_ul else 0.0,
+        base_ul if base_ul >= min_dose_ul else 0.0,
+    )
 
 
 def _glucose_dose_ul(volume_ul: float, batch: MediaValues, targets: Targets) -> float:

@@ -8,12 +8,14 @@ rig, known from the stocks and every transfer. Tissue changes that in ways tied 
   checked there against human CSF and blood) and pCO2 from the gas flows over the loop;
 * glucose used = lactate made / yield; ammonia = a tissue yield on lactate + the chemical decay of glutamine.
 
-The titration is blended with a prediction (rate of lactate making, learnt on the way) by a two-state Kalman filter
-per compartment, so a bad pH probe cannot move the estimate faster than tissue can.
+The titration is blended with a prediction by a Kalman filter over four unknowns: lactate made in the loop and in the
+spent vessel, the rate of making it, and the titration's own bias (calibration of probe and gas, barometer), which wanders
+slowly. Transfers and time are linear in them. So repeated readings do not average a probe's error away, a reading of fresh
+medium calibrates it, and a probe gone bad cannot move the estimate faster than tissue could.
 
 Assumptions, each a source of the bounds: the loop is in equilibrium with its gas; bicarbonate leaves in no other way;
-the medium was what the rig file says when the journal began; probe error is partly systematic, so that repeated readings
-do not average it away. All functions are pure; the state is plain numbers and lives in the journal.
+the medium was what the rig file says when the journal began. All functions are pure; the state is plain numbers and lives
+in the journal.
 """
 
 from __future__ import annotations
@@ -23,24 +25,30 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields, replace
 from typing import Any, Literal, Self
 
+import numpy as np
+from numpy.typing import NDArray
+
 from protocols.interval import Interval
 
 VERSION = "soft-sensor-1"
+
+Matrix = tuple[tuple[float, ...], ...]
 
 PK_CARBONIC = 6.1
 CO2_SOLUBILITY_MM_MMHG = 0.0307
 DRY_PRESSURE_MMHG = 760.0 - 47.0
 """Barometric pressure less water vapour at 37 °C."""
 
-BUFFER_MM_PER_PH, BUFFER_SD = 3.0, 1.5
+BUFFER_MM_PER_PH = 3.0
 """Non-bicarbonate buffer (phosphate, protein): about 2–5 mM per pH (biology.md §1.3)."""
 PH_OF_FRESH = 7.5
 """Where fresh medium's bicarbonate is nominal: 27.5 mM at 5 % CO2."""
-PCO2_REL_SD = 0.04
-"""Flow controllers about 2 %, barometer 1.3 %, distance from equilibrium 3 %."""
-PH_SD = 0.02
-SYSTEMATIC_SHARE = 0.5
-"""Share of the titration's error that repeats from reading to reading."""
+BIAS_SD_MM, BIAS_DRIFT_MM_SQRT_D = 1.2, 0.25
+"""The titration's systematic error in mM: pH ± 0.015 (0.8), pCO2 ± 3 % (0.7: flow controllers, barometer, distance from
+equilibrium), buffer (0.3); and how far it wanders in a day (a probe's 0.004 pH).
+"""
+NOISE_SD_MM = 0.35
+"""From reading to reading: pH ± 0.005, gas ± 0.5 %."""
 
 YIELD_LACTATE, YIELD_LACTATE_SD = 1.4, 0.2
 """Lactate per glucose, mol/mol: 1.0–1.4 with oxygen, 2.0 without (biology.md §1.1); large organoids are in between."""
@@ -85,47 +93,55 @@ def _values(composition: Composition) -> tuple[float, ...]:
 
 @dataclass(frozen=True, slots=True)
 class Compartment:
-    """One body of medium. `made_*` is what tissue added (mM); `rate_cov` ties its error to that of the rate."""
+    """One body of medium: its volume, what it would be had nothing lived in it, and the glutamine that decayed."""
 
     volume_ul: float
     inert: Composition
-    made_mm: float = 0.0
-    made_sd_mm: float = 0.0
-    rate_cov: float = 0.0
     decayed_mm: float = 0.0
     """Ammonia from the decay of glutamine."""
     osmolality_sd: float = 2.0
 
     def mixed(self, other: Compartment, volume_ul: float) -> Compartment:
-        """With `volume_ul` of `other` poured in. Errors are taken as wholly shared: the careful assumption."""
+        """With `volume_ul` of `other` poured in."""
         total = self.volume_ul + volume_ul
         if total <= 0:
             return self
         share = volume_ul / total
-
-        def blend(a: float, b: float) -> float:
-            return a + (b - a) * share
-
         return Compartment(
             volume_ul=total,
             inert=self.inert.mixed(other.inert, share),
-            made_mm=blend(self.made_mm, other.made_mm),
-            made_sd_mm=blend(self.made_sd_mm, other.made_sd_mm),
-            rate_cov=blend(self.rate_cov, other.rate_cov),
-            decayed_mm=blend(self.decayed_mm, other.decayed_mm),
-            osmolality_sd=blend(self.osmolality_sd, other.osmolality_sd),
+            decayed_mm=self.decayed_mm + (other.decayed_mm - self.decayed_mm) * share,
+            osmolality_sd=self.osmolality_sd + (other.osmolality_sd - self.osmolality_sd) * share,
         )
+
+
+LOOP, SPENT, RATE, BIAS = range(4)
+"""The unknowns: lactate made in loop and spent vessel (mM), tissue's rate (µmol/day), bias of the titration (mM)."""
 
 
 @dataclass(frozen=True, slots=True)
 class SensorState:
-    """Everything the soft sensor remembers. `rate_umol_d` is the tissue's lactate making (µmol/day)."""
+    """Everything the soft sensor remembers: two compartments, the unknowns' best values and their covariance."""
 
     loop: Compartment
     spent: Compartment
-    rate_umol_d: float
-    rate_sd: float
+    unknowns: tuple[float, ...]
+    covariance: Matrix
     observations: int = 0
+
+    @property
+    def rate_umol_d(self) -> float:
+        """The tissue's lactate making (µmol/day)."""
+        return self.unknowns[RATE]
+
+    @property
+    def rate_sd(self) -> float:
+        """Its standard deviation."""
+        return self.sd(RATE)
+
+    def sd(self, unknown: int) -> float:
+        """Standard deviation of one unknown."""
+        return math.sqrt(max(self.covariance[unknown][unknown], 0.0))
 
     def to_json(self) -> dict[str, Any]:
         """Plain numbers for the journal."""
@@ -137,8 +153,8 @@ class SensorState:
         return cls(
             _compartment(data["loop"]),
             _compartment(data["spent"]),
-            data["rate_umol_d"],
-            data["rate_sd"],
+            tuple(data["unknowns"]),
+            tuple(tuple(row) for row in data["covariance"]),
             data["observations"],
         )
 
@@ -202,35 +218,50 @@ class MediaEstimate:
 def begin(loop: Compartment, spent: Compartment, *, tissue_mm3: float) -> SensorState:
     """A rig whose vessels hold fresh medium and `tissue_mm3` of tissue, at the rate of adult cortex ± 50 %."""
     rate = tissue_mm3 * 1e-6 * TISSUE_LACTATE_MM_PER_S * DAY_S * 1e3  # mm³ → L, mmol → µmol
-    return SensorState(loop, spent, rate, RATE_REL_SD * rate)
+    variances = (0.0, 0.0, (RATE_REL_SD * rate) ** 2, BIAS_SD_MM**2)
+    covariance = tuple(tuple(v if row == column else 0.0 for column in range(4)) for row, v in enumerate(variances))
+    return SensorState(loop, spent, (0.0, 0.0, rate, 0.0), covariance)
+
+
+def _linear(state: SensorState, change: Mapping[tuple[int, int], float]) -> SensorState:
+    """Let the unknowns go through a linear map: the identity with the entries of `change` in place."""
+    matrix = np.eye(4)
+    for place, value in change.items():
+        matrix[place] = value
+    unknowns = matrix @ np.array(state.unknowns)
+    covariance = matrix @ np.array(state.covariance) @ matrix.T
+    return replace(state, unknowns=tuple(unknowns.tolist()), covariance=_symmetric(covariance))
+
+
+def _symmetric(covariance: NDArray[np.float64]) -> Matrix:
+    return tuple(tuple(row) for row in ((covariance + covariance.T) / 2).tolist())
 
 
 def elapsed(
     state: SensorState, seconds: float, *, evaporated_ul: float = 0.0, evaporated_sd_ul: float = 0.0
 ) -> SensorState:
-    """Time passes: tissue works in the loop, glutamine decays everywhere, water leaves the loop."""
+    """Time passes: tissue works in the loop, glutamine decays everywhere, water leaves the loop, the probe drifts."""
     if seconds <= 0:
         return state
     days = seconds / DAY_S
     loop = _decayed(state.loop, days)
     left = max(loop.volume_ul - evaporated_ul, 1.0)
     thicker = loop.volume_ul / left
-    per_litre = days / (left * 1e-6) * 1e-3  # µmol/day of rate → mM made
-    sd2 = loop.made_sd_mm**2 + 2 * loop.rate_cov * per_litre + (state.rate_sd * per_litre) ** 2
+    made_per_rate = days / left * 1e3  # µmol/day over µL → mM
+    state = _linear(state, {(LOOP, LOOP): thicker, (LOOP, RATE): made_per_rate})
+    covariance = [list(row) for row in state.covariance]
+    covariance[RATE][RATE] += (RATE_DRIFT_REL_PER_D * state.rate_umol_d) ** 2 * days
+    covariance[BIAS][BIAS] += BIAS_DRIFT_MM_SQRT_D**2 * days
     loop = replace(
         loop,
         volume_ul=left,
         inert=loop.inert.scaled(thicker),
-        made_mm=loop.made_mm * thicker + state.rate_umol_d * per_litre,
-        made_sd_mm=math.sqrt(max(sd2, 0.0)),
-        rate_cov=loop.rate_cov + state.rate_sd**2 * per_litre,
         decayed_mm=loop.decayed_mm * thicker,
         osmolality_sd=loop.osmolality_sd + loop.inert.osmolality_mosm * evaporated_sd_ul / left,
     )
-    wander = (RATE_DRIFT_REL_PER_D * state.rate_umol_d) ** 2 * days
-    ceiling = RATE_REL_SD * state.rate_umol_d
-    rate_sd = max(state.rate_sd, min(math.sqrt(state.rate_sd**2 + wander), ceiling))
-    return replace(state, loop=loop, spent=_decayed(state.spent, days), rate_sd=rate_sd)
+    return replace(
+        state, loop=loop, spent=_decayed(state.spent, days), covariance=tuple(tuple(row) for row in covariance)
+    )
 
 
 def _decayed(part: Compartment, days: float) -> Compartment:
@@ -241,19 +272,31 @@ def _decayed(part: Compartment, days: float) -> Compartment:
 
 def moved(state: SensorState, source: Where | Composition | None, target: Where | None, ul: float) -> SensorState:
     """`ul` went from a compartment or a stock into a compartment, or away (`target=None`)."""
-    if isinstance(source, Composition):
-        poured = Compartment(volume_ul=ul, inert=source, osmolality_sd=2.0)
-    elif source is None:
+    if source is None or ul <= 0:
         return state
+    if isinstance(source, Composition):
+        poured = Compartment(volume_ul=ul, inert=source)
     else:
-        poured = getattr(state, source)
-        emptied = replace(poured, volume_ul=max(poured.volume_ul - ul, 0.0))
-        state = replace(state, loop=emptied) if source == "loop" else replace(state, spent=emptied)
-    if target == "loop":
-        return replace(state, loop=state.loop.mixed(poured, ul))
-    if target == "spent":
-        return replace(state, spent=state.spent.mixed(poured, ul))
-    return state
+        poured = _part(state, source)
+        state = _with_part(state, source, replace(poured, volume_ul=max(poured.volume_ul - ul, 0.0)))
+    if target is None:
+        return state
+    taker = _part(state, target)
+    into = LOOP if target == "loop" else SPENT
+    share = ul / (taker.volume_ul + ul)
+    change = {(into, into): 1.0 - share}
+    if not isinstance(source, Composition):
+        giver = LOOP if source == "loop" else SPENT
+        change[(into, giver)] = change.get((into, giver), 0.0) + share
+    return _with_part(_linear(state, change), target, taker.mixed(poured, ul))
+
+
+def _part(state: SensorState, where: Where) -> Compartment:
+    return state.loop if where == "loop" else state.spent
+
+
+def _with_part(state: SensorState, where: Where, part: Compartment) -> SensorState:
+    return replace(state, loop=part) if where == "loop" else replace(state, spent=part)
 
 
 def pco2_mmhg(co2_ml_min: float, total_ml_min: float) -> float:
@@ -266,41 +309,23 @@ def bicarbonate_mm(ph: float, pco2: float) -> float:
     return float(CO2_SOLUBILITY_MM_MMHG * pco2 * 10.0 ** (ph - PK_CARBONIC))
 
 
-def titrated(state: SensorState, ph: float, pco2: float, *, ph_sd: float = PH_SD) -> SensorState:
+def titrated(state: SensorState, ph: float, pco2: float) -> SensorState:
     """Correct by a pH of the loop (37 °C) under `pco2` (mmHg). Readings out of all reason are the caller's to drop."""
-    loop, spent = state.loop, state.spent
-    bicarbonate = bicarbonate_mm(ph, pco2)
     buffered = BUFFER_MM_PER_PH * (ph - PH_OF_FRESH)
-    made = loop.inert.bicarbonate_mm - bicarbonate - buffered
-    variance = (
-        (bicarbonate * math.log(10) * ph_sd) ** 2
-        + (bicarbonate * PCO2_REL_SD) ** 2
-        + (BUFFER_SD * (ph - PH_OF_FRESH)) ** 2
-    )
-    surprise = made - loop.made_mm
-    spread = loop.made_sd_mm**2 + variance
-    gain = loop.made_sd_mm**2 / spread
-    gain_rate = loop.rate_cov / spread
-    gain_spent = loop.made_sd_mm * spent.made_sd_mm / spread
-    floor = SYSTEMATIC_SHARE * math.sqrt(variance)
-    rate = max(state.rate_umol_d + gain_rate * surprise, 0.0)
-    return SensorState(
-        loop=replace(
-            loop,
-            made_mm=max(loop.made_mm + gain * surprise, 0.0),
-            made_sd_mm=max(math.sqrt(loop.made_sd_mm**2 * (1 - gain)), min(floor, loop.made_sd_mm)),
-            rate_cov=loop.rate_cov * (1 - gain),
-        ),
-        spent=replace(
-            spent,
-            made_mm=max(spent.made_mm + gain_spent * surprise, 0.0),
-            made_sd_mm=max(
-                math.sqrt(max(spent.made_sd_mm**2 - gain_spent**2 * spread, 0.0)), min(floor, spent.made_sd_mm)
-            ),
-            rate_cov=spent.rate_cov - gain_spent * loop.rate_cov,
-        ),
-        rate_umol_d=rate,
-        rate_sd=math.sqrt(max(state.rate_sd**2 - gain_rate**2 * spread, (0.05 * rate) ** 2)),
+    seen = state.loop.inert.bicarbonate_mm - bicarbonate_mm(ph, pco2) - buffered
+    unknowns, covariance = np.array(state.unknowns), np.array(state.covariance)
+    look = np.zeros(4)
+    look[LOOP] = look[BIAS] = 1.0
+    gain = covariance @ look / (look @ covariance @ look + NOISE_SD_MM**2)
+    unknowns = unknowns + gain * (seen - look @ unknowns)
+    rest = np.eye(4) - np.outer(gain, look)
+    # Joseph's form: the covariance stays one, whatever rounding does.
+    covariance = rest @ covariance @ rest.T + np.outer(gain, gain) * NOISE_SD_MM**2
+    unknowns[[LOOP, SPENT, RATE]] = np.maximum(unknowns[[LOOP, SPENT, RATE]], 0.0)
+    return replace(
+        state,
+        unknowns=tuple(unknowns.tolist()),
+        covariance=_symmetric(covariance),
         observations=state.observations + 1,
     )
 
@@ -308,15 +333,16 @@ def titrated(state: SensorState, ph: float, pco2: float, *, ph_sd: float = PH_SD
 def estimate(state: SensorState, *, titrated: bool) -> MediaEstimate:
     """The state as concentrations with bounds."""
     return MediaEstimate(
-        loop=_media(state.loop),
-        spent=_media(state.spent),
+        loop=_media(state.loop, state.unknowns[LOOP], state.sd(LOOP)),
+        spent=_media(state.spent, state.unknowns[SPENT], state.sd(SPENT)),
         lactate_umol_d=Interval.around(state.rate_umol_d, state.rate_sd, floor=0.0),
         titrated=titrated,
     )
 
 
-def _media(part: Compartment) -> MediaValues:
-    inert, made, sd = part.inert, part.made_mm, part.made_sd_mm
+def _media(part: Compartment, made: float, sd: float) -> MediaValues:
+    """`made` ± `sd` is the lactate that tissue added (mM)."""
+    inert = part.inert
     used = made / YIELD_LACTATE
     used_sd = math.hypot(sd / YIELD_LACTATE, used * YIELD_LACTATE_SD / YIELD_LACTATE)
     ammonia = inert.ammonia_mm + YIELD_AMMONIA * made + part.decayed_mm

@@ -124,7 +124,7 @@ class Ledger:
         volumes = {name: Volume(vessel.ul, math.sqrt(vessel.variance)) for name, vessel in self._vessels.items()}
         lost, sd = self._evaporated(self._clock.now_s() - self._booked_s)
         loop = self._vessels[self._loop]
-        volumes[self._loop] = Volume(loop.ul - lost, math.sqrt(loop.variance + sd * sd))
+        volumes[self._loop] = Volume(loop.ul - lost, math.sqrt(loop.variance + self._more_doubt(sd)))
         return volumes
 
     def parcels(self) -> dict[str, Parcel]:
@@ -236,14 +236,19 @@ class Ledger:
         days = max(seconds, 0.0) / DAY_S
         return EVAPORATION_UL_D * days, EVAPORATION_SD_UL_D * days
 
+    def _more_doubt(self, sd: float) -> float:
+        """Variance that `sd` more of unseen evaporation adds: the rate is one unknown number, so its error adds up along
+        a line and not as a random walk.
+        """
+        return (self._evaporation_sd + sd) ** 2 - self._evaporation_sd**2
+
     def _advance(self, seconds: float) -> None:
         """Book what left unseen since the last booking, and let all medium age."""
         lost, sd = self._evaporated(seconds)
         loop = self._vessels[self._loop]
         loop.ul -= lost
-        # The rate is one unknown number, so its error adds up along a line, not as a random walk.
+        loop.variance += self._more_doubt(sd)
         self._evaporation_sd += sd
-        loop.variance += self._evaporation_sd**2 - (self._evaporation_sd - sd) ** 2
         self.totals.evaporated_ul += lost
         for vessel in self._vessels.values():
             vessel.parcel = replace(vessel.parcel, age_s=vessel.parcel.age_s + max(seconds, 0.0))

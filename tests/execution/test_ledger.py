@@ -1,0 +1,150 @@
+"""The ledger conserves volume, says how sure it is, and is the same after a restart (F1)."""
+
+from __future__ import annotations
+
+import asyncio
+import math
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from controller.execution.journal import Journal
+from controller.execution.ledger import EVAPORATION_UL_D, Ledger
+from controller.execution.witnesses import Weight
+from sim.virtual_time import run_virtual
+from tests.execution.world import RIG, StepClock, World
+
+LINES = [name for name, line in RIG.lines.items() if line.pump and name != "heart"]
+MOVES = st.lists(
+    st.tuples(st.sampled_from(LINES), st.floats(0.0, 20_000.0), st.floats(0.0, 300.0), st.floats(0.0, 7200.0)),
+    max_size=30,
+)
+
+
+def opened(path: Path, world: World, alarms: list[str] | None = None) -> tuple[Ledger, Journal]:
+    clock = StepClock(world)
+    journal = Journal(path, clock, durable=False)
+
+    def alarm(kind: str, source: str, detail: str) -> None:
+        if alarms is not None:
+            alarms.append(f"{kind} {source}")
+
+    return Ledger(RIG, journal, clock, alarm=alarm), journal
+
+
+def in_a_folder(check: Callable[[Path], None]) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        check(Path(folder))
+
+
+@settings(max_examples=60, deadline=None)
+@given(MOVES)
+def test_F1_what_leaves_one_vessel_enters_another(moves: list[tuple[str, float, float, float]]) -> None:
+    async def check(path: Path) -> None:
+        ledger, journal = opened(path, World())
+        start = {name: volume.ul for name, volume in ledger.volumes().items()}
+        flow = dict.fromkeys(start, 0.0)
+        for line, ul, sd_ul, wait_s in moves:
+            await asyncio.sleep(wait_s)
+            ledger.moved(line, ul, sd_ul, "balance")
+            flow[RIG.lines[line].from_] -= ul
+            flow[RIG.lines[line].to] += ul
+        end = ledger.volumes()
+        for name, volume in end.items():
+            evaporated = EVAPORATION_UL_D * sum(wait for *_, wait in moves) / 86_400 if name == "loop" else 0.0
+            assert volume.ul == pytest.approx(start[name] + flow[name] - evaporated, abs=1e-3)
+            assert math.isfinite(volume.sd_ul)
+        everything = sum(volume.ul for volume in end.values())
+        assert everything + ledger.totals.evaporated_ul == pytest.approx(sum(start.values()), abs=1e-2 + 0.3)
+        for parcel in ledger.parcels().values():
+            assert 0.0 <= parcel.unused <= 1.0
+            assert parcel.passes >= 0.0
+        assert 0.0 <= ledger.totals.recycled_fraction <= 1.0
+        assert ledger.totals.recycled_ul <= ledger.totals.given_back_ul + 1e-6
+        journal.close()
+
+    in_a_folder(lambda folder: run_virtual(check(folder / "j.db")))
+
+
+@settings(max_examples=30, deadline=None)
+@given(MOVES, st.floats(0.0, 30_000.0))
+def test_F1_rebuilt_from_the_journal_it_is_the_same(
+    moves: list[tuple[str, float, float, float]], gone_s: float
+) -> None:
+    async def check(path: Path) -> None:
+        world = World()
+        ledger, journal = opened(path, world)
+        for line, ul, sd_ul, wait_s in moves:
+            await asyncio.sleep(wait_s)
+            ledger.moved(line, ul, sd_ul, "balance")
+        journal.close()
+        await asyncio.sleep(gone_s)
+        again, journal = opened(path, world)
+        for name, volume in ledger.volumes().items():
+            assert again.volumes()[name].ul == pytest.approx(volume.ul, abs=0.01), name
+            assert again.volumes()[name].sd_ul == pytest.approx(volume.sd_ul, rel=1e-3, abs=0.01), name
+        for name, parcel in ledger.parcels().items():
+            assert again.parcels()[name].passes == pytest.approx(parcel.passes, abs=1e-6)
+            assert again.parcels()[name].age_s == pytest.approx(parcel.age_s, abs=1.0)
+        assert again.totals.recycled_ul == pytest.approx(ledger.totals.recycled_ul)
+        journal.close()
+
+    in_a_folder(lambda folder: run_virtual(check(folder / "j.db")))
+
+
+@pytest.mark.virtual_time
+async def test_the_doubt_about_the_loop_grows_with_time_and_ends_when_it_is_read(tmp_path: Path) -> None:
+    ledger, journal = opened(tmp_path / "j.db", World())
+    before = ledger.volumes()["loop"]
+    await asyncio.sleep(7 * 86_400)
+    after = ledger.volumes()["loop"]
+    assert after.ul == pytest.approx(before.ul - 700.0, abs=1.0)
+    assert 400.0 < after.sd_ul < 600.0
+    assert ledger.volumes()["spent"].sd_ul == pytest.approx(15.0)
+    ledger.reconcile("loop", 38_900.0, 100.0, user="anna", reason="read off the scale")
+    assert ledger.volumes()["loop"].sd_ul == pytest.approx(100.0)
+    row = journal.last("ledger.reconciled")
+    assert row is not None
+    assert (row.body["user"], row.body["reason"]) == ("anna", "read off the scale")
+    journal.close()
+
+
+@pytest.mark.virtual_time
+async def test_F4_the_balance_beyond_k_sigma_is_an_alarm_within_it_is_not(tmp_path: Path) -> None:
+    alarms: list[str] = []
+    ledger, journal = opened(tmp_path / "j.db", World(), alarms)
+    ledger.weighed(Weight(3.03, 0.015))
+    assert alarms == []
+    assert ledger.volumes()["spent"].ul == pytest.approx(3030.0)
+    ledger.weighed(Weight(3.6, 0.015))
+    assert alarms == ["balance_drift spent"]
+    volume = ledger.volumes()["spent"]
+    assert volume.ul == pytest.approx(3600.0)
+    assert volume.sd_ul >= 570.0 / 3
+    assert ledger.totals.unaccounted_ul == pytest.approx(600.0)
+    journal.close()
+
+
+@pytest.mark.virtual_time
+async def test_reused_medium_is_told_from_fresh(tmp_path: Path) -> None:
+    ledger, journal = opened(tmp_path / "j.db", World())
+    for _ in range(3):
+        ledger.moved("draw", 18_000.0, 20.0, "balance")
+        ledger.moved("return", 18_000.0, 20.0, "balance")
+    parcels = ledger.parcels()
+    assert 0.9 < parcels["loop"].passes < 1.3
+    assert parcels["loop"].unused == 0.0
+    assert parcels["reservoir"].unused == 1.0
+    recycled_ul = ledger.totals.recycled_ul
+    assert 54_000.0 - 3000.0 <= recycled_ul <= 54_000.0, "the residue of fresh medium in the vessel is not recycled"
+    ledger.moved("discard", 2800.0, 20.0, "balance")
+    ledger.moved("feed", 18_000.0, 20.0, "balance")
+    ledger.moved("return", 18_000.0, 20.0, "balance")
+    assert ledger.totals.recycled_ul - recycled_ul < 300.0
+    assert ledger.totals.fresh_ul == 18_000.0
+    assert ledger.parcels()["loop"].passes < parcels["loop"].passes
+    journal.close()
