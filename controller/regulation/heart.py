@@ -9,6 +9,10 @@ from controller.state import State
 from drivers.device import Run
 
 
+RETRY_S = 1.0
+"""Tissue does not wait: a heart that was refused or failed is asked for again at the next tick."""
+
+
 class HeartRegulator:
     """Renews `heart.flow` several times a lease."""
 
@@ -22,7 +26,7 @@ class HeartRegulator:
         """Once a tick; renews every third of the lease."""
         if state.at_s < self._next_s:
             return
-        self._next_s = state.at_s + self._heart.lease_s / 3
-        await self._gate.submit(
+        outcome = await self._gate.submit(
             Intent(self._pump, Run(self._heart.flow_ul_min), "regulator:heart", "keeps the tissue perfused")
         )
+        self._next_s = state.at_s + (self._heart.lease_s / 3 if outcome.ok else RETRY_S)

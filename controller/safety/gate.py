@@ -110,6 +110,7 @@ class Gate:
         self._lease_until_s: dict[str, float] = {}
         self._commanded: dict[str, Command] = {}
         self._transfers: dict[str, _Transfer] = {}
+        self._refused: dict[tuple[str, str], str] = {}
         self.trips: tuple[Trip, ...] = ()
         self.emergency: str | None = None
         self._now_s = asyncio.get_running_loop().time
@@ -124,8 +125,8 @@ class Gate:
         async with lock:
             verdict = decide(intent, self.view(), self._limits)
             if not verdict.accepted or verdict.command is None:
-                seq = self._journal.append("act.refused", _row(intent, verdict))
-                return Outcome(False, None, verdict.reasons, seq)
+                return Outcome(False, None, verdict.reasons, self._note_refusal(intent, verdict))
+            self._refused.pop((intent.actuator, intent.requester), None)
             if self._already(intent.actuator, verdict.command):
                 self._renew(intent.actuator, verdict.command)
                 return Outcome(True, verdict.command, verdict.reasons)
@@ -253,6 +254,14 @@ class Gate:
             self._commanded[name] = Stop()
 
     # --- inside -----------------------------------------------------------------------------------------
+
+    def _note_refusal(self, intent: Intent, verdict: Verdict) -> int | None:
+        """Record a refusal; one that a regulator meets again and again for the same reason is recorded once."""
+        key, interlock = (intent.actuator, intent.requester), (verdict.limiting or "").partition(":")[0]
+        if self._refused.get(key) == interlock:
+            return None
+        self._refused[key] = interlock
+        return self._journal.append("act.refused", _row(intent, verdict))
 
     def _already(self, name: str, command: Command) -> bool:
         if self._commanded.get(name) != command:

@@ -1,0 +1,143 @@
+"""`kill -9` of a real controller against a real lab, in the middle of a transfer: real processes, real sockets, real time."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import sqlite3
+import subprocess
+import sys
+import time
+import urllib.request
+from collections.abc import Callable, Iterator
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+BENCH = Path(__file__).resolve().parents[2] / "examples" / "rigs" / "bench.yaml"
+BATCH_UL = 2000.0
+GAIN_SPREAD = 0.10
+"""The simulated pump's calibration error is a few percent; twice the dose would be 100 %."""
+
+
+class Bench:
+    """A lab and a controller as a user starts them."""
+
+    def __init__(self, folder: Path) -> None:
+        self.data = folder / "data"
+        self.rig = folder / "lab.yaml"
+        self._folder = folder
+        self._processes: list[subprocess.Popen[bytes]] = []
+        self.start("lab", str(BENCH), "--write", str(self.rig))
+        until(self.rig.exists, "the lab wrote its rig file")
+
+    def start(self, *words: str) -> subprocess.Popen[bytes]:
+        with (self._folder / f"{words[0]}.log").open("ab") as log:
+            process = subprocess.Popen([sys.executable, "-m", "choroid", *words], stdout=log, stderr=log)
+        self._processes.append(process)
+        return process
+
+    def run(self) -> subprocess.Popen[bytes]:
+        process = self.start("run", str(self.rig), "--data", str(self.data), "--port", "0")
+        until(lambda: (self.data / "endpoint.json").exists() and self.answers(), "the controller's page answers")
+        return process
+
+    def answers(self) -> bool:
+        try:
+            return bool(self.get("/health")["ok"])
+        except (OSError, ValueError):
+            return False
+
+    def get(self, path: str) -> dict[str, Any]:
+        endpoint = json.loads((self.data / "endpoint.json").read_text())
+        request = urllib.request.Request(endpoint["url"] + path, headers={"Authorization": f"Bearer {endpoint['token']}"})
+        with urllib.request.urlopen(request, timeout=5) as reply:
+            answer: dict[str, Any] = json.load(reply)
+            return answer
+
+    def protocol(self, *words: str) -> dict[str, Any]:
+        done = subprocess.run(
+            [sys.executable, "-m", "choroid", "protocol", *words, "--data", str(self.data), "--json"],
+            capture_output=True,
+            text=True,
+            timeout=30,
+            check=False,
+        )
+        assert done.returncode == 0, done.stderr
+        answer: dict[str, Any] = json.loads(done.stdout)
+        return answer
+
+    def rows(self, *kinds: str) -> list[tuple[str, dict[str, Any]]]:
+        database = sqlite3.connect(f"file:{self.data / 'journal.db'}?mode=ro", uri=True)
+        try:
+            marks = ",".join("?" * len(kinds))
+            query = f"SELECT kind, body FROM entries WHERE kind IN ({marks}) ORDER BY seq"
+            return [(kind, json.loads(body)) for kind, body in database.execute(query, kinds)]
+        finally:
+            database.close()
+
+    def end(self) -> None:
+        for process in reversed(self._processes):
+            process.kill()
+            process.wait()
+
+
+def until(condition: Callable[[], bool], what: str, *, seconds: float = 40.0) -> None:
+    deadline = time.monotonic() + seconds
+    while time.monotonic() < deadline:
+        if condition():
+            return
+        time.sleep(0.1)
+    pytest.fail(f"it did not happen within {seconds:g} s: {what}")
+
+
+@pytest.fixture
+def bench(tmp_path: Path) -> Iterator[Bench]:
+    made = Bench(tmp_path)
+    yield made
+    made.end()
+
+
+def test_E4_A1_killed_in_a_transfer_no_double_dose(bench: Bench) -> None:
+    controller = bench.run()
+    run_id = bench.protocol("start", "recycle", "--set", "batch=2 mL", "--set", "cycles=1")["id"]
+    until(lambda: bool(bench.rows("act.outcome")), "the draw runs, and that is recorded")
+    time.sleep(3.0)  # some 0.2 mL of 2 mL have moved
+    os.kill(controller.pid, signal.SIGKILL)
+    killed_at = time.time()
+    controller.wait()
+
+    # A1: the guard has everything that does not end by itself in its basal state within two seconds.
+    guard_log = bench.data / "guard.log"
+    until(lambda: guard_log.exists() and "done after" in guard_log.read_text(), "the guard acted", seconds=10)
+    lines = guard_log.read_text().splitlines()
+    done_at = datetime.fromisoformat(lines[-1].split(" ")[0]).timestamp()
+    assert done_at - killed_at < 2.0, lines
+    assert any("reglo.heart circulates" in line for line in lines), lines
+    assert any(re.search(r"relay.heater is at its basal state: SwitchStatus\(on=False\)", line) for line in lines), lines
+    assert not any("FAILED" in line for line in lines), lines
+
+    # The pump's finite volume ends by itself; nobody is there to stop it.
+    time.sleep(BATCH_UL / 4000.0 * 60.0)
+
+    bench.run()
+    until(lambda: bool(bench.rows("moved")), "the interrupted draw is resolved", seconds=60)
+    moved = [body for _, body in bench.rows("moved") if body["line"] == "draw"]
+    assert len(moved) == 1
+    assert abs(moved[0]["ul"] - BATCH_UL) < GAIN_SPREAD * BATCH_UL, moved
+    doses = [body["command"] for _, body in bench.rows("act") if body["command"][0] == "dispense"]
+    assert len(doses) == 1, "the dose was given once and never again"
+    assert moved[0]["source"].startswith("balance"), "the balance says that nothing was drawn twice"
+    until(lambda: bench.protocol("status", run_id)["state"] == "running", "the run goes on")
+    states = [body["to"] for _, body in bench.rows("run.state")]
+    assert "restarting" in states
+
+    # A person can still pause and abort it.
+    assert bench.protocol("pause")["state"] in {"holding", "held"}
+    until(lambda: bench.protocol("status", run_id)["state"] == "held", "the run is held")
+    bench.protocol("abort", "--reason", "enough seen")
+    until(lambda: bench.protocol("status", run_id)["state"] == "aborted", "the run is aborted")
