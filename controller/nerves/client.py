@@ -10,7 +10,8 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections import deque
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
+from typing import TypeVar
 
 import grpc
 import grpc.aio
@@ -18,6 +19,9 @@ import grpc.aio
 from controller.nerves.summary import NervesSummary
 from controller.nerves.wire import nerves_pb2 as pb
 from controller.nerves.wire import nerves_pb2_grpc as pb_grpc
+
+Q = TypeVar("Q")
+R = TypeVar("R")
 
 SUMMARY_EVERY_MS = 1000
 SPIKES_EVERY_MS = 100
@@ -72,25 +76,37 @@ class GatewayNerves:
             await asyncio.sleep(RETRY_S)
 
     async def _follow_summary(self) -> None:
-        request = pb.StreamSummaryRequest(every_ms=SUMMARY_EVERY_MS)
         loop = asyncio.get_running_loop()
-        async for reply in self._stub.StreamSummary(request, metadata=self._metadata):
-            self._summary = NervesSummary(
-                at_s=loop.time(),
-                firing_rate_hz=reply.mean_active_hz,
-                active_electrodes=reply.active_electrodes,
-                electrodes=reply.electrodes,
-                rates_hz=tuple(reply.rates_hz),
-            )
+        request = pb.StreamSummaryRequest(every_ms=SUMMARY_EVERY_MS)
+        async with _hanging_up(self._stub.StreamSummary(request, metadata=self._metadata)) as call:
+            async for reply in call:
+                self._summary = NervesSummary(
+                    at_s=loop.time(),
+                    firing_rate_hz=reply.mean_active_hz,
+                    active_electrodes=reply.active_electrodes,
+                    electrodes=reply.electrodes,
+                    rates_hz=tuple(reply.rates_hz),
+                )
 
     async def _follow_spikes(self) -> None:
         info = await self._stub.Info(pb.InfoRequest(), metadata=self._metadata)
         self._spikes.clear()
         request = pb.StreamSpikesRequest(min_interval_ms=SPIKES_EVERY_MS)
-        async for reply in self._stub.StreamSpikes(request, metadata=self._metadata):
-            self._now_s = reply.next_frame / info.sample_rate_hz
-            self.lost_spikes += reply.lost
-            self._spikes.extend(
-                (frame / info.sample_rate_hz, electrode)
-                for frame, electrode in zip(reply.frames, reply.electrodes, strict=True)
-            )
+        async with _hanging_up(self._stub.StreamSpikes(request, metadata=self._metadata)) as call:
+            async for reply in call:
+                self._now_s = reply.next_frame / info.sample_rate_hz
+                self.lost_spikes += reply.lost
+                self._spikes.extend(
+                    (frame / info.sample_rate_hz, electrode)
+                    for frame, electrode in zip(reply.frames, reply.electrodes, strict=True)
+                )
+
+
+@contextlib.asynccontextmanager
+async def _hanging_up(call: grpc.aio.UnaryStreamCall[Q, R]) -> AsyncIterator[grpc.aio.UnaryStreamCall[Q, R]]:
+    """A stream that is over, on our side too, when the block is left."""
+    try:
+        yield call
+    finally:
+        call.cancel()
+        await call.code()

@@ -10,6 +10,7 @@ import pytest
 from choroid.nerves_process import spawn_engine
 from controller.nerves.client import GatewayNerves
 from controller.rig.loading import load_rig
+from tests.nerves.test_gateway import settled
 
 BENCH = Path(__file__).resolve().parents[2] / "examples" / "rigs" / "bench.yaml"
 
@@ -28,6 +29,7 @@ async def test_health_of_the_tissue_reaches_the_electrodes(tmp_path: Path) -> No
         assert len(after) <= before + 5  # noise alone crosses now and then
     finally:
         await nerves.close()
+        await settled()
         await engine.close()
     engine.set_health(1.0)  # a dead engine is no concern of the tissue
     assert not (tmp_path / "nerves.json").exists()
