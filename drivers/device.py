@@ -12,8 +12,22 @@ import asyncio
 from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from dataclasses import dataclass, field
-from enum import StrEnum
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self, TypeVar
+
+from drivers.commands import (
+    Command,
+    Dispense,
+    Guarantee,
+    Level,
+    LevelStatus,
+    PumpStatus,
+    Quality,
+    Run,
+    Status,
+    Stop,
+    Switch,
+    SwitchStatus,
+)
 
 if TYPE_CHECKING:
     from drivers.transport.conversation import Conversation
@@ -21,99 +35,6 @@ if TYPE_CHECKING:
     from drivers.transport.url import LineSettings
 
 T = TypeVar("T")
-
-
-class Guarantee(StrEnum):
-    """Who brings an actuator to rest if the host dies."""
-
-    DEVICE = "device"
-    """The device itself: a finite volume or a finite time was given to it."""
-    GUARD = "guard"
-    """The guard process, which opens the link and commands the basal state."""
-    HOST = "host"
-    """Only the controller; the weakest guarantee, and said so on every page."""
-
-
-class Quality(StrEnum):
-    """How far a reading may be trusted."""
-
-    GOOD = "good"
-    UNCERTAIN = "uncertain"
-    BAD = "bad"
-
-
-@dataclass(frozen=True, slots=True)
-class Run:
-    """Pump continuously at `flow_ul_min` (µL/min, sign = direction). Idempotent."""
-
-    flow_ul_min: float
-
-
-@dataclass(frozen=True, slots=True)
-class Dispense:
-    """Deliver `volume_ul` (µL, > 0) at about `flow_ul_min` (µL/min), then stop by itself.
-
-    `dose_id` names the dose: a driver that is given the same id twice delivers once (behaviour A4).
-    """
-
-    volume_ul: float
-    flow_ul_min: float
-    dose_id: str
-
-
-@dataclass(frozen=True, slots=True)
-class Switch:
-    """Switch on or off; with `for_s` the device itself falls back to off after that many seconds."""
-
-    on: bool
-    for_s: float | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Level:
-    """Bring a continuous output (a gas flow, mL/min) to `value`. Idempotent."""
-
-    value: float
-
-
-@dataclass(frozen=True, slots=True)
-class Stop:
-    """Come to rest: a pump halts, a switch opens, a level goes to zero. Idempotent."""
-
-
-Command = Run | Dispense | Switch | Level | Stop
-
-
-@dataclass(frozen=True, slots=True)
-class PumpStatus:
-    """What a pump says of itself. `delivered_ul` is its own running total (µL), zeroed only by a power cycle.
-
-    `resolution_ul` is the step in which that total counts: the volume really counted lies within
-    `delivered_ul` ± `resolution_ul`, so a difference of two totals is uncertain by as much.
-    """
-
-    running: bool
-    flow_ul_min: float
-    delivered_ul: float
-    resolution_ul: float = 0.0
-
-
-@dataclass(frozen=True, slots=True)
-class SwitchStatus:
-    """What a switch says of itself."""
-
-    on: bool
-
-
-@dataclass(frozen=True, slots=True)
-class LevelStatus:
-    """What a continuous output says of itself: commanded set-point and measured value, in its own unit."""
-
-    setpoint: float
-    measured: float
-
-
-Status = PumpStatus | SwitchStatus | LevelStatus
 
 
 class DeviceError(Exception):
@@ -327,3 +248,36 @@ def refuse(actuator: Actuator, where: str, command: Command) -> Refused:
         cause="the command was meant for another kind of actuator",
         action="check which actuator the requester names",
     )
+
+
+__all__ = [
+    "Actuator",
+    "BadReply",
+    "ChannelConfig",
+    "Command",
+    "Device",
+    "DeviceConfig",
+    "DeviceError",
+    "DeviceFault",
+    "DeviceModel",
+    "Dispense",
+    "Guarantee",
+    "Identity",
+    "Level",
+    "LevelStatus",
+    "LinkDown",
+    "NoReply",
+    "PumpStatus",
+    "Quality",
+    "Refused",
+    "Run",
+    "Sensor",
+    "Status",
+    "Stop",
+    "Switch",
+    "SwitchStatus",
+    "WrongDevice",
+    "on_or_off",
+    "refuse",
+    "run_to_end",
+]
