@@ -12,6 +12,7 @@ from abc import abstractmethod
 from controller.rig.description import DeviceSpec
 from sim.devices.ascii_line import AsciiDevice
 from sim.devices.port import PlantPort
+from sim.devices.wire import QUEUE_S
 
 WAKE_S = 0.030
 """What arrives while a sleeping circuit wakes up is lost."""
@@ -42,12 +43,13 @@ class EzoUart(AsciiDevice):
         self.restart_code = "P"
         self._reporting: asyncio.TimerHandle | None = None
         self._awake_s = 0.0
+        self._measuring_s = 0.0
 
     # --- power ------------------------------------------------------------------------------------------
 
     def _boot(self) -> None:
         self.asleep = False
-        self._awake_s = 0.0
+        self._awake_s = self._measuring_s = 0.0
         self.forget_input()
         self.say("*RS", "*RE", unsolicited=True)
         self.report_every(1.0)
@@ -64,13 +66,16 @@ class EzoUart(AsciiDevice):
         self.send(text.encode("ascii"), after_s=after_s, unsolicited=unsolicited)
 
     def receive(self, data: bytes) -> None:
-        """Any byte wakes a sleeping circuit and is itself lost."""
-        if self.asleep:
-            self.asleep = False
-            self._awake_s = self.loop.time() + WAKE_S
-            self.say("*WA", after_s=WAKE_S, unsolicited=True)
-        elif self.loop.time() >= self._awake_s:
-            super().receive(data)
+        """Any byte wakes a sleeping circuit and is itself lost; one chunk may hold the command to sleep and more."""
+        while data:
+            line_end = data.find(self.end) + 1 or len(data)
+            piece, data = data[:line_end], data[line_end:]
+            if self.asleep:
+                self.asleep = False
+                self._awake_s = self.loop.time() + WAKE_S
+                self.say("*WA", after_s=WAKE_S, unsolicited=True)
+            elif self.loop.time() >= self._awake_s:
+                super().receive(piece)
 
     def bad_line(self) -> None:
         """See :meth:`AsciiDevice.bad_line`."""
@@ -78,12 +83,10 @@ class EzoUart(AsciiDevice):
 
     def command(self, text: str) -> None:
         """See :meth:`AsciiDevice.command`."""
-        if self.asleep:
-            return  # it came in the same breath as the command to sleep
         words = text.strip().lower().split(",")
         match words:
             case ["r"]:
-                self.answer([self.reading()], after_s=self.measure_s)
+                self._measure()
             case ["sleep"]:
                 self.answer([])
                 self.say("*SL")
@@ -98,6 +101,14 @@ class EzoUart(AsciiDevice):
             case _:
                 reply = self.own_command(words)
                 self.answer(self._common_command(words) if reply is None else reply)
+
+    def _measure(self) -> None:
+        """One reading after the other; what is asked for far beyond is lost with the input buffer."""
+        now = self.loop.time()
+        begins_s = max(now, self._measuring_s)
+        if begins_s < now + QUEUE_S:
+            self._measuring_s = begins_s + self.measure_s
+            self.answer([self.reading()], after_s=self._measuring_s - now)
 
     def answer(self, lines: list[str], *, after_s: float | None = None) -> None:
         """Send data lines and, where response codes are on, `*OK`; lines that end in a code of their own stay alone."""

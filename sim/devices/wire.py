@@ -12,6 +12,10 @@ from sim.devices.port import PlantPort
 
 BITS_A_BYTE = 10
 """Start bit, eight data bits, stop bit."""
+BACKLOG_S = 1.0
+"""How far behind a flood of requests a line may fall; what a real line could not have carried is not waited for."""
+QUEUE_S = 60.0
+"""Answers that would leave later than this are lost: the device's output buffer is full."""
 
 
 class Client(Protocol):
@@ -135,7 +139,8 @@ class Line:
         if not self.plugged or not data:
             return
         self.asker = client
-        self._heard_s = max(self._heard_s, self._loop.time()) + len(data) * self.byte_s
+        now = self._loop.time()
+        self._heard_s = min(max(self._heard_s, now) + len(data) * self.byte_s, now + BACKLOG_S)
         if self.echo and client is not None:
             client.deliver(data)
         for device in self.devices:
@@ -148,6 +153,8 @@ class Line:
         """Put a device's bytes on the line; see :meth:`WireDevice.send`."""
         now = self._loop.time()
         ready_s = after_s + (now if unsolicited or self._heard_s < now else self._heard_s)
+        if self._free_s > now + QUEUE_S:
+            return
         self._free_s = max(ready_s, self._free_s) + len(data) * self.byte_s
         self._loop.call_at(self._free_s, self._arrive, device, device.boots, data, client)
 
