@@ -1,27 +1,45 @@
 """History: every reading, kept for months in SQLite and drawn in no time.
 
-Raw points are kept as they came; beside them coarser levels (half a minute, five minutes, an hour) hold count, sum, least and
-greatest of each stretch, kept up to date at every flush. A query takes the finest level that needs no more points than
-were asked for, so thirty days draw as quickly as an hour.
+Raw points are kept as they came; beside them coarser levels hold count, sum, least and greatest of each stretch, kept up
+to date at every flush. A query looks at how much there really is in the period and reads the level that comes nearest to
+what is to be drawn: thirty days draw as quickly as an hour, and neither loses a peak.
+
+Nothing here can stop the control loop: when the disk is full or the file is damaged, readings wait in memory, the
+oldest are given up in the end, and :attr:`History.problem` says so (D2).
 """
 
 from __future__ import annotations
 
+import logging
+import math
 import sqlite3
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from datetime import datetime
+from itertools import pairwise
 from pathlib import Path
+from typing import NamedTuple, Protocol
 
-from controller.clock import Clock
+from controller.memory.export import CsvExport
 from controller.state import Reading
 from drivers.device import Quality
 
-LEVELS_S = (30, 300, 3600)
-FLUSH_S = 30.0
+logger = logging.getLogger(__name__)
+
+VERSION = 2
+LEVELS_S = (30, 120, 600, 3600, 14400)
+"""Widths of the coarser levels; each divides the next."""
+COARSE_ENOUGH = 1.5
+"""A level so much coarser than asked is taken as it is, rather than put together from a finer one."""
+FLUSH_S = 60.0
 FLUSH_POINTS = 5000
+RETRY_S = 10.0
+MOST_WAITING = 500_000
+"""So many points may wait for a disk that takes none (some 60 MB, hours of a default rig)."""
 
 _SCHEMA = """
-CREATE TABLE IF NOT EXISTS series (id INTEGER PRIMARY KEY, point TEXT NOT NULL UNIQUE, unit TEXT NOT NULL);
+CREATE TABLE IF NOT EXISTS series (
+    id INTEGER PRIMARY KEY, point TEXT NOT NULL, unit TEXT NOT NULL, UNIQUE (point, unit)
+);
 CREATE TABLE IF NOT EXISTS raw (
     series INTEGER NOT NULL, at REAL NOT NULL, value REAL NOT NULL, PRIMARY KEY (series, at)
 ) WITHOUT ROWID;
@@ -31,16 +49,36 @@ CREATE TABLE IF NOT EXISTS rollup (
     PRIMARY KEY (level, series, bucket)
 ) WITHOUT ROWID;
 """
+_KEEP = "INSERT OR REPLACE INTO raw VALUES (?, ?, ?)"
 _ROLL = """
 INSERT INTO rollup VALUES (?, ?, ?, ?, ?, ?, ?)
 ON CONFLICT (level, series, bucket) DO UPDATE SET
     n = n + excluded.n, total = total + excluded.total,
     least = min(least, excluded.least), most = max(most, excluded.most)
 """
+_EXTENT = """
+SELECT (SELECT at FROM raw WHERE series=:series AND at BETWEEN :begin AND :end ORDER BY at LIMIT 1),
+       (SELECT at FROM raw WHERE series=:series AND at BETWEEN :begin AND :end ORDER BY at DESC LIMIT 1)
+"""
+_FEW_RAW = "SELECT at, value FROM raw WHERE series=? AND at BETWEEN ? AND ? ORDER BY at LIMIT ?"
+_GROUPED_RAW = """
+SELECT avg(at), avg(value), min(value), max(value) FROM raw
+WHERE series=? AND at BETWEEN ? AND ? GROUP BY CAST(at / ? AS INTEGER) ORDER BY 1
+"""
+_ROLLUP = """
+SELECT min(max((bucket + 0.5) * :level, :begin), :end), total / n, least, most
+FROM rollup WHERE level=:level AND series=:series AND bucket BETWEEN :first AND :last ORDER BY bucket
+"""
+_GROUPED_ROLLUP = """
+SELECT min(max((bucket / :group + 0.5) * :group * :level, :begin), :end), sum(total) / sum(n), min(least), max(most)
+FROM rollup WHERE level=:level AND series=:series AND bucket BETWEEN :first AND :last GROUP BY bucket / :group ORDER BY 1
+"""
+
+_Point = tuple[int, float, float]
+_Rolled = dict[tuple[int, int], list[float]]
 
 
-@dataclass(frozen=True, slots=True)
-class Stretch:
+class Stretch(NamedTuple):
     """What a series did around `at` (UTC, seconds since 1970): mean, least and greatest."""
 
     at: float
@@ -49,114 +87,207 @@ class Stretch:
     most: float
 
 
+class Timekeeper(Protocol):
+    """What history needs of :class:`controller.clock.Clock`."""
+
+    def now_s(self) -> float:
+        """Monotonic seconds."""
+
+    def utc(self) -> datetime:
+        """Aware UTC date and time."""
+
+
 class History:
     """See the module. All times are UTC in seconds since 1970."""
 
-    def __init__(self, path: Path, clock: Clock) -> None:
+    def __init__(self, path: Path, clock: Timekeeper) -> None:
+        self._path = path
         self._clock = clock
-        self._db = sqlite3.connect(path, isolation_level=None)
-        self._db.execute("PRAGMA journal_mode=WAL")
-        self._db.execute("PRAGMA synchronous=NORMAL")
-        self._db.executescript(_SCHEMA)
-        self._ids: dict[str, int] = dict(self._db.execute("SELECT point, id FROM series"))
-        self._units: dict[str, str] = dict(self._db.execute("SELECT point, unit FROM series"))
+        self._db = _open(path)
+        self._ids: dict[tuple[str, str], int] = {}
+        self._units: dict[str, str] = {}
+        for number, point, unit in self._db.execute("SELECT id, point, unit FROM series ORDER BY id"):
+            self._ids[point, unit] = number
+            self._units[point] = unit
         self._seen: dict[str, float] = {}
-        self._buffer: list[tuple[int, float, float]] = []
-        self._flushed_s = clock.now_s()
+        self._waiting: list[_Point] = []
+        self._next_flush_s = clock.now_s() + FLUSH_S
+        self.given_up = 0
+        """Points that were lost because no disk would take them."""
+        self.problem: str | None = None
+        """Why nothing can be written at present, for people."""
 
     def add(self, at_s: float, utc: str, readings: Mapping[str, Reading]) -> None:
         """Keep every reading that is new since the last call; `at_s` is loop time now, as are the readings' times."""
         offset: float | None = None
         seen = self._seen
         for point, reading in readings.items():
-            if reading.quality is Quality.BAD or not reading.unit or seen.get(point) == reading.at_s:
+            if seen.get(point) == reading.at_s or reading.quality is Quality.BAD or not reading.unit:
                 continue
             seen[point] = reading.at_s
+            if not math.isfinite(reading.value):
+                continue
             if offset is None:
-                offset = self._clock.utc().timestamp() - at_s
-            self._buffer.append((self._id(point, reading.unit), reading.at_s + offset, reading.value))
-        if at_s - self._flushed_s >= FLUSH_S or len(self._buffer) >= FLUSH_POINTS:
-            self._flushed_s = at_s
-            self.flush()
+                offset = round(self._clock.utc().timestamp() - at_s, 3)
+            series = self._ids.get((point, reading.unit)) or self._new_series(point, reading.unit)
+            self._waiting.append((series, reading.at_s + offset, reading.value))
+        if at_s >= self._next_flush_s or (len(self._waiting) >= FLUSH_POINTS and self.problem is None):
+            self._next_flush_s = at_s + (FLUSH_S if self.flush() else RETRY_S)
 
     def insert(self, point: str, unit: str, points: Iterable[tuple[float, float]]) -> None:
-        """Keep many (UTC seconds, value) of one series at once."""
-        series = self._id(point, unit)
-        self._buffer += [(series, at, value) for at, value in points]
+        """Keep many finite (UTC seconds, value) of one series at once."""
+        series = self._ids.get((point, unit)) or self._new_series(point, unit)
+        self._waiting += [(series, at, value) for at, value in points]
         self.flush()
 
-    def flush(self) -> None:
-        """Write what is buffered, in one transaction."""
-        if not self._buffer:
-            return
-        rolled: dict[tuple[int, int, int], list[float]] = {}
-        for series, at, value in self._buffer:
-            for level in LEVELS_S:
-                key = (level, series, int(at // level))
-                entry = rolled.get(key)
-                if entry is None:
-                    rolled[key] = [1, value, value, value]
-                else:
-                    entry[0] += 1
-                    entry[1] += value
-                    if value < entry[2]:
-                        entry[2] = value
-                    elif value > entry[3]:
-                        entry[3] = value
-        self._db.execute("BEGIN")
-        self._db.executemany("INSERT OR REPLACE INTO raw VALUES (?, ?, ?)", self._buffer)
-        self._db.executemany(_ROLL, ((*key, *entry) for key, entry in rolled.items()))
-        self._db.execute("COMMIT")
-        self._buffer.clear()
+    def flush(self) -> bool:
+        """Write what waits, in one transaction; False, and a `problem`, when the disk would not take it."""
+        if not self._waiting:
+            return True
+        try:
+            self._db.execute("BEGIN")
+            self._db.executemany("INSERT OR IGNORE INTO series VALUES (?, ?, ?)", self._series_rows())
+            self._db.executemany(_KEEP, self._waiting)
+            self._db.executemany(_ROLL, _rollups(self._waiting))
+            self._db.execute("COMMIT")
+        except sqlite3.Error as error:
+            self._put_off(error)
+            return False
+        self._waiting.clear()
+        if self.problem is not None:
+            logger.warning("history is written again; %d readings were given up", self.given_up)
+            self.problem = None
+        return True
 
     def series(self) -> dict[str, str]:
-        """Every point that was ever kept, with its unit."""
+        """Every point that was ever kept, with the unit it was last in."""
         return dict(self._units)
 
     def query(self, point: str, begin: float, end: float, max_points: int = 1000) -> list[Stretch]:
-        """`point` from `begin` to `end`, in at most about `max_points` stretches; empty for an unknown point."""
-        series = self._ids.get(point)
+        """`point` from `begin` to `end`, in at most `max_points` (two or more) stretches; empty for an unknown point."""
+        series = self._ids.get((point, self._units.get(point, "")))
         if series is None or end <= begin:
             return []
-        self.flush()
-        (count,) = self._db.execute(
-            "SELECT count(*) FROM (SELECT 1 FROM raw WHERE series=? AND at BETWEEN ? AND ? LIMIT ?)",
-            (series, begin, end, max_points + 1),
-        ).fetchone()
-        if count <= max_points:
-            rows = self._db.execute(
-                "SELECT at, value FROM raw WHERE series=? AND at BETWEEN ? AND ? ORDER BY at", (series, begin, end)
-            )
-            return [Stretch(at, value, value, value) for at, value in rows]
-        (first,) = self._db.execute("SELECT min(at) FROM raw WHERE series=? AND at>=?", (series, begin)).fetchone()
-        begin = max(begin, first)
-        level = next((level for level in LEVELS_S if (end - begin) / level <= max_points), LEVELS_S[-1])
-        rows = self._db.execute(
-            "SELECT (bucket + 0.5) * level, total / n, least, most FROM rollup"
-            " WHERE level=? AND series=? AND bucket BETWEEN ? AND ? ORDER BY bucket",
-            (level, series, int(begin // level), int(end // level)),
-        )
-        return [Stretch(*row) for row in rows]
+        if self.problem is None:
+            self.flush()
+        begin, end = self._db.execute(_EXTENT, {"series": series, "begin": begin, "end": end}).fetchone()
+        if begin is None:
+            return []
+        width = (end - begin) / max(1, max_points - 1)  # one less, because both ends may be cut by a boundary
+        level = _level_for(width)
+        if level is not None:
+            group = math.ceil(width / level)
+            of = {"series": series, "level": level, "group": group, "begin": begin, "end": end}
+            of |= {"first": int(begin // level), "last": int(end // level)}
+            return [*map(Stretch._make, self._db.execute(_GROUPED_ROLLUP if group > 1 else _ROLLUP, of))]
+        few = self._db.execute(_FEW_RAW, (series, begin, end, max_points + 1)).fetchall()
+        if len(few) <= max_points:
+            return [Stretch(at, value, value, value) for at, value in few]
+        return [*map(Stretch._make, self._db.execute(_GROUPED_RAW, (series, begin, end, width)))]
 
-    def export(self, begin: float, end: float) -> Iterator[tuple[str, str, float, float]]:
-        """Every raw point in a period as (point, unit, at, value), row by row in bounded memory (D5)."""
+    def export_csv(self, begin: float, end: float) -> CsvExport:
+        """Every raw point of a period as CSV, to be streamed to wherever it shall go (D5)."""
         self.flush()
-        yield from self._db.execute(
-            "SELECT point, unit, at, value FROM raw JOIN series ON series.id = raw.series"
-            " WHERE at BETWEEN ? AND ? ORDER BY series.id, at",
-            (begin, end),
-        )
+        return CsvExport(self._path, begin, end)
 
     def close(self) -> None:
-        """Write what is buffered and close the file."""
+        """Write what waits and close the file."""
         self.flush()
         self._db.close()
 
-    def _id(self, point: str, unit: str) -> int:
-        known = self._ids.get(point)
-        if known is not None:
-            return known
-        cursor = self._db.execute("INSERT INTO series (point, unit) VALUES (?, ?)", (point, unit))
-        self._ids[point] = int(cursor.lastrowid or 0)
+    def _new_series(self, point: str, unit: str) -> int:
+        """A number for a new series; it reaches the file with its first points."""
+        number = max(self._ids.values(), default=0) + 1
+        self._ids[point, unit] = number
         self._units[point] = unit
-        return self._ids[point]
+        return number
+
+    def _series_rows(self) -> Iterable[tuple[int, str, str]]:
+        return ((number, point, unit) for (point, unit), number in self._ids.items())
+
+    def _put_off(self, error: sqlite3.Error) -> None:
+        if self._db.in_transaction:
+            self._db.execute("ROLLBACK")
+        if self.problem is None:
+            logger.error("history cannot be written (%s); readings wait in memory, control goes on", error)
+        self.problem = f"history cannot be written: {error}. Likely cause: the disk is full. Next: free some space"
+        excess = len(self._waiting) - MOST_WAITING
+        if excess > 0:
+            del self._waiting[:excess]
+            self.given_up += excess
+
+
+def _level_for(width: float) -> int | None:
+    """The level from which stretches of `width` seconds are drawn; None for the raw points."""
+    as_it_is = next((level for level in LEVELS_S if width <= level <= COARSE_ENOUGH * width), None)
+    return as_it_is or next((level for level in reversed(LEVELS_S) if level <= width), None)
+
+
+def _rollups(points: Iterable[_Point]) -> Iterable[tuple[float, ...]]:
+    """Rows for every level; each level is made of the one below, so a point is looked at once."""
+    finest = LEVELS_S[0]
+    rolled: _Rolled = {}
+    for series, at, value in points:
+        key = (series, int(at // finest))
+        entry = rolled.get(key)
+        if entry is None:
+            rolled[key] = [1, value, value, value]
+            continue
+        entry[0] += 1
+        entry[1] += value
+        if value < entry[2]:
+            entry[2] = value
+        elif value > entry[3]:
+            entry[3] = value
+    yield from _rows(finest, rolled)
+    for below, level in pairwise(LEVELS_S):
+        rolled = _coarser(rolled, level // below)
+        yield from _rows(level, rolled)
+
+
+def _coarser(finer: _Rolled, times: int) -> _Rolled:
+    rolled: _Rolled = {}
+    for (series, bucket), (n, total, least, most) in finer.items():
+        key = (series, bucket // times)
+        entry = rolled.get(key)
+        if entry is None:
+            rolled[key] = [n, total, least, most]
+        else:
+            rolled[key] = [entry[0] + n, entry[1] + total, min(entry[2], least), max(entry[3], most)]
+    return rolled
+
+
+def _rows(level: int, rolled: _Rolled) -> Iterable[tuple[float, ...]]:
+    return ((level, *key, *entry) for key, entry in rolled.items())
+
+
+def _open(path: Path) -> sqlite3.Connection:
+    """Open the file; one that cannot be used is set aside, because a rig is cared for with or without its past."""
+    try:
+        return _connect(path)
+    except sqlite3.OperationalError:
+        raise  # no such folder, no permission, locked: the file itself is sound
+    except sqlite3.DatabaseError as error:
+        aside = next(name for n in range(1, 10_000) if not (name := path.with_name(f"{path.name}.aside-{n}")).exists())
+        path.rename(aside)
+        for left in (path.with_name(f"{path.name}-wal"), path.with_name(f"{path.name}-shm")):
+            left.unlink(missing_ok=True)
+        logger.error("history %s cannot be used (%s); it is kept as %s and a new one begins", path, error, aside.name)
+        return _connect(path)
+
+
+def _connect(path: Path) -> sqlite3.Connection:
+    db = sqlite3.connect(path, isolation_level=None, timeout=0.5)
+    try:
+        (version,) = db.execute("PRAGMA user_version").fetchone()
+        (tables,) = db.execute("SELECT count(*) FROM sqlite_master").fetchone()
+        if tables and version != VERSION:
+            raise sqlite3.DatabaseError(f"it has format {version}, this Choroid writes {VERSION}")
+        db.execute("PRAGMA journal_mode=WAL")
+        db.execute("PRAGMA synchronous=NORMAL")
+        db.executescript(_SCHEMA)
+        db.execute(f"PRAGMA user_version={VERSION}")
+    except BaseException:
+        db.close()
+        raise
+    return db
