@@ -28,7 +28,7 @@ async def protocol(lab: Lab, params: Mapping[str, float]) -> None:
 async def exchange_once(lab: Lab, volume_ul: float, cycle: int) -> None:
     """One replacement; the loop comes back to its working volume, the spent vessel to where it stood."""
     targets = lab.targets
-    drawn = await lab.kidney.draw(min(volume_ul, targets.spent_room_ul))
+    drawn = await lab.kidney.draw(min(volume_ul, targets.spent_room_ul, targets.loop_spare_ul))
     excess_ul = lab.volumes()["spent"].ul - targets.spent_ul
     discarded = await lab.kidney.discard(excess_ul)
     missing_ul = targets.loop_ul - lab.volumes()["loop"].ul + targets.spent_ul - lab.volumes()["spent"].ul

@@ -147,6 +147,10 @@ class Targets(Protocol):
         """The loop's working volume (µL)."""
 
     @property
+    def loop_spare_ul(self) -> float:
+        """What may be drawn from it at once (µL)."""
+
+    @property
     def spent_ul(self) -> float:
         """What stays in the spent vessel between cycles (µL)."""
 

@@ -39,7 +39,7 @@ async def protocol(lab: Lab, params: Mapping[str, float]) -> None:
 async def recycle_once(lab: Lab, batch_ul: float, cycle: int) -> None:
     """One cycle."""
     targets = lab.targets
-    drawn = await lab.kidney.draw(min(batch_ul, targets.spent_room_ul))
+    drawn = await lab.kidney.draw(min(batch_ul, targets.spent_room_ul, targets.loop_spare_ul))
     estimate = await lab.estimate()
     acidity = await lab.liver.acidity(SETTLE_S)
     verdict = await judge(lab, estimate, acidity)

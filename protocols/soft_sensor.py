@@ -63,6 +63,8 @@ RATE_REL_SD = 0.5
 RATE_DRIFT_REL_PER_D = 0.15
 """How far the rate may wander in a day, as a share of itself."""
 DAY_S = 86_400.0
+LEAST_LOOP_UL = 1000.0
+"""A loop that the ledger believes to be empty is reckoned with so much: the figures stay finite."""
 
 Where = Literal["loop", "spent"]
 
@@ -245,7 +247,7 @@ def elapsed(
         return state
     days = seconds / DAY_S
     loop = _decayed(state.loop, days)
-    left = max(loop.volume_ul - evaporated_ul, 1.0)
+    left = max(loop.volume_ul - evaporated_ul, LEAST_LOOP_UL)
     thicker = loop.volume_ul / left
     made_per_rate = days / left * 1e3  # µmol/day over µL → mM
     state = _linear(state, {(LOOP, LOOP): thicker, (LOOP, RATE): made_per_rate})

@@ -14,6 +14,8 @@ from protocols.soft_sensor import MediaEstimate
 
 SPENT_MARGIN_UL = 1000.0
 """Kept free in the spent vessel below its ceiling: three standard deviations of what is in it, and a drip."""
+LOOP_MARGIN_UL = 2000.0
+"""Kept in the loop above its floor: three standard deviations after a week that nobody read its volume."""
 
 Perform = Callable[[StepRecord], Awaitable[Any]]
 
@@ -188,6 +190,7 @@ class Targets:
         liver = rig.organs.liver
         fresh = rig.media[_medium(rig, rig.lines[rig.organs.gut.feed].from_)]
         self.loop_ul = loop.volume_ul
+        self.loop_spare_ul = max(loop.volume_ul - loop.floor_ul - LOOP_MARGIN_UL, 0.0)
         self.spent_ul = spent.volume_ul
         self.spent_floor_ul = spent.floor_ul
         self.spent_room_ul = spent.limit_ul - spent.volume_ul - SPENT_MARGIN_UL
