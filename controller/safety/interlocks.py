@@ -1,0 +1,185 @@
+"""Interlocks: levels looked at once a second and at every decision, never edges (I1).
+
+Input that is missing, stale, flat, from the future or out of range counts as unsafe (I2). Pure: what they remember
+from one moment to the next goes in and comes out as a :class:`~controller.safety.terms.Watch`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from math import isfinite
+
+from controller.safety.terms import Cause, Interlock, Limits, Mixture, ReadingView, Response, Trip, View, Watch
+from drivers.commands import Quality
+
+FUTURE_S = 1.0
+"""A reading from later than this after now is not believed."""
+STRIKES_WITHIN_S = 1800.0
+"""Trips on a level are counted together when they come within so long of each other."""
+
+NO_HEART_FLOW = "no_heart_flow"
+CLOSED_VALVE = "closed_valve"
+GAS_MIXTURE = "gas_mixture"
+
+
+def doubt(reading: ReadingView | None, now_s: float, rule: Interlock) -> str | None:
+    """Why a reading cannot be trusted, or None when it can (I2)."""
+    if reading is None:
+        return "never read"
+    if reading.quality is Quality.BAD:
+        return "the last reading failed"
+    if not isfinite(reading.value):
+        return "not a number"
+    age_s = now_s - reading.at_s
+    if not age_s <= rule.stale_s:
+        return f"stale: {age_s:.0f} s old"
+    if age_s < -FUTURE_S:
+        return f"from the future: {-age_s:.0f} s ahead"
+    if not rule.valid_low <= reading.value <= rule.valid_high:
+        return f"out of range: {reading.value:g}"
+    if rule.flat_s and now_s - reading.same_since_s > rule.flat_s:
+        return f"flat: exactly {reading.value:g} for {now_s - reading.same_since_s:.0f} s"
+    return None
+
+
+def evaluate(view: View, limits: Limits) -> tuple[Trip, ...]:
+    """Every interlock that is not content at this moment."""
+    before = {trip.interlock: trip for trip in view.watch.trips}
+    trips = [trip for rule in limits.interlocks if (trip := _level(rule, view, before.get(rule.name))) is not None]
+    if (why := standing(view, limits)) is not None:
+        # A heart that stands mixes and feeds nothing: medium must not be drawn away from the tissue meanwhile.
+        draws = () if limits.draw is None else (limits.draw,)
+        trips.append(_trip(NO_HEART_FLOW, limits.heart, why, view.now_s, draws, Cause.LOW))
+    trips.extend(_closed_valves(view, limits))
+    if limits.mixture is not None and (why := _too_much_co2(view, limits.mixture)) is not None:
+        co2 = limits.mixture.co2
+        trips.append(_trip(GAS_MIXTURE, co2, why, view.now_s, (co2,), Cause.HIGH))
+    return tuple(trips)
+
+
+def watch(view: View, limits: Limits) -> Watch:
+    """What there is now and what has to be remembered: since when, held trips, strikes and latches."""
+    now_s = view.now_s
+    before = {trip.interlock: trip for trip in view.watch.trips}
+    rules = {rule.name: rule for rule in limits.interlocks}
+    strikes = [strike for strike in view.watch.strikes if now_s - strike[1] <= STRIKES_WITHIN_S]
+    trips = []
+    for trip in evaluate(view, limits):
+        known = before.pop(trip.interlock, None)
+        rule = rules.get(trip.interlock)
+        if (
+            rule is not None
+            and rule.strikes
+            and trip.cause is Cause.HIGH
+            and (known is None or _outlived(known, now_s))
+        ):
+            strikes.append((trip.interlock, now_s))
+        if known is not None:
+            trip = replace(trip, since_s=known.since_s, latched=known.latched)
+            if _severer(known, trip) and (known.latched or now_s - known.seen_s < _hold_s(known, rules, limits)):
+                # A sensor that fails while its trip is held or latched must not loosen it.
+                trip = replace(known, latched=known.latched)
+        if rule is not None and rule.strikes and sum(name == rule.name for name, _ in strikes) >= rule.strikes:
+            trip = replace(trip, latched=True)
+        trips.append(trip)
+    for known in before.values():
+        if known.latched or now_s - known.seen_s < _hold_s(known, rules, limits):
+            trips.append(known)
+    return Watch(tuple(trips), tuple(strikes))
+
+
+def standing(view: View, limits: Limits) -> str | None:
+    """Why the heart cannot be said to flow, or None when it flows."""
+    heart = view.seen.get(limits.heart)
+    if heart is None:
+        return "its status was never read"
+    if not view.now_s - heart.at_s <= limits.heart_stale_s:
+        return f"its status is {view.now_s - heart.at_s:.0f} s old"
+    return None if heart.on else "the heart stands"
+
+
+def is_open(valve: str, view: View, limits: Limits) -> bool:
+    """Whether a valve says that it is open, and has said so lately."""
+    seen = view.seen.get(valve)
+    return seen is not None and seen.on and view.now_s - seen.at_s <= limits.switch_stale_s.get(valve, 0.0)
+
+
+def _level(rule: Interlock, view: View, before: Trip | None) -> Trip | None:
+    reading = view.readings.get(rule.point)
+    why = doubt(reading, view.now_s, rule)
+    if why is not None or reading is None:
+        return _trip(rule.name, rule.point, why or "", view.now_s, rule.trips, Cause.DOUBT, rule.on_doubt)
+    value = reading.value
+    was = None if before is None else before.cause
+    high = rule.high - (rule.deadband if was is Cause.HIGH else 0.0)
+    low = rule.low + (rule.deadband if was is Cause.LOW else 0.0)
+    if value > high:
+        return _trip(
+            rule.name, rule.point, f"{value:g} is above {high:g}", view.now_s, rule.trips, Cause.HIGH, rule.on_high
+        )
+    if value < low:
+        return _trip(
+            rule.name, rule.point, f"{value:g} is below {low:g}", view.now_s, rule.trips, Cause.LOW, rule.on_low
+        )
+    return None
+
+
+def _closed_valves(view: View, limits: Limits) -> Iterator[Trip]:
+    """A pump that runs against a valve that is not known to be open."""
+    for transfer in view.underway:
+        pump = limits.pumps.get(transfer.actuator)
+        if pump is None or pump.valve is None or not transfer.running or is_open(pump.valve, view, limits):
+            continue
+        why = f"{transfer.actuator} runs and its valve is not known to be open"
+        yield _trip(CLOSED_VALVE, pump.valve, why, view.now_s, (transfer.actuator,), Cause.LOW)
+
+
+def _too_much_co2(view: View, mixture: Mixture) -> str | None:
+    """Judged by what is measured. Doubt is no trip here: a controller that is not heard keeps the flow it was given."""
+    flows = []
+    for point in (mixture.co2, mixture.air, mixture.o2):
+        reading = view.readings.get(point)
+        if reading is None or reading.quality is Quality.BAD or not isfinite(reading.value):
+            return None
+        if not -FUTURE_S <= view.now_s - reading.at_s <= mixture.stale_s:
+            return None
+        flows.append(max(reading.value, 0.0))
+    total = sum(flows)
+    if total <= 0.0 or flows[0] / total <= mixture.trip_co2:
+        return None
+    return f"CO2 is {flows[0] / total:.0%} of the gas, more than {mixture.trip_co2:.0%}: air fails"
+
+
+def _trip(
+    name: str,
+    point: str,
+    detail: str,
+    now_s: float,
+    actuators: tuple[str, ...],
+    cause: Cause,
+    response: Response = Response.OFF,
+) -> Trip:
+    return Trip(name, point, detail, now_s, actuators, False, cause, response, now_s)
+
+
+_SEVERITY = {Response.TELL: 0, Response.BASAL: 1, Response.OFF: 2}
+
+
+def _severer(one: Trip, other: Trip) -> bool:
+    return _SEVERITY[one.response] > _SEVERITY[other.response]
+
+
+def _outlived(trip: Trip, now_s: float) -> bool:
+    """Whether a trip is only being held: its cause had gone before now."""
+    return trip.cause is not Cause.HIGH or now_s > trip.seen_s + FUTURE_S + 1.0
+
+
+def _hold_s(trip: Trip, rules: dict[str, Interlock], limits: Limits) -> float:
+    """How long a trip on a level outlasts its cause; doubt ends when the reading is back."""
+    if trip.cause is not Cause.HIGH:
+        return 0.0
+    if trip.interlock == GAS_MIXTURE and limits.mixture is not None:
+        return limits.mixture.hold_s
+    rule = rules.get(trip.interlock)
+    return 0.0 if rule is None else rule.hold_s
