@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from math import isfinite
 from typing import Literal, Protocol
 
-from drivers.device import Command, Dispense, Level, Quality, Run, Stop, Switch
+from drivers.commands import Command, Dispense, Level, Quality, Run, Stop, Switch
 
 SIGMAS = 3.0
 """How many standard deviations of a volume are kept from a vessel's bounds (I4)."""
