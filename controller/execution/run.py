@@ -108,6 +108,7 @@ class Run:
         self._bench = bench
         self._recipe = recipe
         self._steps = history.steps
+        self._first_volumes: Mapping[str, Any] = history.volumes
         self._volumes: Mapping[str, Any] = history.volumes
         self._n = 0
         self._busy = False
@@ -154,7 +155,7 @@ class Run:
         try:
             await self._take_up()
             while True:
-                self._n = 0
+                self._n, self._volumes = 0, self._first_volumes
                 try:
                     await self._once()
                 except Exception as error:

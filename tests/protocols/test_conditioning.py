@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from controller.execution.organs import Targets
 from controller.rig.loading import load_rig
-from protocols.conditioning import plan_batch
+from protocols.conditioning import BatchPlan, plan_batch
 from protocols.grading import Grade, Letter, Sample, grade
 from protocols.interval import Interval
 from protocols.soft_sensor import MediaValues
@@ -43,8 +43,16 @@ def judged(batch: MediaValues, *, ph: float = 7.35, passes: float = 1.0, sterile
     )
 
 
-def plan(batch: MediaValues, *, ph: float = 7.35, spent_ul: float = 21_000.0, loop_ul: float = 22_000.0, **more: float):  # type: ignore[no-untyped-def]
-    verdict = judged(batch, ph=ph, **more)  # type: ignore[arg-type]
+def plan(
+    batch: MediaValues,
+    *,
+    ph: float = 7.35,
+    spent_ul: float = 21_000.0,
+    loop_ul: float = 22_000.0,
+    passes: float = 1.0,
+    sterile: bool = True,
+) -> tuple[Grade, BatchPlan]:
+    verdict = judged(batch, ph=ph, passes=passes, sterile=sterile)
     return verdict, plan_batch(
         verdict, batch, ph, spent_ul=spent_ul, loop_ul=loop_ul, targets=TARGETS, min_dose_ul=LEAST
     )

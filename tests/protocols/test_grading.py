@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -27,6 +28,13 @@ GOOD = Sample(
 )
 ORDER = "ABCD"
 
+
+def but(variable: str, value: Any) -> Sample:
+    """The good sample with one variable replaced."""
+    changes: dict[str, Any] = {variable: value}
+    return replace(GOOD, **changes)
+
+
 TABLE = {
     "lactate_mm": {4.9: "A", 5.0: "B", 9.9: "B", 10.0: "C", 19.9: "C", 20.1: "D"},
     "ammonia_mm": {0.29: "A", 0.3: "B", 0.79: "B", 0.8: "C", 1.9: "C", 2.1: "D"},
@@ -49,7 +57,7 @@ TABLE = {
     [(variable, value, letter) for variable, row in TABLE.items() for value, letter in row.items()],
 )
 def test_each_edge_of_the_table(variable: str, value: float, letter: str) -> None:
-    graded = grade(replace(GOOD, **{variable: Interval.exact(value)}))
+    graded = grade(but(variable, Interval.exact(value)))
     assert graded.letter == letter
     assert graded.of(variable) == letter
     if letter != "A":
@@ -90,16 +98,16 @@ def test_failed_sterility_is_a_veto_whatever_the_rest_says() -> None:
 
 @pytest.mark.parametrize("variable", [rule.name for rule in RULES if rule.required] + ["sterile"])
 def test_a_missing_required_reading_caps_at_c(variable: str) -> None:
-    graded = grade(replace(GOOD, **{variable: None}))
+    graded = grade(but(variable, None))
     assert graded.letter is Letter.C
     assert graded.confidence < 1.0
-    worse = grade(replace(GOOD, **{variable: None, "turbidity": Turbidity.MICROBIAL}))
+    worse = grade(replace(but(variable, None), turbidity=Turbidity.MICROBIAL))
     assert worse.letter is Letter.D
 
 
 @pytest.mark.parametrize("variable", ["ldh_ratio", "insulin_share", "turbidity"])
 def test_a_missing_advisory_reading_only_lowers_confidence(variable: str) -> None:
-    graded = grade(replace(GOOD, **{variable: None}))
+    graded = grade(but(variable, None))
     assert graded.letter is Letter.A
     assert graded.missing == (variable,)
     assert graded.confidence < 1.0
@@ -114,8 +122,8 @@ def test_an_empty_sample_is_c_with_no_confidence() -> None:
 
 @given(st.sampled_from([rule.name for rule in RULES]), st.floats(0.0, 30.0), st.floats(0.0, 10.0))
 def test_wider_bounds_never_make_a_better_grade(variable: str, value: float, width: float) -> None:
-    narrow = grade(replace(GOOD, **{variable: Interval.exact(value)}))
-    wide = grade(replace(GOOD, **{variable: Interval(value, value - width, value + width)}))
+    narrow = grade(but(variable, Interval.exact(value)))
+    wide = grade(but(variable, Interval(value, value - width, value + width)))
     assert ORDER.index(wide.letter) >= ORDER.index(narrow.letter)
     assert wide.confidence <= narrow.confidence
 

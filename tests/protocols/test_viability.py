@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import fields, replace
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -21,6 +22,11 @@ WELL = Vitals(
     lactate_ratio=1.0,
 )
 NAMES = [field.name for field in fields(Vitals)]
+
+
+def but(vitals: Vitals, name: str, value: Any) -> Vitals:
+    changes: dict[str, Any] = {name: value}
+    return replace(vitals, **changes)
 
 
 def some(low: float, high: float) -> st.SearchStrategy[float | None]:
@@ -51,7 +57,7 @@ def test_a_rig_that_is_well_scores_one() -> None:
 @given(VITALS, st.sampled_from(NAMES))
 def test_missing_data_never_raise_the_score_and_lower_the_confidence(vitals: Vitals, name: str) -> None:
     known = viability(vitals)
-    less = viability(replace(vitals, **{name: None}))
+    less = viability(but(vitals, name, None))
     assert 0.0 <= less.score <= known.score <= 1.0
     if getattr(vitals, name) is None:
         assert less == known
@@ -62,7 +68,7 @@ def test_missing_data_never_raise_the_score_and_lower_the_confidence(vitals: Vit
 
 @pytest.mark.parametrize("name", VITAL)
 def test_a_vital_sign_that_fails_is_not_outvoted(name: str) -> None:
-    made = viability(replace(WELL, **{name: CORNERS[name].zero_low}))
+    made = viability(but(WELL, name, CORNERS[name].zero_low))
     assert made.score == 0.0
     assert made.limiting == name
 
