@@ -90,11 +90,14 @@ class ModbusSlave(WireDevice):
         buffer += data
         while len(buffer) >= 4:
             length = self.frame_length(buffer)
-            if length is None or len(buffer) < length or not self.intact(bytes(buffer[:length])):
+            if length is None or len(buffer) < length:
                 break  # silence will tell
             frame = bytes(buffer[:length])
+            if self.mine(frame[0]) or frame[0] == BROADCAST:
+                if not self.intact(frame):
+                    break
+                self.on_frame(frame)
             del buffer[:length]
-            self.on_frame(frame)
         if self._silence is not None:
             self._silence.cancel()
             self._silence = None
