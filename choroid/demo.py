@@ -14,17 +14,16 @@ from datetime import UTC, datetime
 from importlib import resources
 from pathlib import Path
 
-from controller.process import Controller
-from dashboards.app import create_app
-from dashboards.auth import Auth
-from dashboards.server import serve
-
 from choroid.failure import UserError
 from choroid.lab import stop_on_signals
 from choroid.listening import EngineNerves, follow_health
 from controller.clock import Clock
+from controller.process import Controller
 from controller.rig.description import Rig
 from controller.rig.loading import load_rig
+from dashboards.app import create_app
+from dashboards.auth import Auth
+from dashboards.server import serve
 from drivers.registry import MODELS
 from sim.lab import Lab
 from sim.virtual_time import MAX_SPEED, ScaledLoop, run_scaled

@@ -29,7 +29,7 @@ def figures(lab: Lab, controller: Controller, run_id: str) -> dict[str, Any]:
             "bound_ml": round(SIGMAS * volume.sd_ul / ML, 4),
         }
     worst = max(vessels, key=lambda name: abs(vessels[name]["error_ml"]) / max(vessels[name]["bound_ml"], 1e-6))
-    grades: dict[str, int] = {letter: 0 for letter in "ABCD"}
+    grades: dict[str, int] = dict.fromkeys("ABCD", 0)
     for row in controller.journal.entries(kinds=("note.grade",)):
         grades[row.body["grade"]] += 1
     totals = controller.ledger.totals

@@ -38,7 +38,7 @@ def lab(
         try:
             endpoints = await (bench.serve_pty() if pty else bench.serve_tcp(host, base_port))
             if write is not None:
-                write.write_text(pointing_at(path, endpoints), encoding="utf-8")
+                write.write_text(pointing_at(path, endpoints), encoding="utf-8")  # noqa: ASYNC240  (once, at start)
             print(json.dumps({"endpoints": endpoints}) if as_json else table(rig, endpoints), flush=True)
             await stop.wait()
         finally:

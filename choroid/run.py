@@ -14,19 +14,18 @@ import subprocess
 import sys
 from pathlib import Path
 
-from controller.process import Controller
-from dashboards.app import create_app
-from dashboards.auth import Auth
-from dashboards.server import serve
-
 from choroid.lab import stop_on_signals
 from choroid.listening import EngineNerves
 from choroid.remote import ENDPOINT
 from controller.clock import Clock
+from controller.process import Controller
 from controller.rig.description import Rig
 from controller.rig.loading import load_rig
 from controller.telemetry.mqtt import MqttSink
 from controller.telemetry.outbox import Outbox
+from dashboards.app import create_app
+from dashboards.auth import Auth
+from dashboards.server import serve
 from drivers.registry import MODELS
 from drivers.transport.opener import open_real
 
@@ -90,7 +89,15 @@ def start_guard(rig_path: Path, data: Path) -> int:
     read_end, write_end = os.pipe()
     os.set_blocking(write_end, False)
     subprocess.Popen(  # noqa: S603  (our own module, our own arguments)
-        [sys.executable, "-m", "controller.guard", str(rig_path), str(os.getpid()), str(read_end), str(data / "guard.log")],
+        [
+            sys.executable,
+            "-m",
+            "controller.guard",
+            str(rig_path),
+            str(os.getpid()),
+            str(read_end),
+            str(data / "guard.log"),
+        ],
         pass_fds=(read_end,),
         start_new_session=True,  # it must outlive a terminal that is closed and a group that is killed
     )

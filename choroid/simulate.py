@@ -14,13 +14,12 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from controller.process import Controller
-
 from choroid.failure import UserError
 from choroid.figures import figures
 from choroid.rates import RateNerves
 from choroid.timeline import story
 from controller.clock import Clock
+from controller.process import Controller
 from controller.rig.description import Rig
 from controller.rig.loading import load_rig
 from drivers.registry import MODELS

@@ -33,7 +33,10 @@ def story(controller: Controller, rig: Rig) -> dict[str, Any]:
         if text is not None:
             timeline.append({"at_s": round(row.at_s - begun_s, 1), "kind": kind, "text": text})
     volumes = {
-        name: {"start_ml": round(vessel.volume_ul / ML, 3), "end_ml": round(controller.ledger.volumes()[name].ul / ML, 3)}
+        name: {
+            "start_ml": round(vessel.volume_ul / ML, 3),
+            "end_ml": round(controller.ledger.volumes()[name].ul / ML, 3),
+        }
         for name, vessel in rig.vessels.items()
     }
     return {"timeline": timeline, "volumes": volumes}

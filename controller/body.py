@@ -63,7 +63,7 @@ class Body:
     def begin(self, saw: Callable[[str, Status], None]) -> None:
         """Start sampling; `saw` hears every actuator's status."""
         loop = asyncio.get_running_loop()
-        for link_name, link in self._connected.links.items():
+        for link_name in self._connected.links:
             works = []
             for name, spec in self.rig.devices.items():
                 if spec.link == link_name:

@@ -114,7 +114,7 @@ class Controller:
         self.body = await Body.connect(self.rig, self._opener, self.store)
         for failure in self.body.failures:
             logger.warning("%s did not come up: %s", failure.device, failure.error)
-        leases = {name: VALVE_LEASE_S for name in self._limits.switches}
+        leases = dict.fromkeys(self._limits.switches, VALVE_LEASE_S)
         leases[self._limits.heart] = self.rig.organs.heart.lease_s
         self.gate = Gate(
             actuators=self.body.hand_over_actuators(),

@@ -8,7 +8,6 @@ from controller.safety.kernel import Intent
 from controller.state import State
 from drivers.device import Run
 
-
 RETRY_S = 1.0
 """Tissue does not wait: a heart that was refused or failed is asked for again at the next tick."""
 

@@ -37,15 +37,22 @@ def uptake_per_sphere(radius_m: float, surface_mm: float, core_guess_m: float) -
     """
     core = 0.0
     if surface_mm < V_MAX / (6 * DIFFUSIVITY) * radius_m**2:
-        core = min(max(core_guess_m, 0.1 * radius_m), 0.995 * radius_m)
-        target = max(surface_mm, 1e-6) * 6 * DIFFUSIVITY / V_MAX
-        for _ in range(20):
+        # The left side falls from R² to 0 between 0 and R and is flat at both ends: Newton, kept inside a bracket.
+        target = max(surface_mm, 0.0) * 6 * DIFFUSIVITY / V_MAX
+        low, high = 0.0, radius_m
+        core = core_guess_m if 0.0 < core_guess_m < radius_m else 0.5 * radius_m
+        for _ in range(60):
             value = radius_m**2 - 3 * core**2 + 2 * core**3 / radius_m - target
+            if value > 0:
+                low = core
+            else:
+                high = core
             slope = -6 * core + 6 * core**2 / radius_m
-            step = value / slope
-            core = min(max(core - step, 0.01 * radius_m), 0.9999 * radius_m)
-            if abs(step) < 1e-9:
+            step = core - value / slope if slope else low
+            better = step if low < step < high else 0.5 * (low + high)
+            if abs(better - core) < 1e-10:
                 break
+            core = better
     volume = 4 / 3 * pi * (radius_m**3 - core**3)
     return V_MAX * volume * surface_mm / (surface_mm + KM_OXYGEN_MM), core
 

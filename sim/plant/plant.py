@@ -37,6 +37,17 @@ DENSITY_G_PER_UL = 0.001
 PARTICLES_PER_S = 1e-4
 
 
+SPREADS = {
+    "atlas-ezo-ph": ("ph", 0.01, 0.002),
+    "atlas-ezo-do": ("oxygen", 0.8, 0.15),
+    "atlas-ezo-rtd": ("temperature", 0.05, 0.004),
+    "keller-x-line": ("pressure", 0.05, 0.03),
+    "alicat-mfc": ("flow", 0.0, 0.02),
+    "mettler-sics": ("mass", 0.0, 0.003),
+}
+"""What each probe reads, the spread of its calibration error and its noise, in its unit [P, from the data sheets' order]."""
+
+
 @dataclass(slots=True)
 class Flow:
     """One pumped line: what its pump believes to move, and how that errs."""
@@ -92,8 +103,7 @@ class Plant:
         rng = np.random.default_rng(seed)
         self._volume = [vessel.volume_ul for vessel in rig.vessels.values()]
         self._amount = [
-            [each * vessel.volume_ul for each in self._composition(vessel.contains)]
-            for vessel in rig.vessels.values()
+            [each * vessel.volume_ul for each in self._composition(vessel.contains)] for vessel in rig.vessels.values()
         ]
         self._capacity = [vessel.capacity_ul for vessel in rig.vessels.values()]
         self._loop = index[rig.organs.lung.vessel]
@@ -115,14 +125,11 @@ class Plant:
         self._volume_mm3 = pi / 6 * rig.organoid.diameter_mm**3
         self._core_m = 0.0
         self._fouling = 1.0
-        self._insulin_fresh = 1.0
-        self._seed = seed
+        self._spreads = _spreads(rig)
         self._offset: dict[str, float] = {}
-        self._noise = {
-            point: np.random.default_rng([seed, number]) for number, point in enumerate(self._points())
-        }
+        self._noise = {point: np.random.default_rng([seed, number]) for number, point in enumerate(self._spreads)}
         self._spare: dict[str, list[float]] = {}
-        for point, spread in self._points().items():
+        for point, spread in self._spreads.items():
             self._offset[point] = float(self._noise[point].normal(0.0, spread[0]))
         for vessel in (self._loop, self._spent, self._chamber):
             self._equilibrate(vessel)
@@ -156,7 +163,7 @@ class Plant:
         self._advance(exact=False)
         if point in self.faults.sensor_stuck:
             return self.faults.sensor_stuck[point]
-        spread = self._points()[point][1]
+        spread = self._spreads[point][1]
         spare = self._spare.get(point)
         if not spare:
             spare = self._spare[point] = self._noise[point].normal(0.0, 1.0, 512).tolist()
@@ -209,33 +216,13 @@ class Plant:
             values[CO2] = chemistry.co2_mm(0.05)
             values[OXY] = chemistry.AIR_SATURATION_MM
             ph = chemistry.PK + log(max(has.bicarbonate_mm, 1e-3) / values[CO2]) / log(10)
-            values[ALK] = has.bicarbonate_mm + chemistry.BUFFER_MM_PER_PH * (
-                ph - chemistry.BUFFER_REFERENCE_PH
-            )
+            values[ALK] = has.bicarbonate_mm + chemistry.BUFFER_MM_PER_PH * (ph - chemistry.BUFFER_REFERENCE_PH)
             values[INS] = 1.0 if has.glutamine_mm > 0 else 0.0
         return values
 
     def _equilibrate(self, vessel: int) -> None:
         self._amount[vessel][OXY] = chemistry.oxygen_mm(self._oxygen_fraction) * self._volume[vessel]
         self._amount[vessel][CO2] = chemistry.co2_mm(self._co2_fraction) * self._volume[vessel]
-
-    def _points(self) -> dict[str, tuple[float, float]]:
-        """Each sensor point with the spread of its calibration error and its noise, in its unit [P]."""
-        if not hasattr(self, "_point_spreads"):
-            spreads = {
-                "atlas-ezo-ph": ("ph", 0.01, 0.002),
-                "atlas-ezo-do": ("oxygen", 0.8, 0.15),
-                "atlas-ezo-rtd": ("temperature", 0.05, 0.004),
-                "keller-x-line": ("pressure", 0.05, 0.03),
-                "alicat-mfc": ("flow", 0.0, 0.02),
-                "mettler-sics": ("mass", 0.0, 0.003),
-            }
-            self._point_spreads: dict[str, tuple[float, float]] = {}
-            for name, device in self.rig.devices.items():
-                if device.model in spreads:
-                    quantity, offset, noise = spreads[device.model]
-                    self._point_spreads[f"{name}.{quantity}"] = (offset, noise)
-        return self._point_spreads
 
     def _true_value(self, point: str) -> float:
         name, _, quantity = point.partition(".")
@@ -314,9 +301,7 @@ class Plant:
         skin = self.rig.organs.skin
         power = skin.power_w if self._switches.get(skin.heater, False) else 0.0
         goal = skin.ambient_c + power / HEAT_LOSS_W_PER_K
-        self._temperature_c += (goal - self._temperature_c) * (
-            1 - exp(-dt * HEAT_LOSS_W_PER_K / HEAT_CAPACITY_J_PER_K)
-        )
+        self._temperature_c += (goal - self._temperature_c) * (1 - exp(-dt * HEAT_LOSS_W_PER_K / HEAT_CAPACITY_J_PER_K))
         self._live(dt)
 
     def _pump(self, flow: Flow, dt: float) -> None:
@@ -370,7 +355,7 @@ class Plant:
         lactate = yield_ * glucose
         ammonia = min(organoid.AMMONIA_PER_GLUCOSE * glucose, amount[GLN])
         amount[OXY] -= oxygen
-        amount[CO2] += oxygen + lactate * 0.0
+        amount[CO2] += oxygen
         amount[GLC] -= glucose
         amount[LAC] += lactate
         amount[ALK] -= lactate
@@ -387,3 +372,13 @@ class Plant:
         ) * hours
         self._viability = min(max(self._viability, 0.0), 1.0)
         self._volume_mm3 = organoid.grown(self._volume_mm3, self._viability, dt)
+
+
+def _spreads(rig: Rig) -> dict[str, tuple[float, float]]:
+    """Every sensor point of the rig with the spread of its calibration error and its noise."""
+    found = {}
+    for name, device in rig.devices.items():
+        if device.model in SPREADS:
+            quantity, offset, noise = SPREADS[device.model]
+            found[f"{name}.{quantity}"] = (offset, noise)
+    return found

@@ -54,7 +54,9 @@ class Bench:
 
     def get(self, path: str) -> dict[str, Any]:
         endpoint = json.loads((self.data / "endpoint.json").read_text())
-        request = urllib.request.Request(endpoint["url"] + path, headers={"Authorization": f"Bearer {endpoint['token']}"})
+        request = urllib.request.Request(
+            endpoint["url"] + path, headers={"Authorization": f"Bearer {endpoint['token']}"}
+        )
         with urllib.request.urlopen(request, timeout=5) as reply:
             answer: dict[str, Any] = json.load(reply)
             return answer
@@ -118,7 +120,9 @@ def test_E4_A1_killed_in_a_transfer_no_double_dose(bench: Bench) -> None:
     done_at = datetime.fromisoformat(lines[-1].split(" ")[0]).timestamp()
     assert done_at - killed_at < 2.0, lines
     assert any("reglo.heart circulates" in line for line in lines), lines
-    assert any(re.search(r"relay.heater is at its basal state: SwitchStatus\(on=False\)", line) for line in lines), lines
+    assert any(re.search(r"relay.heater is at its basal state: SwitchStatus\(on=False\)", line) for line in lines), (
+        lines
+    )
     assert not any("FAILED" in line for line in lines), lines
 
     # The pump's finite volume ends by itself; nobody is there to stop it.

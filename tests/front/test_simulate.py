@@ -34,8 +34,8 @@ DEMANDED = {
 
 def simulate(protocol: str, days: float, *, seed: int = 1, hash_seed: str = "0") -> dict[str, Any]:
     done = subprocess.run(
-        [sys.executable, "-m", "choroid", "simulate", str(BENCH), "--protocol", protocol]
-        + ["--days", str(days), "--seed", str(seed), "--json"],
+        [sys.executable, "-m", "choroid", "simulate", str(BENCH)]
+        + f"--protocol {protocol} --days {days} --seed {seed} --json".split(),
         capture_output=True,
         text=True,
         timeout=600,

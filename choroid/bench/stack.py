@@ -1,0 +1,23 @@
+"""How much faster than life the whole stack runs in virtual time, bytes and all, on one core."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from choroid.demo import bench_rig
+from choroid.simulate import simulate
+
+DAYS = 0.25
+
+
+def bench_stack() -> dict[str, Any]:
+    """A quarter of a day of `recycle` on the bench rig; the goal of design §6 is 5,000 × life."""
+    answer = simulate(bench_rig(), protocol="recycle", params={}, days=DAYS, seed=1, progress=False)
+    requests_per_s = answer["transactions"] / answer["simulated_s"]
+    return {
+        "times_life": answer["speed"],
+        "goal_times_life": 5000,
+        "requests_per_simulated_s": round(requests_per_s, 2),
+        "requests_per_real_s": round(answer["transactions"] / answer["wall_s"]),
+        "us_per_simulated_s": round(1e6 * answer["wall_s"] / answer["simulated_s"], 1),
+    }
