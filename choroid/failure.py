@@ -6,11 +6,16 @@ from __future__ import annotations
 def explain(error: Exception) -> str | None:
     """The text for standard error, or None when `error` is not of the kind that a user can act on."""
     from controller.connect import ConnectError
+    from controller.execution.journal import JournalError
+    from controller.execution.runner import RunnerError
     from controller.rig.loading import RigError
     from controller.rig.quantities import QuantityError
     from drivers.device import DeviceError
+    from protocols.parameters import ParamError
+    from protocols.registry import UnknownProtocol
 
-    if isinstance(error, RigError | QuantityError | ConnectError | DeviceError | UserError):
+    told = (RigError, QuantityError, ConnectError, DeviceError, JournalError, RunnerError, ParamError, UnknownProtocol)
+    if isinstance(error, (*told, UserError)):
         return str(error)
     if isinstance(error, OSError):
         where = f" {error.filename}" if error.filename else ""
