@@ -19,6 +19,7 @@ from controller.execution.runner import Runner
 from controller.rig.description import Rig
 from controller.rig.loading import load_rig
 from controller.safety.gate import Gate
+from controller.safety.kernel import Intent
 from controller.safety.limits import basal_states, limits_of
 from controller.state import StateStore
 from drivers.device import (
@@ -259,7 +260,7 @@ class Controller:
             },
             limits=limits_of(world.rig),
             basal=basal_states(world.rig),
-            leases_s={"relay.return_valve": 15.0},
+            leases_s={"relay.return_valve": 15.0, "reglo.heart": 30.0},
             store=self.store,
             journal=self.journal,
             clock=self.clock,
@@ -283,8 +284,9 @@ class Controller:
 
     def _sample(self) -> None:
         now_s = self.world.loop.time()
+        wobble = 0.001 * (now_s % 7.0)  # a live probe's last digit moves
         for point, (unit, value) in self.world.readings.items():
-            self.store.read(point, value, unit, Quality.GOOD, now_s)
+            self.store.read(point, value + wobble, unit, Quality.GOOD, now_s)
         if self.world.balance_works:
             self.store.read("balance.mass", self.world.mass_g, "g", Quality.GOOD, now_s)
         else:
@@ -297,10 +299,10 @@ class Controller:
             while True:
                 await asyncio.sleep(1.0)
                 self._sample()
-                for name in ("reglo.draw", "reglo.return", "reglo.discard"):
-                    pump = self.world.pumps[name]
-                    if not pump.silent:
-                        self.gate.saw(name, await pump.status())
+                for name, device in {**self.world.pumps, **self.world.valves}.items():
+                    if not getattr(device, "silent", False):
+                        self.gate.saw(name, await device.status())
+                await self.gate.submit(Intent("reglo.heart", Run(2000.0), "heart", "it circulates"))
                 await self.gate.tick(())
         except Killed:
             return
