@@ -1,0 +1,107 @@
+"""The runner on the real thing: drivers, wire, plant; a controller that goes away in the middle of each transfer."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+
+from controller.clock import Clock
+from controller.execution.states import RunState
+from controller.process import Controller
+from sim.lab import Lab
+from tests.execution.world import RIG
+
+EPOCH = datetime(2026, 1, 1, tzinfo=UTC)
+
+
+@asynccontextmanager
+async def controlled(lab: Lab, data: Path, *, leave_running: bool) -> AsyncIterator[Controller]:
+    controller = Controller(
+        rig=RIG, opener=lab.opener, data_dir=data, clock=Clock(follow_system=False, epoch=EPOCH), durable=False
+    )
+    stop = asyncio.Event()
+    ticking: asyncio.Task[None] | None = None
+    try:
+        await controller.start()
+        ticking = asyncio.create_task(controller.run(stop))
+        yield controller
+    finally:
+        stop.set()
+        if ticking is not None:
+            await ticking
+        await controller.close(leave_running=leave_running)
+
+
+async def until(true: Callable[[], bool], within_s: float = 3600.0) -> None:
+    loop = asyncio.get_running_loop()
+    deadline_s = loop.time() + within_s
+    while not true():
+        assert loop.time() < deadline_s, "it did not come to pass"
+        await asyncio.sleep(1.0)
+
+
+def moving(controller: Controller, verb: str) -> bool:
+    """Whether a dose of `verb` is under way."""
+    run = controller.runs.list()[-1]
+    rows = list(controller.journal.entries(run=run.id))
+    begun = {row.body["n"] for row in rows if row.kind == "step" and row.body["verb"] == verb}
+    given = [row for row in rows if row.kind == "step.act" and row.body["n"] in begun]
+    booked = [row for row in rows if row.kind == "moved" and row.body["n"] in begun]
+    return len(given) > len(booked)
+
+
+@pytest.mark.virtual_time
+@pytest.mark.parametrize("leave_running", [True, False], ids=["pumps go on", "pumps are stopped"])
+@pytest.mark.parametrize("verb", ["kidney.draw", "kidney.give_back"])
+async def test_E4_a_controller_gone_in_a_transfer_gives_the_dose_once(
+    verb: str, leave_running: bool, tmp_path: Path
+) -> None:
+    lab = Lab(RIG, seed=3)
+    async with controlled(lab, tmp_path, leave_running=leave_running) as first:
+        await first.runs.start("recycle", {"cycles": "1"}, "anna", "a test")
+        await until(lambda: moving(first, verb))
+        await asyncio.sleep(70.0)
+        assert moving(first, verb)
+    await asyncio.sleep(30.0)
+    async with controlled(lab, tmp_path, leave_running=False) as second:
+        run = second.runs.list()[0].id
+        await until(lambda: second.runs.get(run).state in (RunState.COMPLETE, RunState.HELD))
+        view = second.runs.get(run)
+        assert view.state is RunState.COMPLETE, view.messages
+        truth = lab.plant.truth()
+        assert truth.volumes_ul["loop"] == pytest.approx(40_000, abs=900)
+        assert truth.volumes_ul["spent"] == pytest.approx(3_000, abs=900)
+        drawn_ul = second.ledger.totals.drawn_ul
+        assert 16_000 < drawn_ul < 19_800, "18 mL once, within the pump's calibration"
+        for name, volume in second.ledger.volumes().items():
+            assert abs(volume.ul - truth.volumes_ul[name]) <= 3 * volume.sd_ul + 20, name
+        second.journal.verify()
+    assert lab.plant.events == []
+    await lab.close()
+
+
+@pytest.mark.virtual_time
+async def test_pause_and_resume_on_the_wire(tmp_path: Path) -> None:
+    lab = Lab(RIG, seed=4)
+    async with controlled(lab, tmp_path, leave_running=False) as controller:
+        run = await controller.runs.start("recycle", {"cycles": "1"}, "anna", "a test")
+        await until(lambda: moving(controller, "kidney.give_back"))
+        await asyncio.sleep(60.0)
+        await controller.runs.pause(run, "anna", "somebody at the door")
+        await until(lambda: controller.runs.get(run).state is RunState.HELD)
+        held = lab.plant.truth().volumes_ul["spent"]
+        await asyncio.sleep(300.0)
+        assert lab.plant.truth().volumes_ul["spent"] == pytest.approx(held, abs=5.0)
+        spent = controller.ledger.volumes()["spent"]
+        assert abs(spent.ul - held) <= 3 * spent.sd_ul + 20
+        await controller.runs.resume(run, "anna", "nobody")
+        await until(lambda: controller.runs.get(run).state.ended)
+        assert controller.runs.get(run).state is RunState.COMPLETE
+        assert lab.plant.truth().volumes_ul["loop"] == pytest.approx(40_000, abs=900)
+    assert lab.plant.events == []
+    await lab.close()
