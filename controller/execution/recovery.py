@@ -87,8 +87,22 @@ PATIENCE: dict[Trouble, tuple[float, ...]] = {
 }
 """Seconds to wait before the first, second, … further try; after the last one the run is held."""
 
-PASSING = ("stale", "never read", "reading failed", "running on the same vessel", "is not known", "is closed", "heart")
-"""Words in a refusal's reason that say that it may pass by itself; every reason has to, else a person is needed."""
+PASSING = (
+    "stale",
+    "s old",
+    "never read",
+    "reading failed",
+    "one at a time",
+    "running on the same vessel",
+    "is not known",
+    "no_heart_flow",
+    "over_pressure",
+)
+"""Words in a refusal's reason that say that it may pass by itself; every reason has to, else a person is needed.
+
+A bubble that trips the filter's pressure frees itself often enough; what does not, is latched by the kernel."""
+LASTING = ("reset", "latched")
+"""Words that say that it will not, whatever else the reason says."""
 
 _WHAT = {
     Trouble.REFUSED: ("the safety gate refuses", "an interlock stands", "remove the cause the reasons name"),
@@ -128,4 +142,4 @@ def advise(problem: Problem, tries: int) -> Advice:
 
 
 def _passing(reason: str) -> bool:
-    return any(word in reason for word in PASSING)
+    return any(word in reason for word in PASSING) and not any(word in reason for word in LASTING)

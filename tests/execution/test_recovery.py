@@ -368,6 +368,12 @@ def test_E8_the_policy_waits_for_what_passes_and_holds_for_the_rest() -> None:
     assert advise(room, 0).hold
     both = Problem(Trouble.REFUSED, "reglo.draw", (*stale.reasons, *room.reasons))
     assert advise(both, 0).hold, "one reason that stands is enough"
+    bubble = Problem(
+        Trouble.REFUSED, "reglo.return", ("interlock over_pressure_filter: p_filter.pressure 82 is above 80",)
+    )
+    assert not advise(bubble, 0).hold
+    clot = Problem(Trouble.REFUSED, "reglo.return", (bubble.reasons[0] + "; latched, reset it with a reason",))
+    assert advise(clot, 0).hold
     for trouble in (Trouble.UNKNOWN, Trouble.OVERTIME):
         assert advise(Problem(trouble, "reglo.draw"), 0).hold
     for trouble in Trouble:
