@@ -24,6 +24,7 @@ from controller.execution.routes import Route
 from controller.execution.states import Event, RunState, after
 from controller.execution.steps import StepRecord
 from controller.execution.transfers import Transfers
+from controller.execution.views import PROGRESS_STEPS, RunView, StepView, look, step_view
 from controller.execution.weighing import ACCURACY_SD, Store, settled
 from controller.rig.description import Rig
 from drivers.device import PumpStatus
@@ -31,35 +32,10 @@ from protocols.interval import Interval
 from protocols.language import ProtocolError, RunEnded, VesselVolume
 from protocols.registry import Recipe
 
-PROGRESS_STEPS = 200
-"""How many of the latest steps a view carries; the journal has them all."""
+__all__ = ["Bench", "History", "Run", "RunView", "StepView"]
+
 MEASURE_PATIENCE_S = 60.0
 REST_AGAIN_S = 10.0
-
-
-@dataclass(frozen=True, slots=True)
-class StepView:
-    """One step for people: `state` is running, done or interrupted."""
-
-    n: int
-    verb: str
-    args: Mapping[str, Any]
-    state: str
-    result: Any
-
-
-@dataclass(frozen=True, slots=True)
-class RunView:
-    """A run for people: `step` is the number of the latest one, `progress` the latest steps, oldest first."""
-
-    id: str
-    protocol: str
-    state: RunState
-    step: int
-    started_utc: str
-    params: Mapping[str, float]
-    progress: tuple[StepView, ...]
-    messages: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,7 +108,7 @@ class Run:
 
     def view(self) -> RunView:
         """The run as it stands."""
-        numbers = range(max(1, len(self._steps) - PROGRESS_STEPS + 1), len(self._steps) + 1)
+        latest = range(max(1, len(self._steps) - PROGRESS_STEPS + 1), len(self._steps) + 1)
         return RunView(
             id=self.id,
             protocol=self.protocol,
@@ -140,13 +116,9 @@ class Run:
             step=len(self._steps),
             started_utc=self.started_utc,
             params=self.params,
-            progress=tuple(self._step_view(self._steps[n]) for n in numbers),
+            progress=tuple(step_view(self._steps[n], ended=self.state.ended) for n in latest),
             messages=tuple(self.messages),
         )
-
-    def _step_view(self, step: StepRecord) -> StepView:
-        state = "done" if step.done else "interrupted" if self.state.ended else "running"
-        return StepView(step.n, step.verb, step.args, state, step.result)
 
     # --- life -------------------------------------------------------------------------------------------
 
@@ -317,14 +289,10 @@ class Run:
             self._bench.journal.append("step", body, run=self.id)
             self._steps[step.n] = step
         result = await perform(step)
-        volumes = self._look()
+        volumes = look(self._bench.rig, self._bench.ledger)
         self._bench.journal.append("step.done", {"n": step.n, "result": result, "volumes": volumes}, run=self.id)
         step.done, step.result, step.volumes = True, result, volumes
         return step
-
-    def _look(self) -> dict[str, Any]:
-        """Volumes as a protocol may see them: recorded with each step, so that they are the same when it runs again."""
-        return look(self._bench.rig, self._bench.ledger)
 
     # --- what the organs ask ----------------------------------------------------------------------------
 
@@ -412,19 +380,3 @@ class Run:
     def volumes_now(self) -> Mapping[str, VesselVolume]:
         """Volumes as of the last step's end."""
         return {role: VesselVolume(**data) for role, data in self._volumes.items()}
-
-
-def look(rig: Rig, ledger: Ledger) -> dict[str, Any]:
-    """Volume and history of loop, spent and waste vessel as plain data, by role."""
-    volumes, parcels = ledger.volumes(), ledger.parcels()
-    organs = rig.organs
-    roles = {"loop": organs.lung.vessel, "spent": organs.kidney.vessel, "waste": organs.kidney.waste}
-    return {
-        role: {
-            "ul": volumes[name].ul,
-            "sd_ul": volumes[name].sd_ul,
-            "passes": parcels[name].passes,
-            "age_s": parcels[name].age_s,
-        }
-        for role, name in roles.items()
-    }

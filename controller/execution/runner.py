@@ -15,10 +15,11 @@ from controller.execution.estimator import Estimator
 from controller.execution.journal import Entry, Journal
 from controller.execution.ledger import Alarm, Ledger, no_alarm
 from controller.execution.parameters import parse_params
-from controller.execution.run import Bench, History, Run, RunView, look
+from controller.execution.run import Bench, History, Run
 from controller.execution.states import Event, RunState, after
 from controller.execution.steps import records_of
 from controller.execution.transfers import Door, Transfers
+from controller.execution.views import RunView, look
 from controller.execution.weighing import Store
 from controller.rig.description import Rig
 from protocols.registry import PROTOCOLS, Recipe, get

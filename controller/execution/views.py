@@ -1,0 +1,65 @@
+"""A run as people, the API and protocols see it: plain, immutable, ready for JSON."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from controller.execution.ledger import Ledger
+from controller.execution.states import RunState
+from controller.execution.steps import StepRecord
+from controller.rig.description import Rig
+
+PROGRESS_STEPS = 200
+"""How many of the latest steps a view carries; the journal has them all."""
+
+
+@dataclass(frozen=True, slots=True)
+class StepView:
+    """One step for people: `state` is running, done or interrupted."""
+
+    n: int
+    verb: str
+    args: Mapping[str, Any]
+    state: str
+    result: Any
+
+
+@dataclass(frozen=True, slots=True)
+class RunView:
+    """A run for people: `step` is the number of the latest one, `progress` the latest steps, oldest first."""
+
+    id: str
+    protocol: str
+    state: RunState
+    step: int
+    started_utc: str
+    params: Mapping[str, float]
+    progress: tuple[StepView, ...]
+    messages: tuple[str, ...]
+
+
+def step_view(step: StepRecord, *, ended: bool) -> StepView:
+    """One step as it stands; `ended` tells whether its run has."""
+    state = "done" if step.done else "interrupted" if ended else "running"
+    return StepView(step.n, step.verb, step.args, state, step.result)
+
+
+def look(rig: Rig, ledger: Ledger) -> dict[str, Any]:
+    """Volume and history of loop, spent and waste vessel as plain data, by role.
+
+    Recorded with each step, so that a protocol sees the same when it runs again.
+    """
+    volumes, parcels = ledger.volumes(), ledger.parcels()
+    organs = rig.organs
+    roles = {"loop": organs.lung.vessel, "spent": organs.kidney.vessel, "waste": organs.kidney.waste}
+    return {
+        role: {
+            "ul": volumes[name].ul,
+            "sd_ul": volumes[name].sd_ul,
+            "passes": parcels[name].passes,
+            "age_s": parcels[name].age_s,
+        }
+        for role, name in roles.items()
+    }
