@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import NamedTuple, Protocol
 
 from controller.memory.export import CsvExport
+from controller.memory.file import open_or_set_aside
 from controller.state import Reading
 from drivers.device import Quality
 
@@ -103,7 +104,7 @@ class History:
     def __init__(self, path: Path, clock: Timekeeper) -> None:
         self._path = path
         self._clock = clock
-        self._db = _open(path)
+        self._db = open_or_set_aside(path, _SCHEMA, VERSION)
         self._ids: dict[tuple[str, str], int] = {}
         self._units: dict[str, str] = {}
         for number, point, unit in self._db.execute("SELECT id, point, unit FROM series ORDER BY id"):
@@ -259,35 +260,3 @@ def _coarser(finer: _Rolled, times: int) -> _Rolled:
 
 def _rows(level: int, rolled: _Rolled) -> Iterable[tuple[float, ...]]:
     return ((level, *key, *entry) for key, entry in rolled.items())
-
-
-def _open(path: Path) -> sqlite3.Connection:
-    """Open the file; one that cannot be used is set aside, because a rig is cared for with or without its past."""
-    try:
-        return _connect(path)
-    except sqlite3.OperationalError:
-        raise  # no such folder, no permission, locked: the file itself is sound
-    except sqlite3.DatabaseError as error:
-        aside = next(name for n in range(1, 10_000) if not (name := path.with_name(f"{path.name}.aside-{n}")).exists())
-        path.rename(aside)
-        for left in (path.with_name(f"{path.name}-wal"), path.with_name(f"{path.name}-shm")):
-            left.unlink(missing_ok=True)
-        logger.error("history %s cannot be used (%s); it is kept as %s and a new one begins", path, error, aside.name)
-        return _connect(path)
-
-
-def _connect(path: Path) -> sqlite3.Connection:
-    db = sqlite3.connect(path, isolation_level=None, timeout=0.5)
-    try:
-        (version,) = db.execute("PRAGMA user_version").fetchone()
-        (tables,) = db.execute("SELECT count(*) FROM sqlite_master").fetchone()
-        if tables and version != VERSION:
-            raise sqlite3.DatabaseError(f"it has format {version}, this Choroid writes {VERSION}")
-        db.execute("PRAGMA journal_mode=WAL")
-        db.execute("PRAGMA synchronous=NORMAL")
-        db.executescript(_SCHEMA)
-        db.execute(f"PRAGMA user_version={VERSION}")
-    except BaseException:
-        db.close()
-        raise
-    return db

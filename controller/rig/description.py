@@ -247,12 +247,32 @@ class Safety(_Part):
 
 
 class Mqtt(_Part):
-    """An MQTT broker to send readings to."""
+    """An MQTT broker to send readings to; the password stays in a file of its own."""
 
     broker: str = Field(pattern=r"^(\[[0-9A-Fa-f:]+\]|[A-Za-z0-9.-]+)(:[0-9]{1,5})?$")
     prefix: str = Field(default="choroid", pattern=r"^[^\s#+/][^\s#+]*$")
     user: str | None = None
     password_file: str | None = None
+    tls: bool = False
+    ca_file: str | None = None
+    """Whose certificates are believed; None = the system's."""
+
+    @property
+    def host(self) -> str:
+        """The broker's name or address."""
+        return self._host_and_port[0]
+
+    @property
+    def port(self) -> int:
+        """The broker's port; 1883, or 8883 with TLS, when none is given."""
+        return self._host_and_port[1]
+
+    @property
+    def _host_and_port(self) -> tuple[str, int]:
+        host, _, port = self.broker.rpartition(":")
+        if not host or not port.isdigit():
+            host, port = self.broker, "8883" if self.tls else "1883"
+        return host.strip("[]"), int(port)
 
 
 class Telemetry(_Part):

@@ -217,6 +217,22 @@ def one_switch_one_purpose(rig: Rig) -> Iterator[Finding]:
             yield Finding(("lines", name, "valve"), what, "Name the switch of the valve")
 
 
+def the_brokers_password_stays_secret(rig: Rig) -> Iterator[Finding]:
+    """A password travels to another machine only through TLS."""
+    mqtt = rig.telemetry.mqtt
+    if mqtt is None:
+        return
+    if not 1 <= mqtt.port <= 65535:
+        yield Finding(("telemetry", "mqtt", "broker"), f"{mqtt.port} is no port", "Write host:port, port 1 to 65535")
+    if mqtt.password_file is not None and not mqtt.tls and mqtt.host not in ("localhost", "127.0.0.1", "::1"):
+        what = f"the password would travel to {mqtt.host} in the clear"
+        yield Finding(("telemetry", "mqtt", "password_file"), what, "Add “tls: true” (usually port 8883)")
+    if mqtt.password_file is not None and mqtt.user is None:
+        yield Finding(("telemetry", "mqtt", "password_file"), "there is a password, and no user", "Add “user: …”")
+    if mqtt.ca_file is not None and not mqtt.tls:
+        yield Finding(("telemetry", "mqtt", "ca_file"), "there are certificates, and no TLS", "Add “tls: true”")
+
+
 def _earlier(rig: Rig, name: str) -> Iterator[tuple[str, DeviceSpec]]:
     """The devices before `name`: what two have in common is told once, at the later one."""
     for other, spec in rig.devices.items():
@@ -242,5 +258,10 @@ DEVICE_RULES = (
     device_channels,
     device_place,
 )
-RIG_RULES = (links_are_all_real_or_all_simulated, nerves_link, one_switch_one_purpose)
+RIG_RULES = (
+    links_are_all_real_or_all_simulated,
+    nerves_link,
+    one_switch_one_purpose,
+    the_brokers_password_stays_secret,
+)
 INTERLOCKS = ("temperature", "over_pressure_heart", "over_pressure_filter")

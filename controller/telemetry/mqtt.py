@@ -3,25 +3,27 @@
 Readings go into an outbox first and leave it when the broker has confirmed them (QoS 1). The status topic is retained and
 has a last will, armed anew at each connection (C4). Nothing is subscribed to: no message from a broker can move anything.
 
-Topics, under the prefix (default `choroid`): `<rig>/status` = online or offline, `<rig>/readings` = one JSON object a batch:
-`{"seq": n, "utc": "…", "readings": {"point": [value, "unit", "quality"], …}}`. `seq` counts without gaps; a number seen
-twice is the same batch delivered twice.
+Topics, under the prefix (default `choroid`): `<rig>/status` is `online` or `offline`; `<rig>/readings` carries the messages
+of :mod:`controller.telemetry.batches`. Their `seq` counts without gaps: a number seen twice is the same message delivered
+twice, a number missing was given up because the outbox had reached its quota.
 """
 
 from __future__ import annotations
 
 import asyncio
-import json
 import logging
-import math
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+import sqlite3
+import ssl
+from collections.abc import AsyncIterator, Coroutine
+from contextlib import asynccontextmanager, suppress
 from pathlib import Path
+from typing import Any
 
 import aiomqtt
 
 from controller.rig.description import Mqtt
 from controller.state import State
+from controller.telemetry.batches import Batch
 from controller.telemetry.outbox import Outbox
 
 logger = logging.getLogger(__name__)
@@ -31,110 +33,163 @@ BATCH_S = 5.0
 FIRST_PAUSE_S = 0.5
 LONGEST_PAUSE_S = 30.0
 KEEPALIVE_S = 15
+TIMEOUT_S = 10.0
+GOODBYE_S = 2.0
 
 
 class MqttSink:
-    """A sink for :class:`controller.process.Controller`; `run` it as a task of its own, in real time."""
+    """A sink for :class:`controller.process.Controller`; `run` it as a task of its own, in real time.
+
+    Neither a broker nor a full disk can make it fail: it says what is wrong in `problem` and goes on trying.
+    """
 
     def __init__(self, config: Mqtt, rig_name: str, outbox: Outbox) -> None:
-        host, _, port = config.broker.rpartition(":")
-        self._host, self._port = (host, int(port)) if host else (config.broker, 1883)
-        self._user = config.user
-        self._password_file = config.password_file
+        self._config = config
+        self._rig = rig_name
         self._topic = f"{config.prefix}/{rig_name}"
+        self._where = f"MQTT broker {config.host}:{config.port}"
         self._outbox = outbox
-        self._news = asyncio.Event()
-        self._pending: dict[str, tuple[float, str, str]] = {}
-        self._pending_utc = ""
+        self._batch = Batch()
         self._batch_ends_s = 0.0
-        self._seen: dict[str, float] = {}
+        self._news = asyncio.Event()
         self.connected = False
         self.delivered = 0
+        """Messages that the broker has confirmed since the start."""
         self.connections = 0
+        self.problem: str | None = None
+        """Why nothing gets through at present, for people."""
 
     def offer(self, state: State) -> None:
         """Take what is new in a snapshot; every few seconds it becomes one message in the outbox."""
-        for point, reading in state.readings.items():
-            if reading.unit and self._seen.get(point) != reading.at_s and math.isfinite(reading.value):
-                self._seen[point] = reading.at_s
-                self._pending[point] = (reading.value, reading.unit, reading.quality.value)
-        self._pending_utc = state.utc
-        if self._pending and state.at_s >= self._batch_ends_s:
+        self._batch.take(state)
+        if len(self._batch) and state.at_s >= self._batch_ends_s:
             self._batch_ends_s = state.at_s + BATCH_S
             self.flush()
 
     def flush(self) -> None:
-        """Put what is pending into the outbox now."""
-        if self._pending:
-            body = {"seq": self._outbox.next_seq, "utc": self._pending_utc, "readings": self._pending}
-            self._outbox.put(json.dumps(body, separators=(",", ":")).encode())
-            self._pending = {}
-            self._news.set()
+        """Put what is gathered into the outbox now; when the disk does not take it, it stays gathered."""
+        if not len(self._batch):
+            return
+        try:
+            self._outbox.put(self._batch.message(self._outbox.next_seq))
+        except sqlite3.Error as error:
+            self._trouble(
+                f"the outbox cannot be written: {error}. Likely cause: the disk is full. Next: free some space"
+            )
+            return
+        self._batch.clear()
+        self._news.set()
 
     async def run(self) -> None:
-        """Connect, send, reconnect with growing pauses; ends only by cancellation."""
+        """Connect, send, reconnect with growing pauses; ends only by cancellation, having put everything away."""
         pause_s = FIRST_PAUSE_S
-        while True:
-            try:
-                async with self._connection() as client:
-                    pause_s = FIRST_PAUSE_S
-                    await self._send(client)
-            except aiomqtt.MqttError as error:
-                logger.warning(
-                    "MQTT broker %s:%d: %s; %d batches wait", self._host, self._port, error, len(self._outbox)
-                )
-            await asyncio.sleep(pause_s)
-            pause_s = min(pause_s * 2, LONGEST_PAUSE_S)
+        try:
+            while True:
+                before = self.delivered
+                try:
+                    async with self._connection() as client:
+                        await self._send(client)
+                except Exception as error:
+                    self._end_if_cancelled()  # a failing goodbye must not swallow the cancellation that caused it
+                    self._lost(error)
+                pause_s = FIRST_PAUSE_S if self.delivered > before else pause_s
+                await asyncio.sleep(pause_s)
+                pause_s = min(pause_s * 2, LONGEST_PAUSE_S)
+        finally:
+            self.flush()
 
     @asynccontextmanager
     async def _connection(self) -> AsyncIterator[aiomqtt.Client]:
-        will = aiomqtt.Will(f"{self._topic}/status", "offline", qos=1, retain=True)
+        """A connection that has said `online`; it says `offline` when it ends well, and its will says so when not."""
+        config, status = self._config, f"{self._topic}/status"
         client = aiomqtt.Client(
-            self._host,
-            self._port,
-            username=self._user,
+            config.host,
+            config.port,
+            # Always the same: a connection that the network left half open is taken over at once, instead of having
+            # its will speak up a minute after we came back.
+            identifier=f"choroid-{self._rig}",
+            username=config.user,
             password=self._password(),
-            will=will,
+            tls_context=ssl.create_default_context(cafile=config.ca_file) if config.tls else None,
+            will=aiomqtt.Will(status, "offline", qos=1, retain=True),
             keepalive=KEEPALIVE_S,
-            timeout=10,
+            timeout=TIMEOUT_S,
         )
         async with client:
-            await client.publish(f"{self._topic}/status", "online", qos=1, retain=True)
-            self.connected = True
-            self.connections += 1
+            await client.publish(status, "online", qos=1, retain=True)
+            self._came_up()
             try:
                 yield client
             except asyncio.CancelledError:
                 # A clean goodbye suppresses the last will, so the status must be said.
-                await client.publish(f"{self._topic}/status", "offline", qos=1, retain=True)
+                with suppress(aiomqtt.MqttError):
+                    await client.publish(status, "offline", qos=1, retain=True, timeout=GOODBYE_S)
                 raise
             finally:
                 self.connected = False
 
     async def _send(self, client: aiomqtt.Client) -> None:
         """Send what waits, oldest first; a message leaves the outbox when the broker has confirmed it."""
-        watching = asyncio.create_task(self._watch(client), name="mqtt watch")
-        watching.add_done_callback(lambda _: self._news.set())
+        lost = asyncio.create_task(_until_lost(client), name="mqtt: is the broker there?")
         try:
-            while not watching.done():
+            while True:
                 self._news.clear()
                 for parcel in self._outbox.oldest():
-                    await client.publish(f"{self._topic}/readings", parcel.payload, qos=1)
+                    await _unless(lost, client.publish(f"{self._topic}/readings", parcel.payload, qos=1))
                     self._outbox.confirmed(parcel.seq)
                     self.delivered += 1
-                if not len(self._outbox) and not watching.done():
-                    await self._news.wait()
-            watching.result()
+                if not len(self._outbox):
+                    await _unless(lost, self._news.wait())
         finally:
-            watching.cancel()
-            await asyncio.gather(watching, return_exceptions=True)
+            lost.cancel()
+            await asyncio.gather(lost, return_exceptions=True)
 
-    async def _watch(self, client: aiomqtt.Client) -> None:
-        """Notice a lost connection at once, not at the next message. Nothing is subscribed, so nothing can come."""
-        async for _ in client.messages:
-            continue
+    def _came_up(self) -> None:
+        self.connected = True
+        self.connections += 1
+        if self.problem is not None or self.connections == 1:
+            logger.info("%s: connected; %d messages wait", self._where, len(self._outbox))
+        self.problem = None
+
+    def _lost(self, error: Exception) -> None:
+        if isinstance(error, aiomqtt.MqttError | OSError | sqlite3.Error):
+            self._trouble(f"{self._where}: {error}. Readings wait in the outbox. Next: see whether the broker runs")
+        else:
+            logger.exception("%s: the sink stumbled; it goes on", self._where)
+
+    def _trouble(self, problem: str) -> None:
+        """Remember what is wrong, and log it once, not at every attempt."""
+        if self.problem is None:
+            logger.warning(problem)
+        self.problem = problem
+
+    @staticmethod
+    def _end_if_cancelled() -> None:
+        task = asyncio.current_task()
+        if task is not None and task.cancelling():
+            raise asyncio.CancelledError
 
     def _password(self) -> str | None:
-        if self._password_file is None:
+        if self._config.password_file is None:
             return None
-        return Path(self._password_file).read_text(encoding="utf-8").strip()
+        return Path(self._config.password_file).read_text(encoding="utf-8").rstrip("\r\n")
+
+
+async def _until_lost(client: aiomqtt.Client) -> None:
+    """Raise when the connection is lost. Nothing is subscribed to, so nothing can come."""
+    async for _ in client.messages:
+        continue
+
+
+async def _unless(lost: asyncio.Task[None], work: Coroutine[Any, Any, object]) -> None:
+    """Await `work`, but no longer than the connection lasts: aiomqtt alone would wait for its timeout."""
+    task = asyncio.ensure_future(work)
+    try:
+        await asyncio.wait((task, lost), return_when=asyncio.FIRST_COMPLETED)
+        if task.done():
+            task.result()
+        else:
+            lost.result()
+    finally:
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)

@@ -124,6 +124,14 @@ MISTAKES = [
      "devices.../etc", "“../etc” cannot be used", "letters, digits"),
     ("other version", "choroid: 1", "choroid: 2",
      "choroid", "“2” is not known", "1"),
+    ("a broker with a scheme", "mqtt: null", "mqtt: {broker: 'mqtt://host'}",
+     "telemetry.mqtt.broker", "cannot be used", "host:port"),
+    ("no such port", "mqtt: null", "mqtt: {broker: 'host:99999'}",
+     "telemetry.mqtt.broker", "99999 is no port", "1 to 65535"),
+    ("password in the clear", "mqtt: null", "mqtt: {broker: 192.0.2.7, user: lab, password_file: secret}",
+     "telemetry.mqtt.password_file", "in the clear", "tls: true"),
+    ("wild topic", "mqtt: null", "mqtt: {broker: host, prefix: 'lab/#'}",
+     "telemetry.mqtt.prefix", "cannot be used", "topic without spaces, # and +"),
 ]  # fmt: skip
 
 

@@ -1,202 +1,360 @@
-"""The MQTT sink against a real Mosquitto that is stopped and started again."""
+"""The MQTT sink against a real Mosquitto that is stopped, killed, cut off, and started again."""
 
 from __future__ import annotations
 
 import asyncio
-import json
-import shutil
-import socket
+import logging
+import signal
+import sqlite3
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager
 from pathlib import Path
+from typing import Any
 
 import aiomqtt
 import pytest
 
 from controller.rig.description import Mqtt
 from controller.state import Reading, State
+from controller.telemetry import mqtt
 from controller.telemetry.mqtt import MqttSink
 from controller.telemetry.outbox import Outbox
 from drivers.device import Quality
+from tests.telemetry.mosquitto import Consumer, Mosquitto, retained_status, until
 
-MOSQUITTO = shutil.which("mosquitto", path="/usr/sbin:/usr/local/sbin:/usr/bin") or "mosquitto"
 pytestmark = pytest.mark.needs("mosquitto")
 
 
-class Broker:
-    """A Mosquitto on a free port of this machine, with a persistent store, that can be stopped and started."""
-
-    def __init__(self, folder: Path) -> None:
-        with socket.socket() as probe:
-            probe.bind(("127.0.0.1", 0))
-            self.port = int(probe.getsockname()[1])
-        self._config = folder / "mosquitto.conf"
-        self._config.write_text(
-            f"listener {self.port} 127.0.0.1\nallow_anonymous true\npersistence true\npersistence_location {folder}/\n"
-        )
-        self._process: subprocess.Popen[bytes] | None = None
-
-    def start(self) -> None:
-        self._process = subprocess.Popen(
-            [MOSQUITTO, "-c", str(self._config)], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
-        )
-
-    def stop(self) -> None:
-        if self._process is not None:
-            self._process.terminate()  # as a service is stopped: Mosquitto saves what its clients still have to get
-            self._process.wait()
-            self._process = None
+@pytest.fixture(autouse=True)
+def short_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(mqtt, "FIRST_PAUSE_S", 0.05)
+    monkeypatch.setattr(mqtt, "LONGEST_PAUSE_S", 0.3)
 
 
 @pytest.fixture
-def broker(tmp_path: Path) -> Iterator[Broker]:
-    server = Broker(tmp_path)
+def broker(tmp_path: Path) -> Iterator[Mosquitto]:
+    server = Mosquitto(tmp_path)
     yield server
-    server.stop()
+    server.close()
 
 
-async def ready(broker: Broker) -> None:
-    for _ in range(100):
-        try:
-            _, writer = await asyncio.open_connection("127.0.0.1", broker.port)
-        except OSError:
-            await asyncio.sleep(0.05)
-        else:
-            writer.close()
-            await writer.wait_closed()
-            return
-    pytest.fail("mosquitto did not come up")
+class Rig:
+    """A sink on its outbox, fed with one reading a message: the value is the reading's number."""
+
+    def __init__(self, broker: Mosquitto, outbox: Path, **config: Any) -> None:
+        self.outbox = Outbox(outbox)
+        self.sink = MqttSink(Mqtt(broker=broker.address, **config), "bench", self.outbox)
+        self._task = asyncio.create_task(self.sink.run())
+        self.offered = 0
+
+    def offer(self, count: int = 1, *, start: int | None = None) -> None:
+        self.offered = self.offered if start is None else start
+        for _ in range(count):
+            at_s = self.offered * mqtt.BATCH_S
+            reading = Reading(float(self.offered), "g", Quality.GOOD, at_s)
+            self.sink.offer(State(at_s, "2026-01-01T00:00:00.000Z", {"balance.mass": reading}, {}, {}, (), {}))
+            self.offered += 1
+
+    def all_through(self) -> bool:
+        return not len(self.outbox)
+
+    async def close(self) -> None:
+        self._task.cancel()
+        await asyncio.gather(self._task, return_exceptions=True)
+        assert self._task.cancelled()
+        self.outbox.close()
 
 
-def state(number: int) -> State:
-    reading = Reading(float(number), "g", Quality.GOOD, float(number))
-    return State(float(number * 10), f"2026-01-01T00:00:{number % 60:02}Z", {"balance.mass": reading}, {}, {}, (), {})
+@asynccontextmanager
+async def rig_and_consumer(broker: Mosquitto, folder: Path, **config: Any) -> AsyncIterator[tuple[Rig, Consumer]]:
+    rig, consumer = Rig(broker, folder / "outbox.db", **config), Consumer(broker)
+    try:
+        yield rig, consumer
+    finally:
+        await rig.close()
+        await consumer.close()
 
 
-async def listen(broker: Broker, got: list[int], statuses: list[str]) -> None:
-    """A consumer that survives the broker's absence, as a lab's own would."""
-    while True:
-        try:
-            async with aiomqtt.Client("127.0.0.1", broker.port, identifier="consumer", clean_session=False) as client:
-                await client.subscribe("choroid/bench/#", qos=1)
-                async for message in client.messages:
-                    payload = bytes(message.payload)
-                    if message.topic.matches("choroid/bench/status"):
-                        statuses.append(payload.decode())
-                    else:
-                        got.append(int(json.loads(payload)["readings"]["balance.mass"][0]))
-        except aiomqtt.MqttError:
-            await asyncio.sleep(0.05)
+async def test_D1_C4_a_broker_stopped_in_mid_stream_loses_no_reading(broker: Mosquitto, tmp_path: Path) -> None:
+    """A minute's outage in a stream: every reading arrives, once, in order, and the count is right."""
+    await broker.start()
+    async with rig_and_consumer(broker, tmp_path) as (rig, consumer):
+        await consumer.ready.wait()
+        for outage in range(3):
+            for _ in range(40):
+                rig.offer()
+                await asyncio.sleep(0.001)
+            broker.stop()
+            for _ in range(40):
+                rig.offer()
+                await asyncio.sleep(0)
+            await until(lambda: not rig.sink.connected)
+            assert rig.sink.problem is not None
+            assert len(rig.outbox) >= 40
+            await broker.start()
+            await until(lambda outage=outage: rig.sink.connections == outage + 2)  # type: ignore[misc]
+        await until(rig.all_through)
+        await until(lambda: len(set(consumer.seqs)) == 240)
+        assert rig.sink.problem is None
+        assert consumer.values == [float(number) for number in range(240)]
+        first_heard = list(dict.fromkeys(consumer.seqs))
+        assert first_heard == list(range(1, 241))
+        assert len(consumer.seqs) <= 240 + 3  # at most the one message in flight is sent again after each outage
+        assert rig.outbox.dropped == 0
 
 
-async def test_D1_C4_a_broker_that_goes_away_loses_no_reading(broker: Broker, tmp_path: Path) -> None:
-    outbox = Outbox(tmp_path / "outbox.db")
-    sink = MqttSink(Mqtt(broker=f"127.0.0.1:{broker.port}"), "bench", outbox)
-    got: list[int] = []
-    statuses: list[str] = []
-    sending = asyncio.create_task(sink.run())
-    broker.start()
-    await ready(broker)
-    listening = asyncio.create_task(listen(broker, got, statuses))
-    await until(lambda: sink.connections == 1 and bool(statuses))
-    for number in range(30):
-        sink.offer(state(number))
-    await until(lambda: len(got) >= 30)
-    broker.stop()
-    for number in range(30, 90):  # a minute's worth and more while it is away
-        sink.offer(state(number))
-        await asyncio.sleep(0)
-    await until(lambda: not sink.connected)
-    assert len(outbox) >= 60
-    broker.start()
-    await ready(broker)
-    await until(lambda: sink.connections == 2 and not len(outbox))
-    await until(lambda: len(set(got)) == 90)
-    sending.cancel()
-    listening.cancel()
-    await asyncio.gather(sending, listening, return_exceptions=True)
-    assert outbox.dropped == 0
-    assert sorted(set(got)) == list(range(90))
-    first_heard = list(dict.fromkeys(got))
-    assert first_heard == sorted(first_heard), "batches must arrive in order"
-    outbox.close()
+async def test_D1_a_broker_that_is_down_from_the_start_gets_everything_later(broker: Mosquitto, tmp_path: Path) -> None:
+    rig = Rig(broker, tmp_path / "outbox.db")
+    rig.offer(50)
+    await asyncio.sleep(0.3)
+    assert len(rig.outbox) == 50
+    await broker.start()
+    await asyncio.sleep(0)
+    consumer = Consumer(broker)
+    await rig.close()  # the controller itself is restarted meanwhile
+    await consumer.ready.wait()
+    again = Rig(broker, tmp_path / "outbox.db")
+    again.offer(10, start=50)
+    await until(again.all_through)
+    heard_before_it_listened = 50 - len([value for value in consumer.values if value < 50])
+    await until(lambda: len(set(consumer.seqs)) == 60 - heard_before_it_listened)
+    assert consumer.values == [float(number) for number in range(heard_before_it_listened, 60)]
+    assert consumer.seqs == list(range(heard_before_it_listened + 1, 61))
+    await again.close()
+    await consumer.close()
 
 
-CONTROLLER = """
+async def test_D1_what_was_gathered_when_the_controller_ends_is_sent_after_its_restart(
+    broker: Mosquitto, tmp_path: Path
+) -> None:
+    await broker.start()
+    consumer = Consumer(broker)
+    await consumer.ready.wait()
+    rig = Rig(broker, tmp_path / "outbox.db")
+    await until(lambda: rig.sink.connected)
+    rig.offer()
+    reading = Reading(1.0, "g", Quality.GOOD, 0.5)
+    rig.sink.offer(
+        State(0.5, "2026-01-01T00:00:00.500Z", {"balance.mass": reading}, {}, {}, (), {})
+    )  # its batch is young
+    await until(lambda: consumer.values == [0.0])
+    await rig.close()
+    again = Rig(broker, tmp_path / "outbox.db")
+    await until(lambda: consumer.values == [0.0, 1.0])
+    await again.close()
+    await consumer.close()
+
+
+SINK = """
 import asyncio, sys
 from pathlib import Path
 from controller.rig.description import Mqtt
-from controller.telemetry.mqtt import MqttSink
+from controller.telemetry import mqtt
 from controller.telemetry.outbox import Outbox
-asyncio.run(MqttSink(Mqtt(broker=sys.argv[1]), "bench", Outbox(Path(sys.argv[2]))).run())
+async def main():
+    await mqtt.MqttSink(Mqtt(broker=sys.argv[1]), "bench", Outbox(Path(sys.argv[2]))).run()
+asyncio.run(main())
 """
 
 
-async def test_C4_last_will_is_armed_again_after_a_restart(broker: Broker, tmp_path: Path) -> None:
-    broker.start()
-    await ready(broker)
+async def test_C4_the_last_will_is_armed_again_after_the_broker_was_killed(broker: Mosquitto, tmp_path: Path) -> None:
+    await broker.start()
     sink = subprocess.Popen(
-        [sys.executable, "-c", CONTROLLER, f"127.0.0.1:{broker.port}", str(tmp_path / "outbox.db")],
-        stderr=subprocess.DEVNULL,
+        [sys.executable, "-c", SINK, broker.address, str(tmp_path / "o.db")], stderr=subprocess.DEVNULL
     )
-    statuses: list[str] = []
-    listening = asyncio.create_task(listen(broker, [], statuses))
+    consumer = Consumer(broker)
     try:
-        await until(lambda: "online" in statuses)
-        broker.stop()
-        await asyncio.sleep(0.2)
-        statuses.clear()
-        broker.start()
-        await ready(broker)
-        await until(lambda: "online" in statuses)
+        await until(lambda: "online" in consumer.statuses)
+        broker.stop(signal.SIGKILL)
+        consumer.statuses.clear()
+        await broker.start()
+        await until(lambda: "online" in consumer.statuses)
         sink.kill()  # no goodbye: only the will can speak now
-        await until(lambda: statuses[-1] == "offline")
+        await until(lambda: consumer.statuses[-1] == "offline")
+        assert await retained_status(broker) == "offline"
     finally:
         sink.kill()
         sink.wait()
-        listening.cancel()
-        await asyncio.gather(listening, return_exceptions=True)
+        await consumer.close()
 
 
-async def test_a_clean_end_says_offline(broker: Broker, tmp_path: Path) -> None:
-    outbox = Outbox(tmp_path / "outbox.db")
-    sink = MqttSink(Mqtt(broker=f"127.0.0.1:{broker.port}"), "bench", outbox)
-    broker.start()
-    await ready(broker)
-    sending = asyncio.create_task(sink.run())
-    await until(lambda: sink.connections == 1)
-    statuses: list[str] = []
-    listening = asyncio.create_task(listen(broker, [], statuses))
-    await until(lambda: "online" in statuses)
-    sending.cancel()
-    await asyncio.gather(sending, return_exceptions=True)
-    await until(lambda: statuses[-1] == "offline")
-    listening.cancel()
-    await asyncio.gather(listening, return_exceptions=True)
-    outbox.close()
+async def test_a_good_end_says_offline(broker: Mosquitto, tmp_path: Path) -> None:
+    await broker.start()
+    rig = Rig(broker, tmp_path / "outbox.db")
+    await until(lambda: rig.sink.connected)
+    assert await retained_status(broker) == "online"
+    await rig.close()
+    assert await retained_status(broker) == "offline"
 
 
-def test_the_outbox_keeps_order_over_a_restart_and_counts_what_it_drops(tmp_path: Path) -> None:
-    outbox = Outbox(tmp_path / "outbox.db", quota_bytes=1000)
-    for number in range(20):
-        outbox.put(bytes([number]) * 100)
-    assert outbox.dropped == 10
-    outbox.close()
-    again = Outbox(tmp_path / "outbox.db", quota_bytes=1000)
-    parcels = again.oldest()
-    assert [parcel.payload[0] for parcel in parcels] == list(range(10, 20))
-    assert again.dropped == 10
-    again.confirmed(parcels[-1].seq)
-    assert len(again) == 0
-    assert again.put(b"next") == 21
-    again.close()
+async def test_an_end_while_the_broker_hangs_is_quick(
+    broker: Mosquitto, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(mqtt, "TIMEOUT_S", 2.0)
+    await broker.start()
+    rig = Rig(broker, tmp_path / "outbox.db")
+    await until(lambda: rig.sink.connected)
+    broker.freeze()
+    async with asyncio.timeout(mqtt.GOODBYE_S + 5):
+        await rig.close()
 
 
-async def until(condition: object, *, seconds: float = 20.0) -> None:
-    assert callable(condition)
-    for _ in range(int(seconds / 0.02)):
-        if condition():
-            return
-        await asyncio.sleep(0.02)
-    pytest.fail("it did not happen in time")
+async def test_C4_a_half_open_connection_does_not_speak_up_after_we_came_back(
+    broker: Mosquitto, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The network cuts us off but not the broker: its old connection must not declare us offline a while later."""
+    monkeypatch.setattr(mqtt, "KEEPALIVE_S", 1)
+    await broker.start()
+    async with proxy(broker.port) as network:
+        config = Mqtt(broker=f"127.0.0.1:{network.port}")
+        outbox = Outbox(tmp_path / "outbox.db")
+        sink = MqttSink(config, "bench", outbox)
+        running = asyncio.create_task(sink.run())
+        await until(lambda: sink.connections == 1)
+        network.cut_our_side()
+        await until(lambda: sink.connections == 2)
+        await asyncio.sleep(9)  # Mosquitto looks for lapsed keepalives every five seconds
+        assert sink.connections == 2
+        assert await retained_status(broker) == "online"
+        running.cancel()
+        await asyncio.gather(running, return_exceptions=True)
+        outbox.close()
+
+
+class Proxy:
+    """Carries bytes to the broker; can cut its clients off without the broker noticing."""
+
+    def __init__(self, target: int) -> None:
+        self._target = target
+        self._clients: list[asyncio.StreamWriter] = []
+        self._brokers: list[asyncio.StreamWriter] = []
+        self._cut: set[asyncio.StreamWriter] = set()
+        self.port = 0
+
+    def cut_our_side(self) -> None:
+        for writer in self._clients:
+            self._cut.add(writer)
+            writer.transport.abort()
+
+    async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        far_reader, far_writer = await asyncio.open_connection("127.0.0.1", self._target)
+        self._clients.append(writer)
+        self._brokers.append(far_writer)
+        back = asyncio.create_task(self._carry(far_reader, writer))
+        await self._carry(reader, far_writer)
+        if writer not in self._cut:
+            far_writer.close()
+        await asyncio.gather(back, return_exceptions=True)
+        writer.close()
+
+    async def _carry(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        try:
+            while data := await reader.read(65536):
+                writer.write(data)
+        except ConnectionError:
+            pass
+
+    def close(self) -> None:
+        for writer in [*self._clients, *self._brokers]:
+            writer.transport.abort()
+
+
+@asynccontextmanager
+async def proxy(target: int) -> AsyncIterator[Proxy]:
+    network = Proxy(target)
+    server = await asyncio.start_server(network.serve, "127.0.0.1", 0)
+    network.port = server.sockets[0].getsockname()[1]
+    try:
+        yield network
+    finally:
+        network.close()
+        server.close()
+        await server.wait_closed()
+        await asyncio.sleep(0.05)
+
+
+async def test_S1_no_message_from_the_broker_reaches_the_rig(broker: Mosquitto, tmp_path: Path) -> None:
+    """Retained or not, on our topics or others: the sink has subscribed to nothing."""
+    await broker.start()
+    async with aiomqtt.Client("127.0.0.1", broker.port) as other:
+        await other.publish("choroid/bench/command", "heart 0", qos=1, retain=True)
+        rig = Rig(broker, tmp_path / "outbox.db")
+        await until(lambda: rig.sink.connected)
+        await other.publish("choroid/bench/readings", "heart 0", qos=1)
+        await asyncio.sleep(0.2)
+    log = (tmp_path / "mosquitto.log").read_text()
+    assert "choroid-bench" in log
+    assert rig.sink.problem is None
+    await rig.close()
+
+
+async def test_S4_a_password_opens_the_broker_and_is_in_no_log(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.DEBUG)
+    passwords, secret = tmp_path / "passwords", tmp_path / "secret"
+    subprocess.run(["mosquitto_passwd", "-b", "-c", str(passwords), "lab", "rosebud"], check=True, capture_output=True)
+    broker = Mosquitto(tmp_path, ["allow_anonymous false", f"password_file {passwords}"])
+    await broker.start()
+    rig = Rig(broker, tmp_path / "outbox.db", user="lab", password_file=str(secret))
+    rig.offer(3)
+    await until(lambda: rig.sink.problem is not None)  # there is no such file yet
+    secret.write_text("sledge\n")
+    await asyncio.sleep(0.5)
+    assert not rig.sink.connected
+    secret.write_text("rosebud\n")
+    await until(rig.all_through)
+    await rig.close()
+    broker.close()
+    assert caplog.text
+    assert "rosebud" not in caplog.text
+    assert "sledge" not in caplog.text
+    assert b"rosebud" not in (tmp_path / "outbox.db").read_bytes()
+
+
+@pytest.mark.needs("openssl")
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")  # paho leaves a refused socket to the GC
+async def test_S1_a_broker_with_another_certificate_is_not_believed(tmp_path: Path) -> None:
+    for name in ("ours", "theirs"):
+        subprocess.run(
+            ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", "-subj", "/CN=localhost",
+             "-addext", "subjectAltName=IP:127.0.0.1", "-keyout", f"{tmp_path}/{name}.key", "-out", f"{tmp_path}/{name}.crt"],
+            check=True, capture_output=True,
+        )  # fmt: skip
+    tls = [f"certfile {tmp_path}/ours.crt", f"keyfile {tmp_path}/ours.key", "allow_anonymous true"]
+    broker = Mosquitto(tmp_path, tls)
+    await broker.start()
+    rig = Rig(broker, tmp_path / "outbox.db", tls=True, ca_file=str(tmp_path / "theirs.crt"))
+    rig.offer()
+    await until(lambda: rig.sink.problem is not None)
+    assert "certificate" in str(rig.sink.problem).lower()
+    assert rig.sink.connections == 0
+    await rig.close()
+    rig = Rig(broker, tmp_path / "outbox.db", tls=True, ca_file=str(tmp_path / "ours.crt"))
+    await until(rig.all_through)
+    await rig.close()
+    broker.close()
+
+
+async def test_D2_a_full_disk_is_told_and_what_was_gathered_is_sent_when_there_is_room(
+    broker: Mosquitto, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    await broker.start()
+    async with rig_and_consumer(broker, tmp_path) as (rig, consumer):
+        await consumer.ready.wait()
+        await until(lambda: rig.sink.connected)
+        put, rig.outbox.put = rig.outbox.put, no_room  # type: ignore[method-assign]
+        rig.offer(5)
+        assert "full" in str(rig.sink.problem)
+        assert len([record for record in caplog.records if "full" in record.message]) == 1
+        rig.outbox.put = put  # type: ignore[method-assign]
+        rig.offer()
+        await until(lambda: len(consumer.values) == 6)
+        assert consumer.values == [float(number) for number in range(6)]
+        assert consumer.seqs == [1]
+
+
+def no_room(payload: bytes) -> int:
+    raise sqlite3.OperationalError("database or disk is full")

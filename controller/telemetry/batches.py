@@ -1,0 +1,66 @@
+"""Every new reading, gathered for a few seconds, as one JSON message.
+
+    {"seq": 41, "readings": [{"point": "balance.mass", "value": 3.02, "unit": "g",
+                              "quality": "good", "utc": "2026-01-01T00:00:05.000Z"}, …]}
+
+`utc` is when the reading was taken, not when it was sent. A reading that went bad is sent once more, so marked; a value
+that never was is null.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from datetime import datetime, timedelta
+from typing import Any
+
+from controller.state import State
+from drivers.device import Quality
+
+MOST_WAITING = 200_000
+"""Readings held in memory while the disk takes none; hours of a default rig."""
+
+
+class Batch:
+    """What is new since the last message."""
+
+    def __init__(self) -> None:
+        self._seen: dict[str, tuple[float, Quality]] = {}
+        self._waiting: list[dict[str, Any]] = []
+        self.given_up = 0
+        """Readings that were lost because neither disk nor memory had room."""
+
+    def __len__(self) -> int:
+        return len(self._waiting)
+
+    def take(self, state: State) -> None:
+        """Gather what a snapshot says that the one before did not."""
+        utc: datetime | None = None
+        for point, reading in state.readings.items():
+            news = (reading.at_s, reading.quality)
+            if not reading.unit or self._seen.get(point) == news:
+                continue
+            self._seen[point] = news
+            utc = utc or datetime.fromisoformat(state.utc)
+            taken = utc - timedelta(seconds=state.at_s - reading.at_s) if math.isfinite(reading.at_s) else utc
+            self._waiting.append(
+                {
+                    "point": point,
+                    "value": reading.value if math.isfinite(reading.value) else None,
+                    "unit": reading.unit,
+                    "quality": reading.quality.value,
+                    "utc": taken.isoformat(timespec="milliseconds").replace("+00:00", "Z"),
+                }
+            )
+        excess = len(self._waiting) - MOST_WAITING
+        if excess > 0:
+            del self._waiting[:excess]
+            self.given_up += excess
+
+    def message(self, seq: int) -> bytes:
+        """Everything gathered, as message number `seq`."""
+        return json.dumps({"seq": seq, "readings": self._waiting}, separators=(",", ":"), allow_nan=False).encode()
+
+    def clear(self) -> None:
+        """Begin anew: the message is in safe hands."""
+        self._waiting = []

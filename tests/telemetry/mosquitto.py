@@ -1,0 +1,123 @@
+"""A real Mosquitto on a free port, and a consumer that survives its absence as a lab's own would."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import shutil
+import signal
+import socket
+import subprocess
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import aiomqtt
+import pytest
+
+MOSQUITTO = shutil.which("mosquitto", path="/usr/sbin:/usr/local/sbin:/usr/bin") or "mosquitto"
+
+
+class Mosquitto:
+    """A broker that keeps its sessions on the disk and can be stopped, killed and started again."""
+
+    def __init__(self, folder: Path, extra: Sequence[str] = ("allow_anonymous true",)) -> None:
+        with socket.socket() as probe:
+            probe.bind(("127.0.0.1", 0))
+            self.port = int(probe.getsockname()[1])
+        self.address = f"127.0.0.1:{self.port}"
+        self._config = folder / "mosquitto.conf"
+        lines = [
+            "user root",
+            f"listener {self.port} 127.0.0.1",
+            *extra,
+            "persistence true",
+            f"persistence_location {folder}/",
+        ]
+        self._config.write_text("\n".join([*lines, "max_queued_messages 0", ""]))
+        self._log = (folder / "mosquitto.log").open("ab")
+        self._process: subprocess.Popen[bytes] | None = None
+
+    async def start(self) -> None:
+        """Start it and wait until it listens."""
+        self._process = subprocess.Popen([MOSQUITTO, "-c", str(self._config)], stdout=self._log, stderr=self._log)
+        await until(self._listens)
+
+    def stop(self, how: signal.Signals = signal.SIGTERM) -> None:
+        """End it; with SIGTERM it saves what waits for its consumers, with SIGKILL nothing."""
+        if self._process is not None:
+            self._process.send_signal(how)
+            self._process.wait()
+            self._process = None
+
+    def freeze(self) -> None:
+        """It stays connected and answers nothing more."""
+        assert self._process is not None
+        self._process.send_signal(signal.SIGSTOP)
+
+    def close(self) -> None:
+        self.stop(signal.SIGKILL)
+        self._log.close()
+
+    def _listens(self) -> bool:
+        with socket.socket() as probe:
+            return probe.connect_ex(("127.0.0.1", self.port)) == 0
+
+
+class Consumer:
+    """Hears everything of one rig: `messages` as they came, `statuses` with whether they were retained."""
+
+    def __init__(self, broker: Mosquitto, name: str = "consumer", **how: Any) -> None:
+        self.messages: list[dict[str, Any]] = []
+        self.statuses: list[str] = []
+        self._broker = broker
+        self._how: dict[str, Any] = {"identifier": name, "clean_session": False} | how
+        self._task = asyncio.create_task(self._listen())
+        self.ready = asyncio.Event()
+
+    @property
+    def seqs(self) -> list[int]:
+        return [message["seq"] for message in self.messages]
+
+    @property
+    def values(self) -> list[float]:
+        """The values of all readings in the order of their messages, each message counted once."""
+        once = {message["seq"]: message for message in self.messages}
+        return [reading["value"] for seq in sorted(once) for reading in once[seq]["readings"]]
+
+    async def close(self) -> None:
+        self._task.cancel()
+        await asyncio.gather(self._task, return_exceptions=True)
+
+    async def _listen(self) -> None:
+        while True:
+            try:
+                async with aiomqtt.Client("127.0.0.1", self._broker.port, **self._how) as client:
+                    await client.subscribe("choroid/bench/#", qos=1)
+                    self.ready.set()
+                    async for message in client.messages:
+                        payload = bytes(message.payload)
+                        if message.topic.matches("choroid/bench/status"):
+                            self.statuses.append(payload.decode())
+                        else:
+                            self.messages.append(json.loads(payload))
+            except aiomqtt.MqttError:
+                await asyncio.sleep(0.05)
+
+
+async def retained_status(broker: Mosquitto, **how: Any) -> str:
+    """What a newcomer is told of the rig."""
+    async with aiomqtt.Client("127.0.0.1", broker.port, **how) as client, asyncio.timeout(10):
+        await client.subscribe("choroid/bench/status", qos=1)
+        async for message in client.messages:
+            return bytes(message.payload).decode()
+    raise AssertionError("unreachable")
+
+
+async def until(condition: Callable[[], bool], *, seconds: float = 20.0) -> None:
+    """Wait until `condition` holds; fail the test when it does not."""
+    for _ in range(int(seconds / 0.02)):
+        if condition():
+            return
+        await asyncio.sleep(0.02)
+    pytest.fail("it did not happen in time")

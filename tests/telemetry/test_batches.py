@@ -1,0 +1,76 @@
+"""Batches: every new reading once, with the time at which it was taken."""
+
+from __future__ import annotations
+
+import json
+import math
+from typing import Any
+
+import pytest
+
+from controller.state import Reading, State
+from controller.telemetry import batches
+from controller.telemetry.batches import Batch
+from drivers.device import Quality
+
+
+def state(at_s: float, **readings: Reading) -> State:
+    seconds = int(at_s)
+    utc = f"2026-01-01T00:{seconds // 60:02}:{seconds % 60:02}.{round(at_s % 1 * 1000):03}Z"
+    return State(at_s, utc, {name.replace("_", "."): reading for name, reading in readings.items()}, {}, {}, (), {})
+
+
+def readings(batch: Batch) -> list[dict[str, Any]]:
+    body = json.loads(batch.message(7))
+    assert body["seq"] == 7
+    return list(body["readings"])
+
+
+def test_every_reading_of_a_batch_is_in_it_with_its_own_time() -> None:
+    batch = Batch()
+    for tick in range(6):
+        taken_s = tick - tick % 2 - 0.25  # a fresh one every other second
+        batch.take(state(float(tick), a_x=Reading(float(tick), "kPa", Quality.GOOD, taken_s)))
+    assert [(reading["value"], reading["utc"]) for reading in readings(batch)] == [
+        (0.0, "2025-12-31T23:59:59.750Z"),
+        (2.0, "2026-01-01T00:00:01.750Z"),
+        (4.0, "2026-01-01T00:00:03.750Z"),
+    ]
+    assert readings(batch)[0] | {"utc": ""} == {
+        "point": "a.x",
+        "value": 0.0,
+        "unit": "kPa",
+        "quality": "good",
+        "utc": "",
+    }
+    batch.clear()
+    batch.take(state(5.0, a_x=Reading(5.0, "kPa", Quality.GOOD, 3.75)))
+    assert len(batch) == 0
+
+
+def test_a_reading_that_goes_bad_is_news_and_one_that_never_was_is_null() -> None:
+    batch = Batch()
+    batch.take(state(1.0, a_x=Reading(3.0, "g", Quality.GOOD, 1.0)))
+    for _ in range(3):
+        batch.take(
+            state(
+                2.0,
+                a_x=Reading(3.0, "g", Quality.BAD, 1.0, "no reply"),
+                b_x=Reading(math.nan, "g", Quality.BAD, -math.inf, "no reply"),
+                c_x=Reading(1.0, "", Quality.GOOD, 2.0),
+            )
+        )
+    assert [(reading["point"], reading["value"], reading["quality"]) for reading in readings(batch)] == [
+        ("a.x", 3.0, "good"),
+        ("a.x", 3.0, "bad"),
+        ("b.x", None, "bad"),
+    ]
+
+
+def test_what_waits_in_memory_is_bounded_and_losses_are_counted(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(batches, "MOST_WAITING", 100)
+    batch = Batch()
+    for tick in range(250):
+        batch.take(state(float(tick), a_x=Reading(float(tick), "g", Quality.GOOD, float(tick))))
+    assert batch.given_up == 150
+    assert [reading["value"] for reading in readings(batch)] == [float(tick) for tick in range(150, 250)]
