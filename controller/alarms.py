@@ -74,7 +74,27 @@ DEFINITIONS: dict[str, Definition] = {
             "see who held it in the journal", "1 h", event=True,
         ),
         Definition(
-            "ledger_drift", "high", "the spent vessel does not weigh what was moved into it: a leak or a drip",
+            "gas_mixture", "critical", "with too much CO2 the medium turns acid within minutes; CO2 was shut",
+            "check the air supply and its flow controller", "10 min", 5.0,
+        ),
+        Definition(
+            "closed_valve", "high", "a pump pressed against a closed valve; it was stopped",
+            "check the return valve and its relay", "30 min",
+        ),
+        Definition(
+            "journal_lost", "critical", "what happens is not recorded, and no dose is given",
+            "make room on the disk or repair it, then restart the controller", "30 min", event=True,
+        ),
+        Definition(
+            "history_lost", "medium", "readings wait in memory and are lost with it",
+            "make room on the disk", "4 h", 30.0,
+        ),
+        Definition(
+            "defect", "high", "a part of this program failed; the rig is looked after without it",
+            "send the log to the developers, then restart the controller", "4 h", event=True,
+        ),
+        Definition(
+            "balance_drift", "high", "the spent vessel does not weigh what was moved into it: a leak or a drip",
             "look at the spent vessel and its lines", "1 h", event=True,
         ),
         Definition(

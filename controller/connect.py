@@ -22,11 +22,12 @@ class Failure:
 
 
 class ConnectError(Exception):
-    """Some devices did not come up; `failures` holds them all."""
+    """No device came up; `failures` holds them all, `table` shows them to people."""
 
     def __init__(self, failures: list[Failure]) -> None:
         self.failures = failures
-        super().__init__(f"{len(failures)} device(s) did not come up; nothing was moved\n{table(failures)}")
+        self.table = table(failures)
+        super().__init__(f"none of {len(failures)} devices came up; nothing was moved\n{self.table}")
 
 
 def table(failures: list[Failure]) -> str:

@@ -1,8 +1,8 @@
 """The controller: one rig's living process, assembled and ticking once a second.
 
-A tick freezes a snapshot, asks the kernel which interlocks are not content, lets the gate enforce them, lets the
-regulators act, and hands the snapshot to history, alarms and sinks. Everything else (sampling, protocols, the page) runs
-beside it on the same loop.
+A tick looks at every interlock, freezes a snapshot, lets the gate enforce what the interlocks say, lets the regulators
+want what they want, and hands the snapshot to alarms, history and sinks. A slow device delays no tick: what goes to
+devices runs beside it. So do sampling, protocols and the page, on the same loop.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Coroutine, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
@@ -21,20 +21,19 @@ from controller.clock import Clock
 from controller.execution.journal import Journal
 from controller.execution.ledger import Ledger
 from controller.execution.runner import Runner
-from controller.guard import GOODBYE
 from controller.memory.history import History
 from controller.nerves.summary import NervesSource, NervesSummary
-from controller.regulation.gas import GasRegulator
+from controller.regulation.gas import GasMixer
 from controller.regulation.heart import HeartRegulator
 from controller.regulation.temperature import TemperatureRegulator
 from controller.rig.description import Rig
 from controller.rig.loading import effective_hash
 from controller.safety.gate import Gate
-from controller.safety.kernel import Trip, evaluate
 from controller.safety.limits import basal_states, limits_of
+from controller.safety.terms import Intent, Trip
 from controller.state import State, StateStore
 from controller.vitals import VitalSigns
-from drivers.device import Quality
+from drivers.commands import Quality
 from drivers.transport.opener import Opener
 from protocols.grading import Letter
 
@@ -47,8 +46,14 @@ NERVES_EVERY_S = 10.0
 LINKS_EVERY_S = 5.0
 SCORE_EVERY_S = 60.0
 SCORE_JOURNAL_EVERY_S = 3600.0
-VALVE_LEASE_S = 2400.0
-"""A valve stays open no longer than the longest transfer and a little more."""
+VALVE_LEASE_S = 30.0
+"""A valve stays open no longer than this after its transfer has last asked for it."""
+BEAT_S = 0.25
+"""How often the guard hears that this process lives, as long as it ticks."""
+FALL_BACK_S = 10.0
+"""How long an orderly end waits for devices that do not answer."""
+ALIVE, GOODBYE = b".", b"q"
+"""What the guard hears: that the controller lives; that it has ended in order, with nothing left to guard."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +63,13 @@ class Health:
     ok: bool
     reasons: tuple[str, ...]
     tick_age_s: float
+
+
+class Regulator(Protocol):
+    """Something that wants things of actuators."""
+
+    def intents(self, state: State) -> tuple[Intent, ...]:
+        """What it wants at this tick, in this order."""
 
 
 class Sink(Protocol):
@@ -98,6 +110,8 @@ class Controller:
         self._limits = limits_of(rig)
         self._sinks = sinks
         self._heartbeat = heartbeat
+        self._regulators: tuple[Regulator, ...] = ()
+        self._at_work: dict[str, asyncio.Task[None]] = {}
         self._trips: tuple[Trip, ...] = ()
         self._ticked_s: float | None = None
         self._next_nerves_s = 0.0
@@ -105,11 +119,13 @@ class Controller:
         self._next_score_s = 0.0
         self._next_score_row_s = 0.0
         self.viability: dict[str, Any] | None = None
-        self._listening: asyncio.Task[None] | None = None
         self._closed = False
 
     async def start(self) -> None:
-        """Connect everything, bring the heart to its flow, and take up what a crash interrupted."""
+        """Connect everything, set the heart going, and take up what a crash interrupted.
+
+        Raises :class:`~controller.connect.ConnectError` when nothing at all answers.
+        """
         self.journal.append("controller.started", {"rig": self.rig.name, "rig_hash": effective_hash(self.rig)})
         self.body = await Body.connect(self.rig, self._opener, self.store)
         for failure in self.body.failures:
@@ -125,7 +141,10 @@ class Controller:
             journal=self.journal,
             clock=self.clock,
             alarm=self.alarms.event,
+            volumes=self.ledger.volumes,
         )
+        self.gate.restore(*_latched(self.journal))
+        self.ledger.listen(lambda movement: self.gate.booked(movement.source, movement.target))
         self.runs = Runner(
             self.rig,
             gate=self.gate,
@@ -136,13 +155,14 @@ class Controller:
             alarm=self.alarms.event,
         )
         self._vitals = VitalSigns(self.rig, self.runs.estimator, self._last_letter)
-        self._regulators = (
-            HeartRegulator(self.rig, self.gate),
-            TemperatureRegulator(self.rig, self.gate),
-            GasRegulator(self.rig, self.gate),
-        )
-        self.body.begin(self.gate.saw)
+        heart = HeartRegulator(self.rig)
+        self._regulators = (heart, TemperatureRegulator(self.rig), GasMixer(self.rig))
+        await self.body.begin(self.gate.poll)
         self.store.volumes(self.ledger.volumes())
+        # Nothing is drawn while the heart stands: it comes before whatever a crash has interrupted.
+        await self._submit(heart.intents(self.store.snapshot(self.clock.now_s(), self.clock.utc_text(), ())))
+        self._ticked_s = self.clock.now_s()
+        self._beat()
         await self.runs.recover()
 
     async def run(self, stop: asyncio.Event) -> None:
@@ -150,41 +170,86 @@ class Controller:
         loop = asyncio.get_running_loop()
         next_s = loop.time()
         while not stop.is_set():
-            late_s = loop.time() - next_s
-            await self._tick(late_s)
+            self._tick(loop.time() - next_s)
             next_s += TICK_S * max(1, int((loop.time() - next_s) / TICK_S) + 1)
             await asyncio.sleep(max(0.0, next_s - loop.time()))
 
-    async def _tick(self, late_s: float) -> None:
-        now_s = self.clock.now_s()
+    def _tick(self, late_s: float) -> None:
+        """One tick. What keeps the rig safe may not fail; if it does, this process ends and the guard acts."""
         self.store.volumes(self.ledger.volumes())
+        state = self._look()
+        if self.gate.enforce(state.trips):
+            self._beside(f"safety {state.at_s}", self.gate.settle())
+        for regulator in self._regulators:
+            self._aside(type(regulator).__name__, self._regulate, regulator, state)
+        self._aside("alarms", self._alarm_levels, state, late_s)
+        self._aside("history", self.history.add, state.at_s, state.utc, state.readings)
+        for sink in self._sinks:
+            self._aside(type(sink).__name__, sink.offer, state)
+        self._aside("nerves", self._listen, state)
+        self._aside("viability", self._score, state)
+        self._ticked_s = state.at_s
+
+    def _look(self) -> State:
+        """Every interlock, then everything frozen as the state of this tick."""
+        now_s = self.clock.now_s()
         if now_s >= self._next_links_s:
             self._next_links_s = now_s + LINKS_EVERY_S
             self.body.see_links()
-        trips = evaluate(self.gate.view(), self._limits, self._trips)
+        trips = self.gate.observe()
         self._note_trips(trips)
-        state = self.store.snapshot(now_s, self.clock.utc_text(), trips)
-        await self.gate.tick(trips)
-        for regulator in self._regulators:
-            await regulator.step(state)
-        self.alarms.levels(self._causes(state, late_s), now_s)
-        self.history.add(now_s, state.utc, state.readings)
-        for sink in self._sinks:
-            sink.offer(state)
-        self._listen(now_s)
-        self._score(state)
-        self._ticked_s = now_s
-        self._beat(b".")
+        return self.store.snapshot(now_s, self.clock.utc_text(), trips)
 
-    def _beat(self, sign: bytes) -> None:
-        """Tell the guard that this process lives."""
-        if self._heartbeat is not None:
-            try:
-                os.write(self._heartbeat, sign)
-            except OSError as error:
-                logger.error("the guard is gone (%s); nothing watches this controller", error)
-                self._heartbeat = None
-                self.alarms.event("guard_lost", "guard", str(error))
+    def _regulate(self, regulator: Regulator, state: State) -> None:
+        name = type(regulator).__name__
+        if name in self._at_work:
+            return  # its last wish is still on its way; it will ask again
+        if intents := regulator.intents(state):
+            self._beside(name, self._submit(intents))
+
+    async def _submit(self, intents: tuple[Intent, ...]) -> None:
+        for intent in intents:
+            await self.gate.submit(intent)
+
+    def _beside(self, name: str, work: Coroutine[Any, Any, None]) -> None:
+        """Run something beside the tick."""
+        task = self._at_work[name] = asyncio.create_task(work, name=name)
+        task.add_done_callback(lambda done: self._done(name, done))
+
+    def _done(self, name: str, task: asyncio.Task[None]) -> None:
+        self._at_work.pop(name, None)
+        if not task.cancelled() and (error := task.exception()) is not None:
+            self._defect(name, error)
+
+    def _aside(self, name: str, work: Callable[..., object], *arguments: object) -> None:
+        """Do something that the rig can live without: its defects are told and end nothing."""
+        try:
+            work(*arguments)
+        except Exception as error:
+            self._defect(name, error)
+
+    def _defect(self, name: str, error: BaseException) -> None:
+        logger.error("%s failed", name, exc_info=error)
+        self.alarms.event("defect", name.partition(" ")[0], f"{type(error).__name__}: {error}")
+
+    def _beat(self, sign: bytes = ALIVE) -> None:
+        """Tell the guard that this process lives, as long as it ticks."""
+        if self._heartbeat is None:
+            return
+        if sign == ALIVE:
+            if self._closed:
+                return
+            asyncio.get_running_loop().call_later(BEAT_S, self._beat)
+            if not self.health().ok:
+                return
+        try:
+            os.write(self._heartbeat, sign)
+        except BlockingIOError:
+            pass  # the guard has enough unread signs of life
+        except OSError as error:
+            logger.error("the guard is gone (%s); nothing watches this controller", error)
+            self._heartbeat = None
+            self.alarms.event("guard_lost", "guard", str(error))
 
     def _score(self, state: State) -> None:
         """The viability score, once a minute; into the journal once an hour."""
@@ -206,14 +271,25 @@ class Controller:
         return None if row is None else Letter(row.body["grade"])
 
     def _note_trips(self, trips: tuple[Trip, ...]) -> None:
-        before = {trip.interlock for trip in self._trips}
-        after = {trip.interlock for trip in trips}
+        if trips == self._trips == ():
+            return
+        before = {trip.interlock: trip for trip in self._trips}
         for trip in trips:
-            if trip.interlock not in before:
-                self.journal.append("safety.trip", {"interlock": trip.interlock, "detail": trip.detail})
-        for name in sorted(before - after):
-            self.journal.append("safety.clear", {"interlock": name})
+            known = before.pop(trip.interlock, None)
+            row = {"interlock": trip.interlock, "point": trip.point, "detail": trip.detail}
+            if known is None or known.cause is not trip.cause:
+                self._record("safety.trip", row | {"cause": trip.cause.value, "response": trip.response.value})
+            if trip.latched and not (known is not None and known.latched):
+                self._record("safety.latch", row)
+        for name in sorted(before):
+            self._record("safety.clear", {"interlock": name})
         self._trips = trips
+
+    def _record(self, kind: str, body: Mapping[str, Any]) -> None:
+        self._aside("journal", self.journal.append, kind, body)
+
+    def _alarm_levels(self, state: State, late_s: float) -> None:
+        self.alarms.levels(self._causes(state, late_s), state.at_s)
 
     def _causes(self, state: State, late_s: float) -> Mapping[tuple[str, str], str]:
         """What is wrong at this moment, as (alarm kind, source) -> detail."""
@@ -221,17 +297,21 @@ class Controller:
         for point, reading in state.readings.items():
             if reading.quality is Quality.BAD:
                 causes[("device_lost", point.partition(".")[0])] = reading.detail
+        for name, view in state.actuators.items():
+            if view.fault:
+                causes[("device_lost", name.partition(".")[0])] = view.fault
         if late_s > TICK_S:
             causes[("slow_loop", "controller")] = f"a tick came {late_s:.1f} s late"
+        if self.history.problem is not None:
+            causes[("history_lost", "history")] = self.history.problem
         return causes
 
-    def _listen(self, now_s: float) -> None:
+    def _listen(self, state: State) -> None:
         """Ask the nerves for a summary now and then, never waiting for it."""
-        if self.nerves is None or now_s < self._next_nerves_s:
+        if self.nerves is None or state.at_s < self._next_nerves_s or "nerves" in self._at_work:
             return
-        self._next_nerves_s = now_s + NERVES_EVERY_S
-        if self._listening is None or self._listening.done():
-            self._listening = asyncio.create_task(self._hear(self.nerves), name="hearing the nerves")
+        self._next_nerves_s = state.at_s + NERVES_EVERY_S
+        self._beside("nerves", self._hear(self.nerves))
 
     async def _hear(self, nerves: NervesSource) -> None:
         summary = await nerves.summary()
@@ -251,19 +331,47 @@ class Controller:
         return Health(True, (), age_s)
 
     async def close(self, *, leave_running: bool = False) -> None:
-        """End: stop protocols where they are, turn outputs off (unless `leave_running`), close every file."""
+        """End: let go of the runs where they are, bring every output to its basal state, close links and files.
+
+        The heart goes on at its basal flow: the tissue outlives a restart of this program. With `leave_running` the
+        outputs stay as they are, as after a crash.
+        """
         if self._closed:
             return
         self._closed = True
-        if self._listening is not None:
-            self._listening.cancel()
-            await asyncio.gather(self._listening, return_exceptions=True)
         if hasattr(self, "runs"):
             await self.runs.close()
+        for task in list(self._at_work.values()):
+            task.cancel()
+        await asyncio.gather(*self._at_work.values(), return_exceptions=True)
         if hasattr(self, "body"):
-            await self.body.close(leave_running=leave_running)
-            self.journal.append("controller.stopped", {})
-            if not leave_running:
-                self._beat(GOODBYE)
+            if hasattr(self, "gate") and not leave_running:
+                await self._fall_back()
+            await self.body.close()
+            self._record("controller.stopped", {})
         self.journal.close()
         self.history.close()
+
+    async def _fall_back(self) -> None:
+        try:
+            async with asyncio.timeout(FALL_BACK_S):
+                await self.gate.fall_back("the controller ends")
+        except TimeoutError:
+            logger.error("not every output could be brought to its basal state within %g s", FALL_BACK_S)
+        else:
+            self._beat(GOODBYE)
+
+
+def _latched(journal: Journal) -> tuple[str | None, dict[str, str]]:
+    """What was latched when the journal's last process ended: the emergency stop, and interlocks with their detail."""
+    emergency: str | None = None
+    latched: dict[str, str] = {}
+    for row in journal.entries(kinds=("safety.estop", "safety.latch", "safety.reset")):
+        match row.kind:
+            case "safety.estop":
+                emergency = f"{row.body['user']}: {row.body['reason']}"
+            case "safety.latch":
+                latched[row.body["interlock"]] = row.body["detail"]
+            case _:
+                emergency, latched = None, {}
+    return emergency, latched

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from types import MappingProxyType
 
 from controller.safety.kernel import Trip
-from drivers.device import Command, Guarantee, Quality, Status
+from drivers.commands import Command, Guarantee, Quality, Status
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +32,10 @@ class Volume:
 
 @dataclass(frozen=True, slots=True)
 class ActuatorView:
-    """One actuator: what it says, when, what it was told last, what it falls back to, until when its lease runs."""
+    """One actuator: what it says, when it was asked, what it was told last, what it falls back to.
+
+    `lease_until_s` is when a continuous command runs out, `fault` why its status could not be read lately.
+    """
 
     status: Status | None
     at_s: float
@@ -40,6 +43,7 @@ class ActuatorView:
     basal: Command
     guarantee: Guarantee
     lease_until_s: float | None = None
+    fault: str = ""
 
 
 @dataclass(frozen=True, slots=True)

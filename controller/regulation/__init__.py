@@ -1,1 +1,1 @@
-"""Regulators: temperature, dissolved oxygen, pH."""
+"""Regulators: pure steps from the state to what they want. Only the process takes that to the gate."""

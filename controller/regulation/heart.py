@@ -1,31 +1,35 @@
-"""The beat: keeps the heart's lease alive at its flow, and starts it again when it stands and nothing forbids it."""
+"""The beat: keeps the heart's lease alive at its flow, and asks again at once when it does not flow."""
 
 from __future__ import annotations
 
 from controller.rig.description import Rig
-from controller.safety.gate import Gate
-from controller.safety.kernel import Intent
+from controller.safety.terms import Intent
 from controller.state import State
-from drivers.device import Run
+from drivers.commands import PumpStatus, Run
 
-RETRY_S = 1.0
-"""Tissue does not wait: a heart that was refused or failed is asked for again at the next tick."""
+RENEWALS = 3
+"""How often a lease is renewed within its own time."""
 
 
 class HeartRegulator:
-    """Renews `heart.flow` several times a lease."""
+    """Wants `heart.flow`, always."""
 
-    def __init__(self, rig: Rig, gate: Gate) -> None:
-        self._heart = rig.organs.heart
-        self._pump = rig.lines[self._heart.line].pump or ""
-        self._gate = gate
-        self._next_s = 0.0
+    def __init__(self, rig: Rig) -> None:
+        heart = rig.organs.heart
+        self._pump = rig.lines[heart.line].pump or ""
+        self._flow = Run(heart.flow_ul_min)
+        self._period_s = heart.lease_s / RENEWALS
+        self._next_s = float("-inf")
 
-    async def step(self, state: State) -> None:
-        """Once a tick; renews every third of the lease."""
-        if state.at_s < self._next_s:
-            return
-        outcome = await self._gate.submit(
-            Intent(self._pump, Run(self._heart.flow_ul_min), "regulator:heart", "keeps the tissue perfused")
-        )
-        self._next_s = state.at_s + (self._heart.lease_s / 3 if outcome.ok else RETRY_S)
+    def intents(self, state: State) -> tuple[Intent, ...]:
+        """Once a tick: a renewal when it is due; every tick while the pump stands or was told something else."""
+        if state.at_s < self._next_s and self._flows(state):
+            return ()
+        self._next_s = state.at_s + self._period_s
+        return (Intent(self._pump, self._flow, "regulator:heart", "keeps the tissue perfused"),)
+
+    def _flows(self, state: State) -> bool:
+        view = state.actuators.get(self._pump)
+        if view is None or view.commanded != self._flow:
+            return False
+        return isinstance(view.status, PumpStatus) and view.status.running

@@ -5,46 +5,57 @@ The heater only ever gets a pulse that ends by itself, so the last one is at mos
 
 from __future__ import annotations
 
+from controller.regulation.trust import trusted
 from controller.rig.description import Rig
-from controller.safety.gate import Gate
-from controller.safety.kernel import Intent
+from controller.safety.terms import Intent
 from controller.state import State
-from drivers.device import Quality, Switch
+from drivers.commands import Switch
 
 WINDOW_S = 20.0
 GAIN_PER_K = 0.35
 """Duty for a kelvin of error."""
 INTEGRAL_S = 600.0
+START_DUTY = 0.4
+"""Where the integral begins: about what holds 37 °C in a room; it finds its own value within half an hour."""
 SHORTEST_S = 0.5
-STALE_S = 15.0
+GRAIN_S = 0.1
+"""Relays count in tenths of a second and wear with each switching: what is shorter is saved up."""
 
 
 class TemperatureRegulator:
-    """Keeps `skin.temperature` at `skin.setpoint`."""
+    """Keeps `skin.temperature` at `skin.setpoint`. `duty` (0..1) is that of the present window."""
 
-    def __init__(self, rig: Rig, gate: Gate) -> None:
+    def __init__(self, rig: Rig) -> None:
         self._skin = rig.organs.skin
-        self._gate = gate
-        self._next_s = 0.0
-        self._integral = 0.4
+        self._stale_s = rig.safety.temperature.stale_s
+        self._next_s = float("-inf")
+        self._integral = START_DUTY
+        self._saved_s = 0.0
         self.duty = 0.0
 
-    async def step(self, state: State) -> None:
-        """Once a tick; acts at the start of each window."""
+    def intents(self, state: State) -> tuple[Intent, ...]:
+        """Once a tick; a pulse at the start of each window. Without a reading to trust there is no heat."""
         if state.at_s < self._next_s:
-            return
+            return ()
         self._next_s = state.at_s + WINDOW_S
-        reading = state.readings.get(self._skin.temperature)
-        if reading is None or reading.quality is Quality.BAD or state.at_s - reading.at_s > STALE_S:
-            self.duty = 0.0
-            return
-        error = self._skin.setpoint_c - reading.value
-        wanted = GAIN_PER_K * error + self._integral
-        self.duty = min(max(wanted, 0.0), 1.0)
-        if wanted == self.duty or (wanted - self.duty) * error < 0:  # no wind-up at the ends
-            self._integral = min(max(self._integral + GAIN_PER_K * error * WINDOW_S / INTEGRAL_S, 0.0), 1.0)
-        pulse_s = round(self.duty * WINDOW_S, 1)
-        if pulse_s >= SHORTEST_S:
-            await self._gate.submit(
-                Intent(self._skin.heater, Switch(True, pulse_s), "regulator:temperature", f"duty {self.duty:.2f}")
-            )
+        celsius = trusted(state, self._skin.temperature, self._stale_s)
+        if celsius is None:
+            self.duty = self._saved_s = 0.0
+            return ()
+        self.duty = self._step(self._skin.setpoint_c - celsius)
+        wanted_s = self.duty * WINDOW_S + self._saved_s
+        pulse_s = min(round(wanted_s / GRAIN_S) * GRAIN_S, WINDOW_S)
+        if pulse_s < SHORTEST_S:
+            self._saved_s = min(wanted_s, SHORTEST_S)
+            return ()
+        self._saved_s = min(max(wanted_s - pulse_s, 0.0), SHORTEST_S)
+        pulse = Switch(True, round(pulse_s, 1))
+        return (Intent(self._skin.heater, pulse, "regulator:temperature", f"duty {self.duty:.2f}"),)
+
+    def _step(self, error_k: float) -> float:
+        wanted = GAIN_PER_K * error_k + self._integral
+        duty = min(max(wanted, 0.0), 1.0)
+        # At the ends the integral only moves back inwards: no wind-up while the rig warms from cold.
+        if wanted == duty or (wanted - duty) * error_k < 0:
+            self._integral = min(max(self._integral + GAIN_PER_K * error_k * WINDOW_S / INTEGRAL_S, 0.0), 1.0)
+        return duty

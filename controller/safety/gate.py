@@ -4,8 +4,13 @@ Intent → kernel → journal → device → readback → journal. Only the gate
 flow and a switched-on valve are leases: whoever wants them must ask again before they run out, or the gate commands the
 basal state. Asking again for what already is so renews the lease and costs neither a journal row nor a byte.
 
-A pulse, a level or a flow is one journal row (`act`), written before the device hears of it; a second row (`act.outcome`)
-follows for a dose, and for anything that did not go as intended. So a day of heater pulses stays readable.
+Every act is one journal row (`act`), written before the device hears of it. A second row (`act.outcome`) follows for a
+dose, and for anything that did not go as intended; a pulse that went as intended has none. So a day of heater pulses
+stays readable, and the absence of an outcome means: as intended, or this process died with it. A refusal that somebody
+meets again and again for the same reason is recorded once.
+
+A journal that cannot be written (disk full) does not stop what keeps the tissue alive: heart, warmth, gas and everything
+that comes to rest go on, with an alarm; a dose is not given without its row (D2).
 """
 
 from __future__ import annotations
@@ -13,42 +18,38 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any, Protocol
 
 from controller.clock import Clock
 from controller.safety.kernel import (
     Intent,
     Limits,
+    Response,
+    Seen,
     Trip,
     Underway,
     Verdict,
     View,
+    VolumeView,
+    Watch,
+    comes_to_rest,
     decide,
     transfer_limit_s,
+    watch,
 )
+from controller.safety.outputs import Output, Transfer
+from controller.safety.readback import FLOW_TOLERANCE, command_text, mismatch, seen
 from controller.state import ActuatorView, StateStore
-from drivers.device import (
-    Actuator,
-    Command,
-    DeviceError,
-    Dispense,
-    Level,
-    LevelStatus,
-    PumpStatus,
-    Run,
-    Status,
-    Stop,
-    Switch,
-    SwitchStatus,
-)
+from drivers.commands import Command, Dispense, Run, Status, Stop, Switch
+from drivers.device import Actuator, DeviceError
 
 logger = logging.getLogger(__name__)
 
-FLOW_TOLERANCE = 0.02
-LEVEL_TOLERANCE = 0.02
-LEVEL_GRAIN = 0.02
-"""How far a readback may be from the command: a share of it, and for gases the last digit (mL/min)."""
+ASTRAY_POLLS = 2
+"""So many polls in a row must contradict the command before it counts: one may have crossed it on the wire."""
+UNBOOKED_S = 600.0
+"""A transfer that has ended is kept out of the free room until the ledger has booked it, or for so long."""
 
 
 class Record(Protocol):
@@ -75,16 +76,12 @@ class Outcome:
         return self.accepted and self.error is None
 
 
-@dataclass(slots=True)
-class _Transfer:
-    dose: Dispense
-    seq: int
-    started_s: float
-    deadline_s: float
-
-
 class Gate:
-    """See the module. `alarm(kind, source, detail)` is called for what a person must know."""
+    """See the module. `alarm(kind, source, detail)` is called for what a person must know.
+
+    With `volumes` the kernel sees the ledger's volumes of the very moment, and :meth:`booked` must be called for each
+    transfer that the ledger has taken in; without, it sees those of the last snapshot.
+    """
 
     def __init__(
         self,
@@ -97,233 +94,400 @@ class Gate:
         journal: Record,
         clock: Clock,
         alarm: Callable[[str, str, str], None],
+        volumes: Callable[[], Mapping[str, VolumeView]] | None = None,
     ) -> None:
-        self._actuators = dict(actuators)
+        self._outputs = {
+            name: Output(name, actuator, basal[name], leases_s.get(name)) for name, actuator in actuators.items()
+        }
         self._limits = limits
-        self._basal = dict(basal)
-        self._leases_s = dict(leases_s)
         self._store = store
         self._journal = journal
         self._clock = clock
         self._alarm = alarm
-        self._locks = {name: asyncio.Lock() for name in self._actuators}
-        self._lease_until_s: dict[str, float] = {}
-        self._commanded: dict[str, Command] = {}
-        self._transfers: dict[str, _Transfer] = {}
+        self._volumes = volumes
+        self._seen: dict[str, Seen] = {}
         self._refused: dict[tuple[str, str], str] = {}
-        self.trips: tuple[Trip, ...] = ()
-        self.emergency: str | None = None
+        self._watch = Watch()
         self._now_s = asyncio.get_running_loop().time
+        self.emergency: str | None = None
+        for output in self._outputs.values():
+            self._show(output)
 
     # --- the door ---------------------------------------------------------------------------------------
 
     async def submit(self, intent: Intent) -> Outcome:
         """Take `intent` through the door; never raises for what a device or the kernel says, see the outcome."""
-        lock = self._locks.get(intent.actuator)
-        if lock is None:
+        output = self._outputs.get(intent.actuator)
+        if output is None:
             return Outcome(False, None, (f"no actuator is called {intent.actuator}",))
-        async with lock:
+        async with output.lock:
             verdict = decide(intent, self.view(), self._limits)
             if not verdict.accepted or verdict.command is None:
                 return Outcome(False, None, verdict.reasons, self._note_refusal(intent, verdict))
             self._refused.pop((intent.actuator, intent.requester), None)
-            if self._already(intent.actuator, verdict.command):
-                self._renew(intent.actuator, verdict.command)
+            if self._already(output, verdict.command):
+                self._renew(output, verdict.command)
                 return Outcome(True, verdict.command, verdict.reasons)
-            return await self._carry_out(intent, verdict)
+            return await self._carry_out(output, intent, verdict)
 
     async def basal(self, actuator: str, reason: str) -> Outcome:
-        """Bring one actuator to its basal state."""
-        command = self._basal[actuator]
-        if isinstance(command, Run) and any(actuator in trip.actuators for trip in self.trips):
-            command = Stop()  # the heart's own interlock: circulating is what it must not do now
-        return await self.submit(Intent(actuator, command, "gate", reason))
+        """Bring one actuator to its basal state; to rest, if an interlock forbids even that."""
+        return await self.submit(Intent(actuator, self._fallback(self._outputs[actuator]), "gate", reason))
 
     async def stop(self, actuator: str, reason: str, *, requester: str = "gate") -> Outcome:
-        """Stop one actuator."""
+        """Bring one actuator to rest."""
         return await self.submit(Intent(actuator, Stop(), requester, reason))
 
     async def status(self, actuator: str) -> Status:
         """Ask one device what it is doing now; raises DeviceError."""
-        status = await self._actuators[actuator].status()
-        self.saw(actuator, status)
+        asked_s = self._now_s()
+        status = await self._outputs[actuator].actuator.status()
+        self.saw(actuator, status, asked_s)
         return status
+
+    async def poll(self, actuator: str) -> None:
+        """Ask one device what it is doing, as sampling does; whatever goes wrong is noted, never raised."""
+        try:
+            await self.status(actuator)
+        except DeviceError as error:
+            self._lost(actuator, str(error))
+        except Exception as error:  # a defect in one driver costs that driver's output and nobody else's (C3)
+            logger.exception("asking %s for its status", actuator)
+            self._lost(actuator, f"its driver fails: {error!r}")
 
     @property
     def names(self) -> tuple[str, ...]:
         """Every actuator's name."""
-        return tuple(self._actuators)
+        return tuple(self._outputs)
+
+    @property
+    def trips(self) -> tuple[Trip, ...]:
+        """The interlocks that are not content, or held, or latched."""
+        return self._watch.trips
 
     # --- emergency --------------------------------------------------------------------------------------
 
     async def estop(self, user: str, reason: str) -> None:
-        """Stop everything but the heart's basal flow, and refuse all else until :meth:`reset` (A9, I5)."""
+        """Bring everything to its basal state at once, and refuse all else until :meth:`reset` (A9, I5)."""
         self.emergency = f"{user}: {reason}"
         self._alarm("emergency_stop", "gate", self.emergency)
-        await asyncio.gather(*(self._rest(name) for name in self._actuators))
-        self._journal.append("safety.estop", {"user": user, "reason": reason})
+        # Nobody is waited for here, neither the journal nor whoever holds an output's lock.
+        await self._in_order(self._rest_now)
+        self._write("safety.estop", {"user": user, "reason": reason})
 
-    async def _rest(self, name: str) -> None:
-        command = self._basal[name]
-        actuator = self._actuators[name]
-        try:
-            await actuator.apply(command)
-            self._commanded[name] = command
-            self._transfers.pop(name, None)
-            self.saw(name, await actuator.status())
-        except DeviceError as error:
-            logger.error("emergency stop: %s", error)
+    async def _rest_now(self, output: Output) -> None:
+        busy = output.lock.locked()
+        await self._bring(output, self._fallback(output))
+        if busy or output.status is None:
+            # A command that was on its way may have arrived after ours: once more when it is through.
+            output.owe(self._fallback(output), "emergency stop", self._now_s())
 
     def reset(self, user: str, reason: str) -> None:
-        """End an emergency stop; who and why go into the journal."""
+        """End an emergency stop and let go of latched interlocks; who and why go into the journal (I5)."""
+        latched = [trip.interlock for trip in self._watch.trips if trip.latched]
+        self._write("safety.reset", {"user": user, "reason": reason, "latched": latched})
         self.emergency = None
-        self._journal.append("safety.reset", {"user": user, "reason": reason})
+        self._watch = self._watch.reset()
+
+    def restore(self, emergency: str | None, latched: Mapping[str, str]) -> None:
+        """Take up what a process before this one had latched: an emergency stop, interlocks with what they saw (I5)."""
+        self.emergency = emergency
+        trips = [
+            Trip(rule.name, rule.point, latched[rule.name], self._now_s(), rule.trips, latched=True, present=False)
+            for rule in self._limits.interlocks
+            if rule.name in latched
+        ]
+        self._watch = Watch(tuple(trips))
 
     # --- what happens once a second ---------------------------------------------------------------------
 
+    def observe(self) -> tuple[Trip, ...]:
+        """Look at every interlock (I1); returns what :meth:`tick` has to enforce."""
+        self._watch = watch(self.view(), self._limits)
+        return self._watch.trips
+
     async def tick(self, trips: tuple[Trip, ...]) -> None:
-        """Enforce interlocks, leases and the time limits of transfers."""
-        self.trips = trips
+        """Enforce interlocks, leases and the time limits of transfers, and try again what is owed."""
+        if self.enforce(trips):
+            await self.settle()
+
+    def enforce(self, trips: tuple[Trip, ...]) -> bool:
+        """The part of :meth:`tick` that only looks; returns whether :meth:`settle` has something to do."""
         now_s = self._now_s()
         for trip in trips:
             for name in trip.actuators:
-                await self._make_safe(name, trip)
-        for name, until_s in list(self._lease_until_s.items()):
-            if now_s > until_s:
-                del self._lease_until_s[name]
-                self._alarm("lease_expired", name, "nobody renewed it; it goes to its basal state")
-                await self.basal(name, "its lease ran out")
-        for name, transfer in list(self._transfers.items()):
-            if now_s > transfer.deadline_s:
-                await self._overlong(name, transfer)
+                if (output := self._outputs.get(name)) is not None:
+                    self._enforce(output, trip, now_s)
+        due = False
+        for output in self._outputs.values():
+            transfer = output.transfer
+            if output.lease_until_s is not None and now_s > output.lease_until_s:
+                output.lease_until_s = None
+                self._alarm("lease_expired", output.name, "nobody renewed it; it goes to its basal state")
+                output.owe(self._fallback(output), "its lease ran out", now_s)
+            if transfer is not None and transfer.ended_s is None and now_s > transfer.deadline_s:
+                self._alarm("transfer_overlong", output.name, f"{transfer.dose.dose_id} ran longer than it may")
+                output.owe(Stop(), "the transfer ran longer than it may (A5)", now_s)
+            due = due or (output.debt is not None and now_s >= output.debt.next_s)
+        return due
 
-    async def _make_safe(self, name: str, trip: Trip) -> None:
-        commanded = self._commanded.get(name)
-        heater = name in self._limits.heaters
-        if commanded is None or isinstance(commanded, Stop) or (isinstance(commanded, Switch) and not commanded.on):
+    async def settle(self) -> None:
+        """Try to bring every output that owes a state to it; they do not wait for each other."""
+        now_s = self._now_s()
+        due = [
+            output
+            for output in self._outputs.values()
+            if output.debt is not None and now_s >= output.debt.next_s and not output.lock.locked()
+        ]
+        await asyncio.gather(*(self._settle(output) for output in due))
+
+    def _enforce(self, output: Output, trip: Trip, now_s: float) -> None:
+        if trip.response is Response.TELL:
             return
-        if heater and "is below" in trip.detail:
-            return  # too cold is no reason to stop heating
-        await self.submit(
-            Intent(name, Switch(False) if heater else Stop(), "interlock", f"{trip.interlock}: {trip.detail}")
-        )
+        why = f"interlock {trip.interlock}: {trip.point} {trip.detail}"
+        if trip.response is Response.OFF:
+            if output.seen is None or output.seen.on:
+                output.owe(_rest(output), why, now_s)
+        elif isinstance(output.basal, Run) and output.seen is not None:
+            if output.seen.on and output.seen.level > output.basal.flow_ul_min * (1.0 + FLOW_TOLERANCE):
+                output.owe(output.basal, why, now_s)
+        elif output.seen is None or (output.seen.on and comes_to_rest(output.basal)):
+            output.owe(output.basal, why, now_s)
 
-    async def _overlong(self, name: str, transfer: _Transfer) -> None:
-        self._transfers.pop(name, None)
-        self._alarm("transfer_overlong", name, f"{transfer.dose.dose_id} ran longer than it may; it was stopped")
-        await self.stop(name, "the transfer ran longer than it may (A5)")
+    async def fall_back(self, reason: str) -> None:
+        """Bring every actuator to its basal state, once: the controller is about to leave."""
+
+        async def fall(output: Output) -> None:
+            async with output.lock:
+                output.owe(self._fallback(output), reason, self._now_s())
+                await self._pay(output)
+
+        await self._in_order(fall)
+
+    async def _in_order(self, work: Callable[[Output], Any]) -> None:
+        """All outputs at once, but valves only when the pumps behind them have been dealt with."""
+        valves = {pump.valve for pump in self._limits.pumps.values() if pump.valve is not None}
+        outputs = self._outputs.values()
+        await asyncio.gather(*(work(output) for output in outputs if output.name not in valves))
+        await asyncio.gather(*(work(output) for output in outputs if output.name in valves))
 
     # --- what is known ----------------------------------------------------------------------------------
 
     def view(self) -> View:
         """What the kernel looks at, at this moment."""
-        switched = frozenset(
-            name for name, command in self._commanded.items() if isinstance(command, Switch) and command.on
-        )
-        underway = tuple(Underway(name, transfer.dose.volume_ul) for name, transfer in self._transfers.items())
-        return View(
-            now_s=self._now_s(),
-            readings=self._store.readings,
-            volumes=self._store.state.volumes,
-            underway=underway,
-            switched_on=switched,
-            heart_standing=self.heart_standing(),
-            emergency=self.emergency,
-            trips=self.trips,
-        )
+        underway = tuple(self._underway())
+        volumes = self._store.state.volumes if self._volumes is None else self._volumes()
+        return View(self._now_s(), self._store.readings, volumes, self._seen, underway, self.emergency, self._watch)
 
-    def heart_standing(self) -> bool:
-        """Whether the heart was told to run and its own status, later than that, says it stands."""
-        name = self._limits.heart
-        seen = self._store.actuators.get(name)
-        if not isinstance(self._commanded.get(name), Run) or seen is None or seen.status is None:
-            return False
-        return isinstance(seen.status, PumpStatus) and not seen.status.running
+    def _underway(self) -> list[Underway]:
+        found = []
+        now_s = self._now_s()
+        for name, output in self._outputs.items():
+            transfer = output.transfer
+            if transfer is not None:
+                if transfer.ended_s is None:
+                    found.append(Underway(name, transfer.dose.volume_ul, transfer.dose.dose_id))
+                elif self._volumes is not None and now_s - transfer.ended_s < UNBOOKED_S:
+                    found.append(Underway(name, transfer.dose.volume_ul, transfer.dose.dose_id, running=False))
+            elif output.seen is not None and output.seen.on and self._transfers_by(name):
+                found.append(Underway(name, 0.0))  # begun by somebody else, or before a crash
+        return found
 
-    def saw(self, name: str, status: Status) -> None:
-        """Take in a status that was read; ends a transfer that has ended by itself."""
-        actuator = self._actuators[name]
-        command = self._commanded.get(name)
-        guarantee = actuator.guarantee_for(command) if command is not None else actuator.guarantee
-        self._store.actuator(
-            name,
-            ActuatorView(status, self._now_s(), command, self._basal[name], guarantee, self._lease_until_s.get(name)),
-        )
-        if name in self._transfers and isinstance(status, PumpStatus) and not status.running:
-            del self._transfers[name]
-            self._commanded[name] = Stop()
+    def _transfers_by(self, name: str) -> bool:
+        pump = self._limits.pumps.get(name)
+        return pump is not None and pump.role == "transfer"
+
+    def booked(self, source: str, target: str) -> None:
+        """The ledger has taken in what was moved from `source` to `target`: its volumes tell of it now."""
+        for name, output in self._outputs.items():
+            pump = self._limits.pumps.get(name)
+            ended = output.transfer is not None and output.transfer.ended_s is not None
+            if ended and pump is not None and (pump.source, pump.target) == (source, target):
+                output.transfer = None
+
+    def saw(self, name: str, status: Status, asked_s: float | None = None) -> None:
+        """Take in a status that was asked for at `asked_s`; what is older than the last command is dropped."""
+        output = self._outputs[name]
+        now_s = self._now_s()
+        asked_s = now_s if asked_s is None else asked_s
+        if output.lock.locked() or asked_s < output.read_back_s:
+            return
+        self._take_in(output, status, asked_s)
+        if output.commanded is None or output.debt is not None:
+            return
+        wrong = mismatch(output.commanded, status, asked_s - output.told_s)
+        output.astray = 0 if wrong is None else output.astray + 1
+        if wrong is not None and output.astray >= ASTRAY_POLLS:
+            output.astray = 0
+            self._alarm("command_failed", name, f"it does not do what it was told: {wrong}")
+            output.owe(self._fallback(output), f"readback: {wrong}", now_s)
+
+    def _lost(self, name: str, detail: str) -> None:
+        """Its status could not be read; what was known of it grows old."""
+        view = self._store.actuators[name]
+        if view.fault != detail:
+            self._store.actuator(name, replace(view, fault=detail))
+
+    def _take_in(self, output: Output, status: Status, at_s: float) -> None:
+        output.status = status
+        output.seen = self._seen[output.name] = seen(status, at_s)
+        transfer = output.transfer
+        if transfer is not None and transfer.ended_s is None and not output.seen.on:
+            transfer.ended_s = at_s
+            if self._volumes is None:
+                output.transfer = None
+            output.commanded = Stop()
+            if output.debt is not None and comes_to_rest(output.debt.command):
+                output.debt = None
+        self._show(output)
+
+    def _show(self, output: Output) -> None:
+        """Put what is known of an output into the state."""
+        command = output.commanded
+        actuator = output.actuator
+        guarantee = actuator.guarantee if command is None else actuator.guarantee_for(command)
+        at_s = float("-inf") if output.seen is None else output.seen.at_s
+        view = ActuatorView(output.status, at_s, command, output.basal, guarantee, output.lease_until_s)
+        self._store.actuator(output.name, view)
 
     # --- inside -----------------------------------------------------------------------------------------
 
-    def _note_refusal(self, intent: Intent, verdict: Verdict) -> int | None:
-        """Record a refusal; one that a regulator meets again and again for the same reason is recorded once."""
-        key, interlock = (intent.actuator, intent.requester), (verdict.limiting or "").partition(":")[0]
-        if self._refused.get(key) == interlock:
-            return None
-        self._refused[key] = interlock
-        return self._journal.append("act.refused", _row(intent, verdict))
+    def _fallback(self, output: Output) -> Command:
+        """The basal state, unless an interlock forbids even that."""
+        tripped = any(trip.response is Response.OFF and output.name in trip.actuators for trip in self._watch.trips)
+        return _rest(output) if tripped else output.basal
 
-    def _already(self, name: str, command: Command) -> bool:
-        if self._commanded.get(name) != command:
+    def _already(self, output: Output, command: Command) -> bool:
+        if output.commanded != command or output.debt is not None or output.status is None:
             return False
         if isinstance(command, Dispense) or (isinstance(command, Switch) and command.for_s is not None):
             return False
-        seen = self._store.actuators.get(name)
-        return seen is not None and seen.status is not None and _mismatch(command, seen.status) is None
+        return mismatch(command, output.status, 0.0) is None
 
-    def _renew(self, name: str, command: Command) -> None:
+    def _renew(self, output: Output, command: Command) -> None:
         lasting = isinstance(command, Run) or (isinstance(command, Switch) and command.on and command.for_s is None)
-        if lasting and name in self._leases_s:
-            self._lease_until_s[name] = self._now_s() + self._leases_s[name]
+        if lasting and command != output.basal:
+            output.renew(self._now_s())
         else:
-            self._lease_until_s.pop(name, None)
+            output.lease_until_s = None
 
-    async def _carry_out(self, intent: Intent, verdict: Verdict) -> Outcome:
-        name, command = intent.actuator, verdict.command
+    async def _carry_out(self, output: Output, intent: Intent, verdict: Verdict) -> Outcome:
+        command = verdict.command
         if command is None:
             raise ValueError("an accepted verdict has a command")
-        actuator = self._actuators[name]
-        seq = self._journal.append("act", _row(intent, verdict))
-        self._commanded[name] = command
-        self._transfers.pop(name, None)
+        if comes_to_rest(command):
+            await self._still(output.name)
+        seq = self._write("act", _row(intent, verdict))
+        if seq is None and isinstance(command, Dispense):
+            return Outcome(False, None, (*verdict.reasons, "no dose is given without its row in the journal"))
         if isinstance(command, Dispense):
-            now_s = self._now_s()
-            self._transfers[name] = _Transfer(command, seq, now_s, now_s + transfer_limit_s(command))
+            output.transfer = Transfer(command, self._now_s() + transfer_limit_s(command))
         try:
-            await actuator.apply(command)
-            status = await actuator.status()
-        except DeviceError as error:
-            return await self._failed(name, command, verdict, seq, str(error))
+            error = await self._bring(output, command)
         except asyncio.CancelledError:
-            self._journal.append("act.outcome", {"act": seq, "error": "cancelled"})
+            self._write("act.outcome", {"act": seq, "error": "cancelled"})
+            output.owe(self._fallback(output), "its command was cancelled half-way", self._now_s())
             raise
-        self._renew(name, command)
-        wrong = _mismatch(command, status)
-        self.saw(name, status)
-        if wrong is not None:
-            return await self._failed(name, command, verdict, seq, f"readback: {wrong}")
-        if isinstance(command, Dispense):
-            self._journal.append("act.outcome", {"act": seq, "status": asdict(status)})
+        if error is not None:
+            return await self._failed(output, command, verdict, seq, error)
+        output.debt = None
+        self._renew(output, command)
+        self._show(output)
+        status = output.status
+        if isinstance(command, Dispense) and status is not None:
+            self._write("act.outcome", {"act": seq, "status": asdict(status)})
+        if self.emergency is not None and not comes_to_rest(command) and command != output.basal:
+            output.owe(self._fallback(output), "emergency stop", self._now_s())
+            await self._pay(output)
         return Outcome(True, command, verdict.reasons, seq, status)
 
-    async def _failed(self, name: str, command: Command, verdict: Verdict, seq: int, error: str) -> Outcome:
+    async def _still(self, valve: str) -> None:
+        """Before a valve closes, what pumps through it stands: it would burst the line."""
+        for name, pump in self._limits.pumps.items():
+            output = self._outputs.get(name)
+            if pump.valve == valve and output is not None and output.seen is not None and output.seen.on:
+                async with output.lock:
+                    output.owe(Stop(), f"its valve {valve} closes", self._now_s())
+                    await self._pay(output)
+
+    async def _bring(self, output: Output, command: Command) -> str | None:
+        """Command and read back; returns what went wrong. Changes nothing but what is known."""
+        output.told_s = self._now_s()
+        output.commanded = command
+        output.astray = 0
+        try:
+            await output.actuator.apply(command)
+            asked_s = self._now_s()
+            status = await output.actuator.status()
+        except DeviceError as error:
+            return str(error)
+        except Exception as error:  # a defect in a driver is answered like any other failure of its device
+            logger.exception("commanding %s", output.name)
+            return f"its driver fails: {error!r}"
+        finally:
+            output.read_back_s = self._now_s()
+        self._take_in(output, status, asked_s)
+        wrong = mismatch(command, status, self._now_s() - output.told_s)
+        return None if wrong is None else f"readback: {wrong}"
+
+    async def _failed(self, output: Output, command: Command, verdict: Verdict, seq: int | None, error: str) -> Outcome:
         """The command may or may not have taken: bring the actuator to rest, tell, and record (A7)."""
-        self._journal.append("act.outcome", {"act": seq, "error": error})
-        self._alarm("command_failed", name, error)
-        self._transfers.pop(name, None)
-        actuator = self._actuators[name]
-        rest = self._basal[name]
-        if rest != command:
-            try:
-                await actuator.apply(rest)
-                self._commanded[name] = rest
-                self.saw(name, await actuator.status())
-            except DeviceError as second:
-                self._commanded.pop(name, None)
-                logger.error("%s could not be brought to its basal state: %s", name, second)
+        self._write("act.outcome", {"act": seq, "error": error})
+        self._alarm("command_failed", output.name, error)
+        rest = self._fallback(output)
+        output.owe(rest, f"after a command that failed: {error}", self._now_s())
+        if output.debt is not None and rest == command:
+            output.debt.put_off(self._now_s())
         else:
-            self._commanded.pop(name, None)
+            await self._pay(output)
         return Outcome(True, command, verdict.reasons, seq, None, error)
+
+    async def _settle(self, output: Output) -> None:
+        async with output.lock:
+            await self._pay(output)
+
+    async def _pay(self, output: Output) -> None:
+        """Try to bring an output to the state that it owes; its lock is held."""
+        debt = output.debt
+        if debt is None:
+            return
+        if comes_to_rest(debt.command):
+            await self._still(output.name)
+        if debt.tries == 0:
+            self._write("act", _row(Intent(output.name, debt.command, "gate", debt.why), Verdict(True, debt.command)))
+        error = await self._bring(output, debt.command)
+        if error is None:
+            if debt.tries:
+                self._write("act.outcome", {"actuator": output.name, "owed": command_text(debt.command), "ok": True})
+            output.debt = None
+            output.lease_until_s = None
+            self._show(output)
+            return
+        if debt.tries == 0:
+            self._write("act.outcome", {"actuator": output.name, "error": error})
+            self._alarm("command_failed", output.name, f"it could not be brought to its basal state: {error}")
+        debt.put_off(self._now_s())
+
+    def _note_refusal(self, intent: Intent, verdict: Verdict) -> int | None:
+        """Record a refusal; one that somebody meets again and again for the same reason is recorded once."""
+        key, reason = (intent.actuator, intent.requester), (verdict.limiting or "").partition(":")[0]
+        if self._refused.get(key) == reason and not isinstance(intent.command, Dispense):
+            return None
+        self._refused[key] = reason
+        return self._write("act.refused", _row(intent, verdict))
+
+    def _write(self, kind: str, body: Mapping[str, Any]) -> int | None:
+        """One journal row, or None and an alarm: what keeps the tissue alive does not wait for a disk (D2)."""
+        try:
+            return self._journal.append(kind, body)
+        except Exception as error:  # sqlite3, the operating system, a closed file: each means the same here
+            logger.exception("the journal cannot be written")
+            self._alarm("journal_lost", "journal", f"{type(error).__name__}: {error}")
+            return None
+
+
+def _rest(output: Output) -> Command:
+    return Switch(False) if output.actuator.kind == "switch" else Stop()
 
 
 def _row(intent: Intent, verdict: Verdict) -> dict[str, Any]:
@@ -341,37 +505,4 @@ def _row(intent: Intent, verdict: Verdict) -> dict[str, Any]:
     return row
 
 
-def command_text(command: Command) -> list[str | float | bool | None]:
-    """A command as plain data for the journal and the API: its name, then its values."""
-    match command:
-        case Run(flow_ul_min=flow):
-            return ["run", flow]
-        case Dispense(volume_ul=volume, flow_ul_min=flow, dose_id=dose):
-            return ["dispense", volume, flow, dose]
-        case Switch(on=on, for_s=for_s):
-            return ["switch", on, for_s]
-        case Level(value=value):
-            return ["level", value]
-        case Stop():
-            return ["stop"]
-
-
-def _mismatch(command: Command, status: Status) -> str | None:
-    """What is wrong when `status` is not what `command` asked for (A7)."""
-    match command, status:
-        case Run(flow_ul_min=flow), PumpStatus(running=running, flow_ul_min=seen):
-            if not running:
-                return "the pump stands"
-            if abs(seen - flow) > FLOW_TOLERANCE * abs(flow):
-                return f"the pump runs at {seen:g} instead of {flow:g} µL/min"
-        case Stop(), PumpStatus(running=True):
-            return "the pump still runs"
-        case Switch(on=on, for_s=for_s), SwitchStatus(on=seen_on):
-            if on != seen_on and not (on and for_s is not None and for_s < 1.0):
-                return f"the switch is {'on' if seen_on else 'off'}"
-        case Stop(), SwitchStatus(on=True):
-            return "the switch is on"
-        case Level(value=value), LevelStatus(setpoint=setpoint):
-            if abs(setpoint - value) > LEVEL_GRAIN + LEVEL_TOLERANCE * abs(value):
-                return f"the set-point is {setpoint:g} instead of {value:g}"
-    return None
+__all__ = ["Gate", "Outcome", "Record", "command_text"]

@@ -52,9 +52,11 @@ def evaluate(view: View, limits: Limits) -> tuple[Trip, ...]:
         draws = () if limits.draw is None else (limits.draw,)
         trips.append(_trip(NO_HEART_FLOW, limits.heart, why, view.now_s, draws, Cause.LOW))
     trips.extend(_closed_valves(view, limits))
-    if limits.mixture is not None and (why := _too_much_co2(view, limits.mixture)) is not None:
-        co2 = limits.mixture.co2
-        trips.append(_trip(GAS_MIXTURE, co2, why, view.now_s, (co2,), Cause.HIGH))
+    mixture = limits.mixture
+    if mixture is not None and (why := _too_much_co2(view, mixture)) is not None:
+        since_s = view.watch.rich_since_s
+        if since_s is not None and view.now_s - since_s >= mixture.delay_s:
+            trips.append(_trip(GAS_MIXTURE, mixture.co2, why, view.now_s, (mixture.co2,), Cause.HIGH))
     return tuple(trips)
 
 
@@ -68,25 +70,24 @@ def watch(view: View, limits: Limits) -> Watch:
     for trip in evaluate(view, limits):
         known = before.pop(trip.interlock, None)
         rule = rules.get(trip.interlock)
-        if (
-            rule is not None
-            and rule.strikes
-            and trip.cause is Cause.HIGH
-            and (known is None or _outlived(known, now_s))
-        ):
-            strikes.append((trip.interlock, now_s))
+        if rule is not None and rule.strikes and trip.cause is Cause.HIGH:
+            if known is None or not known.present or known.cause is not Cause.HIGH:
+                strikes.append((rule.name, now_s))
+            if sum(name == rule.name for name, _ in strikes) >= rule.strikes:
+                trip = replace(trip, latched=True)
         if known is not None:
-            trip = replace(trip, since_s=known.since_s, latched=known.latched)
-            if _severer(known, trip) and (known.latched or now_s - known.seen_s < _hold_s(known, rules, limits)):
-                # A sensor that fails while its trip is held or latched must not loosen it.
-                trip = replace(known, latched=known.latched)
-        if rule is not None and rule.strikes and sum(name == rule.name for name, _ in strikes) >= rule.strikes:
-            trip = replace(trip, latched=True)
+            if _lasts(known, now_s, rules, limits) and _SEVERITY[known.response] > _SEVERITY[trip.response]:
+                trip = replace(known, present=False)  # a sensor that fails meanwhile does not loosen it
+            else:
+                trip = replace(trip, since_s=known.since_s, latched=trip.latched or known.latched)
         trips.append(trip)
-    for known in before.values():
-        if known.latched or now_s - known.seen_s < _hold_s(known, rules, limits):
-            trips.append(known)
-    return Watch(tuple(trips), tuple(strikes))
+    trips.extend(replace(old, present=False) for old in before.values() if _lasts(old, now_s, rules, limits))
+    rich_since_s = view.watch.rich_since_s
+    if limits.mixture is None or _too_much_co2(view, limits.mixture) is None:
+        rich_since_s = None
+    elif rich_since_s is None:
+        rich_since_s = now_s
+    return Watch(tuple(trips), tuple(strikes), rich_since_s)
 
 
 def standing(view: View, limits: Limits) -> str | None:
@@ -166,20 +167,15 @@ def _trip(
 _SEVERITY = {Response.TELL: 0, Response.BASAL: 1, Response.OFF: 2}
 
 
-def _severer(one: Trip, other: Trip) -> bool:
-    return _SEVERITY[one.response] > _SEVERITY[other.response]
-
-
-def _outlived(trip: Trip, now_s: float) -> bool:
-    """Whether a trip is only being held: its cause had gone before now."""
-    return trip.cause is not Cause.HIGH or now_s > trip.seen_s + FUTURE_S + 1.0
-
-
-def _hold_s(trip: Trip, rules: dict[str, Interlock], limits: Limits) -> float:
-    """How long a trip on a level outlasts its cause; doubt ends when the reading is back."""
+def _lasts(trip: Trip, now_s: float, rules: dict[str, Interlock], limits: Limits) -> bool:
+    """Whether a trip outlasts its cause. Doubt ends as soon as the reading is back."""
+    if trip.latched:
+        return True
     if trip.cause is not Cause.HIGH:
-        return 0.0
+        return False
     if trip.interlock == GAS_MIXTURE and limits.mixture is not None:
-        return limits.mixture.hold_s
-    rule = rules.get(trip.interlock)
-    return 0.0 if rule is None else rule.hold_s
+        hold_s = limits.mixture.hold_s
+    else:
+        rule = rules.get(trip.interlock)
+        hold_s = 0.0 if rule is None else rule.hold_s
+    return now_s - trip.seen_s < hold_s

@@ -1,235 +1,76 @@
 """The safety kernel: pure decisions about what an actuator may do.
 
 No input or output, no clock of its own, nothing third-party. Constraints only tighten a command, and each gives its
-reason (I3); interlocks look at levels, never at edges (I1); input that is missing, stale, flat, from the future or out of
-range counts as unsafe (I2).
+reason (I3). The words are in :mod:`controller.safety.terms`, the interlocks in :mod:`controller.safety.interlocks`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
 from math import isfinite
-from typing import Literal, Protocol
 
-from drivers.commands import Command, Dispense, Level, Quality, Run, Stop, Switch
+from controller.safety.interlocks import doubt, evaluate, is_open, standing, watch
+from controller.safety.terms import (
+    Cause,
+    Intent,
+    Interlock,
+    Limits,
+    Mixture,
+    PumpLimits,
+    ReadingView,
+    Response,
+    Seen,
+    Trip,
+    Underway,
+    Verdict,
+    VesselLimits,
+    View,
+    VolumeView,
+    Watch,
+)
+from drivers.commands import Command, Dispense, Level, Run, Stop, Switch
 
 SIGMAS = 3.0
 """How many standard deviations of a volume are kept from a vessel's bounds (I4)."""
-FUTURE_S = 1.0
-"""A reading that is from later than this after now is not believed."""
 MAX_TRANSFER_S = 1800.0
-"""No transfer lasts longer (A5)."""
+"""No transfer may last longer (A5)."""
 SLACK = 1.5
 """A transfer may last this many times its nominal duration, and `SLACK_S` more, before it is stopped."""
 SLACK_S = 30.0
 MAX_PULSE_S = 60.0
 """The longest pulse of a heater."""
-
-
-class ReadingView(Protocol):
-    """What the kernel needs of a reading."""
-
-    @property
-    def value(self) -> float:
-        """The value in its point's unit."""
-
-    @property
-    def quality(self) -> Quality:
-        """How far it may be trusted."""
-
-    @property
-    def at_s(self) -> float:
-        """When it was taken (loop seconds)."""
-
-    @property
-    def same_since_s(self) -> float:
-        """Since when it has been exactly the same."""
-
-
-class VolumeView(Protocol):
-    """What the kernel needs of a volume."""
-
-    @property
-    def ul(self) -> float:
-        """Estimate (µL)."""
-
-    @property
-    def sd_ul(self) -> float:
-        """Standard deviation (µL)."""
-
-
-@dataclass(frozen=True, slots=True)
-class Intent:
-    """What somebody wants of an actuator, who, and why."""
-
-    actuator: str
-    command: Command
-    requester: str
-    reason: str
-
-
-@dataclass(frozen=True, slots=True)
-class Verdict:
-    """The decision: the command as it may go out (perhaps tightened), every reason, and the most limiting one."""
-
-    accepted: bool
-    command: Command | None
-    reasons: tuple[str, ...] = ()
-    limiting: str | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Trip:
-    """An interlock that is not content: what it looks at, what it saw, since when, whom it stops."""
-
-    interlock: str
-    point: str
-    detail: str
-    since_s: float
-    actuators: tuple[str, ...]
-    latched: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class Interlock:
-    """A level on one point; outside it, or when the point cannot be trusted, its actuators go to their basal state."""
-
-    name: str
-    point: str
-    high: float
-    low: float
-    valid_low: float
-    valid_high: float
-    stale_s: float
-    flat_s: float
-    trips: tuple[str, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class VesselLimits:
-    """Bounds of a vessel (µL)."""
-
-    floor_ul: float
-    ceiling_ul: float
-
-
-@dataclass(frozen=True, slots=True)
-class PumpLimits:
-    """A pump: continuous (the heart) or finite transfers from `source` to `target`."""
-
-    role: Literal["heart", "transfer"]
-    source: str
-    target: str
-    min_ul_min: float
-    max_ul_min: float
-    valve: str | None = None
-    excludes: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class Limits:
-    """Everything that bounds one rig."""
-
-    pumps: Mapping[str, PumpLimits]
-    vessels: Mapping[str, VesselLimits]
-    heaters: tuple[str, ...]
-    switches: tuple[str, ...]
-    levels: Mapping[str, tuple[float, float]]
-    interlocks: tuple[Interlock, ...]
-    heart: str
-    draw: str | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Underway:
-    """A transfer that is running: what may still come of it (µL)."""
-
-    actuator: str
-    remaining_ul: float
-
-
-@dataclass(frozen=True, slots=True)
-class View:
-    """What the kernel looks at when it decides."""
-
-    now_s: float
-    readings: Mapping[str, ReadingView]
-    volumes: Mapping[str, VolumeView]
-    underway: tuple[Underway, ...] = ()
-    switched_on: frozenset[str] = frozenset()
-    heart_standing: bool = False
-    emergency: str | None = None
-    trips: tuple[Trip, ...] = field(default=())
-
-
-def doubt(reading: ReadingView | None, now_s: float, rule: Interlock) -> str | None:
-    """Why a reading cannot be trusted, or None when it can (I2)."""
-    if reading is None:
-        return "never read"
-    if reading.quality is Quality.BAD:
-        return "the last reading failed"
-    if not isfinite(reading.value):
-        return "not a number"
-    age_s = now_s - reading.at_s
-    if age_s > rule.stale_s:
-        return f"stale: {age_s:.0f} s old"
-    if age_s < -FUTURE_S:
-        return f"from the future: {-age_s:.0f} s ahead"
-    if not rule.valid_low <= reading.value <= rule.valid_high:
-        return f"out of range: {reading.value:g}"
-    if rule.flat_s and now_s - reading.same_since_s > rule.flat_s:
-        return f"flat: exactly {reading.value:g} for {now_s - reading.same_since_s:.0f} s"
-    return None
-
-
-def evaluate(view: View, limits: Limits, before: tuple[Trip, ...] = ()) -> tuple[Trip, ...]:
-    """Every interlock that is not content now; one that was already tripped keeps its time."""
-    since = {trip.interlock: trip.since_s for trip in before}
-    trips = []
-    for rule in limits.interlocks:
-        reading = view.readings.get(rule.point)
-        why = doubt(reading, view.now_s, rule)
-        if why is None and reading is not None:
-            if reading.value > rule.high:
-                why = f"{reading.value:g} is above {rule.high:g}"
-            elif reading.value < rule.low:
-                why = f"{reading.value:g} is below {rule.low:g}"
-        if why is not None:
-            begun_s = since.get(rule.name, view.now_s)
-            trips.append(Trip(rule.name, rule.point, why, begun_s, rule.trips))
-    if view.heart_standing:
-        begun_s = since.get("no_heart_flow", view.now_s)
-        trips.append(Trip("no_heart_flow", limits.heart, "the heart is commanded and stands", begun_s, ()))
-    return tuple(trips)
+MIXTURE_GRAIN = 0.001
+"""Set-points are rounded to what the controllers can be told: a share may be so much beyond its bound."""
 
 
 def decide(intent: Intent, view: View, limits: Limits) -> Verdict:
     """Whether `intent` may go out, and how far it is tightened.
 
-    A stop always may. A dose is accepted whole or refused; a flow or a level is brought within its bounds.
+    Coming to rest always may. A dose is accepted whole or refused; a flow or a level is brought within its bounds.
     """
     command = intent.command
-    if isinstance(command, Stop) or (isinstance(command, Switch) and not command.on):
+    if intent.actuator not in limits.basal:
+        reason = f"no actuator is called {intent.actuator}"
+        return Verdict(False, None, (reason,), reason)
+    if comes_to_rest(command):
         return Verdict(True, command)
-    refusals: list[str] = []
-    if view.emergency is not None:
-        refusals.append(f"emergency stop: {view.emergency}; reset it with a reason first")
-    heaters = {name for name in limits.heaters if name == intent.actuator}
-    for trip in view.trips:
-        # A low temperature is what a heater is for: only heat and doubt stop it.
-        cold = trip.detail.find("is below") >= 0
-        if intent.actuator in trip.actuators and not (heaters and cold):
-            refusals.append(f"interlock {trip.interlock}: {trip.point} {trip.detail}")
-    if intent.actuator in limits.pumps:
-        verdict = _pump(intent, view, limits, limits.pumps[intent.actuator], refusals)
+    narrowing = _Narrowing(command)
+    _emergency(narrowing, intent, view, limits)
+    _interlocks(narrowing, intent, view, limits)
+    if (pump := limits.pumps.get(intent.actuator)) is not None:
+        if pump.role == "heart":
+            _heart(narrowing, pump)
+        else:
+            _transfer(narrowing, intent.actuator, view, limits, pump)
     elif intent.actuator in limits.levels:
-        verdict = _level(command, limits.levels[intent.actuator], refusals)
-    elif intent.actuator in limits.switches:
-        verdict = _switch(command, bool(heaters), refusals)
+        _gas(narrowing, intent.actuator, view, limits)
     else:
-        verdict = _refused([*refusals, f"no actuator is called {intent.actuator}"])
-    return verdict
+        _switch(narrowing, heater=intent.actuator in limits.heaters)
+    return narrowing.verdict()
+
+
+def comes_to_rest(command: Command) -> bool:
+    """Whether a command only ever makes things quieter."""
+    return isinstance(command, Stop) or (isinstance(command, Switch) and not command.on)
 
 
 def transfer_limit_s(dose: Dispense) -> float:
@@ -237,98 +78,217 @@ def transfer_limit_s(dose: Dispense) -> float:
     return min(dose.volume_ul / dose.flow_ul_min * 60.0 * SLACK + SLACK_S, MAX_TRANSFER_S)
 
 
-def _refused(reasons: list[str]) -> Verdict:
-    return Verdict(False, None, tuple(reasons), reasons[0])
+class _Narrowing:
+    """A command on its way through the constraints. It can only become less, or be refused."""
+
+    __slots__ = ("_clips", "_refusals", "command")
+
+    def __init__(self, command: Command) -> None:
+        self.command = command
+        self._refusals: list[str] = []
+        self._clips: list[str] = []
+
+    @property
+    def refused(self) -> bool:
+        """Whether some constraint has said no."""
+        return bool(self._refusals)
+
+    def refuse(self, reason: str) -> None:
+        """Say no; the first to say so is named as the most limiting."""
+        self._refusals.append(reason)
+
+    def clip(self, command: Command, reason: str) -> None:
+        """Bring the command within a bound; the last to do so is the most limiting."""
+        self.command = command
+        self._clips.append(reason)
+
+    def verdict(self) -> Verdict:
+        """What all constraints together say."""
+        if self._refusals:
+            return Verdict(False, None, tuple(self._refusals), self._refusals[0])
+        return Verdict(True, self.command, tuple(self._clips), self._clips[-1] if self._clips else None)
 
 
-def _level(command: Command, bounds: tuple[float, float], refusals: list[str]) -> Verdict:
-    if not isinstance(command, Level) or not isfinite(command.value):
-        refusals.append("a level needs a finite value")
-    if refusals or not isinstance(command, Level):
-        return _refused(refusals)
-    low, high = bounds
-    if low <= command.value <= high:
-        return Verdict(True, command)
-    reason = f"{command.value:g} is outside {low:g} to {high:g}"
-    return Verdict(True, Level(min(max(command.value, low), high)), (reason,), reason)
+# --- for every actuator -----------------------------------------------------------------------------------
 
 
-def _switch(command: Command, heater: bool, refusals: list[str]) -> Verdict:
-    if not isinstance(command, Switch):
-        refusals.append("a switch is only switched")
-    elif command.for_s is not None and not (isfinite(command.for_s) and command.for_s > 0):
-        refusals.append("a pulse needs a finite duration above zero")
-    elif heater and command.for_s is None:
-        refusals.append("a heater is only ever switched on for a finite time")
-    if refusals or not isinstance(command, Switch):
-        return _refused(refusals)
-    if heater and command.for_s is not None and command.for_s > MAX_PULSE_S:
-        reason = f"a heater pulse of {command.for_s:g} s is longer than {MAX_PULSE_S:g} s"
-        return Verdict(True, Switch(True, MAX_PULSE_S), (reason,), reason)
-    return Verdict(True, command)
+def _emergency(narrowing: _Narrowing, intent: Intent, view: View, limits: Limits) -> None:
+    """An emergency stop leaves nothing but basal states, until somebody resets it (I5)."""
+    if view.emergency is not None and intent.command != limits.basal[intent.actuator]:
+        narrowing.refuse(f"emergency stop: {view.emergency}; reset it with a reason first")
 
 
-def _pump(intent: Intent, view: View, limits: Limits, pump: PumpLimits, refusals: list[str]) -> Verdict:
-    command = intent.command
-    if isinstance(command, Run) and pump.role == "heart":
-        return _flow(command, pump, refusals)
-    if not isinstance(command, Dispense):
-        return _refused([*refusals, "a transfer pump only ever gets a finite volume"])
-    numbers = (command.volume_ul, command.flow_ul_min)
-    if pump.role == "heart":
-        refusals.append("the heart circulates; it does not dose")
-    elif not all(isfinite(number) and number > 0 for number in numbers):
-        refusals.append("a dose needs a finite volume and flow above zero")
-    else:
-        if command.flow_ul_min > pump.max_ul_min:
-            refusals.append(f"flow {command.flow_ul_min:g} µL/min is above the line's {pump.max_ul_min:g}")
-        nominal_s = command.volume_ul / command.flow_ul_min * 60.0
-        if nominal_s > MAX_TRANSFER_S:
-            refusals.append(f"it would last {nominal_s:.0f} s, longer than {MAX_TRANSFER_S:.0f} s at most")
-        refusals += _room(intent.actuator, command.volume_ul, view, limits, pump)
-        if pump.valve is not None and pump.valve not in view.switched_on:
-            refusals.append(f"the valve {pump.valve} is closed")
-        for other in view.underway:
-            if other.actuator in pump.excludes:
-                refusals.append(f"{other.actuator} is running on the same vessel")
-        if intent.actuator == limits.draw and view.heart_standing:
-            refusals.append("interlock no_heart_flow: nothing is drawn while the heart stands")
-    return _refused(refusals) if refusals else Verdict(True, command)
+def _interlocks(narrowing: _Narrowing, intent: Intent, view: View, limits: Limits) -> None:
+    """Interlocks are looked at afresh for each decision, not only once a tick (I1)."""
+    basal = limits.basal[intent.actuator]
+    for trip in watch(view, limits).trips:
+        if intent.actuator not in trip.actuators or trip.response is Response.TELL:
+            continue
+        stays = "; it is latched: reset it with a reason" if trip.latched else "" if trip.present else "; held a while"
+        why = f"interlock {trip.interlock}: {trip.point} {trip.detail}{stays}"
+        command = narrowing.command
+        if trip.response is Response.OFF:
+            narrowing.refuse(why)
+        elif isinstance(command, Run) and isinstance(basal, Run):
+            if command.flow_ul_min > basal.flow_ul_min:
+                narrowing.clip(basal, why)
+        elif command != basal:
+            narrowing.refuse(why)
 
 
-def _flow(command: Run, pump: PumpLimits, refusals: list[str]) -> Verdict:
-    if not isfinite(command.flow_ul_min) or command.flow_ul_min <= 0:
-        refusals.append("the heart needs a finite flow above zero; stop it with a stop")
-    if refusals:
-        return _refused(refusals)
-    bounded = min(max(command.flow_ul_min, pump.min_ul_min), pump.max_ul_min)
-    if bounded == command.flow_ul_min:
-        return Verdict(True, command)
-    reason = f"{command.flow_ul_min:g} µL/min is outside {pump.min_ul_min:g} to {pump.max_ul_min:g}"
-    return Verdict(True, Run(bounded), (reason,), reason)
+# --- kind by kind -----------------------------------------------------------------------------------------
 
 
-def _room(actuator: str, volume_ul: float, view: View, limits: Limits, pump: PumpLimits) -> list[str]:
-    """Reasons why the volume does not fit, counting what is underway and three standard deviations (I4)."""
-    reasons = []
-    incoming: dict[str, float] = {}
-    outgoing: dict[str, float] = {}
+def _heart(narrowing: _Narrowing, pump: PumpLimits) -> None:
+    command = narrowing.command
+    if not isinstance(command, Run):
+        narrowing.refuse("the heart circulates; it does not dose")
+    elif not isfinite(command.flow_ul_min) or command.flow_ul_min <= 0:
+        narrowing.refuse("the heart needs a finite flow above zero; stop it with a stop")
+    elif not pump.min_ul_min <= command.flow_ul_min <= pump.max_ul_min:
+        bounded = min(max(command.flow_ul_min, pump.min_ul_min), pump.max_ul_min)
+        span = f"{pump.min_ul_min:g} to {pump.max_ul_min:g}"
+        narrowing.clip(Run(bounded), f"bounds: {command.flow_ul_min:g} µL/min is outside {span}")
+
+
+def _transfer(narrowing: _Narrowing, actuator: str, view: View, limits: Limits, pump: PumpLimits) -> None:
+    dose = narrowing.command
+    if not isinstance(dose, Dispense):
+        narrowing.refuse("a transfer pump only ever gets a finite volume")
+        return
+    if not all(isfinite(number) and number > 0 for number in (dose.volume_ul, dose.flow_ul_min)):
+        narrowing.refuse("a dose needs a finite volume and flow above zero")
+        return
+    if dose.flow_ul_min > pump.max_ul_min:
+        narrowing.refuse(f"flow: {dose.flow_ul_min:g} µL/min is above the line's {pump.max_ul_min:g}")
+    longest_s = dose.volume_ul / dose.flow_ul_min * 60.0 * SLACK + SLACK_S
+    if longest_s > MAX_TRANSFER_S:
+        narrowing.refuse(f"duration: it could last {longest_s:.0f} s, longer than {MAX_TRANSFER_S:.0f} s at most")
+    for other in view.underway:
+        if not other.running:
+            continue
+        if other.actuator == actuator and other.dose_id != dose.dose_id:
+            narrowing.refuse("one at a time: the pump is still giving another dose")
+        elif other.actuator in pump.excludes:
+            narrowing.refuse(f"one at a time: {other.actuator} is running on the same vessel")
+    for reason in _no_room(actuator, dose, view, limits, pump):
+        narrowing.refuse(reason)
+    if pump.valve is not None and not is_open(pump.valve, view, limits):
+        narrowing.refuse(f"valve: {pump.valve} is not known to be open")
+
+
+def _no_room(actuator: str, dose: Dispense, view: View, limits: Limits, pump: PumpLimits) -> list[str]:
+    """Reasons why the volume does not fit, counting all that is underway and three standard deviations (I4)."""
+    incoming = outgoing = 0.0
     for other in view.underway:
         moving = limits.pumps.get(other.actuator)
-        if moving is not None and other.actuator != actuator:
-            outgoing[moving.source] = outgoing.get(moving.source, 0.0) + other.remaining_ul
-            incoming[moving.target] = incoming.get(moving.target, 0.0) + other.remaining_ul
+        if moving is None or (other.actuator == actuator and other.dose_id == dose.dose_id):
+            continue
+        # What still leaves the target, or enters the source, might not come: it makes no room.
+        outgoing += other.remaining_ul if moving.source == pump.source else 0.0
+        incoming += other.remaining_ul if moving.target == pump.target else 0.0
+    reasons = []
     source, target = view.volumes.get(pump.source), view.volumes.get(pump.target)
-    if source is None or target is None:
-        return [f"the volume of {pump.source if source is None else pump.target} is not known"]
-    floor = limits.vessels[pump.source].floor_ul
-    lowest = source.ul - SIGMAS * source.sd_ul - outgoing.get(pump.source, 0.0) - volume_ul
-    if not lowest >= floor:
-        reasons.append(f"{pump.source} could fall to {lowest / 1000:.2f} mL, below its floor of {floor / 1000:g} mL")
-    ceiling = limits.vessels[pump.target].ceiling_ul
-    highest = target.ul + SIGMAS * target.sd_ul + incoming.get(pump.target, 0.0) + volume_ul
-    if not highest <= ceiling:
-        reasons.append(
-            f"{pump.target} could rise to {highest / 1000:.2f} mL, above its ceiling of {ceiling / 1000:g} mL"
-        )
+    if source is None:
+        reasons.append(f"volume: that of {pump.source} is not known")
+    else:
+        floor = limits.vessels[pump.source].floor_ul
+        lowest = source.ul - SIGMAS * source.sd_ul - outgoing - dose.volume_ul
+        if not lowest >= floor:
+            reasons.append(
+                f"volume: {pump.source} could fall to {lowest / 1000:.2f} mL, below its floor of {floor / 1000:g} mL"
+            )
+    if target is None:
+        reasons.append(f"volume: that of {pump.target} is not known")
+    else:
+        ceiling = limits.vessels[pump.target].ceiling_ul
+        highest = target.ul + SIGMAS * target.sd_ul + incoming + dose.volume_ul
+        if not highest <= ceiling:
+            reasons.append(
+                f"volume: {pump.target} could rise to {highest / 1000:.2f} mL,"
+                f" above its ceiling of {ceiling / 1000:g} mL"
+            )
     return reasons
+
+
+def _gas(narrowing: _Narrowing, actuator: str, view: View, limits: Limits) -> None:
+    command = narrowing.command
+    if not isinstance(command, Level) or not isfinite(command.value):
+        narrowing.refuse("a level needs a finite value")
+        return
+    low, high = limits.levels[actuator]
+    if not low <= command.value <= high:
+        bounded = min(max(command.value, low), high)
+        narrowing.clip(Level(bounded), f"bounds: {command.value:g} mL/min is outside {low:g} to {high:g}")
+    if limits.mixture is not None:
+        _mixture(narrowing, actuator, view, limits.mixture, high)
+
+
+def _mixture(narrowing: _Narrowing, actuator: str, view: View, mixture: Mixture, high: float) -> None:
+    """CO2 follows air, and air does not leave CO2 behind: alone it would turn the medium to vinegar within minutes."""
+    command = narrowing.command
+    if not isinstance(command, Level):
+        return
+    told = {gas: seen.level for gas in (mixture.air, mixture.co2, mixture.o2) if (seen := view.seen.get(gas))}
+    if actuator != mixture.co2 and command.value >= told.get(actuator, 0.0):
+        return  # more of another gas is never what makes it too much
+    told[actuator] = command.value
+    co2 = told.get(mixture.co2, 0.0)
+    others = told.get(mixture.air, 0.0) + told.get(mixture.o2, 0.0)
+    if co2 <= (mixture.most_co2 + MIXTURE_GRAIN) * (co2 + others):
+        return
+    why = f"mixture: {co2:g} mL/min of CO2 over {others:g} of other gas is more than {mixture.most_co2:.1%}"
+    if actuator == mixture.co2:
+        narrowing.clip(Level(others * mixture.most_co2 / (1.0 - mixture.most_co2)), why)
+        return
+    needed = co2 * (1.0 - mixture.most_co2) / mixture.most_co2 - (others - command.value)
+    if actuator == mixture.air and needed <= high:
+        narrowing.clip(Level(needed), why)
+    else:
+        narrowing.refuse(f"{why}; lower CO2 first")
+
+
+def _switch(narrowing: _Narrowing, *, heater: bool) -> None:
+    command = narrowing.command
+    if not isinstance(command, Switch):
+        narrowing.refuse("a switch is only switched")
+    elif command.for_s is not None and not (isfinite(command.for_s) and command.for_s > 0):
+        narrowing.refuse("a pulse needs a finite duration above zero")
+    elif heater and command.for_s is None:
+        narrowing.refuse("a heater is only ever switched on for a finite time")
+    elif heater and command.for_s is not None and command.for_s > MAX_PULSE_S:
+        narrowing.clip(
+            Switch(True, MAX_PULSE_S), f"bounds: a heater pulse of {command.for_s:g} s is longer than {MAX_PULSE_S:g} s"
+        )
+
+
+__all__ = [
+    "MAX_PULSE_S",
+    "MAX_TRANSFER_S",
+    "SIGMAS",
+    "SLACK",
+    "SLACK_S",
+    "Cause",
+    "Intent",
+    "Interlock",
+    "Limits",
+    "Mixture",
+    "PumpLimits",
+    "ReadingView",
+    "Response",
+    "Seen",
+    "Trip",
+    "Underway",
+    "Verdict",
+    "VesselLimits",
+    "View",
+    "VolumeView",
+    "Watch",
+    "comes_to_rest",
+    "decide",
+    "doubt",
+    "evaluate",
+    "standing",
+    "transfer_limit_s",
+    "watch",
+]

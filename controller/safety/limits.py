@@ -3,82 +3,67 @@
 from __future__ import annotations
 
 from controller.rig.description import Rig
-from controller.safety.kernel import Interlock, Limits, PumpLimits, VesselLimits
-from drivers.device import Command, Level, Run, Stop, Switch
+from controller.safety.terms import Interlock, Limits, Mixture, PumpLimits, Response, VesselLimits
+from drivers.commands import Command, Level, Run, Stop, Switch
 
 FLAT_TEMPERATURE_S = 1800.0
-"""A live probe's last digit moves; half an hour without a change is a stuck one."""
+"""A live probe's last digit moves (0.001 °C); half an hour without a change is a stuck one."""
+TEMPERATURE_DEADBAND_C = 0.1
+PRESSURE_DEADBAND = 0.1
+"""Share of its limit that a pressure has to fall below it before its interlock lets go."""
+PRESSURE_HOLD_S = 60.0
+"""A pump that was stopped by pressure stands for so long, however fast the pressure falls."""
+PRESSURE_STRIKES = 3
+"""Tries in half an hour: a bubble or a kink may free itself, a clot does not, and hammering at it bursts tubing."""
+GAUGE_KPA = (-90.0, 1500.0)
+PROBE_C = (0.0, 60.0)
+"""What a working sensor can say at all."""
 BASAL_CO2_FRACTION = 0.06
 """What the gas falls back to: pH near 7.4 in a 26 mM bicarbonate medium."""
+MOST_O2_FRACTION = 0.4
+CO2_TRIP_OVER = 0.05
+"""So much CO2 beyond the rig's highest share (0..1), measured, means that air has failed."""
+POLLS_MISSED = 3
+"""A status that has not come for so many polls, and `POLL_GRACE_S`, is stale."""
+POLL_GRACE_S = 5.0
 
 
 def limits_of(rig: Rig) -> Limits:
     """Everything that bounds `rig`."""
     organs = rig.organs
-    heart_pump = rig.lines[organs.heart.line].pump or ""
-    spent = organs.kidney.vessel
-    touching = [line.pump for line in rig.lines.values() if line.pump and spent in (line.from_, line.to)]
-    flows = {
-        organs.kidney.draw: organs.kidney.flow_ul_min,
-        organs.kidney.return_: organs.kidney.flow_ul_min,
-        organs.kidney.discard: organs.kidney.flow_ul_min,
-        organs.gut.feed: organs.gut.flow_ul_min,
-        organs.liver.glucose: organs.liver.flow_ul_min,
-        organs.liver.base: organs.liver.flow_ul_min,
-    }
-    pumps = {}
-    for name, line in rig.lines.items():
-        if line.pump is None:
-            continue
-        if line.pump == heart_pump:
-            pumps[line.pump] = PumpLimits(
-                "heart", line.from_, line.to, organs.heart.min_ul_min, organs.heart.max_ul_min
-            )
-        else:
-            # The balance sees one transfer at a time; two at once would blur what each one moved.
-            excludes = tuple(pump for pump in touching if pump != line.pump) if line.pump in touching else ()
-            most = flows.get(name, organs.kidney.flow_ul_min)
-            pumps[line.pump] = PumpLimits("transfer", line.from_, line.to, 0.0, most, line.valve, excludes)
-    vessels = {name: VesselLimits(vessel.floor_ul, vessel.limit_ul) for name, vessel in rig.vessels.items()}
+    heart = rig.lines[organs.heart.line].pump or ""
     lung = organs.lung
-    levels = {
-        lung.air: (0.0, lung.total_ml_min),
-        lung.co2: (0.0, lung.total_ml_min * lung.co2_max_pct / 100),
-        lung.o2: (0.0, lung.total_ml_min * 0.4),
-    }
-    valves = {line.valve for line in rig.lines.values() if line.valve}
-    temperature, heart, sterile = (
-        rig.safety.temperature,
-        rig.safety.over_pressure_heart,
-        rig.safety.over_pressure_filter,
-    )
-    interlocks = (
-        Interlock(
-            "temperature", temperature.point, temperature.high_c, temperature.low_c, 0.0, 60.0, temperature.stale_s,
-            FLAT_TEMPERATURE_S, temperature.trips,
-        ),
-        Interlock(
-            "over_pressure_heart", heart.point, heart.high_kpa, -30.0, -100.0, 1000.0, heart.stale_s, 0.0, heart.trips
-        ),
-        Interlock(
-            "over_pressure_filter", sterile.point, sterile.high_kpa, -30.0, -100.0, 1000.0, sterile.stale_s, 0.0,
-            sterile.trips,
-        ),
-    )  # fmt: skip
+    valves = sorted({line.valve for line in rig.lines.values() if line.valve})
+    switches = (organs.skin.heater, *valves)
     return Limits(
-        pumps=pumps,
-        vessels=vessels,
+        basal=basal_states(rig),
+        pumps=_pumps(rig, heart),
+        vessels={name: VesselLimits(vessel.floor_ul, vessel.limit_ul) for name, vessel in rig.vessels.items()},
         heaters=(organs.skin.heater,),
-        switches=(organs.skin.heater, *sorted(valves)),
-        levels=levels,
-        interlocks=interlocks,
-        heart=heart_pump,
+        switches=switches,
+        levels={
+            lung.air: (0.0, lung.total_ml_min),
+            lung.co2: (0.0, lung.total_ml_min * lung.co2_max_pct / 100.0),
+            lung.o2: (0.0, lung.total_ml_min * MOST_O2_FRACTION),
+        },
+        interlocks=_interlocks(rig),
+        heart=heart,
+        heart_stale_s=_stale_s(rig, heart),
+        switch_stale_s={name: _stale_s(rig, name) for name in switches},
         draw=rig.lines[organs.kidney.draw].pump,
+        mixture=Mixture(
+            lung.air,
+            lung.co2,
+            lung.o2,
+            most_co2=lung.co2_max_pct / 100.0,
+            trip_co2=lung.co2_max_pct / 100.0 + CO2_TRIP_OVER,
+            stale_s=max(_stale_s(rig, gas) for gas in (lung.air, lung.co2, lung.o2)),
+        ),
     )
 
 
 def basal_states(rig: Rig) -> dict[str, Command]:
-    """The state each actuator falls back to (docs/rig.md)."""
+    """The state each actuator falls back to (docs/rig.md): the heart circulates, gas flows, all else rests."""
     lung = rig.organs.lung
     co2 = lung.total_ml_min * BASAL_CO2_FRACTION
     basal: dict[str, Command] = {
@@ -96,3 +81,77 @@ def basal_states(rig: Rig) -> dict[str, Command]:
     if heart is not None:
         basal[heart] = Run(rig.organs.heart.basal_ul_min)
     return basal
+
+
+def _pumps(rig: Rig, heart: str) -> dict[str, PumpLimits]:
+    organs = rig.organs
+    spent = organs.kidney.vessel
+    touching = [line.pump for line in rig.lines.values() if line.pump and spent in (line.from_, line.to)]
+    flows = {
+        organs.gut.feed: organs.gut.flow_ul_min,
+        organs.liver.glucose: organs.liver.flow_ul_min,
+        organs.liver.base: organs.liver.flow_ul_min,
+    }
+    pumps = {}
+    for name, line in rig.lines.items():
+        if line.pump is None:
+            continue
+        if line.pump == heart:
+            least, most = organs.heart.min_ul_min, organs.heart.max_ul_min
+            pumps[line.pump] = PumpLimits("heart", line.from_, line.to, least, most)
+            continue
+        # The balance sees one transfer at a time; two at once would blur what each one moved.
+        excludes = tuple(pump for pump in touching if pump != line.pump) if line.pump in touching else ()
+        most = flows.get(name, organs.kidney.flow_ul_min)
+        pumps[line.pump] = PumpLimits("transfer", line.from_, line.to, 0.0, most, line.valve, excludes)
+    return pumps
+
+
+def _interlocks(rig: Rig) -> tuple[Interlock, ...]:
+    warm, heart, sterile = rig.safety.temperature, rig.safety.over_pressure_heart, rig.safety.over_pressure_filter
+    return (
+        Interlock(
+            "temperature",
+            warm.point,
+            # The heater answers to it even where the rig file forgets to say so.
+            tuple(dict.fromkeys((*warm.trips, rig.organs.skin.heater))),
+            warm.stale_s,
+            high=warm.high_c,
+            low=warm.low_c,
+            valid_low=PROBE_C[0],
+            valid_high=PROBE_C[1],
+            flat_s=FLAT_TEMPERATURE_S,
+            deadband=TEMPERATURE_DEADBAND_C,
+        ),
+        Interlock(
+            "over_pressure_heart",
+            heart.point,
+            heart.trips,
+            heart.stale_s,
+            high=heart.high_kpa,
+            valid_low=GAUGE_KPA[0],
+            valid_high=GAUGE_KPA[1],
+            deadband=PRESSURE_DEADBAND * heart.high_kpa,
+            # A dead pressure sensor must not cost the tissue its circulation: at the basal flow no line bursts.
+            on_doubt=Response.BASAL,
+            hold_s=PRESSURE_HOLD_S,
+            strikes=PRESSURE_STRIKES,
+        ),
+        Interlock(
+            "over_pressure_filter",
+            sterile.point,
+            sterile.trips,
+            sterile.stale_s,
+            high=sterile.high_kpa,
+            valid_low=GAUGE_KPA[0],
+            valid_high=GAUGE_KPA[1],
+            deadband=PRESSURE_DEADBAND * sterile.high_kpa,
+            hold_s=PRESSURE_HOLD_S,
+            strikes=PRESSURE_STRIKES,
+        ),
+    )
+
+
+def _stale_s(rig: Rig, actuator: str) -> float:
+    """How old the status of an actuator may be before it is no longer believed (s)."""
+    return POLLS_MISSED * rig.devices[actuator.partition(".")[0]].every_s + POLL_GRACE_S

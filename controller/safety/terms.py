@@ -60,7 +60,7 @@ class Response(StrEnum):
 class Trip:
     """An interlock that is not content: what it looks at, what it saw, since when, whom it bounds, and how far.
 
-    `seen_s` is when its cause was last there; a trip may outlast it (`Interlock.hold_s`, `latched`).
+    A trip may outlast its cause (`Interlock.hold_s`, `latched`): `present` is False then, `seen_s` when it was last there.
     """
 
     interlock: str
@@ -72,14 +72,19 @@ class Trip:
     cause: Cause = Cause.DOUBT
     response: Response = Response.OFF
     seen_s: float = 0.0
+    present: bool = True
 
 
 @dataclass(frozen=True, slots=True)
 class Watch:
-    """What the interlocks remember from one tick to the next. A strike is (interlock, when its level was left)."""
+    """What the interlocks remember from one tick to the next.
+
+    A strike is (interlock, when its level was left). `rich_since_s` is since when the gas has held too much CO2.
+    """
 
     trips: tuple[Trip, ...] = ()
     strikes: tuple[tuple[str, float], ...] = ()
+    rich_since_s: float | None = None
 
     def reset(self) -> Watch:
         """A person has looked: nothing stays latched but what is wrong at this moment (I5)."""
@@ -142,7 +147,8 @@ class PumpLimits:
 class Mixture:
     """The three gases over the loop: CO2 may make up at most `most_co2` (0..1) of what is commanded.
 
-    When what is measured has more than `trip_co2`, CO2 is shut: air has failed.
+    When what is measured has more than `trip_co2` for `delay_s` (flows take a while to settle and are not read all
+    at once), air has failed and CO2 is shut for at least `hold_s`.
     """
 
     air: str
@@ -151,6 +157,7 @@ class Mixture:
     most_co2: float
     trip_co2: float
     stale_s: float
+    delay_s: float = 20.0
     hold_s: float = 120.0
 
 

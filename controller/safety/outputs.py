@@ -1,0 +1,72 @@
+"""What the gate keeps of each actuator: what it was told, its lease, its transfer, and what it still owes."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass, field
+
+from controller.safety.terms import Seen
+from drivers.commands import Command, Dispense, Status
+from drivers.device import Actuator
+
+DEBT_FIRST_S = 1.0
+DEBT_MOST_S = 30.0
+"""How long is waited before what an actuator owes is tried again: doubled each time, up to the second."""
+
+
+@dataclass(slots=True)
+class Transfer:
+    """A dose: on its way while `ended_s` is None, then not booked yet. `deadline_s` is when it is stopped (A5)."""
+
+    dose: Dispense
+    deadline_s: float
+    ended_s: float | None = None
+
+
+@dataclass(slots=True)
+class Debt:
+    """A state that an actuator has to be brought to, tried until it is there."""
+
+    command: Command
+    why: str
+    next_s: float
+    delay_s: float = DEBT_FIRST_S
+    tries: int = 0
+
+    def put_off(self, now_s: float) -> None:
+        """It could not be done now."""
+        self.tries += 1
+        self.next_s = now_s + self.delay_s
+        self.delay_s = min(2 * self.delay_s, DEBT_MOST_S)
+
+
+@dataclass(slots=True)
+class Output:
+    """One actuator behind the gate. Times are loop seconds."""
+
+    name: str
+    actuator: Actuator
+    basal: Command
+    lease_s: float | None
+    lock: asyncio.Lock = field(default_factory=asyncio.Lock)
+    commanded: Command | None = None
+    told_s: float = float("-inf")
+    """When the last command began to go out."""
+    read_back_s: float = float("-inf")
+    """When it was done: a status asked for before this is older than the command."""
+    status: Status | None = None
+    seen: Seen | None = None
+    lease_until_s: float | None = None
+    transfer: Transfer | None = None
+    debt: Debt | None = None
+    astray: int = 0
+    """So many polls in a row did not show what was commanded."""
+
+    def renew(self, now_s: float) -> None:
+        """Its holder has asked again."""
+        self.lease_until_s = None if self.lease_s is None else now_s + self.lease_s
+
+    def owe(self, command: Command, why: str, now_s: float) -> None:
+        """From now on it has to be brought to `command`; the same debt again changes nothing."""
+        if self.debt is None or self.debt.command != command:
+            self.debt = Debt(command, why, now_s)
