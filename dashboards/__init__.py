@@ -1,1 +1,1 @@
-"""Faces: HTTP and WebSocket API, the web page."""
+"""Faces: the HTTP and WebSocket API, and the page that a lab hangs on its wall."""

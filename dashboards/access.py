@@ -1,53 +1,65 @@
-"""The doorman: every request is somebody's, comes from this page, and was addressed to this host."""
+"""Whose request it is, and whether that person may do what it asks."""
 
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from urllib.parse import urlsplit
+from typing import Annotated
 
-from fastapi import Request, WebSocket
+from fastapi import Depends, Request
 from starlette.requests import HTTPConnection
 
-from dashboards.auth import COOKIE, Auth, Role, User
+from dashboards.auth import Auth, Role, User
+from dashboards.face import ControllerFace, started
 
-LOOPBACK_HOSTS = frozenset({"127.0.0.1", "localhost", "::1"})
+SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
 
 
 class Problem(Exception):
-    """An answer that is not what was hoped for: what happened, the likely cause, the next action."""
+    """An answer that is not what was hoped for: what happened, where, the likely cause, the next action."""
 
-    def __init__(self, status: int, what: str, *, cause: str, action: str) -> None:
+    def __init__(self, status: int, what: str, *, cause: str, action: str, where: str = "") -> None:
         super().__init__(what)
         self.status = status
         self.what = what
+        self.where = where
         self.cause = cause
         self.action = action
 
     def body(self) -> dict[str, dict[str, str]]:
         """As JSON."""
-        return {"error": {"what": self.what, "cause": self.cause, "action": self.action}}
+        return {"error": {"what": self.what, "where": self.where, "cause": self.cause, "action": self.action}}
+
+
+def cookie_name(connection: HTTPConnection) -> str:
+    """The session cookie's name. Cookies know no ports, so the port is in it: two rigs on one machine stay apart."""
+    return f"choroid_session_{connection.url.port or 80}"
+
+
+def bearer(connection: HTTPConnection) -> str:
+    """The bearer token of a request, or nothing."""
+    scheme, _, token = connection.headers.get("authorization", "").partition(" ")
+    return token.strip() if scheme.lower() == "bearer" else ""
 
 
 def identify(connection: HTTPConnection) -> User | None:
     """Whose request this is: by bearer token, else by session cookie."""
     auth: Auth = connection.app.state.auth
-    scheme, _, token = connection.headers.get("authorization", "").partition(" ")
-    if scheme.lower() == "bearer" and token:
-        return auth.by_token(token.strip())
-    cookie = connection.cookies.get(COOKIE)
-    return auth.by_session(cookie) if cookie else None
+    token = bearer(connection)
+    if token:
+        return auth.by_token(token)
+    controller: ControllerFace = connection.app.state.controller
+    return auth.by_session(connection.cookies.get(cookie_name(connection), ""), controller.clock.utc())
 
 
-def foreign(connection: HTTPConnection) -> str | None:
-    """Why a request does not come from this page or was not meant for this host (DNS rebinding, CSRF); None when fine."""
-    hosts: frozenset[str] = connection.app.state.hosts
-    host = urlsplit(f"//{connection.headers.get('host', '')}").hostname or ""
-    if host not in hosts:
-        return f"the host “{host}” is not this page's"
-    origin = connection.headers.get("origin")
-    if origin is not None and urlsplit(origin).netloc != connection.headers.get("host"):
-        return f"the request comes from another page, {origin}"
-    return None
+def unknown_caller() -> Problem:
+    """The answer to a request that is nobody's."""
+    return Problem(
+        401,
+        "this request is nobody's",
+        where="the door of the API",
+        cause="it carries neither a session cookie nor a bearer token, or one that is not known here",
+        action="open the link that `choroid run` printed, or send “Authorization: Bearer …”",
+    )
 
 
 def require(role: Role) -> Callable[[Request], Awaitable[User]]:
@@ -56,40 +68,44 @@ def require(role: Role) -> Callable[[Request], Awaitable[User]]:
     async def check(request: Request) -> User:
         user = identify(request)
         if user is None:
+            raise unknown_caller()
+        by_cookie = not bearer(request)
+        if by_cookie and request.method not in SAFE_METHODS and "origin" not in request.headers:
+            # A browser says where an acting request comes from; the doorman has checked it. None at all is not one.
             raise Problem(
-                401,
-                "who are you?",
-                cause="the request carries neither a session cookie nor a bearer token, or one that is not known",
-                action="open the link that `choroid run` printed, or send “Authorization: Bearer …”",
+                403,
+                "an acting request by cookie must say where it comes from",
+                where="the door of the API",
+                cause="it has no Origin header, so it is not from this page",
+                action="use the page, or a bearer token",
             )
         if user.role < role:
             raise Problem(
                 403,
-                f"a {user.role.name.lower()} may not do this",
-                cause=f"it takes the role {role.name.lower()}",
-                action=f"ask somebody who is {role.name.lower()}",
+                f"a {user.role.word} may not do this",
+                where=f"{request.method} {request.url.path}",
+                cause=f"it takes the role {role.word}",
+                action=f"ask somebody with the role {role.word}, or sign in with their token",
             )
         return user
 
     return check
 
 
-async def admit(socket: WebSocket) -> User | None:
-    """Accept a WebSocket of a known user; close it with a reason otherwise."""
-    wrong = foreign(socket)
-    user = None if wrong else identify(socket)
-    if user is not None:
-        await socket.accept()
-        return user
-    await socket.accept()
-    await socket.send_json(
-        Problem(
-            401,
-            wrong or "who are you?",
-            cause="the connection carries no session cookie or bearer token that is known here",
-            action="open the page first, or send “Authorization: Bearer …”",
-        ).body()
-    )
-    await socket.close(code=4403 if wrong else 4401)
-    return None
+async def the_controller(request: Request) -> ControllerFace:
+    """The controller behind this page, once it has started."""
+    found: ControllerFace = request.app.state.controller
+    if not started(found):
+        raise Problem(
+            503,
+            "the controller is starting",
+            where="the controller",
+            cause="it is still connecting to the devices",
+            action="wait a few seconds",
+        )
+    return found
 
+
+Viewer = Annotated[User, Depends(require(Role.VIEWER))]
+Operator = Annotated[User, Depends(require(Role.OPERATOR))]
+Controlled = Annotated[ControllerFace, Depends(the_controller)]

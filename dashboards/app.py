@@ -2,71 +2,101 @@
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable
 from pathlib import Path
-from typing import Protocol
+from typing import Any
 
 from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import FileResponse, JSONResponse, Response
 from fastapi.staticfiles import StaticFiles
+from starlette.exceptions import HTTPException
 
-from controller.process import Controller
-from dashboards.access import LOOPBACK_HOSTS, Problem, foreign
-from dashboards.api import PROBLEMS, open_routes, routes
-from dashboards.auth import COOKIE, Auth
-from dashboards.live import feed
+from controller.execution.runner import RunnerError
+from controller.execution.states import IllegalTransition
+from controller.nerves.summary import NervesSource
+from controller.rig.quantities import QuantityError
+from dashboards.access import Problem, Viewer, identify
+from dashboards.auth import Auth
+from dashboards.doorman import LOOPBACK_HOSTS, Doorman
+from dashboards.face import ControllerFace, SpeedControl
+from dashboards.feed import Feed
+from dashboards.feed import routes as feed_routes
+from dashboards.models import Errored
+from dashboards.routes import books, rig, runs, safety, session
+from protocols.parameters import ParamError
+from protocols.registry import UnknownProtocol
 
 STATIC = Path(__file__).parent / "static"
-MOST_BODY_BYTES = 64_000
-PAGE_POLICY = (
-    "default-src 'self'; style-src 'self' 'unsafe-inline'; img-src 'self' data:; connect-src 'self';"
-    " frame-ancestors 'none'; base-uri 'none'; form-action 'none'"
-)
+VERSION = "1"
 
-
-class SpeedControl(Protocol):
-    """The speed of a simulated rig."""
-
-    @property
-    def speed(self) -> float:
-        """Times life."""
-
-    def set_speed(self, speed: float) -> None:
-        """Change it."""
+ANSWERS: dict[type[Exception], int] = {
+    RunnerError: 409,
+    IllegalTransition: 409,
+    UnknownProtocol: 404,
+    ParamError: 422,
+    QuantityError: 422,
+}
+"""What the layers below raise in words of their own."""
 
 
 def create_app(
-    controller: Controller, auth: Auth, *, speed: SpeedControl | None = None, host: str = "127.0.0.1"
+    controller: ControllerFace,
+    auth: Auth,
+    *,
+    speed: SpeedControl | None = None,
+    nerves: NervesSource | None = None,
+    host: str = "127.0.0.1",
+    names: frozenset[str] = frozenset(),
 ) -> FastAPI:
-    """The application. `speed` only for simulated rigs; `host` is the address it will be bound to."""
-    app = FastAPI(title="Choroid", version="1", docs_url=None, redoc_url=None)
+    """The application. `speed` only for simulated rigs; `nerves` is asked for spikes if the controller has none.
+
+    `host` is the address it will be bound to; besides that and loopback's, `names` are those it may be opened by.
+    """
+    app = FastAPI(
+        title="Choroid",
+        version=VERSION,
+        docs_url=None,
+        redoc_url=None,
+        openapi_url=None,
+        responses={status: {"model": Errored} for status in (401, 403, 404, 409, 413, 422)},
+    )
     app.state.controller = controller
     app.state.auth = auth
     app.state.speed = speed
-    app.state.hosts = LOOPBACK_HOSTS | {host}
-    app.include_router(open_routes)
-    app.include_router(routes)
-    app.include_router(feed)
+    app.state.feed = Feed(controller, speed, nerves)
+    app.include_router(session.open_routes)
+    for part in (session, rig, runs, safety, books):
+        app.include_router(part.routes)
+    if speed is not None:
+        app.include_router(session.speed_routes)
+    app.include_router(feed_routes)
     app.mount("/static", StaticFiles(directory=STATIC), name="static")
+    app.add_middleware(Doorman, hosts=LOOPBACK_HOSTS | {host} | names)
+    _explain_errors(app)
 
-    @app.middleware("http")
-    async def doorman(request: Request, call_next):  # type: ignore[no-untyped-def]
-        wrong = foreign(request)
-        if wrong is not None:
-            return JSONResponse(
-                Problem(403, wrong, cause="another web page is asking", action="open this page itself").body(),
-                status_code=403,
-            )
-        length = request.headers.get("content-length", "0")
-        if not length.isdecimal() or int(length) > MOST_BODY_BYTES or "transfer-encoding" in request.headers:
-            problem = Problem(413, "the request is too large", cause="over 64 kB", action="send less")
-            return JSONResponse(problem.body(), status_code=413)
-        response: Response = await call_next(request)
-        response.headers["Content-Security-Policy"] = PAGE_POLICY
-        response.headers["X-Content-Type-Options"] = "nosniff"
-        response.headers["Referrer-Policy"] = "no-referrer"
-        response.headers["Cache-Control"] = "no-store"
+    @app.get("/", include_in_schema=False)
+    async def page(request: Request) -> Response:
+        """The page; in the demo it lets whoever opens it on this machine in as its operator."""
+        response = FileResponse(STATIC / "index.html")
+        if auth.demo and _from_here(request) and identify(request) is None:
+            session.give_session(response, request, auth.demo_session(controller.clock.utc()))
         return response
+
+    @app.get("/api/openapi.json", include_in_schema=False)
+    async def description(_: Viewer) -> dict[str, Any]:
+        """The API's own description."""
+        return app.openapi()
+
+    return app
+
+
+def _from_here(request: Request) -> bool:
+    return request.client is not None and request.client.host in LOOPBACK_HOSTS
+
+
+def _explain_errors(app: FastAPI) -> None:
+    """Every answer that is not a success says what, where, why and what next."""
 
     @app.exception_handler(Problem)
     async def problem(_: Request, error: Problem) -> JSONResponse:
@@ -75,27 +105,55 @@ def create_app(
     @app.exception_handler(RequestValidationError)
     async def invalid(_: Request, error: RequestValidationError) -> JSONResponse:
         first = error.errors()[0]
-        place = ".".join(str(part) for part in first["loc"])
-        words = Problem(422, f"{place}: {first['msg']}", cause="a slip in the request", action="see /openapi.json")
+        place = ".".join(str(part) for part in first["loc"] if part not in ("body", "query", "path"))
+        words = Problem(
+            422,
+            str(first["msg"])[:200],
+            where=place[:100] or "the request's body",
+            cause="a slip in the request",
+            action="see GET /api/openapi.json for what is asked for",
+        )
         return JSONResponse(words.body(), status_code=422)
 
-    for kind, status in PROBLEMS.items():
-        app.add_exception_handler(kind, _answer(status))
+    @app.exception_handler(HTTPException)
+    async def missing(request: Request, error: HTTPException) -> JSONResponse:
+        words = Problem(
+            error.status_code,
+            f"{error.detail}".lower(),
+            where=f"{request.method} {request.url.path[:100]}",
+            cause="a slip in the address or the method",
+            action="see GET /api/openapi.json for what there is",
+        )
+        return JSONResponse(words.body(), status_code=error.status_code, headers=error.headers)
 
-    @app.get("/", include_in_schema=False)
-    async def page(request: Request) -> Response:
-        response = FileResponse(STATIC / "index.html")
-        if auth.demo and auth.by_session(request.cookies.get(COOKIE, "")) is None:
-            response.set_cookie(COOKIE, auth.demo_session(), httponly=True, samesite="strict")
-        return response
+    @app.exception_handler(Exception)
+    async def unexpected(request: Request, error: Exception) -> JSONResponse:
+        words = Problem(
+            500,
+            "the controller could not answer this",
+            where=f"{request.method} {request.url.path[:100]}",
+            cause=f"a defect ({type(error).__name__}); it is in the controller's log",
+            action="the rig goes on; report it with the log",
+        )
+        return JSONResponse(words.body(), status_code=500)
 
-    return app
+    for kind, status in ANSWERS.items():
+        app.add_exception_handler(kind, _in_their_words(status))
 
 
-def _answer(status: int):  # type: ignore[no-untyped-def]
-    async def handler(_: Request, error: Exception) -> JSONResponse:
-        what, _, rest = str(error).partition(" Next: ")
+def _in_their_words(status: int) -> Callable[[Request, Exception], Awaitable[Response]]:
+    """The layers below write “what. Likely cause: … Next: …”; the page shows the three apart."""
+
+    async def handler(request: Request, error: Exception) -> Response:
+        what, _, action = str(error).partition(" Next: ")
         what, _, cause = what.partition(" Likely cause: ")
-        return JSONResponse({"error": {"what": what, "cause": cause, "action": rest}}, status_code=status)
+        words = Problem(
+            status,
+            what.rstrip("."),
+            where=f"{request.method} {request.url.path}",
+            cause=cause.rstrip("."),
+            action=action,
+        )
+        return JSONResponse(words.body(), status_code=status)
 
     return handler

@@ -1,18 +1,30 @@
-"""Who may do what: roles, tokens and browser sessions.
+"""Who may do what: roles, tokens, and browser sessions.
 
-Tokens are made anew at each start, from the system's randomness, and are kept in memory only: nothing to steal from a disk
-but the endpoint file, which its owner alone can read. In the demo, where only simulated devices can be reached, opening
-the page from this machine makes one its operator; a program without token or session is refused there too.
+A token is 256 bits of the system's randomness, so its plain SHA-256 is kept and nothing slower is needed. Hashes of tokens
+and sessions live in `credentials.json` in the data directory, readable by its owner alone; a plain token is shown once,
+when it is made. In the demo, where nothing but simulated devices can be reached, opening the page from this machine makes
+one its operator, and nothing is written.
 """
 
 from __future__ import annotations
 
+import hashlib
 import hmac
+import json
+import os
 import secrets
 from dataclasses import dataclass
+from datetime import datetime, timedelta
 from enum import IntEnum
+from pathlib import Path
+from typing import Any
 
-COOKIE = "choroid_session"
+FILE = "credentials.json"
+VERSION = 1
+SESSION_AGE = timedelta(days=30)
+MOST_SESSIONS = 500
+LONGEST_SECRET = 200
+"""Characters; longer ones are not even hashed."""
 
 
 class Role(IntEnum):
@@ -23,6 +35,15 @@ class Role(IntEnum):
     ENGINEER = 3
     ADMIN = 4
 
+    @property
+    def word(self) -> str:
+        """As in files and on the page."""
+        return self.name.lower()
+
+
+class CredentialsError(Exception):
+    """The credentials cannot be used: what, where, likely cause, next action."""
+
 
 @dataclass(frozen=True, slots=True)
 class User:
@@ -32,50 +53,170 @@ class User:
     role: Role
 
 
-class Auth:
-    """The credentials of one running page."""
+@dataclass(frozen=True, slots=True)
+class _Session:
+    user: User
+    until: datetime
 
-    def __init__(self, *, demo: bool) -> None:
+
+class Auth:
+    """The credentials of one rig's page, kept in `data_dir`; without one, and in the demo, in memory only."""
+
+    def __init__(self, data_dir: Path | None = None, *, demo: bool) -> None:
         self.demo = demo
+        self._path = None if demo or data_dir is None else data_dir / FILE
         self._tokens: dict[str, User] = {}
-        self._sessions: dict[str, User] = {}
-        self._link_token = self.issue("page link", Role.ENGINEER)
-        self._command_line_token = self.issue("command line", Role.OPERATOR)
+        self._sessions: dict[str, _Session] = {}
+        self._passing: dict[str, User] = {}
+        self._tickets: set[str] = set()
+        if demo:
+            self._link = ""
+        elif self._path is not None and self._path.exists():
+            self._load(self._path)
+            self._link = self._ticket("page link", Role.ENGINEER)
+        else:
+            self._link = self.issue("admin", Role.ADMIN)
+
+    # --- tokens -----------------------------------------------------------------------------------------
 
     def issue(self, name: str, role: Role) -> str:
-        """A new token for `name`."""
+        """A new token for `name`, which stays valid over restarts; shown now and never again."""
         token = secrets.token_urlsafe(32)
-        self._tokens[token] = User(name, role)
+        self._tokens[_hash(token)] = User(name, role)
+        self._save()
         return token
 
+    def revoke(self, name: str) -> int:
+        """Forget every token and session of `name`; returns how many there were."""
+        tokens = [key for key, user in self._tokens.items() if user.name == name]
+        sessions = [key for key, session in self._sessions.items() if session.user.name == name]
+        for key in tokens:
+            del self._tokens[key]
+        for key in sessions:
+            del self._sessions[key]
+        self._save()
+        return len(tokens) + len(sessions)
+
     def link(self, host: str, port: int) -> str:
-        """The address that lets a browser in: the token stands behind the #, which is never sent to a server."""
-        return f"http://{host}:{port}/#token={self._link_token}"
+        """The address that lets a browser in; the token stands behind the #, which never reaches a server or a log.
+
+        At the first start it carries the new admin's token; later a ticket for one sign-in as engineer.
+        """
+        shown = f"[{host}]" if ":" in host else host
+        return f"http://{shown}:{port}/" + (f"#token={self._link}" if self._link else "")
 
     def command_line_token(self) -> str:
-        """The token for `choroid protocol …` on this machine."""
-        return self._command_line_token
+        """An operator's token for `choroid protocol …` on this machine, valid until this process ends."""
+        token = secrets.token_urlsafe(32)
+        self._passing[_hash(token)] = User("command line", Role.OPERATOR)
+        return token
 
     def by_token(self, token: str) -> User | None:
-        """Who carries `token`; compared in constant time."""
-        found = None
-        for known, user in self._tokens.items():
-            if hmac.compare_digest(known.encode(), token.encode()):
-                found = user
-        return found
+        """Who carries `token`."""
+        if not token or len(token) > LONGEST_SECRET:
+            return None
+        digest = _hash(token)
+        return _find(self._tokens, digest) or _find(self._passing, digest)
 
-    def open_session(self, user: User) -> str:
-        """A session cookie's value for `user`."""
+    def _ticket(self, name: str, role: Role) -> str:
+        ticket = secrets.token_urlsafe(32)
+        digest = _hash(ticket)
+        self._passing[digest] = User(name, role)
+        self._tickets.add(digest)
+        return ticket
+
+    # --- sessions ---------------------------------------------------------------------------------------
+
+    def open_session(self, user: User, now: datetime, *, token: str = "") -> str:
+        """A session cookie's value for `user`; a ticket that was used for it is spent."""
+        digest = _hash(token)
+        if digest in self._tickets:
+            self._tickets.remove(digest)
+            del self._passing[digest]
+        self._sessions = {key: kept for key, kept in self._sessions.items() if kept.until > now}
+        while len(self._sessions) >= MOST_SESSIONS:
+            del self._sessions[next(iter(self._sessions))]
         value = secrets.token_urlsafe(32)
-        self._sessions[value] = user
-        if len(self._sessions) > 1000:
-            self._sessions.pop(next(iter(self._sessions)))
+        self._sessions[_hash(value)] = _Session(user, now + SESSION_AGE)
+        self._save()
         return value
 
-    def demo_session(self) -> str:
-        """A session for whoever opens the demo's page on this machine."""
-        return self.open_session(User("demo", Role.OPERATOR))
+    def demo_session(self, now: datetime) -> str:
+        """A session for whoever opens the demo's page on this machine; refused outside the demo."""
+        if not self.demo:
+            raise CredentialsError("only the demo gives sessions away")
+        return self.open_session(User("demo", Role.OPERATOR), now)
 
-    def by_session(self, value: str) -> User | None:
-        """Who has this session."""
-        return self._sessions.get(value)
+    def by_session(self, value: str, now: datetime) -> User | None:
+        """Who has this session, if it has not run out."""
+        if not value or len(value) > LONGEST_SECRET:
+            return None
+        session = self._sessions.get(_hash(value))
+        return session.user if session is not None and session.until > now else None
+
+    def close_session(self, value: str) -> None:
+        """Sign out."""
+        if self._sessions.pop(_hash(value), None) is not None:
+            self._save()
+
+    # --- the file ---------------------------------------------------------------------------------------
+
+    def _save(self) -> None:
+        if self._path is None:
+            return
+        body = {
+            "version": VERSION,
+            "tokens": [
+                {"sha256": digest, "name": user.name, "role": user.role.word} for digest, user in self._tokens.items()
+            ],
+            "sessions": [
+                {
+                    "sha256": digest,
+                    "name": session.user.name,
+                    "role": session.user.role.word,
+                    "until": session.until.isoformat(),
+                }
+                for digest, session in self._sessions.items()
+            ],
+        }
+        beside = self._path.with_suffix(".new")
+        descriptor = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+        with os.fdopen(descriptor, "w", encoding="utf-8") as file:
+            os.fchmod(descriptor, 0o600)
+            json.dump(body, file, indent=1)
+            file.flush()
+            os.fsync(descriptor)
+        beside.replace(self._path)
+
+    def _load(self, path: Path) -> None:
+        try:
+            body: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+            if body["version"] != VERSION:
+                raise ValueError(f"format {body['version']}, this Choroid reads {VERSION}")
+            for row in body["tokens"]:
+                self._tokens[row["sha256"]] = _user(row)
+            for row in body["sessions"]:
+                self._sessions[row["sha256"]] = _Session(_user(row), datetime.fromisoformat(row["until"]))
+        except (ValueError, KeyError, TypeError, OSError) as error:
+            raise CredentialsError(
+                f"{path} cannot be read ({error}). Likely cause: it was edited or damaged."
+                " Next: restore it, or remove it to be given a new admin token at the next start"
+            ) from None
+        path.chmod(0o600)
+
+
+def _user(row: dict[str, Any]) -> User:
+    return User(str(row["name"]), Role[str(row["role"]).upper()])
+
+
+def _hash(secret: str) -> str:
+    return hashlib.sha256(secret.encode()).hexdigest()
+
+
+def _find(users: dict[str, User], digest: str) -> User | None:
+    """Looked through to the end, whatever matches first, so that time tells nothing."""
+    found = None
+    for known, user in users.items():
+        if hmac.compare_digest(known, digest):
+            found = user
+    return found

@@ -1,4 +1,7 @@
-"""What the API shows: the controller's own objects as plain, JSON-able data with units."""
+"""What the API shows: the controller's own objects as plain data, units in every name or beside each value.
+
+Plain dictionaries, because the live feed makes them four times a second; :mod:`dashboards.models` declares their shape.
+"""
 
 from __future__ import annotations
 
@@ -6,17 +9,24 @@ import math
 from typing import Any
 
 from controller.alarms import Alarm
-from controller.execution.run import RunView, StepView
-from controller.process import Controller
+from controller.execution.journal import Entry
+from controller.execution.views import RunView, StepView
+from controller.nerves.summary import NervesSummary
 from controller.rig.schematic import describe
-from controller.safety.gate import command_text
 from controller.state import ActuatorView, Reading, State
-from drivers.device import LevelStatus, PumpStatus, SwitchStatus
+from dashboards.face import ControllerFace, LedgerFace
+from drivers.device import Command, Dispense, Level, LevelStatus, PumpStatus, Run, Stop, Switch, SwitchStatus
+from protocols.registry import Recipe
+
+BOUND_SD = 3.0
+"""A stated bound is this many standard deviations wide."""
+ML = 1000.0
 
 
-def rig_view(controller: Controller) -> dict[str, Any]:
+def rig_view(controller: ControllerFace) -> dict[str, Any]:
     """The rig: what the page draws its schematic from."""
     rig = controller.rig
+    organs, safety = rig.organs, rig.safety
     return {
         "name": rig.name,
         "description": rig.description,
@@ -29,43 +39,76 @@ def rig_view(controller: Controller) -> dict[str, Any]:
             "chamber": rig.organoid.chamber,
         },
         "electrodes": rig.nerves.electrodes if rig.nerves else 0,
-        "setpoints": {
-            "temperature_c": rig.organs.skin.setpoint_c,
-            "ph": rig.organs.lung.ph_setpoint,
-            "oxygen_pct": rig.organs.lung.oxygen_setpoint_pct,
-            "heart_ul_min": rig.organs.heart.flow_ul_min,
-        },
+        "goals": [
+            _goal(
+                organs.skin.temperature,
+                "degC",
+                organs.skin.setpoint_c,
+                safety.temperature.low_c,
+                safety.temperature.high_c,
+            ),
+            _goal(organs.lung.oxygen, "%", organs.lung.oxygen_setpoint_pct, None, None),
+            _goal(organs.lung.ph, "pH", organs.lung.ph_setpoint, None, None),
+            _goal(safety.over_pressure_heart.point, "kPa", None, None, safety.over_pressure_heart.high_kpa),
+            _goal(safety.over_pressure_filter.point, "kPa", None, None, safety.over_pressure_filter.high_kpa),
+        ],
+        "heart": {"pump": rig.lines[organs.heart.line].pump, "flow_ul_min": organs.heart.flow_ul_min},
+        "mass_point": organs.kidney.mass,
+        "periods_s": {name: device.every_s for name, device in rig.devices.items()},
+        "return_valve": organs.immune.valve,
         "schematic": describe(rig),
     }
 
 
-def reading_view(reading: Reading, now_s: float) -> dict[str, Any]:
-    """One reading; `age_s` is how old it is in rig time."""
-    finite = math.isfinite(reading.value)
+def _goal(point: str, unit: str, setpoint: float | None, low: float | None, high: float | None) -> dict[str, Any]:
+    """What a reading ought to be, and between which limits an interlock lets it be (both in `unit`)."""
+    return {"point": point, "unit": unit, "setpoint": setpoint, "low": low, "high": high}
+
+
+def reading_view(reading: Reading) -> dict[str, Any]:
+    """One reading; `at_s` is rig time, to be held against the state's own `at_s`."""
     return {
-        "value": reading.value if finite else None,
+        "value": _finite(reading.value),
         "unit": reading.unit,
         "quality": reading.quality.value,
-        "age_s": round(now_s - reading.at_s, 2) if math.isfinite(reading.at_s) else None,
+        "at_s": _finite(reading.at_s),
         "detail": reading.detail,
     }
 
 
 def actuator_view(view: ActuatorView) -> dict[str, Any]:
-    """One actuator: what it does, what it was told, what it falls back to."""
-    status: dict[str, Any] = {}
+    """One actuator: what it does, what it was told, what it falls back to, and who sees to that."""
+    status: dict[str, Any] | None = None
     match view.status:
         case PumpStatus(running=running, flow_ul_min=flow, delivered_ul=delivered):
             status = {"kind": "pump", "on": running, "flow_ul_min": flow, "delivered_ul": delivered}
         case SwitchStatus(on=on):
             status = {"kind": "switch", "on": on}
         case LevelStatus(setpoint=setpoint, measured=measured):
-            status = {"kind": "level", "on": setpoint > 0, "setpoint": setpoint, "measured": measured}
-    return status | {
-        "commanded": None if view.commanded is None else command_text(view.commanded),
-        "basal": command_text(view.basal),
+            status = {"kind": "level", "on": setpoint > 0, "setpoint_ml_min": setpoint, "measured_ml_min": measured}
+    return {
+        "status": status,
+        "commanded": None if view.commanded is None else command_view(view.commanded),
+        "basal": command_view(view.basal),
         "guarantee": view.guarantee.value,
+        "at_s": _finite(view.at_s),
+        "lease_until_s": None if view.lease_until_s is None else _finite(view.lease_until_s),
     }
+
+
+def command_view(command: Command) -> dict[str, Any]:
+    """A command by its name and its numbers."""
+    match command:
+        case Run(flow_ul_min=flow):
+            return {"verb": "run", "flow_ul_min": flow}
+        case Dispense(volume_ul=volume, flow_ul_min=flow):
+            return {"verb": "dispense", "volume_ul": volume, "flow_ul_min": flow}
+        case Switch(on=on, for_s=for_s):
+            return {"verb": "switch", "on": on, "for_s": for_s}
+        case Level(value=value):
+            return {"verb": "level", "value_ml_min": value}
+        case Stop():
+            return {"verb": "stop"}
 
 
 def state_view(state: State) -> dict[str, Any]:
@@ -73,20 +116,64 @@ def state_view(state: State) -> dict[str, Any]:
     return {
         "at_s": state.at_s,
         "utc": state.utc,
-        "readings": {name: reading_view(reading, state.at_s) for name, reading in state.readings.items() if reading.unit},
+        "readings": {point: reading_view(reading) for point, reading in state.readings.items()},
         "actuators": {name: actuator_view(view) for name, view in state.actuators.items()},
         "volumes": {name: {"ul": round(v.ul, 1), "sd_ul": round(v.sd_ul, 1)} for name, v in state.volumes.items()},
         "trips": [
-            {"interlock": trip.interlock, "point": trip.point, "detail": trip.detail, "since_s": trip.since_s}
+            {
+                "interlock": trip.interlock,
+                "point": trip.point,
+                "detail": trip.detail,
+                "since_s": _finite(trip.since_s),
+                "actuators": list(trip.actuators),
+                "latched": trip.latched,
+            }
             for trip in state.trips
         ],
         "links": dict(state.links),
     }
 
 
+def recipe_view(recipe: Recipe) -> dict[str, Any]:
+    """One protocol with its parameters."""
+    return {
+        "name": recipe.name,
+        "title": recipe.title,
+        "params": [
+            {
+                "name": param.name,
+                "unit": param.unit,
+                "default": param.default,
+                "low": param.low,
+                "high": param.high,
+                "help": param.help,
+            }
+            for param in recipe.params
+        ],
+    }
+
+
 def step_view(step: StepView) -> dict[str, Any]:
-    """One step of a run."""
-    return {"n": step.n, "verb": step.verb, "args": dict(step.args), "state": step.state, "result": step.result}
+    """One step of a run; of a result only what a person reads."""
+    return {
+        "n": step.n,
+        "verb": step.verb,
+        "args": {name: value for name, value in step.args.items() if isinstance(value, str | int | float)},
+        "state": step.state,
+        "result": _result(step.result),
+    }
+
+
+def _result(result: Any) -> dict[str, Any] | None:
+    """An amount, a measurement, or nothing; what else a step returns is in the journal."""
+    if not isinstance(result, dict):
+        return None
+    if "ul" in result:
+        return {"ul": result["ul"], "low_ul": result.get("low"), "high_ul": result.get("high")}
+    interval = result.get("interval")
+    if interval is not None and "unit" in result:
+        return {"value": interval["value"], "low": interval["low"], "high": interval["high"], "unit": result["unit"]}
+    return None
 
 
 def run_view(run: RunView, *, steps: int = 200) -> dict[str, Any]:
@@ -95,6 +182,7 @@ def run_view(run: RunView, *, steps: int = 200) -> dict[str, Any]:
         "id": run.id,
         "protocol": run.protocol,
         "state": run.state.value,
+        "ended": run.state.ended,
         "step": run.step,
         "started_utc": run.started_utc,
         "params": dict(run.params),
@@ -120,17 +208,53 @@ def alarm_view(alarm: Alarm) -> dict[str, Any]:
     }
 
 
-def ledger_view(controller: Controller) -> dict[str, Any]:
-    """Where the medium went (mL)."""
-    totals = controller.ledger.totals
+def ledger_view(ledger: LedgerFace) -> dict[str, Any]:
+    """Where the medium went (mL). The balance error is what no transfer explains; its bound is three deviations."""
+    totals = ledger.totals
+    volumes = ledger.volumes()
+    bound_ul = BOUND_SD * math.sqrt(sum(volume.sd_ul**2 for volume in volumes.values()))
     return {
-        "fresh_ml": totals.fresh_ul / 1000,
-        "drawn_ml": totals.drawn_ul / 1000,
-        "recycled_ml": totals.recycled_ul / 1000,
-        "discarded_ml": totals.discarded_ul / 1000,
-        "glucose_ml": totals.glucose_ul / 1000,
-        "base_ml": totals.base_ul / 1000,
-        "evaporated_ml": totals.evaporated_ul / 1000,
-        "unaccounted_ml": totals.unaccounted_ul / 1000,
+        "fresh_ml": totals.fresh_ul / ML,
+        "drawn_ml": totals.drawn_ul / ML,
+        "given_back_ml": totals.given_back_ul / ML,
+        "recycled_ml": totals.recycled_ul / ML,
+        "discarded_ml": totals.discarded_ul / ML,
+        "glucose_ml": totals.glucose_ul / ML,
+        "base_ml": totals.base_ul / ML,
+        "evaporated_ml": totals.evaporated_ul / ML,
+        "mass_balance_error_ml": totals.unaccounted_ul / ML,
+        "mass_balance_bound_ml": bound_ul / ML,
         "recycled_fraction": totals.recycled_fraction,
+        "vessels": [
+            {"name": name, "ml": volume.ul / ML, "sd_ml": volume.sd_ul / ML} for name, volume in volumes.items()
+        ],
     }
+
+
+def nerves_view(summary: NervesSummary | None) -> dict[str, Any] | None:
+    """The latest firing summary."""
+    if summary is None:
+        return None
+    return {
+        "at_s": summary.at_s,
+        "firing_rate_hz": summary.firing_rate_hz,
+        "active_electrodes": summary.active_electrodes,
+        "electrodes": summary.electrodes,
+        "rates_hz": [round(rate, 3) for rate in summary.rates_hz],
+    }
+
+
+def entry_view(entry: Entry) -> dict[str, Any]:
+    """One row of the journal."""
+    return {
+        "seq": entry.seq,
+        "utc": entry.utc,
+        "kind": entry.kind,
+        "run": entry.run,
+        "body": dict(entry.body),
+        "sha256": entry.hash,
+    }
+
+
+def _finite(value: float) -> float | None:
+    return value if math.isfinite(value) else None

@@ -1,0 +1,175 @@
+"""The doorman: what is not addressed to this page, comes from another one, or is too large, gets no further.
+
+A pure ASGI layer before everything else, WebSockets included. Host and Origin are checked against DNS rebinding and
+cross-site requests; a body is counted as it comes, whatever its headers claim, and has to come in time.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from urllib.parse import urlsplit
+
+from fastapi.responses import JSONResponse
+from starlette.datastructures import Headers, MutableHeaders
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+from starlette.websockets import WebSocket
+
+from dashboards.access import Problem
+
+LOOPBACK_HOSTS = frozenset({"127.0.0.1", "localhost", "::1"})
+MOST_BODY_BYTES = 64_000
+BODY_TIME_S = 10.0
+"""Real seconds in which a body has to arrive."""
+
+POLICY = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self';"
+    " manifest-src 'self'; frame-ancestors 'none'; base-uri 'none'; form-action 'none'"
+)
+HEADERS = {
+    "Content-Security-Policy": POLICY,
+    "X-Content-Type-Options": "nosniff",
+    "X-Frame-Options": "DENY",
+    "Referrer-Policy": "no-referrer",
+    "Cross-Origin-Opener-Policy": "same-origin",
+    "Cross-Origin-Resource-Policy": "same-origin",
+}
+
+
+class Doorman:
+    """ASGI middleware. `hosts` are the names this page answers to; `pace` gives loop seconds per real second."""
+
+    def __init__(self, app: ASGIApp, hosts: frozenset[str]) -> None:
+        self._app = app
+        self._hosts = hosts
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Let pass, or answer with the reason why not."""
+        if scope["type"] not in ("http", "websocket"):
+            await self._app(scope, receive, send)
+            return
+        headers = Headers(scope=scope)
+        problem = self._foreign(headers)
+        if problem is not None and scope["type"] == "websocket":
+            await turn_away(WebSocket(scope, receive, send), problem)
+            return
+        if scope["type"] == "websocket":
+            await self._app(scope, receive, send)
+            return
+        sender = _with_headers(send)
+        problem = problem or _oversized(headers)
+        if problem is not None:
+            await JSONResponse(problem.body(), status_code=problem.status)(scope, receive, sender)
+            return
+        speed = getattr(scope["app"].state, "speed", None) if "app" in scope else None
+        patience_s = BODY_TIME_S * (speed.speed if speed is not None else 1.0)
+        try:
+            whole = await _whole_body(receive, patience_s)
+        except Problem as slow:
+            await JSONResponse(slow.body(), status_code=slow.status)(scope, receive, sender)
+            return
+        await self._app(scope, _replay(whole, receive), sender)
+
+    def _foreign(self, headers: Headers) -> Problem | None:
+        """Why a request was not meant for this host or does not come from this page; None when all is well."""
+        written = headers.get("host", "")
+        try:
+            host = urlsplit(f"//{written}").hostname or ""
+        except ValueError:
+            host = ""
+        if host not in self._hosts:
+            return Problem(
+                403,
+                f"“{host[:100]}” is not a name of this page",
+                where="the Host header",
+                cause="another name leads to this address (DNS rebinding), or the page was opened by a name it does not know",
+                action="open it by the address that `choroid` printed",
+            )
+        origin = headers.get("origin")
+        if origin is not None and _place(origin) != written:
+            return Problem(
+                403,
+                f"the request comes from another page, {origin[:100]}",
+                where="the Origin header",
+                cause="a page of somebody else asks in your name",
+                action="use this page itself, or a bearer token without an Origin",
+            )
+        return None
+
+
+async def turn_away(socket: WebSocket, problem: Problem) -> None:
+    """Tell a WebSocket why it is not let in, then close it: 4401 for nobody's, 4403 for the wrong one."""
+    await socket.accept()
+    await socket.send_json(problem.body())
+    await socket.close(code=4000 + problem.status, reason=problem.what[:100])
+
+
+def _place(origin: str) -> str:
+    try:
+        return urlsplit(origin).netloc
+    except ValueError:
+        return ""
+
+
+def _too_large() -> Problem:
+    return Problem(
+        413,
+        "the request is too large",
+        where="the request's body",
+        cause=f"more than {MOST_BODY_BYTES // 1000} kB",
+        action="send less; see GET /api/openapi.json for what is asked for",
+    )
+
+
+def _oversized(headers: Headers) -> Problem | None:
+    length = headers.get("content-length", "0")
+    if not (length.isascii() and length.isdecimal() and len(length) < 12) or int(length) > MOST_BODY_BYTES:
+        return _too_large()
+    return None
+
+
+async def _whole_body(receive: Receive, patience_s: float) -> list[Message]:
+    """The messages of the whole body; raises :class:`Problem` when it is too large or too slow."""
+    messages: list[Message] = []
+    size = 0
+    try:
+        async with asyncio.timeout(patience_s):
+            while True:
+                message = await receive()
+                messages.append(message)
+                size += len(message.get("body", b""))
+                if size > MOST_BODY_BYTES:
+                    raise _too_large()
+                if message["type"] != "http.request" or not message.get("more_body", False):
+                    return messages
+    except TimeoutError:
+        raise Problem(
+            408,
+            "the request did not arrive in time",
+            where="the request's body",
+            cause=f"it took more than {BODY_TIME_S:g} s",
+            action="send it in one piece",
+        ) from None
+
+
+def _replay(messages: list[Message], receive: Receive) -> Receive:
+    """A `receive` that first gives what was read already."""
+    waiting = iter(messages)
+
+    async def again() -> Message:
+        for message in waiting:
+            return message
+        return await receive()
+
+    return again
+
+
+def _with_headers(send: Send) -> Send:
+    async def sender(message: Message) -> None:
+        if message["type"] == "http.response.start":
+            headers = MutableHeaders(scope=message)
+            for name, value in HEADERS.items():
+                headers[name] = value
+            headers.setdefault("Cache-Control", "no-store")
+        await send(message)
+
+    return sender

@@ -1,0 +1,200 @@
+"""What the faces need of a controller, and no more: tests stand a small one behind the same door.
+
+:class:`controller.process.Controller` fulfils it; the type checker holds both to it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import datetime
+from typing import Any, Protocol
+
+from controller.alarms import Alarm
+from controller.execution.journal import Entry
+from controller.execution.ledger import Totals
+from controller.execution.views import RunView
+from controller.memory.history import Stretch
+from controller.nerves.summary import NervesSource, NervesSummary
+from controller.process import Health
+from controller.rig.description import Rig
+from controller.state import State, Volume
+from protocols.registry import Recipe
+
+
+class ClockFace(Protocol):
+    """UTC of the rig."""
+
+    def utc(self) -> datetime:
+        """Now."""
+
+    def utc_text(self) -> str:
+        """Now, as ISO 8601 with milliseconds and a Z."""
+
+
+class StoreFace(Protocol):
+    """The latest snapshot."""
+
+    @property
+    def state(self) -> State:
+        """As of the last tick."""
+
+
+class HistoryFace(Protocol):
+    """Kept readings."""
+
+    def series(self) -> dict[str, str]:
+        """Every point that was ever kept, with its unit."""
+
+    def query(self, point: str, begin: float, end: float, max_points: int = ...) -> list[Stretch]:
+        """One series between two UTC times (s since 1970)."""
+
+
+class LedgerFace(Protocol):
+    """Where the medium went."""
+
+    @property
+    def totals(self) -> Totals:
+        """Sums since the journal began (µL)."""
+
+    def volumes(self) -> Mapping[str, Volume]:
+        """Every vessel's volume with its standard deviation (µL)."""
+
+
+class AlarmsFace(Protocol):
+    """What a person must do something about."""
+
+    def active(self) -> list[Alarm]:
+        """Every alarm that is not normal, the most urgent first."""
+
+    def acknowledge(self, identifier: str, user: str) -> Alarm:
+        """Somebody has seen it; raises KeyError for one that is not active."""
+
+
+class RunsFace(Protocol):
+    """The runner."""
+
+    @property
+    def catalogue(self) -> Mapping[str, Recipe]:
+        """The protocols there are, by name."""
+
+    @property
+    def active(self) -> RunView | None:
+        """The run that has not ended."""
+
+    async def start(self, protocol: str, params: Mapping[str, str | float], user: str, reason: str) -> str:
+        """Begin a run; returns its id."""
+
+    async def pause(self, run_id: str, user: str, reason: str) -> None:
+        """Bring what it moves to rest, then hold it."""
+
+    async def resume(self, run_id: str, user: str, reason: str) -> None:
+        """Go on with what remains."""
+
+    async def abort(self, run_id: str, user: str, reason: str) -> None:
+        """End it for good."""
+
+    def get(self, run_id: str) -> RunView:
+        """One run."""
+
+    def list(self) -> list[RunView]:
+        """Every run, oldest first."""
+
+
+class GateFace(Protocol):
+    """The emergency stop."""
+
+    @property
+    def emergency(self) -> str | None:
+        """Who stopped everything and why; None when nobody did."""
+
+    async def estop(self, user: str, reason: str) -> None:
+        """Everything but the basal circulation stops, until :meth:`reset`."""
+
+    def reset(self, user: str, reason: str) -> None:
+        """End the emergency stop."""
+
+
+class JournalFace(Protocol):
+    """The audit trail."""
+
+    def append(self, kind: str, body: Mapping[str, Any], *, run: str | None = None) -> int:
+        """Write one row; returns its number."""
+
+    def entries(
+        self, *, kinds: Sequence[str] = ..., after: int = ..., limit: int | None = ..., newest_first: bool = ...
+    ) -> Iterator[Entry]:
+        """Rows, in order or newest first."""
+
+
+class ControllerFace(Protocol):
+    """A controller as the faces see it. `gate` and `runs` exist once it has started."""
+
+    @property
+    def rig(self) -> Rig:
+        """The rig's description."""
+
+    @property
+    def clock(self) -> ClockFace:
+        """The rig's clock."""
+
+    @property
+    def store(self) -> StoreFace:
+        """Where the latest snapshot is."""
+
+    @property
+    def history(self) -> HistoryFace:
+        """Kept readings."""
+
+    @property
+    def ledger(self) -> LedgerFace:
+        """Where the medium went."""
+
+    @property
+    def alarms(self) -> AlarmsFace:
+        """The alarms."""
+
+    @property
+    def runs(self) -> RunsFace:
+        """The runner."""
+
+    @property
+    def gate(self) -> GateFace:
+        """The safety gate, of which the faces may only use the emergency stop."""
+
+    @property
+    def journal(self) -> JournalFace:
+        """The audit trail."""
+
+    @property
+    def nerves(self) -> NervesSource | None:
+        """Where firing summaries and spikes come from."""
+
+    @property
+    def nerves_summary(self) -> NervesSummary | None:
+        """The latest firing summary."""
+
+    @property
+    def viability(self) -> dict[str, Any] | None:
+        """The latest viability score, as :meth:`protocols.viability.Viability.to_json` gives it."""
+
+    def last_grade(self) -> dict[str, Any] | None:
+        """The latest grade with its time, inputs, limits and reasons."""
+
+    def health(self) -> Health:
+        """Whether the control loop lives (D6)."""
+
+
+class SpeedControl(Protocol):
+    """The speed of a simulated rig; a real one has none."""
+
+    @property
+    def speed(self) -> float:
+        """Times life."""
+
+    def set_speed(self, speed: float) -> None:
+        """Change it; raises ValueError outside its range."""
+
+
+def started(controller: ControllerFace) -> bool:
+    """Whether the controller has connected: its gate and its runner are made only then."""
+    return hasattr(controller, "gate") and hasattr(controller, "runs")

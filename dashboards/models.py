@@ -1,0 +1,314 @@
+"""The shapes of requests and answers; every quantity has its unit in its name or in a `unit` beside it."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+
+class _Body(BaseModel):
+    model_config = ConfigDict(extra="forbid", str_strip_whitespace=True)
+
+
+class Start(_Body):
+    """Start a protocol; each parameter is text with its unit, such as `{"batch": "18 mL"}`."""
+
+    protocol: str = Field(max_length=100)
+    params: dict[str, str] = Field(default_factory=dict, max_length=50)
+    reason: str = Field(default="", max_length=1000)
+
+
+class Why(_Body):
+    """The reason for an action, for the record."""
+
+    reason: str = Field(default="", max_length=1000)
+
+
+class SetSpeed(_Body):
+    """How fast a simulated rig is to live (times life)."""
+
+    speed: float = Field(ge=1, le=600, allow_inf_nan=False)
+    reason: str = Field(default="", max_length=1000)
+
+
+class Error(BaseModel):
+    """What went wrong, for people."""
+
+    what: str
+    where: str
+    cause: str
+    action: str
+
+
+class Errored(BaseModel):
+    """The body of every answer that is not a success."""
+
+    error: Error
+
+
+class HealthView(BaseModel):
+    """Whether the control loop ticks."""
+
+    ok: bool
+    reasons: list[str]
+    tick_age_s: float | None
+
+
+class Session(BaseModel):
+    """Who one is."""
+
+    name: str
+    role: str
+
+
+class OrganoidView(BaseModel):
+    """The living tissue."""
+
+    count: int
+    diameter_mm: float
+    age_d: float
+    chamber: str
+
+
+class Goal(BaseModel):
+    """What a reading ought to be, and the limits that its interlock keeps (all in `unit`)."""
+
+    point: str
+    unit: str
+    setpoint: float | None
+    low: float | None
+    high: float | None
+
+
+class HeartView(BaseModel):
+    """Which pump circulates, and at what flow."""
+
+    pump: str | None
+    flow_ul_min: float
+
+
+class RigView(BaseModel):
+    """The rig; `schematic` is what :func:`controller.rig.schematic.describe` gives.
+
+    `periods_s` tells how often each device is read.
+    """
+
+    name: str
+    description: str
+    simulated: bool
+    mixed: bool
+    organoid: OrganoidView
+    electrodes: int
+    goals: list[Goal]
+    heart: HeartView
+    mass_point: str
+    periods_s: dict[str, float]
+    return_valve: str | None
+    schematic: dict[str, Any]
+    user: str
+    role: str
+
+
+class ReadingView(BaseModel):
+    """One reading; `value` is null when there is none."""
+
+    value: float | None
+    unit: str
+    quality: Literal["good", "uncertain", "bad"]
+    at_s: float | None
+    detail: str
+
+
+class VolumeView(BaseModel):
+    """An estimated volume with its standard deviation."""
+
+    ul: float
+    sd_ul: float
+
+
+class TripView(BaseModel):
+    """An interlock that holds actuators at rest."""
+
+    interlock: str
+    point: str
+    detail: str
+    since_s: float | None
+    actuators: list[str]
+    latched: bool
+
+
+class ActuatorState(BaseModel):
+    """One actuator; `status`, `commanded` and `basal` name their own units."""
+
+    status: dict[str, Any] | None
+    commanded: dict[str, Any] | None
+    basal: dict[str, Any]
+    guarantee: Literal["device", "guard", "host"]
+    at_s: float | None
+    lease_until_s: float | None
+
+
+class StateView(BaseModel):
+    """A whole snapshot at rig time `at_s`."""
+
+    at_s: float
+    utc: str
+    readings: dict[str, ReadingView]
+    actuators: dict[str, ActuatorState]
+    volumes: dict[str, VolumeView]
+    trips: list[TripView]
+    links: dict[str, str]
+
+
+class HistoryView(BaseModel):
+    """One series; each row is `[at_utc_s, mean, least, most]`, the last three in `unit`."""
+
+    point: str
+    unit: str
+    begin_utc_s: float
+    end_utc_s: float
+    rows: list[tuple[float, float, float, float]]
+
+
+class ParamView(BaseModel):
+    """One parameter; `default`, `low` and `high` in `unit` (none for a count)."""
+
+    name: str
+    unit: str
+    default: float
+    low: float
+    high: float
+    help: str
+
+
+class ProtocolView(BaseModel):
+    """One protocol."""
+
+    name: str
+    title: str
+    params: list[ParamView]
+
+
+class ProtocolsView(BaseModel):
+    """The protocols there are."""
+
+    protocols: list[ProtocolView]
+
+
+class StepModel(BaseModel):
+    """One step; an amount as `{ul, low_ul, high_ul}`, a measurement as `{value, low, high, unit}`."""
+
+    n: int
+    verb: str
+    args: dict[str, Any]
+    state: str
+    result: dict[str, Any] | None
+
+
+class RunModel(BaseModel):
+    """One run; `params` carry their unit in their names."""
+
+    id: str
+    protocol: str
+    state: str
+    ended: bool
+    step: int
+    started_utc: str
+    params: dict[str, float]
+    progress: list[StepModel]
+    messages: list[str]
+
+
+class RunsModel(BaseModel):
+    """The runs, oldest first."""
+
+    runs: list[RunModel]
+
+
+class AlarmModel(BaseModel):
+    """One alarm: what it is, what happens if nobody acts, what to do, and how long there is."""
+
+    id: str
+    kind: str
+    source: str
+    state: str
+    priority: str
+    detail: str
+    raised_utc: str
+    consequence: str
+    response: str
+    respond_within: str
+    acknowledged_by: str
+
+
+class AlarmsModel(BaseModel):
+    """Every alarm that is not normal, the most urgent first."""
+
+    alarms: list[AlarmModel]
+
+
+class EmergencyModel(BaseModel):
+    """Who stopped everything and why; null when nobody did."""
+
+    emergency: str | None
+
+
+class SpeedModel(BaseModel):
+    """Times life."""
+
+    speed: float
+
+
+class VesselVolume(BaseModel):
+    """What one vessel holds."""
+
+    name: str
+    ml: float
+    sd_ml: float
+
+
+class LedgerModel(BaseModel):
+    """Where the medium went since the journal began (mL; the fraction 0 to 1)."""
+
+    fresh_ml: float
+    drawn_ml: float
+    given_back_ml: float
+    recycled_ml: float
+    discarded_ml: float
+    glucose_ml: float
+    base_ml: float
+    evaporated_ml: float
+    mass_balance_error_ml: float
+    mass_balance_bound_ml: float
+    recycled_fraction: float
+    vessels: list[VesselVolume]
+
+
+class GradeModel(BaseModel):
+    """The last grade with its inputs, limits and reasons; null before the first."""
+
+    grade: dict[str, Any] | None
+
+
+class ViabilityModel(BaseModel):
+    """The viability score (0 to 1) with parts, weights, missing data and confidence; null before the first."""
+
+    viability: dict[str, Any] | None
+
+
+class EntryModel(BaseModel):
+    """One row of the journal."""
+
+    seq: int
+    utc: str
+    kind: str
+    run: str | None
+    body: dict[str, Any]
+    sha256: str
+
+
+class AuditModel(BaseModel):
+    """The journal's newest rows, newest first."""
+
+    entries: list[EntryModel]

@@ -1,0 +1,1 @@
+"""The HTTP API, one subject a file. Every acting route records who and why."""

@@ -1,0 +1,69 @@
+"""The books: where the medium went, the last grade, the viability score, the audit trail."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from fastapi import APIRouter, Query
+
+from dashboards.access import Controlled, Viewer
+from dashboards.models import AuditModel, GradeModel, LedgerModel, ViabilityModel
+from dashboards.views import entry_view, ledger_view
+
+STORY = (
+    "alarm.acknowledged",
+    "alarm.raised",
+    "alarm.reason",
+    "alarm.returned",
+    "controller.started",
+    "controller.stopped",
+    "ledger.reconciled",
+    "ledger.weighed",
+    "moved",
+    "note.grade",
+    "note.recycle",
+    "note.exchange",
+    "page.signed_in",
+    "run.message",
+    "run.start",
+    "run.state",
+    "safety.clear",
+    "safety.estop",
+    "safety.reset",
+    "safety.trip",
+    "act.refused",
+    "speed.set",
+)
+"""What a person wants to read; the rest is every heater pulse."""
+
+routes = APIRouter(prefix="/api")
+
+
+@routes.get("/ledger", response_model=LedgerModel)
+async def ledger(rig: Controlled, _: Viewer) -> dict[str, Any]:
+    """Where the medium went (mL)."""
+    return ledger_view(rig.ledger)
+
+
+@routes.get("/grade", response_model=GradeModel)
+async def grade(rig: Controlled, _: Viewer) -> dict[str, Any]:
+    """The last grade with inputs, limits, reasons and the limiting variable."""
+    return {"grade": rig.last_grade()}
+
+
+@routes.get("/viability", response_model=ViabilityModel)
+async def viability(rig: Controlled, _: Viewer) -> dict[str, Any]:
+    """The viability score with its parts: a care-quality proxy, not evidence of feeling."""
+    return {"viability": rig.viability}
+
+
+@routes.get("/audit", response_model=AuditModel)
+async def audit(
+    rig: Controlled,
+    _: Viewer,
+    limit: Annotated[int, Query(ge=1, le=500)] = 50,
+    rows: Literal["story", "all"] = "story",
+) -> dict[str, Any]:
+    """The journal's newest rows, newest first: what a person wants to read, or all."""
+    kinds = STORY if rows == "story" else ()
+    return {"entries": [entry_view(row) for row in rig.journal.entries(kinds=kinds, newest_first=True, limit=limit)]}

@@ -1,0 +1,60 @@
+"""What is: the rig, its state, its past."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Query
+
+from dashboards.access import Controlled, Problem, Viewer
+from dashboards.models import HistoryView, RigView, StateView
+from dashboards.series import thinned
+from dashboards.views import rig_view, state_view
+
+MOST_POINTS = 5000
+FINEST_ROWS = 4000
+"""So many raw rows are thinned here; beyond, the history's coarser levels answer."""
+MONTH_S = 32 * 86_400.0
+
+routes = APIRouter(prefix="/api")
+
+
+@routes.get("/rig", response_model=RigView)
+async def rig_description(rig: Controlled, user: Viewer) -> dict[str, Any]:
+    """The rig, what the schematic is drawn from, and who one is."""
+    return rig_view(rig) | {"user": user.name, "role": user.role.word}
+
+
+@routes.get("/state", response_model=StateView)
+async def state(rig: Controlled, _: Viewer) -> dict[str, Any]:
+    """The latest snapshot."""
+    return state_view(rig.store.state)
+
+
+@routes.get("/history", response_model=HistoryView)
+async def history(
+    rig: Controlled,
+    _: Viewer,
+    point: Annotated[str, Query(max_length=100)],
+    seconds: Annotated[float, Query(gt=0, le=MONTH_S, allow_inf_nan=False)] = 3600.0,
+    max_points: Annotated[int, Query(ge=2, le=MOST_POINTS)] = 400,
+) -> dict[str, Any]:
+    """One series of the last `seconds` of rig time, thinned to `max_points` without losing a peak."""
+    series = rig.history.series()
+    if point not in series:
+        raise Problem(
+            404,
+            f"there is no history of “{point}”",
+            where="point",
+            cause="a slip, or it has not been read yet",
+            action=f"choose among {', '.join(sorted(series)) or 'none: wait for the first reading'}",
+        )
+    end = rig.clock.utc().timestamp()
+    rows = rig.history.query(point, end - seconds, end + 1.0, FINEST_ROWS)
+    return {
+        "point": point,
+        "unit": series[point],
+        "begin_utc_s": end - seconds,
+        "end_utc_s": end,
+        "rows": thinned(rows, max_points),
+    }

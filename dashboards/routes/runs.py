@@ -1,0 +1,76 @@
+"""Protocols and their runs. The runner records user and reason of each command."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from fastapi import APIRouter
+
+from dashboards.access import Controlled, Operator, Problem, Viewer
+from dashboards.face import ControllerFace
+from dashboards.models import ProtocolsView, RunModel, RunsModel, Start, Why
+from dashboards.views import recipe_view, run_view
+
+SHOWN_STEPS = 20
+
+routes = APIRouter(prefix="/api")
+
+
+def the_run(rig: ControllerFace, run_id: str) -> str:
+    """`run_id`, if there is such a run."""
+    known = [run.id for run in rig.runs.list()]
+    if run_id not in known:
+        raise Problem(
+            404,
+            f"there is no run “{run_id}”",
+            where="the run's id",
+            cause="a slip, or it ended before the controller was restarted",
+            action=f"choose among {', '.join(known)}" if known else "start one",
+        )
+    return run_id
+
+
+@routes.get("/protocols", response_model=ProtocolsView)
+async def protocols(rig: Controlled, _: Viewer) -> dict[str, Any]:
+    """The protocols there are, with parameters, units and ranges."""
+    return {"protocols": [recipe_view(recipe) for recipe in rig.runs.catalogue.values()]}
+
+
+@routes.get("/runs", response_model=RunsModel)
+async def runs(rig: Controlled, _: Viewer) -> dict[str, Any]:
+    """Every run since the start and the unfinished ones from before, oldest first, each with its latest steps."""
+    return {"runs": [run_view(run, steps=SHOWN_STEPS) for run in rig.runs.list()]}
+
+
+@routes.get("/runs/{run_id}", response_model=RunModel)
+async def run(rig: Controlled, _: Viewer, run_id: str) -> dict[str, Any]:
+    """One run with its steps."""
+    return run_view(rig.runs.get(the_run(rig, run_id)))
+
+
+@routes.post("/runs", status_code=201, response_model=RunModel)
+async def start(rig: Controlled, user: Operator, body: Start) -> dict[str, Any]:
+    """Start a protocol."""
+    run_id = await rig.runs.start(body.protocol, body.params, user=user.name, reason=body.reason)
+    return run_view(rig.runs.get(run_id))
+
+
+@routes.post("/runs/{run_id}/pause", response_model=RunModel)
+async def pause(rig: Controlled, user: Operator, run_id: str, body: Why) -> dict[str, Any]:
+    """Bring what the run moves to rest and hold it."""
+    await rig.runs.pause(the_run(rig, run_id), user.name, body.reason)
+    return run_view(rig.runs.get(run_id))
+
+
+@routes.post("/runs/{run_id}/resume", response_model=RunModel)
+async def resume(rig: Controlled, user: Operator, run_id: str, body: Why) -> dict[str, Any]:
+    """Let a held run go on with what remains."""
+    await rig.runs.resume(the_run(rig, run_id), user.name, body.reason)
+    return run_view(rig.runs.get(run_id))
+
+
+@routes.post("/runs/{run_id}/abort", response_model=RunModel)
+async def abort(rig: Controlled, user: Operator, run_id: str, body: Why) -> dict[str, Any]:
+    """End the run for good."""
+    await rig.runs.abort(the_run(rig, run_id), user.name, body.reason)
+    return run_view(rig.runs.get(run_id))

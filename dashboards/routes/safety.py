@@ -1,0 +1,59 @@
+"""Alarms and the emergency stop."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from fastapi import APIRouter
+
+from dashboards.access import Controlled, Operator, Problem, Viewer
+from dashboards.models import AlarmModel, AlarmsModel, EmergencyModel, Why
+from dashboards.views import alarm_view
+
+routes = APIRouter(prefix="/api")
+
+
+@routes.get("/alarms", response_model=AlarmsModel)
+async def alarms(rig: Controlled, _: Viewer) -> dict[str, Any]:
+    """Every alarm that is not normal, the most urgent first."""
+    return {"alarms": [alarm_view(alarm) for alarm in rig.alarms.active()]}
+
+
+@routes.post("/alarms/{alarm_id}/acknowledge", response_model=AlarmModel)
+async def acknowledge(rig: Controlled, user: Operator, alarm_id: str, body: Why) -> dict[str, Any]:
+    """Say that somebody has seen it. The alarms record the user; a reason given is recorded beside it."""
+    try:
+        alarm = rig.alarms.acknowledge(alarm_id, user.name)
+    except KeyError:
+        raise Problem(
+            404,
+            f"no alarm “{alarm_id}” is active",
+            where="the alarm's id",
+            cause="its cause is gone and somebody has acknowledged it",
+            action="look at the list again",
+        ) from None
+    if body.reason:
+        rig.journal.append("alarm.reason", {"alarm": alarm_id, "user": user.name, "reason": body.reason})
+    return alarm_view(alarm)
+
+
+@routes.post("/estop", response_model=EmergencyModel)
+async def estop(rig: Controlled, user: Operator, body: Why) -> dict[str, Any]:
+    """Stop everything but the basal circulation; it latches until it is reset. No reason is asked for in a hurry."""
+    await rig.gate.estop(user.name, body.reason or "emergency stop on the page")
+    return {"emergency": rig.gate.emergency}
+
+
+@routes.post("/estop/reset", response_model=EmergencyModel)
+async def reset(rig: Controlled, user: Operator, body: Why) -> dict[str, Any]:
+    """End an emergency stop; the reason is required (I5)."""
+    if not body.reason:
+        raise Problem(
+            422,
+            "a reset needs a reason",
+            where="reason",
+            cause="it was left empty",
+            action="say why it is safe to go on",
+        )
+    rig.gate.reset(user.name, body.reason)
+    return {"emergency": rig.gate.emergency}

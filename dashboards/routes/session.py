@@ -1,0 +1,83 @@
+"""Signing in, health, and the speed of a simulated rig."""
+
+from __future__ import annotations
+
+import math
+
+from fastapi import APIRouter, Request, Response
+from fastapi.responses import JSONResponse
+
+from dashboards.access import Controlled, Operator, Problem, Viewer, bearer, cookie_name, identify, unknown_caller
+from dashboards.auth import SESSION_AGE, Auth
+from dashboards.face import ControllerFace, SpeedControl
+from dashboards.models import HealthView, Session, SetSpeed, SpeedModel
+
+open_routes = APIRouter()
+routes = APIRouter(prefix="/api")
+speed_routes = APIRouter(prefix="/api")
+
+
+@open_routes.get("/health", response_model=HealthView, responses={503: {"model": HealthView}})
+async def health(request: Request) -> JSONResponse:
+    """200 while the control loop ticks, 503 when it does not (D6). The only question that needs no credential."""
+    controller: ControllerFace = request.app.state.controller
+    found = controller.health()
+    age_s = found.tick_age_s if math.isfinite(found.tick_age_s) else None
+    body = {"ok": found.ok, "reasons": list(found.reasons), "tick_age_s": age_s}
+    return JSONResponse(body, status_code=200 if found.ok else 503)
+
+
+@routes.post("/session", response_model=Session)
+async def sign_in(request: Request, response: Response, rig: Controlled) -> dict[str, str]:
+    """Exchange a bearer token for a browser's session cookie."""
+    token = bearer(request)
+    user = identify(request) if token else None
+    if user is None:
+        raise unknown_caller()
+    auth: Auth = request.app.state.auth
+    give_session(response, request, auth.open_session(user, rig.clock.utc(), token=token))
+    rig.journal.append("page.signed_in", {"user": user.name, "role": user.role.word})
+    return {"name": user.name, "role": user.role.word}
+
+
+@routes.delete("/session", status_code=204)
+async def sign_out(request: Request, response: Response, user: Viewer) -> None:
+    """End this browser's session."""
+    auth: Auth = request.app.state.auth
+    auth.close_session(request.cookies.get(cookie_name(request), ""))
+    response.delete_cookie(cookie_name(request))
+
+
+def give_session(response: Response, request: Request, value: str) -> None:
+    """Put a session's cookie on an answer: out of scripts' reach, and never sent from another page."""
+    response.set_cookie(
+        cookie_name(request),
+        value,
+        max_age=int(SESSION_AGE.total_seconds()),
+        httponly=True,
+        samesite="strict",
+        secure=request.url.scheme == "https",
+    )
+
+
+@speed_routes.get("/speed", response_model=SpeedModel)
+async def speed(request: Request, _: Viewer) -> dict[str, float]:
+    """How fast this simulated rig lives; a real one has no such route."""
+    control: SpeedControl = request.app.state.speed
+    return {"speed": control.speed}
+
+
+@speed_routes.put("/speed", response_model=SpeedModel)
+async def set_speed(request: Request, rig: Controlled, user: Operator, body: SetSpeed) -> dict[str, float]:
+    """Hurry or slow this simulated rig."""
+    control: SpeedControl = request.app.state.speed
+    before = control.speed
+    try:
+        control.set_speed(body.speed)
+    except ValueError as error:
+        raise Problem(
+            422, str(error), where="speed", cause="the machine keeps up only so far", action="choose another speed"
+        ) from None
+    rig.journal.append("speed.set", {"user": user.name, "old": before, "new": control.speed, "reason": body.reason})
+    request.app.state.feed.hurry()
+    return {"speed": control.speed}

@@ -1,0 +1,88 @@
+// The head of the page: which rig, in which mode, at which hour, and the way to stop everything.
+
+import { act } from "./api.js";
+import { ask } from "./dialog.js";
+import { byId, h, say } from "./dom.js";
+import { clock, day } from "./words.js";
+
+const SPEEDS = [1, 10, 60, 200, 600];
+const LINK_WORDS = { connecting: "connecting", live: "live", lost: "connection lost", refused: "signed out", still: "control loop stands" };
+
+export class Header {
+  constructor(rig) {
+    this.rig = rig;
+    const { count, diameter_mm: diameter, age_d: age } = rig.organoid;
+    document.title = `${rig.name} · Choroid`;
+    say(byId("rig-name"), rig.name);
+    say(byId("organoid-line"), `${count} organoids · ${diameter} mm · day ${Math.round(age)}`);
+    byId("user").textContent = `${rig.user}, ${rig.role}`;
+    byId("speed").onchange = (event) => act("PUT", "/api/speed", { speed: Number(event.target.value), reason: "set on the page" });
+    byId("theme").onclick = turnTheme;
+    byId("estop").onclick = stopEverything;
+  }
+
+  link(status) {
+    const place = byId("link");
+    place.dataset.status = status;
+    say(place.lastElementChild, LINK_WORDS[status]);
+    document.body.classList.toggle("lost", status !== "live" && status !== "still");
+  }
+
+  update(state) {
+    if (state.health && !state.health.ok) this.link("still");
+    say(byId("clock"), state.utc ? clock(state.utc) : "–");
+    say(byId("date"), state.utc ? day(state.utc) : "");
+    this.mode(state.speed);
+    emergency(state.emergency);
+  }
+
+  mode(speed) {
+    const badge = byId("mode");
+    const simulated = this.rig.simulated;
+    badge.dataset.mode = simulated ? "simulated" : this.rig.mixed ? "mixed" : "live";
+    say(badge, simulated ? (speed ? `SIMULATED · ${speed}×` : "SIMULATED") : this.rig.mixed ? "LIVE, WITH SIMULATED PARTS" : "LIVE");
+    const box = byId("speed-box");
+    box.hidden = !speed;
+    const select = byId("speed");
+    if (!speed || document.activeElement === select) return;
+    if (![...select.options].some((option) => Number(option.value) === speed) || !select.options.length) {
+      const speeds = [...new Set([...SPEEDS, speed])].sort((a, b) => a - b);
+      select.replaceChildren(...speeds.map((value) => h("option", { value, text: `${value}×` })));
+    }
+    select.value = String(speed);
+  }
+}
+
+function emergency(who) {
+  const bar = byId("emergency");
+  bar.hidden = !who;
+  byId("estop").disabled = Boolean(who);
+  if (!who) return;
+  say(byId("emergency-who"), who);
+  byId("estop-reset").onclick = async () => {
+    const reason = await ask({ title: "End the emergency stop?", text: "Regulators and protocols may move things again.", confirm: "Reset", reason: "required" });
+    if (reason) await act("POST", "/api/estop/reset", { reason });
+  };
+}
+
+async function stopEverything() {
+  const reason = await ask({
+    title: "Stop everything?",
+    text: "Every transfer, dose, valve and the heater stop at once. The heart keeps its basal flow. It stays so until somebody resets it.",
+    confirm: "Stop everything",
+    danger: true,
+  });
+  if (reason !== null) await act("POST", "/api/estop", { reason });
+}
+
+export function chooseTheme() {
+  const kept = localStorage.getItem("choroid-theme");
+  const light = kept ? kept === "light" : matchMedia("(prefers-color-scheme: light)").matches;
+  document.documentElement.dataset.theme = light ? "light" : "dark";
+}
+
+function turnTheme() {
+  const next = document.documentElement.dataset.theme === "light" ? "dark" : "light";
+  document.documentElement.dataset.theme = next;
+  localStorage.setItem("choroid-theme", next);
+}

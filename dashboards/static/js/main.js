@@ -1,0 +1,82 @@
+// The page: signs in, asks what rig this is, then follows the live feed and hands each part what concerns it.
+
+import { call } from "./api.js";
+import { showAlarms } from "./alarms.js";
+import { Charts } from "./charts.js";
+import { signIn } from "./dialog.js";
+import { byId } from "./dom.js";
+import { Feed } from "./feed.js";
+import { showGrade } from "./grade.js";
+import { chooseTheme, Header } from "./header.js";
+import { beginJournal } from "./journal.js";
+import { showLedger } from "./ledger.js";
+import { Protocol } from "./protocol.js";
+import { Raster } from "./raster.js";
+import { Schematic } from "./schematic/view.js";
+import { showViability } from "./viability.js";
+
+const AGAIN_MS = 1000;
+
+/** A link's token stands behind the #, so that no server and no log sees it; it leaves the address bar at once. */
+async function tokenOfLink() {
+  const token = new URLSearchParams(location.hash.slice(1)).get("token");
+  if (!token) return;
+  history.replaceState(null, "", location.pathname);
+  await call("POST", "/api/session", undefined, { token }).catch(() => null);
+}
+
+async function rigOrSignIn() {
+  for (;;) {
+    try {
+      return await call("GET", "/api/rig", undefined, { quiet: true });
+    } catch (failure) {
+      if (failure.status === 401) await signIn((token) => call("POST", "/api/session", undefined, { token, quiet: true }));
+      else await new Promise((resolve) => setTimeout(resolve, AGAIN_MS));
+    }
+  }
+}
+
+async function begin() {
+  chooseTheme();
+  await tokenOfLink();
+  const rig = await rigOrSignIn();
+  const header = new Header(rig);
+  const { protocols } = await call("GET", "/api/protocols");
+  const mayOperate = rig.role !== "viewer";
+  byId("estop").disabled = !mayOperate;
+  const schematic = new Schematic(rig);
+  const charts = new Charts(rig);
+  const protocol = new Protocol(protocols, mayOperate);
+  const raster = new Raster(byId("raster"), rig.electrodes);
+  beginJournal();
+  measureAbove();
+  document.body.classList.add("ready");
+  const feed = new Feed(
+    (state, changes) => {
+      header.update(state);
+      schematic.update(state);
+      charts.live(state);
+      if ("run" in changes) protocol.update(state.run);
+      if ("alarms" in changes) showAlarms(state.alarms);
+      if ("ledger" in changes) showLedger(state.ledger);
+      if ("grade" in changes) showGrade(state.grade);
+      if ("viability" in changes) showViability(state.viability);
+      raster.take(changes.spikes, Boolean(changes.whole), state.nerves);
+    },
+    (status) => {
+      header.link(status);
+      if (status === "refused") location.reload();
+    },
+  );
+  window.choroid = { feed };
+}
+
+/** The columns fill what alarms leave of the window. */
+function measureAbove() {
+  const above = [byId("alarm-list"), byId("emergency")];
+  const measure = () => document.documentElement.style.setProperty("--above", `${above.reduce((sum, each) => sum + each.offsetHeight, 0)}px`);
+  const observer = new ResizeObserver(measure);
+  above.forEach((each) => observer.observe(each));
+}
+
+begin();

@@ -1,0 +1,85 @@
+// How numbers, units, times and verbs are written for people.
+
+const UNITS = { degC: "°C", uL: "µL", "uL/min": "µL/min", "": "" };
+const DIGITS = { degC: 1, pH: 2, "%": 1, kPa: 1, g: 2, "mL/min": 2, Hz: 1, mM: 2 };
+
+export const unit = (name) => UNITS[name] ?? name;
+
+/** A number with a true minus, and no minus before a zero. */
+export function fixed(value, digits) {
+  if (value === null || value === undefined) return "–";
+  const text = value.toFixed(digits);
+  return Number(text) === 0 ? text.replace("-", "") : text.replace("-", "−");
+}
+
+export const capital = (text) => text.charAt(0).toUpperCase() + text.slice(1);
+export const quantity = (value, name) => fixed(value, DIGITS[name] ?? 2);
+
+/** A volume in µL as people read it: value and unit apart. */
+export function volume(ul) {
+  if (ul === null || ul === undefined) return ["–", ""];
+  if (Math.abs(ul) < 1000) return [fixed(ul, 0), "µL"];
+  const ml = ul / 1000;
+  return [fixed(ml, Math.abs(ml) < 100 ? 1 : 0), "mL"];
+}
+
+export function flow(ulMin) {
+  return Math.abs(ulMin) < 1000 ? `${fixed(ulMin, 0)} µL/min` : `${fixed(ulMin / 1000, 2)} mL/min`;
+}
+
+export function duration(seconds) {
+  if (seconds < 90) return `${Math.round(seconds)} s`;
+  if (seconds < 5400) return `${Math.round(seconds / 60)} min`;
+  if (seconds < 172800) return `${trim(seconds / 3600)} h`;
+  return `${trim(seconds / 86400)} d`;
+}
+
+const trim = (value) => String(Math.round(value * 10) / 10);
+export const clock = (utc) => utc.slice(11, 19);
+export const day = (utc) => new Date(utc).toLocaleDateString("en-GB", { day: "numeric", month: "short", year: "numeric", timeZone: "UTC" });
+export const percent = (share) => `${Math.round(share * 100)} %`;
+
+/** A parameter's number as one would type it, in the unit that fits: 28800 s is “8 h”. */
+export function typed(value, name) {
+  if (name === "uL") return value >= 1000 ? `${trimmed(value / 1000)} mL` : `${trimmed(value)} uL`;
+  if (name === "uL/min") return value >= 1000 ? `${trimmed(value / 1000)} mL/min` : `${trimmed(value)} uL/min`;
+  if (name === "s") {
+    if (value >= 86400 && value % 86400 === 0) return `${value / 86400} day`;
+    if (value >= 3600) return `${trimmed(value / 3600)} hour`;
+    return value >= 60 ? `${trimmed(value / 60)} min` : `${trimmed(value)} s`;
+  }
+  return name ? `${trimmed(value)} ${name}` : trimmed(value);
+}
+
+const trimmed = (value) => String(Number(value.toPrecision(6)));
+
+const NAMES = {
+  oxygen_pct: "oxygen", temperature_c: "temperature", ph: "pH", ph_spread: "pH steady", grade: "media grade",
+  firing_ratio: "firing", lactate_ratio: "lactate", lactate_mm: "lactate", ammonia_mm: "ammonia",
+  glucose_share: "glucose share", glucose_mm: "glucose", osmolality_change_pct: "osmolality", passes: "passes",
+  ldh_ratio: "LDH", insulin_share: "insulin", turbidity: "turbidity", sterility: "sterility",
+};
+export const named = (name) => NAMES[name] ?? name.replaceAll("_", " ");
+export const spoken = (name) => name.replaceAll("_", " ").replaceAll(".", " · ");
+
+const VERBS = {
+  "kidney.draw": "Kidney draws", "kidney.give_back": "Kidney gives back", "kidney.discard": "Kidney discards",
+  "gut.feed": "Gut feeds fresh", "liver.add_glucose": "Liver adds glucose", "liver.add_base": "Liver adds base",
+  estimate: "Estimate the medium", sleep: "Wait", sleep_until: "Wait for the next cycle", measure: "Measure", note: "Record", ask: "Ask a person",
+};
+
+/** A step as a sentence: what, and of how much. */
+export function step(verb, args) {
+  const what = VERBS[verb] ?? verb.replaceAll("_", " ").replace(".", " · ");
+  if (args.volume_ul !== undefined) return `${what} ${volume(args.volume_ul).join(" ")}`;
+  if (args.point !== undefined) return `${what} ${spoken(args.point)}`;
+  if (args.seconds !== undefined) return `${what} ${duration(args.seconds)}`;
+  if (args.kind !== undefined) return `${what} the ${args.kind}`;
+  return what;
+}
+
+export function result(found) {
+  if (!found) return "";
+  if (found.ul !== undefined) return volume(found.ul).join(" ");
+  return `${quantity(found.value, found.unit)} ${found.unit === "pH" ? "" : unit(found.unit)}`.trim();
+}

@@ -1,0 +1,344 @@
+"""A small controller behind the faces' door: the bench rig, alive enough to be looked at, without devices or plant.
+
+It has the real rig description, states and records; readings wander round their set-points, and `script` puts in what a
+test wants to see (a probe that fails, an alarm, an emergency stop).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from controller.alarms import DEFINITIONS, Alarm, AlarmState
+from controller.execution.journal import Entry
+from controller.execution.ledger import Totals
+from controller.memory.history import Stretch
+from controller.nerves.summary import NervesSummary
+from controller.process import Health
+from controller.rig.loading import load_rig
+from controller.state import ActuatorView, Reading, State, Volume
+from drivers.device import Guarantee, Level, LevelStatus, PumpStatus, Quality, Run, Status, Stop, Switch, SwitchStatus
+from protocols.grading import Sample, grade
+from protocols.interval import Interval
+from protocols.viability import Vitals, viability
+from tests.dashboards.fake_runs import FakeRuns
+
+BENCH = Path(__file__).resolve().parents[2] / "examples" / "rigs" / "bench.yaml"
+EPOCH = datetime(2026, 5, 4, 9, 0, tzinfo=UTC)
+PERIOD_S = 2.0
+MINUTE_S = 60.0
+
+PROBES: dict[str, tuple[str, float, float, float]] = {
+    "t_chamber.temperature": ("degC", 37.02, 0.08, 0.02),
+    "do_loop.oxygen": ("%", 90.4, 1.1, 0.25),
+    "ph_loop.ph": ("pH", 7.36, 0.015, 0.004),
+    "ph_spent.ph": ("pH", 7.18, 0.03, 0.006),
+    "p_heart.pressure": ("kPa", 6.4, 0.5, 0.2),
+    "p_filter.pressure": ("kPa", 3.1, 0.6, 0.2),
+    "gas_air.flow": ("mL/min", 46.6, 0.3, 0.05),
+    "gas_co2.flow": ("mL/min", 3.41, 0.12, 0.02),
+    "gas_o2.flow": ("mL/min", 0.02, 0.01, 0.005),
+    "nerves.firing_rate": ("Hz", 2.6, 0.5, 0.15),
+}
+"""point -> unit, middle, how far it wanders, noise."""
+MOVES = {
+    "kidney.draw": ("loop", "spent", "reglo.draw"),
+    "kidney.give_back": ("spent", "loop", "reglo.return"),
+    "kidney.discard": ("spent", "waste", "reglo.discard"),
+    "gut.feed": ("reservoir", "spent", "dose_fresh.pump"),
+    "liver.add_glucose": ("glucose", "spent", "dose_glucose.pump"),
+    "liver.add_base": ("base", "spent", "dose_base.pump"),
+}
+PUMPS = ("reglo.heart", *(pump for _, _, pump in MOVES.values()))
+
+
+class FakeClock:
+    """UTC that begins at `EPOCH` and goes as the loop goes."""
+
+    def __init__(self) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._begin_s = self._loop.time()
+
+    def now_s(self) -> float:
+        return self._loop.time() - self._begin_s
+
+    def utc(self) -> datetime:
+        return EPOCH + timedelta(seconds=self.now_s())
+
+    def utc_text(self) -> str:
+        return self.utc().isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+class FakeJournal:
+    """Rows in memory."""
+
+    def __init__(self, clock: FakeClock) -> None:
+        self._clock = clock
+        self.rows: list[Entry] = []
+
+    def append(self, kind: str, body: Mapping[str, Any], *, run: str | None = None) -> int:
+        seq = len(self.rows) + 1
+        self.rows.append(Entry(seq, self._clock.now_s(), self._clock.utc_text(), kind, run, dict(body), f"{seq:064x}"))
+        return seq
+
+    def entries(
+        self, *, kinds: Sequence[str] = (), after: int = 0, limit: int | None = None, newest_first: bool = False
+    ) -> Iterator[Entry]:
+        rows = [row for row in self.rows if row.seq > after and (not kinds or row.kind in kinds)]
+        return iter((rows[::-1] if newest_first else rows)[:limit])
+
+
+class FakeHistory:
+    """A day of readings, made when asked for."""
+
+    def __init__(self, clock: FakeClock) -> None:
+        self._clock = clock
+        self.asked: list[str] = []
+
+    def series(self) -> dict[str, str]:
+        return {point: unit for point, (unit, *_) in PROBES.items()} | {"balance.mass": "g"}
+
+    def query(self, point: str, begin: float, end: float, max_points: int = 1000) -> list[Stretch]:
+        self.asked.append(point)
+        if point not in self.series():
+            return []
+        _, middle, swing, noise = PROBES.get(point, ("g", 8.0, 6.0, 0.02))
+        last = min(end, self._clock.utc().timestamp())
+        at = np.arange(begin, last, max((end - begin) / max_points, 2.0))
+        seed = sum(map(ord, point))
+        wander = np.sin(at / 1400 + seed) * 0.6 + np.sin(at / 370 + 2 * seed) * 0.4
+        values = middle + swing * wander + np.random.default_rng(seed).normal(0.0, noise, at.size)
+        return [
+            Stretch(float(t), float(v), float(v - noise), float(v + noise)) for t, v in zip(at, values, strict=True)
+        ]
+
+
+class FakeLedger:
+    """Totals and volumes as the rig's moves make them."""
+
+    def __init__(self, volumes: dict[str, float]) -> None:
+        self.ul = volumes
+        self.totals = Totals(
+            drawn_ul=216_400.0, given_back_ul=214_100.0, recycled_ul=171_300.0, discarded_ul=43_700.0, fresh_ul=41_200.0,
+            glucose_ul=6_900.0, base_ul=1_100.0, evaporated_ul=480.0, unaccounted_ul=-120.0,
+        )  # fmt: skip
+
+    def volumes(self) -> dict[str, Volume]:
+        return {name: Volume(ul, 0.002 * ul + 20.0) for name, ul in self.ul.items()}
+
+
+class FakeAlarms:
+    """Alarms that tests raise."""
+
+    def __init__(self, journal: FakeJournal, clock: FakeClock) -> None:
+        self._journal = journal
+        self._clock = clock
+        self._active: dict[str, Alarm] = {}
+
+    def event(self, kind: str, source: str, detail: str) -> None:
+        known = DEFINITIONS[kind]
+        self._active[f"{kind}:{source}"] = Alarm(
+            id=f"{kind}:{source}", kind=kind, source=source, state=AlarmState.UNACKNOWLEDGED, priority=known.priority,
+            detail=detail, raised_utc=self._clock.utc_text(), raised_s=self._clock.now_s(),
+            consequence=known.consequence, response=known.response, respond_within=known.respond_within,
+        )  # fmt: skip
+        self._journal.append("alarm.raised", {"alarm": f"{kind}:{source}", "detail": detail})
+
+    def active(self) -> list[Alarm]:
+        order = ("critical", "high", "medium", "low")
+        return sorted(self._active.values(), key=lambda alarm: (order.index(alarm.priority), alarm.id))
+
+    def acknowledge(self, identifier: str, user: str) -> Alarm:
+        alarm = replace(self._active[identifier], state=AlarmState.ACKNOWLEDGED, acknowledged_by=user)
+        self._active[identifier] = alarm
+        self._journal.append("alarm.acknowledged", {"alarm": identifier, "user": user})
+        return alarm
+
+
+class FakeGate:
+    """The emergency stop."""
+
+    def __init__(self, journal: FakeJournal) -> None:
+        self._journal = journal
+        self.emergency: str | None = None
+
+    async def estop(self, user: str, reason: str) -> None:
+        self.emergency = f"{user}: {reason}"
+        self._journal.append("safety.estop", {"user": user, "reason": reason})
+
+    def reset(self, user: str, reason: str) -> None:
+        self.emergency = None
+        self._journal.append("safety.reset", {"user": user, "reason": reason})
+
+
+class FakeNerves:
+    """Spikes of 32 electrodes with network bursts, on a clock of their own."""
+
+    def __init__(self, now_s: Callable[[], float], electrodes: int) -> None:
+        self._now_s = now_s
+        self._electrodes = electrodes
+        self._random = np.random.default_rng(7)
+        self._rates = self._random.gamma(2.0, 1.3, electrodes)
+        self._spikes: list[tuple[float, int]] = []
+        self._until_s = -5.0
+
+    async def summary(self) -> NervesSummary | None:
+        return self.now()
+
+    def now(self) -> NervesSummary:
+        rates = tuple(float(rate) for rate in self._rates)
+        return NervesSummary(self._now_s(), float(self._rates.mean()), 29, self._electrodes, rates)
+
+    def recent_spikes(self) -> list[tuple[float, int]]:
+        now_s = self._now_s()
+        while self._until_s < now_s:
+            burst = 14.0 if self._until_s % 2.6 < 0.16 else 1.0
+            for electrode in np.flatnonzero(self._random.random(self._electrodes) < self._rates * burst * 0.02):
+                self._spikes.append((self._until_s + float(self._random.random()) * 0.02, int(electrode)))
+            self._until_s += 0.02
+        self._spikes = sorted(spike for spike in self._spikes if spike[0] > now_s - 5.0)
+        return self._spikes
+
+    async def close(self) -> None:
+        """Nothing to let go of."""
+
+
+class FakeStore:
+    """The latest snapshot."""
+
+    def __init__(self) -> None:
+        self.state = State(0.0, "", {}, {}, {}, (), {})
+
+
+class FakeController:
+    """Fulfils :class:`dashboards.face.ControllerFace`; `live()` keeps it moving until it is cancelled."""
+
+    def __init__(self, *, array_clock: Callable[[], float] | None = None) -> None:
+        self.rig = load_rig(BENCH)
+        self.clock = FakeClock()
+        self.journal = FakeJournal(self.clock)
+        self.history = FakeHistory(self.clock)
+        self.ledger = FakeLedger({name: vessel.volume_ul for name, vessel in self.rig.vessels.items()})
+        self.ledger.ul |= {"reservoir": 458_800.0, "glucose": 243_100.0, "base": 248_900.0, "waste": 43_700.0}
+        self.alarms = FakeAlarms(self.journal, self.clock)
+        self.gate = FakeGate(self.journal)
+        self.runs = FakeRuns(self._act, self.journal.append, self.clock.utc_text)
+        self.nerves = FakeNerves(array_clock or self.clock.now_s, 32)
+        self.nerves_summary: NervesSummary | None = self.nerves.now()
+        self.store = FakeStore()
+        self.viability: dict[str, Any] | None = None
+        self.ticking = True
+        self.failing: dict[str, str] = {}
+        """Probes that fail, with what they say."""
+        self.silent: set[str] = set()
+        """Probes that have said nothing for two minutes."""
+        self._flows = dict.fromkeys(PUMPS, 0.0) | {"reglo.heart": 2000.0}
+        self._random = np.random.default_rng(11)
+        self._grade: dict[str, Any] | None = None
+        self.journal.append("controller.started", {"rig": self.rig.name})
+        self.tick()
+
+    async def live(self) -> None:
+        while True:
+            self.tick()
+            await asyncio.sleep(PERIOD_S)
+
+    def tick(self) -> None:
+        now_s = self.clock.now_s()
+        self.nerves_summary = self.nerves.now()
+        self.store.state = State(
+            now_s, self.clock.utc_text(), self._readings(now_s), self._actuators(now_s), self.ledger.volumes(), (),
+            {device.link: "verified" for device in self.rig.devices.values()},
+        )  # fmt: skip
+        readings = self.store.state.readings
+        good = {point: reading.value for point, reading in readings.items() if reading.quality is Quality.GOOD}
+        self.viability = viability(
+            Vitals(
+                oxygen_pct=good.get("do_loop.oxygen"),
+                temperature_c=good.get("t_chamber.temperature"),
+                ph=good.get("ph_loop.ph"),
+                ph_spread=0.06,
+                grade=None if self._grade is None else self._grade["letter"],
+                firing_ratio=good.get("nerves.firing_rate", 0.0) / 3.1,
+            )
+        ).to_json()
+
+    def health(self) -> Health:
+        if self.ticking:
+            return Health(True, (), 0.4)
+        return Health(False, ("the control loop has not ticked for 7.0 s",), 7.0)
+
+    def last_grade(self) -> dict[str, Any] | None:
+        return None if self._grade is None else {key: value for key, value in self._grade.items() if key != "letter"}
+
+    def _readings(self, now_s: float) -> dict[str, Reading]:
+        readings = {}
+        for point, (unit, middle, swing, noise) in PROBES.items():
+            value = middle + swing * math.sin(now_s / 400 + len(point)) + float(self._random.normal(0.0, noise))
+            readings[point] = Reading(value, unit, Quality.GOOD, now_s)
+        readings["balance.mass"] = Reading(self.ledger.ul["spent"] / 1000 * 1.007, "g", Quality.GOOD, now_s)
+        for point, detail in self.failing.items():
+            readings[point] = replace(readings[point], quality=Quality.BAD, detail=detail)
+        for point in self.silent:
+            readings[point] = replace(readings[point], at_s=now_s - 2 * MINUTE_S)
+        return readings
+
+    def _actuators(self, now_s: float) -> dict[str, ActuatorView]:
+        def view(status: Status, basal: Run | Switch | Level | Stop, guarantee: Guarantee) -> ActuatorView:
+            return ActuatorView(status, now_s, basal, basal, guarantee, None)
+
+        views = {
+            pump: view(PumpStatus(flow != 0.0, flow, 0.0), Stop(), Guarantee.DEVICE)
+            for pump, flow in self._flows.items()
+        }
+        views["reglo.heart"] = replace(views["reglo.heart"], basal=Run(1000.0), guarantee=Guarantee.GUARD)
+        heating = now_s % 20.0 < 9.0
+        views["relay.heater"] = view(SwitchStatus(heating), Switch(False), Guarantee.DEVICE)
+        returning = self._flows["reglo.return"] != 0.0
+        views["relay.return_valve"] = view(SwitchStatus(returning), Switch(False), Guarantee.GUARD)
+        for name in ("air", "co2", "o2"):
+            middle = PROBES[f"gas_{name}.flow"][1]
+            views[f"gas_{name}.flow"] = view(LevelStatus(middle, middle), Level(middle), Guarantee.GUARD)
+        return views
+
+    def _act(self, verb: str, args: Mapping[str, Any], share: float) -> Any:
+        """What a step does to the rig."""
+        for pump in PUMPS[1:]:
+            self._flows[pump] = 0.0
+        if verb in MOVES:
+            source, target, pump = MOVES[verb]
+            moved = args["volume_ul"] * share
+            self.ledger.ul[source] -= moved
+            self.ledger.ul[target] += moved
+            self._flows[pump] = 4000.0
+            return {"ul": args["volume_ul"] * 1.012, "low": args["volume_ul"] * 1.004, "high": args["volume_ul"] * 1.02}
+        if verb == "measure":
+            reading = self.store.state.readings[args["point"]]
+            interval = Interval.around(reading.value, 0.02).to_json()
+            return {"point": args["point"], "unit": reading.unit, "interval": interval, "detail": ""}
+        if verb == "note" and args["kind"] == "grade":
+            self._note_grade()
+        return None
+
+    def _note_grade(self) -> None:
+        found = grade(
+            Sample(
+                lactate_mm=Interval(6.2, 5.1, 7.3), ammonia_mm=Interval(0.21, 0.17, 0.26),
+                glucose_share=Interval(0.71, 0.64, 0.78), glucose_mm=Interval(14.9, 13.4, 16.4),
+                ph=Interval(7.21, 7.19, 7.24), osmolality_change_pct=Interval(1.2, -0.6, 2.9),
+                oxygen_pct=Interval(90.1, 88.9, 91.3), passes=Interval.exact(2.0), sterile=True,
+            )
+        )  # fmt: skip
+        body = {"cycle": 12, **found.to_json()}
+        self._grade = {"utc": self.clock.utc_text(), "letter": found.letter, **body}
+        self.journal.append("note.grade", body)
+
+    async def close(self) -> None:
+        await self.runs.close()

@@ -1,0 +1,240 @@
+"""The HTTP API over the small controller: what is shown, what is done, and how it says no."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from controller.alarms import AlarmState
+from controller.rig.schematic import describe
+from dashboards.auth import Role
+from dashboards.series import thinned
+from tests.dashboards.fake_rig import FakeController
+from tests.dashboards.world import World, world
+
+pytestmark = pytest.mark.virtual_time
+
+
+async def test_D6_health_fails_when_the_loop_has_not_ticked() -> None:
+    async with world() as w, w.http() as nobody:
+        good = await nobody.get("/health")
+        assert good.status_code == 200
+        assert good.json() == {"ok": True, "reasons": [], "tick_age_s": 0.4}
+        w.controller.ticking = False
+        bad = await nobody.get("/health")
+        assert bad.status_code == 503
+        assert "has not ticked" in bad.json()["reasons"][0]
+
+
+async def test_a_controller_that_is_still_starting_says_so() -> None:
+    async with world() as w:
+        runs = w.controller.runs
+        del w.controller.runs
+        async with w.http(Role.VIEWER) as viewer:
+            answer = await viewer.get("/api/state")
+            assert answer.status_code == 503
+            assert "starting" in answer.json()["error"]["what"]
+            assert (await viewer.get("/health")).status_code == 200
+        w.controller.runs = runs
+
+
+async def test_the_rig_tells_everything_the_schematic_is_drawn_from() -> None:
+    async with world() as w, w.http(Role.VIEWER) as viewer:
+        rig = (await viewer.get("/api/rig")).json()
+        assert rig["name"] == "bench"
+        assert rig["role"] == "viewer"
+        assert rig["schematic"] == describe(w.controller.rig)
+        assert {goal["point"]: goal["high"] for goal in rig["goals"]}["p_filter.pressure"] == 80.0
+        # The keys that the page's layout reads; whoever changes the description changes the page.
+        vessel, line, probe = (rig["schematic"][part][0] for part in ("vessels", "lines", "probes"))
+        assert vessel.keys() >= {"name", "kind", "contains", "capacity_ul", "floor_ul", "ceiling_ul", "organoid"}
+        assert line.keys() >= {"name", "from", "to", "pump", "valve", "filter", "passive", "organ"}
+        assert probe.keys() >= {"point", "model", "quantity", "unit", "at"}
+        assert rig["schematic"]["gas"].keys() >= {"air", "co2", "o2", "vessel"}
+
+
+async def test_state_carries_unit_quality_and_time_of_each_reading() -> None:
+    async with world() as w, w.http(Role.VIEWER) as viewer:
+        w.controller.failing["ph_loop.ph"] = "no reply"
+        w.controller.tick()
+        state = (await viewer.get("/api/state")).json()
+        assert state["readings"]["ph_loop.ph"]["quality"] == "bad"
+        assert state["readings"]["ph_loop.ph"]["detail"] == "no reply"
+        assert state["readings"]["t_chamber.temperature"]["unit"] == "degC"
+        heart = state["actuators"]["reglo.heart"]
+        assert heart["status"] == {"kind": "pump", "on": True, "flow_ul_min": 2000.0, "delivered_ul": 0.0}
+        assert heart["basal"] == {"verb": "run", "flow_ul_min": 1000.0}
+        assert heart["guarantee"] == "guard"
+
+
+async def test_history_is_thinned_and_keeps_its_peaks() -> None:
+    async with world() as w, w.http(Role.VIEWER) as viewer:
+        answer = (await viewer.get("/api/history?point=ph_loop.ph&seconds=7200&max_points=50")).json()
+        assert answer["unit"] == "pH"
+        assert len(answer["rows"]) == 50
+        end = w.controller.clock.utc().timestamp()
+        fine = w.controller.history.query("ph_loop.ph", end - 7200, end + 1, 4000)
+        assert min(row[2] for row in answer["rows"]) == min(row.least for row in fine)
+        assert max(row[3] for row in answer["rows"]) == max(row.most for row in fine)
+        assert thinned(fine[:3], 50) == [(row.at, row.mean, row.least, row.most) for row in fine[:3]]
+
+
+async def test_protocols_name_units_and_ranges() -> None:
+    async with world() as w, w.http(Role.VIEWER) as viewer:
+        found = {each["name"]: each for each in (await viewer.get("/api/protocols")).json()["protocols"]}
+        batch = next(param for param in found["recycle"]["params"] if param["name"] == "batch")
+        assert batch["unit"] == "uL"
+        assert batch["low"] < batch["default"] < batch["high"]
+
+
+async def started(w: World) -> str:
+    async with w.http(Role.OPERATOR) as operator:
+        answer = await operator.post(
+            "/api/runs", json={"protocol": "recycle", "params": {"batch": "12 mL"}, "reason": "weekly trial"}
+        )
+    assert answer.status_code == 201, answer.text
+    assert answer.json()["params"]["batch_ul"] == 12_000.0
+    found: str = answer.json()["id"]
+    return found
+
+
+async def test_a_run_is_started_held_resumed_and_aborted_with_who_and_why() -> None:
+    async with world() as w, w.http(Role.OPERATOR) as operator:
+        run = await started(w)
+        await asyncio.sleep(20)
+        paused = await operator.post(f"/api/runs/{run}/pause", json={"reason": "lunch"})
+        assert paused.json()["state"] == "holding"
+        await asyncio.sleep(20)
+        assert (await operator.get(f"/api/runs/{run}")).json()["state"] == "held"
+        again = await operator.post(f"/api/runs/{run}/pause", json={"reason": ""})
+        assert again.status_code == 409
+        assert again.json()["error"]["action"] == "abort, recover, resume, stop"
+        await operator.post(f"/api/runs/{run}/resume", json={"reason": "back"})
+        await asyncio.sleep(20)
+        assert (await operator.get("/api/runs")).json()["runs"][0]["state"] == "running"
+        await operator.post(f"/api/runs/{run}/abort", json={"reason": "enough"})
+        await asyncio.sleep(20)
+        assert (await operator.get(f"/api/runs/{run}")).json()["ended"] is True
+        rows = [row.body for row in w.controller.journal.rows if row.kind.startswith("run.") and "user" in row.body]
+        assert [(row["user"], row["reason"]) for row in rows] == [
+            ("a operator", "weekly trial"), ("a operator", "lunch"), ("a operator", "back"), ("a operator", "enough"),
+        ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("body", "status", "says"),
+    [
+        ({"protocol": "recycel"}, 404, "recycle"),
+        ({"protocol": "recycle", "params": {"batch": "12"}}, 422, "unit"),
+        ({"protocol": "recycle", "params": {"batch": "12 mL/min"}}, 422, "mL"),
+        ({"protocol": "recycle", "params": {"batch": "12 L"}}, 422, "range"),
+        ({"protocol": "recycle", "params": {"bach": "12 mL"}}, 422, "batch"),
+        ({"protocol": "recycle", "surprise": 1}, 422, "extra"),
+        ({"protocol": "../../etc/passwd"}, 404, "no protocol"),
+    ],
+)
+async def test_a_start_that_makes_no_sense_is_answered_in_words(body: object, status: int, says: str) -> None:
+    async with world() as w, w.http(Role.OPERATOR) as operator:
+        answer = await operator.post("/api/runs", json=body)
+        assert answer.status_code == status
+        error = answer.json()["error"]
+        assert error.keys() == {"what", "where", "cause", "action"}
+        assert says in " ".join(error.values()).lower() or says in " ".join(error.values())
+        assert w.controller.runs.list() == []
+
+
+async def test_a_second_run_is_refused_while_one_is_active() -> None:
+    async with world() as w, w.http(Role.OPERATOR) as operator:
+        await started(w)
+        answer = await operator.post("/api/runs", json={"protocol": "exchange"})
+        assert answer.status_code == 409
+        assert answer.json()["error"]["action"] == "wait until it has ended, or abort it"
+
+
+async def test_alarms_tell_consequence_and_response_and_are_acknowledged_once_seen() -> None:
+    async with world() as w, w.http(Role.OPERATOR) as operator:
+        w.controller.alarms.event("device_lost", "ph_loop", "no reply")
+        (alarm,) = (await operator.get("/api/alarms")).json()["alarms"]
+        assert alarm["consequence"]
+        assert alarm["response"]
+        assert alarm["respond_within"]
+        seen = await operator.post(f"/api/alarms/{alarm['id']}/acknowledge", json={"reason": "cable was loose"})
+        assert seen.json()["state"] == AlarmState.ACKNOWLEDGED
+        assert seen.json()["acknowledged_by"] == "a operator"
+        last = w.controller.journal.rows[-1]
+        assert (last.kind, last.body["reason"]) == ("alarm.reason", "cable was loose")
+        missing = await operator.post("/api/alarms/device_lost:nothing/acknowledge", json={})
+        assert missing.status_code == 404
+
+
+async def test_I5_an_emergency_stop_latches_and_its_reset_needs_a_reason() -> None:
+    async with world() as w, w.http(Role.OPERATOR) as operator:
+        stopped = await operator.post("/api/estop", json={})
+        assert stopped.json()["emergency"].startswith("a operator")
+        empty = await operator.post("/api/estop/reset", json={"reason": "   "})
+        assert empty.status_code == 422
+        assert w.controller.gate.emergency is not None
+        over = await operator.post("/api/estop/reset", json={"reason": "line replaced"})
+        assert over.json()["emergency"] is None
+        assert w.controller.journal.rows[-1].body == {"user": "a operator", "reason": "line replaced"}
+
+
+async def test_speed_exists_only_for_simulated_rigs_and_is_recorded() -> None:
+    async with world() as w, w.http(Role.OPERATOR) as operator:
+        assert (await operator.put("/api/speed", json={"speed": 10, "reason": "hurry"})).json() == {"speed": 10.0}
+        row = w.controller.journal.rows[-1].body
+        assert (row["user"], row["old"], row["new"], row["reason"]) == ("a operator", 1.0, 10.0, "hurry")
+        for wrong in (0.5, 601, "NaN", "fast", None):
+            assert (await operator.put("/api/speed", json={"speed": wrong})).status_code == 422
+    async with world(simulated=False) as w, w.http(Role.OPERATOR) as operator:
+        assert (await operator.get("/api/speed")).status_code == 404
+        assert (await operator.put("/api/speed", json={"speed": 10})).status_code == 404
+
+
+async def test_books_show_ledger_grade_viability_and_journal() -> None:
+    async with world() as w, w.http(Role.VIEWER) as viewer:
+        ledger = (await viewer.get("/api/ledger")).json()
+        assert ledger["recycled_fraction"] == pytest.approx(171.3 / (171.3 + 41.2))
+        assert abs(ledger["mass_balance_error_ml"]) < ledger["mass_balance_bound_ml"]
+        assert (await viewer.get("/api/grade")).json() == {"grade": None}
+        await started(w)
+        await asyncio.sleep(400)
+        graded = (await viewer.get("/api/grade")).json()["grade"]
+        assert graded["grade"] == "B"
+        assert graded["limiting"] in graded["variables"]
+        score = (await viewer.get("/api/viability")).json()["viability"]
+        assert score["label"] == "care-quality proxy, not evidence of feeling"
+        entries = (await viewer.get("/api/audit?limit=5")).json()["entries"]
+        assert entries[0]["seq"] > entries[-1]["seq"]
+        assert len(entries) <= 5
+
+
+async def test_the_story_of_the_journal_leaves_out_what_regulators_do_all_day() -> None:
+    async with world() as w, w.http(Role.VIEWER) as viewer:
+        w.controller.journal.append("act", {"actuator": "relay.heater"})
+        story = (await viewer.get("/api/audit")).json()["entries"]
+        everything = (await viewer.get("/api/audit?rows=all")).json()["entries"]
+        assert "act" not in {row["kind"] for row in story}
+        assert "act" in {row["kind"] for row in everything}
+
+
+@pytest.mark.parametrize("path", ["/api/nothing", "/api/runs/run-99", "/api/history?point=ph_loop.ph%27%3B--"])
+async def test_what_is_not_there_is_said_with_a_next_step(path: str) -> None:
+    async with world() as w, w.http(Role.VIEWER) as viewer:
+        answer = await viewer.get(path)
+        assert answer.status_code == 404
+        assert answer.json()["error"]["action"]
+
+
+async def test_a_defect_is_answered_without_its_innards() -> None:
+    async with world() as w, w.http(Role.VIEWER) as viewer:
+
+        def broken(self: FakeController) -> None:
+            raise RuntimeError("secret /home/somebody/data")
+
+        w.controller.last_grade = broken.__get__(w.controller)  # type: ignore[method-assign]
+        answer = await viewer.get("/api/grade")
+        assert answer.status_code == 500
+        assert "secret" not in answer.text
+        assert "RuntimeError" in answer.json()["error"]["cause"]

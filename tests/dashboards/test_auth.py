@@ -1,0 +1,244 @@
+"""Who may do what: tokens, roles, sessions, and requests that come from elsewhere."""
+
+from __future__ import annotations
+
+import json
+import stat
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from dashboards.auth import FILE, SESSION_AGE, Auth, CredentialsError, Role, User
+from tests.dashboards.world import BASE, World, world
+
+NOW = datetime(2026, 5, 4, tzinfo=UTC)
+SAMPLES: dict[tuple[str, str], dict[str, Any]] = {
+    ("POST", "/api/runs"): {"protocol": "recycle"},
+    ("PUT", "/api/speed"): {"speed": 10},
+    ("POST", "/api/estop/reset"): {"reason": "because"},
+}
+OPEN = {("GET", "/health")}
+
+
+def routes(w: World) -> list[tuple[str, str]]:
+    """Every route of the OpenAPI document, with its path filled in."""
+    found = []
+    for path, verbs in w.app.openapi()["paths"].items():
+        filled = path.replace("{run_id}", "run-1").replace("{alarm_id}", "device_lost:ph_loop")
+        found += [(verb.upper(), filled) for verb in verbs]
+    assert len(found) > 20
+    return found
+
+
+async def ask(client: Any, verb: str, path: str) -> Any:
+    if path == "/api/history":
+        path += "?point=ph_loop.ph"
+    body = None if verb in ("GET", "DELETE") else SAMPLES.get((verb, path), {"reason": "because"})
+    return await client.request(verb, path, json=body)
+
+
+@pytest.mark.virtual_time
+@pytest.mark.parametrize(
+    "headers",
+    [
+        {},
+        {"Authorization": "Bearer "},
+        {"Authorization": "Bearer wrong"},
+        {"Authorization": "Bearer " + "x" * 5000},
+        {"Authorization": "Basic YWRtaW46YWRtaW4="},
+        {"Cookie": "choroid_session_8080=guess; choroid_session_80=guess", "Origin": BASE},
+    ],
+)
+async def test_S1_no_route_answers_or_acts_without_a_credential(headers: dict[str, str]) -> None:
+    async with world() as w:
+        w.controller.alarms.event("device_lost", "ph_loop", "no reply")
+        before = w.changes()
+        async with w.http(None, **headers) as nobody:
+            for verb, path in routes(w):
+                answer = await ask(nobody, verb, path)
+                if (verb, path) in OPEN:
+                    continue
+                assert answer.status_code == 401, (verb, path)
+                assert answer.json()["error"]["action"]
+        assert w.changes() == before
+
+
+@pytest.mark.virtual_time
+async def test_S2_a_viewer_sees_everything_and_operates_nothing() -> None:
+    async with world() as w:
+        w.controller.alarms.event("device_lost", "ph_loop", "no reply")
+        before = w.changes()
+        async with w.http(Role.VIEWER) as viewer:
+            for verb, path in routes(w):
+                if path.startswith("/api/session"):
+                    continue
+                answer = await ask(viewer, verb, path)
+                if verb == "GET":
+                    assert answer.status_code in (200, 404), (verb, path)  # 404: there is no run-1
+                else:
+                    assert answer.status_code == 403, (verb, path)
+                    assert "operator" in answer.json()["error"]["cause"]
+        assert w.changes() == before
+
+
+@pytest.mark.virtual_time
+@pytest.mark.parametrize(
+    ("headers", "where"),
+    [
+        ({"Host": "rig.evil.example"}, "the Host header"),
+        ({"Host": "127.0.0.1.evil.example:8080"}, "the Host header"),
+        ({"Host": "[::1"}, "the Host header"),
+        ({"Origin": "http://evil.example"}, "the Origin header"),
+        ({"Origin": "http://127.0.0.1:9999"}, "the Origin header"),
+        ({"Origin": "null"}, "the Origin header"),
+        ({"Origin": "http://[::1"}, "the Origin header"),
+    ],
+)
+async def test_S1_a_request_meant_for_another_host_or_made_by_another_page_is_refused(
+    headers: dict[str, str], where: str
+) -> None:
+    async with world() as w:
+        before = w.changes()
+        async with w.http(Role.ADMIN, **headers) as admin:
+            answer = await admin.post("/api/estop", json={})
+            assert answer.status_code == 403
+            assert answer.json()["error"]["where"] == where
+        assert w.changes() == before
+
+
+@pytest.mark.virtual_time
+async def test_S1_a_cookie_alone_does_not_act_without_an_origin() -> None:
+    async with world() as w, w.http(Role.OPERATOR) as operator:
+        cookie = (await operator.post("/api/session")).cookies.get("choroid_session_8080")
+        assert cookie
+        async with w.http(Cookie=f"choroid_session_8080={cookie}") as browser:
+            assert (await browser.get("/api/state")).status_code == 200
+            assert (await browser.post("/api/estop", json={})).status_code == 403
+            assert w.controller.gate.emergency is None
+            acted = await browser.post("/api/estop", json={}, headers={"Origin": BASE})
+            assert acted.status_code == 200
+
+
+@pytest.mark.virtual_time
+async def test_a_session_cookie_is_out_of_reach_of_scripts_and_ends() -> None:
+    async with world() as w, w.http(Role.VIEWER) as viewer:
+        answer = await viewer.post("/api/session")
+        set_cookie = answer.headers["set-cookie"]
+        assert "HttpOnly" in set_cookie
+        assert "SameSite=strict" in set_cookie
+        value = answer.cookies["choroid_session_8080"]
+        headers = {"Cookie": f"choroid_session_8080={value}", "Origin": BASE}
+        async with w.http(None, **headers) as browser:
+            assert (await browser.get("/api/rig")).json()["role"] == "viewer"
+            assert (await browser.delete("/api/session")).status_code == 204
+            assert (await browser.get("/api/rig")).status_code == 401
+
+
+async def test_the_demo_lets_only_this_machine_in() -> None:
+    async with world(demo=True) as w, w.http() as browser:
+        page = await browser.get("/")
+        assert page.status_code == 200
+        assert "choroid_session_8080" in page.cookies
+        assert (await browser.get("/api/rig")).json()["role"] == "operator"
+        async with w.http() as program:
+            assert (await program.get("/api/rig")).status_code == 401
+    async with world() as w, w.http() as browser:
+        assert "set-cookie" not in (await browser.get("/")).headers
+
+
+async def test_every_answer_forbids_foreign_scripts_and_frames() -> None:
+    async with world() as w, w.http() as nobody:
+        for path in ("/", "/static/js/main.js", "/health", "/api/rig"):
+            headers = (await nobody.get(path)).headers
+            policy = headers["content-security-policy"]
+            assert "script-src 'self'" in policy
+            assert "unsafe" not in policy
+            assert "frame-ancestors 'none'" in policy
+            assert headers["x-content-type-options"] == "nosniff"
+
+
+@pytest.mark.parametrize("path", ["/static/../app.py", "/static/%2e%2e/app.py", "/static//etc/passwd", "/static/js"])
+async def test_S5_no_path_leads_out_of_the_pages_own_folder(path: str) -> None:
+    async with world() as w, w.http(Role.ADMIN) as admin:
+        answer = await admin.get(path)
+        assert answer.status_code == 404
+        assert "create_app" not in answer.text
+
+
+@pytest.mark.virtual_time
+@pytest.mark.parametrize(
+    "evil", ["run-1'; DROP TABLE entries;--", "../../../etc/passwd", "$(reboot)", "%00", "ü" * 300]
+)
+async def test_S5_names_from_outside_are_only_compared(evil: str) -> None:
+    async with world() as w, w.http(Role.OPERATOR) as operator:
+        before = w.changes()
+        for path in (f"/api/runs/{evil}/pause", f"/api/alarms/{evil}/acknowledge"):
+            answer = await operator.post(path, json={})
+            assert answer.status_code in (404, 405)
+        assert (await operator.get("/api/history", params={"point": evil})).status_code in (404, 422)
+        assert w.controller.history.asked == []
+        assert w.changes() == before
+
+
+def test_S4_credentials_are_kept_hashed_and_for_their_owner_alone(tmp_path: Path) -> None:
+    auth = Auth(tmp_path, demo=False)
+    link = auth.link("127.0.0.1", 8080)
+    token = link.partition("#token=")[2]
+    session = auth.open_session(User("admin", Role.ADMIN), NOW, token=token)
+    text = (tmp_path / FILE).read_text()
+    assert stat.S_IMODE((tmp_path / FILE).stat().st_mode) == 0o600
+    assert token not in text
+    assert session not in text
+    again = Auth(tmp_path, demo=False)
+    assert again.by_token(token) == User("admin", Role.ADMIN)
+    assert again.by_session(session, NOW + timedelta(days=1)) == User("admin", Role.ADMIN)
+    assert again.by_session(session, NOW + SESSION_AGE) is None
+    assert again.link("127.0.0.1", 8080) != link
+
+
+def test_a_later_links_ticket_opens_one_session(tmp_path: Path) -> None:
+    Auth(tmp_path, demo=False)
+    auth = Auth(tmp_path, demo=False)
+    ticket = auth.link("::1", 8080).partition("#token=")[2]
+    assert auth.link("::1", 8080).startswith("http://[::1]:8080/#")
+    user = auth.by_token(ticket)
+    assert user is not None
+    assert user.role is Role.ENGINEER
+    auth.open_session(user, NOW, token=ticket)
+    assert auth.by_token(ticket) is None
+
+
+def test_the_command_line_token_ends_with_the_process(tmp_path: Path) -> None:
+    auth = Auth(tmp_path, demo=False)
+    token = auth.command_line_token()
+    assert auth.by_token(token) == User("command line", Role.OPERATOR)
+    assert Auth(tmp_path, demo=False).by_token(token) is None
+
+
+def test_a_revoked_name_is_forgotten(tmp_path: Path) -> None:
+    auth = Auth(tmp_path, demo=False)
+    token = auth.issue("wall", Role.VIEWER)
+    session = auth.open_session(User("wall", Role.VIEWER), NOW)
+    assert auth.revoke("wall") == 2
+    assert auth.by_token(token) is None
+    assert auth.by_session(session, NOW) is None
+
+
+def test_a_damaged_file_lets_nobody_in_and_says_what_to_do(tmp_path: Path) -> None:
+    Auth(tmp_path, demo=False)
+    body = json.loads((tmp_path / FILE).read_text())
+    body["tokens"][0]["role"] = "king"
+    (tmp_path / FILE).write_text(json.dumps(body))
+    with pytest.raises(CredentialsError, match="restore it"):
+        Auth(tmp_path, demo=False)
+
+
+def test_the_demo_writes_nothing(tmp_path: Path) -> None:
+    auth = Auth(tmp_path, demo=True)
+    auth.demo_session(NOW)
+    assert list(tmp_path.iterdir()) == []
+    assert auth.link("127.0.0.1", 8080) == "http://127.0.0.1:8080/"
+    with pytest.raises(CredentialsError):
+        Auth(tmp_path, demo=False).demo_session(NOW)
