@@ -99,6 +99,11 @@ class Gate:
         self._outputs = {
             name: Output(name, actuator, basal[name], leases_s.get(name)) for name, actuator in actuators.items()
         }
+        self._transferring = tuple(
+            output
+            for name, output in self._outputs.items()
+            if (pump := limits.pumps.get(name)) is not None and pump.role == "transfer"
+        )
         self._limits = limits
         self._store = store
         self._journal = journal
@@ -177,10 +182,14 @@ class Gate:
 
     async def _rest_now(self, output: Output) -> None:
         busy = output.lock.locked()
-        await self._bring(output, self._fallback(output))
-        if busy or output.status is None:
+        rest = self._fallback(output)
+        error = await self._bring(output, rest)
+        output.lease_until_s = None
+        output.debt = None
+        if busy or error is not None:
             # A command that was on its way may have arrived after ours: once more when it is through.
-            output.owe(self._fallback(output), "emergency stop", self._now_s())
+            output.owe(rest, "emergency stop", self._now_s())
+        self._show(output)
 
     def reset(self, user: str, reason: str) -> None:
         """End an emergency stop and let go of latched interlocks; who and why go into the journal (I5)."""
@@ -203,7 +212,7 @@ class Gate:
 
     def observe(self) -> tuple[Trip, ...]:
         """Look at every interlock (I1); returns what :meth:`tick` has to enforce."""
-        self._watch = watch(self.view(), self._limits)
+        self._watch = watch(self._view(self._store.state.volumes), self._limits)
         return self._watch.trips
 
     async def tick(self, trips: tuple[Trip, ...]) -> None:
@@ -274,28 +283,27 @@ class Gate:
     # --- what is known ----------------------------------------------------------------------------------
 
     def view(self) -> View:
-        """What the kernel looks at, at this moment."""
+        """What the kernel looks at when it decides, at this moment."""
+        return self._view(self._store.state.volumes if self._volumes is None else self._volumes())
+
+    def _view(self, volumes: Mapping[str, VolumeView]) -> View:
         underway = tuple(self._underway())
-        volumes = self._store.state.volumes if self._volumes is None else self._volumes()
         return View(self._now_s(), self._store.readings, volumes, self._seen, underway, self.emergency, self._watch)
 
     def _underway(self) -> list[Underway]:
         found = []
         now_s = self._now_s()
-        for name, output in self._outputs.items():
+        for output in self._transferring:
             transfer = output.transfer
             if transfer is not None:
                 if transfer.ended_s is None:
-                    found.append(Underway(name, transfer.dose.volume_ul, transfer.dose.dose_id))
+                    found.append(Underway(output.name, transfer.dose.volume_ul, transfer.dose.dose_id))
                 elif self._volumes is not None and now_s - transfer.ended_s < UNBOOKED_S:
-                    found.append(Underway(name, transfer.dose.volume_ul, transfer.dose.dose_id, running=False))
-            elif output.seen is not None and output.seen.on and self._transfers_by(name):
-                found.append(Underway(name, 0.0))  # begun by somebody else, or before a crash
+                    dose = transfer.dose
+                    found.append(Underway(output.name, dose.volume_ul, dose.dose_id, running=False))
+            elif output.seen is not None and output.seen.on:
+                found.append(Underway(output.name, 0.0))  # begun by somebody else, or before a crash
         return found
-
-    def _transfers_by(self, name: str) -> bool:
-        pump = self._limits.pumps.get(name)
-        return pump is not None and pump.role == "transfer"
 
     def booked(self, source: str, target: str) -> None:
         """The ledger has taken in what was moved from `source` to `target`: its volumes tell of it now."""

@@ -53,9 +53,10 @@ def evaluate(view: View, limits: Limits) -> tuple[Trip, ...]:
         trips.append(_trip(NO_HEART_FLOW, limits.heart, why, view.now_s, draws, Cause.LOW))
     trips.extend(_closed_valves(view, limits))
     mixture = limits.mixture
-    if mixture is not None and (why := _too_much_co2(view, mixture)) is not None:
-        since_s = view.watch.rich_since_s
-        if since_s is not None and view.now_s - since_s >= mixture.delay_s:
+    since_s = view.watch.rich_since_s
+    if mixture is not None and since_s is not None and view.now_s - since_s >= mixture.delay_s:
+        why = _too_much_co2(view, mixture)
+        if why is not None:
             trips.append(_trip(GAS_MIXTURE, mixture.co2, why, view.now_s, (mixture.co2,), Cause.HIGH))
     return tuple(trips)
 
@@ -63,12 +64,17 @@ def evaluate(view: View, limits: Limits) -> tuple[Trip, ...]:
 def watch(view: View, limits: Limits) -> Watch:
     """What there is now and what has to be remembered: since when, held trips, strikes and latches."""
     now_s = view.now_s
-    before = {trip.interlock: trip for trip in view.watch.trips}
+    memory = view.watch
+    rich_since_s = _rich_since(view, limits)
+    present = evaluate(view, limits)
+    if not present and not memory.trips and not memory.strikes:
+        return memory if rich_since_s == memory.rich_since_s else Watch(rich_since_s=rich_since_s)
+    before = {(trip.interlock, trip.point): trip for trip in memory.trips}
     rules = {rule.name: rule for rule in limits.interlocks}
-    strikes = [strike for strike in view.watch.strikes if now_s - strike[1] <= STRIKES_WITHIN_S]
+    strikes = [strike for strike in memory.strikes if now_s - strike[1] <= STRIKES_WITHIN_S]
     trips = []
-    for trip in evaluate(view, limits):
-        known = before.pop(trip.interlock, None)
+    for trip in present:
+        known = before.pop((trip.interlock, trip.point), None)
         rule = rules.get(trip.interlock)
         if rule is not None and rule.strikes and trip.cause is Cause.HIGH:
             if known is None or not known.present or known.cause is not Cause.HIGH:
@@ -82,11 +88,6 @@ def watch(view: View, limits: Limits) -> Watch:
                 trip = replace(trip, since_s=known.since_s, latched=trip.latched or known.latched)
         trips.append(trip)
     trips.extend(replace(old, present=False) for old in before.values() if _lasts(old, now_s, rules, limits))
-    rich_since_s = view.watch.rich_since_s
-    if limits.mixture is None or _too_much_co2(view, limits.mixture) is None:
-        rich_since_s = None
-    elif rich_since_s is None:
-        rich_since_s = now_s
     return Watch(tuple(trips), tuple(strikes), rich_since_s)
 
 
@@ -134,6 +135,13 @@ def _closed_valves(view: View, limits: Limits) -> Iterator[Trip]:
             continue
         why = f"{transfer.actuator} runs and its valve is not known to be open"
         yield _trip(CLOSED_VALVE, pump.valve, why, view.now_s, (transfer.actuator,), Cause.LOW)
+
+
+def _rich_since(view: View, limits: Limits) -> float | None:
+    """Since when the gas has held too much CO2; None while it does not."""
+    if limits.mixture is None or _too_much_co2(view, limits.mixture) is None:
+        return None
+    return view.now_s if view.watch.rich_since_s is None else view.watch.rich_since_s
 
 
 def _too_much_co2(view: View, mixture: Mixture) -> str | None:

@@ -1,0 +1,540 @@
+"""The gate: intent, kernel, journal, device, readback; leases, interlocks and what an output owes."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from controller.safety.kernel import transfer_limit_s
+from controller.state import Volume
+from drivers.commands import Command, Dispense, Guarantee, Level, Quality, Run, Stop, Switch
+from tests.controller.safety.bench import Bench
+from tests.controller.safety.facts import AIR, CO2, DRAW, FEED, HEART, HEATER, LIMITS, O2, RETURN, TEMPERATURE, VALVE
+
+pytestmark = pytest.mark.virtual_time
+
+DOSE = Dispense(1000.0, 4000.0, "dose-1")
+
+
+# --- the way of an intent ---------------------------------------------------------------------------------
+
+
+async def test_D4_what_goes_out_is_journalled_first_with_who_and_why() -> None:
+    bench = Bench()
+    heart = bench.pump(HEART)
+    rows_at_apply: list[int] = []
+    obey = heart.obey
+    heart.obey = lambda command: (rows_at_apply.append(len(bench.rows.rows)), obey(command))[1]  # type: ignore[method-assign, func-returns-value]
+    outcome = await bench.ask(HEART, Run(9000.0))
+    assert outcome.ok
+    assert outcome.command == Run(4000.0)
+    assert heart.flow == 4000.0
+    assert rows_at_apply == [1], "the row is written before the device hears of it"
+    (row,) = bench.rows.of("act")
+    assert row["by"] == "test"
+    assert row["why"] == "a test"
+    assert row["command"] == ["run", 9000.0]
+    assert row["allowed"] == ["run", 4000.0]
+    assert row["limiting"] in row["reasons"]
+    assert outcome.seq == 1
+
+
+async def test_F2_a_dose_has_its_intent_before_and_its_outcome_after() -> None:
+    bench = Bench()
+    await bench.circulate()
+    outcome = await bench.ask(DRAW, DOSE)
+    assert outcome.ok
+    assert bench.rows.rows[-2][0] == "act"
+    kind, body = bench.rows.rows[-1]
+    assert kind == "act.outcome"
+    assert body["act"] == outcome.seq
+    assert body["status"]["running"] is True
+
+
+async def test_a_refusal_moves_nothing_and_is_recorded_once() -> None:
+    bench = Bench()
+    for _ in range(3):
+        outcome = await bench.ask(HEATER, Switch(True))
+        assert not outcome.accepted
+        assert outcome.reasons
+    assert bench.outputs[HEATER].log == []
+    assert len(bench.rows.of("act.refused")) == 1
+    for number in (1, 2):
+        await bench.ask(DRAW, Dispense(1e9, 4000.0, f"d{number}"))
+    assert len(bench.rows.of("act.refused")) == 3, "of doses each one"
+
+
+async def test_nobody_by_that_name() -> None:
+    bench = Bench()
+    outcome = await bench.ask("reglo.nobody", Stop())
+    assert not outcome.accepted
+    assert bench.rows.rows == []
+
+
+async def test_A4_the_same_again_costs_neither_a_row_nor_a_byte() -> None:
+    bench = Bench()
+    for _ in range(5):
+        assert (await bench.ask(HEART, Run(2000.0))).ok
+    assert bench.outputs[HEART].log == [Run(2000.0)]
+    assert len(bench.rows.rows) == 1
+    bench.pump(HEART).flow = 0.0  # somebody pressed stop
+    await bench.gate.poll(HEART)
+    assert (await bench.ask(HEART, Run(2000.0))).ok
+    assert bench.outputs[HEART].log == [Run(2000.0)] * 2, "what is not so any more is commanded again"
+
+
+async def test_a_pulse_is_sent_each_time() -> None:
+    bench = Bench()
+    for _ in range(3):
+        assert (await bench.ask(HEATER, Switch(True, 5.0))).ok
+    assert bench.outputs[HEATER].log == [Switch(True, 5.0)] * 3
+    assert [kind for kind, _ in bench.rows.rows] == ["act"] * 3, "as intended: no second row"
+
+
+async def test_commands_to_one_output_go_one_after_the_other() -> None:
+    bench = Bench()
+    heart = bench.pump(HEART)
+    heart.takes_s = 1.0
+    outcomes = await asyncio.gather(*(bench.ask(HEART, Run(flow)) for flow in (500.0, 1500.0, 2500.0)))
+    assert all(outcome.ok for outcome in outcomes)
+    assert heart.flow == 2500.0
+
+
+# --- readback and failure ---------------------------------------------------------------------------------
+
+FAILING: list[tuple[str, Command, Command]] = [
+    (HEART, Run(3000.0), Run(1000.0)),
+    (HEATER, Switch(True, 10.0), Switch(False)),
+    (VALVE, Switch(True), Switch(False)),
+    (CO2, Level(2.0), Level(3.0)),
+    (DRAW, DOSE, Stop()),
+]
+
+
+@pytest.mark.parametrize(("name", "command", "rest"), FAILING, ids=[name for name, *_ in FAILING])
+async def test_A7_a_command_that_fails_ends_in_the_basal_state_with_an_alarm(
+    name: str, command: Command, rest: Command
+) -> None:
+    bench = Bench()
+    await bench.circulate()
+    for gas in (AIR, CO2):
+        await bench.gate.basal(gas, "so that there is gas")
+    output = bench.outputs[name]
+    output.log.clear()
+    output.refuses = type(command) if type(command) is not type(rest) else None
+    if output.refuses is None:
+        failed, apply = False, output.apply
+
+        async def fail_once(command: Command) -> None:
+            nonlocal failed
+            if not failed:
+                failed = True
+                raise OSError("the line is gone")
+            await apply(command)
+
+        output.apply = fail_once  # type: ignore[method-assign]
+    outcome = await bench.ask(name, command)
+    assert outcome.accepted
+    assert not outcome.ok
+    assert bench.raised("command_failed") == [name]
+    assert output.log[-1] == rest
+    assert bench.rows.of("act.outcome")[-1]["error"] == outcome.error
+    assert bench.store.actuators[name].commanded == rest or isinstance(rest, Stop)
+
+
+async def test_A7_a_readback_that_differs_ends_in_the_basal_state_with_an_alarm() -> None:
+    bench = Bench()
+    output = bench.relay(VALVE)
+    output.deaf = True
+    outcome = await bench.ask(VALVE, Switch(True))
+    assert "the switch is off" in (outcome.error or "")
+    assert output.log == [Switch(True), Switch(False)]
+    assert bench.raised("command_failed") == [VALVE]
+
+
+async def test_A7_an_output_that_strays_later_is_brought_back() -> None:
+    bench = Bench()
+    await bench.circulate()
+    assert (await bench.ask(CO2, Level(0.0))).ok
+    bench.level(CO2).setpoint = 20.0  # somebody turned it at its own front panel
+    await bench.live(30)
+    assert bench.level(CO2).setpoint == LIMITS.basal[CO2].value  # type: ignore[union-attr]
+    assert CO2 in bench.raised("command_failed")
+
+
+async def test_A7_a_relay_that_stays_closed_after_its_pulse_is_noticed() -> None:
+    bench = Bench()
+    await bench.circulate()
+    assert (await bench.ask(HEATER, Switch(True, 5.0))).ok
+    bench.relay(HEATER).welded = True
+    await bench.live(20)
+    assert HEATER in bench.raised("command_failed")
+    assert Switch(False) in bench.outputs[HEATER].log
+
+
+async def test_one_odd_poll_proves_nothing() -> None:
+    bench = Bench()
+    await bench.circulate()
+    assert (await bench.ask(CO2, Level(0.0))).ok
+    bench.level(CO2).setpoint = 5.0
+    await bench.gate.poll(CO2)
+    bench.level(CO2).setpoint = 0.0
+    await bench.live(20)
+    assert bench.alarms == []
+
+
+async def test_a_rest_that_could_not_be_commanded_is_owed_until_it_is_done() -> None:
+    bench = Bench()
+    await bench.circulate()
+    heater = bench.relay(HEATER)
+    assert (await bench.ask(HEATER, Switch(True, 60.0))).ok
+    heater.silent = True
+    bench.readings[TEMPERATURE] = 39.0
+    await bench.live(40)
+    assert heater.say().on  # type: ignore[union-attr]
+    tries = len(heater.log) - 1
+    assert 3 < tries < 12, "again and again, but ever more slowly"
+    assert bench.raised("command_failed") == [HEATER], "one alarm, not one a second"
+    assert len(bench.rows.rows) < 10
+    heater.silent = False
+    await bench.live(32)
+    assert not heater.say().on  # type: ignore[union-attr]
+
+
+async def test_C3_a_defect_in_a_driver_is_a_failure_of_its_device_only() -> None:
+    bench = Bench()
+    bench.outputs[VALVE].broken = True
+    outcome = await bench.ask(VALVE, Switch(True))
+    assert "its driver fails" in (outcome.error or "")
+    await bench.gate.poll(VALVE)
+    assert "its driver fails" in bench.store.actuators[VALVE].fault
+    assert (await bench.ask(HEART, Run(2000.0))).ok
+
+
+async def test_a_status_older_than_the_command_is_dropped() -> None:
+    bench = Bench()
+    old = bench.outputs[HEART].say()
+    asked_s = bench.loop.time()
+    await asyncio.sleep(0.1)
+    await bench.ask(HEART, Run(2000.0))
+    bench.gate.saw(HEART, old, asked_s)
+    view = bench.store.actuators[HEART]
+    assert view.status is not None
+    assert view.status.running  # type: ignore[union-attr]
+
+
+async def test_A2_a_cancelled_command_is_followed_by_the_basal_state() -> None:
+    bench = Bench()
+    await bench.circulate()
+    valve = bench.relay(VALVE)
+    valve.takes_s = 5.0
+    task = asyncio.create_task(bench.ask(VALVE, Switch(True)))
+    await asyncio.sleep(1.0)
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
+    valve.obey(Switch(True))  # it had arrived all the same
+    await bench.live(10)
+    assert not valve.say().on  # type: ignore[union-attr]
+    assert any(row.get("error") == "cancelled" for row in bench.rows.of("act.outcome"))
+
+
+async def test_the_view_tells_who_ends_what_was_commanded() -> None:
+    bench = Bench()
+    await bench.circulate()
+    assert bench.store.actuators[HEART].guarantee is Guarantee.GUARD
+    await bench.ask(DRAW, DOSE)
+    assert bench.store.actuators[DRAW].guarantee is Guarantee.DEVICE
+
+
+# --- leases -----------------------------------------------------------------------------------------------
+
+
+async def test_A1_a_lease_that_nobody_renews_ends_in_the_basal_state() -> None:
+    bench = Bench()
+    await bench.circulate()
+    await bench.live(29)
+    assert bench.pump(HEART).flow == 2000.0
+    await bench.live(3)
+    assert bench.pump(HEART).flow == 1000.0
+    assert bench.raised("lease_expired") == [HEART]
+    await bench.live(120)
+    assert bench.raised("lease_expired") == [HEART], "the basal state needs no lease"
+
+
+async def test_A1_a_lease_that_is_renewed_lasts() -> None:
+    bench = Bench()
+    await bench.circulate()
+    for _ in range(12):
+        await bench.live(10)
+        assert (await bench.ask(HEART, Run(2000.0))).ok
+    assert bench.pump(HEART).flow == 2000.0
+    assert bench.outputs[HEART].log == [Run(2000.0)]
+    assert bench.alarms == []
+
+
+async def test_A1_an_open_valve_is_a_lease_too() -> None:
+    bench = Bench()
+    await bench.circulate()
+    await bench.ask(VALVE, Switch(True))
+    await bench.live(33)
+    assert not bench.relay(VALVE).say().on  # type: ignore[union-attr]
+
+
+# --- interlocks -------------------------------------------------------------------------------------------
+
+
+async def test_I1_heat_is_shut_off_while_it_is_on() -> None:
+    bench = Bench()
+    await bench.circulate()
+    await bench.ask(HEATER, Switch(True, 60.0))
+    bench.readings[TEMPERATURE] = 38.6
+    await bench.live(2)
+    assert not bench.relay(HEATER).say().on  # type: ignore[union-attr]
+    assert not (await bench.ask(HEATER, Switch(True, 5.0))).accepted
+
+
+async def test_I1_I2_a_probe_that_falls_silent_shuts_the_heat_off() -> None:
+    bench = Bench()
+    await bench.circulate()
+    await bench.ask(HEATER, Switch(True, 60.0))
+    bench.readings[TEMPERATURE] = None
+    await bench.live(3)
+    assert not bench.relay(HEATER).say().on  # type: ignore[union-attr]
+
+
+async def test_I1_pressure_stops_the_heart_and_it_may_try_again() -> None:
+    bench = Bench()
+    await bench.circulate()
+    bench.readings["p_heart.pressure"] = 90.0
+    await bench.live(2)
+    assert bench.pump(HEART).flow == 0.0
+    bench.readings["p_heart.pressure"] = 2.0
+    await bench.live(30)
+    assert not (await bench.ask(HEART, Run(2000.0))).accepted
+    await bench.live(35)
+    assert (await bench.ask(HEART, Run(2000.0))).ok
+
+
+async def test_a_dead_pressure_sensor_slows_the_heart_to_its_basal_flow() -> None:
+    bench = Bench()
+    await bench.circulate()
+    bench.readings["p_heart.pressure"] = None
+    await bench.live(2)
+    assert bench.pump(HEART).flow == 1000.0
+    assert (await bench.ask(HEART, Run(2000.0))).command == Run(1000.0)
+    bench.readings["p_heart.pressure"] = 3.0
+    bench.sample()
+    assert (await bench.ask(HEART, Run(2000.0))).command == Run(2000.0)
+
+
+async def test_a_heart_that_stands_stops_a_draw_under_way() -> None:
+    bench = Bench()
+    await bench.circulate()
+    await bench.ask(DRAW, Dispense(10_000.0, 4000.0, "long"))
+    bench.pump(HEART).flow = 0.0
+    await bench.live(8)
+    assert bench.pump(DRAW).flow == 0.0
+
+
+async def test_a_valve_that_closes_by_itself_stops_the_pump_behind_it() -> None:
+    bench = Bench()
+    await bench.circulate()
+    await bench.ask(VALVE, Switch(True))
+    assert (await bench.ask(RETURN, Dispense(8_000.0, 4000.0, "long"))).ok
+    bench.relay(VALVE).until_s = 0.0
+    await bench.live(8)
+    assert bench.pump(RETURN).flow == 0.0
+
+
+async def test_closing_a_valve_stops_the_pump_behind_it_first() -> None:
+    bench = Bench()
+    await bench.circulate()
+    await bench.ask(VALVE, Switch(True))
+    assert (await bench.ask(RETURN, Dispense(8_000.0, 4000.0, "long"))).ok
+    stopped_at: list[float] = []
+    relay = bench.relay(VALVE)
+    obey = relay.obey
+    relay.obey = lambda command: (stopped_at.append(bench.pump(RETURN).flow), obey(command))[1]  # type: ignore[method-assign, func-returns-value]
+    assert (await bench.ask(VALVE, Switch(False))).ok
+    assert stopped_at == [0.0]
+
+
+# --- transfers --------------------------------------------------------------------------------------------
+
+
+async def test_A5_a_transfer_that_runs_too_long_is_stopped_with_an_alarm() -> None:
+    bench = Bench()
+    await bench.circulate()
+    pump = bench.pump(FEED)
+    pump.never_ends = True
+    dose = Dispense(5000.0, 10_000.0, "stuck")
+    begun_s = bench.loop.time()
+    assert (await bench.ask(FEED, dose)).ok
+    await bench.live(transfer_limit_s(dose) - 2.0)
+    assert pump.flow > 0
+    await bench.live(4)
+    assert pump.flow == 0.0
+    assert bench.loop.time() - begun_s < transfer_limit_s(dose) + 6.0
+    assert bench.raised("transfer_overlong") == [FEED]
+
+
+async def test_I4_two_doses_at_once_do_not_share_one_room() -> None:
+    bench = Bench()
+    await bench.circulate()
+    assert (await bench.ask(FEED, Dispense(10_000.0, 10_000.0, "a"))).ok
+    again = await bench.ask(FEED, Dispense(5_000.0, 10_000.0, "b"))
+    assert not again.accepted
+    other = await bench.ask("dose_base.pump", Dispense(5_000.0, 10_000.0, "c"))
+    assert "one at a time" in other.reasons[0]
+
+
+async def test_I4_a_dose_that_is_given_but_not_booked_still_takes_its_room() -> None:
+    bench = Bench(books=True)
+    await bench.circulate()
+    assert (await bench.ask(FEED, Dispense(15_000.0, 10_000.0, "a"))).ok
+    await bench.live(100)
+    base = "dose_base.pump"
+    assert not (await bench.ask(base, Dispense(6_000.0, 10_000.0, "b"))).accepted
+    bench.volumes["spent"] = Volume(35_000.0, 50.0)
+    bench.gate.booked("reservoir", "spent")
+    assert (await bench.ask(base, Dispense(3_000.0, 10_000.0, "c"))).ok
+
+
+async def test_a_pump_that_runs_since_before_a_crash_keeps_others_away() -> None:
+    bench = Bench()
+    bench.pump(DRAW).obey(Dispense(10_000.0, 4000.0, "from another life"))
+    await bench.circulate()
+    outcome = await bench.ask(RETURN, DOSE)
+    assert any("one at a time" in reason for reason in outcome.reasons)
+
+
+async def test_a_transfer_that_cannot_be_stopped_still_counts_as_running() -> None:
+    bench = Bench()
+    await bench.circulate()
+    assert (await bench.ask(DRAW, Dispense(10_000.0, 4000.0, "a"))).ok
+    bench.outputs[DRAW].silent = True
+    assert not (await bench.gate.stop(DRAW, "a test")).ok
+    assert not (await bench.ask(RETURN, DOSE)).accepted
+
+
+# --- emergency --------------------------------------------------------------------------------------------
+
+
+async def busy(bench: Bench) -> None:
+    await bench.circulate()
+    for gas, flow in ((AIR, 40.0), (O2, 5.0)):
+        assert (await bench.ask(gas, Level(flow))).ok
+    assert (await bench.ask(HEATER, Switch(True, 60.0))).ok
+    assert (await bench.ask(VALVE, Switch(True))).ok
+    assert (await bench.ask(RETURN, Dispense(8_000.0, 4000.0, "long"))).ok
+
+
+def at_basal(bench: Bench) -> bool:
+    return (
+        bench.pump(HEART).flow == 1000.0
+        and all(bench.pump(name).flow == 0.0 for name, pump in LIMITS.pumps.items() if pump.role == "transfer")
+        and not any(bench.relay(name).say().on for name in LIMITS.switches)  # type: ignore[union-attr]
+        and all(bench.level(name).setpoint == LIMITS.basal[name].value for name in LIMITS.levels)  # type: ignore[union-attr]
+    )
+
+
+@pytest.mark.parametrize("full", [False, True], ids=["journal works", "journal is full"])
+async def test_A9_an_emergency_stop_brings_everything_to_rest_whatever_else_is_down(full: bool) -> None:
+    bench = Bench()
+    await busy(bench)
+    bench.rows.full = full
+    begun_s = bench.loop.time()
+    await bench.gate.estop("ben", "smoke")
+    assert at_basal(bench)
+    assert bench.loop.time() - begun_s < 0.5
+    assert bench.raised("emergency_stop") == ["gate"]
+
+
+async def test_A9_one_dead_device_does_not_hold_up_the_others() -> None:
+    bench = Bench()
+    await busy(bench)
+    bench.outputs[AIR].silent = True
+    bench.outputs[AIR].takes_s = 5.0
+    stopping = asyncio.create_task(bench.gate.estop("ben", "smoke"))
+    await asyncio.sleep(1.0)
+    assert bench.pump(RETURN).flow == 0.0
+    assert not bench.relay(HEATER).say().on  # type: ignore[union-attr]
+    await stopping
+    bench.outputs[AIR].silent = False
+    bench.outputs[AIR].takes_s = 0.02
+    await bench.live(10)
+    assert at_basal(bench)
+
+
+async def test_A9_a_command_on_its_way_does_not_undo_an_emergency_stop() -> None:
+    bench = Bench()
+    await busy(bench)
+    bench.relay(HEATER).takes_s = 3.0
+    late = asyncio.create_task(bench.ask(HEATER, Switch(True, 60.0)))
+    await asyncio.sleep(1.5)
+    bench.relay(HEATER).takes_s = 0.02
+    await bench.gate.estop("ben", "smoke")
+    await late
+    await bench.live(5)
+    assert at_basal(bench)
+
+
+async def test_I5_an_emergency_lasts_until_somebody_resets_it_with_a_reason() -> None:
+    bench = Bench()
+    await busy(bench)
+    await bench.gate.estop("ben", "smoke")
+    for _ in range(5):
+        assert not (await bench.ask(HEART, Run(2000.0))).accepted
+        assert not (await bench.ask(DRAW, DOSE)).accepted
+        await bench.live(20)
+    assert at_basal(bench)
+    assert bench.raised("lease_expired") == []
+    bench.gate.reset("ben", "only toast")
+    assert (await bench.ask(HEART, Run(2000.0))).ok
+    assert bench.rows.of("safety.estop") == [{"user": "ben", "reason": "smoke"}]
+    assert bench.rows.of("safety.reset")[0]["reason"] == "only toast"
+
+
+async def test_I5_what_is_latched_outlives_the_process() -> None:
+    bench = Bench()
+    bench.gate.restore("ben: smoke", {"over_pressure_heart": "99 is above 60"})
+    await bench.circulate_refused()
+    bench.gate.reset("ben", "new tubing")
+    await bench.circulate()
+
+
+# --- a full disk ------------------------------------------------------------------------------------------
+
+
+async def test_D2_without_a_journal_life_goes_on_and_doses_do_not() -> None:
+    bench = Bench()
+    bench.rows.full = True
+    assert (await bench.ask(HEART, Run(2000.0))).ok
+    assert (await bench.ask(HEATER, Switch(True, 10.0))).ok
+    assert (await bench.ask(AIR, Level(40.0))).ok
+    outcome = await bench.ask(FEED, DOSE)
+    assert not outcome.accepted
+    assert "journal" in outcome.reasons[-1]
+    assert bench.outputs[FEED].log == []
+    assert "journal" in bench.raised("journal_lost")
+    assert (await bench.gate.stop(HEART, "a test")).ok
+
+
+async def test_the_controllers_leave_taking_puts_everything_in_its_basal_state() -> None:
+    bench = Bench()
+    await busy(bench)
+    await bench.gate.fall_back("the controller ends")
+    assert at_basal(bench)
+
+
+async def test_the_state_shows_what_an_output_is_about() -> None:
+    bench = Bench()
+    view = bench.store.actuators[HEART]
+    assert view.status is None
+    assert view.basal == Run(1000.0)
+    await bench.circulate()
+    view = bench.store.actuators[HEART]
+    assert view.commanded == Run(2000.0)
+    assert view.lease_until_s == pytest.approx(bench.loop.time() + 30.0, abs=1.0)
+    assert bench.store.readings[TEMPERATURE].quality is Quality.GOOD

@@ -1,0 +1,261 @@
+"""Interlocks: which input counts as unsafe, how long a trip lasts, when it latches."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from math import inf, nan
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from controller.safety.interlocks import STRIKES_WITHIN_S, evaluate, watch
+from controller.safety.kernel import Cause, Response, Seen, Trip, Underway, View, Watch
+from drivers.commands import Quality
+from tests.controller.safety.facts import (
+    AIR,
+    CO2,
+    DRAW,
+    FILTER_PRESSURE,
+    HEART,
+    HEART_PRESSURE,
+    HEATER,
+    LIMITS,
+    NOW_S,
+    RETURN,
+    RIG,
+    TEMPERATURE,
+    VALVE,
+    Told,
+    peace,
+    with_reading,
+)
+
+RULES = {rule.name: rule for rule in LIMITS.interlocks}
+
+
+def tripped(view: View) -> dict[str, Trip]:
+    return {trip.interlock: trip for trip in evaluate(view, LIMITS)}
+
+
+def test_a_rig_at_peace_trips_nothing() -> None:
+    assert evaluate(peace(), LIMITS) == ()
+    assert watch(peace(), LIMITS) == Watch()
+
+
+DOUBTFUL = {
+    "missing": None,
+    "failed": Told(37.0, Quality.BAD),
+    "not a number": Told(nan),
+    "infinite": Told(inf),
+    "stale": Told(37.0, at_s=NOW_S - 15.1),
+    "never": Told(37.0, at_s=-inf),
+    "from the future": Told(37.0, at_s=NOW_S + 1.1),
+    "below what a probe can say": Told(-1.0),
+    "above what a probe can say": Told(61.0),
+    "flat": Told(37.0, same_since_s=NOW_S - 1801.0),
+}
+
+
+@pytest.mark.parametrize("told", DOUBTFUL.values(), ids=DOUBTFUL.keys())
+def test_I2_input_that_cannot_be_trusted_counts_as_unsafe(told: Told | None) -> None:
+    trip = tripped(with_reading(TEMPERATURE, told))["temperature"]
+    assert trip.cause is Cause.DOUBT
+    assert trip.response is Response.OFF
+    assert HEATER in trip.actuators
+    assert trip.detail
+
+
+@pytest.mark.parametrize(
+    "told",
+    [
+        Told(37.0, at_s=NOW_S - 15.0),
+        Told(37.0, at_s=NOW_S + 1.0),
+        Told(37.0, Quality.UNCERTAIN),
+        Told(37.0, same_since_s=NOW_S - 1800.0),
+        Told(35.0),
+        Told(38.5),
+    ],
+)
+def test_I2_the_bounds_of_trust_belong_to_it(told: Told) -> None:
+    assert tripped(with_reading(TEMPERATURE, told)) == {}
+
+
+@pytest.mark.parametrize(
+    ("point", "name"), [(HEART_PRESSURE, "over_pressure_heart"), (FILTER_PRESSURE, "over_pressure_filter")]
+)
+def test_I2_pressures_are_doubted_too_but_may_be_flat(point: str, name: str) -> None:
+    assert tripped(with_reading(point, None))[name].cause is Cause.DOUBT
+    assert tripped(with_reading(point, Told(3.0, at_s=NOW_S - 10.1)))[name].cause is Cause.DOUBT
+    assert name not in tripped(with_reading(point, Told(0.0, same_since_s=0.0)))
+
+
+def test_I1_levels() -> None:
+    hot = tripped(with_reading(TEMPERATURE, Told(38.51)))["temperature"]
+    assert (hot.cause, hot.response) == (Cause.HIGH, Response.OFF)
+    cold = tripped(with_reading(TEMPERATURE, Told(34.9)))["temperature"]
+    assert (cold.cause, cold.response) == (Cause.LOW, Response.TELL)
+    heart = tripped(with_reading(HEART_PRESSURE, Told(60.1)))["over_pressure_heart"]
+    assert (heart.response, heart.actuators) == (Response.OFF, (HEART,))
+    sterile = tripped(with_reading(FILTER_PRESSURE, Told(80.1)))["over_pressure_filter"]
+    assert (sterile.response, sterile.actuators) == (Response.OFF, (RETURN,))
+
+
+def test_a_dead_pressure_sensor_does_not_stop_the_heart() -> None:
+    trip = tripped(with_reading(HEART_PRESSURE, None))["over_pressure_heart"]
+    assert trip.response is Response.BASAL
+
+
+@pytest.mark.parametrize("heart", [None, Seen(False, 0.0, NOW_S), Seen(True, 2000.0, NOW_S - 20.1)])
+def test_no_heart_flow_is_told_and_stops_what_draws(heart: Seen | None) -> None:
+    seen = {name: value for name, value in peace().seen.items() if name != HEART}
+    if heart is not None:
+        seen[HEART] = heart
+    trip = tripped(peace(seen=seen))["no_heart_flow"]
+    assert trip.actuators == (DRAW,)
+    assert trip.response is Response.OFF
+
+
+def test_a_pump_against_a_closed_valve_is_stopped() -> None:
+    running = (Underway(RETURN, 500.0),)
+    assert tripped(peace(underway=running)) == {}
+    closed = {**peace().seen, VALVE: Seen(False, 0.0, NOW_S)}
+    assert tripped(peace(seen=closed, underway=running))["closed_valve"].actuators == (RETURN,)
+    ended = (Underway(RETURN, 500.0, "x", running=False),)
+    assert tripped(peace(seen=closed, underway=ended)) == {}
+
+
+# --- gas --------------------------------------------------------------------------------------------------
+
+
+def at(view: View, now_s: float, memory: Watch) -> View:
+    """`view` later: everything is as fresh as before."""
+    late_s = now_s - NOW_S
+    readings = {
+        name: replace(told, at_s=told.at_s + late_s, same_since_s=told.same_since_s + late_s)
+        for name, told in view.readings.items()
+        if isinstance(told, Told)
+    }
+    seen = {name: replace(what, at_s=what.at_s + late_s) for name, what in view.seen.items()}
+    return replace(view, now_s=now_s, readings=readings, seen=seen, watch=memory)
+
+
+def follow(view: View, seconds: float, memory: Watch | None = None, begin_s: float = NOW_S) -> Watch:
+    """The same world for so long, looked at once a second."""
+    memory = memory or Watch()
+    for second in range(int(seconds) + 1):
+        memory = watch(at(view, begin_s + second, memory), LIMITS)
+    return memory
+
+
+def test_air_that_fails_shuts_co2_after_a_while_and_holds_it_shut() -> None:
+    airless = with_reading(AIR, Told(0.0))
+    assert follow(airless, 19).trips == ()
+    (trip,) = follow(airless, 21).trips
+    assert trip.interlock == "gas_mixture"
+    assert trip.actuators == (CO2,)
+    shut = replace(airless, readings={**airless.readings, CO2: Told(0.0)})
+    memory = follow(shut, 100, follow(airless, 21), NOW_S + 22)
+    assert [trip.present for trip in memory.trips] == [False]
+    assert follow(shut, 40, memory, NOW_S + 123).trips == ()
+
+
+def test_a_moment_of_odd_flows_is_not_a_failure_of_air() -> None:
+    memory = follow(with_reading(AIR, Told(0.0)), 15)
+    memory = follow(peace(), 1, memory, NOW_S + 16)
+    assert follow(with_reading(AIR, Told(0.0)), 15, memory, NOW_S + 18).trips == ()
+
+
+def test_a_flow_that_cannot_be_read_is_no_reason_to_shut_co2() -> None:
+    assert follow(with_reading(AIR, None), 300).trips == ()
+    assert follow(with_reading(AIR, Told(0.0, Quality.BAD)), 300).trips == ()
+
+
+# --- memory -----------------------------------------------------------------------------------------------
+
+
+def test_a_trip_keeps_the_time_it_began() -> None:
+    memory = follow(with_reading(TEMPERATURE, Told(39.0)), 30)
+    assert memory.trips[0].since_s == NOW_S
+    assert memory.trips[0].seen_s == NOW_S + 30
+
+
+def test_L2_a_trip_clears_only_inside_its_deadband() -> None:
+    memory = follow(with_reading(TEMPERATURE, Told(39.0)), 5)
+    memory = follow(with_reading(TEMPERATURE, Told(38.45)), 5, memory, NOW_S + 6)
+    assert memory.trips[0].cause is Cause.HIGH
+    assert follow(with_reading(TEMPERATURE, Told(38.35)), 0, memory, NOW_S + 12).trips == ()
+    assert follow(with_reading(TEMPERATURE, Told(38.45)), 5).trips == ()
+
+
+def test_a_pressure_trip_outlasts_its_cause() -> None:
+    memory = follow(with_reading(HEART_PRESSURE, Told(99.0)), 2)
+    memory = follow(peace(), 58, memory, NOW_S + 3)
+    assert [(trip.interlock, trip.present) for trip in memory.trips] == [("over_pressure_heart", False)]
+    assert follow(peace(), 5, memory, NOW_S + 62).trips == ()
+
+
+def test_I2_a_sensor_that_dies_does_not_loosen_a_held_trip() -> None:
+    memory = follow(with_reading(HEART_PRESSURE, Told(99.0)), 2)
+    held = follow(with_reading(HEART_PRESSURE, None), 30, memory, NOW_S + 3)
+    assert held.trips[0].response is Response.OFF
+    late = follow(with_reading(HEART_PRESSURE, None), 60, held, NOW_S + 34)
+    assert late.trips[0].response is Response.BASAL
+
+
+def strike(memory: Watch, begin_s: float) -> Watch:
+    """One bout of pressure, and long enough after it for the trip to clear."""
+    memory = follow(with_reading(HEART_PRESSURE, Told(99.0)), 3, memory, begin_s)
+    return follow(peace(), 90, memory, begin_s + 4)
+
+
+def test_I5_three_strikes_latch_until_a_reset() -> None:
+    memory = strike(strike(Watch(), NOW_S), NOW_S + 100)
+    assert memory.trips == ()
+    memory = strike(memory, NOW_S + 200)
+    assert [trip.latched for trip in memory.trips] == [True]
+    memory = follow(peace(), 3600, memory, NOW_S + 300)
+    assert [trip.latched for trip in memory.trips] == [True], "no time heals a latch"
+    assert memory.reset().trips == ()
+    again = strike(memory.reset(), NOW_S + 4000)
+    assert again.trips == (), "a reset forgives the strikes as well"
+
+
+def test_strikes_far_apart_do_not_latch() -> None:
+    memory = Watch()
+    for number in range(5):
+        memory = strike(memory, NOW_S + number * (STRIKES_WITHIN_S + 1.0))
+    assert memory.trips == ()
+
+
+def test_one_long_bout_is_one_strike() -> None:
+    memory = follow(with_reading(HEART_PRESSURE, Told(99.0)), 600)
+    assert len(memory.strikes) == 1
+
+
+def test_I5_a_reset_does_not_hide_what_is_still_wrong() -> None:
+    memory = strike(strike(strike(Watch(), NOW_S), NOW_S + 100), NOW_S + 200)
+    still = follow(with_reading(HEART_PRESSURE, Told(99.0)), 0, memory.reset(), NOW_S + 300)
+    assert still.trips[0].response is Response.OFF
+
+
+@given(st.lists(st.tuples(st.sampled_from([5.0, 58.0, 70.0, nan]), st.integers(1, 120)), max_size=12))
+def test_I1_whatever_went_before_high_pressure_is_always_a_trip(bouts: list[tuple[float, int]]) -> None:
+    memory, now_s = Watch(), NOW_S
+    for kpa, seconds in bouts:
+        memory = follow(with_reading(HEART_PRESSURE, Told(kpa)), seconds, memory, now_s)
+        now_s += seconds + 1
+        trips = {trip.interlock: trip for trip in memory.trips}
+        if kpa > 60.0:
+            assert trips["over_pressure_heart"].response is Response.OFF
+        elif kpa != kpa:
+            assert trips["over_pressure_heart"].response is not Response.TELL
+    assert len({(trip.interlock, trip.point) for trip in memory.trips}) == len(memory.trips)
+
+
+def test_every_interlock_names_points_and_actuators_of_the_rig() -> None:
+    assert set(RULES) == {"temperature", "over_pressure_heart", "over_pressure_filter"}
+    for rule in RULES.values():
+        assert rule.trips
+        assert set(rule.trips) <= set(LIMITS.basal)
+        assert rule.stale_s > RIG.devices[rule.point.partition(".")[0]].every_s

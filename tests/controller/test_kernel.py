@@ -1,0 +1,499 @@
+"""The safety kernel, decision by decision: it only tightens, and what it cannot trust counts as unsafe."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from controller.rig.loading import load_rig
+from controller.safety.kernel import (
+    MAX_PULSE_S,
+    MAX_TRANSFER_S,
+    SIGMAS,
+    Cause,
+    Intent,
+    Response,
+    Seen,
+    Trip,
+    Underway,
+    Verdict,
+    View,
+    Watch,
+    comes_to_rest,
+    decide,
+    evaluate,
+    transfer_limit_s,
+    watch,
+)
+from controller.safety.limits import FLAT_TEMPERATURE_S, limits_of
+from controller.state import Reading, Volume
+from drivers.commands import Command, Dispense, Level, Quality, Run, Stop, Switch
+
+RIG = load_rig(Path(__file__).parents[2] / "examples" / "rigs" / "bench.yaml")
+LIMITS = limits_of(RIG)
+NOW_S = 10_000.0
+TEMPERATURE = "t_chamber.temperature"
+HEART_KPA, FILTER_KPA = "p_heart.pressure", "p_filter.pressure"
+HEATER, HEART, VALVE = "relay.heater", "reglo.heart", "relay.return_valve"
+DRAW, RETURN, DISCARD, FEED = "reglo.draw", "reglo.return", "reglo.discard", "dose_fresh.pump"
+AIR, CO2, O2 = "gas_air.flow", "gas_co2.flow", "gas_o2.flow"
+TRANSFERS = sorted(name for name, pump in LIMITS.pumps.items() if pump.role == "transfer")
+PULSE = Switch(True, 10.0)
+
+
+def reading(value: float, unit: str = "kPa", *, at_s: float = NOW_S - 1.0, since_s: float = NOW_S - 5.0) -> Reading:
+    return Reading(value, unit, Quality.GOOD, at_s, "", since_s)
+
+
+GOOD: dict[str, Reading] = {
+    TEMPERATURE: reading(37.0, "degC"),
+    HEART_KPA: reading(5.0),
+    FILTER_KPA: reading(1.0),
+    AIR: reading(47.0, "mL/min"),
+    CO2: reading(3.0, "mL/min"),
+    O2: reading(0.0, "mL/min"),
+}
+VOLUMES = {name: Volume(vessel.volume_ul, 20.0) for name, vessel in RIG.vessels.items()} | {"spent": Volume(2e4, 20.0)}
+SEEN = {
+    HEART: Seen(True, 2000.0, NOW_S - 1.0),
+    VALVE: Seen(True, 1.0, NOW_S - 1.0),
+    AIR: Seen(True, 47.0, NOW_S - 1.0),
+    CO2: Seen(True, 3.0, NOW_S - 1.0),
+    O2: Seen(False, 0.0, NOW_S - 1.0),
+}
+
+
+def calm() -> View:
+    """A rig that is well, with the return valve open."""
+    return View(NOW_S, GOOD, VOLUMES, SEEN)
+
+
+def with_reading(point: str, value: Reading | None) -> View:
+    readings = {name: known for name, known in GOOD.items() if name != point}
+    return replace(calm(), readings=readings if value is None else readings | {point: value})
+
+
+def ask(actuator: str, command: Command, view: View | None = None) -> Verdict:
+    return decide(Intent(actuator, command, "test", "a test"), view or calm(), LIMITS)
+
+
+def tripped(view: View) -> dict[str, Trip]:
+    return {trip.interlock: trip for trip in evaluate(view, LIMITS)}
+
+
+def dose(volume_ul: float = 1000.0, flow_ul_min: float = 4000.0, name: str = "d-1") -> Dispense:
+    return Dispense(volume_ul, flow_ul_min, name)
+
+
+def test_a_calm_rig_lets_through_what_it_lives_on() -> None:
+    assert tripped(calm()) == {}
+    wanted: dict[str, Command] = {
+        HEART: Run(2000.0), HEATER: PULSE, VALVE: Switch(True), AIR: Level(47.0), CO2: Level(3.0), O2: Level(0.0),
+        DRAW: dose(), RETURN: dose(), DISCARD: dose(), FEED: dose(),
+    }  # fmt: skip
+    for actuator, command in wanted.items():
+        assert ask(actuator, command) == Verdict(True, command), actuator
+
+
+def test_an_unknown_actuator_is_refused_even_a_stop() -> None:
+    verdict = ask("reglo.hart", Stop())
+    assert not verdict.accepted
+    assert "reglo.hart" in (verdict.limiting or "")
+
+
+# --- I2: doubtful input is unsafe --------------------------------------------------------------------------
+
+DOUBTS: dict[str, tuple[Reading | None, str]] = {
+    "missing": (None, "never read"),
+    "stale": (reading(37.0, at_s=NOW_S - 16.0), "stale"),
+    "never taken": (reading(37.0, at_s=-math.inf), "stale"),
+    "at no time": (reading(37.0, at_s=math.nan), "stale"),
+    "flat": (reading(37.0, since_s=NOW_S - FLAT_TEMPERATURE_S - 1.0), "flat"),
+    "future": (reading(37.0, at_s=NOW_S + 5.0), "future"),
+    "above any probe": (reading(60.5), "out of range"),
+    "below any probe": (reading(-1.0), "out of range"),
+    "NaN": (reading(math.nan), "not a number"),
+    "infinite": (reading(-math.inf), "not a number"),
+    "BAD": (replace(reading(37.0), quality=Quality.BAD), "failed"),
+}
+
+
+@pytest.mark.parametrize("name", sorted(DOUBTS))
+def test_I2_doubtful_input_is_unsafe(name: str) -> None:
+    value, why = DOUBTS[name]
+    view = with_reading(TEMPERATURE, value)
+    trip = tripped(view)["temperature"]
+    assert trip.cause is Cause.DOUBT
+    assert why in trip.detail
+    assert HEATER in trip.actuators
+    verdict = ask(HEATER, PULSE, view)
+    assert not verdict.accepted
+    assert "interlock temperature" in (verdict.limiting or "")
+    assert ask(HEATER, Switch(False), view).accepted
+    assert ask(HEART, Run(2000.0), view) == Verdict(True, Run(2000.0))
+
+
+@pytest.mark.parametrize("name", sorted(set(DOUBTS) - {"flat", "above any probe", "below any probe"}))
+def test_I2_a_doubtful_pressure_stops_the_return_and_slows_the_heart(name: str) -> None:
+    """A dead gauge must not cost the tissue its circulation, but no more than the basal flow may go through."""
+    value, _ = DOUBTS[name]
+    assert not ask(RETURN, dose(), with_reading(FILTER_KPA, value)).accepted
+    verdict = ask(HEART, Run(2000.0), with_reading(HEART_KPA, value))
+    assert verdict.command == LIMITS.basal[HEART] == Run(1000.0)
+    assert "over_pressure_heart" in (verdict.limiting or "")
+    assert ask(HEART, Run(500.0), with_reading(HEART_KPA, value)).command == Run(500.0)
+
+
+def test_I2_uncertain_is_believed_and_a_clock_may_be_a_second_off() -> None:
+    assert tripped(with_reading(TEMPERATURE, replace(reading(37.0), quality=Quality.UNCERTAIN))) == {}
+    assert tripped(with_reading(TEMPERATURE, reading(37.0, at_s=NOW_S + 0.5))) == {}
+    assert tripped(with_reading(TEMPERATURE, reading(37.0, at_s=NOW_S - 15.0))) == {}
+
+
+@given(
+    value=st.floats(), age_s=st.floats(), flat_s=st.floats(0.0, 4000.0), quality=st.sampled_from(Quality),
+)  # fmt: skip
+def test_I2_heat_only_ever_follows_a_fresh_good_reading_below_the_limit(
+    value: float, age_s: float, flat_s: float, quality: Quality
+) -> None:
+    view = with_reading(TEMPERATURE, Reading(value, "degC", quality, NOW_S - age_s, "", NOW_S - flat_s))
+    sound = (
+        quality is not Quality.BAD
+        and 0.0 <= value <= 38.5
+        and -1.0 <= NOW_S - (NOW_S - age_s) <= 15.0
+        and flat_s <= FLAT_TEMPERATURE_S
+    )
+    assert ask(HEATER, PULSE, view).accepted == sound
+
+
+# --- I1: levels, not edges ---------------------------------------------------------------------------------
+
+
+def test_I1_level_triggered() -> None:
+    """It trips for as long as the level is left, however it got there, and no memory is needed to see it."""
+    hot = with_reading(TEMPERATURE, reading(38.6, "degC"))
+    memory = Watch()
+    for later in range(5):
+        view = replace(hot, now_s=NOW_S + later, watch=memory)
+        memory = watch(view, LIMITS)
+        (trip,) = memory.trips
+        assert (trip.cause, trip.present, trip.since_s) == (Cause.HIGH, True, NOW_S)
+        assert not ask(HEATER, PULSE, view).accepted
+    assert not ask(HEATER, PULSE, hot).accepted  # with no memory at all: a controller that has just begun
+    within = replace(with_reading(TEMPERATURE, reading(38.45, "degC")), now_s=NOW_S + 5.0, watch=memory)
+    assert [trip.cause for trip in watch(within, LIMITS).trips] == [Cause.HIGH]  # inside the dead-band
+    cool = replace(with_reading(TEMPERATURE, reading(38.3, "degC")), now_s=NOW_S + 5.0, watch=memory)
+    assert watch(cool, LIMITS).trips == ()
+    assert ask(HEATER, PULSE, cool).accepted
+
+
+def test_I1_pressure_holds_then_latches_until_a_person_resets_it() -> None:
+    memory, now_s = Watch(), NOW_S
+    for strike in range(3):
+        high = replace(with_reading(HEART_KPA, reading(70.0, at_s=now_s)), now_s=now_s, watch=memory)
+        memory = watch(_kept_fresh(high), LIMITS)
+        assert memory.trips[0].latched == (strike == 2)
+        now_s += 59.0
+        low = _kept_fresh(replace(calm(), now_s=now_s, watch=memory))
+        assert not ask(HEART, Run(2000.0), low).accepted  # held, although the pressure has fallen
+        assert ask(HEART, Stop(), low).accepted
+        now_s += 2.0
+        memory = watch(_kept_fresh(replace(calm(), now_s=now_s, watch=memory)), LIMITS)
+        assert bool(memory.trips) == (strike == 2)
+        now_s += 1.0
+    late = _kept_fresh(replace(calm(), now_s=now_s + 86_400.0, watch=memory))
+    assert "latched" in (ask(HEART, Run(2000.0), late).limiting or "")
+    assert ask(HEART, Run(2000.0), replace(late, watch=memory.reset())).accepted
+
+
+def _kept_fresh(view: View) -> View:
+    readings = {name: replace(known, at_s=view.now_s, same_since_s=view.now_s) for name, known in GOOD.items()}
+    readings |= {name: known for name, known in view.readings.items() if known.value != GOOD[name].value}  # type: ignore[misc]
+    return replace(view, readings=readings, seen={name: replace(seen, at_s=view.now_s) for name, seen in SEEN.items()})
+
+
+# --- I3: constraints only tighten ---------------------------------------------------------------------------
+
+FLOATS = st.one_of(st.floats(), st.floats(-10.0, 10_000.0))
+COMMANDS: st.SearchStrategy[Command] = st.one_of(
+    st.builds(Run, FLOATS),
+    st.builds(Dispense, FLOATS, FLOATS, st.just("d-1")),
+    st.builds(Switch, st.booleans(), st.none() | FLOATS),
+    st.builds(Level, FLOATS),
+    st.just(Stop()),
+)
+ACTUATORS = st.sampled_from(sorted(LIMITS.basal))
+
+
+@st.composite
+def views(draw: st.DrawFn) -> View:
+    """A rig in any condition."""
+    readings = {}
+    for point, good in GOOD.items():
+        if draw(st.integers(0, 9)) == 0:
+            continue
+        value = draw(st.sampled_from([good.value, good.value, good.value, 0.0, 39.0, 70.0, 90.0, math.nan]))
+        age_s = draw(st.sampled_from([1.0, 1.0, 1.0, 60.0, -10.0]))
+        quality = draw(st.sampled_from([Quality.GOOD, Quality.GOOD, Quality.UNCERTAIN, Quality.BAD]))
+        readings[point] = replace(good, value=value, at_s=NOW_S - age_s, quality=quality)
+    volumes = {
+        name: Volume(draw(st.floats(0.0, vessel.capacity_ul)), draw(st.floats(0.0, 2000.0)))
+        for name, vessel in RIG.vessels.items()
+        if draw(st.integers(0, 9)) > 0
+    }
+    seen = {
+        name: Seen(draw(st.booleans()), draw(st.floats(0.0, 60.0)), NOW_S - draw(st.sampled_from([1.0, 300.0])))
+        for name in SEEN
+        if draw(st.integers(0, 9)) > 0
+    }
+    going = st.builds(
+        Underway, st.sampled_from(TRANSFERS), st.floats(0.0, 10_000.0), st.sampled_from(["d-1", "d-2"]), st.booleans()
+    )
+    underway = tuple(draw(st.lists(going, max_size=2)))
+    emergency = draw(st.sampled_from([None, None, "somebody: fire"]))
+    memory = Watch()
+    if draw(st.booleans()):
+        memory = watch(with_reading(HEART_KPA, reading(70.0)), LIMITS)
+    return View(NOW_S, readings, volumes, seen, underway, emergency, memory)
+
+
+def no_more_than(told: Command, asked: Command, actuator: str) -> bool:
+    """Whether `told` is `asked` made gentler, and within what the rig allows."""
+    if told == asked:
+        return True
+    match told, asked:
+        case Run(flow_ul_min=new), Run(flow_ul_min=old):
+            pump = LIMITS.pumps[actuator]
+            # The one thing ever raised: a flow beneath what the heart can keep up steadily.
+            return new <= old or (new == pump.min_ul_min and old < pump.min_ul_min)
+        case Level(value=new), Level(value=old):
+            low, high = LIMITS.levels[actuator]
+            # Air that would leave CO2 behind is lowered no further than the mixture lets it; CO2 is never raised.
+            return low <= new <= high and (new <= old or old < low or actuator == AIR)
+        case Switch(on=True, for_s=new_s), Switch(on=True, for_s=old_s):
+            return new_s is not None and old_s is not None and new_s <= old_s
+        case _:
+            return False
+
+
+@settings(max_examples=500, deadline=None)
+@given(actuator=ACTUATORS, command=COMMANDS, view=views())
+def test_I3_constraints_only_tighten(actuator: str, command: Command, view: View) -> None:
+    verdict = ask(actuator, command, view)
+    if comes_to_rest(command):
+        assert verdict == Verdict(True, command)
+    if not verdict.accepted:
+        assert verdict.command is None
+        assert verdict.limiting in verdict.reasons
+        return
+    assert verdict.command is not None
+    assert no_more_than(verdict.command, command, actuator)
+    if isinstance(command, Dispense):
+        assert verdict.command == command  # a dose whole or not at all
+    if verdict.command != command:
+        assert verdict.limiting == verdict.reasons[-1]
+    # What came out goes through unchanged: a second look finds nothing more to tighten.
+    assert ask(actuator, verdict.command, view).command == verdict.command
+
+
+@settings(max_examples=300, deadline=None)
+@given(actuator=ACTUATORS, command=COMMANDS, view=views())
+def test_I3_more_trouble_never_lets_more_through(actuator: str, command: Command, view: View) -> None:
+    """What is refused stays refused when a temperature, a volume or the heart is lost on top of it."""
+    if ask(actuator, command, view).accepted:
+        return
+    without = {name: known for name, known in view.readings.items() if name not in (TEMPERATURE, FILTER_KPA)}
+    for worse in (
+        replace(view, readings=without),
+        replace(view, volumes={}),
+        replace(view, seen={name: seen for name, seen in view.seen.items() if name not in (HEART, VALVE)}),
+        replace(view, emergency="somebody: fire"),
+        replace(view, underway=(*view.underway, Underway(DRAW, 100.0, "d-9"))),
+    ):
+        verdict = ask(actuator, command, worse)
+        if isinstance(command, Level):
+            continue  # an emergency lets basal levels through by name; see the test of it
+        assert not verdict.accepted
+
+
+# --- I4: volumes --------------------------------------------------------------------------------------------
+
+
+@settings(max_examples=400, deadline=None)
+@given(
+    actuator=st.sampled_from(TRANSFERS),
+    volume_ul=st.floats(0.1, 60_000.0),
+    share=st.tuples(st.floats(0.0, 1.0), st.floats(0.0, 1.0)),
+    sd=st.tuples(st.floats(0.0, 3000.0), st.floats(0.0, 3000.0)),
+    going=st.lists(st.tuples(st.sampled_from(TRANSFERS), st.floats(0.0, 20_000.0)), max_size=3),
+)
+def test_I4_volume_bounds_with_uncertainty(
+    actuator: str,
+    volume_ul: float,
+    share: tuple[float, float],
+    sd: tuple[float, float],
+    going: list[tuple[str, float]],
+) -> None:
+    """An accepted dose breaks neither bound within three standard deviations, whatever else is still on its way."""
+    pump = LIMITS.pumps[actuator]
+    vessels = (pump.source, pump.target)
+    volumes: dict[str, Volume] = dict(VOLUMES)
+    for name, part, sd_ul in zip(vessels, share, sd, strict=True):
+        volumes[name] = Volume(part * RIG.vessels[name].capacity_ul, sd_ul)
+    underway = tuple(Underway(name, ul, f"d-{n}", running=False) for n, (name, ul) in enumerate(going, 10))
+    wanted = dose(volume_ul, pump.max_ul_min)
+    verdict = ask(actuator, wanted, replace(calm(), volumes=volumes, underway=underway))
+    out_ul = sum(ul for name, ul in going if LIMITS.pumps[name].source == pump.source)
+    in_ul = sum(ul for name, ul in going if LIMITS.pumps[name].target == pump.target)
+    lowest = volumes[pump.source].ul - SIGMAS * volumes[pump.source].sd_ul - out_ul - volume_ul
+    highest = volumes[pump.target].ul + SIGMAS * volumes[pump.target].sd_ul + in_ul + volume_ul
+    room = min(lowest - LIMITS.vessels[pump.source].floor_ul, LIMITS.vessels[pump.target].ceiling_ul - highest)
+    if verdict.accepted:
+        assert room >= -1e-6
+    elif transfer_limit_s(wanted) < MAX_TRANSFER_S:
+        assert room <= 1e-6  # and nothing else was in the way
+        assert "volume" in (verdict.limiting or "")
+
+
+@pytest.mark.parametrize(
+    "volumes", [{}, VOLUMES | {"spent": Volume(math.nan, 20.0)}, VOLUMES | {"loop": Volume(4e4, math.nan)}]
+)
+def test_I4_an_unknown_volume_is_no_room(volumes: Mapping[str, Volume]) -> None:
+    assert not ask(DRAW, dose(), replace(calm(), volumes=volumes)).accepted
+
+
+# --- A5: doses are finite, and go one at a time -------------------------------------------------------------
+
+
+@pytest.mark.parametrize("number", [math.nan, math.inf, -math.inf, 0.0, -1.0])
+def test_A5_dose_finite(number: float) -> None:
+    for actuator in TRANSFERS:
+        assert not ask(actuator, dose(volume_ul=number)).accepted
+        assert not ask(actuator, dose(flow_ul_min=number)).accepted
+        assert not ask(actuator, Run(1000.0)).accepted
+        assert not ask(actuator, Switch(True, 1.0)).accepted
+        assert not ask(actuator, Level(1.0)).accepted
+
+
+def test_A5_a_dose_that_could_outlast_half_an_hour_is_refused() -> None:
+    # 1.5 × nominal + 30 s: 19 min 40 s nominal is just short enough.
+    assert ask(DRAW, dose(volume_ul=1000.0, flow_ul_min=1000.0 / 19.6)).accepted
+    verdict = ask(DRAW, dose(volume_ul=1000.0, flow_ul_min=1000.0 / 19.7))
+    assert "duration" in (verdict.limiting or "")
+    assert transfer_limit_s(dose(1e9, 1.0)) == MAX_TRANSFER_S
+
+
+def test_A5_a_dose_is_not_given_faster_than_its_line_takes() -> None:
+    assert "flow" in (ask(DRAW, dose(flow_ul_min=4000.1)).limiting or "")
+
+
+@pytest.mark.parametrize(
+    "seen",
+    [None, Seen(False, 0.0, NOW_S - 1.0), Seen(True, 1.0, NOW_S - 21.0), Seen(True, 1.0, math.nan)],
+    ids=["never seen", "closed", "seen open long ago", "seen open at no time"],
+)
+def test_return_needs_valve(seen: Seen | None) -> None:
+    known = {name: each for name, each in SEEN.items() if name != VALVE} | ({} if seen is None else {VALVE: seen})
+    verdict = ask(RETURN, dose(), replace(calm(), seen=known))
+    assert "valve" in (verdict.limiting or "")
+    assert ask(DISCARD, dose(), replace(calm(), seen=known)).accepted
+    running = replace(calm(), seen=known, underway=(Underway(RETURN, 500.0, "d-1"),))
+    assert tripped(running)["closed_valve"].actuators == (RETURN,)
+
+
+@pytest.mark.parametrize(("first", "second"), [(DRAW, RETURN), (RETURN, DRAW), (FEED, DISCARD), (DISCARD, FEED)])
+def test_draw_and_return_excluded(first: str, second: str) -> None:
+    busy = replace(calm(), underway=(Underway(first, 100.0, "d-9"),))
+    assert "one at a time" in (ask(second, dose(), busy).limiting or "")
+    assert "another dose" in (ask(first, dose(), busy).limiting or "")
+    assert ask(first, dose(name="d-9"), busy).accepted  # the same dose once more is the same dose (A4)
+    ended = replace(calm(), underway=(Underway(first, 100.0, "d-9", running=False),))
+    assert ask(second, dose(), ended).accepted
+
+
+# --- heat, heart, gas ---------------------------------------------------------------------------------------
+
+
+def test_heater_never_without_a_finite_time() -> None:
+    assert "finite time" in (ask(HEATER, Switch(True)).limiting or "")
+    for for_s in (math.inf, math.nan, 0.0, -5.0):
+        assert not ask(HEATER, Switch(True, for_s)).accepted
+    assert ask(HEATER, Switch(True, 1e6)).command == Switch(True, MAX_PULSE_S)
+    assert not ask(HEATER, Run(1.0)).accepted
+
+
+@given(value=st.floats(0.0, 34.9))
+def test_low_temperature_does_not_stop_heating(value: float) -> None:
+    view = with_reading(TEMPERATURE, reading(value, "degC"))
+    trip = tripped(view)["temperature"]
+    assert (trip.cause, trip.response) == (Cause.LOW, Response.TELL)
+    assert ask(HEATER, PULSE, view) == Verdict(True, PULSE)
+
+
+@given(flow=st.floats(min_value=1e-6, allow_infinity=False))
+def test_heart_flow_clipped(flow: float) -> None:
+    verdict = ask(HEART, Run(flow))
+    assert verdict.command == Run(min(max(flow, 300.0), 4000.0))
+    assert (verdict.limiting is None) == (300.0 <= flow <= 4000.0)
+
+
+@pytest.mark.parametrize("command", [Run(0.0), Run(-1.0), Run(math.nan), Run(math.inf), dose(), Switch(True, 1.0)])
+def test_the_heart_only_ever_runs_forward(command: Command) -> None:
+    assert not ask(HEART, command).accepted
+
+
+@settings(deadline=None)
+@given(steps=st.lists(st.tuples(st.sampled_from([AIR, CO2, O2]), st.floats(0.0, 60.0)), max_size=12))
+def test_no_order_of_set_points_ever_makes_too_much_co2(steps: list[tuple[str, float]]) -> None:
+    seen = dict(SEEN)
+    for gas, value in steps:
+        verdict = ask(gas, Level(value), replace(calm(), seen=seen))
+        if isinstance(verdict.command, Level):
+            seen[gas] = Seen(verdict.command.value > 0, verdict.command.value, NOW_S - 1.0)
+        total = sum(seen[each].level for each in (AIR, CO2, O2))
+        assert seen[CO2].level <= 0.0912 * total + 1e-9
+
+
+def test_a_gas_level_is_finite() -> None:
+    for value in (math.nan, math.inf, -math.inf):
+        assert not ask(AIR, Level(value)).accepted
+    assert ask(O2, Level(-3.0)).command == Level(0.0)
+
+
+# --- emergency and a standing heart -------------------------------------------------------------------------
+
+
+@settings(max_examples=300, deadline=None)
+@given(actuator=ACTUATORS, command=COMMANDS)
+def test_emergency_refuses_all_but_stops(actuator: str, command: Command) -> None:
+    verdict = ask(actuator, command, replace(calm(), emergency="somebody: fire"))
+    if comes_to_rest(command):
+        assert verdict == Verdict(True, command)
+    elif command != LIMITS.basal[actuator]:
+        assert not verdict.accepted
+        assert "emergency stop: somebody: fire" in (verdict.limiting or "")
+
+
+def test_I5_an_emergency_lets_the_basal_state_through() -> None:
+    for actuator, basal in LIMITS.basal.items():
+        assert ask(actuator, basal, replace(calm(), emergency="somebody: fire")).command == basal
+
+
+@pytest.mark.parametrize(
+    "seen",
+    [None, Seen(False, 0.0, NOW_S - 1.0), Seen(True, 2000.0, NOW_S - 21.0), Seen(True, 2000.0, math.nan)],
+    ids=["never seen", "stands", "seen long ago", "seen at no time"],
+)
+def test_no_heart_flow_refuses_draws(seen: Seen | None) -> None:
+    known = {name: each for name, each in SEEN.items() if name != HEART} | ({} if seen is None else {HEART: seen})
+    view = replace(calm(), seen=known)
+    assert tripped(view)["no_heart_flow"].actuators == (DRAW,)
+    assert "no_heart_flow" in (ask(DRAW, dose(), view).limiting or "")
+    assert ask(RETURN, dose(), view).accepted
+    assert ask(HEART, Run(2000.0), view).accepted  # or it could never start again
