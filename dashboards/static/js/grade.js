@@ -22,7 +22,7 @@ function picture(found) {
         h("span", { class: "dim", text: `${found.cycle ? `cycle ${found.cycle} · ` : ""}${clock(found.utc)} · confidence ${percent(found.confidence)}` }))),
     found.reasons?.length ? h("p", { class: "note", text: found.reasons.map((reason) => reason.replace(/^[a-z_]+/, named)).join("; ") }) : null,
     h("ul", { class: "variables" }, variables.map(([name, one]) =>
-      h("li", { title: `${named(name)}: ${one.reason}. Limits: ${one.limits}` },
+      h("li", { class: one.grade ? null : "lesser", title: `${named(name)}: ${one.reason}. Limits: ${one.limits}` },
         h("i", { class: `mini grade-${one.grade ?? "none"}`, text: one.grade ?? "–" }),
         h("span", { text: named(name) }),
         h("span", { class: "variable-value", text: reading(name, one.input) })))),

@@ -18,11 +18,11 @@ function picture(found) {
     bar,
     h("table", { class: "books" }, h("tbody", {},
       line("Fresh used", found.fresh_ml), line("Recycled", found.recycled_ml), line("Discarded", found.discarded_ml),
-      line("Glucose and base", found.glucose_ml + found.base_ml), line("Evaporated (est.)", found.evaporated_ml),
+      line("Glucose and base", found.glucose_ml + found.base_ml, "lesser"), line("Evaporated (est.)", found.evaporated_ml, "lesser"),
       h("tr", { class: inside ? "balance" : "balance broken" },
         h("th", { scope: "row" }, h("span", { class: "ok-mark", "aria-hidden": "true", text: inside ? "✓" : "!" }), "Balance error"),
         h("td", { title: `within ±${fixed(found.mass_balance_bound_ml, 2)} mL` }, fixed(found.mass_balance_error_ml, 2), h("small", { text: ` ± ${fixed(found.mass_balance_bound_ml, 1)} mL` }))))),
   ];
 }
 
-const line = (name, ml) => h("tr", {}, h("th", { scope: "row", text: name }), h("td", {}, fixed(ml, 1), h("small", { text: " mL" })));
+const line = (name, ml, rank) => h("tr", { class: rank }, h("th", { scope: "row", text: name }), h("td", {}, fixed(ml, 1), h("small", { text: " mL" })));

@@ -34,7 +34,7 @@ function picture(found) {
   return [
     h("div", { class: "ring-place" }, ring),
     h("ul", { class: "parts" }, rows),
-    h("p", { class: "note", text: found.label.charAt(0).toUpperCase() + found.label.slice(1) + ". " + (found.missing.length ? `Missing: ${found.missing.map(named).join(", ")}.` : "Nothing is missing.") }),
+    h("p", { class: "note", text: found.label.charAt(0).toUpperCase() + found.label.slice(1) + "." }),
   ];
 }
 

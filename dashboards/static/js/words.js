@@ -37,15 +37,15 @@ export function duration(seconds) {
 const trim = (value) => String(Math.round(value * 10) / 10);
 export const clock = (utc) => utc.slice(11, 19);
 export const day = (utc) => new Date(utc).toLocaleDateString("en-GB", { day: "numeric", month: "short", year: "numeric", timeZone: "UTC" });
-export const percent = (share) => `${Math.round(share * 100)} %`;
+export const percent = (share) => `${Math.round(share * 100)}\u00a0%`;
 
 /** A parameter's number as one would type it, in the unit that fits: 28800 s is “8 h”. */
 export function typed(value, name) {
   if (name === "uL") return value >= 1000 ? `${trimmed(value / 1000)} mL` : `${trimmed(value)} uL`;
   if (name === "uL/min") return value >= 1000 ? `${trimmed(value / 1000)} mL/min` : `${trimmed(value)} uL/min`;
   if (name === "s") {
-    if (value >= 86400 && value % 86400 === 0) return `${value / 86400} day`;
-    if (value >= 3600) return `${trimmed(value / 3600)} hour`;
+    if (value >= 86400 && value % 86400 === 0) return `${value / 86400} d`;
+    if (value >= 3600) return `${trimmed(value / 3600)} h`;
     return value >= 60 ? `${trimmed(value / 60)} min` : `${trimmed(value)} s`;
   }
   return name ? `${trimmed(value)} ${name}` : trimmed(value);

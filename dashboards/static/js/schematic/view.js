@@ -25,6 +25,7 @@ export class Schematic {
     this.chips = {};
     this.spans = Object.fromEntries(rig.schematic.vessels.map((each) => [each.name, each.capacity_ul]));
     this.svg.append(this.drawLines(), this.drawGas(), this.drawVessels(), this.drawDevices(), this.drawChips(), this.drawLegend(), this.drawNow());
+    this.showMiddle();
     this.before = performance.now();
     if (!calm()) requestAnimationFrame((now) => this.move(now));
   }
@@ -115,6 +116,13 @@ export class Schematic {
       layer.append(drawn.node);
     }
     return layer;
+  }
+
+  /** On a narrow screen the picture is wider than its place: begin where the tissue's medium is. */
+  showMiddle() {
+    const loop = Object.values(this.plan.vessels).find((box) => box.kind === "loop");
+    const place = this.svg.parentElement;
+    if (loop) place.scrollLeft = ((loop.x + loop.w / 2) / this.plan.width) * place.scrollWidth - place.clientWidth / 2;
   }
 
   /** What the colour of medium means. */

@@ -1,0 +1,308 @@
+"""The page in a real browser, over the small controller: what a person sees and does."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from playwright.sync_api import Browser, Page, expect
+
+from tests.browser.pages import RESULTS, Server, chromium, serving, visiting
+
+pytestmark = pytest.mark.needs("chromium")
+
+SIZES = {"laptop": (1440, 900), "wall": (1920, 1080), "tablet": (820, 1180), "phone": (390, 844)}
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    with chromium() as found:
+        yield found
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[Server]:
+    with serving() as found:
+        yield found
+
+
+@pytest.fixture(scope="module")
+def bad_day() -> Iterator[Server]:
+    with serving("--trouble") as found:
+        yield found
+
+
+def state(page: Page, word: str) -> None:
+    expect(page.get_by_test_id("run-state")).to_have_text(word, timeout=15_000)
+
+
+def test_a_run_is_started_paused_resumed_and_graded(browser: Browser, server: Server) -> None:
+    with visiting(browser, server.url, size=SIZES["wall"]) as visit:
+        page = visit.live()
+        state(page, "idle")
+        page.get_by_test_id("protocol-select").select_option("recycle")
+        page.get_by_test_id("param-batch").fill("18 mL")
+        page.get_by_test_id("start-run").click()
+        state(page, "running")
+        expect(page.locator('[data-line="draw"]')).to_have_class("line flowing")
+        expect(page.get_by_test_id("start-run")).to_be_hidden()
+        page.get_by_test_id("pause-run").click()
+        state(page, "held")
+        expect(page.locator('[data-line="draw"]')).to_have_class("line")
+        expect(page.get_by_test_id("pause-run")).to_be_disabled()
+        page.get_by_test_id("resume-run").click()
+        state(page, "running")
+        expect(page.get_by_test_id("grade-letter")).to_have_text("B", timeout=30_000)
+        expect(page.get_by_test_id("grade")).to_contain_text("Limited by lactate")
+        expect(page.get_by_test_id("step").filter(has_text="Kidney gives back")).to_be_visible(timeout=20_000)
+        RESULTS.mkdir(exist_ok=True)
+        page.screenshot(path=RESULTS / "page.png")
+        page.get_by_test_id("abort-run").click()
+        page.get_by_test_id("dialog-confirm").click()
+        state(page, "aborted")
+        expect(page.get_by_test_id("start-run")).to_be_enabled()
+        expect(page.get_by_test_id("journal")).to_contain_text("Batch graded B")
+        assert visit.complaints == []
+
+
+def test_the_page_asks_nobody_but_its_own_rig(browser: Browser, server: Server) -> None:
+    with visiting(browser, server.url) as visit:
+        visit.live().wait_for_timeout(1500)
+        strange = [url for url in visit.asked if not url.startswith((server.url, "data:"))]
+        assert strange == []
+        assert visit.complaints == []
+
+
+def test_readings_move_with_the_rig(browser: Browser, server: Server) -> None:
+    with visiting(browser, server.url) as visit:
+        page = visit.live()
+        clock = page.locator("#clock").inner_text()
+        chip = page.locator('[data-point="do_loop.oxygen"] .chip-value')
+        before = chip.text_content()
+        page.wait_for_function("before => document.querySelector('#clock').textContent !== before", arg=clock)
+        page.wait_for_function(
+            "before => document.querySelector('[data-point=\"do_loop.oxygen\"] .chip-value').textContent !== before",
+            arg=before,
+        )
+        expect(page.get_by_test_id("viability")).to_contain_text("confidence")
+        expect(page.get_by_test_id("viability")).to_contain_text("not evidence of feeling")
+        expect(page.get_by_test_id("mode")).to_have_text("SIMULATED · 60×")
+        for name in ("reservoir", "loop", "chamber", "spent", "waste"):
+            expect(page.locator(f'[data-vessel="{name}"]')).to_have_count(1)
+
+
+def test_spikes_are_painted(browser: Browser, server: Server) -> None:
+    with visiting(browser, server.url) as visit:
+        page = visit.live()
+        page.wait_for_timeout(800)
+        painted = page.evaluate(
+            """() => { const c = document.querySelector('#raster');
+            const d = c.getContext('2d').getImageData(0, 0, c.width, c.height).data;
+            let n = 0; for (let i = 3; i < d.length; i += 4) n += d[i] > 60; return n / (d.length / 4); }"""
+        )
+        assert 0.005 < painted < 0.5
+        expect(page.locator("#nerves-active")).to_have_text("29 of 32 electrodes active")
+
+
+def test_trends_follow_the_chosen_period_and_the_pointer(browser: Browser, server: Server) -> None:
+    with visiting(browser, server.url) as visit:
+        page = visit.live()
+        trend = page.locator(".chart").first.locator(".trend")
+        expect(trend).to_have_count(1)
+        hour = trend.get_attribute("d")
+        page.get_by_role("button", name="6 h").click()
+        expect(page.get_by_role("button", name="6 h")).to_have_attribute("aria-pressed", "true")
+        page.wait_for_function("before => document.querySelector('.trend').getAttribute('d') !== before", arg=hour)
+        assert any("seconds=21600" in url for url in visit.asked)
+        page.locator(".plot").first.hover(position={"x": 110, "y": 30})
+        expect(page.locator(".cross")).to_have_count(page.locator(".plot").count())
+        assert ":" in page.locator(".chart-when").first.inner_text()
+
+
+def test_what_cannot_be_trusted_is_seen_at_once(browser: Browser, bad_day: Server) -> None:
+    with visiting(browser, bad_day.url) as visit:
+        page = visit.live()
+        bad = page.locator('[data-point="ph_spent.ph"]')
+        expect(bad).to_have_attribute("data-quality", "bad")
+        expect(bad).to_contain_text("bad")
+        expect(bad.locator("title")).to_contain_text("no reply")
+        expect(page.locator('[data-point="t_chamber.temperature"]')).to_have_attribute("data-quality", "stale")
+        expect(page.locator('[data-point="ph_loop.ph"]')).to_have_attribute("data-quality", "good")
+
+
+def test_alarms_come_most_urgent_first_and_are_acknowledged(browser: Browser, bad_day: Server) -> None:
+    with visiting(browser, bad_day.url) as visit:
+        page = visit.live()
+        alarms = page.get_by_test_id("alarm-list").get_by_test_id("alarm")
+        expect(alarms).to_have_count(2)
+        expect(alarms.first).to_contain_text("No heart flow")
+        expect(alarms.first).to_contain_text("within 5 min")
+        expect(alarms.first).to_contain_text("the tissue runs out of oxygen")
+        page.screenshot(path=RESULTS / "page-alarms.png") if RESULTS.is_dir() else None
+        page.locator('[data-alarm="device_lost:ph_spent"]').get_by_test_id("acknowledge").click()
+        expect(page.locator('[data-alarm="device_lost:ph_spent"]')).to_contain_text("seen by demo")
+
+
+def test_an_emergency_stop_asks_once_and_its_reset_wants_a_reason(browser: Browser, bad_day: Server) -> None:
+    with visiting(browser, bad_day.url) as visit:
+        page = visit.live()
+        page.get_by_test_id("estop").click()
+        page.get_by_test_id("dialog-cancel").click()
+        expect(page.locator("#emergency")).to_be_hidden()
+        page.get_by_test_id("estop").click()
+        page.locator("#dialog-reason").fill("smoke")
+        page.get_by_test_id("dialog-confirm").click()
+        expect(page.locator("#emergency")).to_contain_text("demo: smoke")
+        expect(page.get_by_test_id("estop")).to_be_disabled()
+        page.get_by_test_id("estop-reset").click()
+        page.get_by_test_id("dialog-confirm").click()
+        expect(page.locator("dialog")).to_be_visible()  # the reason is required
+        page.locator("#dialog-reason").fill("it was the toaster")
+        page.get_by_test_id("dialog-confirm").click()
+        expect(page.locator("#emergency")).to_be_hidden()
+
+
+def test_a_mistake_is_told_with_cause_and_next_step(browser: Browser, bad_day: Server) -> None:
+    with visiting(browser, bad_day.url) as visit:
+        page = visit.live()
+        page.get_by_test_id("param-batch").fill("18 mL/min")
+        page.get_by_test_id("start-run").click()
+        toast = page.get_by_test_id("toasts").get_by_role("alert")
+        expect(toast).to_contain_text("18 mL/min")
+        expect(toast).to_contain_text("POST /api/runs")
+        state(page, "idle")
+        toast.get_by_role("button").click()
+        expect(toast).to_have_count(0)
+
+
+def test_speed_is_set_on_the_page(browser: Browser, bad_day: Server) -> None:
+    with visiting(browser, bad_day.url) as visit:
+        page = visit.live()
+        page.get_by_test_id("speed").select_option("10")
+        expect(page.get_by_test_id("mode")).to_have_text("SIMULATED · 10×")
+        page.get_by_test_id("speed").select_option("60")
+        expect(page.get_by_test_id("mode")).to_have_text("SIMULATED · 60×")
+
+
+def test_S1_a_locked_page_wants_the_link_or_its_token(browser: Browser) -> None:
+    with serving("--locked") as locked:
+        link = locked.first_line()
+        token = link.partition("#token=")[2]
+        with visiting(browser, locked.url) as visit:
+            page = visit.page
+            page.get_by_test_id("sign-in").wait_for()
+            page.get_by_test_id("token").fill("wrong")
+            page.get_by_role("button", name="Sign in").click()
+            expect(page.locator(".trouble")).to_contain_text("nobody")
+            page.get_by_test_id("token").fill(token)
+            page.get_by_role("button", name="Sign in").click()
+            visit.live()
+            (cookie,) = visit.cookies()
+            assert cookie["httpOnly"] is True
+            assert cookie["sameSite"] == "Strict"
+        with visiting(browser, link) as visit:
+            page = visit.live()
+            assert page.url == locked.url
+            assert token not in page.evaluate("JSON.stringify([location.href, document.cookie, {...localStorage}])")
+            expect(page.locator("#user")).to_have_text("admin, admin")
+            assert not any(token in url.partition("#")[0] for url in visit.asked)
+
+
+def test_the_page_finds_its_rig_again_after_the_controller_was_gone(browser: Browser) -> None:
+    with serving() as first:
+        port = first.port
+        with visiting(browser, first.url) as visit:
+            page = visit.live()
+            first.end()
+            expect(page.locator("#link")).to_have_attribute("data-status", "lost")
+            expect(page.locator("body")).to_have_class("ready lost")
+            with serving(port=port):
+                expect(page.locator("#link")).to_have_attribute("data-status", "live", timeout=30_000)
+
+
+@pytest.mark.parametrize("name", SIZES)
+@pytest.mark.parametrize("scheme", ["dark", "light"])
+def test_nothing_overflows_or_overlaps(browser: Browser, server: Server, name: str, scheme: str) -> None:
+    with visiting(browser, server.url, size=SIZES[name], scheme=scheme) as visit:
+        page = visit.live()
+        assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+        if name in ("laptop", "wall"):
+            assert page.evaluate("document.documentElement.scrollHeight <= innerHeight + 4")
+        clashes = page.evaluate(
+            """() => { const boxes = [...document.querySelectorAll('.chip-box, .gas-box, .vessel .glass-edge, .device .body')]
+              .map(n => n.getBoundingClientRect());
+            const clash = []; const m = 1.5;
+            boxes.forEach((a, i) => boxes.slice(i + 1).forEach((b, j) => {
+              if (a.left + m < b.right && b.left + m < a.right && a.top + m < b.bottom && b.top + m < a.bottom)
+                clash.push([i, i + 1 + j]); }));
+            return clash; }"""
+        )
+        assert clashes == []
+        assert visit.complaints == []
+
+
+def test_the_theme_is_turned_and_remembered(browser: Browser, server: Server) -> None:
+    with visiting(browser, server.url) as visit:
+        page = visit.live()
+        page.locator("#theme").click()
+        expect(page.locator("html")).to_have_attribute("data-theme", "light")
+        page.reload()
+        expect(page.locator("html")).to_have_attribute("data-theme", "light")
+
+
+def test_everything_that_can_be_used_has_a_name(browser: Browser, server: Server) -> None:
+    with visiting(browser, server.url) as visit:
+        page = visit.live()
+        nameless = page.evaluate(
+            """() => [...document.querySelectorAll('button, input, select, [role=img], canvas')].filter(n => {
+              const label = n.id && document.querySelector(`label[for="${n.id}"]`);
+              return !(n.getAttribute('aria-label') || label || n.closest('label') || n.textContent.trim()); })
+              .map(n => n.outerHTML.slice(0, 80))"""
+        )
+        assert nameless == []
+        assert page.evaluate("document.documentElement.lang") == "en"
+        words = page.locator("#schematic-words")
+        expect(words).to_contain_text("mL")
+
+
+def test_other_rigs_are_drawn_too(browser: Browser, server: Server) -> None:
+    """The layout follows the description: two process vessels, a source to the loop, a chamber that empties to waste."""
+    description: dict[str, Any] = {
+        "vessels": [
+            {"name": name, "kind": kind, "capacity_ul": 1e5, "floor_ul": 0, "ceiling_ul": 9e4, "contains": "fresh"}
+            for name, kind in (
+                ("fresh", "source"), ("salt", "source"), ("spent", "process"), ("clean", "process"), ("loop", "loop"),
+                ("one", "chamber"), ("two", "chamber"), ("waste", "waste"), ("spill", "waste"),
+            )
+        ],
+        "lines": [
+            {"name": f"{a}-{b}", "from": a, "to": b, "pump": f"p.{a}{b}", "valve": None, "filter": None, "passive": False}
+            for a, b in (
+                ("fresh", "loop"), ("salt", "clean"), ("loop", "spent"), ("spent", "clean"), ("clean", "loop"),
+                ("loop", "one"), ("one", "two"), ("two", "loop"), ("spent", "waste"), ("two", "spill"),
+            )
+        ],
+        "probes": [
+            {"point": f"{at}.{i}", "quantity": "pH", "at": at} for at in ("loop", "one", "two", "spent") for i in (1, 2)
+        ],
+        "filters": {},
+        "gas": {"air": "a.flow", "co2": "b.flow", "o2": None, "vessel": "loop"},
+    }  # fmt: skip
+    with visiting(browser, server.url) as visit:
+        plan = visit.live().evaluate(
+            "async rig => (await import('/static/js/schematic/layout.js')).layOut(rig)", description
+        )
+    assert plan["vessels"].keys() == {vessel["name"] for vessel in description["vessels"]}
+    assert plan["lines"].keys() == {line["name"] for line in description["lines"]}
+    boxes = list(plan["vessels"].values())
+    for i, a in enumerate(boxes):
+        assert 0 <= a["x"] < a["x"] + a["w"] <= plan["width"]
+        assert 0 <= a["y"] < a["y"] + a["h"] <= plan["height"]
+        for b in boxes[i + 1 :]:
+            apart_x = a["x"] + a["w"] <= b["x"] or b["x"] + b["w"] <= a["x"]
+            apart_y = a["y"] + a["h"] <= b["y"] or b["y"] + b["h"] <= a["y"]
+            assert apart_x or apart_y, (a["name"], b["name"])
+    for line in plan["lines"].values():
+        assert all(isinstance(value, int | float) for point in line["points"] for value in point)
+        assert len(line["devices"]) == 1
