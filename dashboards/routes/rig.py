@@ -40,7 +40,8 @@ async def history(
     max_points: Annotated[int, Query(ge=2, le=MOST_POINTS)] = 400,
 ) -> dict[str, Any]:
     """One series of the last `seconds` of rig time, thinned to `max_points` without losing a peak."""
-    series = rig.history.series()
+    present = {name: reading.unit for name, reading in rig.store.state.readings.items()}
+    series = present | rig.history.series()
     if point not in series:
         raise Problem(
             404,

@@ -80,6 +80,14 @@ async def test_history_is_thinned_and_keeps_its_peaks() -> None:
         assert thinned(fine[:3], 50) == [(row.at, row.mean, row.least, row.most) for row in fine[:3]]
 
 
+async def test_a_point_that_was_read_but_not_kept_yet_has_an_empty_history() -> None:
+    async with world() as w, w.http(Role.VIEWER) as viewer:
+        w.controller.history.series = dict  # type: ignore[method-assign]
+        answer = await viewer.get("/api/history?point=ph_loop.ph")
+        assert answer.status_code == 200
+        assert answer.json()["unit"] == "pH"
+
+
 async def test_protocols_name_units_and_ranges() -> None:
     async with world() as w, w.http(Role.VIEWER) as viewer:
         found = {each["name"]: each for each in (await viewer.get("/api/protocols")).json()["protocols"]}

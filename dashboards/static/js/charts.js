@@ -48,7 +48,6 @@ export class Charts {
     place.addEventListener("pointerleave", () => { this.pointed = null; this.draw(); });
     setInterval(() => document.hidden || this.refresh(), REFRESH_MS);
     setInterval(() => document.hidden || this.draw(), DRAW_MS);
-    this.refresh();
   }
 
   point(event) {
@@ -63,7 +62,7 @@ export class Charts {
   async refresh() {
     const seconds = this.seconds;
     for (const one of this.charts.flatMap((chart) => chart.series)) {
-      if (!one.point) continue;
+      if (!one.point || !one.known) continue;
       const query = new URLSearchParams({ point: one.point, seconds, max_points: POINTS });
       const found = await call("GET", `/api/history?${query}`, undefined, { quiet: true }).catch(() => null);
       if (found && seconds === this.seconds) one.rows = found.rows;
@@ -75,6 +74,7 @@ export class Charts {
   live(state) {
     if (!state.utc) return;
     this.end = Date.parse(state.utc) / 1000;
+    let fresh = false;
     for (const chart of this.charts) {
       for (const one of chart.series) {
         let value = null, at = this.end;
@@ -84,9 +84,11 @@ export class Charts {
         } else {
           const reading = state.readings[one.point];
           if (!reading || reading.value === null || reading.at_s === null) continue;
+          fresh ||= !one.known;
           value = reading.value;
           at = this.end - (state.at_s - reading.at_s);
           one.quality = reading.quality;
+          one.known = true;
         }
         one.now = value;
         const last = one.rows.at(-1);
@@ -94,6 +96,7 @@ export class Charts {
         if (one.pump && one.rows.length > 4000) one.rows.splice(0, 1000);
       }
     }
+    if (fresh) this.refresh();
   }
 
   draw() {

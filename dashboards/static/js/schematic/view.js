@@ -146,7 +146,7 @@ export class Schematic {
     const { run } = state;
     const at = run?.progress.at(-1);
     say(this.now.run, run ? `${run.protocol} · ${run.state}` : "no protocol");
-    say(this.now.what, run && !run.ended && at ? step(at.verb, at.args) : "Circulating");
+    say(this.now.what, run && !run.ended && at ? waiting(run, at, state.utc) ?? step(at.verb, at.args) : "Circulating");
   }
 
   // --- keeping up ---------------------------------------------------------------------------------------
@@ -256,6 +256,15 @@ export class Schematic {
     }
     requestAnimationFrame((next) => this.move(next));
   }
+}
+
+/** “Next cycle in 6 h 40 min”, when that is what a run waits for. */
+function waiting(run, at, utc) {
+  if (at.verb !== "sleep_until" || at.args.elapsed_s === undefined) return null;
+  const left = Date.parse(run.started_utc) / 1000 + at.args.elapsed_s - Date.parse(utc) / 1000;
+  if (!(left > 0)) return null;
+  const hours = Math.floor(left / 3600), minutes = Math.ceil((left % 3600) / 60);
+  return `Next cycle in ${hours ? `${hours} h ` : ""}${minutes} min`;
 }
 
 function angleAt(line, device) {
