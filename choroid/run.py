@@ -18,6 +18,7 @@ from choroid.lab import stop_on_signals
 from choroid.listening import EngineNerves
 from choroid.remote import ENDPOINT
 from controller.clock import Clock
+from controller.guarding import guard_plan
 from controller.process import Controller
 from controller.rig.description import Rig
 from controller.rig.loading import load_rig
@@ -46,7 +47,7 @@ async def _run(rig: Rig, path: Path, data: Path, host: str, port: int) -> None:
     sinks: tuple[MqttSink, ...] = ()
     if rig.telemetry.mqtt is not None:
         sinks = (MqttSink(rig.telemetry.mqtt, rig.name, Outbox(data / "outbox.db")),)
-    heartbeat = start_guard(path, data)
+    heartbeat = start_guard(rig, data)
     controller = Controller(
         rig=rig,
         opener=open_real,
@@ -84,8 +85,10 @@ async def _run(rig: Rig, path: Path, data: Path, host: str, port: int) -> None:
             await nerves.close()
 
 
-def start_guard(rig_path: Path, data: Path) -> int:
+def start_guard(rig: Rig, data: Path) -> int:
     """Start the guard process; returns the pipe's end that the controller beats on."""
+    plan = data / "guard.json"
+    plan.write_text(guard_plan(rig).to_json(), encoding="utf-8")
     read_end, write_end = os.pipe()
     os.set_blocking(write_end, False)
     subprocess.Popen(  # noqa: S603  (our own module, our own arguments)
@@ -93,7 +96,7 @@ def start_guard(rig_path: Path, data: Path) -> int:
             sys.executable,
             "-m",
             "controller.guard",
-            str(rig_path),
+            str(plan),
             str(os.getpid()),
             str(read_end),
             str(data / "guard.log"),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from dataclasses import dataclass
 
-from controller.rig.description import Channel, Rig
+from controller.rig.description import Channel, DeviceSpec, Rig
 from drivers.device import ChannelConfig, Device, DeviceConfig, DeviceError
 from drivers.registry import build, open_link
 from drivers.transport.link import Link
@@ -59,12 +59,7 @@ async def connect(rig: Rig, opener: Opener) -> Connected:
         name: build(
             spec.model,
             links[spec.link],
-            DeviceConfig(
-                name,
-                spec.address,
-                spec.settings,
-                {number: _channel(channel) for number, channel in spec.channels.items()},
-            ),
+            device_config(name, spec),
         )
         for name, spec in rig.devices.items()
     }
@@ -78,6 +73,12 @@ async def connect(rig: Rig, opener: Opener) -> Connected:
         await asyncio.gather(*(link.close() for link in links.values()))
         raise ConnectError(failures)
     return Connected(links, devices, failures)
+
+
+def device_config(name: str, spec: DeviceSpec) -> DeviceConfig:
+    """What the rig says of a device, in the drivers' words."""
+    channels = {number: _channel(channel) for number, channel in spec.channels.items()}
+    return DeviceConfig(name, spec.address, spec.settings, channels)
 
 
 def _channel(channel: Channel) -> ChannelConfig:

@@ -1,61 +1,190 @@
-"""The guard: a second, small process that outlives the controller and brings its actuators to rest.
+"""The guard: a second, small process that outlives the controller and brings its outputs to rest.
 
-`choroid run` starts it with one end of a pipe. The controller writes a byte at each tick; when the pipe closes (the
-controller is dead) or falls silent (it hangs), the guard opens the links itself, with the same drivers, and commands the
-basal state of everything that cannot come to rest by itself. Finite doses and pulses end by their devices and are left
-alone: a transfer that is under way stays measurable. A controller that hangs is killed first, because two masters on one
-line are worse than none.
+`choroid run` starts it with one end of a pipe. The controller writes a byte a few times a second, as long as it ticks.
+When the pipe closes (the controller is dead) or falls silent (it hangs), the guard opens the links itself, with the same
+drivers, and commands the basal states: the heart circulates at its basal flow, gas flows at its basal mixture, the heater
+and the valves are off. Doses end by their devices and are left alone, so that they stay measurable; a pump that presses
+through a valve is stopped before the valve closes. A controller that hangs is killed first, because two masters on one
+line are worse than none. What cannot be reached is tried again until it is, or until another controller has taken over.
 
-    python -m controller.guard RIG PID FD [SILENCE_S]
+    python -m controller.guard PLAN PID FD LOG [SILENCE_S]
+
+PLAN is the file that :class:`controller.guard_plan.GuardPlan` was written to. Ends with 0 when the controller ended in
+order, 1 when the outputs were brought to rest, 2 when not all could be.
 """
 
 from __future__ import annotations
 
 import asyncio
+import logging
 import os
 import select
 import signal
 import sys
+from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING, TextIO
 
 from controller.clock import Clock
-from controller.connect import ConnectError, connect
-from controller.rig.description import Rig
-from controller.rig.loading import load_rig
-from controller.safety.limits import basal_states
-from drivers.device import Actuator, Command, DeviceError, Run, Stop
-from drivers.transport.opener import open_real
+from controller.guard_plan import GuardPlan
+from controller.safety.readback import mismatch
+from drivers.device import Actuator, Command, DeviceError, PumpStatus, Run, Status, Stop
+from drivers.registry import build, load_third_party, open_link
+from drivers.transport.opener import Opener, open_real
 
+if TYPE_CHECKING:
+    from drivers.transport.link import Link
+
+ALIVE, GOODBYE = b".", b"q"
+"""What the guard hears: that the controller lives; that it has ended in order, with nothing left to guard."""
 SILENCE_S = 5.0
-"""A controller that has not ticked for so long is taken for dead; it ticks once a second."""
-GOODBYE = b"q"
-"""What a controller writes that ends in order: there is nothing left to guard."""
+"""A controller that has been silent for so long hangs. A disk that is slow for a second is no reason to kill it: what it
+has commanded is safe by itself meanwhile (design §4.5)."""
+PATIENCE_S = 3600.0
+RETRY_FIRST_S, RETRY_MOST_S = 0.1, 10.0
+"""An output that cannot be reached is tried for so long, this often at first and at last."""
 
 
-def guard_main(rig_path: Path, pid: int, pipe: int, log_path: Path, silence_s: float = SILENCE_S) -> int:
-    """Watch the controller `pid` through `pipe`; returns when it has ended in order, or the rig is at rest."""
+def guard_main(
+    plan_path: Path, pid: int, pipe: int, log_path: Path, silence_s: float = SILENCE_S, patience_s: float = PATIENCE_S
+) -> int:
+    """Watch the controller `pid` through `pipe`; returns the exit status when there is nothing left to do."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the controller; the guard sees how it ends
-    rig = load_rig(rig_path)  # before it is needed: the file may be gone or edited by then
-    why = _watch(pipe, silence_s)
+    plan = GuardPlan.from_json(plan_path.read_text(encoding="utf-8"))  # now: the file may be gone by then
+    load_third_party()
+    why = watch(pipe, silence_s)
     if why is None:
         return 0
-    if why == "silent":
+    if why == SILENT:
         _kill(pid)
-    asyncio.run(_bring_to_rest(rig, log_path, why))
-    return 1
+    logging.disable(logging.CRITICAL)  # its own log tells it all, and nobody reads standard error any more
+    with log_path.open("a", encoding="utf-8") as log:
+        owner = log_path.with_name("journal.db.owner")
+        return asyncio.run(_bring_to_rest(plan, why, log, patience_s, lambda: _taken_over(owner, pid)))
 
 
-def _watch(pipe: int, silence_s: float) -> str | None:
-    """Wait for the end: None when it was in order, else why the guard must act."""
+DEAD, SILENT = "dead", "silent"
+
+
+def watch(pipe: int, silence_s: float) -> str | None:
+    """Wait for the end: None when it was in order, else whether the controller is dead or only silent.
+
+    Silence counts from the first sign of life on: until then the controller is still connecting.
+    """
+    lives = False
     while True:
-        ready, _, _ = select.select([pipe], [], [], silence_s)
+        ready, _, _ = select.select([pipe], [], [], silence_s if lives else None)
         if not ready:
-            return "silent"
+            return SILENT
         data = os.read(pipe, 4096)
         if not data:
-            return "dead"
+            return DEAD
         if GOODBYE in data:
             return None
+        lives = True
+
+
+async def _bring_to_rest(
+    plan: GuardPlan, why: str, log: TextIO, patience_s: float, taken_over: Callable[[], bool]
+) -> int:
+    clock = Clock(follow_system=True)
+
+    def tell(text: str) -> None:
+        log.write(f"{clock.utc_text()} guard: {text}\n")
+        log.flush()
+
+    begun_s = clock.now_s()
+    tell(f"the controller is {why}; bringing rig {plan.rig} to its basal state")
+    rescue = Rescue(plan, open_real, tell)
+    left = await rescue.run(patience_s, taken_over)
+    for name in left:
+        tell(f"{name}: FAILED, not at rest; look at it yourself")
+    tell(f"done after {clock.now_s() - begun_s:.2f} s")
+    return 2 if left else 1
+
+
+@dataclass(frozen=True, slots=True)
+class _Output:
+    link: Link
+    actuator: Actuator
+    command: Command
+
+
+class Rescue:
+    """Opens the links of a plan and brings its outputs to rest, each as soon as its own link answers."""
+
+    def __init__(self, plan: GuardPlan, opener: Opener, tell: Callable[[str], None]) -> None:
+        self._plan = plan
+        self._tell = tell
+        models: dict[str, list[str]] = {}
+        for device in plan.devices:
+            models.setdefault(device.link, []).append(device.model)
+        self._links = {name: open_link(name, of, opener) for name, of in models.items()}
+        self._outputs = {
+            f"{device.name}.{point}": _Output(self._links[device.link], actuator, plan.rest[f"{device.name}.{point}"])
+            for device in plan.devices
+            for point, actuator in build(device.model, self._links[device.link], device.config).actuators.items()
+            if f"{device.name}.{point}" in plan.rest
+        }
+        self._at_rest = {name: asyncio.Event() for name in self._outputs}
+
+    async def run(self, patience_s: float, taken_over: Callable[[], bool] = lambda: False) -> list[str]:
+        """Returns the outputs that could not be brought to rest within `patience_s`."""
+        work = [asyncio.create_task(self._rest(name), name=name) for name in self._outputs]
+        loop = asyncio.get_running_loop()
+        end_s = loop.time() + patience_s
+        try:
+            pending = set(work)
+            while pending and loop.time() < end_s:
+                _, pending = await asyncio.wait(pending, timeout=min(RETRY_MOST_S, end_s - loop.time()))
+                if pending and taken_over():
+                    self._tell("another controller has taken over; the rest is its business")
+                    return []
+        finally:
+            for task in work:
+                task.cancel()
+            await asyncio.gather(*work, return_exceptions=True)
+            await asyncio.gather(*(link.close() for link in self._links.values()))
+        return [name for name, event in self._at_rest.items() if not event.is_set()]
+
+    async def _rest(self, name: str) -> None:
+        output = self._outputs[name]
+        await output.link.start()
+        for pump in self._plan.valves.get(name, ()):
+            if pump in self._at_rest:
+                await self._at_rest[pump].wait()  # a pump against a closed valve bursts the line
+        pause_s = RETRY_FIRST_S
+        told = ""
+        while True:
+            try:
+                status = await self._command(output)
+            except DeviceError as error:
+                if str(error) != told:
+                    told = str(error)
+                    self._tell(f"{name}: not yet: {told}")
+                await asyncio.sleep(pause_s)
+                pause_s = min(2 * pause_s, RETRY_MOST_S)
+                continue
+            self._at_rest[name].set()
+            self._tell(f"{name} {_what(output.command)}: {status}")
+            return
+
+    async def _command(self, output: _Output) -> Status:
+        if isinstance(output.command, Stop):
+            status = await output.actuator.status()
+            if isinstance(status, PumpStatus) and not status.running:
+                return status
+        await output.actuator.apply(output.command)
+        status = await output.actuator.status()
+        wrong = mismatch(output.command, status, 0.0)
+        if wrong is not None:
+            raise DeviceError(wrong, where="readback", cause="the output did not follow", action="look at the device")
+        return status
+
+
+def _what(command: Command) -> str:
+    return "circulates at its basal flow" if isinstance(command, Run) else "is at its basal state"
 
 
 def _kill(pid: int) -> None:
@@ -65,51 +194,21 @@ def _kill(pid: int) -> None:
         return  # it died by itself in between
 
 
-async def _bring_to_rest(rig: Rig, log_path: Path, why: str) -> None:
-    clock = Clock(follow_system=True)
-    begun_s = clock.now_s()
-    with log_path.open("a", encoding="utf-8") as log:
-
-        def tell(text: str) -> None:
-            log.write(f"{clock.utc_text()} guard: {text}\n")
-            log.flush()
-
-        tell(f"the controller is {why}; bringing rig {rig.name} to its basal state")
-        try:
-            connected = await connect(rig, open_real)
-        except ConnectError as error:
-            tell(f"NOTHING could be reached: {error}")
-            return
-        basal = basal_states(rig)
-        work = []
-        for name, device in connected.devices.items():
-            for point, actuator in device.actuators.items():
-                command = basal[f"{name}.{point}"]
-                if isinstance(command, Stop):
-                    continue  # transfer and dosing pumps: finite by their own doing
-                work.append(_rest(f"{name}.{point}", actuator, command))
-        for text in await asyncio.gather(*work):
-            tell(text)
-        tell(f"done after {clock.now_s() - begun_s:.2f} s")
-        for link in connected.links.values():
-            await link.close()
-
-
-async def _rest(name: str, actuator: Actuator, command: Command) -> str:
-    for attempt in (1, 2, 3):
-        try:
-            await actuator.apply(command)
-            status = await actuator.status()
-        except DeviceError as error:
-            if attempt == 3:
-                return f"{name}: FAILED: {error}"
-        else:
-            what = "circulates at its basal flow" if isinstance(command, Run) else "is at its basal state"
-            return f"{name} {what}: {status}"
-    return f"{name}: not reached"
+def _taken_over(owner: Path, dead_pid: int) -> bool:
+    """Whether a controller other than the dead one holds the journal, by the kernel's own list of locks."""
+    try:
+        inode = owner.stat().st_ino
+        locks = Path("/proc/locks").read_text(encoding="ascii").splitlines()
+    except OSError:
+        return False
+    for lock in locks:
+        words = lock.split()
+        if "FLOCK" in words and any(word.endswith(f":{inode}") for word in words) and str(dead_pid) not in words:
+            return True
+    return False
 
 
 if __name__ == "__main__":
-    rig_file, controller_pid, pipe_fd, log_file = sys.argv[1:5]
+    plan_file, controller_pid, pipe_fd, log_file = sys.argv[1:5]
     quiet_s = float(sys.argv[5]) if len(sys.argv) > 5 else SILENCE_S
-    sys.exit(guard_main(Path(rig_file), int(controller_pid), int(pipe_fd), Path(log_file), quiet_s))
+    sys.exit(guard_main(Path(plan_file), int(controller_pid), int(pipe_fd), Path(log_file), quiet_s))

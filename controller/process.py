@@ -21,6 +21,7 @@ from controller.clock import Clock
 from controller.execution.journal import Journal
 from controller.execution.ledger import Ledger
 from controller.execution.runner import Runner
+from controller.guard import ALIVE, GOODBYE
 from controller.memory.history import History
 from controller.nerves.summary import NervesSource, NervesSummary
 from controller.regulation.gas import GasMixer
@@ -52,8 +53,6 @@ BEAT_S = 0.25
 """How often the guard hears that this process lives, as long as it ticks."""
 FALL_BACK_S = 10.0
 """How long an orderly end waits for devices that do not answer."""
-ALIVE, GOODBYE = b".", b"q"
-"""What the guard hears: that the controller lives; that it has ended in order, with nothing left to guard."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -240,8 +239,8 @@ class Controller:
             if self._closed:
                 return
             asyncio.get_running_loop().call_later(BEAT_S, self._beat)
-            if not self.health().ok:
-                return
+            if self.health().tick_age_s > DEAD_AFTER_S / 2:
+                return  # the loop turns and the control does not: that is no life either
         try:
             os.write(self._heartbeat, sign)
         except BlockingIOError:

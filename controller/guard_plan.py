@@ -1,0 +1,103 @@
+"""What the guard needs to know of a rig, as plain JSON: made by the controller's side, read by the guard.
+
+So the guard acts on the very description that the controller runs on, whatever has become of the file meanwhile, and
+needs neither the rig's loader nor its units.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+
+from drivers.commands import Command, Level, Run, Stop, Switch
+from drivers.device import ChannelConfig, DeviceConfig
+
+
+@dataclass(frozen=True, slots=True)
+class GuardedDevice:
+    """One device with outputs: what its driver needs."""
+
+    name: str
+    model: str
+    link: str
+    config: DeviceConfig
+
+
+@dataclass(frozen=True, slots=True)
+class GuardPlan:
+    """Which outputs there are, what each is to be brought to, and which pumps press against which valve.
+
+    An output that `rest` does not name comes to rest by itself: its device was given a finite volume.
+    """
+
+    rig: str
+    devices: tuple[GuardedDevice, ...]
+    rest: Mapping[str, Command]
+    valves: Mapping[str, tuple[str, ...]]
+
+    def to_json(self) -> str:
+        """The plan as text."""
+        return json.dumps(
+            {
+                "rig": self.rig,
+                "devices": [asdict(device) for device in self.devices],
+                "rest": {name: _command_json(command) for name, command in self.rest.items()},
+                "valves": self.valves,
+            }
+        )
+
+    @classmethod
+    def from_json(cls, text: str) -> GuardPlan:
+        """Read what :meth:`to_json` wrote; raises ValueError, KeyError or TypeError for anything else."""
+        plan = json.loads(text)
+        return cls(
+            plan["rig"],
+            tuple(
+                GuardedDevice(device["name"], device["model"], device["link"], _config(device["config"]))
+                for device in plan["devices"]
+            ),
+            {name: _command(command) for name, command in plan["rest"].items()},
+            {valve: tuple(pumps) for valve, pumps in plan["valves"].items()},
+        )
+
+
+def _config(config: Mapping[str, object]) -> DeviceConfig:
+    channels = config["channels"]
+    settings = config["settings"]
+    if not isinstance(channels, dict) or not isinstance(settings, dict):
+        raise TypeError("a device's channels and settings are mappings")
+    return DeviceConfig(
+        str(config["name"]),
+        str(config["address"]),
+        settings,
+        {number: ChannelConfig(channel["point"], channel["settings"]) for number, channel in channels.items()},
+    )
+
+
+def _command_json(command: Command) -> list[str | float | bool]:
+    match command:
+        case Run(flow_ul_min=flow):
+            return ["run", flow]
+        case Level(value=value):
+            return ["level", value]
+        case Switch(on=on):
+            return ["switch", on]
+        case Stop():
+            return ["stop"]
+        case _:
+            raise ValueError(f"{command} is no state to rest in")
+
+
+def _command(words: list[str | float | bool]) -> Command:
+    match words:
+        case ["run", float(flow)]:
+            return Run(flow)
+        case ["level", float(value)]:
+            return Level(value)
+        case ["switch", bool(on)]:
+            return Switch(on)
+        case ["stop"]:
+            return Stop()
+        case _:
+            raise ValueError(f"{words} is no state to rest in")

@@ -1,0 +1,30 @@
+"""The guard's plan, read off the rig description."""
+
+from __future__ import annotations
+
+from controller.connect import device_config
+from controller.guard_plan import GuardedDevice, GuardPlan
+from controller.rig.description import Rig
+from controller.safety.limits import basal_states
+from drivers.commands import Stop
+
+
+def guard_plan(rig: Rig) -> GuardPlan:
+    """What the guard has to do when the controller of `rig` is gone.
+
+    Doses that are under way end by their devices and stay measurable, so pumps are left alone; but one that presses
+    through a valve is stopped, because the valve closes.
+    """
+    valves: dict[str, tuple[str, ...]] = {}
+    for line in rig.lines.values():
+        if line.valve is not None and line.pump is not None:
+            valves[line.valve] = (*valves.get(line.valve, ()), line.pump)
+    pressing = {pump for pumps in valves.values() for pump in pumps}
+    basal = basal_states(rig)
+    rest = {name: command for name, command in basal.items() if command != Stop() or name in pressing}
+    names = dict.fromkeys(name.partition(".")[0] for name in basal)
+    devices = (
+        GuardedDevice(name, rig.devices[name].model, rig.devices[name].link, device_config(name, rig.devices[name]))
+        for name in names
+    )
+    return GuardPlan(rig.name, tuple(devices), rest, valves)

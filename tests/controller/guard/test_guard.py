@@ -1,0 +1,321 @@
+"""The guard: what it does when the controller is gone, in memory and as a real process against a lab on TCP."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+
+from controller.clock import Clock
+from controller.guard import ALIVE, DEAD, GOODBYE, SILENT, Rescue, watch
+from controller.guard_plan import GuardPlan
+from controller.guarding import guard_plan
+from controller.process import Controller
+from controller.rig.description import Rig
+from controller.rig.loading import load_rig
+from controller.safety.terms import Intent
+from drivers.commands import Command, Dispense, Level, Run, Stop, Switch
+from sim.lab import Lab
+from sim.plant.plant import Plant
+
+RIG = load_rig(Path(__file__).resolve().parents[3] / "examples" / "rigs" / "bench.yaml")
+EPOCH = datetime(2026, 1, 1, tzinfo=UTC)
+BASAL_CO2, BASAL_AIR = 3.0, 47.0
+
+
+# --- the plan ---------------------------------------------------------------------------------------------
+
+
+def test_the_plan_leaves_doses_alone_and_survives_being_written() -> None:
+    plan = guard_plan(RIG)
+    assert plan.rest == {
+        "reglo.heart": Run(1000.0),
+        "reglo.return": Stop(),
+        "relay.heater": Switch(False),
+        "relay.return_valve": Switch(False),
+        "gas_air.flow": Level(BASAL_AIR),
+        "gas_co2.flow": Level(BASAL_CO2),
+        "gas_o2.flow": Level(0.0),
+    }
+    assert plan.valves == {"relay.return_valve": ("reglo.return",)}
+    assert GuardPlan.from_json(plan.to_json()) == plan
+
+
+@pytest.mark.parametrize("rest", [["dispense", 1.0], ["run", "fast"], ["switch", 1.0], []])
+def test_a_plan_that_makes_no_sense_is_an_error_at_once(rest: list[object]) -> None:
+    plan = json.loads(guard_plan(RIG).to_json())
+    plan["rest"]["reglo.heart"] = rest
+    with pytest.raises(ValueError, match="no state to rest in"):
+        GuardPlan.from_json(json.dumps(plan))
+
+
+def test_a_dose_is_no_state_to_rest_in() -> None:
+    plan = replace(guard_plan(RIG), rest={"reglo.heart": Dispense(1.0, 1.0, "x")})
+    with pytest.raises(ValueError, match="no state to rest in"):
+        plan.to_json()
+
+
+# --- the watch --------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("signs", "closed", "answer"),
+    [
+        (ALIVE * 3, True, DEAD),
+        (ALIVE, False, SILENT),
+        (ALIVE * 2 + GOODBYE, True, None),
+        (b"", True, DEAD),
+    ],
+)
+def test_how_a_controller_ends(signs: bytes, closed: bool, answer: str | None) -> None:
+    read_end, write_end = os.pipe()
+    try:
+        os.write(write_end, signs)
+        if closed:
+            os.close(write_end)
+        assert watch(read_end, 0.05) == answer
+    finally:
+        os.close(read_end)
+        if not closed:
+            os.close(write_end)
+
+
+# --- in memory --------------------------------------------------------------------------------------------
+
+
+async def abandoned(lab: Lab, data: Path, *, mid_return: bool) -> None:
+    """A controller that was in the middle of things and is gone, its outputs as they were."""
+    clock = Clock(follow_system=False, epoch=EPOCH)
+    controller = Controller(rig=RIG, opener=lab.opener, data_dir=data, clock=clock, durable=False)
+    stop = asyncio.Event()
+    await controller.start()
+    ticking = asyncio.create_task(controller.run(stop))
+    await asyncio.sleep(60.0)
+    # The last thing it did was to heat, to draw or to give back.
+    assert (await controller.gate.submit(intent("relay.heater", Switch(True, 60.0)))).ok
+    if mid_return:
+        assert (await controller.gate.submit(intent("dose_fresh.pump", Dispense(6000.0, 10_000.0, "f")))).ok
+        await asyncio.sleep(60.0)
+        controller.ledger.moved("feed", 6000.0, 50.0, "test")
+        await asyncio.sleep(2.0)
+        assert (await controller.gate.submit(intent("relay.return_valve", Switch(True)))).ok
+        outcome = await controller.gate.submit(intent("reglo.return", Dispense(5000.0, 4000.0, "r")))
+    else:
+        outcome = await controller.gate.submit(intent("reglo.draw", Dispense(2000.0, 4000.0, "d")))
+    assert outcome.ok, outcome
+    stop.set()
+    await ticking
+    await controller.close(leave_running=True)
+
+
+def intent(actuator: str, command: Command) -> Intent:
+    return Intent(actuator, command, "test", "a test")
+
+
+class Watched(Plant):
+    """A plant that remembers what the devices do to it: flows (nominal), switches as 0 and 1."""
+
+    def __init__(self) -> None:
+        super().__init__(RIG, seed=5, now=asyncio.get_running_loop().time)
+        self.told: dict[str, float] = {}
+        self.order: list[str] = []
+
+    def set_pump(self, point: str, flow_ul_min: float) -> None:
+        self._note(point, flow_ul_min)
+        super().set_pump(point, flow_ul_min)
+
+    def set_switch(self, point: str, on: bool) -> None:
+        self._note(point, float(on))
+        super().set_switch(point, on)
+
+    def set_gas(self, point: str, flow_ml_min: float) -> None:
+        self._note(point, flow_ml_min)
+        super().set_gas(point, flow_ml_min)
+
+    def _note(self, point: str, value: float) -> None:
+        if self.told.get(point, 0.0) != value:
+            self.order.append(f"{point} {value:g}")
+        self.told[point] = value
+
+    def at_basal(self) -> bool:
+        wanted = {"reglo.heart": 1000.0, "gas_air.flow": BASAL_AIR, "gas_co2.flow": BASAL_CO2, "gas_o2.flow": 0.0}
+        off = ("relay.heater", "relay.return_valve", "reglo.return")
+        return all(
+            self.told.get(point, 0.0) == pytest.approx(value, rel=0.005, abs=0.1) for point, value in wanted.items()
+        ) and all(not self.told.get(point) for point in off)
+
+
+@pytest.mark.virtual_time
+@pytest.mark.parametrize("mid_return", [False, True], ids=["in a draw", "in a return"])
+async def test_A1_everything_is_at_rest_within_two_seconds(mid_return: bool, tmp_path: Path) -> None:
+    plant = Watched()
+    lab = Lab(RIG, seed=5, plant=plant)
+    await abandoned(lab, tmp_path, mid_return=mid_return)
+    assert plant.told["reglo.heart"] == pytest.approx(2000.0, rel=0.005)
+    assert plant.told["relay.heater"] == 1.0
+    plant.order.clear()
+    loop = asyncio.get_running_loop()
+    begun_s = loop.time()
+    said: list[str] = []
+    left = await Rescue(guard_plan(RIG), lab.opener, said.append).run(60.0)
+    assert left == []
+    assert loop.time() - begun_s < 2.0
+    assert plant.at_basal(), plant.told
+    assert len(said) == 7
+    if mid_return:
+        assert plant.order.index("reglo.return 0") < plant.order.index("relay.return_valve 0")
+    else:
+        assert plant.told["reglo.draw"] > 0, "a dose ends by its device and stays measurable"
+        await asyncio.sleep(60.0)
+        assert plant.told["reglo.draw"] == 0.0
+    assert plant.events == []
+    await lab.close()
+
+
+@pytest.mark.virtual_time
+async def test_C3_a_line_that_is_down_delays_nobody_else_and_is_tried_until_it_is_back(tmp_path: Path) -> None:
+    plant = Watched()
+    lab = Lab(RIG, seed=5, plant=plant)
+    await abandoned(lab, tmp_path, mid_return=False)
+    lab.lines["sim:gas"].unplug()
+    said: list[str] = []
+    rescue = asyncio.create_task(Rescue(guard_plan(RIG), lab.opener, said.append).run(600.0))
+    await asyncio.sleep(2.0)
+    assert plant.told["reglo.heart"] == pytest.approx(1000.0, rel=0.005)
+    assert plant.told["relay.heater"] == 0.0
+    await asyncio.sleep(120.0)
+    assert not rescue.done()
+    lab.lines["sim:gas"].plug()
+    assert await rescue == []
+    assert plant.at_basal()
+    assert len(said) < 20, "it does not say the same thing all night"
+    await lab.close()
+
+
+@pytest.mark.virtual_time
+async def test_a_valve_stays_open_while_its_pump_cannot_be_stopped(tmp_path: Path) -> None:
+    plant = Watched()
+    lab = Lab(RIG, seed=5, plant=plant)
+    await abandoned(lab, tmp_path, mid_return=True)
+    lab.lines["sim:reglo"].unplug()
+    left = await Rescue(guard_plan(RIG), lab.opener, lambda text: None).run(30.0)
+    assert set(left) == {"reglo.heart", "reglo.return", "relay.return_valve"}
+    assert plant.told["relay.return_valve"] == 1.0
+    assert plant.told["relay.heater"] == 0.0
+    await lab.close()
+
+
+@pytest.mark.virtual_time
+async def test_it_gives_way_to_another_controller(tmp_path: Path) -> None:
+    plant = Watched()
+    lab = Lab(RIG, seed=5, plant=plant)
+    lab.lines["sim:gas"].unplug()
+    said: list[str] = []
+    assert await Rescue(guard_plan(RIG), lab.opener, said.append).run(600.0, lambda: True) == []
+    assert "another controller" in said[-1]
+    assert asyncio.get_running_loop().time() < 30.0
+    await lab.close()
+
+
+# --- for real ---------------------------------------------------------------------------------------------
+
+
+class Scene:
+    """A lab on TCP in this process, a guard in another, and a pipe between them; `dummy` stands for the controller."""
+
+    def __init__(self, folder: Path, plant: Watched, lab: Lab) -> None:
+        self.folder, self.plant, self.lab = folder, plant, lab
+        self.log = folder / "guard.log"
+
+    async def begin(self, *, silence_s: float = 30.0) -> None:
+        endpoints = await self.lab.serve_tcp()
+        links = {name: spec.model_copy(update={"link": endpoints[spec.link]}) for name, spec in RIG.devices.items()}
+        rig: Rig = RIG.model_copy(update={"devices": links})
+        plan = self.folder / "guard.json"
+        plan.write_text(guard_plan(rig).to_json())
+        self.dummy = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"])
+        read_end, self.pipe = os.pipe()
+        words = [str(plan), str(self.dummy.pid), str(read_end), str(self.log), str(silence_s)]
+        self.guard = subprocess.Popen([sys.executable, "-m", "controller.guard", *words], pass_fds=(read_end,))
+        os.close(read_end)
+        os.write(self.pipe, ALIVE)
+        await asyncio.sleep(2.0)  # it has read its plan by now
+
+    async def until(self, true: Callable[[], bool], seconds: float) -> float:
+        begun = time.monotonic()
+        while not true():
+            assert time.monotonic() - begun < seconds, self.log.read_text() if self.log.exists() else "nothing happened"
+            await asyncio.sleep(0.02)
+        return time.monotonic() - begun
+
+    async def end(self) -> None:
+        for process in (self.guard, self.dummy):
+            process.kill()
+            process.wait()
+        await self.lab.close()
+
+
+async def test_A1_a_real_guard_acts_within_two_seconds_of_the_end(tmp_path: Path) -> None:
+    plant = Watched()
+    scene = Scene(tmp_path, plant, Lab(RIG, seed=5, plant=plant))
+    await scene.begin()
+    try:
+        assert scene.guard.poll() is None
+        assert not scene.log.exists()
+        os.close(scene.pipe)
+        assert await scene.until(plant.at_basal, 10.0) < 2.0
+        await scene.until(lambda: scene.guard.poll() is not None, 10.0)
+        assert scene.guard.returncode == 1
+        text = scene.log.read_text()
+        assert "the controller is dead" in text
+        assert "reglo.heart circulates at its basal flow" in text
+        assert "done after" in text.splitlines()[-1]
+    finally:
+        await scene.end()
+
+
+async def test_A9_a_controller_that_hangs_is_killed_first(tmp_path: Path) -> None:
+    plant = Watched()
+    scene = Scene(tmp_path, plant, Lab(RIG, seed=5, plant=plant))
+    await scene.begin(silence_s=0.5)
+    try:
+        await scene.until(plant.at_basal, 10.0)
+        assert scene.dummy.wait(5) == -signal.SIGKILL
+        assert "the controller is silent" in scene.log.read_text()
+    finally:
+        os.close(scene.pipe)
+        await scene.end()
+
+
+async def test_an_orderly_end_leaves_nothing_to_do(tmp_path: Path) -> None:
+    plant = Watched()
+    scene = Scene(tmp_path, plant, Lab(RIG, seed=5, plant=plant))
+    await scene.begin()
+    try:
+        os.write(scene.pipe, GOODBYE)
+        await scene.until(lambda: scene.guard.poll() is not None, 10.0)
+        assert scene.guard.returncode == 0
+        assert not scene.log.exists()
+        assert plant.order == []
+    finally:
+        os.close(scene.pipe)
+        await scene.end()
+
+
+def test_the_guard_is_light() -> None:
+    code = (
+        "import controller.guard, sys;"
+        "print([name for name in ('numpy', 'pint', 'pydantic', 'yaml', 'fastapi', 'sqlite3') if name in sys.modules])"
+    )
+    answer = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert answer.stdout.strip() == "[]"
