@@ -129,6 +129,15 @@ def test_what_cannot_be_trusted_is_seen_at_once(browser: Browser, bad_day: Serve
         expect(bad.locator("title")).to_contain_text("no reply")
         expect(page.locator('[data-point="t_chamber.temperature"]')).to_have_attribute("data-quality", "stale")
         expect(page.locator('[data-point="ph_loop.ph"]')).to_have_attribute("data-quality", "good")
+        covered = page.evaluate(
+            """() => [...document.querySelectorAll('.chip')].filter(chip => {
+              const state = chip.querySelector('.chip-state'); if (!state.textContent) return false;
+              const a = state.getBoundingClientRect();
+              return [...chip.querySelectorAll('.chip-label, .chip-text')].some(n => { const b = n.getBoundingClientRect();
+                return a.left < b.right && b.left < a.right && a.top + 3 < b.bottom && b.top + 3 < a.bottom; }); })
+              .map(chip => chip.dataset.point)"""
+        )
+        assert covered == []
 
 
 def test_alarms_come_most_urgent_first_and_are_acknowledged(browser: Browser, bad_day: Server) -> None:

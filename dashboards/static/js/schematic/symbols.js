@@ -99,12 +99,12 @@ export function filter({ x, y }, words) {
 /** A reading at its place: what, value, unit, and how far it can be trusted. */
 export function chip({ x, y, stem }, label, what) {
   const value = s("tspan", { class: "chip-value" }), unit = s("tspan", { class: "chip-unit", dx: 4 });
-  const state = s("text", { class: "chip-state", x: x + 96, y: y + 16, "text-anchor": "end" });
+  const state = s("text", { class: "chip-state", x: x + 95, y: y + 4, "text-anchor": "end" });
   const title = s("title", { text: what });
   const node = s("g", { class: "chip", "data-point": what },
     stem ? s("path", { class: "stem", d: `M${stem[0]} ${y + 46} V${stem[1]}` }) : null, stem ? s("circle", { class: "tap", cx: stem[0], cy: stem[1], r: 4.5 }) : null,
-    s("rect", { class: "chip-box", x, y, width: 104, height: 46, rx: 10 }), s("circle", { class: "chip-dot", cx: x + 12, cy: y + 12.5, r: 3.5 }),
-    s("text", { class: "chip-label", x: x + 21, y: y + 17, text: label }), state,
+    s("rect", { class: "chip-box", x, y, width: 104, height: 46, rx: 10 }), s("circle", { class: "chip-dot", cx: x + 12, cy: y + 13.5, r: 3.5 }),
+    s("text", { class: "chip-label", x: x + 21, y: y + 18, text: label }), state,
     s("text", { class: "chip-text", x: x + 10, y: y + 39 }, value, unit), title);
   return { node, value, unit, state, title };
 }
