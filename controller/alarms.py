@@ -1,17 +1,26 @@
 """Alarms after ISA-18.2: what a person must do something about, in time.
 
 States: normal, unacknowledged, acknowledged, returned (the cause is gone, nobody has acknowledged yet). Each definition
-says what happens if nobody acts, what to do, and how long there is (L7).
+says what happens if nobody acts, what to do, and how long there is (L7). An alarm that comes and goes takes ever longer
+to return, so that a flickering cause makes few notices (L3). A journal that cannot be written silences no alarm.
 """
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Any, Literal
 
+logger = logging.getLogger(__name__)
+
 Priority = Literal["critical", "high", "medium", "low"]
+URGENCY: dict[Priority, int] = {"critical": 0, "high": 1, "medium": 2, "low": 3}
+CHATTER_WITHIN_S = 3600.0
+CHATTER_AFTER = 3
+CHATTER_MOST = 7
+"""From the fourth time within an hour on, an alarm's off-delay doubles each time, up to 2⁷ times."""
 
 
 class AlarmState(StrEnum):
@@ -137,6 +146,8 @@ class Alarm:
     response: str
     respond_within: str
     acknowledged_by: str = ""
+    times: int = 1
+    """How often an event has happened since it was last acknowledged."""
 
 
 class Alarms:
@@ -148,26 +159,30 @@ class Alarms:
         self._alarms: dict[str, Alarm] = {}
         self._pending_on: dict[str, float] = {}
         self._pending_off: dict[str, float] = {}
+        self._beginnings: dict[str, list[float]] = {}
         self._now_s = 0.0
         self.raised = 0
 
     def active(self) -> list[Alarm]:
         """Every alarm that is not normal, the most urgent first."""
-        order = {"critical": 0, "high": 1, "medium": 2, "low": 3}
-        return sorted(self._alarms.values(), key=lambda alarm: (order[alarm.priority], alarm.raised_s, alarm.id))
+        return sorted(self._alarms.values(), key=lambda alarm: (URGENCY[alarm.priority], alarm.raised_s, alarm.id))
 
     def event(self, kind: str, source: str, detail: str) -> None:
-        """Something happened that a person must know; it stays until acknowledged."""
+        """Something happened that a person must know; it stays until acknowledged. Never raises."""
+        if kind not in DEFINITIONS:
+            kind, detail = "defect", f"{kind}: {detail}"
         identifier = f"{kind}:{source}"
         known = self._alarms.get(identifier)
         if known is None:
             self._raise(identifier, kind, source, detail)
-        elif known.detail != detail:
-            self._alarms[identifier] = replace(known, detail=detail)
+        else:
+            self._alarms[identifier] = replace(known, detail=detail, times=known.times + 1)
 
     def levels(self, present: Mapping[tuple[str, str], str], now_s: float) -> None:
         """The causes that are there now, (kind, source) -> detail; raises, returns and clears by their delays."""
         self._now_s = now_s
+        if not present and not self._alarms and not self._pending_on:
+            return
         here = {f"{kind}:{source}": (kind, source, detail) for (kind, source), detail in present.items()}
         for identifier, (kind, source, detail) in here.items():
             self._pending_off.pop(identifier, None)
@@ -177,7 +192,10 @@ class Alarms:
                 if now_s - since_s >= DEFINITIONS[kind].on_delay_s:
                     self._raise(identifier, kind, source, detail)
             elif known.state is AlarmState.RETURNED:
+                self._began(identifier)
                 self._change(known, AlarmState.UNACKNOWLEDGED, detail=detail)
+            elif known.detail != detail:
+                self._alarms[identifier] = replace(known, detail=detail)
         for identifier in [name for name in self._pending_on if name not in here]:
             del self._pending_on[identifier]
         for identifier, alarm in list(self._alarms.items()):
@@ -185,7 +203,7 @@ class Alarms:
             if identifier in here or definition.event or alarm.state is AlarmState.RETURNED:
                 continue
             since_s = self._pending_off.setdefault(identifier, now_s)
-            if now_s - since_s >= definition.off_delay_s:
+            if now_s - since_s >= self._off_delay_s(identifier, definition):
                 del self._pending_off[identifier]
                 if alarm.state is AlarmState.ACKNOWLEDGED:
                     self._clear(alarm)
@@ -196,16 +214,25 @@ class Alarms:
         """Somebody has seen it. Raises KeyError for an alarm that is not active."""
         alarm = self._alarms[identifier]
         if alarm.state is AlarmState.RETURNED or DEFINITIONS[alarm.kind].event:
-            self._record("alarm.acknowledged", {"alarm": identifier, "user": user})
+            self._row("alarm.acknowledged", {"alarm": identifier, "user": user})
             self._clear(alarm)
             return replace(alarm, state=AlarmState.NORMAL, acknowledged_by=user)
         if alarm.state is AlarmState.UNACKNOWLEDGED:
             self._change(alarm, AlarmState.ACKNOWLEDGED, user=user)
         return self._alarms[identifier]
 
+    def _off_delay_s(self, identifier: str, definition: Definition) -> float:
+        chatter = len(self._beginnings.get(identifier, ())) - CHATTER_AFTER
+        return float(definition.off_delay_s * 2 ** min(max(chatter, 0), CHATTER_MOST))
+
+    def _began(self, identifier: str) -> None:
+        earlier = self._beginnings.get(identifier, [])
+        self._beginnings[identifier] = [at_s for at_s in earlier if self._now_s - at_s < CHATTER_WITHIN_S] + [self._now_s]
+
     def _raise(self, identifier: str, kind: str, source: str, detail: str) -> None:
         definition = DEFINITIONS[kind]
         self._pending_on.pop(identifier, None)
+        self._began(identifier)
         self.raised += 1
         self._alarms[identifier] = Alarm(
             identifier,
@@ -220,15 +247,21 @@ class Alarms:
             definition.response,
             definition.respond_within,
         )
-        self._record("alarm.raised", {"alarm": identifier, "priority": definition.priority, "detail": detail})
+        self._row("alarm.raised", {"alarm": identifier, "priority": definition.priority, "detail": detail})
 
     def _change(self, alarm: Alarm, state: AlarmState, *, detail: str | None = None, user: str = "") -> None:
         self._alarms[alarm.id] = replace(
             alarm, state=state, detail=detail or alarm.detail, acknowledged_by=user or alarm.acknowledged_by
         )
         row: dict[str, Any] = {"alarm": alarm.id}
-        self._record(f"alarm.{state.value}", row | ({"user": user} if user else {}))
+        self._row(f"alarm.{state.value}", row | ({"user": user} if user else {}))
 
     def _clear(self, alarm: Alarm) -> None:
         del self._alarms[alarm.id]
-        self._record("alarm.normal", {"alarm": alarm.id})
+        self._row("alarm.normal", {"alarm": alarm.id})
+
+    def _row(self, kind: str, body: Mapping[str, Any]) -> None:
+        try:
+            self._record(kind, body)
+        except Exception:
+            logger.exception("%s could not be recorded: %s", kind, body)
