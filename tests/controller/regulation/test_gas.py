@@ -1,0 +1,120 @@
+"""pH and oxygen over a loop in miniature, the mixture's order, and probes that fall silent."""
+
+from __future__ import annotations
+
+from math import log10
+
+import pytest
+
+from controller.regulation.gas import PERIOD_S, GasMixer
+from controller.regulation.oxygen import MOST_PCT, OxygenRegulator
+from controller.regulation.ph import PATIENCE_S, PhRegulator
+from controller.safety.kernel import Intent, Seen, decide
+from controller.state import ActuatorView, Reading, State
+from drivers.commands import Level, LevelStatus
+from tests.controller.regulation.states import RIG, output, reading, state
+from tests.controller.safety.facts import LIMITS, peace
+
+LUNG = RIG.organs.lung
+POINTS = (LUNG.air, LUNG.co2, LUNG.o2)
+
+
+class Loop:
+    """Medium of a given bicarbonate (mM) under the gas: pH and oxygen follow it with a lag of some minutes."""
+
+    def __init__(self, bicarbonate_mm: float, uptake_pct: float) -> None:
+        self.bicarbonate_mm, self.uptake_pct = bicarbonate_mm, uptake_pct
+        self.co2_pct, self.oxygen_pct = 5.0, 80.0
+        self.ph = self._ph()
+        self.flows = {LUNG.air: 0.0, LUNG.co2: 0.0, LUNG.o2: 0.0}
+
+    def _ph(self) -> float:
+        return 6.1 + log10(self.bicarbonate_mm / (0.0301 * 7.13 * self.co2_pct))
+
+    def second(self) -> None:
+        total = sum(self.flows.values()) or 1.0
+        self.co2_pct += (100.0 * self.flows[LUNG.co2] / total - self.co2_pct) / 400.0
+        oxygen = 100.0 * (0.209 * self.flows[LUNG.air] + self.flows[LUNG.o2]) / total / 0.209
+        self.oxygen_pct += (oxygen - self.uptake_pct - self.oxygen_pct) / 400.0
+        self.ph += (self._ph() - self.ph) / 30.0
+
+    def readings(self, now_s: float) -> dict[str, Reading]:
+        return {LUNG.ph: reading(round(self.ph, 3), now_s), LUNG.oxygen: reading(round(self.oxygen_pct, 2), now_s)}
+
+    def views(self) -> dict[str, ActuatorView]:
+        return {point: output(LevelStatus(flow, flow)) for point, flow in self.flows.items()}
+
+
+def live(loop: Loop, mixer: GasMixer, seconds: int, begin_s: int = 0) -> None:
+    for second in range(begin_s, begin_s + seconds):
+        for intent in mixer.intents(state(float(second), loop.readings(float(second)), loop.views())):
+            seen = {point: Seen(flow > 0, flow, 0.0) for point, flow in loop.flows.items()}
+            verdict = decide(intent, peace(seen={**peace().seen, **seen}), LIMITS)
+            assert verdict.accepted, verdict
+            assert verdict.command == intent.command, "the mixer wants nothing that the kernel has to tighten"
+            assert isinstance(intent.command, Level)
+            loop.flows[intent.actuator] = intent.command.value
+        assert sum(loop.flows.values()) == pytest.approx(LUNG.total_ml_min, abs=0.2) or second == 0
+        loop.second()
+
+
+@pytest.mark.parametrize("bicarbonate_mm", [20.0, 27.5, 32.0])
+@pytest.mark.parametrize("uptake_pct", [5.0, 25.0])
+def test_ph_and_oxygen_come_to_their_setpoints_and_stay(bicarbonate_mm: float, uptake_pct: float) -> None:
+    loop, mixer = Loop(bicarbonate_mm, uptake_pct), GasMixer(RIG)
+    live(loop, mixer, 6 * 3600)
+    for hour in range(3):
+        live(loop, mixer, 3600, (6 + hour) * 3600)
+        assert loop.ph == pytest.approx(LUNG.ph_setpoint, abs=0.03)
+        if uptake_pct > 10.0:
+            assert loop.oxygen_pct == pytest.approx(LUNG.oxygen_setpoint_pct, abs=2.0)
+
+
+def test_co2_stays_within_the_rigs_shares_whatever_ph_says() -> None:
+    for ph, bound in ((6.0, LUNG.co2_min_pct), (9.0, LUNG.co2_max_pct)):
+        regulator = PhRegulator(RIG)
+        for step in range(500):
+            now_s = step * PERIOD_S
+            share = regulator.step(state(now_s, {LUNG.ph: reading(ph, now_s)}), PERIOD_S)
+            assert LUNG.co2_min_pct <= share <= LUNG.co2_max_pct
+        assert share == bound
+
+
+def test_a_ph_probe_that_falls_silent_leaves_the_mixture_and_then_the_basal_one() -> None:
+    regulator = PhRegulator(RIG)
+    for step in range(200):
+        regulator.step(state(step * PERIOD_S, {LUNG.ph: reading(7.6, step * PERIOD_S)}), PERIOD_S)
+    held = regulator.co2_pct
+    assert held > 6.5
+    last_s = 199 * PERIOD_S
+    assert regulator.step(state(last_s + PATIENCE_S, {}), PERIOD_S) == held
+    assert regulator.step(state(last_s + PATIENCE_S + 1.0, {}), PERIOD_S) == 6.0
+
+
+def test_oxygen_is_not_added_in_the_dark() -> None:
+    regulator = OxygenRegulator(RIG)
+    for step in range(2000):
+        share = regulator.step(state(step * PERIOD_S, {LUNG.oxygen: reading(10.0, step * PERIOD_S)}), PERIOD_S)
+        assert share <= MOST_PCT
+    assert share == MOST_PCT
+    assert regulator.step(state(2000 * PERIOD_S + 700.0, {}), PERIOD_S) == 0.0
+
+
+def wishes(flows: dict[str, float], ph: float) -> tuple[Intent, ...]:
+    views = {point: output(LevelStatus(flow, flow)) for point, flow in flows.items()}
+    return GasMixer(RIG).intents(state(0.0, {LUNG.ph: reading(ph, 0.0), LUNG.oxygen: reading(90.0, 0.0)}, views))
+
+
+def test_co2_comes_last_when_it_rises_and_first_when_it_falls() -> None:
+    rising = wishes({LUNG.air: 48.0, LUNG.co2: 2.0, LUNG.o2: 0.0}, 7.5)
+    assert [intent.actuator for intent in rising] == [LUNG.air, LUNG.o2, LUNG.co2]
+    falling = wishes({LUNG.air: 45.5, LUNG.co2: 4.5, LUNG.o2: 0.0}, 7.2)
+    assert [intent.actuator for intent in falling] == [LUNG.co2, LUNG.o2, LUNG.air]
+
+
+def test_noise_is_not_worth_a_command_but_a_lost_setpoint_is() -> None:
+    calm = {LUNG.air: 47.0, LUNG.co2: 3.0, LUNG.o2: 0.0}
+    assert wishes(calm, LUNG.ph_setpoint) == ()
+    assert wishes({**calm, LUNG.air: 0.0}, LUNG.ph_setpoint) != ()
+    silent = State(0.0, "", {}, {point: output(None) for point in POINTS}, {}, (), {})
+    assert len(GasMixer(RIG).intents(silent)) == 3
