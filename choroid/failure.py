@@ -17,6 +17,9 @@ def explain(error: Exception) -> str | None:
     told = (RigError, QuantityError, ConnectError, DeviceError, JournalError, RunnerError, ParamError, UnknownProtocol)
     if isinstance(error, (*told, UserError)):
         return str(error)
+    if isinstance(error, ExceptionGroup):
+        texts = [explain(inner) for inner in error.exceptions]
+        return None if None in texts else "\n".join(text for text in texts if text is not None)
     if isinstance(error, OSError):
         where = f" {error.filename}" if error.filename else ""
         return f"{error.strerror or error}{where}"

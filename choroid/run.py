@@ -14,6 +14,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+from choroid.failure import UserError
 from choroid.lab import stop_on_signals
 from choroid.listening import EngineNerves
 from choroid.remote import ENDPOINT
@@ -34,6 +35,12 @@ from drivers.transport.opener import open_real
 def run(path: Path, *, data: Path, host: str, port: int) -> int:
     """Run until interrupted; returns the exit status. Resumes what a crash interrupted, by each step's policy."""
     rig = load_rig(path, models=MODELS)
+    if rig.simulated:
+        raise UserError(
+            f"every link of {path} is simulated (sim:), and a real run opens none of those. Next: `choroid demo --rig"
+            f" {path}` shows it on a page; `choroid lab {path} --write served.yaml` serves its devices, for"
+            " `choroid run served.yaml`"
+        )
     data.mkdir(parents=True, exist_ok=True)
     asyncio.run(_run(rig, path, data, host, port))
     return 0
@@ -42,11 +49,11 @@ def run(path: Path, *, data: Path, host: str, port: int) -> int:
 async def _run(rig: Rig, path: Path, data: Path, host: str, port: int) -> None:
     stop = asyncio.Event()
     stop_on_signals(stop, None)
-    simulated_nerves = rig.nerves is not None and rig.nerves.link.startswith("sim:")
-    nerves = EngineNerves(rig, data, seed=1) if simulated_nerves else None
+    nerves = _nerves(rig, data)
+    outbox = None if rig.telemetry.mqtt is None else Outbox(data / "outbox.db")
     sinks: tuple[MqttSink, ...] = ()
-    if rig.telemetry.mqtt is not None:
-        sinks = (MqttSink(rig.telemetry.mqtt, rig.name, Outbox(data / "outbox.db")),)
+    if rig.telemetry.mqtt is not None and outbox is not None:
+        sinks = (MqttSink(rig.telemetry.mqtt, rig.name, outbox),)
     heartbeat = start_guard(rig, data)
     controller = Controller(
         rig=rig,
@@ -58,12 +65,12 @@ async def _run(rig: Rig, path: Path, data: Path, host: str, port: int) -> None:
         sinks=sinks,
         heartbeat=heartbeat,
     )
-    auth = Auth(demo=False)
+    auth = Auth(data, demo=False)
     app = create_app(controller, auth, host=host)
     listening = free_port(host, port)
     try:
+        await controller.start()
         async with asyncio.TaskGroup() as group:
-            await controller.start()
             page = group.create_task(serve(app, host, listening, time_scale=1.0))
             ticking = group.create_task(controller.run(stop))
             if nerves is not None:
@@ -83,6 +90,21 @@ async def _run(rig: Rig, path: Path, data: Path, host: str, port: int) -> None:
         await controller.close()
         if nerves is not None:
             await nerves.close()
+        if outbox is not None:
+            outbox.close()
+
+
+def _nerves(rig: Rig, data: Path) -> EngineNerves | None:
+    """The electrode engine of this rig, if it has an array that this version can drive."""
+    if rig.nerves is None:
+        return None
+    if not rig.nerves.link.startswith("sim:"):
+        print(
+            f"Choroid: no driver for the electrode array at {rig.nerves.link} yet; the rig runs without nerves",
+            file=sys.stderr,
+        )
+        return None
+    return EngineNerves(rig, data, seed=1)
 
 
 def start_guard(rig: Rig, data: Path) -> int:
@@ -91,19 +113,16 @@ def start_guard(rig: Rig, data: Path) -> int:
     plan.write_text(guard_plan(rig).to_json(), encoding="utf-8")
     read_end, write_end = os.pipe()
     os.set_blocking(write_end, False)
-    subprocess.Popen(  # noqa: S603  (our own module, our own arguments)
-        [
-            sys.executable,
-            "-m",
-            "controller.guard",
-            str(plan),
-            str(os.getpid()),
-            str(read_end),
-            str(data / "guard.log"),
-        ],
-        pass_fds=(read_end,),
-        start_new_session=True,  # it must outlive a terminal that is closed and a group that is killed
-    )
+    log = data / "guard.log"
+    with log.open("ab") as said:
+        subprocess.Popen(  # noqa: S603  (our own module, our own arguments)
+            [sys.executable, "-m", "controller.guard", str(plan), str(os.getpid()), str(read_end), str(log)],
+            pass_fds=(read_end,),
+            stdin=subprocess.DEVNULL,
+            stdout=said,  # whoever reads this process's own output must not wait for the guard, which outlives it
+            stderr=said,
+            start_new_session=True,  # it must outlive a terminal that is closed and a group that is killed
+        )
     os.close(read_end)
     return write_end
 

@@ -99,6 +99,10 @@ DEFINITIONS: dict[str, Definition] = {
             "make room on the disk", "4 h", 30.0,
         ),
         Definition(
+            "telemetry_lost", "low", "dashboards and archives elsewhere see no new readings; they wait in the outbox",
+            "see whether the broker runs and the network reaches it", "1 d", 60.0, 10.0,
+        ),
+        Definition(
             "defect", "high", "a part of this program failed; the rig is looked after without it",
             "send the log to the developers, then restart the controller", "4 h", event=True,
         ),
@@ -227,7 +231,9 @@ class Alarms:
 
     def _began(self, identifier: str) -> None:
         earlier = self._beginnings.get(identifier, [])
-        self._beginnings[identifier] = [at_s for at_s in earlier if self._now_s - at_s < CHATTER_WITHIN_S] + [self._now_s]
+        self._beginnings[identifier] = [at_s for at_s in earlier if self._now_s - at_s < CHATTER_WITHIN_S] + [
+            self._now_s
+        ]
 
     def _raise(self, identifier: str, kind: str, source: str, detail: str) -> None:
         definition = DEFINITIONS[kind]

@@ -74,6 +74,10 @@ class Regulator(Protocol):
 class Sink(Protocol):
     """Something that carries readings away (MQTT, say). It must return at once and never fail."""
 
+    @property
+    def problem(self) -> str | None:
+        """Why nothing gets through at present, for people."""
+
     def offer(self, state: State) -> None:
         """Take this tick's snapshot."""
 
@@ -303,6 +307,9 @@ class Controller:
             causes[("slow_loop", "controller")] = f"a tick came {late_s:.1f} s late"
         if self.history.problem is not None:
             causes[("history_lost", "history")] = self.history.problem
+        for sink in self._sinks:
+            if sink.problem is not None:
+                causes[("telemetry_lost", type(sink).__name__)] = sink.problem
         return causes
 
     def _listen(self, state: State) -> None:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
 BENCH = Path(__file__).resolve().parents[2] / "examples" / "rigs" / "bench.yaml"
 
@@ -80,3 +82,25 @@ def test_a_real_run_refuses_simulated_links(tmp_path: Path) -> None:
     done = choroid("run", str(BENCH), "--data", str(tmp_path))
     assert done.returncode == 1
     assert "simulated" in done.stderr
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_run_of_which_no_device_answers_tells_every_failure_at_once(tmp_path: Path) -> None:
+    """C5: one table of failures, no traceback, and nobody who reads the output has to wait for the guard."""
+    rig = tmp_path / "dead.yaml"
+    ports: dict[str, int] = {}
+    described = re.sub(
+        r"sim:(?!array)\w+",
+        lambda link: f"tcp://127.0.0.1:{ports.setdefault(link[0], 1 + len(ports))}",
+        BENCH.read_text(encoding="utf-8"),
+    )
+    rig.write_text("mixed: true\n" + described, encoding="utf-8")
+    try:
+        done = choroid("run", str(rig), "--data", str(tmp_path / "data"), "--port", "0")
+    finally:
+        # The guard goes on trying to bring the outputs to rest; there is nothing to be reached here.
+        subprocess.run(["pkill", "-f", str(tmp_path / "data")], check=False)
+    assert done.returncode == 1
+    assert "Traceback" not in done.stderr, done.stderr
+    for device in yaml.safe_load(described)["devices"]:
+        assert device in done.stderr

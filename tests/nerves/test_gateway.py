@@ -385,7 +385,7 @@ def test_D4_the_ledger_cannot_be_edited(engine: Engine) -> None:
     db = sqlite3.connect(engine.data / "stimulation.db")
     for table in ("decision", "pulse", "fate", "session"):
         with pytest.raises(sqlite3.IntegrityError, match="append-only"):
-            db.execute(f"DELETE FROM {table}")  # noqa: S608
+            db.execute(f"DELETE FROM {table}")
     with pytest.raises(sqlite3.IntegrityError, match="append-only"):
         db.execute("UPDATE decision SET requester = 'someone else'")
     db.close()

@@ -28,7 +28,7 @@ from drivers.commands import Command, Dispense, Level, Run, Stop, Switch
 from sim.lab import Lab
 from sim.plant.plant import Plant
 
-RIG = load_rig(Path(__file__).resolve().parents[3] / "examples" / "rigs" / "bench.yaml")
+RIG = load_rig(Path(__file__).resolve().parents[2] / "examples" / "rigs" / "bench.yaml")
 EPOCH = datetime(2026, 1, 1, tzinfo=UTC)
 BASAL_CO2, BASAL_AIR = 3.0, 47.0
 

@@ -1,9 +1,8 @@
-"""The safety kernel, decision by decision: it only tightens, and what it cannot trust counts as unsafe."""
+"""The safety kernel in any world: it only tightens, and doubtful input is unsafe; single decisions: test_kernel.py."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 
@@ -13,12 +12,10 @@ from hypothesis import strategies as st
 
 from controller.rig.loading import load_rig
 from controller.safety.kernel import (
-    MAX_PULSE_S,
     MAX_TRANSFER_S,
     SIGMAS,
     Cause,
     Intent,
-    Response,
     Seen,
     Trip,
     Underway,
@@ -35,7 +32,7 @@ from controller.safety.limits import FLAT_TEMPERATURE_S, limits_of
 from controller.state import Reading, Volume
 from drivers.commands import Command, Dispense, Level, Quality, Run, Stop, Switch
 
-RIG = load_rig(Path(__file__).parents[2] / "examples" / "rigs" / "bench.yaml")
+RIG = load_rig(Path(__file__).parents[3] / "examples" / "rigs" / "bench.yaml")
 LIMITS = limits_of(RIG)
 NOW_S = 10_000.0
 TEMPERATURE = "t_chamber.temperature"
@@ -99,12 +96,6 @@ def test_a_calm_rig_lets_through_what_it_lives_on() -> None:
     }  # fmt: skip
     for actuator, command in wanted.items():
         assert ask(actuator, command) == Verdict(True, command), actuator
-
-
-def test_an_unknown_actuator_is_refused_even_a_stop() -> None:
-    verdict = ask("reglo.hart", Stop())
-    assert not verdict.accepted
-    assert "reglo.hart" in (verdict.limiting or "")
 
 
 # --- I2: doubtful input is unsafe --------------------------------------------------------------------------
@@ -361,91 +352,31 @@ def test_I4_volume_bounds_with_uncertainty(
         assert "volume" in (verdict.limiting or "")
 
 
-@pytest.mark.parametrize(
-    "volumes", [{}, VOLUMES | {"spent": Volume(math.nan, 20.0)}, VOLUMES | {"loop": Volume(4e4, math.nan)}]
+@settings(max_examples=200, deadline=None)
+@given(
+    actuator=st.sampled_from(TRANSFERS),
+    room_ul=st.floats(100.0, 20_000.0),
+    sd_ul=st.floats(0.0, 1500.0),
+    tight=st.sampled_from(["source", "target"]),
 )
-def test_I4_an_unknown_volume_is_no_room(volumes: Mapping[str, Volume]) -> None:
-    assert not ask(DRAW, dose(), replace(calm(), volumes=volumes)).accepted
+def test_I4_room_is_counted_to_the_last_microlitre(actuator: str, room_ul: float, sd_ul: float, tight: str) -> None:
+    """At three standard deviations: just less than the room is given, just more is refused."""
+    pump = LIMITS.pumps[actuator]
+    floor_ul, ceiling_ul = LIMITS.vessels[pump.source].floor_ul, LIMITS.vessels[pump.target].ceiling_ul
+    volumes = VOLUMES | {pump.source: Volume(1e9, 0.0), pump.target: Volume(-1e9, 0.0)}
+    if tight == "source":
+        volumes[pump.source] = Volume(floor_ul + 3.0 * sd_ul + room_ul, sd_ul)
+    else:
+        volumes[pump.target] = Volume(ceiling_ul - 3.0 * sd_ul - room_ul, sd_ul)
+    view = replace(calm(), volumes=volumes)
+    assert ask(actuator, dose(room_ul - 0.01, pump.max_ul_min), view).accepted
+    assert "volume" in (ask(actuator, dose(room_ul + 0.01, pump.max_ul_min), view).limiting or "")
 
 
 # --- A5: doses are finite, and go one at a time -------------------------------------------------------------
 
 
-@pytest.mark.parametrize("number", [math.nan, math.inf, -math.inf, 0.0, -1.0])
-def test_A5_dose_finite(number: float) -> None:
-    for actuator in TRANSFERS:
-        assert not ask(actuator, dose(volume_ul=number)).accepted
-        assert not ask(actuator, dose(flow_ul_min=number)).accepted
-        assert not ask(actuator, Run(1000.0)).accepted
-        assert not ask(actuator, Switch(True, 1.0)).accepted
-        assert not ask(actuator, Level(1.0)).accepted
-
-
-def test_A5_a_dose_that_could_outlast_half_an_hour_is_refused() -> None:
-    # 1.5 × nominal + 30 s: 19 min 40 s nominal is just short enough.
-    assert ask(DRAW, dose(volume_ul=1000.0, flow_ul_min=1000.0 / 19.6)).accepted
-    verdict = ask(DRAW, dose(volume_ul=1000.0, flow_ul_min=1000.0 / 19.7))
-    assert "duration" in (verdict.limiting or "")
-    assert transfer_limit_s(dose(1e9, 1.0)) == MAX_TRANSFER_S
-
-
-def test_A5_a_dose_is_not_given_faster_than_its_line_takes() -> None:
-    assert "flow" in (ask(DRAW, dose(flow_ul_min=4000.1)).limiting or "")
-
-
-@pytest.mark.parametrize(
-    "seen",
-    [None, Seen(False, 0.0, NOW_S - 1.0), Seen(True, 1.0, NOW_S - 21.0), Seen(True, 1.0, math.nan)],
-    ids=["never seen", "closed", "seen open long ago", "seen open at no time"],
-)
-def test_return_needs_valve(seen: Seen | None) -> None:
-    known = {name: each for name, each in SEEN.items() if name != VALVE} | ({} if seen is None else {VALVE: seen})
-    verdict = ask(RETURN, dose(), replace(calm(), seen=known))
-    assert "valve" in (verdict.limiting or "")
-    assert ask(DISCARD, dose(), replace(calm(), seen=known)).accepted
-    running = replace(calm(), seen=known, underway=(Underway(RETURN, 500.0, "d-1"),))
-    assert tripped(running)["closed_valve"].actuators == (RETURN,)
-
-
-@pytest.mark.parametrize(("first", "second"), [(DRAW, RETURN), (RETURN, DRAW), (FEED, DISCARD), (DISCARD, FEED)])
-def test_draw_and_return_excluded(first: str, second: str) -> None:
-    busy = replace(calm(), underway=(Underway(first, 100.0, "d-9"),))
-    assert "one at a time" in (ask(second, dose(), busy).limiting or "")
-    assert "another dose" in (ask(first, dose(), busy).limiting or "")
-    assert ask(first, dose(name="d-9"), busy).accepted  # the same dose once more is the same dose (A4)
-    ended = replace(calm(), underway=(Underway(first, 100.0, "d-9", running=False),))
-    assert ask(second, dose(), ended).accepted
-
-
 # --- heat, heart, gas ---------------------------------------------------------------------------------------
-
-
-def test_heater_never_without_a_finite_time() -> None:
-    assert "finite time" in (ask(HEATER, Switch(True)).limiting or "")
-    for for_s in (math.inf, math.nan, 0.0, -5.0):
-        assert not ask(HEATER, Switch(True, for_s)).accepted
-    assert ask(HEATER, Switch(True, 1e6)).command == Switch(True, MAX_PULSE_S)
-    assert not ask(HEATER, Run(1.0)).accepted
-
-
-@given(value=st.floats(0.0, 34.9))
-def test_low_temperature_does_not_stop_heating(value: float) -> None:
-    view = with_reading(TEMPERATURE, reading(value, "degC"))
-    trip = tripped(view)["temperature"]
-    assert (trip.cause, trip.response) == (Cause.LOW, Response.TELL)
-    assert ask(HEATER, PULSE, view) == Verdict(True, PULSE)
-
-
-@given(flow=st.floats(min_value=1e-6, allow_infinity=False))
-def test_heart_flow_clipped(flow: float) -> None:
-    verdict = ask(HEART, Run(flow))
-    assert verdict.command == Run(min(max(flow, 300.0), 4000.0))
-    assert (verdict.limiting is None) == (300.0 <= flow <= 4000.0)
-
-
-@pytest.mark.parametrize("command", [Run(0.0), Run(-1.0), Run(math.nan), Run(math.inf), dose(), Switch(True, 1.0)])
-def test_the_heart_only_ever_runs_forward(command: Command) -> None:
-    assert not ask(HEART, command).accepted
 
 
 @settings(deadline=None)
@@ -467,33 +398,3 @@ def test_a_gas_level_is_finite() -> None:
 
 
 # --- emergency and a standing heart -------------------------------------------------------------------------
-
-
-@settings(max_examples=300, deadline=None)
-@given(actuator=ACTUATORS, command=COMMANDS)
-def test_emergency_refuses_all_but_stops(actuator: str, command: Command) -> None:
-    verdict = ask(actuator, command, replace(calm(), emergency="somebody: fire"))
-    if comes_to_rest(command):
-        assert verdict == Verdict(True, command)
-    elif command != LIMITS.basal[actuator]:
-        assert not verdict.accepted
-        assert "emergency stop: somebody: fire" in (verdict.limiting or "")
-
-
-def test_I5_an_emergency_lets_the_basal_state_through() -> None:
-    for actuator, basal in LIMITS.basal.items():
-        assert ask(actuator, basal, replace(calm(), emergency="somebody: fire")).command == basal
-
-
-@pytest.mark.parametrize(
-    "seen",
-    [None, Seen(False, 0.0, NOW_S - 1.0), Seen(True, 2000.0, NOW_S - 21.0), Seen(True, 2000.0, math.nan)],
-    ids=["never seen", "stands", "seen long ago", "seen at no time"],
-)
-def test_no_heart_flow_refuses_draws(seen: Seen | None) -> None:
-    known = {name: each for name, each in SEEN.items() if name != HEART} | ({} if seen is None else {HEART: seen})
-    view = replace(calm(), seen=known)
-    assert tripped(view)["no_heart_flow"].actuators == (DRAW,)
-    assert "no_heart_flow" in (ask(DRAW, dose(), view).limiting or "")
-    assert ask(RETURN, dose(), view).accepted
-    assert ask(HEART, Run(2000.0), view).accepted  # or it could never start again
