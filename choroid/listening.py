@@ -65,5 +65,5 @@ async def follow_health(nerves: EngineNerves, plant: Plant, stop: asyncio.Event)
     """
     while not stop.is_set():
         if nerves.engine is not None:
-            nerves.engine.set_health(plant.truth().firing_scale)
+            nerves.engine.set_health(plant.firing_scale)
         await asyncio.sleep(60.0)

@@ -27,14 +27,14 @@ class RateNerves:
     async def summary(self) -> NervesSummary | None:
         """The firing rates of this moment (Hz), given the tissue's true liveliness."""
         now_s = asyncio.get_running_loop().time()
-        rates = self._model.rates_hz(self._plant.truth().firing_scale, now_s)
+        rates = self._model.rates_hz(self._plant.firing_scale, now_s)
         active = rates[rates >= ACTIVE_HZ]
         return NervesSummary(
             at_s=now_s,
             firing_rate_hz=float(active.mean()) if active.size else 0.0,
             active_electrodes=int(active.size),
             electrodes=self._electrodes,
-            rates_hz=tuple(float(rate) for rate in rates),
+            rates_hz=tuple(rates.tolist()),
         )
 
     def recent_spikes(self) -> list[tuple[float, int]]:

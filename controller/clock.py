@@ -36,4 +36,4 @@ class Clock:
 
     def utc_text(self) -> str:
         """UTC as ISO 8601 with milliseconds and a Z, the form of every record."""
-        return self.utc().isoformat(timespec="milliseconds").replace("+00:00", "Z")
+        return self.utc().isoformat(timespec="milliseconds")[:-6] + "Z"

@@ -93,6 +93,14 @@ class _Vessel:
     ul: float
     variance: float
     parcel: Parcel = field(default_factory=Parcel)
+    _told: tuple[float, float, Volume] | None = None
+
+    def volume(self) -> Volume:
+        """Volume and its standard deviation (µL); the same object for as long as they do not change."""
+        told = self._told
+        if told is None or told[0] != self.ul or told[1] != self.variance:
+            told = self._told = (self.ul, self.variance, Volume(self.ul, math.sqrt(self.variance)))
+        return told[2]
 
 
 class Ledger:
@@ -121,7 +129,7 @@ class Ledger:
 
     def volumes(self) -> dict[str, Volume]:
         """Every vessel's volume now, with its standard deviation (µL)."""
-        volumes = {name: Volume(vessel.ul, math.sqrt(vessel.variance)) for name, vessel in self._vessels.items()}
+        volumes = {name: vessel.volume() for name, vessel in self._vessels.items()}
         lost, sd = self._evaporated(self._clock.now_s() - self._booked_s)
         loop = self._vessels[self._loop]
         volumes[self._loop] = Volume(loop.ul - lost, math.sqrt(loop.variance + self._more_doubt(sd)))

@@ -177,6 +177,12 @@ class Plant:
         """The tissue's viability, 0 to 1."""
         return self._viability
 
+    @property
+    def firing_scale(self) -> float:
+        """How lively the tissue fires, 0 to 1: health, warmth and oxygen."""
+        self._advance(exact=False)
+        return self._firing_scale()
+
     def advance(self) -> None:
         """Bring the plant to the present."""
         self._advance(exact=True)
