@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import sys
 from pathlib import Path
 
-from choroid.nerves_process import EngineHandle, spawn_engine
+from choroid.nerves_process import ENDPOINT, EngineHandle, spawn_engine
 from controller.nerves.client import GatewayNerves
 from controller.nerves.summary import NervesSummary
 from controller.rig.description import Rig
@@ -39,6 +40,11 @@ class EngineNerves:
         try:
             self._engine = await spawn_engine(self._rig, self._data_dir, self._seed)
             self._gateway = GatewayNerves(self._engine.address, self._engine.token)
+            print(
+                f"Nerves: the door for agents is {self._engine.address}; {self._data_dir / ENDPOINT} holds a token",
+                file=sys.stderr,
+                flush=True,
+            )
         except Exception:
             logger.exception("the electrode engine did not start; the rig goes on without nerves")
 

@@ -226,18 +226,14 @@ class Ledger:
     # --- inside -----------------------------------------------------------------------------------------
 
     def _by_weight(self, weight: Weight) -> tuple[float, float]:
-        """Volume of the spent vessel and its standard deviation (µL)."""
-        ul = weight.g * DENSITY_UL_PER_G - self._tare_ul()
+        """Volume of the spent vessel and its standard deviation (µL), from the weight of its medium alone."""
+        ul = weight.g * DENSITY_UL_PER_G
         return ul, math.hypot(weight.sd_g * DENSITY_UL_PER_G, DENSITY_REL_SD * ul)
 
     def _book(self, body: Mapping[str, Any]) -> None:
         self._move(body["line"], body["ul"], body["sd_ul"])
         if "spent_ul" in body:
             self._correct(self._spent, body["spent_ul"], body["spent_sd_ul"])
-
-    def _tare_ul(self) -> float:
-        device = self._rig.organs.kidney.mass.partition(".")[0]
-        return float(self._rig.devices[device].settings.get("tare_g", 0.0)) * DENSITY_UL_PER_G
 
     @staticmethod
     def _evaporated(seconds: float) -> tuple[float, float]:

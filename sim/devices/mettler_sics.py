@@ -51,6 +51,8 @@ class MettlerSics(AsciiDevice):
         self.identification = ""
         self._decimals = int(spec.settings.get("decimals", 2))
         self._point = f"{name}.mass"
+        self._vessel_g = float(spec.settings.get("tare_g", 0.0))
+        """The empty vessel stands on the pan: what the rig's file takes off is really there."""
         self._seen_s = self._seen_g = 0.0
         self._still = True
         self._waiting: asyncio.TimerHandle | None = None
@@ -60,7 +62,7 @@ class MettlerSics(AsciiDevice):
 
     def _boot(self) -> None:
         self.forget_input()
-        self._seen_s, self._seen_g, self._still = self.loop.time(), self.plant.sense(self._point), True
+        self._seen_s, self._seen_g, self._still = self.loop.time(), self._load_g(), True
         self.tare_g = self.zero_g = 0.0
         self._say(self._serial_line(), unsolicited=True)
 
@@ -76,9 +78,12 @@ class MettlerSics(AsciiDevice):
 
     # --- the weight -------------------------------------------------------------------------------------
 
+    def _load_g(self) -> float:
+        return self._vessel_g + self.plant.sense(self._point)
+
     def look(self) -> tuple[float, bool]:
         """The load now (g), and whether it stands still since the balance looked last."""
-        now, load = self.loop.time(), self.plant.sense(self._point)
+        now, load = self.loop.time(), self._load_g()
         elapsed = now - self._seen_s
         if elapsed >= LOOK_EVERY_S / 2:
             step = 10.0**-self._decimals

@@ -13,6 +13,7 @@ import pytest
 from controller.clock import Clock
 from controller.execution.states import RunState
 from controller.process import Controller
+from controller.rig.description import Rig
 from sim.lab import Lab
 from tests.execution.world import RIG
 
@@ -20,9 +21,9 @@ EPOCH = datetime(2026, 1, 1, tzinfo=UTC)
 
 
 @asynccontextmanager
-async def controlled(lab: Lab, data: Path, *, leave_running: bool) -> AsyncIterator[Controller]:
+async def controlled(lab: Lab, data: Path, *, leave_running: bool = False, rig: Rig = RIG) -> AsyncIterator[Controller]:
     controller = Controller(
-        rig=RIG, opener=lab.opener, data_dir=data, clock=Clock(follow_system=False, epoch=EPOCH), durable=False
+        rig=rig, opener=lab.opener, data_dir=data, clock=Clock(follow_system=False, epoch=EPOCH), durable=False
     )
     stop = asyncio.Event()
     ticking: asyncio.Task[None] | None = None
@@ -104,4 +105,20 @@ async def test_pause_and_resume_on_the_wire(tmp_path: Path) -> None:
         assert controller.runs.get(run).state is RunState.COMPLETE
         assert lab.plant.truth().volumes_ul["loop"] == pytest.approx(40_000, abs=900)
     assert lab.plant.events == []
+    await lab.close()
+
+
+@pytest.mark.virtual_time
+async def test_the_vessel_on_the_balance_may_have_a_weight_of_its_own(tmp_path: Path) -> None:
+    """What the rig's file takes off is taken off once, by the driver."""
+    pan = RIG.devices["balance"].model_copy(update={"settings": {"tare_g": 85.0}})
+    rig = RIG.model_copy(update={"devices": {**RIG.devices, "balance": pan}})
+    lab = Lab(rig, seed=3)
+    async with controlled(lab, tmp_path, rig=rig) as controller:
+        await controller.runs.start("recycle", {}, user="anna", reason="a test")
+        await until(lambda: controller.journal.last("note.grade") is not None)
+        believed = controller.ledger.volumes()["spent"]
+        assert believed.ul == pytest.approx(lab.plant.truth().volumes_ul["spent"], abs=150.0)
+        assert believed.ul > 15_000.0
+        assert not [alarm.id for alarm in controller.alarms.active()]
     await lab.close()
