@@ -21,6 +21,10 @@ T = TypeVar("T")
 
 MOST_CANCELLED = 100
 """So many cancelled timers, and more than half of all, are swept out of the heap."""
+LEAP_S = 0.1
+"""By how much a scaled clock may run on while its loop is busy: less than any device or limit waits for."""
+LONGEST_S = 86_400.0
+EPOLL_STEP_S = 0.001
 MAX_SPEED = 600.0
 """Above this a scaled loop over real sockets can no longer keep its own timers."""
 
@@ -210,11 +214,17 @@ class VirtualTimeLoop(asyncio.SelectorEventLoop):
 
 
 class ScaledLoop(asyncio.SelectorEventLoop):
-    """A real selector loop whose `time()` runs `speed` times life; `set_speed` changes it without a jump."""
+    """A selector loop on real sockets whose `time()` runs `speed` times life; `set_speed` changes it without a jump.
+
+    Time slows down rather than jump: when a round of callbacks, or the machine, takes longer than its share, the loop's
+    clock goes on by :data:`LEAP_S` at most. At 60 times life a busy twentieth of a second would otherwise be three
+    seconds in which nobody was asked anything, and every limit on silence would be passed by a rig that is well.
+    """
 
     def __init__(self, speed: float = 1.0) -> None:
         self._base_real_s = time.monotonic()  # noqa: TID251  (this loop is the clock)
         self._base_s = self._base_real_s
+        self._most_s = LEAP_S
         super().__init__(_ScaledSelector(self))
         try:
             self._speed = _checked(speed)
@@ -224,32 +234,47 @@ class ScaledLoop(asyncio.SelectorEventLoop):
 
     @property
     def speed(self) -> float:
-        """Times life."""
+        """Times life, when the machine keeps up."""
         return self._speed
 
     def time(self) -> float:
         """Scaled seconds."""
-        return self._base_s + (time.monotonic() - self._base_real_s) * self._speed  # noqa: TID251
+        elapsed_s = (time.monotonic() - self._base_real_s) * self._speed  # noqa: TID251
+        return self._base_s + min(elapsed_s, self._most_s)
 
     def set_speed(self, speed: float) -> None:
         """Change the speed from now on (1 to 600); time itself goes on without a jump."""
         checked = _checked(speed)
+        self.may_pass(LEAP_S)
+        self._speed = checked
+
+    def may_pass(self, most_s: float) -> None:
+        """From now to the next such call, no more than `most_s` scaled seconds go by."""
         self._base_s = self.time()
         self._base_real_s = time.monotonic()  # noqa: TID251
-        self._speed = checked
+        self._most_s = most_s
 
 
 class _ScaledSelector(selectors.DefaultSelector):
-    """Waits `timeout / speed` real seconds."""
+    """Waits `timeout / speed` real seconds, to the microsecond."""
 
     def __init__(self, loop: ScaledLoop) -> None:
         super().__init__()
         self._loop = loop
 
     def select(self, timeout: float | None = None) -> list[tuple[selectors.SelectorKey, int]]:
-        if timeout is not None and timeout > 0:
-            timeout /= self._loop.speed
-        return super().select(timeout)
+        loop = self._loop
+        loop.may_pass(LEAP_S + (LONGEST_S if timeout is None else max(timeout, 0.0)))
+        try:
+            if timeout is None or timeout <= 0:
+                return super().select(timeout)
+            real_s = timeout / loop.speed
+            if real_s > EPOLL_STEP_S:
+                return super().select(real_s - EPOLL_STEP_S)  # it rounds up; the rest is waited for in the next round
+            time.sleep(real_s)  # noqa: TID251  (real time is what this loop scales)
+            return super().select(0)
+        finally:
+            loop.may_pass(LEAP_S)
 
 
 def _checked(speed: float) -> float:

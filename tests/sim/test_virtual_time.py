@@ -183,6 +183,30 @@ def test_scaled_time_runs_speed_times_life() -> None:
     assert 0.09 < real < 5.0
 
 
+def test_a_scaled_clock_slows_down_rather_than_jump() -> None:
+    """A round that takes real time does not make timers late: none runs more than a tenth of a second behind."""
+
+    async def main() -> float:
+        loop = asyncio.get_running_loop()
+        late: list[float] = []
+
+        async def ticks() -> None:
+            for _ in range(20):
+                due_s = loop.time() + 1.0
+                await asyncio.sleep(1.0)
+                late.append(loop.time() - due_s)
+
+        async def hog() -> None:
+            for _ in range(5):
+                await asyncio.sleep(2.0)
+                time.sleep(0.05)
+
+        await asyncio.gather(ticks(), hog())
+        return max(late)
+
+    assert run_scaled(main(), 60) <= 0.35
+
+
 def test_a_change_of_speed_does_not_jump() -> None:
     async def main() -> None:
         loop = asyncio.get_running_loop()
