@@ -23,6 +23,9 @@ VERSION = 1
 GENESIS = "0" * 64
 """The hash before the first row."""
 
+BUSY_S = 0.5
+"""So long may another program lock the file. The loop stands meanwhile, and the guard kills a controller that has been
+silent for five seconds, which is what SQLite would wait by default."""
 _BATCH_ROWS = 512
 _encode = json.JSONEncoder(sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False).encode
 
@@ -92,7 +95,7 @@ class Journal:
         self._clock = clock
         self._owner = _own(path)
         try:
-            self._db = sqlite3.connect(path, isolation_level=None)
+            self._db = sqlite3.connect(path, isolation_level=None, timeout=BUSY_S)
             self._db.execute("PRAGMA journal_mode=WAL")
             self._db.execute(f"PRAGMA synchronous={'FULL' if durable else 'OFF'}")
             (version,) = self._db.execute("PRAGMA user_version").fetchone()

@@ -14,6 +14,7 @@ import pytest
 
 from controller.clock import Clock
 from controller.execution.journal import GENESIS, Journal, JournalDamaged, JournalError, _chain
+from controller.guard import SILENCE_S
 from sim.virtual_time import run_virtual
 
 EPOCH = datetime(2026, 1, 1, tzinfo=UTC)
@@ -185,5 +186,22 @@ async def test_every_durable_row_survives_sigkill(tmp_path: Path) -> None:
     assert journal.verify() == 100
     assert journal.sha256() == done.stdout.strip()
     assert journal.append("row", {"number": 100}) == 101
+    journal.verify()
+    journal.close()
+
+
+async def test_R2_a_file_that_another_program_locks_holds_the_loop_up_for_less_than_the_guard_waits(
+    tmp_path: Path,
+) -> None:
+    journal = Journal(tmp_path / "journal.db", clock(), durable=True)
+    other = sqlite3.connect(tmp_path / "journal.db", isolation_level=None)
+    other.execute("BEGIN IMMEDIATE")
+    begun_s = asyncio.get_running_loop().time()
+    with pytest.raises(sqlite3.OperationalError, match="locked"):
+        journal.append("act", {})
+    assert asyncio.get_running_loop().time() - begun_s < SILENCE_S / 2, "the guard kills a controller that is silent"
+    other.execute("ROLLBACK")
+    other.close()
+    assert journal.append("act", {}) == 1, "the row that could not be written takes no number"
     journal.verify()
     journal.close()
