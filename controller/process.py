@@ -22,7 +22,7 @@ from controller.execution.journal import Journal
 from controller.execution.ledger import Ledger
 from controller.execution.runner import Runner
 from controller.guard import ALIVE, GOODBYE
-from controller.memory.history import History
+from controller.memory.history import FLUSH_S, History
 from controller.nerves.summary import NervesSource, NervesSummary
 from controller.regulation.gas import GasMixer
 from controller.regulation.heart import HeartRegulator
@@ -31,7 +31,7 @@ from controller.rig.description import Rig
 from controller.rig.loading import effective_hash
 from controller.safety.gate import Gate
 from controller.safety.limits import basal_states, limits_of
-from controller.safety.terms import Intent, Trip
+from controller.safety.terms import Intent, Limits, Trip
 from controller.state import State, StateStore
 from controller.vitals import VitalSigns
 from drivers.commands import Quality
@@ -51,6 +51,8 @@ VALVE_LEASE_S = 30.0
 """A valve stays open no longer than this after its transfer has last asked for it."""
 BEAT_S = 0.25
 """How often the guard hears that this process lives, as long as it ticks."""
+LAZY_FLUSH_S = 900.0
+"""How often history is written when nothing has to outlive the process, as in a simulation."""
 FALL_BACK_S = 10.0
 """How long an orderly end waits for devices that do not answer."""
 
@@ -96,21 +98,26 @@ class Controller:
         durable: bool = True,
         sinks: tuple[Sink, ...] = (),
         heartbeat: int | None = None,
+        journal: Journal | None = None,
+        limits: Limits | None = None,
     ) -> None:
+        """`journal` and `limits` are for campaigns only (docs/campaign.md): a journal that dies at a given row, and
+        limits with an interlock taken away. Everyone else leaves them to the rig description.
+        """
         self.rig = rig
         self.clock = clock
         self.nerves = nerves_source
         self.nerves_summary: NervesSummary | None = None
         self.store = StateStore()
-        self.journal = Journal(data_dir / "journal.db", clock, durable=durable)
-        self.history = History(data_dir / "history.db", clock)
+        self.journal = journal or Journal(data_dir / "journal.db", clock, durable=durable)
+        self.history = History(data_dir / "history.db", clock, flush_s=FLUSH_S if durable else LAZY_FLUSH_S)
         self.alarms = Alarms(self.journal.append, clock.utc_text)
         self.ledger = Ledger(rig, self.journal, clock, alarm=self.alarms.event)
         self.body: Body
         self.gate: Gate
         self.runs: Runner
         self._opener = opener
-        self._limits = limits_of(rig)
+        self._limits = limits or limits_of(rig)
         self._sinks = sinks
         self._heartbeat = heartbeat
         self._regulators: tuple[Regulator, ...] = ()

@@ -283,9 +283,12 @@ def _checked(speed: float) -> float:
     return float(speed)
 
 
-def run_virtual(coroutine: Coroutine[Any, Any, T], *, start_s: float = 0.0) -> T:
-    """Run `coroutine` to its end in virtual time and return its result; leftover tasks are cancelled."""
-    return _run(VirtualTimeLoop(start_s=start_s), coroutine)
+def run_virtual(coroutine: Coroutine[Any, Any, T], *, start_s: float = 0.0, loop: VirtualTimeLoop | None = None) -> T:
+    """Run `coroutine` to its end in virtual time and return its result; leftover tasks are cancelled.
+
+    On `loop` if one is given (it is closed then), else on a fresh one that begins at `start_s`.
+    """
+    return _run(loop or VirtualTimeLoop(start_s=start_s), coroutine)
 
 
 def run_scaled(coroutine: Coroutine[Any, Any, T], speed: float) -> T:

@@ -60,6 +60,7 @@ class Flow:
     filtered: bool
     nominal_ul_min: float = 0.0
     dry: bool = False
+    moved_ul: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,6 +77,8 @@ class PlantTruth:
     firing_scale: float
     filter_resistance: float
     losses_ul: dict[str, float]
+    moved_ul: dict[str, float]
+    """What each line has moved since the beginning, either way."""
 
 
 @dataclass(slots=True)
@@ -209,6 +212,7 @@ class Plant:
             firing_scale=self._firing_scale(),
             filter_resistance=self._fouling * self.faults.clog,
             losses_ul=dict(self.losses_ul),
+            moved_ul={flow.name: flow.moved_ul for flow in self._flows.values()},
         )
 
     # --- inside -----------------------------------------------------------------------------------------
@@ -323,6 +327,7 @@ class Plant:
         elif moved >= wanted:
             flow.dry = False
         self._move(source, target, moved)
+        flow.moved_ul += moved
         if flow.filtered:
             self._fouling += 1.5e-6 * moved
         spill = self._volume[target] - self._capacity[target]
