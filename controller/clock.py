@@ -6,6 +6,9 @@ import asyncio
 import time
 from datetime import UTC, datetime, timedelta
 
+_BEGIN = datetime(1970, 1, 1, tzinfo=UTC)
+_MICROSECOND = timedelta(microseconds=1)
+
 
 class Clock:
     """UTC beside the running loop's monotonic time.
@@ -18,22 +21,30 @@ class Clock:
     def __init__(self, *, follow_system: bool, epoch: datetime | None = None) -> None:
         if not follow_system and epoch is None:
             raise ValueError("A clock that does not follow the system needs an epoch; give Clock(epoch=...)")
-        self._follow_system = follow_system
-        self._epoch = epoch
+        self._epoch_us = None if follow_system or epoch is None else (epoch - _BEGIN) // _MICROSECOND
         self._loop = asyncio.get_running_loop()
         self._start_s = self._loop.time()
+        self._minute = -1
+        self._minute_text = ""
 
     def now_s(self) -> float:
         """Monotonic seconds: the event loop's time."""
         return self._loop.time()
 
+    def utc_us(self) -> int:
+        """Microseconds of UTC since the beginning of 1970."""
+        if self._epoch_us is None:
+            return time.time_ns() // 1000
+        return self._epoch_us + round((self._loop.time() - self._start_s) * 1e6)
+
     def utc(self) -> datetime:
         """Aware UTC date and time."""
-        if self._follow_system:
-            return datetime.fromtimestamp(time.time(), UTC)
-        assert self._epoch is not None  # noqa: S101  (established in __init__)
-        return self._epoch + timedelta(seconds=self._loop.time() - self._start_s)
+        return _BEGIN + timedelta(microseconds=self.utc_us())
 
     def utc_text(self) -> str:
         """UTC as ISO 8601 with milliseconds and a Z, the form of every record."""
-        return self.utc().isoformat(timespec="milliseconds")[:-6] + "Z"
+        minute, within_us = divmod(self.utc_us(), 60_000_000)
+        if minute != self._minute:  # asked for at each tick and record: all but the seconds stays for a minute
+            self._minute = minute
+            self._minute_text = (_BEGIN + timedelta(minutes=minute)).strftime("%Y-%m-%dT%H:%M:")
+        return f"{self._minute_text}{within_us // 1_000_000:02d}.{within_us // 1000 % 1000:03d}Z"

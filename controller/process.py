@@ -193,7 +193,7 @@ class Controller:
         for regulator in self._regulators:
             self._aside(type(regulator).__name__, self._regulate, regulator, state)
         self._aside("alarms", self._alarm_levels, state, late_s)
-        self._aside("history", self.history.add, state.at_s, state.utc, state.readings)
+        self._aside("history", self.history.add, state.at_s, state.utc, self.store.news())
         for sink in self._sinks:
             self._aside(type(sink).__name__, sink.offer, state)
         self._aside("nerves", self._listen, state)

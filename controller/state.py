@@ -64,6 +64,7 @@ class StateStore:
 
     def __init__(self) -> None:
         self._readings: dict[str, Reading] = {}
+        self._news: dict[str, Reading] = {}
         self._actuators: dict[str, ActuatorView] = {}
         self._volumes: dict[str, Volume] = {}
         self._links: dict[str, str] = {}
@@ -83,7 +84,12 @@ class StateStore:
         """Take in a reading; remembers since when the value has not changed (I2, flat)."""
         before = self._readings.get(point)
         since_s = before.same_since_s if before is not None and before.value == value else at_s
-        self._readings[point] = Reading(value, unit, quality, at_s, detail, since_s)
+        self._readings[point] = self._news[point] = Reading(value, unit, quality, at_s, detail, since_s)
+
+    def news(self) -> Mapping[str, Reading]:
+        """The readings that have come since this was asked last, the latest of each point."""
+        news, self._news = self._news, {}
+        return news
 
     def failed(self, point: str, unit: str, detail: str) -> None:
         """A reading could not be taken: the old value stays with its old time, marked bad."""

@@ -101,7 +101,9 @@ class Timekeeper(Protocol):
 class History:
     """See the module. All times are UTC in seconds since 1970."""
 
-    def __init__(self, path: Path, clock: Timekeeper) -> None:
+    def __init__(self, path: Path, clock: Timekeeper, *, flush_s: float = FLUSH_S) -> None:
+        """`flush_s`: how much of the newest a crash may take (s of loop time)."""
+        self._flush_s = flush_s
         self._path = path
         self._clock = clock
         self._db = open_or_set_aside(path, _SCHEMA, VERSION)
@@ -112,7 +114,7 @@ class History:
             self._units[point] = unit
         self._seen: dict[str, float] = {}
         self._waiting: list[_Point] = []
-        self._next_flush_s = clock.now_s() + FLUSH_S
+        self._next_flush_s = clock.now_s() + flush_s
         self.given_up = 0
         """Points that were lost because no disk would take them."""
         self.problem: str | None = None
@@ -133,7 +135,7 @@ class History:
             series = self._ids.get((point, reading.unit)) or self._new_series(point, reading.unit)
             self._waiting.append((series, reading.at_s + offset, reading.value))
         if at_s >= self._next_flush_s or (len(self._waiting) >= FLUSH_POINTS and self.problem is None):
-            self._next_flush_s = at_s + (FLUSH_S if self.flush() else RETRY_S)
+            self._next_flush_s = at_s + (self._flush_s if self.flush() else RETRY_S)
 
     def insert(self, point: str, unit: str, points: Iterable[tuple[float, float]]) -> None:
         """Keep many finite (UTC seconds, value) of one series at once."""
