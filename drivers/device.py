@@ -79,12 +79,26 @@ class DeviceModel:
     id: str
     vendor: str
     name: str
-    kind: Literal["pump", "sensor", "gas", "balance", "relay", "electrodes"]
+    kind: Literal["pump", "sensor", "gas", "balance", "relay", "thermostat", "valve", "electrodes"]
     transports: tuple[str, ...]
     capabilities: tuple[str, ...]
     guarantee: Guarantee
     manual: str
     verification: str = "verified against the manual and a simulator written apart from it"
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """What a driver's documentation page tells beside its catalogue entry; docs/devices is generated from it.
+
+    `commands` is every command that the driver sends: as the manual writes it, what for, and the manual's section.
+    """
+
+    wiring: str
+    settings: tuple[tuple[str, str], ...] = ()
+    """Key in the rig file, meaning with unit and default."""
+    commands: tuple[tuple[str, str, str], ...] = ()
+    traps: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,6 +172,7 @@ class Device(ABC):
     model: ClassVar[DeviceModel]
     line: ClassVar[LineSettings]
     """The factory's line settings; the link's text may say otherwise."""
+    page: ClassVar[Page | None] = None
 
     def __init__(self, link: Link, config: DeviceConfig) -> None:
         self.link = link
