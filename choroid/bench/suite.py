@@ -31,13 +31,25 @@ def _nerves() -> dict[str, Any]:
     return bench_nerves()
 
 
+def _bus() -> dict[str, Any]:
+    from choroid.bench.bus import bench_bus
+
+    return bench_bus()
+
+
 def _stack() -> dict[str, Any]:
     from choroid.bench.stack import bench_stack
 
     return bench_stack()
 
 
-BENCHMARKS: dict[str, Benchmark] = {"stack": _stack, "plant": _plant, "history": _history, "nerves": _nerves}
+BENCHMARKS: dict[str, Benchmark] = {
+    "stack": _stack,
+    "plant": _plant,
+    "history": _history,
+    "bus": _bus,
+    "nerves": _nerves,
+}
 
 
 def bench(only: list[str]) -> dict[str, Any]:

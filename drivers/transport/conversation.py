@@ -46,6 +46,7 @@ class Conversation:
         "_failures",
         "_late_s",
         "_quiet_at_s",
+        "addressed",
         "link",
         "timeout_s",
         "verified",
@@ -67,6 +68,8 @@ class Conversation:
         self.where = where
         self.timeout_s = timeout_s
         self.verified = False
+        self.addressed = False
+        """Whether this driver's parsers tell by the reply itself whose it is, as on a Modbus line."""
         self._barrier = barrier
         self._late_s = late_s
         self._doubtful = False
@@ -94,7 +97,9 @@ class Conversation:
 
     async def _attempt(self, request: bytes, parse: Parser[T], timeout_s: float) -> T:
         try:
-            reply = await self.link.exchange(request, parse, timeout_s=timeout_s, where=self.where)
+            reply = await self.link.exchange(
+                request, parse, timeout_s=timeout_s, where=self.where, addressed=self.addressed
+            )
         except (NoReply, BadReply):
             self.doubt()
             self._failures += 1

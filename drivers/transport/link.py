@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 __all__ = ["LineSettings", "Link", "LinkState", "LinkUrl", "Opener", "Parser", "open_real"]
 
 T = TypeVar("T")
+_Attached: TypeAlias = "tuple[Conversation, Callable[[], Awaitable[object]]]"
 Parser: TypeAlias = Callable[[bytearray], T | None]
 """Called with all bytes since the request whenever more have come. Deletes from the front what it has dealt
 with; returns the reply, or None while it is incomplete; raises a DeviceError for an answer that cannot be
@@ -34,6 +35,8 @@ accepted.
 OPEN_TIMEOUT_S = 5.0
 BACKOFF_FIRST_S = 0.25
 BACKOFF_MOST_S = 5.0
+DEAD_SHARE = 0.1
+"""The part of a bus's time that is spent on devices which do not answer, while others on it do."""
 ABANDONED_S = 0.2
 """After a request was cancelled its reply may still be under way; on a two-wire bus nobody may speak into
 it.
@@ -55,16 +58,23 @@ class LinkState(StrEnum):
 class _Pending:
     """The request that has the line: first it waits for the gap to pass, then for its reply."""
 
-    __slots__ = ("parse", "reply", "request", "sent", "timeout_s", "timer", "where")
+    __slots__ = ("addressed", "parse", "reply", "request", "sent", "timeout_s", "timer", "where")
 
     def __init__(
-        self, request: bytes, parse: Parser[Any], timeout_s: float, where: str, reply: asyncio.Future[Any]
+        self,
+        request: bytes,
+        parse: Parser[Any],
+        timeout_s: float,
+        where: str,
+        reply: asyncio.Future[Any],
+        addressed: bool,
     ) -> None:
         self.request = request
         self.parse = parse
         self.timeout_s = timeout_s
         self.where = where
         self.reply = reply
+        self.addressed = addressed
         self.sent = False
         self.timer: asyncio.TimerHandle | None = None
 
@@ -95,7 +105,7 @@ class Link:
         """Given bytes that came while nothing was asked; deletes the whole lines among them."""
         self._where = f"link {url}"
         self._opener = opener
-        self._attached: list[tuple[Conversation, Callable[[], Awaitable[object]]]] = []
+        self._attached: list[_Attached] = []
         self._lock = asyncio.Lock()
         self._supervisor: asyncio.Task[None] | None = None
         self._wake = asyncio.Event()
@@ -107,6 +117,9 @@ class Link:
         self._pending: _Pending | None = None
         self._echo = b""
         self._ready_at_s = 0.0
+        self._heard_at_s = float("-inf")
+        self._asked = ""
+        """Whom the last request was for."""
         self._silent = 0
 
     @property
@@ -152,8 +165,13 @@ class Link:
         self._first_round.set()
         self.capture.close()
 
-    async def exchange(self, request: bytes, parse: Parser[T], *, timeout_s: float, where: str) -> T:
+    async def exchange(
+        self, request: bytes, parse: Parser[T], *, timeout_s: float, where: str, addressed: bool = False
+    ) -> T:
         """Send `request`, return what `parse` makes of the reply; one at a time on the whole bus.
+
+        `addressed` says that `parse` tells by the reply itself whose it is: after another device's reply such a request
+        needs to wait only as long as the bus does, not as long as a repeated reply could.
 
         Raises :class:`LinkDown`, :class:`NoReply` after `timeout_s` of loop time, :class:`BadReply`, or
         what `parse` raises. Whatever was heard before the request is thrown away, so that a late reply is
@@ -164,7 +182,7 @@ class Link:
             loop = self._loop
             if self._writer is None or loop is None:
                 raise self._down()
-            self._pending = pending = _Pending(request, parse, timeout_s, where, loop.create_future())
+            self._pending = pending = _Pending(request, parse, timeout_s, where, loop.create_future(), addressed)
             try:
                 self._send_when_quiet(pending)
                 return await pending.reply  # type: ignore[no-any-return]
@@ -185,9 +203,13 @@ class Link:
         if loop is None or writer is None or pending.reply.done():
             return
         now_s = loop.time()
-        if self._ready_at_s - now_s > 1e-9:
-            pending.timer = loop.call_at(self._ready_at_s, self._send_when_quiet, pending)
+        line = self.line
+        gap_s = line.turn_s if pending.addressed and pending.where != self._asked else line.gap_s
+        ready_at_s = max(self._ready_at_s, self._heard_at_s + gap_s)
+        if ready_at_s - now_s > 1e-9:
+            pending.timer = loop.call_at(ready_at_s, self._send_when_quiet, pending)
             return
+        self._asked = pending.where
         if self._buffer:
             self._throw_away()
         self.transactions += 1
@@ -218,7 +240,7 @@ class Link:
         assert self._loop is not None  # noqa: S101  (set before anything can listen)
         now_s = self._loop.time()
         self.capture.add(now_s, "<", bytes(chunk))
-        self._ready_at_s = now_s + self.line.gap_s
+        self._heard_at_s = now_s
         self._silent = 0
         self._heard += len(chunk)
         buffer = self._buffer
@@ -335,23 +357,48 @@ class Link:
                     await writer.wait_closed()
 
     async def _keep_verified(self) -> bool:
+        """Verify everybody once; then, until the line is lost, whoever is not (or no longer) verified.
+
+        On a bus where others answer these take turns, the one who was tried longest ago first, and get a share of the
+        bus's time and no more. Returns whether anybody was ever verified.
+        """
         delay_s = BACKOFF_FIRST_S
         any_verified = False
+        tried_s: dict[Conversation, float] = {}
+        whom = self._doubtful()
         while self._writer is not None:
             self._wake.clear()
-            for conversation, verify in self._attached:
-                if not conversation.verified:
-                    await self._verify(conversation, verify)
-                any_verified = any_verified or conversation.verified
+            lost_s = await self._verify_each(whom, tried_s)
             self._first_round.set()
             if self._writer is None:
                 break
-            waiting = not all(conversation.verified for conversation, _ in self._attached)
+            doubtful = self._doubtful()
+            shared = len(doubtful) < len(self._attached)
+            any_verified = any_verified or shared
+            pause_s = None
+            if doubtful:
+                pause_s = max(delay_s / len(doubtful), lost_s * (1.0 / DEAD_SHARE - 1.0)) if shared else delay_s
             with suppress(TimeoutError):
-                async with asyncio.timeout(delay_s if waiting else None):
+                async with asyncio.timeout(pause_s):
                     await self._wake.wait()
-            delay_s = min(2 * delay_s, BACKOFF_MOST_S) if waiting else BACKOFF_FIRST_S
+            doubtful = self._doubtful()
+            whom = sorted(doubtful, key=lambda each: tried_s.get(each[0], 0.0))[: 1 if shared else None]
+            delay_s = min(2 * delay_s, BACKOFF_MOST_S) if doubtful else BACKOFF_FIRST_S
         return any_verified
+
+    def _doubtful(self) -> list[_Attached]:
+        return [each for each in self._attached if not each[0].verified]
+
+    async def _verify_each(self, whom: list[_Attached], tried_s: dict[Conversation, float]) -> float:
+        """Returns how long the longest attempt in vain took (s)."""
+        assert self._loop is not None  # noqa: S101  (set by start)
+        lost_s = 0.0
+        for conversation, verify in whom:
+            began_s = tried_s[conversation] = self._loop.time()
+            await self._verify(conversation, verify)
+            if not conversation.verified:
+                lost_s = max(lost_s, self._loop.time() - began_s)
+        return lost_s
 
     async def _verify(self, conversation: Conversation, verify: Callable[[], Awaitable[object]]) -> None:
         if self._writer is None:

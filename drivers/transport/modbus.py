@@ -44,6 +44,7 @@ class ModbusUnit:
     def __init__(self, conversation: Conversation, unit: int) -> None:
         self.conversation = conversation
         self.unit = unit
+        conversation.addressed = True
 
     async def read_holding_registers(self, address: int, count: int) -> bytes:
         """FC03: `count` registers from wire address `address`, as the 2·`count` bytes of the reply (big-

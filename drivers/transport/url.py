@@ -28,11 +28,18 @@ class LineSettings:
     parity: Parity = "N"
     stop: int = 1
     gap_s: float = 0.025
-    """Silence kept after the last byte heard before the next request: the 3.5 characters of a bus, and long
-    enough that a reply which was sent twice has wholly arrived and is thrown away.
+    """Silence kept after the last byte heard before the next request to the same device: long enough that a reply
+    which was sent twice has wholly arrived and is thrown away.
     """
     echo: bool = False
     """Whether the converter sends our own bytes back to us (many USB-RS485 dongles, Keller K converters)."""
+
+    @property
+    def turn_s(self) -> float:
+        """Silence between two devices on a bus: 3.5 characters of 11 bits, at least 1.75 ms (Modbus over serial line
+        V1.02, §2.5.1.1).
+        """
+        return max(3.5 * 11 / self.baud, 0.00175)
 
     @property
     def text(self) -> str:
