@@ -1,0 +1,377 @@
+"""The computer on which the controller runs, with what surrounds it: a service manager, the guard, people.
+
+The host starts the controller, starts it again when it has died, and fulfils `sim.faults.injector.Host`: it is here
+that a kill, a stall, a stepped clock, a bad disk, a lost broker or a flood of requests happens.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import gc
+import logging
+import sqlite3
+from collections.abc import Callable, Coroutine, Mapping
+from contextvars import Context, copy_context
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, cast
+
+import numpy as np
+
+from choroid.campaign.lives import LIFE, LifeLoop
+from choroid.campaign.storage import CampaignClock, Disk, FrailDatabase, Killed, MortalJournal, OnRow
+from choroid.campaign.telemetry import Broker, Forwarder
+from choroid.campaign.wires import Port
+from choroid.rates import RateNerves
+from controller.connect import ConnectError
+from controller.execution.journal import JournalError
+from controller.execution.runner import RunnerError
+from controller.guard import SILENCE_S, Rescue
+from controller.guard_plan import GuardPlan
+from controller.guarding import guard_plan
+from controller.process import Controller
+from controller.rig.description import Rig
+from controller.safety.terms import Limits
+from sim.lab import Lab
+
+logger = logging.getLogger(__name__)
+
+GUARD_PATIENCE_S = 3600.0
+RESTART_S = (2.0, 5.0, 5.0, 30.0, 300.0)
+"""What service managers are set to, most often a few seconds; now and then somebody has to come."""
+FLOOD_EVERY_S = 0.05
+SURVIVABLE_START = (ConnectError, JournalError, sqlite3.Error, OSError)
+"""What may keep a controller from starting while a fault lasts; the service manager tries again."""
+
+
+@dataclass
+class Life:
+    """One process of the controller, from its start to its end."""
+
+    number: int
+    context: Context
+    port: Port
+    born_s: float
+    controller: Controller | None = None
+    journal: MortalJournal | None = None
+    forwarder: Forwarder | None = None
+    stop: asyncio.Event = field(default_factory=asyncio.Event)
+    over: asyncio.Event = field(default_factory=asyncio.Event)
+    main: asyncio.Task[None] | None = None
+    databases: list[FrailDatabase] = field(default_factory=list)
+    ready: bool = False
+    dead: bool = False
+    error: BaseException | None = None
+
+
+class Host:
+    """See the module. `told` hears of each journal row; `start_run` begins the protocol in the first life."""
+
+    def __init__(
+        self,
+        rig: Rig,
+        lab: Lab,
+        data: Path,
+        *,
+        limits: Limits,
+        seed: int,
+        protocol: str,
+        params: Mapping[str, str | float],
+        told: OnRow,
+        telemetry: bool = False,
+    ) -> None:
+        self.rig = rig
+        self.lab = lab
+        self.life: Life | None = None
+        self.lives = 0
+        self.kills = 0
+        self.down_s = 0.0
+        """How long no controller has been at work so far (s)."""
+        self.run_id: str | None = None
+        self.disk = Disk()
+        self.broker = Broker() if telemetry else None
+        self.crashes: list[tuple[float, str]] = []
+        """Ends of the controller that nobody has brought about: (s, what)."""
+        self.leftover: list[str] = []
+        """Tasks that an orderly end has left behind."""
+        self._data = data
+        self._limits = limits
+        self._rng = np.random.default_rng([seed, 0xD1E])
+        self._protocol = protocol
+        self._params = params
+        self._told = told
+        loop = asyncio.get_running_loop()
+        assert isinstance(loop, LifeLoop)  # noqa: S101  (a campaign's trials run on nothing else)
+        self._loop = loop
+        self._context = copy_context()
+        self._ending = False
+        self._step_s = 0.0
+        self._frozen_since_s: float | None = None
+        self._frozen_until_s = 0.0
+        self._rows_to_live: tuple[int, bool] | None = None
+        self._plan = GuardPlan.from_json(guard_plan(rig).to_json())
+        self._beside: set[asyncio.Task[Any]] = set()
+        electrodes = rig.nerves.electrodes if rig.nerves else 0
+        self._nerves = RateNerves(lab.plant, electrodes=electrodes, seed=seed) if electrodes else None
+
+    # --- the service manager ----------------------------------------------------------------------------
+
+    async def serve(self) -> None:
+        """Keep a controller running until :meth:`end`."""
+        while not self._ending:
+            life = self._bear()
+            await life.over.wait()
+            self.life = None
+            down_since_s = self._loop.time()
+            if not life.dead:
+                self.leftover += [repr(task.get_coro()) for task in self._loop.tasks_of(life.number)]
+                self._sever(life)
+            gc.collect()
+            if self._ending:
+                return
+            guard = self._spawn(self._guard(life))
+            await asyncio.sleep(float(self._rng.choice(RESTART_S)))
+            self.down_s += self._loop.time() - down_since_s
+            del guard
+
+    def _bear(self) -> Life:
+        self.lives += 1
+        context = copy_context()
+        context.run(LIFE.set, self.lives)
+        life = self.life = Life(self.lives, context, Port(self.lab), self._loop.time())
+        life.main = self._loop.create_task(self._live(life), context=context)
+        life.main.add_done_callback(lambda task: self._ended(life, task), context=self._context)
+        return life
+
+    def _ended(self, life: Life, task: asyncio.Task[None]) -> None:
+        """A life's main task has ended by itself."""
+        if not task.cancelled() and (error := task.exception()) is not None and not isinstance(error, Killed):
+            life.error = error
+            if life.ready or not isinstance(error, SURVIVABLE_START):
+                self.crashes.append((self._loop.time(), f"{type(error).__name__}: {error}"))
+        life.over.set()
+
+    async def _live(self, life: Life) -> None:
+        """What `choroid run` does, in virtual time."""
+        clock = CampaignClock(lambda: self._step_s)
+        journal = life.journal = MortalJournal(
+            self._data / "journal.db",
+            clock,
+            self.disk,
+            die=lambda: self._strike(life),
+            wait=self._stand,
+            told=self._told,
+        )
+        if self._rows_to_live is not None:
+            rows, journal.dies_after = self._rows_to_live
+            journal.dies_at = journal.next_seq + rows
+            self._rows_to_live = None
+        sinks: tuple[Forwarder, ...] = ()
+        if self.broker is not None:
+            life.forwarder = Forwarder(self._data / "outbox.db", self.broker, self.rig.name)
+            sinks = (life.forwarder,)
+        try:
+            controller = life.controller = Controller(
+                rig=self.rig,
+                opener=life.port.opener,
+                data_dir=self._data,
+                clock=clock,
+                nerves_source=self._nerves,
+                durable=False,
+                sinks=sinks,
+                journal=journal,
+                limits=self._limits,
+            )
+        except BaseException:
+            journal.close()
+            raise
+        database = FrailDatabase(controller.history._db, self.disk)
+        controller.history._db = cast(sqlite3.Connection, database)
+        life.databases.append(database)
+        if life.forwarder is not None:
+            life.databases.append(life.forwarder.frail(self.disk))
+        try:
+            await controller.start()
+            life.ready = True
+            ticking = asyncio.create_task(controller.run(life.stop))
+            sending = asyncio.create_task(life.forwarder.run()) if life.forwarder is not None else None
+            if self.run_id is None:
+                self.run_id = await controller.runs.start(
+                    self._protocol, self._params, user="campaign", reason="choroid campaign"
+                )
+            await ticking
+            if sending is not None:
+                sending.cancel()
+                await asyncio.gather(sending, return_exceptions=True)
+        finally:
+            if not life.dead:
+                await controller.close()
+                if life.forwarder is not None:
+                    life.forwarder.close()
+
+    async def end(self) -> None:
+        """Bring the controller to an orderly end and start it no more."""
+        self._ending = True
+        life = self.life
+        if life is None:
+            return
+        life.stop.set()
+        await life.over.wait()
+        await asyncio.sleep(0)
+
+    def restart(self) -> None:
+        """Somebody restarts the controller in order."""
+        if self.life is not None and self.life.ready:
+            self.life.stop.set()
+
+    async def bury(self) -> None:
+        """Let what is left of killed controllers end; the lab must be closed by then."""
+        for task in self._beside:
+            task.cancel()
+        await asyncio.gather(*self._beside, return_exceptions=True)
+        for number in range(1, self.lives + 1):
+            await self._loop.bury(number)
+
+    async def _guard(self, life: Life) -> None:
+        """The guard's rescue: it hears at once that the pipe has closed."""
+        rescue = Rescue(self._plan, self.lab.opener, lambda text: None)
+        await rescue.run(GUARD_PATIENCE_S, lambda: self.life is not None and self.life.journal is not None)
+
+    def _spawn(self, work: Any) -> asyncio.Task[Any]:
+        task: asyncio.Task[Any] = self._loop.create_task(work, context=self._context.copy())
+        self._beside.add(task)
+        task.add_done_callback(self._beside.discard)
+        return task
+
+    # --- what a campaign does to it ---------------------------------------------------------------------
+
+    def kill(self, at_journal_row: int | None = None) -> None:
+        """Kill the controller: now, or at the row that is the `at_journal_row`-th from now, before or right after it."""
+        life = self.life
+        if at_journal_row is None or life is None or life.journal is None:
+            if life is not None:
+                self._strike(life)
+            else:
+                self._rows_to_live = (at_journal_row or 0, False)
+            return
+        life.journal.dies_after = bool(self._rng.integers(2))
+        life.journal.dies_at = life.journal.next_seq + max(0, at_journal_row)
+
+    def stall(self, for_s: float) -> None:
+        """The whole process stands, as when its computer swaps or is suspended."""
+        self._freeze(for_s)
+
+    def step_clock(self, by_s: float) -> None:
+        """Somebody sets the computer's clock."""
+        self._step_s += by_s
+
+    def disk_full(self, for_s: float) -> None:
+        """Nothing can be written."""
+        self.disk.full = True
+        self._after(for_s, "full", False)
+
+    def disk_slow(self, for_s: float, delay_s: float) -> None:
+        """Each journal row takes `delay_s`."""
+        self.disk.slow_s = delay_s
+        self._after(for_s, "slow_s", 0.0)
+
+    def lock_database(self, for_s: float) -> None:
+        """Another program holds the files' write lock."""
+        self.disk.locked = True
+        self._after(for_s, "locked", False)
+
+    def broker_down(self, for_s: float) -> None:
+        """The broker does not answer; of no effect where there is none."""
+        if self.broker is not None:
+            self.broker.up = False
+            self._later(for_s, setattr, self.broker, "up", True)
+
+    def flood(self, for_s: float) -> None:
+        """Somebody's program asks and commands without pause."""
+        self._spawn(self._flood(for_s))
+
+    async def _flood(self, for_s: float) -> None:
+        end_s = self._loop.time() + for_s
+        while self._loop.time() < end_s:
+            life = self.life
+            if life is not None and life.ready and life.controller is not None:
+                self._loop.create_task(_pester(life.controller, self.run_id or ""), context=life.context.copy())
+            await asyncio.sleep(FLOOD_EVERY_S)
+
+    def visit(self, work: Callable[[Controller], Coroutine[Any, Any, None]]) -> bool:
+        """Let a person do something at the controller; False when there is none that answers."""
+        life = self.life
+        if life is None or not life.ready or life.dead or life.controller is None or self._frozen_since_s is not None:
+            return False
+        self._loop.create_task(work(life.controller), context=life.context.copy())
+        return True
+
+    def _after(self, for_s: float, what: str, healthy: object) -> None:
+        self._later(for_s, setattr, self.disk, what, healthy)
+
+    def _later(self, for_s: float, undo: Callable[..., None], *values: object) -> None:
+        self._loop.call_later(for_s, undo, *values, context=self._context)
+
+    # --- life and death ---------------------------------------------------------------------------------
+
+    def _strike(self, life: Life) -> None:
+        """`life` is dead from here on: nothing of it reaches a device, a file or the loop."""
+        if life.dead:
+            return
+        life.dead = True
+        self.kills += 1
+        self._loop.kill(life.number)
+        self._frozen_since_s = None
+        self._sever(life)
+        self._loop.call_soon(life.over.set, context=self._context)
+
+    def _sever(self, life: Life) -> None:
+        life.port.sever()
+        if life.journal is not None:
+            life.journal.die()
+        for database in life.databases:
+            database.close()
+
+    def _freeze(self, for_s: float) -> None:
+        life = self.life
+        if life is None or life.dead:
+            return
+        now_s = self._loop.time()
+        self._frozen_until_s = max(self._frozen_until_s, now_s + for_s)
+        if self._frozen_since_s is None:
+            self._frozen_since_s = now_s
+            self._loop.freeze(life.number)
+            life.port.hold()
+            self._loop.call_at(now_s + SILENCE_S, self._silent, life, now_s, context=self._context)
+        self._loop.call_at(self._frozen_until_s, self._thaw, life, context=self._context)
+
+    def _thaw(self, life: Life) -> None:
+        if life.dead or self._frozen_since_s is None or self._loop.time() < self._frozen_until_s:
+            return
+        self._frozen_since_s = None
+        self._loop.thaw(life.number)
+        life.port.release()
+
+    def _silent(self, life: Life, since_s: float) -> None:
+        """The guard kills what has been silent for so long: two masters on one line are worse than none."""
+        if life.ready and self._frozen_since_s == since_s and self.life is life:
+            self._strike(life)
+
+    def _stand(self, for_s: float) -> None:
+        """The process waits for its disk, and does nothing else meanwhile."""
+        self._freeze(for_s)
+
+
+async def _pester(controller: Controller, run_id: str) -> None:
+    """What a page with a runaway script asks of a controller: reads, and commands that must be refused."""
+    controller.health()
+    controller.alarms.active()
+    with contextlib.suppress(RunnerError):
+        controller.runs.get(run_id)
+    list(controller.journal.entries(limit=20, newest_first=True))
+    with contextlib.suppress(RunnerError):
+        await controller.runs.pause("run-of-nobody", "flood", "a runaway script")
+    if controller.runs.active is not None:
+        with contextlib.suppress(RunnerError):
+            await controller.runs.start("recycle", {}, "flood", "a runaway script")

@@ -1,0 +1,145 @@
+"""A virtual-time loop on which one program can be frozen or killed while the world around it goes on.
+
+A controller, the devices it talks to and the guard that watches it share one loop in a campaign, but not one fate. What
+belongs to a controller is known by its context: every task, timer and callback that it makes inherits :data:`LIFE`. A
+life that is frozen gets nothing run until it is thawed, like a process that is stopped; one that is killed gets nothing
+run ever again: no `finally`, no handler, no farewell, as with SIGKILL.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from contextvars import Context, ContextVar
+from heapq import heapify, heappush
+from typing import Any
+
+from sim.virtual_time import VirtualTimeLoop
+
+LIFE: ContextVar[int] = ContextVar("choroid.campaign.life", default=0)
+"""Which controller's life this is; 0 is the world: devices, guard, people, the campaign itself."""
+PRUNE_AT = 1000
+
+
+class _Parked:
+    """What a life would have done, had it run."""
+
+    __slots__ = ("ready", "timers")
+
+    def __init__(self) -> None:
+        self.ready: list[asyncio.Handle] = []
+        self.timers: list[tuple[float, int, Any]] = []
+
+
+class LifeLoop(VirtualTimeLoop):
+    """See the module. Without a frozen life it runs as its parent does."""
+
+    def __init__(self) -> None:
+        self._parked: dict[int, _Parked] = {}
+        self._dead: set[int] = set()
+        self._tasks: dict[int, list[asyncio.Task[Any]]] = {}
+        super().__init__()
+        self._nothing = asyncio.Handle(lambda: None, (), self)
+        self._nothing.cancel()
+        self.set_task_factory(self._begin_task)
+
+    # --- fate -------------------------------------------------------------------------------------------
+
+    def freeze(self, life: int) -> None:
+        """Run nothing of `life` from now on; what is running at this moment goes on to its next await."""
+        if life in self._parked:
+            return
+        parked = self._parked[life] = _Parked()
+        ready = self._ready  # type: ignore[attr-defined]
+        for index, handle in enumerate(ready):
+            if handle._context.get(LIFE, 0) == life:
+                parked.ready.append(handle)
+                ready[index] = self._nothing  # the loop has counted the round already
+        timers = self._timers
+        parked.timers = [entry for entry in timers if entry[2]._context.get(LIFE, 0) == life]
+        timers[:] = [entry for entry in timers if entry[2]._context.get(LIFE, 0) != life]
+        heapify(timers)
+
+    def thaw(self, life: int) -> None:
+        """Let `life` go on; timers that are overdue run at once, in their order."""
+        if life in self._dead:
+            return
+        parked = self._parked.pop(life, None)
+        if parked is None:
+            return
+        self._ready.extend(parked.ready)  # type: ignore[attr-defined]
+        for entry in parked.timers:
+            heappush(self._timers, entry)
+
+    def kill(self, life: int) -> None:
+        """Never run anything of `life` again."""
+        for task in self._tasks.get(life, ()):
+            if task.done() and not task.cancelled():
+                task.exception()  # nobody will ever ask for it; a dead process leaves no such complaint
+        self.freeze(life)
+        self._dead.add(life)
+        self._parked[life].timers.clear()
+
+    def frozen(self, life: int) -> bool:
+        """Whether nothing of `life` runs at present."""
+        return life in self._parked
+
+    async def bury(self, life: int) -> None:
+        """Let the killed tasks of `life` end, when nothing of theirs can reach the world any more."""
+        self._dead.discard(life)
+        self.thaw(life)
+        for _ in range(10):
+            left = self.tasks_of(life)
+            if not left:
+                return
+            for task in left:
+                task.cancel()
+            await asyncio.wait(left, timeout=1.0)
+        for task in left:
+            task._log_destroy_pending = False  # type: ignore[attr-defined]
+
+    def tasks_of(self, life: int) -> list[asyncio.Task[Any]]:
+        """Every task of `life` that has not ended."""
+        left = self._tasks[life] = [task for task in self._tasks.get(life, ()) if not task.done()]
+        return list(left)
+
+    # --- what a loop does -------------------------------------------------------------------------------
+
+    def call_soon(  # type: ignore[override]
+        self, callback: Any, *args: Any, context: Context | None = None
+    ) -> asyncio.Handle:
+        """As asyncio's, but for a frozen life."""
+        handle = super().call_soon(callback, *args, context=context)
+        if self._parked:
+            life = LIFE.get() if context is None else context.get(LIFE, 0)
+            if life in self._parked:
+                self._ready.pop()  # type: ignore[attr-defined]
+                self._parked[life].ready.append(handle)
+        return handle
+
+    def call_at(  # type: ignore[override]
+        self, when: float, callback: Any, *args: Any, context: Context | None = None
+    ) -> asyncio.TimerHandle:
+        """As asyncio's, but for a frozen life."""
+        timer = super().call_at(when, callback, *args, context=context)
+        if self._parked:
+            life = LIFE.get() if context is None else context.get(LIFE, 0)
+            if life in self._parked:
+                timers = self._timers
+                index = next(index for index, entry in enumerate(timers) if entry[2] is timer)
+                entry = timers.pop(index)
+                heapify(timers)
+                if life not in self._dead:
+                    self._parked[life].timers.append(entry)
+        return timer
+
+    def _begin_task(
+        self, loop: asyncio.AbstractEventLoop, work: Any, context: Context | None = None
+    ) -> asyncio.Task[Any]:
+        task: asyncio.Task[Any] = asyncio.Task(work, loop=loop, context=context)
+        life = LIFE.get() if context is None else context.get(LIFE, 0)
+        if life:
+            tasks = self._tasks.setdefault(life, [])
+            tasks.append(task)
+            if len(tasks) > PRUNE_AT:
+                self.tasks_of(life)
+        return task
