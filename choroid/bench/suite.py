@@ -37,6 +37,12 @@ def _bus() -> dict[str, Any]:
     return bench_bus()
 
 
+def _rigs() -> dict[str, Any]:
+    from choroid.bench.rigs import bench_rigs
+
+    return bench_rigs()
+
+
 def _stack() -> dict[str, Any]:
     from choroid.bench.stack import bench_stack
 
@@ -48,6 +54,7 @@ BENCHMARKS: dict[str, Benchmark] = {
     "plant": _plant,
     "history": _history,
     "bus": _bus,
+    "rigs": _rigs,
     "nerves": _nerves,
 }
 

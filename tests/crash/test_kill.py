@@ -86,6 +86,8 @@ class Bench:
         for process in reversed(self._processes):
             process.kill()
             process.wait()
+        # A guard would look for its devices for an hour, and other tests' labs may get their ports.
+        subprocess.run(["pkill", "-f", str(self.data)], check=False)
 
 
 def until(condition: Callable[[], bool], what: str, *, seconds: float = 40.0) -> None:

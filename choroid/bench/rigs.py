@@ -1,0 +1,132 @@
+"""Fifty rigs in one controller process, over TCP to labs in another: loop lag, missed samples, CPU and memory."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import resource
+import subprocess
+import sys
+import tempfile
+import time
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+from choroid.demo import bench_rig
+from choroid.lab import stop_on_signals
+from controller.clock import Clock
+from controller.process import Controller
+from controller.rig.description import Rig
+from controller.rig.loading import load_rig
+from controller.state import State
+from drivers.registry import MODELS
+from drivers.transport.opener import open_real
+from sim.lab import Lab
+
+RIGS = 50
+WARM_UP_S, FOR_S = 10.0, 60.0
+LOOK_S = 0.01
+
+
+class _Samples:
+    """A sink that remembers when each reading was taken."""
+
+    problem: str | None = None
+
+    def __init__(self) -> None:
+        self.times: dict[str, list[float]] = {}
+
+    def offer(self, state: State) -> None:
+        for point, reading in state.readings.items():
+            times = self.times.setdefault(point, [])
+            if not times or times[-1] != reading.at_s:
+                times.append(reading.at_s)
+
+
+def bench_rigs(rigs: int = RIGS, for_s: float = FOR_S) -> dict[str, Any]:
+    """Real time, real sockets: takes `for_s` and a little more."""
+    rig = load_rig(bench_rig(), models=MODELS)
+    command = [sys.executable, "-m", "choroid.bench.rigs", str(rigs)]
+    labs = subprocess.Popen(command, stdout=subprocess.PIPE, stdin=subprocess.PIPE)  # noqa: S603  (our own module)
+    assert labs.stdout is not None  # noqa: S101  (a pipe was asked for)
+    try:
+        ends: list[dict[str, str]] = json.loads(labs.stdout.readline())
+        with tempfile.TemporaryDirectory(prefix="choroid-rigs-") as folder:
+            return asyncio.run(
+                _watch([_pointed(rig, number, of) for number, of in enumerate(ends)], Path(folder), for_s)
+            )
+    finally:
+        labs.terminate()
+        labs.communicate()
+
+
+def _pointed(rig: Rig, number: int, ends: dict[str, str]) -> Rig:
+    devices = {name: spec.model_copy(update={"link": ends[spec.link]}) for name, spec in rig.devices.items()}
+    return rig.model_copy(update={"name": f"bench-{number}", "devices": devices, "nerves": None})
+
+
+async def _watch(rigs: list[Rig], folder: Path, for_s: float) -> dict[str, Any]:
+    stop = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    sinks = [_Samples() for _ in rigs]
+    controllers = []
+    for rig, sink in zip(rigs, sinks, strict=True):
+        data = folder / rig.name
+        data.mkdir()
+        controllers.append(
+            Controller(rig=rig, opener=open_real, data_dir=data, clock=Clock(follow_system=True), sinks=(sink,))
+        )
+    await asyncio.gather(*(controller.start() for controller in controllers))
+    ticking = [asyncio.create_task(controller.run(stop)) for controller in controllers]
+    await asyncio.sleep(WARM_UP_S)
+    begin_s, begin_cpu_s = loop.time(), time.process_time()
+    lags_ms = []
+    while loop.time() - begin_s < for_s:
+        due_s = loop.time() + LOOK_S
+        await asyncio.sleep(LOOK_S)
+        lags_ms.append(1e3 * (loop.time() - due_s))
+    cpu_s = time.process_time() - begin_cpu_s
+    took_s = loop.time() - begin_s
+    stop.set()
+    await asyncio.gather(*ticking)
+    missed = samples = 0
+    for rig, sink in zip(rigs, sinks, strict=True):
+        for point, times in sink.times.items():
+            every_s = rig.devices[point.partition(".")[0]].every_s
+            mine = [at for at in times if at >= begin_s]
+            samples += len(mine)
+            missed += sum(later - earlier > 1.5 * every_s for earlier, later in pairwise(mine))
+    alarms = sum(controller.alarms.raised for controller in controllers)
+    requests = sum(controller.body.transactions for controller in controllers)
+    await asyncio.gather(*(controller.close() for controller in controllers))
+    lags_ms.sort()
+    return {
+        "rigs": len(rigs),
+        "seconds": round(took_s, 1),
+        "lag_p50_ms": round(lags_ms[len(lags_ms) // 2], 2),
+        "lag_p99_ms": round(lags_ms[len(lags_ms) * 99 // 100], 2),
+        "lag_max_ms": round(lags_ms[-1], 2),
+        "samples": samples,
+        "samples_missed": missed,
+        "alarms": alarms,
+        "requests": requests,
+        "cpu_pct_of_one_core": round(100 * cpu_s / took_s, 1),
+        "memory_mib": round(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024, 1),
+    }
+
+
+async def _labs(count: int) -> None:
+    """The other process: `count` labs over TCP until it is ended."""
+    stop = asyncio.Event()
+    stop_on_signals(stop, None)
+    rig = load_rig(bench_rig(), models=MODELS)
+    labs = [Lab(rig, seed=number) for number in range(count)]
+    print(json.dumps([await lab.serve_tcp() for lab in labs]), flush=True)
+    await stop.wait()
+    for lab in labs:
+        await lab.close()
+
+
+if __name__ == "__main__":
+    asyncio.run(_labs(int(sys.argv[1])))
