@@ -7,13 +7,14 @@ between flow changes; chemistry takes steps of at most `GRID_S`.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from math import exp, log, pi, sin
 
 import numpy as np
 
 from controller.rig.description import Rig
 from sim.plant import chemistry, organoid
+from sim.plant.faults import Faults
 
 GRID_S = 2.0
 SPECIES = ("glucose", "lactate", "ammonia", "alkalinity", "glutamine", "oxygen", "co2", "osmoles", "trophic", "insulin",
@@ -79,16 +80,6 @@ class PlantTruth:
     losses_ul: dict[str, float]
     moved_ul: dict[str, float]
     """What each line has moved since the beginning, either way."""
-
-
-@dataclass(slots=True)
-class Faults:
-    """Hooks for faults: scales and offsets that are neutral in health."""
-
-    flow_scale: dict[str, float] = field(default_factory=dict)
-    clog: float = 1.0
-    sensor_offset: dict[str, float] = field(default_factory=dict)
-    sensor_stuck: dict[str, float] = field(default_factory=dict)
 
 
 class Plant:
@@ -170,7 +161,7 @@ class Plant:
         spare = self._spare.get(point)
         if not spare:
             spare = self._spare[point] = self._noise[point].normal(0.0, 1.0, 512).tolist()
-        error = self._offset[point] + spread * spare.pop()
+        error = self._offset[point] + spread * spare.pop() * self.faults.sensor_noise.get(point, 1.0)
         return self._true_value(point) + error + self.faults.sensor_offset.get(point, 0.0)
 
     # --- what is really so ------------------------------------------------------------------------------
@@ -315,7 +306,8 @@ class Plant:
         self._live(dt)
 
     def _pump(self, flow: Flow, dt: float) -> None:
-        volume = flow.nominal_ul_min * flow.gain * self.faults.flow_scale.get(flow.name, 1.0) * dt / 60
+        lumen = max(0.0, 1.0 - self.faults.wear.get(flow.name, 0.0))
+        volume = flow.nominal_ul_min * flow.gain * self.faults.flow_scale.get(flow.name, 1.0) * lumen * dt / 60
         source, target = (flow.source, flow.target) if volume > 0 else (flow.target, flow.source)
         wanted = abs(volume)
         if flow.valve is not None and not self._switches.get(flow.valve, False):
