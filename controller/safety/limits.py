@@ -6,8 +6,9 @@ from controller.rig.description import Rig
 from controller.safety.terms import Interlock, Limits, Mixture, PumpLimits, Response, VesselLimits
 from drivers.commands import Command, Level, Run, Stop, Switch
 
-FLAT_TEMPERATURE_S = 1800.0
-"""A live probe's last digit moves (0.001 °C); half an hour without a change is a stuck one."""
+FLAT_TEMPERATURE_S = 180.0
+"""A live probe's last digit moves (0.001 °C); three minutes without a change is a stuck one. A probe that is stuck half a
+degree low has the heater cook the tissue: 1 K in three minutes, 8 K in the half hour that this once was."""
 TEMPERATURE_DEADBAND_C = 0.1
 PRESSURE_DEADBAND = 0.1
 """Share of its limit that a pressure has to fall below it before its interlock lets go."""
