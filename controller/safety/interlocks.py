@@ -145,19 +145,29 @@ def _rich_since(view: View, limits: Limits) -> float | None:
 
 
 def _too_much_co2(view: View, mixture: Mixture) -> str | None:
-    """Judged by what is measured. Doubt is no trip here: a controller that is not heard keeps the flow it was given."""
-    flows = []
-    for point in (mixture.co2, mixture.air, mixture.o2):
-        reading = view.readings.get(point)
-        if reading is None or reading.quality is Quality.BAD or not isfinite(reading.value):
-            return None
-        if not -FUTURE_S <= view.now_s - reading.at_s <= mixture.stale_s:
-            return None
-        flows.append(max(reading.value, 0.0))
-    total = sum(flows)
-    if total <= 0.0 or flows[0] / total <= mixture.trip_co2:
+    """Judged by what is measured; a gas that is not heard counts as none.
+
+    A controller that is only cut off keeps its flow, one without power closes, and nobody can tell which it is: without
+    CO2 the medium turns alkaline within hours, in CO2 alone acid within a minute. CO2 that is not heard itself could not
+    be shut.
+    """
+    co2, air, o2 = (_flow(view, point, mixture) for point in (mixture.co2, mixture.air, mixture.o2))
+    if co2 is None:
         return None
-    return f"CO2 is {flows[0] / total:.0%} of the gas, more than {mixture.trip_co2:.0%}: air fails"
+    total = co2 + (air or 0.0) + (o2 or 0.0)
+    if total <= 0.0 or co2 / total <= mixture.trip_co2:
+        return None
+    if air is None:
+        return f"CO2 flows and {mixture.air} is not heard: it may be without power, and closed"
+    return f"CO2 is {co2 / total:.0%} of the gas, more than {mixture.trip_co2:.0%}: air fails"
+
+
+def _flow(view: View, point: str, mixture: Mixture) -> float | None:
+    """A measured flow that can be believed, else None."""
+    reading = view.readings.get(point)
+    if reading is None or reading.quality is Quality.BAD or not isfinite(reading.value):
+        return None
+    return max(reading.value, 0.0) if -FUTURE_S <= view.now_s - reading.at_s <= mixture.stale_s else None
 
 
 def _trip(

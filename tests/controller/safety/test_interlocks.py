@@ -22,6 +22,7 @@ from tests.controller.safety.facts import (
     HEATER,
     LIMITS,
     NOW_S,
+    O2,
     RETURN,
     RIG,
     TEMPERATURE,
@@ -72,7 +73,7 @@ def test_I2_input_that_cannot_be_trusted_counts_as_unsafe(told: Told | None) -> 
         Told(37.0, at_s=NOW_S - 15.0),
         Told(37.0, at_s=NOW_S + 1.0),
         Told(37.0, Quality.UNCERTAIN),
-        Told(37.0, same_since_s=NOW_S - 1800.0),
+        Told(37.0, same_since_s=NOW_S - 180.0),
         Told(35.0),
         Told(38.5),
     ],
@@ -166,9 +167,21 @@ def test_a_moment_of_odd_flows_is_not_a_failure_of_air() -> None:
     assert follow(with_reading(AIR, Told(0.0)), 15, memory, NOW_S + 18).trips == ()
 
 
-def test_a_flow_that_cannot_be_read_is_no_reason_to_shut_co2() -> None:
-    assert follow(with_reading(AIR, None), 300).trips == ()
-    assert follow(with_reading(AIR, Told(0.0, Quality.BAD)), 300).trips == ()
+@pytest.mark.parametrize("told", [None, Told(47.0, Quality.BAD), Told(nan)])
+def test_I2_air_that_is_not_heard_may_be_without_power_and_shuts_co2(told: Told | None) -> None:
+    assert follow(with_reading(AIR, told), 19).trips == ()
+    (trip,) = follow(with_reading(AIR, told), 21).trips
+    assert (trip.interlock, trip.actuators) == ("gas_mixture", (CO2,))
+    assert "not heard" in trip.detail
+
+
+def test_co2_that_is_not_heard_itself_could_not_be_shut() -> None:
+    assert follow(with_reading(CO2, None), 300).trips == ()
+    assert follow(with_reading(CO2, Told(3.0, Quality.BAD)), 300).trips == ()
+
+
+def test_oxygen_that_is_not_heard_counts_as_none() -> None:
+    assert follow(with_reading(O2, None), 300).trips == ()
 
 
 # --- memory -----------------------------------------------------------------------------------------------
