@@ -7,6 +7,7 @@ over Serial Line V1.02 §2.5.1, Application Protocol V1.1b3 §6).
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import lru_cache
 
 from pymodbus.framer import FramerRTU
@@ -14,11 +15,22 @@ from pymodbus.pdu import DecodePDU, ExceptionResponse, ModbusPDU
 from pymodbus.pdu.bit_message import (
     ReadCoilsRequest,
     ReadCoilsResponse,
+    ReadDiscreteInputsRequest,
+    ReadDiscreteInputsResponse,
     WriteMultipleCoilsRequest,
     WriteMultipleCoilsResponse,
     WriteSingleCoilResponse,
 )
-from pymodbus.pdu.register_message import ReadHoldingRegistersRequest, ReadHoldingRegistersResponse
+from pymodbus.pdu.register_message import (
+    ReadHoldingRegistersRequest,
+    ReadHoldingRegistersResponse,
+    ReadInputRegistersRequest,
+    ReadInputRegistersResponse,
+    WriteMultipleRegistersRequest,
+    WriteMultipleRegistersResponse,
+    WriteSingleRegisterRequest,
+    WriteSingleRegisterResponse,
+)
 from pymodbus.pdu.utils import unpack_bitstring
 
 from drivers.device import DeviceConfig, Refused
@@ -53,6 +65,33 @@ class ModbusUnit:
         request = read_registers_frame(self.unit, address, count)
         frame = await self.conversation.ask(request, self.reply_parser(ReadHoldingRegistersResponse, 5 + 2 * count))
         return frame[3:-2]
+
+    async def read_input_registers(self, address: int, count: int) -> bytes:
+        """FC04: `count` input registers from wire address `address`, as FC03 gives them."""
+        request = _frame(ReadInputRegistersRequest(address=address, count=count, dev_id=self.unit))
+        frame = await self.conversation.ask(request, self.reply_parser(ReadInputRegistersResponse, 5 + 2 * count))
+        return frame[3:-2]
+
+    async def write_register(self, address: int, value: int) -> None:
+        """FC06: one holding register (0 to 65535); the device must echo the request byte for byte."""
+        request = _frame(WriteSingleRegisterRequest(address=address, registers=[value], dev_id=self.unit))
+        reply = await self.conversation.ask(request, self.reply_parser(WriteSingleRegisterResponse, 8))
+        self._confirm(reply == request, reply)
+
+    async def write_registers(self, address: int, values: Sequence[int]) -> None:
+        """FC16: several holding registers at once; the device confirms address and count."""
+        request = _frame(
+            WriteMultipleRegistersRequest(address=address, count=len(values), registers=list(values), dev_id=self.unit)
+        )
+        reply = await self.conversation.ask(request, self.reply_parser(WriteMultipleRegistersResponse, 8))
+        self._confirm(reply[2:6] == request[2:6], reply)
+
+    async def read_discrete_inputs(self, address: int, count: int) -> list[bool]:
+        """FC02: `count` discrete inputs from `address`."""
+        request = _frame(ReadDiscreteInputsRequest(address=address, count=count, dev_id=self.unit))
+        size = 5 + (count + 7) // 8
+        frame = await self.conversation.ask(request, self.reply_parser(ReadDiscreteInputsResponse, size))
+        return unpack_bitstring(frame[3:-2])[:count]
 
     async def read_coils(self, address: int, count: int) -> list[bool]:
         """FC01: `count` coils from `address`."""
