@@ -23,7 +23,7 @@ from dashboards.face import ControllerFace, SpeedControl
 from dashboards.feed import Feed
 from dashboards.feed import routes as feed_routes
 from dashboards.models import Errored
-from dashboards.routes import books, rig, runs, safety, session
+from dashboards.routes import books, rig, runs, safety, session, users
 from protocols.parameters import ParamError
 from protocols.registry import UnknownProtocol
 
@@ -66,7 +66,7 @@ def create_app(
     app.state.speed = speed
     app.state.feed = Feed(controller, speed, nerves)
     app.include_router(session.open_routes)
-    for part in (session, rig, runs, safety, books):
+    for part in (session, rig, runs, safety, books, users):
         app.include_router(part.routes)
     if speed is not None:
         app.include_router(session.speed_routes)

@@ -45,6 +45,10 @@ class CredentialsError(Exception):
     """The credentials cannot be used: what, where, likely cause, next action."""
 
 
+class LastAdmin(Exception):
+    """Without this person nobody could give or take back tokens."""
+
+
 @dataclass(frozen=True, slots=True)
 class User:
     """Somebody with a role."""
@@ -86,9 +90,26 @@ class Auth:
         self._save()
         return token
 
+    def users(self) -> list[dict[str, str | int]]:
+        """Who holds tokens or sessions: name, highest role, and how many of each."""
+        found: dict[str, dict[str, Any]] = {}
+        held = [("tokens", user) for user in self._tokens.values()]
+        held += [("sessions", session.user) for session in self._sessions.values()]
+        for kind, user in held:
+            row = found.setdefault(user.name, {"name": user.name, "role": user.role, "tokens": 0, "sessions": 0})
+            row[kind] += 1
+            row["role"] = max(row["role"], user.role)
+        return [{**row, "role": row["role"].word} for _, row in sorted(found.items())]
+
     def revoke(self, name: str) -> int:
-        """Forget every token and session of `name`; returns how many there were."""
+        """Forget every token and session of `name`; returns how many there were.
+
+        Raises :class:`LastAdmin` when nobody else has an admin's token.
+        """
         tokens = [key for key, user in self._tokens.items() if user.name == name]
+        admins = {user.name for user in self._tokens.values() if user.role is Role.ADMIN}
+        if admins == {name}:
+            raise LastAdmin(f"{name} is the only admin")
         sessions = [key for key, session in self._sessions.items() if session.user.name == name]
         for key in tokens:
             del self._tokens[key]
@@ -106,9 +127,12 @@ class Auth:
         return f"http://{shown}:{port}/" + (f"#token={self._link}" if self._link else "")
 
     def command_line_token(self) -> str:
-        """An operator's token for `choroid protocol …` on this machine, valid until this process ends."""
+        """An admin's token for commands on this machine, valid until this process ends.
+
+        Whoever may read the data directory could give themselves a token by its credentials anyway.
+        """
         token = secrets.token_urlsafe(32)
-        self._passing[_hash(token)] = User("command line", Role.OPERATOR)
+        self._passing[_hash(token)] = User("command line", Role.ADMIN)
         return token
 
     def by_token(self, token: str) -> User | None:

@@ -25,6 +25,14 @@ class Why(_Body):
     reason: str = Field(default="", max_length=1000)
 
 
+class Invite(_Body):
+    """A new token for somebody."""
+
+    name: str = Field(min_length=1, max_length=60, pattern=r"^[^\x00-\x1f]+$")
+    role: Literal["viewer", "operator", "engineer", "admin"]
+    reason: str = Field(default="", max_length=1000)
+
+
 class SetSpeed(_Body):
     """How fast a simulated rig is to live (times life)."""
 
@@ -312,3 +320,26 @@ class AuditModel(BaseModel):
     """The journal's newest rows, newest first."""
 
     entries: list[EntryModel]
+
+
+class IssuedToken(BaseModel):
+    """The only time that a token is shown."""
+
+    name: str
+    role: str
+    token: str
+
+
+class UserModel(BaseModel):
+    """Somebody who may come in, and with how many tokens and sessions."""
+
+    name: str
+    role: str
+    tokens: int
+    sessions: int
+
+
+class UsersModel(BaseModel):
+    """Everybody who may come in."""
+
+    users: list[UserModel]

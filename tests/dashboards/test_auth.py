@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from dashboards.auth import FILE, SESSION_AGE, Auth, CredentialsError, Role, User
+from dashboards.auth import FILE, SESSION_AGE, Auth, CredentialsError, LastAdmin, Role, User
 from tests.dashboards.world import BASE, World, world
 
 NOW = datetime(2026, 5, 4, tzinfo=UTC)
@@ -18,6 +18,7 @@ SAMPLES: dict[tuple[str, str], dict[str, Any]] = {
     ("POST", "/api/runs"): {"protocol": "recycle"},
     ("PUT", "/api/speed"): {"speed": 10},
     ("POST", "/api/estop/reset"): {"reason": "because"},
+    ("POST", "/api/users"): {"name": "bob", "role": "viewer"},
 }
 OPEN = {("GET", "/health")}
 
@@ -27,6 +28,7 @@ def routes(w: World) -> list[tuple[str, str]]:
     found = []
     for path, verbs in w.app.openapi()["paths"].items():
         filled = path.replace("{run_id}", "run-1").replace("{alarm_id}", "device_lost:ph_loop")
+        filled = filled.replace("{name}", "bob")
         found += [(verb.upper(), filled) for verb in verbs]
     assert len(found) > 20
     return found
@@ -75,7 +77,10 @@ async def test_S2_a_viewer_sees_everything_and_operates_nothing() -> None:
                 if path.startswith("/api/session"):
                     continue
                 answer = await ask(viewer, verb, path)
-                if verb == "GET":
+                if path.startswith("/api/users"):
+                    assert answer.status_code == 403, (verb, path)
+                    assert "admin" in answer.json()["error"]["cause"]
+                elif verb == "GET":
                     assert answer.status_code in (200, 404), (verb, path)  # 404: there is no run-1
                 else:
                     assert answer.status_code == 403, (verb, path)
@@ -213,7 +218,7 @@ def test_a_later_links_ticket_opens_one_session(tmp_path: Path) -> None:
 def test_the_command_line_token_ends_with_the_process(tmp_path: Path) -> None:
     auth = Auth(tmp_path, demo=False)
     token = auth.command_line_token()
-    assert auth.by_token(token) == User("command line", Role.OPERATOR)
+    assert auth.by_token(token) == User("command line", Role.ADMIN)
     assert Auth(tmp_path, demo=False).by_token(token) is None
 
 
@@ -242,3 +247,46 @@ def test_the_demo_writes_nothing(tmp_path: Path) -> None:
     assert auth.link("127.0.0.1", 8080) == "http://127.0.0.1:8080/"
     with pytest.raises(CredentialsError):
         Auth(tmp_path, demo=False).demo_session(NOW)
+
+
+@pytest.mark.virtual_time
+async def test_an_admin_gives_and_takes_back_tokens_and_both_are_recorded() -> None:
+    async with world() as w, w.http(Role.ADMIN) as admin:
+        given = await admin.post("/api/users", json={"name": "bob", "role": "viewer", "reason": "a new colleague"})
+        assert given.status_code == 201
+        token = given.json()["token"]
+        bearer = {"Authorization": f"Bearer {token}"}
+        async with w.http(None, **bearer) as bob:
+            assert (await bob.get("/api/state")).status_code == 200
+            assert (await bob.post("/api/estop", json={})).status_code == 403
+            listed = (await admin.get("/api/users")).json()["users"]
+            assert {"name": "bob", "role": "viewer", "tokens": 1, "sessions": 0} in listed
+            assert token not in str(listed)
+            left = await admin.post("/api/users/bob/revoke", json={"reason": "has left"})
+            assert left.status_code == 200
+            assert "bob" not in {user["name"] for user in left.json()["users"]}
+            assert (await bob.get("/api/state")).status_code == 401
+        again = await admin.post("/api/users/bob/revoke", json={})
+        assert again.status_code == 404
+        rows = [(row.kind, row.body["user"], row.body["name"]) for row in w.controller.journal.rows[-2:]]
+        assert rows == [("users.issued", "a admin", "bob"), ("users.revoked", "a admin", "bob")]
+        assert token not in str([row.body for row in w.controller.journal.rows])
+
+
+def test_the_last_admin_cannot_be_forgotten(tmp_path: Path) -> None:
+    auth = Auth(tmp_path, demo=False)
+    with pytest.raises(LastAdmin, match="only admin"):
+        auth.revoke("admin")
+    auth.issue("anna", Role.ADMIN)
+    assert auth.revoke("admin") == 1
+
+
+@pytest.mark.virtual_time
+@pytest.mark.parametrize(
+    "body", [{}, {"name": "", "role": "viewer"}, {"name": "x", "role": "king"}, {"name": "x\ny", "role": "admin"}]
+)
+async def test_an_invitation_that_makes_no_sense_is_refused(body: dict[str, str]) -> None:
+    async with world() as w, w.http(Role.ADMIN) as admin:
+        before = w.changes()
+        assert (await admin.post("/api/users", json=body)).status_code == 422
+        assert w.changes() == before

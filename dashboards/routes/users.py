@@ -1,0 +1,58 @@
+"""Who may use this rig's page and API: tokens given and taken back, by an admin."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Depends, Request
+
+from dashboards.access import Controlled, Problem, require
+from dashboards.auth import Auth, LastAdmin, Role, User
+from dashboards.models import Invite, IssuedToken, UsersModel, Why
+
+routes = APIRouter(prefix="/api")
+
+Admin = Annotated[User, Depends(require(Role.ADMIN))]
+
+
+@routes.get("/users", response_model=UsersModel)
+async def users(request: Request, _: Admin) -> dict[str, Any]:
+    """Everybody who holds a token or a session, with their role; never a secret."""
+    auth: Auth = request.app.state.auth
+    return {"users": auth.users()}
+
+
+@routes.post("/users", response_model=IssuedToken, status_code=201)
+async def invite(request: Request, rig: Controlled, admin: Admin, body: Invite) -> dict[str, str]:
+    """A new token for somebody; this answer is the only place where it is ever shown."""
+    auth: Auth = request.app.state.auth
+    token = auth.issue(body.name, Role[body.role.upper()])
+    row = {"user": admin.name, "name": body.name, "role": body.role, "reason": body.reason}
+    rig.journal.append("users.issued", row)
+    return {"name": body.name, "role": body.role, "token": token}
+
+
+@routes.post("/users/{name}/revoke", response_model=UsersModel)
+async def revoke(request: Request, rig: Controlled, admin: Admin, name: str, body: Why) -> dict[str, Any]:
+    """Take back every token and session of somebody, at once."""
+    auth: Auth = request.app.state.auth
+    try:
+        count = auth.revoke(name)
+    except LastAdmin as error:
+        raise Problem(
+            409,
+            str(error),
+            where="the name",
+            cause="nobody could give or take back a token any more",
+            action="give another person the role admin first",
+        ) from None
+    if not count:
+        raise Problem(
+            404,
+            f"nobody is called “{name}” here",
+            where="the name",
+            cause="a slip, or their tokens were taken back before",
+            action="look at the list of users",
+        )
+    rig.journal.append("users.revoked", {"user": admin.name, "name": name, "reason": body.reason})
+    return {"users": auth.users()}
