@@ -1,0 +1,328 @@
+"""Ismatec Reglo Digital and IPC, peristaltic pumps with one motor (IPC manual 14-013 Rev. D pp. 36-41; Reglo Digital
+operating manual pp. 31-38).
+
+The two speak one dialect and differ in how speed is told: the Reglo Digital takes a flow (`f`), the IPC a percentage
+of its greatest speed (`S`). A continuous flow runs in mode `M` or `L`, a dose in mode `O`: the pump itself stops when
+the volume is delivered. Neither tells its direction or its mode; both are set before every start.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+
+from drivers.device import (
+    Device,
+    DeviceConfig,
+    DeviceFault,
+    DeviceModel,
+    Guarantee,
+    Identity,
+    Page,
+    PumpStatus,
+    Refused,
+    WrongDevice,
+)
+from drivers.ismatec_formats import TUBING_MM, parse_flow_ul_min, parse_volume_1, tubing_2, volume_2
+from drivers.rotary_pump import RotaryPump
+from drivers.settings import bad_setting, choice_of, known_only, number_of
+from drivers.transport.conversation import Barrier, Conversation
+from drivers.transport.link import Link
+from drivers.transport.replies import bad_reply, take_line
+from drivers.transport.url import LineSettings
+
+TIMEOUT_S = 0.6
+ECHO_TOLERANCE = 0.01
+LEAST_PERCENT = 0.1
+LEAST_FLOW_UL_MIN = 0.1
+MOST_COUNTS = 99_999
+"""A dose is five digits, with the decimals that `[` tells."""
+
+_MODEL_TEXT = re.compile(rb"[A-Z][A-Za-z0-9 /-]{1,30} \d{3,4}")
+_TUBING = re.compile(rb"(\d{1,2}\.\d{1,2}) mm")
+_TOTAL = re.compile(rb" ?(\d{1,5})(?:\.(\d{1,4}))? ?(ul|ml|l)", re.IGNORECASE)
+_PERCENT = re.compile(rb" ?(\d{1,3}(?:\.\d{1,2})?)")
+_DECIMALS = re.compile(rb"[0-4]")
+_UNIT_UL = {b"ul": 1.0, b"ml": 1000.0, b"l": 1_000_000.0}
+
+
+class IsmatecRegloDigital(Device):
+    """One Reglo Digital or IPC; its only point is `pump`."""
+
+    model = DeviceModel(
+        id="ismatec-reglo-digital",
+        vendor="Ismatec",
+        name="Reglo Digital, IPC",
+        kind="pump",
+        transports=("serial", "tcp", "sim"),
+        capabilities=("run", "dispense", "total", "reverse"),
+        guarantee=Guarantee.DEVICE,
+        manual="IPC 14-013 Rev. D pp. 36–41; REGLO Digital pp. 31–38",
+    )
+    line = LineSettings(baud=9600, bits=8, parity="N", stop=1)
+    page = Page(
+        wiring="RS-232, 9-pin socket RS232 IN; up to eight pumps are chained from OUT to IN, each with an address of its"
+        " own set by `@`. 9600 8N1, no flow control; an IPC may also be set to 1200.",
+        settings=(
+            ("variant", "reglo-digital (speed as a flow) or ipc (speed in percent); default reglo-digital"),
+            ("tubing_mm", "inner diameter of the tubing, mm, one of the maker's sizes; default: as set at the pump"),
+            ("direction", "cw or ccw: which way a positive flow turns; default cw"),
+        ),
+        commands=(
+            ("a#", "who is there; also brings request and reply back in step", "14-013 p. 38"),
+            ("aI, aH, aE", "stop, start, does it run", "14-013 p. 37"),
+            ("aJ, aK", "direction, clockwise and counter-clockwise", "14-013 p. 37"),
+            ("aM, aL, aO", "modes: flow, speed, dose by volume", "14-013 p. 37"),
+            ("af, afmmmmse", "flow (Reglo Digital), mL/min", "REGLO Digital p. 36"),
+            ("aS, aS00603", "speed (IPC), 60.3 % of the greatest", "14-013 p. 39"),
+            ("a[, a[02500", "decimals of a dose, and the dose with that many", "14-013 p. 39"),
+            ("a+, a+0317", "tubing, 1/100 mm; written only when it differs", "14-013 p. 38"),
+            ("a!", "greatest flow with this tubing, as calibrated", "14-013 p. 39"),
+            ("a:", "total volume; never reset by this driver", "14-013 p. 41"),
+            ("a-", "end an overload, before a stop only", "REGLO-CPF p. 36"),
+        ),
+        traps=(
+            "In overload the pump answers every command with #: told as a fault. A stop ends the overload (`-`) and"
+            " stops at once after that; whether a pump starts by itself when the overload ends is not documented.",
+            "Direction and mode cannot be asked: somebody who changes them at the keys goes unseen until the next"
+            " start.",
+            "`[` without an argument asks for decimals, with five digits it sets the dose: a lost digit would be another"
+            " question, so the reply must be `*`.",
+            "For about 5 s after power-on (IPC: 3 s) the pump does not answer.",
+            "The total is told in four digits and grows coarser as it grows; whether it counts backwards in reverse is"
+            " not documented.",
+            "The reply to `f` is taken in the form that the ICC documents (1200E-2); other forms are refused.",
+        ),
+    )
+
+    def __init__(self, link: Link, config: DeviceConfig) -> None:
+        super().__init__(link, config)
+        known_only(config.settings, config.name, frozenset({"variant", "tubing_mm", "direction"}))
+        self.address = _address(config)
+        self.percent = (
+            choice_of(config.settings, "variant", config.name, default="reglo-digital", among=("reglo-digital", "ipc"))
+            == "ipc"
+        )
+        self._conversation = Conversation(
+            link,
+            config.name,
+            timeout_s=TIMEOUT_S,
+            barrier=Barrier(self.address + b"#\r", lambda: self._model_text),
+        )
+        self.pump = DigitalPump(self)
+        self.actuators["pump"] = self.pump
+        link.attach(self._conversation, self.verify)
+
+    @property
+    def conversation(self) -> Conversation:
+        """This driver's side of the link."""
+        return self._conversation
+
+    async def _identify(self) -> Identity:
+        text = await self._conversation.ask(self.address + b"#\r", self._model_text)
+        name, _, firmware = text.rpartition(" ")
+        right = name.startswith("IPC") if self.percent else name.startswith("REGLO") and "ICC" not in name
+        if not right:
+            raise WrongDevice(
+                f"“{text}” answers",
+                where=self.config.name,
+                cause="another pump hangs on this link, or variant in the rig file is the other one",
+                action="check the link, the model and its variant in the rig file",
+            )
+        await self.pump.prepare()
+        return Identity(model=name, firmware=firmware)
+
+    async def set(self, command: bytes) -> None:
+        """Send a command that is answered by one character; :class:`Refused` unless that is `*`."""
+        answer = await self.status_of(command)
+        if answer == b"#":
+            raise Refused(
+                f"the pump answers # to {command.decode()}",
+                where=self.config.name,
+                cause="it is overloaded (then it answers so to everything), or it does not know the value",
+                action="look at its display; free the pump head and stop the pump, which ends the overload",
+            )
+        if answer != b"*":
+            raise bad_reply(answer, self.config.name, f"* or # to {command.decode()}")
+
+    async def status_of(self, command: bytes) -> bytes:
+        """Send a command that is answered by one of the characters `* # + -`."""
+        return await self._conversation.ask(self.address + command + b"\r", self._one_character)
+
+    async def get(self, query: bytes) -> bytes:
+        """Send a query that is answered by a line, and return that line."""
+        return await self._conversation.ask(self.address + query + b"\r", self._data_line)
+
+    async def match(self, query: bytes, pattern: re.Pattern[bytes], wanted: str) -> re.Match[bytes]:
+        """What `query` is answered with, if it is as a whole of the form `pattern`; else :class:`BadReply`."""
+        line = await self.get(query)
+        match = pattern.fullmatch(line)
+        if match is None:
+            self._conversation.doubt()
+            raise bad_reply(line, self.config.name, wanted)
+        return match
+
+    # --- parsers: a status is one character without an end, data is a line ended by CR LF -----------------
+
+    def _one_character(self, buffer: bytearray) -> bytes | None:
+        if not buffer:
+            return None
+        character = bytes(buffer[:1])
+        if character not in (b"*", b"#", b"+", b"-") or len(buffer) > 1:
+            raise bad_reply(bytes(buffer), self.config.name, "a status character (* # + -)")
+        del buffer[:1]
+        return character
+
+    def _data_line(self, buffer: bytearray) -> bytes | None:
+        if buffer[:1] == b"#":
+            del buffer[:1]
+            raise self.overloaded()
+        return take_line(buffer, b"\r\n", self.config.name)
+
+    def _model_text(self, buffer: bytearray) -> str | None:
+        """The reply to `#`, such as `IPC 403`; whatever older replies come first is skipped."""
+        while (line := take_line(buffer, b"\r\n", self.config.name)) is not None:
+            if match := _MODEL_TEXT.fullmatch(line.lstrip(b"*#+-")):
+                return match[0].decode("ascii")
+        return None
+
+    def overloaded(self) -> DeviceFault:
+        """The fault that # to a plain question means."""
+        return DeviceFault(
+            "the pump answers # to a plain question: it is overloaded",
+            where=self.config.name,
+            cause="the pump head is blocked or the tubing bed is pressed too hard",
+            action="free the pump head, then stop the pump: that ends the overload",
+        )
+
+
+class DigitalPump(RotaryPump):
+    """The motor of a Reglo Digital or IPC."""
+
+    def __init__(self, device: IsmatecRegloDigital) -> None:
+        super().__init__(f"{device.config.name}.pump", device.conversation)
+        self._device = device
+        settings, where = device.config.settings, device.config.name
+        ways = b"JK" if choice_of(settings, "direction", where, default="cw", among=("cw", "ccw")) == "cw" else b"KJ"
+        self._forward, self._backward = ways[:1], ways[1:]
+        self._tubing_mm = _tubing_mm(device.config)
+        self._decimals = 2
+        self._flow_ul_min = 0.0
+        self._endless = False
+        """Whether what runs was started here, without end, and in the direction of `_flow_ul_min`."""
+
+    async def prepare(self) -> None:
+        """Part of verification: the tubing is the one in the rig; the greatest flow; the decimals of a dose."""
+        if self._tubing_mm is not None:
+            told = float((await self._device.match(b"+", _TUBING, "a tubing diameter such as 1.6 mm"))[1])
+            if abs(told - self._tubing_mm) > 0.0501:  # some tell one decimal
+                await self._device.set(b"+" + tubing_2(self._tubing_mm))
+        self._max_flow_ul_min = parse_flow_ul_min((await self._device.get(b"!")).strip(), self.where)
+        self._least_flow_ul_min = (
+            self._max_flow_ul_min * LEAST_PERCENT / 100.0 if self._device.percent else LEAST_FLOW_UL_MIN
+        )
+        self._decimals = int((await self._device.match(b"[", _DECIMALS, "a number of decimals"))[0])
+        self._endless = False
+        self._flow_ul_min = math.copysign(await self._flow(), self._flow_ul_min)
+
+    async def status(self) -> PumpStatus:
+        """What the pump says: running and its own total (µL, in the steps that it is told in).
+
+        The direction is the one it was last started in, since the pump does not tell it.
+        """
+        running = await self._running()
+        total = await self._device.match(b":", _TOTAL, "a volume such as 4.983 ml")
+        unit_ul = _UNIT_UL[total[3].lower()]
+        decimals = total[2] or b""
+        total_ul = unit_ul * float(total[1] + b"." + (decimals or b"0"))
+        return PumpStatus(running, self._flow_ul_min if running else 0.0, total_ul, unit_ul * 10.0 ** -len(decimals))
+
+    # --- hooks ----------------------------------------------------------------------------------------------
+
+    async def _running(self) -> bool:
+        answer = await self._device.status_of(b"E")
+        if answer == b"#":
+            raise self._device.overloaded()
+        if answer not in (b"+", b"-"):
+            self._conversation.doubt()
+            raise bad_reply(answer, self.where, "+ (running) or - (stopped)")
+        return answer == b"+"
+
+    async def _halt(self) -> None:
+        self._endless = False
+        if await self._device.status_of(b"I") == b"#":
+            await self._device.set(b"-")  # overloaded: it hears nothing else
+            await self._device.set(b"I")
+
+    async def _aim(self, flow_ul_min: float, volume_ul: float | None) -> None:
+        self._endless = False
+        if volume_ul is None:
+            await self._device.set(b"L" if self._device.percent else b"M")
+        else:
+            counts = round(volume_ul / 1000.0 * 10**self._decimals)
+            self._check_dose(volume_ul, counts * 1000.0 / 10**self._decimals)
+            if counts > MOST_COUNTS:
+                raise self._refusal(f"{volume_ul:g} µL cannot be given at once", "give less at a time")
+            await self._device.set(b"O")
+            await self._device.set(b"[%05d" % counts)
+        await self._device.set(self._forward if flow_ul_min > 0 else self._backward)
+        await self._set_flow(flow_ul_min)
+
+    async def _go(self, dose: bool) -> None:
+        answer = await self._device.status_of(b"H")
+        if answer != b"*":
+            raise self._refusal(
+                f"it will not start (it answers {answer.decode()})", "look at the pump's display; free its head"
+            )
+        self._endless = not dose
+
+    async def _retune(self, flow_ul_min: float) -> bool:
+        if not self._endless or (flow_ul_min > 0) != (self._flow_ul_min > 0):
+            return False
+        await self._set_flow(flow_ul_min)
+        return True
+
+    # --- speed ----------------------------------------------------------------------------------------------
+
+    async def _set_flow(self, flow_ul_min: float) -> None:
+        """Set the speed and read it back: the pump rounds it, and may have clipped it."""
+        wanted = abs(flow_ul_min)
+        if self._device.percent:
+            tenths = max(1, round(1000.0 * wanted / self._max_flow_ul_min))
+            await self._device.set(b"S%05d" % tenths)
+            wanted = tenths / 1000.0 * self._max_flow_ul_min
+        else:
+            await self._device.get(b"f" + volume_2(wanted / 1000.0))
+        taken = await self._flow()
+        if abs(taken - wanted) > ECHO_TOLERANCE * wanted:
+            raise self._refusal(
+                f"the pump took {taken:g} instead of {wanted:g} µL/min",
+                f"stay below the tubing's {self._max_flow_ul_min:g} µL/min, or fit wider tubing",
+            )
+        self._flow_ul_min = math.copysign(taken, flow_ul_min)
+
+    async def _flow(self) -> float:
+        """The flow that is set (µL/min)."""
+        if not self._device.percent:
+            return 1000.0 * parse_volume_1(await self._device.get(b"f"), self.where)
+        percent = float((await self._device.match(b"S", _PERCENT, "a speed such as 53.2"))[1])
+        return percent / 100.0 * self._max_flow_ul_min
+
+
+def _tubing_mm(config: DeviceConfig) -> float | None:
+    if "tubing_mm" not in config.settings:
+        return None
+    wanted = number_of(config.settings, "tubing_mm", config.name, default=0.0, low=0.13, high=3.17)
+    if all(abs(wanted - known) > 0.0051 for known in TUBING_MM):
+        sizes = ", ".join(f"{known:.2f}" for known in TUBING_MM)
+        raise bad_setting(
+            config.name, "tubing_mm", f"is {wanted:g} mm, which is no tubing of the maker's", f"choose {sizes} mm"
+        )
+    return wanted
+
+
+def _address(config: DeviceConfig) -> bytes:
+    address = config.address or "1"
+    if address not in tuple("12345678"):
+        raise bad_setting(config.name, "address", f"is “{address}”", 'write the pump address, "1" to "8"')
+    return address.encode()

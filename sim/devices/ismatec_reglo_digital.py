@@ -1,0 +1,243 @@
+"""Ismatec Reglo Digital and IPC, pumps with one motor (IPC manual 14-013 Rev. D pp. 36 to 41, Reglo Digital p. 31 on).
+
+A request is the pump's address, a command and CR. Most are answered by one bare character, values by a line ended
+CR LF. In overload every command but `-` is answered by `#`. The device's setting `variant` chooses how speed is told.
+"""
+
+from __future__ import annotations
+
+import re
+
+from controller.rig.description import DeviceSpec
+from sim.devices.ascii_line import AsciiDevice
+from sim.devices.ismatec_numbers import CHART_ML_MIN, MAX_RPM, digits, from_volume_2, total_text, volume_1
+from sim.devices.port import PlantPort
+from sim.devices.pump_motor import PumpMotor
+
+DONE, NOT_DONE, NO, YES = b"*", b"#", b"-", b"+"
+FACTORY_TUBING = 160
+CHART = {**CHART_ML_MIN, FACTORY_TUBING: 14.3}
+"""mL/min at full speed; the IPC manual's example has 1.6 mm tubing."""
+DECIMALS = 2
+LONGEST_DOSE = 5
+
+
+class IsmatecRegloDigital(AsciiDevice):
+    """The pump. `tubing_mm` in the rig is what is fitted and, unless `set_tubing_mm` says otherwise, what is set."""
+
+    think_s = 0.004
+
+    def __init__(self, name: str, spec: DeviceSpec, plant: PlantPort) -> None:
+        super().__init__(name, spec, plant)
+        self.address = int(spec.address or "1")
+        self.percent = spec.settings.get("variant", "reglo-digital") == "ipc"
+        fitted = round(float(spec.settings.get("tubing_mm", FACTORY_TUBING / 100)) * 100)
+        if fitted not in CHART:
+            raise ValueError(
+                f"{name}: no tubing of {fitted / 100:.2f} mm fits this pump; choose one of the maker's sizes"
+            )
+        self.tubing = fitted
+        self.calibrated_ml_min: float | None = None
+        self.overload = False
+        self.mode = "L"
+        self.clockwise = True
+        self.speed = 0.5
+        """Share of full speed."""
+        self.volume_ml = 1.0
+        self.run_s = self.pause_s = 1.0
+        self.cycles = 0
+        self.roller_steps = 0
+        self.stores = 0
+        """How often settings were written to the memory that wears."""
+        self._total_before = 0.0
+        self.motor = PumpMotor(
+            ul_per_rev=CHART[fitted] / MAX_RPM * 1000.0,
+            drive=lambda flow_ul_min: plant.set_pump(f"{name}.pump", flow_ul_min),
+            loop=self.loop,
+        )
+
+    @property
+    def max_flow_ml_min(self) -> float:
+        """What the pump believes it gives at full speed."""
+        return self.calibrated_ml_min or CHART[self.tubing]
+
+    def block(self) -> None:
+        """A fault: the head is blocked, the motor overloads."""
+        self.motor.rest()
+        self.overload = True
+
+    def _boot(self) -> None:
+        self.forget_input()
+        self.overload = False
+
+    def _halt(self) -> None:
+        self.motor.power_off()
+        self._total_before = 0.0
+
+    # --- motor ------------------------------------------------------------------------------------------
+
+    def _start(self) -> bytes:
+        if self.motor.running:
+            return DONE
+        rpm = self.speed * MAX_RPM * (1 if self.clockwise else -1)
+        if not rpm:
+            return NO
+        match self.mode:
+            case "L" | "M":
+                self.motor.turn(rpm)
+            case "O":
+                if not self.volume_ml:
+                    return NO
+                self.motor.turn(rpm, revolutions=self.volume_ml / (self.max_flow_ml_min / MAX_RPM))
+            case "N":
+                self.motor.turn(rpm, seconds=self.run_s)
+            case "G":
+                needed = self.volume_ml / (self.run_s / 60.0) / self.max_flow_ml_min
+                if not 0.001 <= needed <= 1.0:
+                    return NO
+                self.motor.turn(needed * MAX_RPM * (1 if self.clockwise else -1), seconds=self.run_s)
+            case _:
+                return NOT_DONE
+        return DONE
+
+    def _new_speed(self, share: float) -> bool:
+        if not 0.0 < share <= 1.0:
+            return False
+        self.speed = share
+        self.motor.change(share * MAX_RPM * (1 if self.motor.rpm > 0 else -1))
+        return True
+
+    def _total_ml(self) -> float:
+        return self.motor.revolutions * self.max_flow_ml_min / MAX_RPM - self._total_before
+
+    # --- requests ---------------------------------------------------------------------------------------
+
+    def bad_line(self) -> None:
+        """In a chain nobody answers what is addressed to nobody."""
+
+    def command(self, text: str) -> None:
+        """See :meth:`AsciiDevice.command`."""
+        if match := re.fullmatch(r"@([1-8])", text, re.ASCII):
+            self.address = int(match[1])
+            self.send(DONE)
+        elif text[0] == str(self.address) and len(text) > 1:
+            self.send(self._answer(text[1], text[2:]))
+
+    def _answer(self, code: str, argument: str) -> bytes:
+        if self.overload:
+            if code == "-" and not argument:
+                self.overload = False
+                return DONE
+            return NOT_DONE
+        if argument:
+            return self._setting(code, argument)
+        match code:
+            case "H":
+                return self._start()
+            case "I":
+                self.motor.rest()
+            case "J" | "K":
+                if self.motor.running:
+                    return NOT_DONE
+                self.clockwise = code == "J"
+            case "L" | "M" | "N" | "O" | "]" | "P" | "Q" | "G":
+                if self.motor.running and code != self.mode:
+                    return NOT_DONE
+                self.mode = code
+            case "A" | "B" | "-":
+                pass
+            case "*":
+                self.stores += 1
+            case "W":
+                self._total_before += self._total_ml()
+            case "0":
+                self.speed, self.volume_ml, self.mode = 0.5, 1.0, "L"
+            case _:
+                return self._query(code)
+        return DONE
+
+    def _query(self, code: str) -> bytes:
+        match code:
+            case "E":
+                return YES if self.motor.running else NO
+            case "C":
+                return NO
+            case "#":
+                text = "IPC 403" if self.percent else "REGLO DIGITAL 403"
+            case "(":
+                text = "0403"
+            case "+":
+                text = f"{self.tubing / 100:.1f} mm" if self.percent else f"{self.tubing / 100:.2f} mm"
+            case "S":
+                text = f"{self.speed * 100:.1f}" if self.percent else f"{self.speed * MAX_RPM:.2f}"
+            case "f" if not self.percent:
+                text = volume_1(self.speed * self.max_flow_ml_min)
+            case "?":
+                text = f"{CHART[self.tubing]:.3g} ml/min"
+            case "!":
+                text = f"{self.max_flow_ml_min:.4g} ml/min"
+            case "[":
+                text = str(DECIMALS)
+            case "V":
+                text = f"{self.run_s:.1f}"
+            case "T":
+                text = f"{self.pause_s:.1f}"
+            case "U":
+                text = str(self.roller_steps)
+            case '"':
+                text = str(self.cycles)
+            case ":":
+                text = total_text(self._total_ml())
+            case _:
+                return NOT_DONE
+        return text.encode("ascii") + b"\r\n"
+
+    def _setting(self, code: str, argument: str) -> bytes:
+        if code == "f" and not self.percent:
+            flow = from_volume_2(argument)
+            if flow is None:
+                return NOT_DONE
+            self._new_speed(round(flow / self.max_flow_ml_min, 4))
+            return self._query("f")
+        match code:
+            case "S":
+                done = self._set_speed(argument)
+            case "[":
+                done = self._set(digits(argument, LONGEST_DOSE), "volume_ml", 10.0**-DECIMALS)
+            case "V" | "T":
+                done = self._set_time("run_s" if code == "V" else "pause_s", argument)
+            case "U":
+                done = self._set(digits(argument, 4), "roller_steps", 1)
+            case '"':
+                done = self._set(digits(argument, 4), "cycles", 1)
+            case "!":
+                done = self._set(digits(argument, 4), "calibrated_ml_min", 0.01)
+            case "+":
+                size = digits(argument, 4)
+                done = size in CHART and not self.motor.running
+                if done:
+                    self.tubing, self.calibrated_ml_min = size or 0, None
+            case "D":
+                done = len(argument) <= 6
+            case _:
+                done = False
+        return DONE if done else NOT_DONE
+
+    def _set(self, count: int | None, name: str, unit: float) -> bool:
+        if count is None or self.motor.running:
+            return False
+        setattr(self, name, count * unit)
+        return True
+
+    def _set_speed(self, argument: str) -> bool:
+        if self.percent:
+            tenths = digits(argument, 5)
+            return tenths is not None and self._new_speed(tenths / 1000.0)
+        hundredths = digits(argument, 6)
+        return hundredths is not None and self._new_speed(hundredths / 100.0 / MAX_RPM)
+
+    def _set_time(self, name: str, argument: str) -> bool:
+        for prefix, unit_s, width in (("M", 60.0, 3), ("H", 3600.0, 3), ("", 0.1, 4)):
+            if argument.startswith(prefix):
+                return self._set(digits(argument[len(prefix) :], width), name, unit_s)
+        return False

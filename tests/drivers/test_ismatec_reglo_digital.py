@@ -1,0 +1,161 @@
+"""Reglo Digital and IPC against the manual's own frames (IPC 14-013 pp. 36 to 41)."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from drivers.device import BadReply, DeviceConfig, DeviceFault, Dispense, Refused, Run, Stop, WrongDevice
+from drivers.ismatec_reglo_digital import IsmatecRegloDigital
+from drivers.settings import BadSetting
+from sim.devices.ismatec_reglo_digital import IsmatecRegloDigital as SimRegloDigital
+from tests.drivers.peer import Peer, linked, settings
+from tests.drivers.pump_bench import joined
+
+pytestmark = pytest.mark.virtual_time
+
+IPC = DeviceConfig("d", settings=settings(variant="ipc", tubing_mm=3.17))
+
+
+class FakeIpc:
+    """Exact replies of the manual."""
+
+    def __init__(self) -> None:
+        self.running = False
+        self.speed = 500
+        self.answers = {
+            b"1#": b"IPC 403\r\n",
+            b"1+": b"1.6 mm\r\n",
+            b"1!": b"25.03 ml/min\r\n",
+            b"1[": b"2\r\n",
+            b"1:": b"4.983 ml\r\n",
+        }
+
+    def __call__(self, request: bytes) -> bytes:
+        assert request.endswith(b"\r"), request
+        text = request[:-1]
+        match text:
+            case b"1E":
+                return b"+" if self.running else b"-"
+            case b"1H":
+                self.running = True
+            case b"1I":
+                self.running = False
+            case b"1S":
+                return b"%.1f\r\n" % (self.speed / 10)
+            case _ if text in self.answers:
+                return self.answers[text]
+            case _ if text.startswith(b"1S"):
+                self.speed = int(text[2:])
+        return b"*"
+
+
+async def test_golden_frames_of_verification_and_status() -> None:
+    peer = Peer(FakeIpc())
+    async with linked(IsmatecRegloDigital, peer, IPC, verified=False) as pump:
+        assert peer.sent == [b"1#\r", b"1+\r", b"1+0317\r", b"1!\r", b"1[\r", b"1S\r"]
+        assert pump.identity is not None
+        assert (pump.identity.model, pump.identity.firmware) == ("IPC", "403")
+        status = await pump.pump.status()
+        assert (status.running, status.delivered_ul, round(status.resolution_ul, 9)) == (False, 4983.0, 1.0)
+
+
+async def test_golden_run_and_dose() -> None:
+    peer = Peer(FakeIpc())
+    async with linked(IsmatecRegloDigital, peer, IPC) as pump:
+        await pump.pump.apply(Run(0.603 * 25030.0))
+        assert peer.sent == [b"1E\r", b"1L\r", b"1J\r", b"1S00603\r", b"1S\r", b"1H\r"]
+        await pump.pump.apply(Stop())
+        peer.sent.clear()
+        await pump.pump.apply(Dispense(25_000.0, 0.603 * 25030.0, "d"))
+        assert peer.sent == [b"1E\r", b"1O\r", b"1[02500\r", b"1J\r", b"1S00603\r", b"1S\r", b"1H\r"]
+
+
+async def test_tubing_that_is_set_already_is_not_written_again() -> None:
+    peer = Peer(FakeIpc())
+    config = DeviceConfig("d", settings=settings(variant="ipc", tubing_mm=1.65))
+    async with linked(IsmatecRegloDigital, peer, config, verified=False):
+        assert b"1+0165\r" not in peer.sent
+
+
+@pytest.mark.parametrize(
+    ("text", "total_ul", "step_ul"),
+    [(b"983.0 ul", 983.0, 0.1), (b"49.83 ml", 49830.0, 10.0), (b"1.204 l", 1_204_000.0, 1000.0)],
+)
+async def test_the_total_comes_with_its_unit_and_step(text: bytes, total_ul: float, step_ul: float) -> None:
+    fake = FakeIpc()
+    async with linked(IsmatecRegloDigital, Peer(fake), IPC) as pump:
+        fake.answers[b"1:"] = text + b"\r\n"
+        status = await pump.pump.status()
+        assert status.delivered_ul == pytest.approx(total_ul)
+        assert status.resolution_ul == pytest.approx(step_ul)
+
+
+@pytest.mark.parametrize("text", [b"nan ml", b"4.983", b"-4.983 ml", b"4.983 gal", b"4,983 ml", b"IPC 403", b""])
+async def test_C2_what_is_no_total_is_not_taken_for_one(text: bytes) -> None:
+    fake = FakeIpc()
+    async with linked(IsmatecRegloDigital, Peer(fake), IPC) as pump:
+        fake.answers[b"1:"] = text + b"\r\n"
+        with pytest.raises(BadReply):
+            await pump.pump.status()
+
+
+async def test_overload_is_a_fault_and_a_stop_ends_it_standing() -> None:
+    async with joined(IsmatecRegloDigital, SimRegloDigital, settings={"tubing_mm": 1.02}) as rig:
+        assert isinstance(rig.sim, SimRegloDigital)
+        await rig.pump.apply(Run(2000.0))
+        rig.sim.block()
+        with pytest.raises(DeviceFault, match="overloaded"):
+            await rig.pump.status()
+        with pytest.raises(DeviceFault, match="overloaded"):
+            await rig.pump.apply(Run(2000.0))
+        assert rig.sim.overload
+        await rig.pump.apply(Stop())
+        assert not rig.sim.overload
+        assert rig.flow == 0.0
+        await rig.pump.apply(Run(2000.0))
+        assert rig.flow == pytest.approx(2000.0, rel=0.01)
+
+
+async def test_a_dose_that_its_decimals_cannot_tell_is_refused() -> None:
+    async with joined(IsmatecRegloDigital, SimRegloDigital, settings={"tubing_mm": 1.02}) as rig:
+        with pytest.raises(Refused, match="its own steps would make"):
+            await rig.pump.apply(Dispense(14.0, 2000.0, "small"))
+        assert rig.plant.log == []
+
+
+async def test_nothing_is_ever_stored_and_the_total_never_reset() -> None:
+    async with joined(IsmatecRegloDigital, SimRegloDigital, settings={"tubing_mm": 1.02}) as rig:
+        for flow in (1000.0, 2000.0, -1000.0):
+            await rig.pump.apply(Run(flow))
+        await rig.pump.apply(Stop())
+        assert isinstance(rig.sim, SimRegloDigital)
+        assert rig.sim.stores == 0
+        assert (await rig.status()).delivered_ul > 0.0
+
+
+@pytest.mark.parametrize(
+    ("text", "variant"), [(b"REGLO ICC 0208 306", "reglo-digital"), (b"IPC 403", "reglo-digital"), (b"MCP 404", "ipc")]
+)
+async def test_another_pump_is_not_trusted(text: bytes, variant: str) -> None:
+    config = DeviceConfig("d", settings=settings(variant=variant))
+    async with linked(IsmatecRegloDigital, Peer(lambda request: text + b"\r\n"), config, verified=False) as pump:
+        assert isinstance(pump.link.failures["d"], WrongDevice)
+        assert not pump.conversation.verified
+
+
+@pytest.mark.parametrize(
+    ("config", "message"),
+    [
+        (DeviceConfig("d", "9"), '"1" to "8"'),
+        (DeviceConfig("d", settings=settings(tubing_mm=1.0)), "no tubing of the maker's"),
+        (DeviceConfig("d", settings=settings(variant="mcp")), "choose reglo-digital or ipc"),
+        (DeviceConfig("d", settings=settings(direction="up")), "choose cw or ccw"),
+        (DeviceConfig("d", settings=settings(rpm=3.0)), "rpm is unknown"),
+    ],
+)
+async def test_F5_D7_settings_that_cannot_be_are_refused(config: DeviceConfig, message: str) -> None:
+    with pytest.raises(BadSetting, match=re.escape(message)):
+        async with linked(IsmatecRegloDigital, Peer(FakeIpc()), config):
+            pass

@@ -1,0 +1,278 @@
+"""Every pump with one motor through its whole life, its driver against its simulator (A1 to A6, C1, C2)."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping
+from contextlib import AbstractAsyncContextManager
+from dataclasses import dataclass, field
+
+import pytest
+
+from drivers.device import Device, DeviceError, Dispense, Guarantee, Level, Refused, Run, Stop
+from drivers.ismatec_reglo_digital import IsmatecRegloDigital
+from sim.devices.ismatec_reglo_digital import IsmatecRegloDigital as SimRegloDigital
+from tests.drivers.pump_bench import Joined, joined
+from tests.sim.bench import Build
+
+pytestmark = pytest.mark.virtual_time
+
+Settings = Mapping[str, float | str | bool]
+
+
+@dataclass(frozen=True)
+class Case:
+    name: str
+    driver: type[Device]
+    build: Build
+    settings: Settings = field(default_factory=dict)
+    address: str = ""
+    flow: float = 2000.0
+    dose_rel: float = 0.002
+    """How near a dose must come to what was asked."""
+
+    def joined(self) -> AbstractAsyncContextManager[Joined]:
+        return joined(self.driver, self.build, settings=self.settings, address=self.address)
+
+
+CASES = [
+    Case("reglo-digital", IsmatecRegloDigital, SimRegloDigital, {"tubing_mm": 1.02}),
+    Case("ipc", IsmatecRegloDigital, SimRegloDigital, {"tubing_mm": 1.02, "variant": "ipc", "direction": "ccw"}, "3"),
+]
+each_case = pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
+
+
+@each_case
+async def test_A1_a_pump_is_started_retuned_reversed_and_stopped(case: Case) -> None:
+    async with case.joined() as rig:
+        sign = -1.0 if case.settings.get("direction") == "ccw" else 1.0
+        assert not (await rig.status()).running
+        await rig.pump.apply(Run(case.flow))
+        assert rig.flow == pytest.approx(sign * case.flow, rel=0.01)
+        status = await rig.status()
+        assert status.running
+        assert status.flow_ul_min == pytest.approx(case.flow, rel=0.01)
+        began = len(rig.plant.log)
+        await rig.pump.apply(Run(case.flow / 2))
+        assert [value for _, _, value in rig.plant.log[began:]] == [pytest.approx(sign * case.flow / 2, rel=0.01)]
+        await rig.pump.apply(Run(-case.flow))
+        assert [round(value) == 0 for _, _, value in rig.plant.log[began + 1 :]] == [True, False]
+        assert rig.flow == pytest.approx(-sign * case.flow, rel=0.01)
+        assert (await rig.status()).flow_ul_min == pytest.approx(-case.flow, rel=0.01)
+        await rig.pump.apply(Stop())
+        assert rig.flow == 0.0
+        assert not (await rig.status()).running
+
+
+@each_case
+async def test_A4_a_command_given_twice_equals_once(case: Case) -> None:
+    async with case.joined() as rig:
+        await rig.pump.apply(Run(case.flow))
+        log = list(rig.plant.log)
+        await rig.pump.apply(Run(case.flow))
+        assert rig.plant.log == log
+        await rig.pump.apply(Stop())
+        await rig.pump.apply(Stop())
+        assert rig.flow == 0.0
+
+
+@each_case
+async def test_A4_a_dose_is_given_once_ends_and_is_counted(case: Case) -> None:
+    async with case.joined() as rig:
+        before = await rig.status()
+        dose = Dispense(3000.0, case.flow, "dose")
+        await rig.pump.apply(dose)
+        assert (await rig.status()).running
+        with pytest.raises(Refused, match="still running"):
+            await rig.pump.apply(Dispense(3000.0, case.flow, "another"))
+        for _ in range(120):
+            await asyncio.sleep(2)
+            await rig.status()
+        after = await rig.status()
+        assert not after.running
+        assert abs(rig.moved()) == pytest.approx(3000.0, rel=case.dose_rel)
+        assert after.delivered_ul - before.delivered_ul == pytest.approx(
+            abs(rig.moved()), abs=2 * after.resolution_ul + 1e-6
+        )
+        assert after.resolution_ul < 100.0
+        await rig.pump.apply(dose)
+        await asyncio.sleep(300)
+        assert abs(rig.moved()) == pytest.approx(3000.0, rel=case.dose_rel)
+
+
+@each_case
+async def test_a_stopped_dose_stays_stopped_and_the_next_run_is_not_ended_by_it(case: Case) -> None:
+    async with case.joined() as rig:
+        await rig.pump.apply(Dispense(3000.0, case.flow, "dose"))
+        await asyncio.sleep(10)
+        await rig.pump.apply(Stop())
+        given = abs(rig.moved())
+        assert 0 < given < 1500
+        await rig.pump.apply(Run(case.flow))
+        await asyncio.sleep(600)
+        assert abs(rig.flow) == pytest.approx(case.flow, rel=0.01)
+        await rig.pump.apply(Stop())
+        await asyncio.sleep(600)
+        assert rig.flow == 0.0
+
+
+@each_case
+async def test_a_run_takes_the_place_of_a_dose(case: Case) -> None:
+    async with case.joined() as rig:
+        await rig.pump.apply(Dispense(3000.0, case.flow, "dose"))
+        await asyncio.sleep(5)
+        await rig.pump.apply(Run(case.flow))
+        await asyncio.sleep(600)
+        assert abs(rig.flow) == pytest.approx(case.flow, rel=0.01)
+
+
+@each_case
+@pytest.mark.parametrize("kind", ["run", "dose"])
+async def test_A2_cancelled_at_every_await_the_pump_stands(case: Case, kind: str) -> None:
+    command = Run(case.flow) if kind == "run" else Dispense(3000.0, case.flow, "dose")
+    async with case.joined() as rig:
+        begun = asyncio.get_running_loop().time()
+        await rig.pump.apply(command)
+        whole_s = asyncio.get_running_loop().time() - begun
+    steps = 40
+    for step in range(steps):
+        async with case.joined() as rig:
+            applying = asyncio.ensure_future(rig.pump.apply(command))
+            await asyncio.sleep(whole_s * step / steps)
+            applying.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await applying
+            await asyncio.sleep(0.1)
+            assert rig.flow == 0.0, f"cancelled {whole_s * step / steps:.4f} s into it"
+            await asyncio.sleep(1.5)
+            assert not (await rig.status()).running
+
+
+@each_case
+async def test_A3_close_leaves_the_pump_at_rest(case: Case) -> None:
+    async with case.joined() as rig:
+        await rig.pump.apply(Run(case.flow))
+        await rig.device.close()
+        assert rig.flow == 0.0
+
+
+@each_case
+async def test_A6_nothing_is_sent_before_the_device_is_verified(case: Case) -> None:
+    async with case.joined() as rig:
+        await rig.pump.apply(Run(case.flow))
+        rig.sim.power_off()
+        for _ in range(4):
+            with pytest.raises(DeviceError):
+                await rig.status()
+        assert not rig.device.conversation.verified
+        with pytest.raises(DeviceError, match=r"not verified|not open"):
+            await rig.pump.apply(Run(case.flow))
+        assert rig.flow == 0.0
+        rig.sim.power_on()
+        await asyncio.sleep(20)
+        assert rig.device.conversation.verified
+        assert not (await rig.status()).running
+        await rig.pump.apply(Run(case.flow))
+        assert abs(rig.flow) == pytest.approx(case.flow, rel=0.01)
+
+
+@each_case
+async def test_C1_a_pulled_cable_leaves_a_usable_device(case: Case) -> None:
+    async with case.joined() as rig:
+        await rig.pump.apply(Run(case.flow))
+        rig.line.unplug()
+        await asyncio.sleep(3)
+        with pytest.raises(DeviceError):
+            await rig.pump.apply(Stop())
+        rig.line.plug()
+        await asyncio.sleep(15)
+        assert rig.device.conversation.verified
+        assert (await rig.status()).running
+        await rig.pump.apply(Stop())
+        assert rig.flow == 0.0
+
+
+SPOILED: dict[str, Callable[[bytes], bytes]] = {
+    "lost": lambda data: b"",
+    "truncated": lambda data: data[: len(data) // 2],
+    "flipped": lambda data: bytes((data[0] ^ 0x55, *data[1:])),
+    "noise": lambda data: b"\x00\xff\x13" + data[:-1] + b"\x7f",
+    "doubled": lambda data: data + data,
+    "zeros": lambda data: bytes(40),
+}
+
+
+@each_case
+@pytest.mark.parametrize("spoil", SPOILED)
+async def test_C2_spoiled_replies_are_never_taken_for_a_reading(case: Case, spoil: str) -> None:
+    async with case.joined() as rig:
+        for running in (True, False):
+            await rig.pump.apply(Run(case.flow) if running else Stop())
+            await asyncio.sleep(30)
+            true = await rig.status()
+            rig.line.tamper = SPOILED[spoil]
+            for _ in range(2):
+                try:
+                    status = await rig.status()
+                except DeviceError as error:
+                    assert "Likely cause:" in str(error)  # noqa: PT017
+                else:
+                    assert status.running is true.running
+                    assert status.flow_ul_min == pytest.approx(true.flow_ul_min)
+            rig.line.tamper = None
+            await asyncio.sleep(10)
+            assert (await rig.status()).running is running
+
+
+@each_case
+async def test_C2_a_late_reply_is_not_the_answer_to_the_next_request(case: Case) -> None:
+    async with case.joined() as rig:
+        await rig.pump.apply(Run(case.flow))
+        held: list[bytes] = []
+
+        def hold(data: bytes) -> bytes:
+            held.append(data)
+            return b""
+
+        def late(data: bytes) -> bytes:
+            before = b"".join(held)
+            held.clear()
+            return before + data
+
+        rig.line.tamper = hold
+        with pytest.raises(DeviceError):
+            await rig.status()
+        rig.line.tamper = late  # what was held comes in front of the next reply, as from a slow serial server
+        try:
+            await rig.pump.apply(Stop())
+        except DeviceError:
+            await asyncio.sleep(3)
+            await rig.pump.apply(Stop())
+        assert rig.flow == 0.0
+        assert not (await rig.status()).running
+
+
+@each_case
+async def test_a_flow_or_a_command_it_cannot_do_is_refused_and_moves_nothing(case: Case) -> None:
+    async with case.joined() as rig:
+        for command in (Run(1e9), Run(1e-9), Dispense(100.0, 1e9, "a"), Dispense(0.0, case.flow, "b"), Level(1.0)):
+            with pytest.raises(Refused, match="Next:"):
+                await rig.pump.apply(command)
+        assert rig.plant.log == []
+
+
+@each_case
+async def test_guarantees_are_told_for_each_command(case: Case) -> None:
+    async with case.joined() as rig:
+        assert rig.pump.guarantee_for(Run(1.0)) is Guarantee.GUARD
+        assert rig.pump.guarantee_for(Dispense(1.0, 1.0, "x")) is rig.pump.guarantee
+
+
+@each_case
+async def test_every_model_has_a_page(case: Case) -> None:
+    page = case.driver.page
+    assert page is not None
+    assert page.wiring
+    assert page.commands
+    assert page.traps
+    assert {name for name, _ in page.settings} >= set(case.settings)
