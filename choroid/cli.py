@@ -115,6 +115,20 @@ def _parser() -> argparse.ArgumentParser:
         verb.add_argument("--reason", default="", help="why, for the record")
         _json(verb)
 
+    users = commands.add_parser("users", help="who may use a running rig's page: list, add, remove")
+    verbs = users.add_subparsers(title="verbs", metavar="VERB", required=True)
+    _command(verbs, "list", _users, "everybody who holds a token or a session")
+    add = _command(verbs, "add", _users, "give somebody a token; it is shown once")
+    add.add_argument("--role", choices=("viewer", "operator", "engineer", "admin"), default="viewer")
+    remove = _command(verbs, "remove", _users, "take back every token and session of somebody, at once")
+    for verb in (add, remove):
+        verb.add_argument("name", help="their name, as the record shall show it")
+        verb.add_argument("--reason", default="", help="why, for the record")
+    for name, verb in verbs.choices.items():
+        verb.set_defaults(verb=name)
+        verb.add_argument("--data", type=Path, default=Path("choroid-data"), help="the running rig's data directory")
+        _json(verb)
+
     bench = _command(commands, "bench", _bench, "measure the numbers of the house on this machine")
     bench.add_argument("only", nargs="*", help="names of benchmarks (default: all)")
     _json(bench)
@@ -250,6 +264,20 @@ def _protocol(arguments: argparse.Namespace) -> int:
         protocol=getattr(arguments, "protocol", None),
         params=_named(getattr(arguments, "params", [])),
         reason=arguments.reason,
+    )
+    emit(answer, as_json=arguments.json, text=as_text(answer))
+    return 0
+
+
+def _users(arguments: argparse.Namespace) -> int:
+    from choroid.users import as_text, users
+
+    answer = users(
+        arguments.verb,
+        data=arguments.data,
+        name=getattr(arguments, "name", ""),
+        role=getattr(arguments, "role", ""),
+        reason=getattr(arguments, "reason", ""),
     )
     emit(answer, as_json=arguments.json, text=as_text(answer))
     return 0

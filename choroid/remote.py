@@ -27,14 +27,14 @@ def act(
     reason: str,
 ) -> dict[str, Any]:
     """Carry out one verb and return the run as the API shows it; raises :class:`UserError` with the API's own words."""
-    endpoint = _endpoint(data)
+    endpoint = endpoint_of(data)
     if verb == "start":
         body = {"protocol": protocol, "params": params, "reason": reason or "from the command line"}
-        return _call(endpoint, "POST", "/api/runs", body)
+        return call(endpoint, "POST", "/api/runs", body)
     run = run or _chosen(endpoint)
     if verb == "status":
-        return _call(endpoint, "GET", f"/api/runs/{run}")
-    return _call(endpoint, "POST", f"/api/runs/{run}/{verb}", {"reason": reason or "from the command line"})
+        return call(endpoint, "GET", f"/api/runs/{run}")
+    return call(endpoint, "POST", f"/api/runs/{run}/{verb}", {"reason": reason or "from the command line"})
 
 
 def as_text(answer: dict[str, Any]) -> str:
@@ -46,7 +46,8 @@ def as_text(answer: dict[str, Any]) -> str:
     return "\n".join(lines)
 
 
-def _endpoint(data: Path) -> dict[str, str]:
+def endpoint_of(data: Path) -> dict[str, str]:
+    """Where the controller of this data directory answers; raises :class:`UserError` when none runs."""
     try:
         found: dict[str, str] = json.loads((data / ENDPOINT).read_text(encoding="utf-8"))
     except FileNotFoundError:
@@ -58,7 +59,7 @@ def _endpoint(data: Path) -> dict[str, str]:
 
 
 def _chosen(endpoint: dict[str, str]) -> str:
-    answer = _call(endpoint, "GET", "/api/runs")
+    answer = call(endpoint, "GET", "/api/runs")
     runs: list[dict[str, Any]] = answer["runs"]
     if not runs:
         raise UserError("no protocol has been started on this rig. Next: `choroid protocol start recycle`")
@@ -67,7 +68,8 @@ def _chosen(endpoint: dict[str, str]) -> str:
     return str((active or runs)[-1]["id"])
 
 
-def _call(endpoint: dict[str, str], method: str, path: str, body: dict[str, Any] | None = None) -> dict[str, Any]:
+def call(endpoint: dict[str, str], method: str, path: str, body: dict[str, Any] | None = None) -> dict[str, Any]:
+    """One request to the API; raises :class:`UserError` with the API's own words."""
     request = urllib.request.Request(  # noqa: S310  (the address comes from our own endpoint file, always http)
         endpoint["url"] + path,
         method=method,
@@ -95,6 +97,9 @@ def _words(body: bytes) -> str:
     if isinstance(detail, dict):
         error = detail.get("error", detail.get("detail", detail))
         if isinstance(error, dict):
-            return ". ".join(str(part) for part in error.values() if part)
+            where = f" ({error['where']})" if error.get("where") else ""
+            cause = f". Likely cause: {error['cause']}" if error.get("cause") else ""
+            action = f". Next: {error['action']}" if error.get("action") else ""
+            return f"{error.get('what', error)}{where}{cause}{action}"
         return str(error)
     return str(detail)

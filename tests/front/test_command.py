@@ -68,6 +68,7 @@ def test_devices_lists_the_seven_families() -> None:
         (("simulate", str(BENCH), "--set", "batch=18"), "unit"),
         (("simulate", str(BENCH), "--set", "batch=18 mL/min"), "mL"),
         (("protocol", "status", "--data", "no-such-directory"), "choroid run"),
+        (("users", "list", "--data", "no-such-directory"), "choroid run"),
     ],
 )
 def test_a_mistake_is_answered_in_words(words: tuple[str, ...], says: str) -> None:

@@ -1,0 +1,92 @@
+"""A lab and a controller as a user starts them: real processes, real sockets, real time."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+import subprocess
+import sys
+import time
+import urllib.request
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+BENCH = Path(__file__).resolve().parents[1] / "examples" / "rigs" / "bench.yaml"
+
+
+class Bench:
+    """A lab and a controller as a user starts them."""
+
+    def __init__(self, folder: Path) -> None:
+        self.data = folder / "data"
+        self.rig = folder / "lab.yaml"
+        self._folder = folder
+        self._processes: list[subprocess.Popen[bytes]] = []
+        self.start("lab", str(BENCH), "--write", str(self.rig))
+        until(self.rig.exists, "the lab wrote its rig file")
+
+    def start(self, *words: str) -> subprocess.Popen[bytes]:
+        with (self._folder / f"{words[0]}.log").open("ab") as log:
+            process = subprocess.Popen([sys.executable, "-m", "choroid", *words], stdout=log, stderr=log)
+        self._processes.append(process)
+        return process
+
+    def run(self) -> subprocess.Popen[bytes]:
+        process = self.start("run", str(self.rig), "--data", str(self.data), "--port", "0")
+        until(lambda: (self.data / "endpoint.json").exists() and self.answers(), "the controller's page answers")
+        return process
+
+    def answers(self) -> bool:
+        try:
+            return bool(self.get("/health")["ok"])
+        except (OSError, ValueError):
+            return False
+
+    def get(self, path: str) -> dict[str, Any]:
+        endpoint = json.loads((self.data / "endpoint.json").read_text())
+        request = urllib.request.Request(
+            endpoint["url"] + path, headers={"Authorization": f"Bearer {endpoint['token']}"}
+        )
+        with urllib.request.urlopen(request, timeout=5) as reply:
+            answer: dict[str, Any] = json.load(reply)
+            return answer
+
+    def protocol(self, *words: str) -> dict[str, Any]:
+        done = subprocess.run(
+            [sys.executable, "-m", "choroid", "protocol", *words, "--data", str(self.data), "--json"],
+            capture_output=True,
+            text=True,
+            timeout=30,
+            check=False,
+        )
+        assert done.returncode == 0, done.stderr
+        answer: dict[str, Any] = json.loads(done.stdout)
+        return answer
+
+    def rows(self, *kinds: str) -> list[tuple[str, dict[str, Any]]]:
+        database = sqlite3.connect(f"file:{self.data / 'journal.db'}?mode=ro", uri=True)
+        try:
+            marks = ",".join("?" * len(kinds))
+            query = f"SELECT kind, body FROM entries WHERE kind IN ({marks}) ORDER BY seq"
+            return [(kind, json.loads(body)) for kind, body in database.execute(query, kinds)]
+        finally:
+            database.close()
+
+    def end(self) -> None:
+        for process in reversed(self._processes):
+            process.kill()
+            process.wait()
+        # A guard would look for its devices for an hour, and other tests' labs may get their ports.
+        subprocess.run(["pkill", "-f", str(self.data)], check=False)
+
+
+def until(condition: Callable[[], bool], what: str, *, seconds: float = 40.0) -> None:
+    deadline = time.monotonic() + seconds
+    while time.monotonic() < deadline:
+        if condition():
+            return
+        time.sleep(0.1)
+    pytest.fail(f"it did not happen within {seconds:g} s: {what}")
