@@ -135,8 +135,8 @@ class RelayChannel(Actuator):
         return SwitchStatus(await self._board.coil(self.number))
 
     async def _on(self, for_s: float | None) -> None:
-        tenths = None if for_s is None or not self._board.flash else round(for_s / FLASH_UNIT_S)
-        if tenths is not None and not 1 <= tenths <= FLASH_MOST:
+        tenths = None if for_s is None or not self._board.flash else for_s / FLASH_UNIT_S
+        if tenths is not None and not 0.5 < tenths < FLASH_MOST + 0.5:  # neither is anything compared with NaN
             raise Refused(
                 f"{for_s:g} s is not a time this board can keep",
                 where=self.where,
@@ -144,7 +144,7 @@ class RelayChannel(Actuator):
                 action=f"choose {FLASH_UNIT_S:g} to {FLASH_MOST * FLASH_UNIT_S:g} s",
             )
         was_on = await self._board.coil(self.number)
-        await on_or_off(self._close(tenths), self._nothing if was_on else self._off)
+        await on_or_off(self._close(None if tenths is None else round(tenths)), self._nothing if was_on else self._off)
 
     async def _close(self, tenths: int | None) -> None:
         self._board.forget()

@@ -1,89 +1,19 @@
-"""The far end of a link, written for these tests alone: exact bytes in, scripted bytes out, in memory."""
+"""A driver on a link to the conformance kit's scripted far end."""
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import AsyncIterator, Callable, Iterable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import TypeVar
 
+from drivers.conformance.peer import Answers, Peer, Say
 from drivers.device import Device, DeviceConfig
 from drivers.transport.link import Link
-from drivers.transport.opener import Streams
-from drivers.transport.url import LineSettings, LinkUrl
+from drivers.transport.url import LinkUrl
 
-Say = bytes | tuple[float, bytes]
-"""Bytes to answer with, at once (after `Peer.delay_s`) or after so many seconds."""
-Answers = Callable[[bytes], Iterable[Say] | bytes | None]
+__all__ = ["Answers", "Peer", "Say", "linked", "settings"]
 
 D = TypeVar("D", bound=Device)
-
-
-class Peer:
-    """Answers each write by `answers`; `sent` holds all requests in order."""
-
-    def __init__(self, answers: Answers, *, delay_s: float = 0.01) -> None:
-        self.answers = answers
-        self.delay_s = delay_s
-        self.sent: list[bytes] = []
-        self.openings = 0
-        self.refuse_to_open = False
-        self.fail_on_write: Exception | None = None
-        self.lines: list[LineSettings] = []
-        self._reader: asyncio.StreamReader | None = None
-        self._transport: _Transport | None = None
-
-    async def open(self, _url: LinkUrl, line: LineSettings) -> Streams:
-        if self.refuse_to_open:
-            raise ConnectionRefusedError("the far end refuses")
-        self.openings += 1
-        self.lines.append(line)
-        loop = asyncio.get_running_loop()
-        reader = asyncio.StreamReader(loop=loop)
-        protocol = asyncio.StreamReaderProtocol(reader, loop=loop)
-        transport = _Transport(self, protocol)
-        protocol.connection_made(transport)
-        self._reader, self._transport = reader, transport
-        return reader, asyncio.StreamWriter(transport, protocol, reader, loop)
-
-    def heard(self, data: bytes) -> None:
-        self.sent.append(data)
-        said = self.answers(data)
-        for n, say in enumerate(() if said is None else (said,) if isinstance(said, bytes) else said):
-            delay_s, reply = say if isinstance(say, tuple) else (self.delay_s + 1e-6 * n, say)
-            asyncio.get_running_loop().call_later(delay_s, self.say, reply)  # equal times would have no order
-
-    def say(self, data: bytes) -> None:
-        """Bytes of the device's own accord."""
-        if self._transport is not None and not self._transport.is_closing() and self._reader is not None:
-            self._reader.feed_data(data)
-
-    def hang_up(self) -> None:
-        """The cable is pulled."""
-        if self._transport is not None:
-            self._transport.close()
-
-
-class _Transport(asyncio.Transport):
-    def __init__(self, peer: Peer, protocol: asyncio.StreamReaderProtocol) -> None:
-        super().__init__()
-        self._peer = peer
-        self._protocol = protocol
-        self._closing = False
-
-    def write(self, data: bytes | bytearray | memoryview) -> None:
-        if self._peer.fail_on_write is not None:
-            raise self._peer.fail_on_write
-        if not self._closing:
-            self._peer.heard(bytes(data))
-
-    def is_closing(self) -> bool:
-        return self._closing
-
-    def close(self) -> None:
-        if not self._closing:
-            self._closing = True
-            asyncio.get_running_loop().call_soon(self._protocol.connection_lost, None)
 
 
 @asynccontextmanager

@@ -1,0 +1,144 @@
+"""What all properties are tried with: patience, truth, and a coroutine whose every await is seen."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable, Coroutine, Generator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+from drivers.conformance.bench import SETTLE_S, Bench, Stage, accepted_commands, on_stage
+from drivers.device import Command, Device, DeviceError
+
+
+class NotApplicable(Exception):
+    """The property says nothing of this driver; the text says why."""
+
+
+@dataclass(frozen=True, slots=True)
+class Property:
+    """`meaning` completes the sentence “the driver …”."""
+
+    meaning: str
+    holds: Callable[[Bench], Coroutine[Any, Any, None]]
+
+
+def expect(condition: bool, told: str) -> None:
+    """Raise AssertionError(told) unless `condition`; unlike a bare assert it works under python -O."""
+    if not condition:
+        raise AssertionError(told)
+
+
+async def turning_on(bench: Bench) -> list[tuple[str, Command]]:
+    """Commands that turn outputs on, by point; a driver without outputs is not meant."""
+    commands = await accepted_commands(bench)
+    if not commands:
+        raise NotApplicable("it has no outputs")
+    return commands
+
+
+Work = tuple[str, Callable[[], Awaitable[object]]]
+
+
+def works_of(device: Device, commands: Sequence[tuple[str, Command]]) -> list[Work]:
+    """Everything that can be asked of a device: each reading, each status, and `commands`."""
+    works: list[Work] = [(f"reading {point}", sensor.read) for point, sensor in device.sensors.items()]
+    works += [(f"status of {point}", actuator.status) for point, actuator in device.actuators.items()]
+    for point, command in commands:
+        works.append((f"{command} to {point}", partial(device.actuators[point].apply, command)))
+    return works
+
+
+class Truths:
+    """What each sensor honestly reads before (1) and after (2) a shift."""
+
+    def __init__(self, before: Mapping[str, float], after: Mapping[str, float]) -> None:
+        self._values = {1: before, 2: after}
+
+    def compare(self, point: str, value: float, number: int, told: str) -> None:
+        """Raise AssertionError unless `value` is the truth number `number` of `point`."""
+        right, other = self._values[number][point], self._values[3 - number][point]
+        near = 0.2 * abs(right - other) if right != other else 1e-6 + 0.01 * abs(right)
+        expect(abs(value - right) <= near, f"{told}, {point} reads {value:g}; the truth is {right:g}")
+
+
+async def truths_of(stage: Stage) -> Truths:
+    """Read everything on a second stage, before and after a shift; this stage stays before."""
+    async with on_stage(stage.bench) as second:
+        values = []
+        for number in (1, 2):
+            await asyncio.sleep(SETTLE_S)
+            values.append({point: await sensor.read() for point, sensor in second.device.sensors.items()})
+            if number == 1:
+                second.far.shift()
+        return Truths(*values)
+
+
+async def patiently(work: Callable[[], Awaitable[Any]]) -> Any:
+    """Try again for as long as a driver may need to get back into step."""
+    for attempt in range(12):
+        try:
+            return await work()
+        except DeviceError:
+            if attempt == 11:
+                raise
+            await asyncio.sleep(0.4)
+    return None
+
+
+async def tried(work: Awaitable[object]) -> str:
+    """Await `work`; "done", or the kind of DeviceError that it raised."""
+    try:
+        await work
+    except DeviceError as error:
+        return type(error).__name__
+    return "done"
+
+
+def now_s() -> float:
+    """Loop time (s)."""
+    return asyncio.get_running_loop().time()
+
+
+class Steps:
+    """A coroutine whose every await is seen: counted, timed on the real clock, and cancelled at one of them."""
+
+    def __init__(self, work: Awaitable[object], cancel_at: int | None, after_s: float) -> None:
+        self._work = work
+        self._cancel_at = cancel_at
+        self._after_s = after_s
+        self.awaits = 0
+        self.reached = False
+        self.longest_s = 0.0
+
+    async def whole(self) -> object:
+        """Run it to its end, in the task that awaits this."""
+        return await self
+
+    def __await__(self) -> Generator[Any, Any, object]:
+        inner = self._work.__await__()
+        result: Any = None
+        error: BaseException | None = None
+        while True:
+            began = time.perf_counter()  # noqa: TID251  (only the real clock sees a call that blocks)
+            try:
+                future = next(inner) if error is None else inner.throw(error)
+            except StopIteration as end:
+                result = end.value
+                return result
+            finally:
+                took_s = time.perf_counter() - began  # noqa: TID251
+                self.longest_s = max(self.longest_s, took_s)
+            if self.awaits == self._cancel_at:
+                self.reached = True
+                task = asyncio.current_task()
+                if task is not None:
+                    asyncio.get_running_loop().call_later(self._after_s, task.cancel)
+            self.awaits += 1
+            error = None
+            try:
+                yield future
+            except BaseException as caught:
+                error = caught

@@ -1,0 +1,255 @@
+"""What a driver owes its line: nothing spoilt, late or foreign is taken for a reading, and it comes back by itself.
+
+The ids in brackets are those of docs/behaviours.md (C1, C2).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Sequence
+from dataclasses import replace
+from functools import partial
+
+from drivers.conformance.bench import SETTLE_S, Bench, Spoil, accepted_commands, is_on, on_stage
+from drivers.conformance.trying import NotApplicable, expect, now_s, patiently, tried, truths_of, works_of
+from drivers.device import Command, DeviceError, Dispense, LevelStatus, PumpStatus, Stop, SwitchStatus
+
+GARBAGE = (
+    b"\x00" * 40,
+    b"\xff" * 7,
+    b"\r\n",
+    b"*?#\r\n",
+    b"A" * 400,
+    b"nan\r",
+    *(random.Random(seed).randbytes(24) for seed in range(3)),  # noqa: S311  (garbage, the same each time)
+)
+LATE_S = (0.25, 0.61, 1.05, 1.6, 2.6, 4.0)
+CUTS = 6
+
+
+async def survives_garbage(bench: Bench) -> None:
+    """Garbage before or instead of replies raises nothing but DeviceErrors, is never a reading, and passes (C2)."""
+
+    async def with_garbage(garbage: bytes, instead: bool) -> None:
+        def spoil(reply: bytes) -> Sequence[tuple[float, bytes]]:
+            return ((0.0, garbage),) if instead else ((0.0, garbage), (0.002, reply))
+
+        await _spoilt(bench, spoil, f"garbage {garbage[:16]!r} {'instead of' if instead else 'before'} replies")
+
+    for garbage in GARBAGE:
+        for instead in (True, False):
+            await with_garbage(garbage, instead)
+
+
+async def survives_truncation(bench: Bench) -> None:
+    """A reply that is cut off at any place is an error or nothing, never another reading (C2)."""
+    for cut in range(CUTS):
+
+        def cut_off(reply: bytes, cut: int = cut) -> Sequence[tuple[float, bytes]]:
+            return ((0.0, reply[: max(1, len(reply) * cut // CUTS)]),)
+
+        await _spoilt(bench, cut_off, f"replies cut off at {cut}/{CUTS}")
+    await _spoilt(bench, lambda reply: ((0.0, reply[:-1]),), "replies without their last byte")
+
+
+async def survives_flipped_bits(bench: Bench) -> None:
+    """A reply with one wrong bit never crashes the driver, which is right again afterwards (C2)."""
+    for at in range(CUTS):
+
+        def flip(reply: bytes, at: int = at) -> Sequence[tuple[float, bytes]]:
+            place = min(len(reply) - 1, len(reply) * at // CUTS)
+            return ((0.0, reply[:place] + bytes((reply[place] ^ (1 << at),)) + reply[place + 1 :]),)
+
+        # without a checksum a flipped digit is another number: no driver can know, so readings are not compared
+        await _spoilt(bench, flip, f"a bit flipped at {at}/{CUTS}", compare=False)
+
+
+async def survives_duplication(bench: Bench) -> None:
+    """Replies that come twice are taken once: every reading is of its own time (C2)."""
+    async with on_stage(bench) as stage:
+        truths = await truths_of(stage)
+        stage.replies = lambda reply: ((0.0, reply), (0.004, reply))
+        for number in (1, 2):
+            await asyncio.sleep(SETTLE_S)
+            for point, sensor in stage.device.sensors.items():
+                value = await patiently(sensor.read)
+                truths.compare(point, value, number, "with every reply doubled")
+            if number == 1:
+                stage.far.shift()
+        for point, command in await accepted_commands(bench):
+            with_errors = await tried(stage.device.actuators[point].apply(command))
+            await patiently(partial(stage.device.actuators[point].apply, Stop()))
+            await asyncio.sleep(SETTLE_S)
+            expect(not stage.moved, f"{command} ({with_errors}) and Stop, every reply doubled: still on")
+
+
+async def never_takes_a_late_reply(bench: Bench) -> None:
+    """A reply that comes after its request was given up is never taken for the next one's (C2)."""
+    async with on_stage(bench) as stage:
+        sensors = list(stage.device.sensors)
+    commands = await accepted_commands(bench)
+    for late_s in LATE_S:
+        for point in sensors[:3]:
+            await _late_reading(bench, point, late_s)
+        for point, command in commands[:3]:
+            await _late_status(bench, point, command, late_s)
+
+
+async def _late_reading(bench: Bench, point: str, late_s: float) -> None:
+    async with on_stage(bench) as stage:
+        truths = await truths_of(stage)
+        await asyncio.sleep(SETTLE_S)
+        stage.replies = _first_late(late_s)
+        read = stage.device.sensors[point].read
+        try:
+            truths.compare(point, await read(), 1, f"with its reply {late_s:g} s late")
+        except DeviceError:
+            stage.far.shift()
+        else:
+            stage.far.shift()
+            await asyncio.sleep(SETTLE_S)
+        for _ in range(3):
+            truths.compare(point, await patiently(read), 2, f"after a reply {late_s:g} s late")
+
+
+async def _late_status(bench: Bench, point: str, command: Command, late_s: float) -> None:
+    async with on_stage(bench) as stage:
+        actuator = stage.device.actuators[point]
+        resting = await actuator.status()
+        await actuator.apply(command)
+        await asyncio.sleep(SETTLE_S)
+        stage.replies = _first_late(late_s)
+        await tried(actuator.status())
+        await patiently(partial(actuator.apply, Stop()))
+        for _ in range(3):
+            status = await patiently(actuator.status)
+            expect(
+                stage.moved or not is_on(status, resting),
+                f"a status of {point} that came {late_s:g} s late is taken for the next: {status}",
+            )
+            await asyncio.sleep(late_s / 2)
+
+
+async def ignores_other_addresses(bench: Bench) -> None:
+    """What another device on the bus answers is never taken for this one's word (C2)."""
+    if bench.other is None:
+        raise NotApplicable("it has its line for itself")
+    commands = await accepted_commands(bench)
+    async with on_stage(bench) as own, on_stage(bench, bench.other) as other:
+        truths = await truths_of(own)
+        resting = {point: await actuator.status() for point, actuator in own.device.actuators.items()}
+        other.far.shift()
+        for point, command in commands[:1]:
+            await other.device.actuators[point].apply(command)
+        theirs: list[bytes] = []
+        mine: list[bytes] = []
+        tellable = 0
+        for (name, ask_mine), (_, ask_theirs) in zip(works_of(own.device, []), works_of(other.device, []), strict=True):
+            await asyncio.sleep(SETTLE_S)
+            mine.clear()
+            theirs.clear()
+            own.replies, other.replies = _keeping(mine), _keeping(theirs)
+            await ask_mine()
+            await ask_theirs()
+            foreign = b"".join(theirs)
+            if len(foreign) < 3 or foreign == b"".join(mine):
+                continue  # too short to carry an address, or the same from anybody
+            tellable += 1
+            await asyncio.sleep(SETTLE_S)
+            own.replies = _instead(foreign)
+            try:
+                value = await ask_mine()
+            except DeviceError:
+                value = None
+            if isinstance(value, float):
+                truths.compare(name.removeprefix("reading "), value, 1, f"with {foreign!r} of another device")
+            elif isinstance(value, PumpStatus | SwitchStatus | LevelStatus):
+                at_rest = resting[name.removeprefix("status of ")]
+                expect(not is_on(value, at_rest), f"{name} takes {foreign!r} of another device for {value}")
+            own.honest()
+            expect(await own.recovered(), "it does not recover after another device's reply")
+        if not tellable:
+            raise NotApplicable("its replies carry no address")
+
+
+async def comes_back(bench: Bench) -> None:
+    """Unplugged at rest or amid a command, or powered off, it is verified again by itself and obeys (C1)."""
+    async with on_stage(bench) as stage:
+        for event in ("the cable was pulled", "the device lost its power"):
+            if event.startswith("the cable"):
+                stage.peer.hang_up()
+            else:
+                stage.far.power_cycle()
+                stage.peer.hang_up()
+            expect(await stage.recovered(), f"{event}: it is not verified again within a while")
+            for sensor in stage.device.sensors.values():
+                await patiently(sensor.read)
+    for point, command in await accepted_commands(bench):
+        for step in range(5):
+            async with on_stage(bench) as stage:
+                actuator = stage.device.actuators[point]
+                begun_s = now_s()
+                await actuator.apply(command)
+                whole_s = now_s() - begun_s
+                await patiently(partial(actuator.apply, Stop()))
+                await asyncio.sleep(SETTLE_S)
+                asyncio.get_running_loop().call_later(whole_s * step / 5, stage.peer.hang_up)
+                again = replace(command, dose_id="again") if isinstance(command, Dispense) else command
+                told = await tried(actuator.apply(again))
+                expect(await stage.recovered(), f"cut off in {command} ({told}): it is not verified again")
+                await patiently(partial(actuator.apply, Stop()))
+                await asyncio.sleep(SETTLE_S)
+                expect(not stage.moved, f"cut off in {command} ({told}), then Stop: still {dict(stage.far.outputs())}")
+
+
+async def _spoilt(bench: Bench, spoil: Spoil, told: str, *, compare: bool = True) -> None:
+    """Every work with spoilt replies: only DeviceErrors, no wrong reading, and all is well again afterwards."""
+    commands = await accepted_commands(bench)
+    async with on_stage(bench) as stage:
+        truths = await truths_of(stage)
+        resting = {point: await actuator.status() for point, actuator in stage.device.actuators.items()}
+        for name, work in works_of(stage.device, commands):
+            await asyncio.sleep(SETTLE_S)
+            stage.replies = spoil
+            try:
+                value = await work()
+            except DeviceError:
+                value = None
+            except Exception as error:
+                raise AssertionError(f"{name} with {told} raises {error!r}, which is no DeviceError") from error
+            stage.honest()
+            if compare and isinstance(value, float):
+                truths.compare(name.removeprefix("reading "), value, 1, f"with {told}")
+            if compare and isinstance(value, PumpStatus | SwitchStatus | LevelStatus):
+                at_rest = resting[name.removeprefix("status of ")]
+                expect(not is_on(value, at_rest), f"{name} with {told} is {value}, but it is at rest")
+            expect(await stage.recovered(), f"{name} with {told}: it is not verified again within a while")
+            for actuator in stage.device.actuators.values():
+                await patiently(partial(actuator.apply, Stop()))
+            await asyncio.sleep(SETTLE_S)
+            expect(not stage.moved, f"{name} with {told}, then Stop: still {dict(stage.far.outputs())}")
+        for point, sensor in stage.device.sensors.items():
+            truths.compare(point, await patiently(sensor.read), 1, f"after {told}")
+
+
+def _keeping(replies: list[bytes]) -> Spoil:
+    """Let replies through and keep them."""
+
+    def keep(reply: bytes) -> Sequence[tuple[float, bytes]]:
+        replies.append(reply)
+        return ((0.0, reply),)
+
+    return keep
+
+
+def _instead(foreign: bytes) -> Spoil:
+    """Say `foreign` instead of the first reply, and nothing after it."""
+    left = [foreign]
+    return lambda reply: ((0.0, left.pop()),) if left else ()
+
+
+def _first_late(late_s: float) -> Spoil:
+    """The first reply comes `late_s` seconds late, and all others behind it."""
+    left = [late_s]
+    return lambda reply: ((left.pop() if left else 0.0, reply),)
