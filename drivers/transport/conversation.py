@@ -16,7 +16,7 @@ from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
-from drivers.device import BadReply, LinkDown, NoReply
+from drivers.errors import BadReply, LinkDown, NoReply
 from drivers.transport.link import Link, Parser
 
 T = TypeVar("T")

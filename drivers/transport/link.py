@@ -12,20 +12,16 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from enum import StrEnum
-from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
+from typing import Any, Protocol, TypeAlias, TypeVar
 
-from drivers.device import BadReply, DeviceError, LinkDown, NoReply
+from drivers.errors import BadReply, DeviceError, LinkDown, NoReply
 from drivers.transport.capture import Capture, printable
 from drivers.transport.opener import Opener, Streams, open_real
 from drivers.transport.url import LineSettings, LinkUrl
 
-if TYPE_CHECKING:
-    from drivers.transport.conversation import Conversation
-
 __all__ = ["LineSettings", "Link", "LinkState", "LinkUrl", "Opener", "Parser", "open_real"]
 
 T = TypeVar("T")
-_Attached: TypeAlias = "tuple[Conversation, Callable[[], Awaitable[object]]]"
 Parser: TypeAlias = Callable[[bytearray], T | None]
 """Called with all bytes since the request whenever more have come. Deletes from the front what it has dealt
 with; returns the reply, or None while it is incomplete; raises a DeviceError for an answer that cannot be
@@ -44,6 +40,19 @@ it.
 STRAY_MOST = 4096
 SILENT_EXCHANGES = 6
 """So many exchanges without one byte, and the line itself is doubted and opened anew."""
+
+
+class Speaker(Protocol):
+    """One device's side of the line, as the line needs to know it; see :mod:`drivers.transport.conversation`."""
+
+    where: str
+    verified: bool
+
+    def distrust(self) -> None:
+        """The line was lost: nothing passes until this device is verified again."""
+
+
+_Attached: TypeAlias = tuple[Speaker, Callable[[], Awaitable[object]]]
 
 
 class LinkState(StrEnum):
@@ -137,7 +146,7 @@ class Link:
         """Whether bytes can be sent at this moment."""
         return self._writer is not None
 
-    def attach(self, conversation: Conversation, verify: Callable[[], Awaitable[object]]) -> None:
+    def attach(self, conversation: Speaker, verify: Callable[[], Awaitable[object]]) -> None:
         """Have `verify` run after every (re)opening, and again when `conversation` loses its trust."""
         self._attached.append((conversation, verify))
         self._wake.set()
@@ -364,7 +373,7 @@ class Link:
         """
         delay_s = BACKOFF_FIRST_S
         any_verified = False
-        tried_s: dict[Conversation, float] = {}
+        tried_s: dict[Speaker, float] = {}
         whom = self._doubtful()
         while self._writer is not None:
             self._wake.clear()
@@ -389,7 +398,7 @@ class Link:
     def _doubtful(self) -> list[_Attached]:
         return [each for each in self._attached if not each[0].verified]
 
-    async def _verify_each(self, whom: list[_Attached], tried_s: dict[Conversation, float]) -> float:
+    async def _verify_each(self, whom: list[_Attached], tried_s: dict[Speaker, float]) -> float:
         """Returns how long the longest attempt in vain took (s)."""
         assert self._loop is not None  # noqa: S101  (set by start)
         lost_s = 0.0
@@ -400,7 +409,7 @@ class Link:
                 lost_s = max(lost_s, self._loop.time() - began_s)
         return lost_s
 
-    async def _verify(self, conversation: Conversation, verify: Callable[[], Awaitable[object]]) -> None:
+    async def _verify(self, conversation: Speaker, verify: Callable[[], Awaitable[object]]) -> None:
         if self._writer is None:
             return
         try:

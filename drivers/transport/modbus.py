@@ -33,7 +33,8 @@ from pymodbus.pdu.register_message import (
 )
 from pymodbus.pdu.utils import unpack_bitstring
 
-from drivers.device import DeviceConfig, Refused
+from drivers.device import DeviceConfig
+from drivers.errors import Refused
 from drivers.transport.conversation import Conversation
 from drivers.transport.link import Parser
 from drivers.transport.replies import bad_reply

@@ -9,7 +9,7 @@ from typing import TypeAlias
 
 import serialx
 
-from drivers.device import LinkDown
+from drivers.errors import LinkDown
 from drivers.transport.url import LineSettings, LinkUrl
 
 Streams: TypeAlias = tuple[asyncio.StreamReader, asyncio.StreamWriter]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from drivers.device import BadReply
+from drivers.errors import BadReply
 from drivers.transport.capture import printable
 from drivers.transport.link import Parser
 
