@@ -27,6 +27,8 @@ from drivers.device import Command, DeviceError, Dispense, PumpStatus, Status, S
 POLL_S = 2.0
 SILENCE_S = 120.0
 """How long a pump is asked in vain before that is a problem."""
+SURELY_MOVED_S = 20.0
+"""So long before a pump is seen to stand it still ran: polls of some seconds, and the last turn."""
 REST_SHORT = 0.8
 """A pump that stands before this share of its time, with less than this share moved, was stopped by somebody."""
 
@@ -189,7 +191,8 @@ class Transfers:
         ran_s = loop.time() - begun_s
         await self._close(route, who, why)
         ended_early = run.interrupted or overtime or ran_s < REST_SHORT * nominal_s
-        moved, after_ul = await self._measured(route, act, finished=not ended_early)
+        moving_s = max(begun_s, begun_s + ran_s - SURELY_MOVED_S)
+        moved, after_ul = await self._measured(route, act, finished=not ended_early, moving_s=moving_s)
         short = ended_early and not run.interrupted and moved.ul < REST_SHORT * act.ul
         end = "stopped" if run.interrupted else "overtime" if overtime else "short" if short else "done"
         self._book(run.id, step, act, moved, end, after_ul)
@@ -310,18 +313,36 @@ class Transfers:
         before = Weight(act.mass_g, act.mass_sd_g)
         return by_balance(before, after, sign=route.weighed, greatest_ul=greatest_ul), after
 
-    async def _measured(self, route: Route, act: Act, *, finished: bool) -> tuple[Moved, Weight | None]:
-        """What a dose that this process watched has moved: by the balance, else by the pump."""
+    async def _measured(
+        self, route: Route, act: Act, *, finished: bool, moving_s: float
+    ) -> tuple[Moved, Weight | None]:
+        """What a dose that this process watched has moved: by the balance, else by the pump.
+
+        At `moving_s` (loop time) it was surely still moving: a balance that has shown exactly the same since is stuck.
+        """
         balance, after = await self._balance(route, act, greatest_ul=2 * act.ul + 1000.0)
+        seen = self._store.readings.get(self._mass)
+        if balance is not None and seen is not None and seen.same_since_s <= moving_s:
+            self._alarm(
+                "balance_drift",
+                self._mass,
+                f"it has shown exactly {seen.value:g} g since before {route.pump} stopped: it is stuck, or nothing moved."
+                " Likely cause: a jammed balance, an empty bottle, a shut line. Next: look at the balance and the line",
+            )
+            pump = by_command(act.ul, rel_sd=route.rel_sd) if finished else await self._by_pump(route, act)
+            return agreed(balance, pump, asked_ul=act.ul), None
         if balance is not None:
             return balance, after
         if finished:
             return by_command(act.ul, rel_sd=route.rel_sd), after
+        return agreed(None, await self._by_pump(route, act), asked_ul=act.ul), after
+
+    async def _by_pump(self, route: Route, act: Act) -> Moved | None:
+        """What the pump's own total says, if it answers."""
         try:
-            status = await self._pump_status(route)
+            return _by_total(route, act, await self._pump_status(route))
         except DeviceError:
-            return agreed(None, None, asked_ul=act.ul), after
-        return agreed(None, _by_total(route, act, status), asked_ul=act.ul), after
+            return None
 
     def _book(self, run: str, step: StepRecord, act: Act, moved: Moved, end: str, after: Weight | None) -> None:
         detail: dict[str, Any] = {
