@@ -20,6 +20,7 @@ from sim.devices.mettler_sics import MettlerSics
 from sim.devices.modbus_coil_relay import ModbusCoilRelay
 from sim.devices.port import PlantPort
 from sim.devices.wire import Line, WireDevice
+from sim.faults.drives import Drives
 from sim.plant.plant import Plant
 from sim.serving import PseudoTerminal, TcpClient, open_in_memory
 
@@ -59,12 +60,13 @@ class Lab:
     def __init__(self, rig: Rig, *, seed: int, plant: Plant | None = None) -> None:
         self.rig = rig
         self.plant = plant or Plant(rig, seed=seed, now=asyncio.get_running_loop().time)
+        self.drives = Drives(self.plant)
         self.lines: dict[str, Line] = {}
         self.devices: dict[str, WireDevice] = {}
         self._servers: list[asyncio.Server] = []
         self._terminals: list[PseudoTerminal] = []
         for name, spec in rig.devices.items():
-            device = self.devices[name] = _build(name, spec, self.plant)
+            device = self.devices[name] = _build(name, spec, self.drives)
             if spec.link not in self.lines:
                 self.lines[spec.link] = _line(spec.link, device)
             self.lines[spec.link].attach(device)

@@ -106,6 +106,9 @@ class TcpClient(asyncio.Protocol):
         assert isinstance(transport, asyncio.Transport)  # noqa: S101  (a stream server gives no other)
         self._transport = transport
         transport.set_write_buffer_limits(high=UNREAD_LIMIT)
+        if self._line.elsewhere:
+            transport.abort()
+            return
         try:
             self._line.connect(self)
         except ConnectionRefusedError:

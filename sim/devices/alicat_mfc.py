@@ -7,6 +7,7 @@ volumetric flow, mass flow, set-point (mL/min), gas, then status codes. Another 
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 
 from controller.rig.description import DeviceSpec
 from sim.devices.ascii_line import AsciiDevice, decimal
@@ -68,6 +69,16 @@ class AlicatMfc(AsciiDevice):
             if flow != self._given:
                 self._given = flow
                 self.plant.set_gas(self._point, flow)
+
+    def forget(self) -> Callable[[], None]:
+        """See :meth:`WireDevice.forget`: the gas, the tare, the loop variable, the stream's period."""
+        stored = self.gas, self._tare, self.loop_variable, self._stream_s
+        self.gas, self._tare, self.loop_variable, self._stream_s = GASES.index("Air"), 0.0, 37, STREAM_S
+
+        def again() -> None:
+            self.gas, self._tare, self.loop_variable, self._stream_s = stored
+
+        return again
 
     # --- what it says -----------------------------------------------------------------------------------
 
@@ -134,8 +145,9 @@ class AlicatMfc(AsciiDevice):
                     self._tare = self.plant.sense(self._point) if self._given == 0.0 else self._tare
                 self._frame()
             case "HP" | "HC" | "C":
-                self.held = "" if command == "C" else command[1]
-                self._act()
+                if self.obeys:
+                    self.held = "" if command == "C" else command[1]
+                    self._act()
                 self._frame()
             case "L" | "U":
                 self.locked = command == "L"
@@ -159,8 +171,9 @@ class AlicatMfc(AsciiDevice):
         wanted = decimal(command[1:].strip())
         if wanted is None or not 0.0 <= wanted <= self.full_scale * OVERRANGE:
             return False
-        self.setpoint = round(wanted, self._decimals)
-        self._act()
+        if self.obeys:
+            self.setpoint = round(wanted, self._decimals)
+            self._act()
         self._frame()
         return True
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 
 from controller.rig.description import DeviceSpec
 from sim.devices.ascii_line import decimal
@@ -33,6 +34,15 @@ class EzoPh(EzoUart):
         """See :meth:`EzoUart.factory`."""
         super().factory()
         self._points.clear()
+
+    def forget(self) -> Callable[[], None]:
+        """See :meth:`WireDevice.forget`: the calibration."""
+        points, self._points = self._points, {}
+
+        def again() -> None:
+            self._points = points
+
+        return again
 
     def reading(self) -> str:
         """The calibrated pH."""
@@ -113,6 +123,16 @@ class EzoDo(EzoUart):
         self.outputs = {"mg": True, "%": False}
         self._gain, self._zero_pct, self._calibrations = 1.0, 0.0, 0
 
+    def forget(self) -> Callable[[], None]:
+        """See :meth:`WireDevice.forget`: the calibration, and which outputs are on."""
+        stored = self.outputs, self._gain, self._zero_pct, self._calibrations
+        self.outputs, self._gain, self._zero_pct, self._calibrations = {"mg": True, "%": False}, 1.0, 0.0, 0
+
+        def again() -> None:
+            self.outputs, self._gain, self._zero_pct, self._calibrations = stored
+
+        return again
+
     def reading(self) -> str:
         """The outputs that are on, mg/L first."""
         percent = max(0.0, (self.plant.sense(self._point) - self._zero_pct) * self._gain)
@@ -187,6 +207,16 @@ class EzoRtd(EzoUart):
         """See :meth:`EzoUart.factory`."""
         super().factory()
         self.scale, self._offset_c, self._calibrated = "c", 0.0, False
+
+    def forget(self) -> Callable[[], None]:
+        """See :meth:`WireDevice.forget`: the calibration and the scale."""
+        stored = self.scale, self._offset_c, self._calibrated
+        self.scale, self._offset_c, self._calibrated = "c", 0.0, False
+
+        def again() -> None:
+            self.scale, self._offset_c, self._calibrated = stored
+
+        return again
 
     def reading(self) -> str:
         """The temperature in the chosen scale."""

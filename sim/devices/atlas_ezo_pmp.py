@@ -7,6 +7,7 @@ for ever (`DC,ml/min,min`), or continuously (`D,*`). It ends finite work by itse
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 
 from controller.rig.description import DeviceSpec
 from sim.devices.ascii_line import decimal
@@ -82,6 +83,18 @@ class AtlasEzoPmp(EzoUart):
         self._at_start_ml = 0.0
         self.inverted = False
 
+    def forget(self) -> Callable[[], None]:
+        """See :meth:`WireDevice.forget`: the calibrations, the direction, the dose at start."""
+        self._stop()
+        stored = self._by_volume, self._by_time, self._calibrations, self._at_start_ml, self.inverted
+        self._by_volume, self._by_time, self._calibrations, self._at_start_ml, self.inverted = 1.0, 1.0, 0, 0.0, False
+
+        def again() -> None:
+            self._stop()
+            self._by_volume, self._by_time, self._calibrations, self._at_start_ml, self.inverted = stored
+
+        return again
+
     # --- the motor --------------------------------------------------------------------------------------
 
     @property
@@ -156,7 +169,8 @@ class AtlasEzoPmp(EzoUart):
             case ["d" | "dc", _, *_]:
                 return self._dose(words)
             case ["x"]:
-                self._stop()
+                if self.obeys:
+                    self._stop()
                 return [f"*DONE,{self._given_ml:.2f}"]
             case ["p"]:
                 return self._toggle_pause()
@@ -205,6 +219,8 @@ class AtlasEzoPmp(EzoUart):
         return None
 
     def _dose(self, words: list[str]) -> list[str]:
+        if not self.obeys:
+            return []
         if self.motor_v < MIN_MOTOR_V:
             return [f"*UV,PUMPPWR,{self.motor_v:.2f}", "*ER"]
         match words:
@@ -249,6 +265,8 @@ class AtlasEzoPmp(EzoUart):
         return self._begin(rate, motor, None if minutes is None else abs(rate) * minutes, "*")
 
     def _toggle_pause(self) -> list[str]:
+        if not self.obeys:
+            return []
         if self.paused:
             self.paused = False
             self._run(*self._resume)
@@ -259,6 +277,8 @@ class AtlasEzoPmp(EzoUart):
         return []
 
     def _invert(self) -> list[str]:
+        if not self.obeys:
+            return []
         self.inverted = not self.inverted
         if self.dosing:
             self.plant.set_pump(self._point, (-self._motor if self.inverted else self._motor) * 1000.0)

@@ -89,6 +89,20 @@ class IsmatecRegloIcc(AsciiDevice):
         for channel in self.channels.values():
             channel.power_off()
 
+    def forget(self) -> Callable[[], None]:
+        """See :meth:`WireDevice.forget`: what `*` saved of the channels; in force from the next power-up on."""
+        stored = self._saved_addressing, [channel.saved for channel in self.channels.values()]
+        self._saved_addressing = False
+        for channel in self.channels.values():
+            channel.saved = Settings(tubing=FACTORY_TUBING)
+
+        def again() -> None:
+            self._saved_addressing, saved = stored
+            for channel, settings in zip(self.channels.values(), saved, strict=True):
+                channel.saved = settings.copy()
+
+        return again
+
     # --- events -----------------------------------------------------------------------------------------
 
     def _report_events(self, wanted: bool) -> None:
@@ -154,6 +168,12 @@ class IsmatecRegloIcc(AsciiDevice):
         return next((reply for reply in replies if reply != DONE), DONE) if len(replies) > 1 else replies[0]
 
     def _on_channel(self, channel: PumpChannel, request: str) -> bytes:
+        if not self.obeys and request in _MOVES:
+            return DONE
+        if not self.obeys and request[0] == "f" and len(request) > 1:
+            return _data(volume_1(channel.settings.flow_ml_min))
+        if not self.obeys and request[0] == "S" and len(request) > 1:
+            return DONE
         if (action := _ACTIONS.get(request)) is not None:
             return action(channel)
         code = request[:2] if request[0] == "x" else request[0]
@@ -293,6 +313,9 @@ _ACTIONS: dict[str, Callable[[PumpChannel], bytes]] = {
     "xZ": _cancel_calibration,
     "000000": _discard_calibration,
 }
+
+_MOVES = ("H", "I", "xI", "J", "K")
+"""What starts, stops or turns a channel: what a pump that does not obey only acknowledges."""
 
 _QUERIES: dict[str, Callable[[PumpChannel], bytes]] = {
     "E": lambda channel: YES if channel.running else NO,

@@ -74,6 +74,16 @@ class KellerXLine(ModbusSlave):
     def _boot(self) -> None:
         self._initialised = False
 
+    def forget(self) -> Callable[[], None]:
+        """See :meth:`WireDevice.forget`: the zero and the configuration."""
+        stored = self.zero_bar, self._config
+        self.zero_bar, self._config = 0.0, bytearray(32)
+
+        def again() -> None:
+            self.zero_bar, self._config = stored
+
+        return again
+
     def mine(self, address: int) -> bool:
         """Its own address, and the transparent one."""
         return address in (self.address, TRANSPARENT_ADDRESS)

@@ -76,6 +76,8 @@ class ModbusCoilRelay(ModbusSlave):
         if address < RELAYS or address == ALL:
             if value not in (ON, OFF, FLIP):
                 raise ModbusError(ILLEGAL_VALUE)
+            if not self.obeys:
+                return body
             for relay in range(RELAYS) if address == ALL else (address,):
                 self._set(relay, not self.closed[relay] if value == FLIP else value == ON)
             return body
@@ -84,6 +86,8 @@ class ModbusCoilRelay(ModbusSlave):
             raise ModbusError(ILLEGAL_ADDRESS)
         if not 1 <= value <= FLASH_LONGEST:
             raise ModbusError(ILLEGAL_VALUE)
+        if not self.obeys:
+            return body
         self._set(relay, kind == FLASH_ON)
         self._flashes[relay] = self.loop.call_later(value * FLASH_UNIT_S, self._set, relay, kind == FLASH_OFF)
         return body
@@ -92,7 +96,7 @@ class ModbusCoilRelay(ModbusSlave):
         first, count = _range(body)
         if body[4] != (count + 7) // 8:
             raise ModbusError(ILLEGAL_VALUE)
-        for place in range(count):
+        for place in range(count if self.obeys else 0):
             self._set(first + place, bool(body[5] >> place & 1))
         return body[:4]
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Protocol
 
 from controller.rig.description import DeviceSpec
@@ -16,6 +16,11 @@ BACKLOG_S = 1.0
 """How far behind a flood of requests a line may fall; what a real line could not have carried is not waited for."""
 QUEUE_S = 60.0
 """Answers that would leave later than this are lost: the device's output buffer is full."""
+
+Inward = Callable[[bytes], bytes]
+"""A fault: what the line makes of bytes on their way to devices (b"" loses them)."""
+Outward = Callable[[bytes], Sequence[tuple[float, bytes]]]
+"""A fault: what the line makes of bytes on their way to clients: pieces, each late by so many seconds."""
 
 
 class Client(Protocol):
@@ -48,6 +53,10 @@ class WireDevice(ABC):
         self.line: Line | None = None
         self.boots = 0
         """How often it was powered on: bytes under way from before a power cut are never delivered."""
+        self.hung = False
+        """A fault: its interface hears and says nothing, while its outputs and timers go on."""
+        self.obeys = True
+        """A fault when False: what it is told to do it acknowledges and does not do."""
         self.loop = asyncio.get_running_loop()
 
     @abstractmethod
@@ -78,6 +87,10 @@ class WireDevice(ABC):
     def _halt(self) -> None:  # noqa: B027  (a hook, not a duty)
         """What a device does when power goes: end timers, bring outputs to rest."""
 
+    def forget(self) -> Callable[[], None]:
+        """A fault: what is stored for good falls back to the factory's. Returns what stores it again."""
+        return lambda: None
+
     def send(
         self, data: bytes, *, after_s: float | None = None, unsolicited: bool = False, to: Client | None = None
     ) -> None:
@@ -85,7 +98,7 @@ class WireDevice(ABC):
 
         The answer goes to the client whose request was heard last, or to `to`; `unsolicited` bytes to everyone.
         """
-        if self.powered and self.line is not None:
+        if self.powered and not self.hung and self.line is not None:
             client = None if unsolicited else (to or self.line.asker)
             self.line.transmit(self, data, self.think_s if after_s is None else after_s, client, unsolicited)
 
@@ -105,6 +118,12 @@ class Line:
         self.plugged = True
         self.tamper: Callable[[bytes], bytes] | None = None
         """A fault: what the line makes of bytes on their way to clients (b"" loses them)."""
+        self.inward: list[Inward] = []
+        self.outward: list[Outward] = []
+        self.ghosts: set[Client] = set()
+        """A fault: clients whose connection is dead and does not know it."""
+        self.elsewhere = False
+        """A fault: the adapter is there under another name, so that what was served under the old one is gone."""
         self.asker: Client | None = None
         self.set_baud(baud)
         self._heard_s = 0.0
@@ -131,20 +150,25 @@ class Line:
         """Someone is gone. The devices go on with what they do."""
         if client in self.clients:
             self.clients.remove(client)
+        self.ghosts.discard(client)
         if self.asker is client:
             self.asker = None
 
     def from_client(self, data: bytes, client: Client | None = None) -> None:
         """Bytes that a client wrote."""
-        if not self.plugged or not data:
+        if not self.plugged or not data or (client is not None and client in self.ghosts):
             return
         self.asker = client
         now = self._loop.time()
         self._heard_s = min(max(self._heard_s, now) + len(data) * self.byte_s, now + BACKLOG_S)
         if self.echo and client is not None:
             client.deliver(data)
+        for fault in self.inward:
+            data = fault(data)
+        if not data:
+            return
         for device in self.devices:
-            if device.powered:
+            if device.powered and not device.hung:
                 device.receive(data)
 
     def transmit(
@@ -165,11 +189,22 @@ class Line:
             data = self.tamper(data)
             if not data:
                 return
-        if client is None:
-            for each in list(self.clients):
+        if not self.outward:
+            self._deliver(data, client)
+            return
+        pieces: list[tuple[float, bytes]] = [(0.0, data)]
+        for fault in self.outward:
+            pieces = [(late_s + more_s, part) for late_s, piece in pieces for more_s, part in fault(piece)]
+        for late_s, piece in pieces:
+            if late_s > 0:
+                self._loop.call_later(late_s, self._deliver, piece, client)
+            else:
+                self._deliver(piece, client)
+
+    def _deliver(self, data: bytes, client: Client | None) -> None:
+        for each in list(self.clients) if client is None else [client]:
+            if each in self.clients and each not in self.ghosts and data:
                 each.deliver(data)
-        elif client in self.clients:
-            client.deliver(data)
 
     def unplug(self) -> None:
         """Pull the cable: every client loses its connection and none can open the line until :meth:`plug`."""
@@ -177,6 +212,7 @@ class Line:
         for client in list(self.clients):
             client.hang_up()
         self.clients.clear()
+        self.ghosts.clear()
         self.asker = None
 
     def plug(self) -> None:

@@ -1,0 +1,333 @@
+"""How each kind of fault befalls a lab. What several faults do to one thing at once is combined, and undone one by one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from math import prod
+
+import numpy as np
+
+from sim.devices.alicat_mfc import AlicatMfc
+from sim.devices.modbus_slave import ModbusSlave
+from sim.devices.wire import WireDevice
+from sim.faults import wires
+from sim.faults.schedule import Fault
+from sim.faults.targets import next_on_bus
+from sim.lab import Lab
+
+Undo = Callable[[], None]
+
+
+class Effects:
+    """Everything that lasts on one lab."""
+
+    def __init__(self, lab: Lab) -> None:
+        self._lab = lab
+        self._lines = dict(lab.lines)
+        """By the names of health, whatever an adapter is called meanwhile."""
+        self._lasting: dict[tuple[str, str], _Lasting] = {}
+
+    def begin(self, fault: Fault, amount: float, rng: np.random.Generator) -> Undo:
+        """Let `fault` happen with `amount` in its kind's unit; returns what takes it back."""
+        if (effect := getattr(self, f"_{fault.kind}", None)) is None:
+            raise ValueError(f"{fault.kind} is no fault of a lab but of the computer beside it")
+        undo: Undo = effect(fault.target, amount, rng)
+        return undo
+
+    def _hold(self, effect: str, target: str, amount: float, apply: Callable[[list[float]], None]) -> Undo:
+        """Let `apply` act on the amounts of all that last on (effect, target): now, and when this one ends.
+
+        The `apply` of the first is asked as long as any lasts, so that it may know what was before.
+        """
+        key = (effect, target)
+        lasting = self._lasting.setdefault(key, _Lasting(apply))
+        lasting.amounts.append(amount)
+        lasting.apply(lasting.amounts)
+
+        def undo() -> None:
+            lasting.amounts.remove(amount)
+            if not lasting.amounts:
+                del self._lasting[key]
+            lasting.apply(lasting.amounts)
+
+        return undo
+
+    # --- links ------------------------------------------------------------------------------------------
+
+    def _drop(self, link: str, amount: float, rng: np.random.Generator) -> Undo:
+        line, lose = self._lines[link], wires.losing(amount, rng)
+        inward = wires.put(line.inward, lose)
+        outward = wires.put(line.outward, wires.on_time(lose))
+        return _both(inward, outward)
+
+    def _garble(self, link: str, amount: float, rng: np.random.Generator) -> Undo:
+        line, flip = self._lines[link], wires.flipping(amount, rng)
+        return _both(wires.put(line.inward, flip), wires.put(line.outward, wires.on_time(flip)))
+
+    def _delay(self, link: str, amount: float, rng: np.random.Generator) -> Undo:
+        return wires.put(self._lines[link].outward, wires.late(amount))
+
+    def _truncate(self, link: str, amount: float, rng: np.random.Generator) -> Undo:
+        return wires.put(self._lines[link].outward, wires.on_time(wires.cutting(amount, rng)))
+
+    def _duplicate(self, link: str, amount: float, rng: np.random.Generator) -> Undo:
+        line = self._lines[link]
+        return wires.put(line.outward, wires.doubling(amount, rng, lambda data: len(data) * line.byte_s))
+
+    def _wrong_address(self, link: str, amount: float, rng: np.random.Generator) -> Undo:
+        line = self._lines[link]
+        return wires.put(line.outward, wires.on_time(wires.readdressing(amount, rng, line.devices)))
+
+    def _echo(self, link: str, amount: float, rng: np.random.Generator) -> Undo:
+        line = self._lines[link]
+        own = line.echo
+
+        def apply(lasting: list[float]) -> None:
+            line.echo = own or bool(lasting)
+
+        return self._hold("echo", link, 1.0, apply)
+
+    def _half_open(self, link: str, amount: float, rng: np.random.Generator) -> Undo:
+        line = self._lines[link]
+        dead = list(line.clients)
+        line.ghosts.update(dead)
+
+        def undo() -> None:
+            for client in dead:
+                if client in line.ghosts:
+                    client.hang_up()
+                    line.disconnect(client)
+
+        return undo
+
+    def _unplug(self, link: str, amount: float, rng: np.random.Generator) -> Undo:
+        line = self._lines[link]
+
+        def apply(lasting: list[float]) -> None:
+            if lasting and line.plugged:
+                line.unplug()
+            elif not lasting:
+                line.plug()
+
+        return self._hold("unplug", link, 1.0, apply)
+
+    def _replug(self, link: str, amount: float, rng: np.random.Generator) -> Undo:
+        line = self._lines[link]
+
+        def apply(lasting: list[float]) -> None:
+            if line.elsewhere == bool(lasting):
+                return
+            if line.plugged:
+                line.unplug()
+                line.plug()
+            line.elsewhere = bool(lasting)
+            self._rename()
+
+        return self._hold("replug", link, 1.0, apply)
+
+    def _rename(self) -> None:
+        """Call every line what it is called now: who looks for one under a name that it has not finds nothing."""
+        now = {other_name(link) if line.elsewhere else link: line for link, line in self._lines.items()}
+        self._lab.lines.clear()
+        self._lab.lines.update(now)
+
+    # --- devices ----------------------------------------------------------------------------------------
+
+    def _reboot(self, name: str, amount: float, rng: np.random.Generator) -> Undo:
+        if self._lab.devices[name].powered:
+            self._lab.devices[name].power_cycle()
+        return _nothing
+
+    def _power_cut(self, name: str, amount: float, rng: np.random.Generator) -> Undo:
+        device = self._lab.devices[name]
+
+        def apply(lasting: list[float]) -> None:
+            if lasting:
+                device.power_off()
+            else:
+                device.power_on()
+
+        return self._hold("power_cut", name, 1.0, apply)
+
+    def _silent(self, name: str, amount: float, rng: np.random.Generator) -> Undo:
+        device = self._lab.devices[name]
+
+        def apply(lasting: list[float]) -> None:
+            device.hung = bool(lasting)
+
+        return self._hold("silent", name, 1.0, apply)
+
+    def _ignores(self, name: str, amount: float, rng: np.random.Generator) -> Undo:
+        device = self._lab.devices[name]
+
+        def apply(lasting: list[float]) -> None:
+            device.obeys = not lasting
+
+        return self._hold("ignores", name, 1.0, apply)
+
+    def _other_address(self, name: str, amount: float, rng: np.random.Generator) -> Undo:
+        device = self._lab.devices[name]
+        wanted = self._lab.rig.devices[next_on_bus(self._lab.rig, name)].address or "1"
+        own = self._lab.rig.devices[name].address or "1"
+
+        def apply(lasting: list[float]) -> None:
+            _readdress(device, wanted if lasting else own)
+
+        return self._hold("other_address", name, 1.0, apply)
+
+    def _eeprom(self, name: str, amount: float, rng: np.random.Generator) -> Undo:
+        device = self._lab.devices[name]
+        again: list[Undo] = []
+
+        def apply(lasting: list[float]) -> None:
+            if lasting and not again:
+                again.append(device.forget())
+                if device.powered:
+                    device.power_cycle()
+            elif not lasting:
+                again.pop()()
+                if device.powered:
+                    device.power_cycle()
+
+        return self._hold("eeprom", name, 1.0, apply)
+
+    def _reversed(self, point: str, amount: float, rng: np.random.Generator) -> Undo:
+        return self._hold("reversed", point, 1.0, lambda lasting: self._lab.drives.reverse(point, bool(lasting)))
+
+    # --- readings ---------------------------------------------------------------------------------------
+
+    def _stuck(self, point: str, amount: float, rng: np.random.Generator) -> Undo:
+        table = self._lab.plant.faults.sensor_stuck
+        return self._hold("stuck", point, self._lab.plant.sense(point) + amount, _last(table, point))
+
+    def _offset(self, point: str, amount: float, rng: np.random.Generator) -> Undo:
+        return self._table("sensor_offset", point, amount, sum, 0.0)
+
+    def _drift(self, point: str, amount: float, rng: np.random.Generator) -> Undo:
+        return self._table("sensor_drift_per_day", point, amount, sum, 0.0)
+
+    def _noise(self, point: str, amount: float, rng: np.random.Generator) -> Undo:
+        return self._table("sensor_noise", point, amount, max, 1.0)
+
+    # --- fluids -----------------------------------------------------------------------------------------
+
+    def _occlusion(self, line: str, amount: float, rng: np.random.Generator) -> Undo:
+        return self._table("flow_scale", line, 1.0 - amount, prod, 1.0)
+
+    def _heart_occlusion(self, line: str, amount: float, rng: np.random.Generator) -> Undo:
+        return self._occlusion(line, 1.0, rng)
+
+    def _leak(self, line: str, amount: float, rng: np.random.Generator) -> Undo:
+        return self._table("leak_ul_min", line, amount, sum, 0.0)
+
+    def _worn_tubing(self, line: str, amount: float, rng: np.random.Generator) -> Undo:
+        return self._table("wear", line, amount, max, 0.0)
+
+    def _bubble(self, line: str, amount: float, rng: np.random.Generator) -> Undo:
+        self._lab.plant.advance()
+        table = self._lab.plant.faults.bubble_ul
+        table[line] = table.get(line, 0.0) + amount
+        return _nothing
+
+    def _clogged_filter(self, name: str, amount: float, rng: np.random.Generator) -> Undo:
+        plant = self._lab.plant
+
+        def apply(lasting: list[float]) -> None:
+            plant.advance()
+            plant.faults.clog = prod(lasting, start=1.0)
+
+        return self._hold("clog", name, amount, apply)
+
+    def _torn_filter(self, name: str, amount: float, rng: np.random.Generator) -> Undo:
+        plant = self._lab.plant
+
+        def apply(lasting: list[float]) -> None:
+            plant.advance()
+            plant.faults.filter_torn = bool(lasting)
+
+        return self._hold("filter_torn", name, 1.0, apply)
+
+    def _empty(self, vessel: str, amount: float, rng: np.random.Generator) -> Undo:
+        lines = [name for name, line in self._lab.rig.lines.items() if line.from_ == vessel and line.pump is not None]
+        undos = [self._occlusion(name, 1.0, rng) for name in lines]
+        return _both(*undos)
+
+    def _contaminated(self, vessel: str, amount: float, rng: np.random.Generator) -> Undo:
+        self._lab.plant.advance()
+        self._lab.plant.faults.contamination += amount
+        return _nothing
+
+    def _wrong_medium(self, vessel: str, amount: float, rng: np.random.Generator) -> Undo:
+        plant, rig = self._lab.plant, self._lab.rig
+        own = rig.vessels[vessel].contains
+        media = list(rig.media)
+        number = int(amount) or next(i for i, medium in enumerate(media, start=1) if medium != own)
+
+        def apply(lasting: list[float]) -> None:
+            plant.advance()
+            # What was filled in stays in: to be right again the vessel is filled anew, and the entry remains.
+            plant.faults.wrong_medium[vessel] = media[int(lasting[-1]) - 1] if lasting else own or media[0]
+
+        return self._hold("wrong_medium", vessel, float(min(number, len(media))), apply)
+
+    # --- inside -----------------------------------------------------------------------------------------
+
+    def _table(
+        self, field: str, key: str, amount: float, combine: Callable[[list[float]], float], neutral: float
+    ) -> Undo:
+        """Keep `key` of a table of the plant's faults at what all that last amount to; out of it when none does."""
+        plant = self._lab.plant
+        table: dict[str, float] = getattr(plant.faults, field)
+
+        def apply(lasting: list[float]) -> None:
+            plant.advance()
+            if lasting and (value := combine(lasting)) != neutral:
+                table[key] = value
+            else:
+                table.pop(key, None)
+
+        return self._hold(field, key, amount, apply)
+
+
+@dataclass(slots=True)
+class _Lasting:
+    """The amounts of all that last on one thing, and what acts on them."""
+
+    apply: Callable[[list[float]], None]
+    amounts: list[float] = field(default_factory=list)
+
+
+def other_name(link: str) -> str:
+    """What a link is called while its adapter is plugged in elsewhere."""
+    name, mark, options = link.partition("?")
+    return f"{name}-replugged{mark}{options}"
+
+
+def _last(table: dict[str, float], key: str) -> Callable[[list[float]], None]:
+    def apply(lasting: list[float]) -> None:
+        if lasting:
+            table[key] = lasting[-1]
+        else:
+            table.pop(key, None)
+
+    return apply
+
+
+def _readdress(device: WireDevice, address: str) -> None:
+    if isinstance(device, ModbusSlave):
+        device.address = int(address)
+    elif isinstance(device, AlicatMfc):
+        device.unit = device.home_unit = address
+
+
+def _both(*undos: Undo) -> Undo:
+    def undo() -> None:
+        for each in undos:
+            each()
+
+    return undo
+
+
+def _nothing() -> None:
+    """What needs no taking back."""

@@ -1,0 +1,69 @@
+"""Faults that wait for something: a point's true value, or a step of a run."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from sim.faults.schedule import Fault
+from sim.lab import Lab
+
+
+@dataclass(frozen=True, slots=True)
+class PointBeyond:
+    """A point's true value (in its unit, no probe's error) is above or below a bound."""
+
+    point: str
+    above: float = -math.inf
+    below: float = math.inf
+
+    def holds(self, lab: Lab) -> bool:
+        """Whether it is so now; asks the plant in a way that changes nothing, not even its chance."""
+        value = lab.plant._true_value(self.point)
+        return self.above < value < self.below
+
+
+@dataclass(frozen=True, slots=True)
+class StepBegun:
+    """A run of the protocol `run` has begun a step: `verb` as in the journal's rows."""
+
+    run: str
+    verb: str
+
+    def hears(self, kind: str, body: Mapping[str, Any], protocol: str | None) -> bool:
+        """Whether this journal row is what is waited for."""
+        return kind == "step" and body.get("verb") == self.verb and protocol == self.run
+
+
+@dataclass(slots=True)
+class Conditional:
+    """A fault and what it waits for; with `again` it happens whenever the condition becomes true anew."""
+
+    fault: Fault
+    when: PointBeyond | StepBegun
+    again: bool = False
+    _was: bool = field(default=False, init=False)
+    _heard: bool = field(default=False, init=False)
+
+    def begin(self) -> None:
+        """Forget what was before."""
+        self._was = self._heard = False
+
+    def met(self, lab: Lab) -> bool:
+        """Whether the condition has become true since the last look."""
+        if isinstance(self.when, StepBegun):
+            heard, self._heard = self._heard, False
+            return heard
+        was, self._was = self._was, self.when.holds(lab)
+        return self._was and not was
+
+    def on_row(self, kind: str, body: Mapping[str, Any], protocol: str | None) -> None:
+        """Hear of a journal row of a run of `protocol`."""
+        if isinstance(self.when, StepBegun) and self.when.hears(kind, body, protocol):
+            self._heard = True
+
+    def fault_at(self, at_s: float) -> Fault:
+        """The fault as it happens, with its time (s since the start)."""
+        return replace(self.fault, at_s=round(at_s, 6))

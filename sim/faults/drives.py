@@ -1,0 +1,30 @@
+"""Between devices and plant: where a motor may turn another way than its electronics believe."""
+
+from __future__ import annotations
+
+from sim.devices.port import PlantPort
+
+
+class Drives:
+    """Fulfils :class:`sim.devices.port.PlantPort` by handing everything on; pumps in `reversed` turn the other way."""
+
+    def __init__(self, plant: PlantPort) -> None:
+        self._plant = plant
+        self._told: dict[str, float] = {}
+        self._reversed: set[str] = set()
+        self.set_switch = plant.set_switch
+        self.set_gas = plant.set_gas
+        self.sense = plant.sense
+
+    def set_pump(self, point: str, flow_ul_min: float) -> None:
+        """See :class:`sim.devices.port.PlantPort`."""
+        self._told[point] = flow_ul_min
+        self._plant.set_pump(point, -flow_ul_min if point in self._reversed else flow_ul_min)
+
+    def reverse(self, point: str, reversed_: bool) -> None:
+        """Let the pump `point` turn the other way from now on, or the right way again."""
+        if reversed_:
+            self._reversed.add(point)
+        else:
+            self._reversed.discard(point)
+        self.set_pump(point, self._told.get(point, 0.0))

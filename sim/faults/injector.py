@@ -1,0 +1,226 @@
+"""Brings faults about and takes them back, at their times on the loop's clock and in no other way."""
+
+from __future__ import annotations
+
+import asyncio
+import heapq
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, Protocol
+from zlib import crc32
+
+import numpy as np
+
+from sim.faults import befall
+from sim.faults.conditions import Conditional
+from sim.faults.kinds import KINDS
+from sim.faults.schedule import Fault
+from sim.faults.targets import targets
+from sim.lab import Lab
+
+FOR_GOOD_S = 1e9
+"""What a host is told when a fault of its has no end (three decades)."""
+LOOK_S = 1.0
+"""How often conditions are looked at."""
+
+
+class Host(Protocol):
+    """The computer on which the controller runs; a fault that has a length ends there by itself.
+
+    A host whose attribute `broker` is None has none: `broker_down` then does not befall it.
+    """
+
+    def kill(self, at_journal_row: int | None = None) -> None:
+        """Kill the controller: at once, or at the `at_journal_row`-th row from now."""
+
+    def stall(self, for_s: float) -> None:
+        """Let the controller stand still."""
+
+    def step_clock(self, by_s: float) -> None:
+        """Set the computer's clock forward, or back."""
+
+    def disk_full(self, for_s: float) -> None:
+        """Let nothing be written."""
+
+    def disk_slow(self, for_s: float, delay_s: float) -> None:
+        """Let every row take `delay_s`."""
+
+    def lock_database(self, for_s: float) -> None:
+        """Keep the databases locked."""
+
+    def broker_down(self, for_s: float) -> None:
+        """Let the telemetry broker be silent."""
+
+    def flood(self, for_s: float) -> None:
+        """Ask and command without pause."""
+
+
+@dataclass(slots=True)
+class Applied:
+    """A fault that was brought about: when it began, and when it ended (s since the start; None while it lasts)."""
+
+    fault: Fault
+    begun_s: float
+    ended_s: float | None = None
+
+
+class Injector:
+    """Faults for one lab, counted from the moment at which the injector is made.
+
+    `schedule` happens at its times while :meth:`run` runs, `conditions` when theirs are met. What chance decides in a
+    fault (which byte is hit) depends on `seed` and on that fault alone, so that leaving one out changes no other.
+    Raises ValueError for a fault of unknown kind or target, or one that needs a host where there is none.
+    """
+
+    def __init__(
+        self,
+        lab: Lab,
+        schedule: Iterable[Fault],
+        host: Host | None = None,
+        *,
+        conditions: Iterable[Conditional] = (),
+        seed: int = 0,
+    ) -> None:
+        self.applied: list[Applied] = []
+        self._lab = lab
+        self._host = host
+        self._seed = seed
+        self._loop = asyncio.get_running_loop()
+        self._start_s = self._loop.time()
+        self._schedule = sorted(schedule, key=lambda fault: fault.at_s)
+        self._conditions = tuple(conditions)
+        self._open: dict[int, tuple[Applied, Callable[[], None], asyncio.TimerHandle | None]] = {}
+        self._protocols: dict[str, str] = {}
+        """Of each run that was heard of."""
+        self._effects = befall.Effects(lab)
+        for fault in (*self._schedule, *(each.fault for each in self._conditions)):
+            self._check(fault)
+
+    @property
+    def now_s(self) -> float:
+        """Seconds since the start."""
+        return self._loop.time() - self._start_s
+
+    async def run(self) -> None:
+        """Bring every fault of the schedule about and take it back; returns when the last has ended.
+
+        With conditions it never returns by itself. When it is cancelled, what lasts goes on; see :meth:`clear`.
+        """
+        moments = [(fault.at_s, number) for number, fault in enumerate(self._schedule)]
+        heapq.heapify(moments)
+        watched = dict(enumerate(self._conditions))
+        for each in self._conditions:
+            each.begin()
+        while moments or watched:
+            due_s = moments[0][0] if moments else self.now_s + LOOK_S
+            wait_s = due_s - self.now_s
+            if watched:
+                wait_s = min(wait_s, LOOK_S)
+            if wait_s > 0:
+                await asyncio.sleep(wait_s)
+            while moments and moments[0][0] <= self.now_s + 1e-9:
+                self.inject(self._schedule[heapq.heappop(moments)[1]])
+            for number, condition in list(watched.items()):
+                if condition.met(self._lab):
+                    self.inject(condition.fault_at(self.now_s))
+                    if not condition.again:
+                        del watched[number]
+        ends = [each.fault.for_s + each.begun_s for each, _, timer in self._open.values() if timer is not None]
+        if ends and max(ends) > self.now_s:
+            await asyncio.sleep(max(ends) - self.now_s)
+
+    def inject(self, fault: Fault) -> Applied | None:
+        """Bring `fault` about now, whatever its `at_s` says; None when it does not befall this host."""
+        self._check(fault)
+        if fault.kind == "broker_down" and getattr(self._host, "broker", self._host) is None:
+            return None
+        applied = Applied(fault, self.now_s)
+        undo = self._begin(fault)
+        self.applied.append(applied)
+        if KINDS[fault.kind].momentary:
+            applied.ended_s = applied.begun_s
+            return applied
+        key = id(applied)
+        timer = self._loop.call_later(fault.for_s, self._end, key) if fault.for_s > 0 else None
+        self._open[key] = (applied, undo, timer)
+        return applied
+
+    def end(self, applied: Applied) -> None:
+        """Take one fault back now; nothing when it is over."""
+        if id(applied) in self._open:
+            self._end(id(applied))
+
+    def clear(self) -> None:
+        """Take back every fault that lasts. What a host was given ends there by itself, at its own time."""
+        for key in list(self._open):
+            self._end(key)
+
+    def on_row(self, seq: int, kind: str, body: Mapping[str, Any], run: str | None) -> None:
+        """Tell of a journal row: what conditions upon a run's step wait for."""
+        if kind == "run.start" and run is not None:
+            self._protocols[run] = str(body["protocol"])
+        for condition in self._conditions:
+            condition.on_row(kind, body, self._protocols.get(run or ""))
+
+    # --- inside -----------------------------------------------------------------------------------------
+
+    def _end(self, key: int) -> None:
+        applied, undo, timer = self._open.pop(key)
+        if timer is not None:
+            timer.cancel()
+        applied.ended_s = self.now_s
+        undo()
+
+    def _check(self, fault: Fault) -> None:
+        kind = KINDS.get(fault.kind)
+        if kind is None:
+            raise ValueError(f"there is no fault “{fault.kind}”; there are {', '.join(KINDS)}")
+        allowed = targets(fault.kind, self._lab.rig)
+        if fault.target not in allowed:
+            raise ValueError(
+                f"{fault.kind} cannot befall “{fault.target}”; on this rig it can befall {', '.join(allowed) or 'nothing'}"
+            )
+        if self._host is None and kind.group in ("host", "network"):
+            raise ValueError(
+                f"{fault.kind} befalls the controller's computer, which is not part of this lab."
+                " Next: leave it out here, or run a campaign, which has one"
+            )
+        if kind.amount is not None and not kind.amount.least <= kind.amount.of(fault) <= kind.amount.most:
+            raise ValueError(
+                f"{fault.kind}: {fault.amount:g} is not an amount ({kind.amount.meaning}) from"
+                f" {kind.amount.least:g} to {kind.amount.most:g} {kind.amount.unit}".rstrip()
+            )
+
+    def _begin(self, fault: Fault) -> Callable[[], None]:
+        kind = KINDS[fault.kind]
+        amount = kind.amount.of(fault) if kind.amount is not None else 0.0
+        if self._host is not None and kind.group in ("host", "network"):
+            return _on_host(self._host, fault, amount)
+        text = f"{fault.kind}|{fault.target}|{fault.at_s!r}|{fault.for_s!r}"
+        rng = np.random.default_rng([self._seed, crc32(text.encode())])
+        return self._effects.begin(fault, amount, rng)
+
+
+def _on_host(host: Host, fault: Fault, amount: float) -> Callable[[], None]:
+    """Let it befall the host. What the host ends by itself needs nothing at its end."""
+    for_s = fault.for_s or FOR_GOOD_S
+    match fault.kind:
+        case "kill":
+            host.kill(int(amount) or None)
+        case "stall":
+            host.stall(for_s)
+        case "clock_step" | "dst":
+            by_s = amount if fault.kind == "clock_step" else 3600.0
+            host.step_clock(by_s)
+            return lambda: host.step_clock(-by_s)
+        case "disk_full":
+            host.disk_full(for_s)
+        case "disk_slow":
+            host.disk_slow(for_s, amount)
+        case "database_locked":
+            host.lock_database(for_s)
+        case "broker_down":
+            host.broker_down(for_s)
+        case "flood":
+            host.flood(for_s)
+    return lambda: None

@@ -1,0 +1,69 @@
+"""What of a rig each kind of fault may befall."""
+
+from __future__ import annotations
+
+from controller.rig.description import Rig
+from controller.rig.families import points_of
+from sim.faults.kinds import KINDS
+
+HOST, BROKER = "host", "broker"
+ADDRESSED = ("keller-x-line", "modbus-coil-relay", "alicat-mfc")
+"""Models whose answers bear their address."""
+ACTING = ("ismatec-reglo-icc", "atlas-ezo-pmp", "modbus-coil-relay", "alicat-mfc")
+"""Models that are told to do something."""
+
+
+def targets(kind: str, rig: Rig) -> tuple[str, ...]:
+    """Every target of the rig for this kind of fault, in the rig file's order; empty when it has none.
+
+    A link is named by its text, a point by `device.point`, the controller's computer is "host", the broker "broker".
+    Raises KeyError for an unknown kind.
+    """
+    match kind:
+        case "wrong_address":
+            return tuple(link for link in _links(rig) if len(_addressed(rig, link)) > 1)
+        case "other_address":
+            return tuple(
+                name for link in _links(rig) for name in _addressed(rig, link) if len(_addressed(rig, link)) > 1
+            )
+        case "ignores":
+            return tuple(name for name, device in rig.devices.items() if device.model in ACTING)
+        case "reversed":
+            return tuple(point for point, what in points_of(rig).items() if what.kind == "pump")
+        case "heart_occlusion":
+            return (rig.organs.heart.line,)
+        case "contaminated":
+            return (rig.organs.lung.vessel,)
+        case "empty" | "wrong_medium":
+            return tuple(name for name, vessel in rig.vessels.items() if vessel.kind == "source")
+    match KINDS[kind].target:
+        case "link":
+            return _links(rig)
+        case "device":
+            return tuple(rig.devices)
+        case "line":
+            return tuple(name for name, line in rig.lines.items() if line.pump is not None)
+        case "vessel":
+            return tuple(rig.vessels)
+        case "filter":
+            return tuple(rig.filters)
+        case "point":
+            return tuple(point for point, what in points_of(rig).items() if what.kind in ("sensor", "level"))
+        case "host":
+            return (HOST,)
+        case "broker":
+            return (BROKER,)
+
+
+def next_on_bus(rig: Rig, name: str) -> str:
+    """The device whose address `name` takes in `other_address`: the next on the same link, or the first."""
+    others = _addressed(rig, rig.devices[name].link)
+    return others[(others.index(name) + 1) % len(others)]
+
+
+def _links(rig: Rig) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(device.link for device in rig.devices.values()))
+
+
+def _addressed(rig: Rig, link: str) -> list[str]:
+    return [name for name, device in rig.devices.items() if device.link == link and device.model in ADDRESSED]

@@ -1,0 +1,87 @@
+"""What a bad line makes of bytes: functions for `Line.inward` and `Line.outward`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TypeVar
+
+import numpy as np
+
+from sim.devices.alicat_mfc import AlicatMfc
+from sim.devices.modbus_slave import ModbusSlave, crc16, sealed
+from sim.devices.wire import Inward, Outward, WireDevice
+
+T = TypeVar("T")
+
+
+def put(hooks: list[T], hook: T) -> Callable[[], None]:
+    """Add a hook to a line; returns what takes this one off again."""
+    hooks.append(hook)
+
+    def undo() -> None:
+        hooks[:] = [each for each in hooks if each is not hook]
+
+    return undo
+
+
+def on_time(change: Inward) -> Outward:
+    """The same change towards clients, without delay."""
+    return lambda data: [(0.0, change(data))]
+
+
+def losing(share: float, rng: np.random.Generator) -> Inward:
+    """Lose this share of all pieces whole."""
+    return lambda data: b"" if rng.random() < share else data
+
+
+def flipping(share: float, rng: np.random.Generator) -> Inward:
+    """Flip one bit in this share of all bytes."""
+
+    def flip(data: bytes) -> bytes:
+        hit = rng.random(len(data)) < share
+        bits = rng.integers(0, 8, len(data))
+        return bytes(
+            byte ^ (1 << int(bit)) if struck else byte for byte, bit, struck in zip(data, bits, hit, strict=True)
+        )
+
+    return flip
+
+
+def cutting(share: float, rng: np.random.Generator) -> Inward:
+    """Lose the second half of this share of all pieces."""
+    return lambda data: data[: len(data) // 2] if rng.random() < share else data
+
+
+def late(by_s: float) -> Outward:
+    """Everything comes `by_s` later."""
+    return lambda data: [(by_s, data)]
+
+
+def doubling(share: float, rng: np.random.Generator, lasts_s: Callable[[bytes], float]) -> Outward:
+    """This share of all pieces comes a second time, right after the first."""
+
+    def double(data: bytes) -> Sequence[tuple[float, bytes]]:
+        once = [(0.0, data)]
+        return [*once, (lasts_s(data), data)] if rng.random() < share else once
+
+    return double
+
+
+def readdressing(share: float, rng: np.random.Generator, devices: Sequence[WireDevice]) -> Inward:
+    """This share of all answers bears the address of the next device on the bus, its checksum right."""
+    slaves = [device for device in devices if isinstance(device, ModbusSlave)]
+    units = [device for device in devices if isinstance(device, AlicatMfc)]
+
+    def readdress(data: bytes) -> bytes:
+        if rng.random() >= share:
+            return data
+        if len(units) > 1:
+            letters = [unit.unit for unit in units]
+            first = data[:1].decode("ascii", "replace")
+            return letters[(letters.index(first) + 1) % len(letters)].encode() + data[1:] if first in letters else data
+        numbers = [slave.address for slave in slaves]
+        if len(numbers) > 1 and len(data) > 3 and data[0] in numbers and crc16(data[:-2]) == data[-2] | data[-1] << 8:
+            return sealed(bytes((numbers[(numbers.index(data[0]) + 1) % len(numbers)],)) + data[1:-2])
+        return data
+
+    return readdress
