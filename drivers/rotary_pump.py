@@ -29,6 +29,7 @@ from drivers.device import (
 from drivers.doses import DoseBook
 from drivers.settings import bad_setting, number_of
 from drivers.transport.conversation import Conversation
+from drivers.transport.link import LinkState
 
 MOST_DOSE_UL = 1e7
 DOSE_TOLERANCE = 0.02
@@ -173,6 +174,8 @@ class RotaryPump(Actuator):
                         await self._stop()
                     return
             except DeviceError:
+                if self._conversation.link.state is LinkState.CLOSED:
+                    return  # closed for good: nobody is left to say it to, and the guard has taken over
                 await asyncio.sleep(AGAIN_S)
 
     def _something_else(self) -> None:

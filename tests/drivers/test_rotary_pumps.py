@@ -11,7 +11,9 @@ import pytest
 
 from drivers.device import Device, DeviceError, Dispense, Guarantee, Level, Refused, Run, Stop
 from drivers.ismatec_reglo_digital import IsmatecRegloDigital
+from drivers.longer import Longer
 from sim.devices.ismatec_reglo_digital import IsmatecRegloDigital as SimRegloDigital
+from sim.devices.longer import Longer as SimLonger
 from tests.drivers.pump_bench import Joined, joined
 from tests.sim.bench import Build
 
@@ -38,6 +40,21 @@ class Case:
 CASES = [
     Case("reglo-digital", IsmatecRegloDigital, SimRegloDigital, {"tubing_mm": 1.02}),
     Case("ipc", IsmatecRegloDigital, SimRegloDigital, {"tubing_mm": 1.02, "variant": "ipc", "direction": "ccw"}, "3"),
+    Case("longer", Longer, SimLonger, {"ul_per_rev": 80.0, "max_rpm": 100.0}, dose_rel=0.01),
+    Case(
+        "longer-wt600",
+        Longer,
+        SimLonger,
+        {
+            "ul_per_rev": 40.0,
+            "max_rpm": 600.0,
+            "drive": "wt600-2j",
+            "reply_order": "direction-state",
+            "direction": "ccw",
+        },
+        "17",
+        dose_rel=0.01,
+    ),
 ]
 each_case = pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
 
