@@ -1,0 +1,301 @@
+"""Hamilton Arc sensors on Modbus RTU: pH Arc and VisiFerm DO (“pH ARC Sensors Modbus RTU Programmer's Manual”).
+
+The manual counts registers from 1, sends 32-bit values least significant word first, and answers a command only when
+its whole block is read. A measured value comes with its unit, its status and its range in one block of ten registers.
+"""
+
+from __future__ import annotations
+
+import math
+import struct
+from dataclasses import dataclass
+from typing import ClassVar
+
+from pymodbus.pdu.register_message import ReadHoldingRegistersResponse
+
+from drivers.device import (
+    Device,
+    DeviceConfig,
+    DeviceFault,
+    DeviceModel,
+    Guarantee,
+    Identity,
+    Page,
+    Quality,
+    Refused,
+    Sensor,
+    WrongDevice,
+)
+from drivers.settings import bad_setting, choice_of, known_only
+from drivers.transport.conversation import Barrier, Conversation
+from drivers.transport.link import Link
+from drivers.transport.modbus import ModbusUnit, read_registers_frame, unit_number
+from drivers.transport.url import LineSettings
+
+TIMEOUT_S = 0.5
+
+PMC1, PMC6 = 2090, 2410
+"""Registers of the primary value and of the temperature, as the manual counts them: on the wire one less."""
+PMC_REGISTERS = 10
+OPERATOR_LEVEL = 4288
+LEVEL_REGISTERS = 4
+QUALITY_INDICATOR = 4872
+LEVELS = {"U": 0x03, "A": 0x0C, "S": 0x30}
+
+CELSIUS, PERCENT_SAT, PH = 0x4, 0x20, 0x1000
+UNITS = {
+    0x1: "none",
+    0x2: "K",
+    CELSIUS: "°C",
+    0x8: "°F",
+    0x10: "%-vol",
+    PERCENT_SAT: "%-sat",
+    0x40: "ug/l",
+    0x80: "mg/l",
+    0x100: "g/l",
+    0x200: "uS/cm",
+    0x400: "mS/cm",
+    PH: "pH",
+    0x200000: "mV",
+    0x800000: "mbar",
+}
+
+T_OUT_OF_MEASURING_RANGE, T_OUT_OF_OPERATING_RANGE, CALIBRATION, WARNING, ERROR = 0x01, 0x02, 0x04, 0x08, 0x10
+UNUSABLE = T_OUT_OF_MEASURING_RANGE | ERROR
+"""Status bits under which the sensor itself does not answer for its value."""
+
+
+@dataclass(frozen=True, slots=True)
+class Measurement:
+    """One block: `unit` and `status` are bit fields, the range is what the sensor can measure in that unit."""
+
+    unit: int
+    value: float
+    status: int
+    low: float
+    high: float
+
+    @property
+    def quality(self) -> Quality:
+        """What the status says of the value."""
+        if self.status & UNUSABLE or not self.low <= self.value <= self.high:
+            return Quality.BAD
+        return Quality.UNCERTAIN if self.status else Quality.GOOD
+
+
+class HamiltonArc(Device):
+    """One sensor: its primary value and its temperature (°C)."""
+
+    line = LineSettings(baud=19200, bits=8, parity="N", stop=2)
+    point: ClassVar[str]
+    unit: ClassVar[str]
+    unit_code: ClassVar[int]
+
+    page = Page(
+        wiring=(
+            "RS-485, two wires, 19200 baud 8N2 from the factory, address 1; several sensors share a line once each has "
+            "an address of its own. Supply 24 V DC."
+        ),
+        settings=(
+            ("operator_level", "U, A or S: the level the sensor is brought to at verification; default: left as it is"),
+            (
+                "operator_password",
+                "the password of that level, a whole number; the factory's are printed in the manual",
+            ),
+        ),
+        commands=(
+            ("read 2090, 10 registers", "primary value: unit, value, status, range", "2.5.2.3"),
+            ("read 2410, 10 registers", "temperature, same layout", "2.5.2.3"),
+            ("read 4288, 4 registers", "operator level", "2.3"),
+            ("write 4288, 4 registers", "log in, only if operator_level is set and differs", "2.3"),
+            ("write 2090, 2 registers", "select the unit, only at level S and only if it differs", "2.5.2.3"),
+            ("read 4872, 2 registers", "quality indicator: brings the line back into step", "2.7"),
+        ),
+        traps=(
+            "The manual counts registers from 1: register 2090 is sent as 2089.",
+            "Least significant word first, unlike most devices on Modbus.",
+            "A part of a block cannot be read.",
+            "More than 100 000 writes damage the sensor's memory: the unit is written once, never in a loop.",
+            "The level falls back to U at every power-up; the driver needs it only to select a unit.",
+            "The order of characters in text registers is not printed in the pages read, so no text is taken from the "
+            "sensor: what it is follows from its unit.",
+            "Which Modbus exception a wrong level or password gives is not printed either: each is a refusal here.",
+            "Whether %-sat is the factory's unit of a VisiFerm is not certain: another unit is refused with words, or "
+            "changed once if the rig gives level S.",
+            "Status bits 1 (temperature beyond the measuring range) and 16 (error) make a value bad, 2, 4, 8 and "
+            "unknown ones uncertain.",
+        ),
+    )
+
+    def __init__(self, link: Link, config: DeviceConfig) -> None:
+        super().__init__(link, config)
+        known_only(config.settings, config.name, frozenset({"operator_level", "operator_password"}))
+        self._level = LEVELS.get(
+            choice_of(config.settings, "operator_level", config.name, default="", among=("", *LEVELS))
+        )
+        self._password = _password(config, needed=self._level not in (None, LEVELS["U"]))
+        unit = unit_number(config)
+        self._conversation = Conversation(
+            link,
+            config.name,
+            timeout_s=TIMEOUT_S,
+            # Two registers: no late answer to anything else is as long.
+            barrier=Barrier(
+                read_registers_frame(unit, QUALITY_INDICATOR - 1, 2),
+                lambda: self._unit.reply_parser(ReadHoldingRegistersResponse, 5 + 4),
+            ),
+        )
+        self._unit = ModbusUnit(self._conversation, unit)
+        self.sensors[self.point] = _Value(self, PMC1, self.unit_code, self.unit)
+        self.sensors["temperature"] = _Value(self, PMC6, CELSIUS, "degC")
+        link.attach(self._conversation, self.verify)
+
+    @property
+    def conversation(self) -> Conversation:
+        """This driver's side of the link."""
+        return self._conversation
+
+    async def _identify(self) -> Identity:
+        level = await self._operator_level()
+        if self._level is not None and level != self._level:
+            await self._log_in(self._level)
+            level = self._level
+        primary = await self.measurement(PMC1)
+        if primary.unit != self.unit_code:
+            if level != LEVELS["S"]:
+                raise self._other_unit(primary.unit)
+            await self._unit.write_registers(PMC1 - 1, low_word_first(self.unit_code))
+            primary = await self.measurement(PMC1)
+            if primary.unit != self.unit_code:
+                raise self._other_unit(primary.unit)
+        if (temperature := await self.measurement(PMC6)).unit != CELSIUS:
+            raise WrongDevice(
+                f"its temperature is in {unit_text(temperature.unit)}, not in °C",
+                where=self.config.name,
+                cause="its unit was changed, or another kind of device answers at this address",
+                action="set its temperature unit to °C with the maker's software",
+            )
+        return Identity(model=self.model.name)
+
+    async def _operator_level(self) -> int:
+        data = await self._unit.read_holding_registers(OPERATOR_LEVEL - 1, LEVEL_REGISTERS)
+        return _u32(data)
+
+    async def _log_in(self, level: int) -> None:
+        await self._unit.write_registers(OPERATOR_LEVEL - 1, (*low_word_first(level), *low_word_first(self._password)))
+        if (told := await self._operator_level()) != level:
+            raise Refused(
+                f"it stays at operator level 0x{told:02X} instead of 0x{level:02X}",
+                where=self.config.name,
+                cause="the password is not the one stored in the sensor",
+                action="correct operator_password in the rig file",
+            )
+
+    def _other_unit(self, unit: int) -> WrongDevice:
+        return WrongDevice(
+            f"it measures in {unit_text(unit)}, not in {unit_text(self.unit_code)}",
+            where=self.config.name,
+            cause="another kind of sensor at this address, or another unit was selected in it",
+            action=f"check the address; select {unit_text(self.unit_code)} with the maker's software, or give the rig "
+            "operator_level: S and its password",
+        )
+
+    async def measurement(self, register: int) -> Measurement:
+        """The whole block of ten registers at `register` (counted from 1)."""
+        data = await self._unit.read_holding_registers(register - 1, PMC_REGISTERS)
+        return Measurement(_u32(data), _f32(data[4:]), _u32(data[8:]), _f32(data[12:]), _f32(data[16:]))
+
+
+class _Value(Sensor):
+    """A measured value; its quality is what the sensor's own status says of it."""
+
+    def __init__(self, arc: HamiltonArc, register: int, unit_code: int, unit: str) -> None:
+        self._arc = arc
+        self._register = register
+        self._unit_code = unit_code
+        self.unit = unit
+
+    async def read(self) -> float:
+        """The value in `unit`; a value without sense or in another unit is a fault."""
+        told = await self._arc.measurement(self._register)
+        where = self._arc.config.name
+        if told.unit != self._unit_code:
+            raise DeviceFault(
+                f"it now measures in {unit_text(told.unit)}, not in {unit_text(self._unit_code)}",
+                where=where,
+                cause="someone selected another unit, or the sensor was exchanged",
+                action="select the unit again with the maker's software",
+            )
+        if not math.isfinite(told.value):
+            raise DeviceFault(
+                "it puts out no number",
+                where=where,
+                cause="a broken sensor",
+                action="read its errors with the maker's software; exchange the sensor",
+            )
+        self.quality = told.quality
+        return told.value
+
+
+def _model(id: str, name: str, manual: str) -> DeviceModel:
+    return DeviceModel(
+        id=id,
+        vendor="Hamilton",
+        name=name,
+        kind="sensor",
+        transports=("serial", "tcp", "sim"),
+        capabilities=("read",),
+        guarantee=Guarantee.HOST,
+        manual=manual,
+    )
+
+
+class HamiltonPhArc(HamiltonArc):
+    """pH Arc: points `ph` (pH) and `temperature` (°C)."""
+
+    model = _model("hamilton-ph-arc", "pH Arc", "pH ARC Sensors Modbus RTU Programmer's Manual 624300/01")
+    point, unit, unit_code = "ph", "pH", PH
+
+
+class HamiltonVisifermDo(HamiltonArc):
+    """VisiFerm DO Arc: points `oxygen` (% of air saturation) and `temperature` (°C)."""
+
+    model = _model(
+        "hamilton-visiferm-do",
+        "VisiFerm DO Arc",
+        "pH ARC Sensors Modbus RTU Programmer's Manual 624300/01 (common registers); open drivers for the unit",
+    )
+    point, unit, unit_code = "oxygen", "%", PERCENT_SAT
+
+
+def unit_text(code: int) -> str:
+    """A unit as people write it."""
+    return UNITS.get(code, f"unit 0x{code:X}")
+
+
+def low_word_first(value: int) -> tuple[int, int]:
+    """A 32-bit value as two registers, the least significant word first."""
+    return value & 0xFFFF, value >> 16
+
+
+def _u32(data: bytes) -> int:
+    low, high = struct.unpack_from(">HH", data)
+    return int(high) << 16 | int(low)
+
+
+def _f32(data: bytes) -> float:
+    value: float = struct.unpack(">f", data[2:4] + data[0:2])[0]
+    return value
+
+
+def _password(config: DeviceConfig, *, needed: bool) -> int:
+    value = config.settings.get("operator_password")
+    if value is None:
+        if needed:
+            raise bad_setting(
+                config.name, "operator_password", "is missing", "write the password of operator_level, or leave both"
+            )
+        return 0
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 <= value < 2**32 or value % 1:
+        raise bad_setting(config.name, "operator_password", "is no password", "write a whole number, 0 to 4294967295")
+    return int(value)
