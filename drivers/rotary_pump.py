@@ -25,6 +25,7 @@ from drivers.device import (
     Stop,
     on_or_off,
     refuse,
+    run_to_end,
 )
 from drivers.doses import DoseBook
 from drivers.settings import bad_setting, number_of
@@ -126,12 +127,23 @@ class RotaryPump(Actuator):
     async def _run(self, flow_ul_min: float) -> None:
         self._check_flow(abs(flow_ul_min))
         if await self._running():
-            if self._end is None and await self._retune(flow_ul_min):
+            if self._end is None and await self._retuned(flow_ul_min):
                 return
             await self._stop()
         await self._aim(flow_ul_min, None)
         self._something_else()
         await on_or_off(self._go(dose=False), self._stop)
+
+    async def _retuned(self, flow_ul_min: float) -> bool:
+        try:
+            return await self._retune(flow_ul_min)
+        except DeviceFault as fault:
+            # It does other than it was told: nobody knows what it pumps. A lost reply is no reason to stop it.
+            try:
+                await run_to_end(self._stop())
+            except DeviceError as second:
+                fault.add_note(f"and it could not be commanded off afterwards: {second}")
+            raise
 
     async def _dispense(self, dose: Dispense) -> None:
         if self._doses.given(dose.dose_id):
