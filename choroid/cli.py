@@ -74,16 +74,30 @@ def _parser() -> argparse.ArgumentParser:
 
     simulate = _command(commands, "simulate", _simulate, "run the whole stack on the simulated lab in virtual time")
     simulate.add_argument("rig", type=Path, help="the rig file")
-    simulate.add_argument("--protocol", default="recycle", help="the protocol to run (default recycle)")
+    simulate.add_argument("--protocol", default="recycle", help="a protocol's name or file (default recycle)")
     simulate.add_argument("--days", type=float, default=1.0, help="days of life (default 1)")
     simulate.add_argument("--seed", type=int, default=1, help="the lab's seed (default 1)")
     simulate.add_argument("--data", type=Path, help="keep journal and history here (default: thrown away)")
     _params(simulate)
     _json(simulate)
 
+    campaign = _command(commands, "campaign", _campaign, "the whole stack with faults drawn at random, many times over")
+    campaign.add_argument("--runs", type=int, default=20, help="how many trials (default 20)")
+    campaign.add_argument("--days", type=float, default=0.25, help="days of life of each (default 0.25)")
+    campaign.add_argument("--seed", type=int, default=1, help="all is drawn from it (default 1)")
+    campaign.add_argument("--jobs", type=int, help="processes (default: one for each processor)")
+    campaign.add_argument("--faults", type=Path, metavar="FILE", help="the same faults for every trial (JSON)")
+    campaign.add_argument("--without", metavar="INTERLOCK", help="take an interlock away, to see the campaign fail")
+    campaign.add_argument("--resume", type=Path, metavar="DIR", help="keep finished trials here; go on where it ended")
+    campaign.add_argument(
+        "--ray", metavar="ADDRESS", help="run the trials on this Ray cluster (local: on this machine)"
+    )
+    campaign.add_argument("--replay", metavar="TEXT_OR_FILE", help="run one trial again")
+    _json(campaign)
+
     plan = _command(commands, "plan", _plan, "what a protocol would do: the same run, on the twin")
     plan.add_argument("rig", type=Path, help="the rig file")
-    plan.add_argument("protocol", help="the protocol")
+    plan.add_argument("protocol", help="the protocol's name or file")
     plan.add_argument("--hours", type=float, default=24.0, help="look this far ahead (default 24)")
     plan.add_argument("--seed", type=int, default=1, help="the twin's seed (default 1)")
     _params(plan)
@@ -99,7 +113,7 @@ def _parser() -> argparse.ArgumentParser:
     protocol = commands.add_parser("protocol", help="start, pause, resume, abort a protocol on a running rig")
     verbs = protocol.add_subparsers(title="verbs", metavar="VERB", required=True)
     start = _command(verbs, "start", _protocol, "start a protocol")
-    start.add_argument("protocol", help="its name")
+    start.add_argument("protocol", help="its name, or a recipe file (.yaml)")
     _params(start)
     for name, help_text in (
         ("pause", "stop its running transfer and hold"),
@@ -220,6 +234,27 @@ def _simulate(arguments: argparse.Namespace) -> int:
         seed=arguments.seed,
         data=arguments.data,
     )
+    emit(answer, as_json=arguments.json, text=as_text(answer))
+    return 0 if not answer["violations"] else 1
+
+
+def _campaign(arguments: argparse.Namespace) -> int:
+    from choroid.campaign.campaign import campaign, default_jobs, replay
+    from choroid.campaign.report import as_text
+
+    if arguments.replay is not None:
+        answer = replay(arguments.replay)
+    else:
+        answer = campaign(
+            runs=arguments.runs,
+            days=arguments.days,
+            seed=arguments.seed,
+            jobs=default_jobs() if arguments.jobs is None else arguments.jobs,
+            faults=arguments.faults,
+            without=arguments.without,
+            resume=arguments.resume,
+            ray=arguments.ray,
+        )
     emit(answer, as_json=arguments.json, text=as_text(answer))
     return 0 if not answer["violations"] else 1
 

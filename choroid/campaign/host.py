@@ -107,6 +107,7 @@ class Host:
         self._context = copy_context()
         self._ending = False
         self._step_s = 0.0
+        self._ills: dict[str, float] = {}
         self._frozen_since_s: float | None = None
         self._frozen_until_s = 0.0
         self._rows_to_live: tuple[int, bool] | None = None
@@ -247,16 +248,18 @@ class Host:
     # --- what a campaign does to it ---------------------------------------------------------------------
 
     def kill(self, at_journal_row: int | None = None) -> None:
-        """Kill the controller: now, or at the row that is the `at_journal_row`-th from now, before or right after it."""
+        """Kill the controller: at once, or at the `at_journal_row`-th row from now, right before or right after it."""
         life = self.life
-        if at_journal_row is None or life is None or life.journal is None:
-            if life is not None:
-                self._strike(life)
-            else:
-                self._rows_to_live = (at_journal_row or 0, False)
-            return
-        life.journal.dies_after = bool(self._rng.integers(2))
-        life.journal.dies_at = life.journal.next_seq + max(0, at_journal_row)
+        rows, after = (at_journal_row or 0) - 1, bool(self._rng.integers(2))
+        if life is None:
+            return  # it is dead already
+        if rows < 0:
+            self._strike(life)
+        elif life.journal is None:
+            self._rows_to_live = (rows, after)
+        else:
+            life.journal.dies_after = after
+            life.journal.dies_at = life.journal.next_seq + rows
 
     def stall(self, for_s: float) -> None:
         """The whole process stands, as when its computer swaps or is suspended."""
@@ -269,23 +272,23 @@ class Host:
     def disk_full(self, for_s: float) -> None:
         """Nothing can be written."""
         self.disk.full = True
-        self._after(for_s, "full", False)
+        self._heal(for_s, self.disk, "full", False)
 
     def disk_slow(self, for_s: float, delay_s: float) -> None:
         """Each journal row takes `delay_s`."""
         self.disk.slow_s = delay_s
-        self._after(for_s, "slow_s", 0.0)
+        self._heal(for_s, self.disk, "slow_s", 0.0)
 
     def lock_database(self, for_s: float) -> None:
         """Another program holds the files' write lock."""
         self.disk.locked = True
-        self._after(for_s, "locked", False)
+        self._heal(for_s, self.disk, "locked", False)
 
     def broker_down(self, for_s: float) -> None:
         """The broker does not answer; of no effect where there is none."""
         if self.broker is not None:
             self.broker.up = False
-            self._later(for_s, setattr, self.broker, "up", True)
+            self._heal(for_s, self.broker, "up", True)
 
     def flood(self, for_s: float) -> None:
         """Somebody's program asks and commands without pause."""
@@ -307,11 +310,16 @@ class Host:
         self._loop.create_task(work(life.controller), context=life.context.copy())
         return True
 
-    def _after(self, for_s: float, what: str, healthy: object) -> None:
-        self._later(for_s, setattr, self.disk, what, healthy)
+    def _heal(self, for_s: float, what: object, name: str, healthy: object) -> None:
+        """Set an attribute back after `for_s`, unless a later fault of the same kind lasts longer."""
+        end_s = self._loop.time() + for_s
+        self._ills[name] = max(self._ills.get(name, 0.0), end_s)
 
-    def _later(self, for_s: float, undo: Callable[..., None], *values: object) -> None:
-        self._loop.call_later(for_s, undo, *values, context=self._context)
+        def healed() -> None:
+            if self._loop.time() >= self._ills[name]:
+                setattr(what, name, healthy)
+
+        self._loop.call_at(end_s, healed, context=self._context)
 
     # --- life and death ---------------------------------------------------------------------------------
 

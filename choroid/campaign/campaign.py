@@ -1,0 +1,276 @@
+"""A campaign: many trials over many processes, kept as they finish, failures shrunk to what caused them.
+
+Real time is known here alone. A trial depends on nothing but its text, so it does not matter where or when it runs.
+"""
+
+from __future__ import annotations
+
+import json
+import multiprocessing
+import os
+import sys
+import time
+import traceback
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import FIRST_COMPLETED, Executor, Future, ProcessPoolExecutor, wait
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from choroid.campaign.shrink import Shrinker
+from choroid.campaign.trial import Result, run_trial
+from choroid.campaign.world import Trial, draw_trial, limits_without, rig_of
+from choroid.failure import UserError
+from sim.faults.schedule import Fault
+
+AHEAD = 2
+"""Trials handed out for each process ahead of time."""
+MOST_SHRUNK = 8
+KEPT = "trials.jsonl"
+HEAD = "campaign.json"
+
+
+def work(text: str) -> dict[str, Any]:
+    """Run the trial of `text`; what fails in the campaign itself is told as a violation, and hides nothing else."""
+    try:
+        return run_trial(Trial.from_text(text)).to_json()
+    except Exception as error:
+        result = Result(text)
+        where = traceback.extract_tb(error.__traceback__)[-1]
+        said = f"{type(error).__name__}: {error} ({Path(where.filename).name}:{where.lineno})"
+        result.violations.append({"at_s": 0.0, "invariant": "the trial ends", "text": said})
+        return result.to_json()
+
+
+def shrink(text: str, invariant: str) -> dict[str, Any]:
+    """Shrink the trial of `text` while it breaks `invariant`."""
+    shrinker = Shrinker(lambda trial: any(v["invariant"] == invariant for v in work(trial.to_text())["violations"]))
+    trial = shrinker.shrink(Trial.from_text(text))
+    return {"trial": trial.to_text(), "tries": shrinker.tries}
+
+
+def campaign(
+    *,
+    runs: int,
+    days: float,
+    seed: int,
+    jobs: int,
+    faults: Path | None = None,
+    without: str | None = None,
+    resume: Path | None = None,
+    ray: str | None = None,
+    progress: bool = True,
+    shrinking: bool = True,
+) -> dict[str, Any]:
+    """Run `runs` trials of `days` each on `jobs` processes (or on Ray at `ray`); returns the answer of `--json`.
+
+    `faults` is a file with a list of faults that every trial gets instead of drawn ones. With `resume` finished trials
+    are kept in that folder and not run again. Raises :class:`UserError` for what makes no sense.
+    """
+    if runs < 1 or not days > 0 or jobs < 1:
+        raise UserError("a campaign needs --runs of 1 or more, --days above 0, --jobs of 1 or more")
+    given = None if faults is None else read_faults(faults)
+    trials = [draw_trial(seed, number, days=days, without=without, faults=given) for number in range(runs)]
+    limits_without(rig_of(trials[0]), without)
+    kept = _Kept(resume, {"seed": seed, "days": days, "without": without, "faults": str(faults or "")})
+    begun = time.perf_counter()  # noqa: TID251  (the real cost is one of the figures)
+    with _executor(jobs, ray) as executor:
+        results = _run_all(executor, trials, kept, jobs, progress)
+        failures = _failures(executor, results, shrinking, progress)
+    wall_s = time.perf_counter() - begun  # noqa: TID251
+    answer = summary(results, failures)
+    answer |= {"seed": seed, "days": days, "jobs": jobs, "without": without, "resumed": kept.found}
+    answer["wall_s"] = round(wall_s, 3)
+    answer["speed"] = round(sum(each["simulated_s"] for each in results) / max(wall_s, 1e-9), 1)
+    return answer
+
+
+def replay(text_or_file: str) -> dict[str, Any]:
+    """Run one trial again, from its text or from a file that holds it."""
+    text = text_or_file
+    if not text.lstrip().startswith("{"):
+        text = Path(text_or_file).read_text(encoding="utf-8")
+    begun = time.perf_counter()  # noqa: TID251
+    result = work(Trial.from_text(text).to_text())
+    failures = [{**violation, "replay": command(result["trial"])} for violation in result["violations"]]
+    answer = summary([result], failures)
+    answer |= {"journal_sha256": result["journal"], "wall_s": round(time.perf_counter() - begun, 3)}  # noqa: TID251
+    return answer
+
+
+def summary(results: Sequence[dict[str, Any]], failures: list[dict[str, Any]]) -> dict[str, Any]:
+    """What many trials come to."""
+    by_kind: dict[str, dict[str, int]] = {}
+    for result in results:
+        for kind, count in result["faults"].items():
+            row = by_kind.setdefault(kind, {"injected": 0, "trials": 0, "trials_with_violations": 0})
+            row["injected"] += count
+            row["trials"] += 1
+            row["trials_with_violations"] += bool(result["violations"])
+    return {
+        "runs": len(results),
+        "failed_runs": sum(1 for each in results if each["violations"]),
+        "simulated_s": round(sum(each["simulated_s"] for each in results), 3),
+        "faults_injected": sum(row["injected"] for row in by_kind.values()),
+        "by_kind": dict(sorted(by_kind.items())),
+        "restarts": sum(each["lives"] - 1 for each in results),
+        "checks": sum(each["looks"] + each["rows"] for each in results),
+        "cycles": sum(each["cycles"] for each in results),
+        "alarms": sum(each["alarms"] for each in results),
+        "least_viability": min((each["viability"] for each in results), default=0.0),
+        "violations": failures,
+    }
+
+
+def command(text: str) -> str:
+    """What to type to run a trial again."""
+    return f"choroid campaign --replay '{text}'"
+
+
+def read_faults(path: Path) -> tuple[Fault, ...]:
+    """A JSON file: a list of faults, or a trial's text. Raises :class:`UserError`."""
+    try:
+        data = json.loads(path.read_text(encoding="utf-8"))
+        if isinstance(data, dict):
+            data = data["faults"]
+        return tuple(Fault(**fault) for fault in data)
+    except (ValueError, TypeError, KeyError) as error:
+        raise UserError(
+            f"{path} holds no faults: {error}. Likely cause: it is no JSON list of objects with kind, target, at_s,"
+            " for_s, amount. Next: see docs/campaign.md"
+        ) from None
+
+
+class _Kept:
+    """Finished trials in a folder, or nowhere."""
+
+    def __init__(self, folder: Path | None, head: dict[str, Any]) -> None:
+        self.results: dict[str, dict[str, Any]] = {}
+        self.found = 0
+        self._path = None if folder is None else folder / KEPT
+        if folder is None or self._path is None:
+            return
+        folder.mkdir(parents=True, exist_ok=True)
+        known = folder / HEAD
+        if known.exists() and json.loads(known.read_text(encoding="utf-8")) != head:
+            raise UserError(
+                f"{folder} holds another campaign: {known.read_text(encoding='utf-8')}. Likely cause: --seed, --days,"
+                " --faults or --without differ. Next: give the same, or another folder to --resume"
+            )
+        known.write_text(json.dumps(head), encoding="utf-8")
+        if self._path.exists():
+            for line in self._path.read_text(encoding="utf-8").splitlines():
+                try:
+                    result = json.loads(line)
+                except ValueError:
+                    continue  # the last line of a campaign that was cut off
+                self.results[result["trial"]] = result
+
+    def keep(self, result: dict[str, Any]) -> None:
+        """Remember a finished trial."""
+        self.results[result["trial"]] = result
+        if self._path is not None:
+            with self._path.open("a", encoding="utf-8") as file:
+                file.write("\n" + json.dumps(result))
+
+
+def _run_all(
+    executor: Executor, trials: Sequence[Trial], kept: _Kept, jobs: int, progress: bool
+) -> list[dict[str, Any]]:
+    texts = [trial.to_text() for trial in trials]
+    todo = iter([text for text in dict.fromkeys(texts) if text not in kept.results])
+    kept.found = sum(1 for text in texts if text in kept.results)
+    bar = _Bar(len(texts), kept.found, progress)
+    running: set[Future[dict[str, Any]]] = set()
+
+    def hand_out() -> None:
+        while len(running) < AHEAD * jobs and (text := next(todo, None)) is not None:
+            running.add(executor.submit(work, text))
+
+    hand_out()
+    while running:
+        finished, _ = wait(running, return_when=FIRST_COMPLETED)
+        for future in finished:
+            running.discard(future)
+            result = future.result()
+            kept.keep(result)
+            bar.step(bool(result["violations"]))
+        hand_out()
+    bar.end()
+    return [kept.results[text] for text in texts]
+
+
+def _failures(
+    executor: Executor, results: Sequence[dict[str, Any]], shrinking: bool, progress: bool
+) -> list[dict[str, Any]]:
+    """Every violation with the command that replays it; the first of each invariant shrunk."""
+    failures = []
+    first: dict[str, dict[str, Any]] = {}
+    for number, result in enumerate(results):
+        for violation in result["violations"]:
+            failure = {"run": number, **violation, "replay": command(result["trial"])}
+            failures.append(failure)
+            best = first.get(violation["invariant"])
+            if best is None:
+                first[violation["invariant"]] = failure | {"trial": result["trial"], "index": len(failures) - 1}
+    if not shrinking or not first:
+        return failures
+    chosen = list(first.values())[:MOST_SHRUNK]
+    if progress:
+        print(f"shrinking {len(chosen)} failure(s) …", file=sys.stderr, flush=True)
+    work_left = {executor.submit(shrink, each["trial"], each["invariant"]): each["index"] for each in chosen}
+    for future, index in work_left.items():
+        found = future.result()
+        faults = Trial.from_text(found["trial"]).faults
+        failures[index] |= {"replay": command(found["trial"]), "shrunk_to": len(faults), "tries": found["tries"]}
+    return failures
+
+
+@contextmanager
+def _executor(jobs: int, ray: str | None) -> Iterator[Executor]:
+    if ray is not None:
+        from choroid.campaign.grid import RayExecutor
+
+        with RayExecutor(ray) as grid:
+            yield grid
+        return
+    context = multiprocessing.get_context("spawn")
+    with ProcessPoolExecutor(jobs, mp_context=context) as pool:
+        try:
+            yield pool
+        except BaseException:
+            pool.shutdown(wait=False, cancel_futures=True)
+            raise
+
+
+class _Bar:
+    """A progress bar on standard error; without a terminal a line now and then."""
+
+    def __init__(self, total: int, done: int, shown: bool) -> None:
+        self._total, self._done, self._failed, self._shown = total, done, 0, shown
+        self._terminal = sys.stderr.isatty()
+        self._every = 1 if self._terminal else max(1, total // 20)
+        self._clock: Callable[[], float] = time.perf_counter  # noqa: TID251
+        self._begun, self._found = self._clock(), done
+
+    def step(self, failed: bool) -> None:
+        """One more has finished."""
+        self._done += 1
+        self._failed += failed
+        if not self._shown or (self._done % self._every and self._done != self._total):
+            return
+        share = self._done / self._total
+        left_s = (self._clock() - self._begun) / max(self._done - self._found, 1) * (self._total - self._done)
+        bar = "█" * round(30 * share) + "·" * (30 - round(30 * share))
+        text = f"{bar} {self._done}/{self._total}, {self._failed} with violations, {left_s:.0f} s left "
+        print(("\r" if self._terminal else "") + text, end="" if self._terminal else "\n", file=sys.stderr, flush=True)
+
+    def end(self) -> None:
+        """Leave the line."""
+        if self._shown and self._terminal:
+            print(file=sys.stderr)
+
+
+def default_jobs() -> int:
+    """As many processes as there are processors for this one."""
+    return len(os.sched_getaffinity(0))

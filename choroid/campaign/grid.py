@@ -1,0 +1,47 @@
+"""The same trials on a Ray cluster: an executor whose work are Ray tasks (extra `grid`)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from concurrent.futures import Executor, Future
+from importlib import import_module
+from types import TracebackType
+from typing import Any, TypeVar
+
+from choroid.failure import UserError
+
+T = TypeVar("T")
+
+
+class RayExecutor(Executor):
+    """Hands each call to Ray as one task. `address` is a cluster's, or `local` for one on this machine.
+
+    Every node needs this release of Choroid. Raises :class:`UserError` when Ray is not installed.
+    """
+
+    def __init__(self, address: str) -> None:
+        try:
+            ray = import_module("ray")
+        except ImportError:
+            raise UserError(
+                "--ray needs the package ray. Likely cause: Choroid was installed without it."
+                ' Next: pip install "choroid[grid]", or leave --ray out'
+            ) from None
+        self._ray: Any = ray
+        ray.init(
+            address=None if address == "local" else address,
+            log_to_driver=False,
+            include_dashboard=False,
+            configure_logging=False,
+        )
+
+    def submit(self, fn: Callable[..., T], /, *args: Any, **kwargs: Any) -> Future[T]:
+        """As :meth:`Executor.submit`; a task that fails gives its error to whoever asks for the result."""
+        future: Future[T] = self._ray.remote(max_retries=0)(fn).remote(*args, **kwargs).future()
+        return future
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Leave the cluster; tasks that are still running are given up."""
+        self._ray.shutdown()

@@ -1,0 +1,244 @@
+"""One trial: the whole stack on one rig, its faults, and what came of it. Nothing here knows real time."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import gc
+import logging
+import tempfile
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+from choroid.campaign.host import Host
+from choroid.campaign.invariants import EXPECTED_LOGS, Violation, Watch
+from choroid.campaign.lives import LifeLoop
+from choroid.campaign.storage import Killed
+from choroid.campaign.world import QUIET_S, Trial, limits_without, rig_of
+from controller.alarms import AlarmState
+from controller.execution.journal import GENESIS
+from controller.execution.states import RunState
+from controller.process import Controller
+from sim.faults.injector import Injector
+from sim.faults.schedule import Schedule
+from sim.lab import Lab
+from sim.virtual_time import run_virtual
+
+logger = logging.getLogger(__name__)
+
+REST_S = 1_200.0
+"""A run that is aborted has so long to find out what came of its last dose."""
+COLLECT_S = 3_600.0
+RESTART = "restart the controller"
+"""What alarms say when only that helps."""
+
+
+@dataclass
+class Result:
+    """What came of a trial; `journal` is the head of its chain, the same for each replay."""
+
+    trial: str
+    violations: list[dict[str, Any]] = field(default_factory=list)
+    journal: str = GENESIS
+    simulated_s: float = 0.0
+    faults: dict[str, int] = field(default_factory=dict)
+    lives: int = 0
+    rows: int = 0
+    alarms: int = 0
+    looks: int = 0
+    cycles: int = 0
+    viability: float = 0.0
+    down_s: float = 0.0
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain data."""
+        return asdict(self)
+
+
+def run_trial(trial: Trial) -> Result:
+    """Run a whole trial in virtual time; what it does to files goes into a folder that is removed."""
+    with tempfile.TemporaryDirectory(prefix="choroid-trial-") as folder, _rested_collector(), _quiet() as log:
+        loop = LifeLoop()
+        said: list[str] = []
+        loop.set_exception_handler(lambda _, context: _unhandled(context, said))
+        result = run_virtual(_run(trial, Path(folder), log), loop=loop)
+        gc.collect()
+    for text in dict.fromkeys(said + log.errors):
+        result.violations.append(asdict(Violation(result.simulated_s, "no unexpected exception", text)))
+    return result
+
+
+async def _run(trial: Trial, data: Path, log: _Log) -> Result:
+    loop = asyncio.get_running_loop()
+    rig = rig_of(trial)
+    lab = Lab(rig, seed=trial.seed)
+    watch = Watch(rig, lab, trial.faults)
+    host = Host(
+        rig,
+        lab,
+        data,
+        limits=limits_without(rig, trial.without),
+        seed=trial.seed,
+        protocol=trial.protocol,
+        params=trial.params,
+        told=watch.on_row,
+        telemetry=trial.telemetry,
+    )
+    injector = Injector(lab, Schedule(trial.faults), host, seed=trial.seed)
+    serving = asyncio.create_task(host.serve())
+    beside = [
+        asyncio.create_task(watch.run(host)),
+        asyncio.create_task(injector.run()),
+        asyncio.create_task(_attend(host, trial.attend_min * 60.0)),
+        asyncio.create_task(_collect()),
+    ]
+    last_s = max((fault.at_s + fault.for_s for fault in trial.faults), default=0.0)
+    end_s = max(trial.hours * 3600.0, last_s + QUIET_S)
+    result = Result(trial.to_text())
+    try:
+        await asyncio.sleep(end_s - loop.time())
+        await _rest(host)
+        watch.look(host)
+        watch.judge(host, injector)
+        life = host.life
+        if life is not None and life.controller is not None and life.journal is not None and not life.dead:
+            notes = life.controller.journal.entries(kinds=("note.recycle", "note.exchange"))
+            result.cycles = sum(1 for _ in notes)
+        for task in beside:
+            task.cancel()
+        await asyncio.gather(*beside, return_exceptions=True)
+        await host.end()
+        serving.cancel()
+        await asyncio.gather(serving, return_exceptions=True)
+        for task_text in host.leftover:
+            watch.tell("no task left pending", task_text, f"an orderly end left {task_text} pending (R3)")
+        if life is not None and life.journal is not None:
+            result.journal = life.journal.sha256()
+    finally:
+        for task in (*beside, serving):
+            task.cancel()
+        await asyncio.gather(*beside, serving, return_exceptions=True)
+        simulated_s = loop.time()
+        await lab.close()
+        log.over = True
+        await host.bury()
+    result.violations = [asdict(each) for each in watch.found]
+    result.simulated_s = round(simulated_s, 3)
+    result.faults = dict(Counter(applied.fault.kind for applied in injector.applied))
+    result.lives, result.rows, result.alarms = host.lives, watch.rows, watch.alarms_raised
+    result.looks = watch.looks
+    result.viability = round(watch.least_viability, 4)
+    result.down_s = round(host.down_s, 1)
+    return result
+
+
+async def _attend(host: Host, every_s: float) -> None:
+    """Somebody comes by: sees what there is, acknowledges it, lets go of what is latched, resumes what is held."""
+    while True:
+        await asyncio.sleep(every_s)
+        host.visit(lambda controller: _visit(host, controller))
+
+
+async def _visit(host: Host, controller: Controller) -> None:
+    alarms = controller.alarms.active()
+    for alarm in alarms:
+        if alarm.state is not AlarmState.ACKNOWLEDGED:
+            with contextlib.suppress(KeyError):
+                controller.alarms.acknowledge(alarm.id, "campaign")
+    with contextlib.suppress(OSError):
+        if any(trip.latched for trip in controller.gate.trips):
+            controller.gate.reset("campaign", "looked at the rig")
+    says_so = any(alarm.kind in ("journal_lost", "defect") or RESTART in alarm.detail for alarm in alarms)
+    if says_so and not host.disk.full:
+        host.restart()
+        return
+    active = controller.runs.active
+    if active is not None and active.state is RunState.HELD:
+        await controller.runs.resume(active.id, "campaign", "looked at the rig")
+
+
+async def _rest(host: Host) -> None:
+    """End the run as a person would, and wait until all that it moved is settled."""
+    loop = asyncio.get_running_loop()
+    end_s = loop.time() + REST_S
+    asked = False
+    while loop.time() < end_s:
+        life = host.life
+        if life is not None and life.ready and life.controller is not None:
+            active = life.controller.runs.active
+            if active is None and asked:
+                return
+            if active is not None and active.state not in (RunState.ABORTING, RunState.RESTARTING):
+                asked = host.visit(_abort) or asked
+            elif active is None:
+                return
+        await asyncio.sleep(5.0)
+
+
+async def _abort(controller: Controller) -> None:
+    active = controller.runs.active
+    if active is not None and active.state is not RunState.ABORTING:
+        await controller.runs.abort(active.id, "campaign", "the trial is over")
+
+
+async def _collect() -> None:
+    while True:
+        await asyncio.sleep(COLLECT_S)
+        gc.collect()
+
+
+@contextlib.contextmanager
+def _rested_collector() -> Iterator[None]:
+    """As in :mod:`choroid.simulate`: cycles are collected once an hour of life, at the same moments in each replay."""
+    gc.collect()
+    gc.freeze()
+    gc.disable()
+    try:
+        yield
+    finally:
+        gc.enable()
+        gc.unfreeze()
+
+
+class _Log(logging.Handler):
+    """Keeps the errors of a trial that nobody expects."""
+
+    def __init__(self) -> None:
+        super().__init__(logging.ERROR)
+        self.errors: list[str] = []
+        self.over = False
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Keep what is unexpected."""
+        text = record.getMessage()
+        if self.over or any(words in text for words in EXPECTED_LOGS):
+            return
+        if record.exc_info is not None and record.exc_info[0] is not None:
+            if issubclass(record.exc_info[0], Killed):
+                return
+            text += f" ({record.exc_info[0].__name__}: {record.exc_info[1]})"
+        self.errors.append(text)
+
+
+@contextlib.contextmanager
+def _quiet() -> Iterator[_Log]:
+    """Catch what is logged; nothing of it reaches the terminal."""
+    root = logging.getLogger()
+    handlers, level = root.handlers[:], root.level
+    log = _Log()
+    root.handlers[:] = [log]
+    root.setLevel(logging.ERROR)
+    try:
+        yield log
+    finally:
+        root.handlers[:] = handlers
+        root.setLevel(level)
+
+
+def _unhandled(context: dict[str, Any], said: list[str]) -> None:
+    error = context.get("exception")
+    if not isinstance(error, Killed):
+        said.append(f"{context.get('message')}: {error!r}")

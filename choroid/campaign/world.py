@@ -1,0 +1,184 @@
+"""What a trial is: a rig, a protocol, people, faults, all drawn from one seed; and its text, from which it is replayed."""
+
+from __future__ import annotations
+
+import json
+import tempfile
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, field, replace
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from choroid.demo import bench_rig
+from choroid.failure import UserError
+from controller.rig.description import Rig
+from controller.rig.document import read_document
+from controller.rig.loading import load_rig
+from controller.safety.limits import limits_of
+from controller.safety.terms import Limits
+from drivers.registry import MODELS
+from sim.faults.schedule import Fault
+from sim.faults.script import draw
+
+DAY_S = 86_400.0
+HOUR_S = 3_600.0
+QUIET_S = 1_800.0
+"""After the last fault a rig has so long to find back to order."""
+FAULTS_A_DAY = 60.0
+SPECIAL = ("volumes", "mixture", "one_at_a_time", "heart_flow")
+"""Interlocks of the kernel that are not levels on one point."""
+
+
+@dataclass(frozen=True)
+class Trial:
+    """Everything that a trial depends on. `hours` is how long it lasts, `rig` what differs from the bench rig."""
+
+    seed: int
+    hours: float
+    protocol: str
+    params: dict[str, str]
+    rig: dict[str, Any] = field(default_factory=dict)
+    attend_min: float = 30.0
+    """Somebody comes by this often: acknowledges alarms, resets latches, resumes what is held."""
+    telemetry: bool = False
+    faults: tuple[Fault, ...] = ()
+    without: str | None = None
+
+    def to_text(self) -> str:
+        """One line of JSON; :meth:`from_text` reads it."""
+        return json.dumps(asdict(self), separators=(",", ":"), sort_keys=True)
+
+    @classmethod
+    def from_text(cls, text: str) -> Trial:
+        """Read what :meth:`to_text` wrote; raises :class:`UserError` for anything else."""
+        try:
+            data = json.loads(text)
+            data["faults"] = tuple(Fault(**fault) for fault in data["faults"])
+            return cls(**data)
+        except (ValueError, TypeError, KeyError, AttributeError) as error:
+            raise UserError(
+                f"this is no trial: {error}. Likely cause: the text was cut short or is of another release."
+                " Next: copy the whole line that the campaign printed after --replay"
+            ) from None
+
+    def with_faults(self, faults: Sequence[Fault]) -> Trial:
+        """The same with other faults."""
+        return replace(self, faults=tuple(faults))
+
+
+def draw_trial(
+    seed: int, number: int, *, days: float, without: str | None = None, faults: Sequence[Fault] | None = None
+) -> Trial:
+    """Trial `number` of the campaign `seed`; with `faults` it gets these instead of drawn ones."""
+    rng = np.random.default_rng([seed, number])
+    protocol = "recycle" if rng.random() < 0.7 else "exchange"
+    if protocol == "recycle":
+        params = {"batch": f"{rng.integers(4, 21)} mL", "every": f"{rng.choice([1.0, 1.5, 2.0, 4.0, 8.0]):g} h"}
+    else:
+        params = {"volume": f"{rng.integers(2, 21)} mL", "every": f"{rng.choice([1.0, 2.0, 4.0, 12.0]):g} h"}
+    edits = _edits(rng)
+    bare = Trial(
+        seed=int(rng.integers(1, 2**31)),
+        hours=days * 24.0,
+        protocol=protocol,
+        params=params,
+        rig=edits,
+        attend_min=float(rng.choice([10.0, 20.0, 30.0, 60.0])),
+        telemetry=bool(rng.random() < 0.25),
+        without=without,
+    )
+    if faults is not None:
+        return bare.with_faults(faults)
+    rate = FAULTS_A_DAY * float(rng.choice([0.5, 1.0, 2.0, 4.0]))
+    end_s = max(days * DAY_S - QUIET_S, days * DAY_S / 2)
+    drawn = draw(rng, rig_of(bare), end_s / DAY_S, rate)
+    # What would outlast the trial ends with it; a length of 0 is that of a moment.
+    ended = [replace(fault, for_s=round(min(fault.for_s, end_s - fault.at_s), 1)) for fault in drawn]
+    return bare.with_faults(tuple(ended))
+
+
+def _edits(rng: np.random.Generator) -> dict[str, Any]:
+    """What differs from the bench rig, by dotted place: volumes, flows, polling, set-points."""
+    edits: dict[str, Any] = {}
+
+    def perhaps(place: str, value: Any) -> None:
+        if rng.random() < 0.5:
+            edits[place] = value
+
+    perhaps("organoid.count", int(rng.integers(4, 25)))
+    perhaps("vessels.loop.volume", f"{rng.uniform(30.0, 46.0):.1f} mL")
+    perhaps("vessels.spent.volume", f"{rng.uniform(2.5, 6.0):.1f} mL")
+    perhaps("vessels.reservoir.volume", f"{rng.uniform(60.0, 500.0):.0f} mL")
+    perhaps("vessels.waste.volume", f"{rng.uniform(1.0, 1890.0):.0f} mL")
+    if "vessels.waste.volume" in edits:
+        edits["vessels.waste.contains"] = "fresh"
+    perhaps("organs.heart.flow", f"{rng.uniform(1.2, 3.5):.2f} mL/min")
+    perhaps("organs.kidney.flow", f"{rng.uniform(2.0, 5.0):.1f} mL/min")
+    perhaps("organs.gut.flow", f"{rng.uniform(4.0, 12.0):.1f} mL/min")
+    perhaps("organs.lung.total_flow", f"{rng.uniform(35.0, 80.0):.0f} mL/min")
+    perhaps("organs.lung.oxygen_setpoint", f"{rng.uniform(80.0, 95.0):.0f} %")
+    perhaps("organs.lung.ph_setpoint", round(float(rng.uniform(7.25, 7.42)), 2))
+    perhaps("organs.skin.setpoint", f"{rng.uniform(36.3, 37.4):.1f} degC")
+    perhaps("organs.skin.ambient", f"{rng.uniform(20.0, 28.0):.0f} degC")
+    perhaps("devices.balance.every", f"{rng.choice([1, 2, 3])} s")
+    perhaps("devices.reglo.every", f"{rng.choice([2, 5, 8])} s")
+    perhaps("devices.relay.every", f"{rng.choice([2, 5])} s")
+    perhaps("devices.ph_loop.every", f"{rng.choice([2, 5, 10])} s")
+    return edits
+
+
+@lru_cache(maxsize=1)
+def _bench() -> str:
+    return json.dumps(read_document(bench_rig()).data)
+
+
+def rig_of(trial: Trial) -> Rig:
+    """The rig of a trial: the bench rig with what differs. Raises :class:`RigError` when that is not sound."""
+    data = json.loads(_bench())
+    for place, value in trial.rig.items():
+        *way, last = place.split(".")
+        part = data
+        for key in way:
+            part = part[key]
+        part[last] = value
+    with tempfile.TemporaryDirectory(prefix="choroid-rig-") as folder:
+        path = Path(folder) / "rig.yaml"
+        path.write_text(json.dumps(data, indent=1), encoding="utf-8")
+        return load_rig(path, models=MODELS)
+
+
+def interlocks(rig: Rig) -> tuple[str, ...]:
+    """What `--without` may name."""
+    return (*(rule.name for rule in limits_of(rig).interlocks), *SPECIAL)
+
+
+def limits_without(rig: Rig, interlock: str | None) -> Limits:
+    """The kernel's limits of `rig` with one interlock taken away: to show that a campaign finds that it is missing.
+
+    Raises :class:`UserError` for a name that :func:`interlocks` does not have.
+    """
+    limits = limits_of(rig)
+    if interlock is None:
+        return limits
+    if interlock not in interlocks(rig):
+        raise UserError(
+            f"the kernel has no interlock “{interlock}”. Likely cause: a slip."
+            f" Next: choose among {', '.join(interlocks(rig))}"
+        )
+    match interlock:
+        case "volumes":
+            everything = {
+                name: replace(vessel, floor_ul=-1e12, ceiling_ul=1e12) for name, vessel in limits.vessels.items()
+            }
+            return replace(limits, vessels=everything)
+        case "mixture":
+            return replace(limits, mixture=None)
+        case "one_at_a_time":
+            return replace(limits, pumps={name: replace(pump, excludes=()) for name, pump in limits.pumps.items()})
+        case "heart_flow":
+            return replace(limits, heart_stale_s=1e12)
+        case _:
+            return replace(limits, interlocks=tuple(rule for rule in limits.interlocks if rule.name != interlock))
