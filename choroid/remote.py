@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from choroid.failure import UserError
+from controller.execution.catalogue import of_file
 
 ENDPOINT = "endpoint.json"
 
@@ -29,6 +30,8 @@ def act(
     """Carry out one verb and return the run as the API shows it; raises :class:`UserError` with the API's own words."""
     endpoint = endpoint_of(data)
     if verb == "start":
+        if protocol is not None and protocol.endswith((".yaml", ".yml")):
+            protocol = _installed(Path(protocol), data, endpoint)
         body = {"protocol": protocol, "params": params, "reason": reason or "from the command line"}
         return call(endpoint, "POST", "/api/runs", body)
     run = run or _chosen(endpoint)
@@ -44,6 +47,28 @@ def as_text(answer: dict[str, Any]) -> str:
         lines.append(f"  {step['n']:>4}  {step['verb']:<22}{step['state']}")
     lines += [f"  {message}" for message in answer.get("messages", [])[-5:]]
     return "\n".join(lines)
+
+
+def _installed(path: Path, data: Path, endpoint: dict[str, str]) -> str:
+    """Check a recipe file and make it known to the controller by its name: a link in the data directory's `recipes`.
+
+    The file itself stays where it is, so that a run of it is held when somebody edits it.
+    """
+    recipe = of_file(path)
+    over = {"complete", "stopped", "aborted"}
+    active = [run for run in call(endpoint, "GET", "/api/runs")["runs"] if run["state"] not in over]
+    if active:
+        raise UserError(
+            f"run {active[-1]['id']} ({active[-1]['protocol']}) is {active[-1]['state']}. Likely cause: it was started"
+            " before. Next: wait until it has ended, or abort it"
+        )
+    link = data / "recipes" / f"{recipe.name}.yaml"
+    link.parent.mkdir(exist_ok=True)
+    made = link.with_suffix(".new")
+    made.unlink(missing_ok=True)
+    made.symlink_to(path.resolve())
+    made.replace(link)
+    return recipe.name
 
 
 def endpoint_of(data: Path) -> dict[str, str]:

@@ -22,6 +22,7 @@ from choroid.figures import figures
 from choroid.rates import RateNerves
 from choroid.timeline import story
 from controller.clock import Clock
+from controller.execution.catalogue import chosen
 from controller.process import Controller
 from controller.rig.description import Rig
 from controller.rig.loading import load_rig
@@ -96,7 +97,7 @@ async def _run(
     try:
         await controller.start()
         ticking = asyncio.create_task(controller.run(stop))
-        run_id = await controller.runs.start(protocol, params, user="simulate", reason="choroid simulate")
+        run_id = await controller.runs.start(chosen(protocol), params, user="simulate", reason="choroid simulate")
         while loop.time() < end_s and not ticking.done():
             await asyncio.sleep(min(end_s - loop.time(), DAY_S / 24))
             gc.collect()

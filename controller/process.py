@@ -112,6 +112,7 @@ class Controller:
         self.journal = journal or Journal(data_dir / "journal.db", clock, durable=durable)
         self.history = History(data_dir / "history.db", clock, flush_s=FLUSH_S if durable else LAZY_FLUSH_S)
         self.alarms = Alarms(self.journal.append, clock.utc_text)
+        self._recipes = data_dir / "recipes"
         self.ledger = Ledger(rig, self.journal, clock, alarm=self.alarms.event)
         self.body: Body
         self.gate: Gate
@@ -163,6 +164,7 @@ class Controller:
             ledger=self.ledger,
             clock=self.clock,
             alarm=self.alarms.event,
+            recipes=self._recipes,
         )
         self._vitals = VitalSigns(self.rig, self.runs.estimator, self._last_letter)
         heart = HeartRegulator(self.rig)

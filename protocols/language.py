@@ -38,6 +38,8 @@ class Amount:
     ul: float
     low: float
     high: float
+    peak_kpa: float | None = None
+    """Highest pressure before the sterile filter while it ran (kPa gauge), where it passes the filter."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,6 +87,9 @@ class Kidney(Protocol):
 
     async def discard(self, volume_ul: float) -> Amount:
         """Spent vessel → waste."""
+
+    async def mass(self, settle_s: float = 0.0) -> Measurement:
+        """What the balance under the spent vessel shows (g)."""
 
 
 class Gut(Protocol):
@@ -227,6 +232,12 @@ class Lab(Protocol):
     async def sleep_until(self, elapsed_s: float) -> float:
         """Wait until `elapsed_s` after the run's start; returns how late it was (s, 0 when it had to wait)."""
 
+    async def sleep_until_clock(self, at: str, zone: str, *, after: str | None = None) -> str:
+        """Wait until it is `at` (HH:MM) in the time zone `zone` (IANA); returns that time (UTC, ISO 8601).
+
+        `after` is what the call before returned: each date is waited for at most once, whatever happens to the clocks.
+        """
+
     async def note(self, kind: str, data: Mapping[str, Any]) -> None:
         """Write something to the journal, as kind `note.<kind>`."""
 
@@ -235,6 +246,9 @@ class Lab(Protocol):
 
     async def estimate(self) -> MediaEstimate:
         """What the soft sensor makes of the latest readings: composition of loop and batch, with bounds."""
+
+    def least_ul(self, verb: str) -> float:
+        """The least volume (µL) that a transfer's pump gives; `verb` as in `kidney.draw`."""
 
     def volumes(self) -> Mapping[str, VesselVolume]:
         """Vessel volumes as of the end of the last step, under the roles `loop`, `spent`, `waste`."""

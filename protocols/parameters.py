@@ -6,7 +6,17 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-_SUFFIX = {"uL": "_ul", "s": "_s", "uL/min": "_ul_min", "mM": "_mm", "": ""}
+_SUFFIX = {
+    "uL": "_ul",
+    "s": "_s",
+    "uL/min": "_ul_min",
+    "mM": "_mm",
+    "kPa": "_kpa",
+    "degC": "_c",
+    "%": "_pct",
+    "g": "_g",
+    "": "",
+}
 
 
 class ParamError(ValueError):

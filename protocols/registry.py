@@ -7,13 +7,15 @@ import importlib.util
 import inspect
 import sys
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import lru_cache
 from pathlib import Path
 from types import ModuleType
 
 from protocols import conditioning, exchange, grading, interval, language, parameters, recycle, soft_sensor
 from protocols.language import ProtocolFunction
 from protocols.parameters import Param
+from protocols.program import Program
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,6 +27,31 @@ class Recipe:
     params: tuple[Param, ...]
     function: ProtocolFunction
     source_sha256: str
+    watched: tuple[tuple[Path, str], ...] = ()
+    """Its files outside Choroid, each with its sha256: a run is held when one changes under it."""
+
+    def altered(self) -> Path | None:
+        """The file that is not what it was when this was loaded, or is gone; None when all are."""
+        return next((path for path, sha256 in self.watched if file_sha256(path) != sha256), None)
+
+    @property
+    def program(self) -> Program | None:
+        """Its steps, when it came from a recipe file."""
+        return self.function if isinstance(self.function, Program) else None
+
+
+def file_sha256(path: Path) -> str | None:
+    """sha256 of a file's bytes, read again only when the file's date or size has changed; None when it is gone."""
+    try:
+        stat = path.stat()
+        return _file_sha256(path, stat.st_mtime_ns, stat.st_size, stat.st_ino)
+    except OSError:
+        return None
+
+
+@lru_cache(maxsize=64)
+def _file_sha256(path: Path, changed_ns: int, size: int, inode: int) -> str:
+    return hashlib.sha256(path.read_bytes()).hexdigest()
 
 
 class UnknownProtocol(KeyError):
@@ -46,7 +73,8 @@ def load(path: Path) -> Recipe:
     module = importlib.util.module_from_spec(spec)
     sys.modules[spec.name] = module  # dataclasses and inspect look a module up by name
     spec.loader.exec_module(module)
-    return _recipe(module, path.read_text(encoding="utf-8"))
+    source = path.read_text(encoding="utf-8")
+    return replace(_recipe(module, source), watched=((path.resolve(), hashlib.sha256(source.encode()).hexdigest()),))
 
 
 def _recipe(module: ModuleType, source: str) -> Recipe:
@@ -55,10 +83,11 @@ def _recipe(module: ModuleType, source: str) -> Recipe:
         raise UnknownProtocol(
             f"{module.__name__} does not define {', '.join(missing)}. Next: see examples/protocols for the four names"
         )
-    return Recipe(module.NAME, module.TITLE, module.PARAMS, module.protocol, _hash(source))
+    return Recipe(module.NAME, module.TITLE, module.PARAMS, module.protocol, source_hash(source))
 
 
-def _hash(source: str) -> str:
+def source_hash(source: str) -> str:
+    """sha256 of a protocol's own text and of every text of Choroid that its course depends on."""
     shared = (language, interval, parameters, grading, soft_sensor, conditioning)
     digest = hashlib.sha256(source.encode())
     for module in shared:

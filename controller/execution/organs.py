@@ -26,8 +26,8 @@ class Stepper(Protocol):
     async def step(self, verb: str, args: Mapping[str, Any], perform: Perform) -> Any:
         """Do one step, or answer what is recorded of it (plain JSON data)."""
 
-    async def transfer(self, step: StepRecord, verb: str, volume_ul: float) -> dict[str, float]:
-        """Move liquid; `{ul, low, high}`."""
+    async def transfer(self, step: StepRecord, verb: str, volume_ul: float) -> dict[str, float | None]:
+        """Move liquid; `{ul, low, high}`, and `peak_kpa` where it passes the filter."""
 
     async def measured(self, point: str, settle_s: float) -> dict[str, Any]:
         """A settled reading."""
@@ -40,6 +40,9 @@ class Stepper(Protocol):
 
     async def slept_until(self, step: StepRecord, elapsed_s: float) -> float:
         """Wait for a time since the run's start; how late it was."""
+
+    async def slept_until_clock(self, step: StepRecord) -> str:
+        """Wait for a time of day that the step has recorded; returns it."""
 
     def noted(self, step: StepRecord, kind: str, data: Mapping[str, Any]) -> None:
         """Write a note to the journal, once."""
@@ -72,7 +75,7 @@ class Organ:
                 " Likely cause: a computed volume came out too small. Next: leave the step out below that"
             )
 
-        async def perform(step: StepRecord) -> dict[str, float]:
+        async def perform(step: StepRecord) -> dict[str, float | None]:
             return await self._run.transfer(step, verb, volume_ul)
 
         return Amount(**await self._run.step(verb, {"volume_ul": volume_ul}, perform))
@@ -117,6 +120,10 @@ class Kidney(Organ):
     async def discard(self, volume_ul: float) -> Amount:
         """Spent vessel → waste."""
         return await self._move("kidney.discard", volume_ul)
+
+    async def mass(self, settle_s: float = 0.0) -> Measurement:
+        """What the balance under the spent vessel shows (g)."""
+        return await self._measure(self._rig.organs.kidney.mass, settle_s)
 
 
 class Gut(Organ):
@@ -245,6 +252,14 @@ class Lab:
 
         return float(await self._run.step("sleep_until", {"elapsed_s": elapsed_s}, perform))
 
+    async def sleep_until_clock(self, at: str, zone: str, *, after: str | None = None) -> str:
+        """Wait for a time of day; returns it (UTC, ISO 8601)."""
+
+        async def perform(step: StepRecord) -> str:
+            return await self._run.slept_until_clock(step)
+
+        return str(await self._run.step("sleep_until_clock", {"at": at, "zone": zone, "after": after}, perform))
+
     async def note(self, kind: str, data: Mapping[str, Any]) -> None:
         """Write something to the journal."""
 
@@ -268,6 +283,10 @@ class Lab:
             return await self._run.estimated()
 
         return MediaEstimate.from_json(await self._run.step("estimate", {}, perform))
+
+    def least_ul(self, verb: str) -> float:
+        """The least volume (µL) that a transfer's pump gives."""
+        return self._run.route(verb).least_ul
 
     def volumes(self) -> Mapping[str, VesselVolume]:
         """Vessel volumes as of the end of the last step."""

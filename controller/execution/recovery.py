@@ -34,6 +34,7 @@ POLICIES: dict[str, Policy] = {
     "ask": Policy.REDO,
     "sleep": Policy.DEADLINE,
     "sleep_until": Policy.DEADLINE,
+    "sleep_until_clock": Policy.DEADLINE,
 }
 """Each verb's policy; declared with the step in the journal."""
 

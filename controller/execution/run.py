@@ -21,6 +21,7 @@ from controller.execution.ledger import Alarm, Ledger
 from controller.execution.organs import Lab, Perform
 from controller.execution.recovery import POLICIES, Problem, advise
 from controller.execution.routes import Route
+from controller.execution.schedule import LONGEST_DAY_S, next_time
 from controller.execution.states import Event, RunState, after
 from controller.execution.steps import StepRecord
 from controller.execution.transfers import Transfers
@@ -279,13 +280,20 @@ class Run:
 
     async def _do(self, step: StepRecord | None, verb: str, args: Mapping[str, Any], perform: Perform) -> StepRecord:
         await self.checkpoint()
+        await self._unaltered()
         if step is None:
             step = StepRecord(self._n, verb, args)
             body = {"n": step.n, "verb": verb, "args": args, "policy": POLICIES[verb]}
+            now = self._bench.clock.utc()
+            until = None
             if verb == "sleep":
-                until = self._bench.clock.utc() + timedelta(seconds=args["seconds"])
+                until = now + timedelta(seconds=args["seconds"])
+            elif verb == "sleep_until_clock":
+                until = next_time(now, args["at"], args["zone"], args["after"])
+            if until is not None:
                 body["until"] = step.until = until.isoformat(timespec="milliseconds")
-                step.deadline_s = self._loop.time() + args["seconds"]
+                # From here on it is a matter of the monotonic clock: a step of UTC does not move it (E7).
+                step.deadline_s = self._loop.time() + (until - now).total_seconds()
             self._bench.journal.append("step", body, run=self.id)
             self._steps[step.n] = step
         result = await perform(step)
@@ -294,16 +302,25 @@ class Run:
         step.done, step.result, step.volumes = True, result, volumes
         return step
 
+    async def _unaltered(self) -> None:
+        """Hold as long as the protocol's file is not what it was: how its new text would have gone on is not guessed."""
+        while self._recipe is not None and (path := self._recipe.altered()) is not None:
+            await self._hold(
+                f"{path} was changed or removed while its run is under way. Likely cause: somebody edits it. Next: put the"
+                " old text back and resume, or abort the run and start anew"
+            )
+
     # --- what the organs ask ----------------------------------------------------------------------------
 
     def route(self, verb: str) -> Route:
         """Which way a verb moves liquid."""
         return self._bench.transfers.routes[verb]
 
-    async def transfer(self, step: StepRecord, verb: str, volume_ul: float) -> dict[str, float]:
-        """Move liquid; `{ul, low, high}`."""
+    async def transfer(self, step: StepRecord, verb: str, volume_ul: float) -> dict[str, float | None]:
+        """Move liquid; `{ul, low, high}`, and `peak_kpa` where it passes the filter and was watched."""
         ul, low, high = await self._bench.transfers.transfer(self, step, self.route(verb), volume_ul)
-        return {"ul": ul, "low": low, "high": high}
+        moved: dict[str, float | None] = {"ul": ul, "low": low, "high": high}
+        return moved if step.peak_kpa is None else {**moved, "peak_kpa": round(step.peak_kpa, 3)}
 
     async def measured(self, point: str, settle_s: float) -> dict[str, Any]:
         """A settled reading; starts over when the run was held in between."""
@@ -343,6 +360,13 @@ class Run:
         late_s = max(0.0, self._loop.time() - deadline_s)
         await self._wait_out(deadline_s)
         return round(late_s, 3)
+
+    async def slept_until_clock(self, step: StepRecord) -> str:
+        """Wait for the time of day that the step has recorded; returns it."""
+        if step.deadline_s is None:
+            step.deadline_s = self._loop.time() + self._left_s(step, LONGEST_DAY_S)
+        await self._wait_out(step.deadline_s)
+        return step.until or ""
 
     def _left_s(self, step: StepRecord, seconds: float) -> float:
         """Seconds left of a sleep that another process began: what UTC says, never more than all of it (E7)."""

@@ -8,13 +8,16 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 from controller.clock import Clock
+from controller.execution.catalogue import find, shipped
 from controller.execution.estimator import Estimator
 from controller.execution.journal import Entry, Journal
 from controller.execution.ledger import Alarm, Ledger, no_alarm
 from controller.execution.parameters import parse_params
+from controller.execution.recipe_file import RecipeError, check_on
 from controller.execution.run import Bench, History, Run
 from controller.execution.states import Event, RunState, after
 from controller.execution.steps import records_of
@@ -22,7 +25,7 @@ from controller.execution.transfers import Door, Transfers
 from controller.execution.views import RunView, look
 from controller.execution.weighing import Store
 from controller.rig.description import Rig
-from protocols.registry import PROTOCOLS, Recipe, get
+from protocols.registry import Recipe, UnknownProtocol, get
 
 
 class RunnerError(Exception):
@@ -42,9 +45,12 @@ class Runner:
         journal: Journal,
         clock: Clock,
         alarm: Alarm = no_alarm,
-        catalogue: Mapping[str, Recipe] = PROTOCOLS,
+        catalogue: Mapping[str, Recipe] | None = None,
+        recipes: Path | None = None,
     ) -> None:
-        self.catalogue = catalogue
+        """`catalogue` defaults to what is shipped; `recipes` is a folder with more, one NAME.yaml each."""
+        self._shipped = shipped() if catalogue is None else catalogue
+        self._recipes = recipes
         self.estimator = Estimator(rig, ledger=ledger, journal=journal, clock=clock, store=store)
         transfers = Transfers(rig, gate=gate, store=store, ledger=ledger, journal=journal, alarm=alarm)
         self._bench = Bench(rig, journal, clock, ledger, store, transfers, self.estimator, alarm)
@@ -52,10 +58,25 @@ class Runner:
         self._runs: dict[str, Run] = {}
         self._tasks: dict[str, asyncio.Task[None]] = {}
 
-    async def start(self, protocol: str, params: Mapping[str, str | float], user: str, reason: str) -> str:
+    @property
+    def catalogue(self) -> Mapping[str, Recipe]:
+        """Every protocol that may be started, by name; recipes of one's own that are not sound are left out."""
+        found = dict(self._shipped)
+        for path in sorted(self._recipes.glob("*.yaml")) if self._recipes is not None else ():
+            with contextlib.suppress(UnknownProtocol, RecipeError, OSError):
+                found.setdefault(path.stem, find(path.stem, own=self._recipes))
+        return found
+
+    def _find(self, name: str) -> Recipe:
+        own = self._recipes is not None and name not in self._shipped and (self._recipes / f"{name}.yaml").exists()
+        return find(name, own=self._recipes) if own else get(name, self.catalogue)
+
+    async def start(self, protocol: str | Recipe, params: Mapping[str, str | float], user: str, reason: str) -> str:
         """Begin a run; returns its id. `params` by name: text with unit, or numbers in inner units.
 
-        Raises :class:`RunnerError` while another run is active, and what :func:`get` and :func:`parse_params` raise.
+        A protocol by name is taken up again after a restart; one given as such is held then. Raises
+        :class:`RunnerError` while another run is active, and what :func:`get`, :func:`parse_params` and
+        :func:`check_on` raise.
         """
         active = self.active
         if active is not None:
@@ -63,8 +84,9 @@ class Runner:
                 f"run {active.id} ({active.protocol}) is {active.state}. Likely cause: it was started before."
                 " Next: wait until it has ended, or abort it"
             )
-        recipe = get(protocol, self.catalogue)
+        recipe = protocol if isinstance(protocol, Recipe) else self._find(protocol)
         values = parse_params(recipe, params)
+        check_on(recipe, self._bench.rig, values)
         run_id = f"run-{self._journal.next_seq}"
         volumes = look(self._bench.rig, self._bench.ledger)
         body = {
@@ -133,7 +155,9 @@ class Runner:
         if state.ended:
             return
         body: Mapping[str, Any] = started.body
-        recipe = self.catalogue.get(body["protocol"])
+        recipe: Recipe | None = None
+        with contextlib.suppress(UnknownProtocol, RecipeError, OSError):
+            recipe = self._find(body["protocol"])
         if recipe is not None and recipe.source_sha256 != body["source_sha256"]:
             recipe = None
         history = History(

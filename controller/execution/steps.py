@@ -51,6 +51,8 @@ class StepRecord:
     """A sleep's deadline (UTC, ISO 8601)."""
     deadline_s: float | None = None
     """The same in loop time, when it was set in this process."""
+    peak_kpa: float | None = None
+    """Highest pressure before the sterile filter that this process saw while the step ran (kPa gauge)."""
     noted: bool = False
     """Its note is in the journal."""
     finished: bool = False

@@ -22,7 +22,7 @@ from controller.execution.weighing import Store, weigh
 from controller.execution.witnesses import K, Moved, Weight, agreed, by_balance, by_command, by_pump, went_back
 from controller.rig.description import Rig
 from controller.safety.kernel import Intent, transfer_limit_s
-from drivers.device import Command, DeviceError, Dispense, PumpStatus, Status, Switch, SwitchStatus
+from drivers.device import Command, DeviceError, Dispense, PumpStatus, Quality, Status, Switch, SwitchStatus
 
 POLL_S = 2.0
 SILENCE_S = 120.0
@@ -185,6 +185,7 @@ class Transfers:
                     self._alarm(
                         "command_failed", route.pump, "it was told to stop and still runs; switch it off by hand"
                     )
+            self._watch_filter(route, step, since_s=begun_s)
             if route.valve is not None:
                 await self._switch(route.valve, True, who, why)  # the valve's lease is renewed as long as it is needed
             await (asyncio.sleep(POLL_S) if run.interrupted else run.wait(POLL_S))
@@ -291,6 +292,14 @@ class Transfers:
         return (
             seen is not None and seen.at_s > since_s and isinstance(seen.status, PumpStatus) and not seen.status.running
         )
+
+    def _watch_filter(self, route: Route, step: StepRecord, *, since_s: float) -> None:
+        """Keep the highest pressure that the filter has seen in this step."""
+        if self._rig.lines[route.line].filter is None:
+            return
+        seen = self._store.readings.get(self._rig.organs.immune.pressure)
+        if seen is not None and seen.at_s > since_s and seen.quality is Quality.GOOD:
+            step.peak_kpa = seen.value if step.peak_kpa is None else max(step.peak_kpa, seen.value)
 
     async def _switch(self, valve: str, on: bool, who: str, why: str) -> Problem | None:
         command: Command = Switch(on)

@@ -28,6 +28,9 @@ class Document:
     data: dict[str, Any] = field(default_factory=dict)
     lines: dict[Place, int] = field(default_factory=dict)
     problems: list[Problem] = field(default_factory=list)
+    example: str = "examples/rigs/bench.yaml"
+    """A sound file of this kind, for those who have to start over."""
+    deepest: int = DEEPEST
 
     def line(self, place: Place) -> int:
         """The line of `place`, or of the nearest place around it."""
@@ -42,9 +45,9 @@ class Document:
         return Problem(self.path, self.line(finding.place) if line is None else line, key, finding.what, finding.fix)
 
 
-def read_document(path: Path) -> Document:
+def read_document(path: Path, *, example: str = "examples/rigs/bench.yaml", deepest: int = DEEPEST) -> Document:
     """Read `path`; raises :class:`RigError` when it is no YAML at all, OSError when it cannot be read."""
-    document = Document(path)
+    document = Document(path, example=example, deepest=deepest)
     text = _text(document)
     try:
         _refuse_the_wild(document, text)
@@ -52,7 +55,7 @@ def read_document(path: Path) -> Document:
     except yaml.YAMLError as error:
         raise _unreadable(document, _line_of(error, text), *_said(error)) from None
     if not isinstance(root, yaml.MappingNode):
-        fix = "Start from examples/rigs/bench.yaml"
+        fix = f"Start from {document.example}"
         raise _unreadable(document, 1, "is not a mapping of sections such as “vessels:”", fix)
     document.data = _Reader(document).mapping(root, ())
     return document
@@ -63,7 +66,7 @@ def _text(document: Document) -> str:
         raw = file.read(MOST_BYTES + 1)  # bounded, whatever the path leads to
     if len(raw) > MOST_BYTES:
         what = f"is larger than {MOST_BYTES // 1000} kB"
-        raise _unreadable(document, 1, what, "Is this a rig file? Start from examples/rigs/bench.yaml")
+        raise _unreadable(document, 1, what, f"Is this the right file? Start from {document.example}")
     try:
         return raw.decode("utf-8-sig")
     except UnicodeDecodeError as error:
@@ -81,7 +84,7 @@ def _refuse_the_wild(document: Document, text: str) -> None:
             raise _unreadable(document, line, what, fix)
         if isinstance(event, yaml.CollectionStartEvent):
             depth += 1
-            if depth > DEEPEST:
+            if depth > document.deepest:
                 raise _unreadable(document, line, "is nested too deeply", "Check brackets and indentation")
         elif isinstance(event, yaml.CollectionEndEvent):
             depth -= 1

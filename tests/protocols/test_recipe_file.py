@@ -1,0 +1,157 @@
+"""Recipe files: what they may say, what is told of one that is not sound, and that they run as Python does."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from controller.execution.catalogue import SHIPPED, find, of_file, shipped
+from controller.execution.recipe_file import RecipeError, check_on, read_recipe
+from controller.execution.recipe_form import VERBS
+from controller.rig.loading import load_rig
+from protocols.parameters import complete
+from protocols.program import MOVES, READS
+from protocols.registry import UnknownProtocol
+from tests.protocols import make_schema
+
+ROOT = Path(__file__).resolve().parents[2]
+RIG = load_rig(ROOT / "examples" / "rigs" / "bench.yaml")
+OWN = sorted((ROOT / "examples" / "protocols").glob("*.yaml"))
+FILES = [*OWN, *sorted(SHIPPED.glob("*.yaml"))]
+HEAD = "recipe: 1\nname: mine\ntitle: A test\n"
+
+
+def write(folder: Path, text: str, name: str = "mine.yaml") -> Path:
+    path = folder / name
+    path.write_text(text, encoding="utf-8")
+    return path
+
+
+def checked(path: Path) -> None:
+    recipe = read_recipe(path, find=find)
+    check_on(recipe, RIG, complete(recipe.params, {}))
+
+
+def problems_of(path: Path) -> RecipeError:
+    with pytest.raises(RecipeError) as caught:
+        checked(path)
+    return caught.value
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
+def test_recipes_in_the_house_are_sound(path: Path) -> None:
+    recipe = of_file(path)
+    check_on(recipe, RIG, complete(recipe.params, {}))
+    assert recipe.name == path.stem
+    first = path.read_text(encoding="utf-8").splitlines()[0]
+    assert first.startswith("# yaml-language-server: $schema=")
+    assert (path.parent / first.partition("=")[2]).resolve() == make_schema.SCHEMA
+
+
+def test_the_schema_is_up_to_date() -> None:
+    assert make_schema.SCHEMA.read_text(encoding="utf-8") == make_schema.text(), (
+        "the form of recipes has changed. Next: python -m tests.protocols.make_schema"
+    )
+    steps = json.loads(make_schema.text())["$defs"]["steps"]["items"]["anyOf"]
+    assert {next(iter(step["properties"])) for step in steps if "properties" in step} == set(VERBS)
+    assert {*MOVES, *READS} <= set(VERBS)
+
+
+@pytest.mark.parametrize(
+    ("body", "line", "says"),
+    [
+        ("steps:\n  - kidney.drow: 2 mL\n", 5, "no step is called “kidney.drow”. Did you mean “kidney.draw”?"),
+        ("steps:\n  - wait: 1 min\n  - gut.feed: 80 mL\n", 6, "80 mL is more than “spent” may hold (40 mL)"),
+        ("steps:\n  - wait: -5 min\n", 5, "a negative time"),
+        ("steps:\n  - gut.feed: -2 mL\n", 5, "a negative volume"),
+        ("steps:\n  - gut.feed: 5 min\n", 5, "is in minute, not in uL"),
+        ("steps:\n  - gut.feed: 5\n", 5, "has no unit"),
+        ("steps:\n  - wait: 2 mL\n", 5, "not in s"),
+        ("steps:\n  - gut.feed: 20 uL\n", 5, "is less than its pump gives"),
+        ("steps:\n  - measure: ph_spnt.ph\n", 5, "the rig has no device “ph_spnt”. Did you mean “ph_spent”?"),
+        ("steps:\n  - gut.feed: resevoir.volume\n", 5, "nothing here is called “resevoir.volume”"),
+        ("steps:\n  - gut.feed: {volume: spend.volume}\n", 5, "Did you mean “spent.volume”?"),
+        ("steps:\n  - call: mine.yaml\n", 5, "the recipe calls itself (mine.yaml → mine.yaml)"),
+        ("steps:\n  - call: nothing\n", 5, "no protocol is called “nothing”"),
+        ("steps:\n  - call: gone.yaml\n", 5, "cannot be read"),
+        ("steps:\n  - call: {recipe: exchange, with: {volumes: 2 mL}}\n", 5, "Did you mean “volume”?"),
+        ("steps:\n  - call: {recipe: exchange, with: {volume: 2 min}}\n", 5, "not in uL"),
+        ("steps:\n  - call: {recipe: exchange, with: {volume: 900 mL}}\n", 5, "out of range"),
+        ("steps:\n  - if: {condition: loop.volume, then: [estimate]}\n", 5, "a condition (yes or no) belongs here"),
+        ("steps:\n  - if: {condition: acidity < 7, then: [estimate]}\n", 5, "nothing here is called “acidity”"),
+        ("steps:\n  - repeat: {steps: [estimate]}\n", 5, "repeat lacks an end"),
+        ("steps:\n  - repeat: {times: 0, steps: [estimate]}\n", 5, "without end and without pause"),
+        ('steps:\n  - repeat: {daily_at: "25:00", zone: UTC, steps: [estimate]}\n', 5, "no time of day"),
+        ('steps:\n  - repeat: {daily_at: "09:00", zone: Mars/Base, steps: [estimate]}\n', 5, "is no time zone"),
+        ('steps:\n  - repeat: {daily_at: "09:00", steps: [estimate]}\n', 5, "the time zone is missing"),
+        ("steps:\n  - wait\n", 5, "wait lacks “time”"),
+        ("steps:\n  - estimate: {ass: x}\n", 5, "Did you mean “as”?"),
+        ("steps: []\n", 4, "there are no steps"),
+        ("policies: {missing: guess}\nsteps: [estimate]\n", 4, "“guess” is no choice"),
+        ("steps: [estimate]\nparamters: {}\n", 5, "Did you mean “parameters”?"),
+        ("parameters:\n  v: {default: 2 mL, least: 1 min, most: 3 mL, help: x}\nsteps: [estimate]\n", 5, "not in uL"),
+        (
+            "parameters:\n  v: {default: 9 mL, least: 1 mL, most: 3 mL, help: x}\nsteps: [estimate]\n",
+            5,
+            "between least",
+        ),
+        (
+            "parameters:\n  t: {default: 5 min, least: 0 min, most: 9 min, help: x}\nsteps:\n  - wait: t - 3 min\n",
+            7,
+            "a negative time at one end of its parameters' range",
+        ),
+        ("steps:\n  - note: {kind: grade}\n", 5, "Choroid's own"),
+        ("steps:\n  - measure: {point: balance.strange, as: x}\n", 5, "the unit of “balance.strange” is not known"),
+        ("steps:\n  - wait: !!python/object 1\n", 5, "cannot be read"),
+        ("steps:\n  - wait: 1 min\n  - wait: &a 2 min\n  - wait: *a\n", 7, "refers to something else"),
+    ],
+)
+def test_what_is_wrong_is_told_with_file_line_and_fix(body: str, line: int, says: str, tmp_path: Path) -> None:
+    path = write(tmp_path, HEAD + body)
+    error = problems_of(path)
+    assert says in str(error)
+    assert str(path) in str(error)
+    assert line in [problem.line for problem in error.problems]
+    assert all(problem.fix for problem in error.problems)
+    assert "nothing was opened or moved" in str(error)
+
+
+def test_all_problems_are_told_at_once(tmp_path: Path) -> None:
+    path = write(tmp_path, HEAD + "steps:\n  - gut.fed: 2 mL\n  - wait: -1 s\n  - repeat: {times: 2, steps: [wiat]}\n")
+    assert [problem.line for problem in problems_of(path).problems] == [5, 6, 7]
+
+
+def test_a_cycle_over_two_files_is_told(tmp_path: Path) -> None:
+    first = write(tmp_path, HEAD + "steps:\n  - call: other.yaml\n")
+    write(tmp_path, HEAD.replace("mine", "other") + "steps:\n  - wait: 1 s\n  - call: mine.yaml\n", "other.yaml")
+    error = problems_of(first)
+    assert "mine.yaml → other.yaml → mine.yaml" in str(error)
+    assert error.problems[0].file.name == "other.yaml"
+    assert error.problems[0].line == 6
+
+
+def test_the_hash_covers_what_is_called(tmp_path: Path) -> None:
+    first = write(tmp_path, HEAD + "steps:\n  - call: other.yaml\n")
+    other = write(tmp_path, HEAD.replace("mine", "other") + "steps:\n  - wait: 1 s\n", "other.yaml")
+    before = read_recipe(first)
+    assert before.altered() is None
+    other.write_text(other.read_text().replace("1 s", "2 s"))
+    assert before.altered() == other
+    after = read_recipe(first)
+    assert before.source_sha256 != after.source_sha256
+    other.unlink()
+    assert after.altered() == other
+
+
+def test_a_file_may_not_take_a_shipped_name(tmp_path: Path) -> None:
+    path = write(tmp_path, HEAD.replace("mine", "recycle") + "steps: [estimate]\n")
+    with pytest.raises(UnknownProtocol, match="name of a shipped protocol"):
+        of_file(path)
+
+
+def test_all_shipped_protocols_are_found() -> None:
+    assert set(shipped()) >= {"recycle", "exchange"}
+    with pytest.raises(UnknownProtocol, match="choose among"):
+        find("nothing")
