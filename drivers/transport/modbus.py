@@ -69,7 +69,7 @@ class ModbusUnit:
 
     async def read_input_registers(self, address: int, count: int) -> bytes:
         """FC04: `count` input registers from wire address `address`, as FC03 gives them."""
-        request = _frame(ReadInputRegistersRequest(address=address, count=count, dev_id=self.unit))
+        request = read_input_registers_frame(self.unit, address, count)
         frame = await self.conversation.ask(request, self.reply_parser(ReadInputRegistersResponse, 5 + 2 * count))
         return frame[3:-2]
 
@@ -152,6 +152,12 @@ class ModbusUnit:
 def read_registers_frame(unit: int, address: int, count: int) -> bytes:
     """The whole frame that asks `unit` for `count` holding registers."""
     return _frame(ReadHoldingRegistersRequest(address=address, count=count, dev_id=unit))
+
+
+@lru_cache(maxsize=256)
+def read_input_registers_frame(unit: int, address: int, count: int) -> bytes:
+    """The whole frame that asks `unit` for `count` input registers."""
+    return _frame(ReadInputRegistersRequest(address=address, count=count, dev_id=unit))
 
 
 def unit_number(config: DeviceConfig) -> int:
