@@ -1,49 +1,317 @@
-"""Schedules as people write them, and as chance draws them."""
+"""Schedules as people write them: a YAML file of faults at a time, on a condition, or now and then by chance."""
 
 from __future__ import annotations
 
 import math
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from controller.rig.description import Rig
-from sim.faults.kinds import KINDS, Kind
+from controller.rig.document import Document, read_document
+from controller.rig.families import points_of
+from controller.rig.problems import Finding, Place, Problem, RigError, nearest
+from controller.rig.quantities import QuantityError, parse_quantity, quantity_text
+from sim.faults.chance import DAY_S, draw, draw_one
+from sim.faults.conditions import Conditional, PointBeyond, StepBegun
+from sim.faults.kinds import KINDS, Amount, Kind
 from sim.faults.schedule import Fault, Schedule
 from sim.faults.targets import targets
 
-DAY_S = 86_400.0
+__all__ = ["Chance", "FaultsError", "Script", "draw", "read_script"]
+
+ANY = "any"
+_KEYS = ("fault", "on", "at", "when", "rate", "for", "amount", "again")
+_EXAMPLE = "Start from examples/faults/bad_night.yaml"
+_RATE = re.compile(r"(?P<count>[0-9]+(?:\.[0-9]+)?)\s*/\s*(?P<period>[a-z]+)")
 
 
-def draw(rng: np.random.Generator, rig: Rig, days: float, rate: float) -> Schedule:
-    """Draw faults over all kinds that this rig has targets for: about `rate` a day for `days`, by time.
+class FaultsError(Exception):
+    """The faults file is not sound; `problems` holds everything that is wrong, by line."""
 
-    Each kind is as likely as any other, each of its targets too; lengths and amounts come from the kind's ranges, short
-    ones as often as long ones. Every fault that is not momentary ends. All that is drawn depends on `rng` alone.
+    def __init__(self, path: Path, problems: Sequence[Problem]) -> None:
+        self.path = path
+        self.problems = sorted(problems, key=lambda problem: (problem.line, problem.key))
+        count = f"{len(problems)} problem{'s' * (len(problems) != 1)}"
+        listed = "\n".join(f"  {problem}" for problem in self.problems)
+        super().__init__(f"the faults file has {count}; no fault was brought about\n{listed}")
+
+
+@dataclass(frozen=True, slots=True)
+class Chance:
+    """A fault that happens now and then: `per_day` on average, on any of `on`; None is drawn from the kind's range."""
+
+    kind: Kind
+    on: tuple[str, ...]
+    per_day: float
+    for_s: float | None
+    amount: float | None
+
+    def draw(self, rng: np.random.Generator, days: float) -> list[Fault]:
+        """What happens in `days`."""
+        faults = []
+        for at_s in np.sort(rng.uniform(0.0, days * DAY_S, int(rng.poisson(self.per_day * days)))):
+            target = self.on[int(rng.integers(len(self.on)))]
+            drawn = draw_one(rng, self.kind, target, round(float(at_s), 3))
+            for_s = drawn.for_s if self.for_s is None else self.for_s
+            faults.append(Fault(drawn.kind, target, drawn.at_s, for_s, self.amount or drawn.amount))
+        return faults
+
+
+@dataclass(frozen=True, slots=True)
+class Script:
+    """What a file asks for."""
+
+    timed: Schedule
+    conditions: tuple[Conditional, ...]
+    chances: tuple[Chance, ...]
+
+    def schedule(self, rng: np.random.Generator, days: float) -> Schedule:
+        """All that happens at a time known beforehand, what chance draws for `days` included, by time."""
+        drawn = [fault for chance in self.chances for fault in chance.draw(rng, days)]
+        return Schedule(sorted((*self.timed, *drawn), key=lambda fault: fault.at_s))
+
+
+def read_script(path: Path, rig: Rig, *, with_host: bool = False) -> Script:
+    """Read a file of faults for `rig`.
+
+    `with_host` says whether the controller's computer and its network are there to have faults. Raises
+    :class:`FaultsError` with every problem found, OSError when the file cannot be read.
     """
-    kinds = [kind for kind in KINDS.values() if targets(kind.name, rig)]
-    count = int(rng.poisson(rate * days))
-    times = np.sort(rng.uniform(0.0, days * DAY_S, count))
-    faults = []
-    for at_s in times:
-        kind = kinds[int(rng.integers(len(kinds)))]
-        whom = targets(kind.name, rig)
-        target = whom[int(rng.integers(len(whom)))]
-        faults.append(draw_one(rng, kind, target, round(float(at_s), 3)))
-    return Schedule(faults)
+    try:
+        document = read_document(path)
+    except RigError as error:
+        raise FaultsError(path, [_of_faults(problem) for problem in error.problems]) from None
+    reader = _Reader(document, rig, with_host)
+    script = reader.script()
+    if document.problems:
+        raise FaultsError(path, document.problems)
+    return script
 
 
-def draw_one(rng: np.random.Generator, kind: Kind, target: str, at_s: float) -> Fault:
-    """One fault of a kind: how long and how much are drawn."""
-    for_s = 0.0 if kind.momentary else round(_log_uniform(rng, *kind.drawn_s), 1)
-    amount = 0.0
-    if kind.amount is not None:
-        least, most = kind.amount.drawn
-        amount = _log_uniform(rng, least, most) if least > 0 else float(rng.uniform(least, most))
-        amount = float(f"{amount:.3g}")
-        if kind.name == "kill":
-            amount = float(math.ceil(amount))
-    return Fault(kind.name, target, at_s, for_s, amount)
+def _of_faults(problem: Problem) -> Problem:
+    """A problem of the file's form, in words for this kind of file."""
+    fix = _EXAMPLE if "examples/rigs" in problem.fix else problem.fix
+    what = "is not a mapping with a list “faults:”" if "mapping of sections" in problem.what else problem.what
+    return Problem(problem.file, problem.line, problem.key, what, fix)
 
 
-def _log_uniform(rng: np.random.Generator, least: float, most: float) -> float:
-    return float(math.exp(rng.uniform(math.log(least), math.log(most))))
+class _Wrong(Exception):
+    """An entry cannot be used: where, what, how to mend it."""
+
+    def __init__(self, place: Place, what: str, fix: str) -> None:
+        super().__init__(what)
+        self.finding = Finding(place, what, fix)
+
+
+class _Reader:
+    def __init__(self, document: Document, rig: Rig, with_host: bool) -> None:
+        self._document = document
+        self._rig = rig
+        self._with_host = with_host
+        self._points = points_of(rig)
+
+    def script(self) -> Script:
+        timed: list[Fault] = []
+        conditions: list[Conditional] = []
+        chances: list[Chance] = []
+        for number, entry in enumerate(self._entries()):
+            try:
+                found = self._entry(entry, ("faults", number))
+            except _Wrong as wrong:
+                self._document.problems.append(self._document.problem(wrong.finding))
+                continue
+            if isinstance(found, Fault):
+                timed.append(found)
+            elif isinstance(found, Conditional):
+                conditions.append(found)
+            else:
+                chances.append(found)
+        return Script(Schedule(timed), tuple(conditions), tuple(chances))
+
+    def _entries(self) -> list[Any]:
+        data = self._document.data
+        for key in data:
+            if key != "faults":
+                self._note((key,), f"“{key}” is nothing a faults file has", nearest(key, ["faults"], "keys"))
+        entries = data.get("faults")
+        if not isinstance(entries, list) or not entries:
+            self._note(("faults",), "there is no list of faults", _EXAMPLE)
+            return []
+        return entries
+
+    def _note(self, place: Place, what: str, fix: str) -> None:
+        self._document.problems.append(self._document.problem(Finding(place, what, fix)))
+
+    # --- one fault --------------------------------------------------------------------------------------
+
+    def _entry(self, entry: Any, place: Place) -> Fault | Conditional | Chance:
+        if not isinstance(entry, Mapping):
+            raise _Wrong(place, "is not a fault", "Write “- fault: unplug” and below it “on:” and “at:”")
+        for key in entry:
+            if key not in _KEYS:
+                raise _Wrong((*place, key), f"“{key}” is nothing a fault has", nearest(key, _KEYS, "keys"))
+        kind = self._kind(entry, place)
+        starts = [key for key in ("at", "when", "rate") if key in entry]
+        if len(starts) != 1:
+            said = f"has both “{starts[0]}” and “{starts[1]}”" if starts else "does not say when it happens"
+            raise _Wrong(
+                (*place, starts[1]) if starts else place, said, "Write one of “at: 2 h”, “when:”, “rate: 3 / day”"
+            )
+        if "again" in entry and starts != ["when"]:
+            raise _Wrong((*place, "again"), "“again” belongs to “when”", "Remove it, or write “rate: 3 / day”")
+        allowed = self._allowed(kind, place)
+        for_s = self._for(entry, kind, place)
+        if starts == ["rate"]:
+            on = allowed if entry.get("on", ANY) == ANY else (self._on(entry, kind, allowed, place),)
+            amount = self._amount(entry, kind, on[0], place) if "amount" in entry else None
+            return Chance(kind, on, self._rate(entry["rate"], (*place, "rate")), for_s, amount)
+        target = self._on(entry, kind, allowed, place)
+        amount = self._amount(entry, kind, target, place)
+        if starts == ["at"]:
+            at_s = self._quantity(entry["at"], "s", (*place, "at"))
+            if at_s < 0:
+                raise _Wrong((*place, "at"), "is before the start", "Times count from the start: write “at: 2 h”")
+            return Fault(kind.name, target, at_s, for_s or 0.0, amount)
+        fault = Fault(kind.name, target, 0.0, for_s or 0.0, amount)
+        return Conditional(fault, self._when(entry["when"], (*place, "when")), self._again(entry, place))
+
+    def _kind(self, entry: Mapping[str, Any], place: Place) -> Kind:
+        if "fault" not in entry:
+            raise _Wrong(place, "does not say which fault", "Write “fault: unplug”, or another of docs/faults.md")
+        name = str(entry["fault"])
+        if name not in KINDS:
+            raise _Wrong((*place, "fault"), f"“{name}” is no fault", nearest(name, KINDS, "faults"))
+        kind = KINDS[name]
+        if kind.group in ("host", "network") and not self._with_host:
+            raise _Wrong(
+                (*place, "fault"),
+                f"“{name}” befalls the controller's computer, which is not part of the lab in software",
+                "Leave it out here; `choroid campaign` has such a computer",
+            )
+        return kind
+
+    def _allowed(self, kind: Kind, place: Place) -> tuple[str, ...]:
+        allowed = targets(kind.name, self._rig)
+        if not allowed:
+            fix = f"Leave it out: it takes a {kind.target} of another rig"
+            raise _Wrong((*place, "fault"), f"nothing of rig {self._rig.name} can have a {kind.name}", fix)
+        return allowed
+
+    def _on(self, entry: Mapping[str, Any], kind: Kind, allowed: tuple[str, ...], place: Place) -> str:
+        if "on" not in entry:
+            if len(allowed) == 1:
+                return allowed[0]
+            raise _Wrong(place, f"does not say on which {kind.target}", f"Write “on: {allowed[0]}”")
+        target = str(entry["on"])
+        if kind.target == "link" and (spec := self._rig.devices.get(target)) is not None and spec.link in allowed:
+            target = spec.link  # the line on which a device is may be named by the device
+        if target == ANY:
+            raise _Wrong(
+                (*place, "on"), "“any” is for faults by chance", "Name one, or write “rate:” in place of the time"
+            )
+        if target not in allowed:
+            fix = nearest(target, allowed, f"targets of {kind.name}")
+            raise _Wrong((*place, "on"), f"a {kind.name} cannot befall “{target}”", fix)
+        return target
+
+    def _for(self, entry: Mapping[str, Any], kind: Kind, place: Place) -> float | None:
+        if "for" not in entry:
+            return None
+        if kind.momentary:
+            raise _Wrong((*place, "for"), f"a {kind.name} is over at once", "Remove “for”")
+        for_s = self._quantity(entry["for"], "s", (*place, "for"))
+        if for_s <= 0:
+            raise _Wrong(
+                (*place, "for"), "is no length of time", "Write “for: 5 min”, or leave it out: then it lasts for good"
+            )
+        return for_s
+
+    def _rate(self, value: Any, place: Place) -> float:
+        match = _RATE.fullmatch(str(value).strip())
+        if match is None:
+            raise _Wrong(place, f"“{value}” is no rate", "Write “rate: 3 / day”")
+        return float(match["count"]) / self._quantity(f"1 {match['period']}", "day", place)
+
+    def _again(self, entry: Mapping[str, Any], place: Place) -> bool:
+        again = entry.get("again", False)
+        if not isinstance(again, bool):
+            raise _Wrong((*place, "again"), "is neither true nor false", "Write “again: true”")
+        return again
+
+    # --- amounts and conditions -------------------------------------------------------------------------
+
+    def _amount(self, entry: Mapping[str, Any], kind: Kind, target: str, place: Place) -> float:
+        if "amount" not in entry:
+            return 0.0
+        place = (*place, "amount")
+        if kind.amount is None:
+            raise _Wrong(place, f"a {kind.name} is there or not, and has no amount", "Remove “amount”")
+        value = entry["amount"]
+        if kind.name == "wrong_medium":
+            return self._medium(str(value), place)
+        amount = self._magnitude(value, kind, kind.amount, target, place)
+        if not kind.amount.least <= amount <= kind.amount.most:
+            least, most = (self._shown(each, kind.amount) for each in (kind.amount.least, kind.amount.most))
+            raise _Wrong(place, f"“{value}” is not from {least} to {most}", f"It is the {kind.amount.meaning}")
+        if amount == 0:
+            raise _Wrong(place, "an amount of nothing is no fault", "Leave “amount” out for the usual one")
+        return amount
+
+    def _magnitude(self, value: Any, kind: Kind, amount: Amount, target: str, place: Place) -> float:
+        if kind.target == "point" and kind.name != "noise":
+            unit = self._points[target].unit
+            text, slash, period = str(value).rpartition("/") if kind.name == "drift" else (str(value), "", "")
+            if kind.name == "drift" and not slash:
+                raise _Wrong(place, f"“{value}” does not say in what time", f"Write “amount: 0.1 {unit} / day”")
+            days = self._quantity(f"1 {period.strip()}", "day", place) if slash else 1.0
+            return self._quantity(text.strip(), unit, place) / days
+        if amount.unit:
+            return self._quantity(value, amount.unit, place)
+        if isinstance(value, str):
+            return self._quantity(value, "%", place) / 100.0
+        if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
+            raise _Wrong(place, f"“{value}” is not a number", f"Write a number: the {amount.meaning}")
+        return float(value)
+
+    def _shown(self, value: float, amount: Amount) -> str:
+        return quantity_text(value, amount.unit) if amount.unit else f"{value:g}"
+
+    def _medium(self, name: str, place: Place) -> float:
+        media = list(self._rig.media)
+        if name not in media:
+            raise _Wrong(place, f"“{name}” is no medium of rig {self._rig.name}", nearest(name, media, "media"))
+        return float(media.index(name) + 1)
+
+    def _when(self, value: Any, place: Place) -> PointBeyond | StepBegun:
+        keys = sorted(value) if isinstance(value, Mapping) else []
+        if keys == ["run", "step"]:
+            return StepBegun(str(value["run"]), str(value["step"]))
+        if "point" not in keys or not set(keys) <= {"point", "above", "below"} or len(keys) < 2:
+            fix = "Write “when: {point: balance.mass, above: 10 g}” or “when: {run: recycle, step: kidney.draw}”"
+            raise _Wrong(place, "is no condition", fix)
+        point = str(value["point"])
+        sensors = [name for name, what in self._points.items() if what.kind in ("sensor", "level")]
+        if point not in sensors:
+            raise _Wrong((*place, "point"), f"“{point}” is no reading", nearest(point, sensors, "readings"))
+        unit = self._points[point].unit
+        bounds = {name: self._bound(value[name], unit, (*place, name)) for name in ("above", "below") if name in value}
+        return PointBeyond(point, **bounds)
+
+    def _bound(self, value: Any, unit: str, place: Place) -> float:
+        """A pH is written without a unit as well, as everybody does."""
+        if unit == "pH" and isinstance(value, int | float) and not isinstance(value, bool):
+            return float(value)
+        return self._quantity(value, unit, place)
+
+    def _quantity(self, value: Any, unit: str, place: Place) -> float:
+        text = value if isinstance(value, str) else f"{value}"
+        try:
+            return parse_quantity(text, unit)
+        except QuantityError as error:
+            what, _, fix = str(error).partition("; ")
+            raise _Wrong(place, what, fix[:1].upper() + fix[1:]) from None

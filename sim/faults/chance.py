@@ -1,0 +1,46 @@
+"""Faults drawn by chance, from a given generator and nothing else."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from controller.rig.description import Rig
+from sim.faults.kinds import KINDS, Kind
+from sim.faults.schedule import Fault, Schedule
+from sim.faults.targets import targets
+
+DAY_S = 86_400.0
+
+
+def draw(rng: np.random.Generator, rig: Rig, days: float, rate: float) -> Schedule:
+    """Draw faults over all kinds that this rig has targets for: about `rate` a day for `days`, by time.
+
+    Each kind is as likely as any other, each of its targets too; lengths and amounts come from the kind's ranges, short
+    ones as often as long ones. Every fault that is not momentary ends.
+    """
+    kinds = [kind for kind in KINDS.values() if targets(kind.name, rig)]
+    times = np.sort(rng.uniform(0.0, days * DAY_S, int(rng.poisson(rate * days))))
+    faults = []
+    for at_s in times:
+        kind = kinds[int(rng.integers(len(kinds)))]
+        whom = targets(kind.name, rig)
+        faults.append(draw_one(rng, kind, whom[int(rng.integers(len(whom)))], round(float(at_s), 3)))
+    return Schedule(faults)
+
+
+def draw_one(rng: np.random.Generator, kind: Kind, target: str, at_s: float) -> Fault:
+    """One fault of a kind: how long it lasts (s) and how much of it there is are drawn."""
+    for_s = 0.0 if kind.momentary else round(_log_uniform(rng, *kind.drawn_s), 1)
+    amount = 0.0
+    if kind.amount is not None:
+        least, most = kind.amount.drawn
+        drawn = _log_uniform(rng, least, most) if least > 0 else float(rng.uniform(least, most))
+        # A row of a journal is counted whole; three digits are enough of anything else, and easier to read again.
+        amount = float(math.ceil(drawn)) if kind.name == "kill" else float(f"{drawn:.3g}")
+    return Fault(kind.name, target, at_s, for_s, amount)
+
+
+def _log_uniform(rng: np.random.Generator, least: float, most: float) -> float:
+    return float(math.exp(rng.uniform(math.log(least), math.log(most))))
