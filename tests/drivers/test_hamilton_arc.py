@@ -149,6 +149,7 @@ async def test_C2_a_late_value_is_not_the_next_value(late_s: float) -> None:
                 assert await arc.sensors["ph"].read() == 6.5
             except DeviceError:
                 await asyncio.sleep(0.2)
+        assert await arc.sensors["ph"].read() == 6.5
 
 
 async def test_another_unit_is_refused_with_words_or_changed_once_at_level_s() -> None:

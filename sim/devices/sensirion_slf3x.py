@@ -1,0 +1,187 @@
+"""A Sensirion SLF3x liquid flow sensor on an SCC1 cable (SHDLC; SCC1 command set, SLF3x data sheets).
+
+A frame to the cable: flag, address, command, length, data, checksum, flag; from it: flag, address, command, state,
+length, data, checksum, flag. Inside, 7E, 7D, 11 and 13 are sent as 7D and the byte with bit 5 inverted. The checksum
+is the inverted sum of all bytes between the flags, before that.
+"""
+
+from __future__ import annotations
+
+import struct
+from typing import NamedTuple
+
+from controller.rig.description import DeviceSpec
+from sim.devices.port import PlantPort
+from sim.devices.wire import WireDevice
+
+WRONG_SIZE, UNKNOWN_COMMAND, NO_ACCESS, BAD_PARAMETER, WRONG_CHECKSUM = 1, 2, 3, 4, 5
+LONGEST = 260
+WATER, IPA = 0x3608, 0x3615
+UL_PER_MIN, ML_PER_MIN = 0x0844, 0x0845
+COUNTS_PER_CELSIUS = 200.0
+AIR_IN_LINE, HIGH_FLOW = 0x01, 0x02
+FIRST_S = 0.060
+"""From the start of measuring to the first measurement."""
+DEVICE_ERROR = 0x80
+
+
+class Variant(NamedTuple):
+    """What differs between models."""
+
+    name: str
+    product: int
+    """Product number with its revision in the last byte."""
+    scale: int
+    unit: int
+    most_ul_min: float
+    """The flow at which the output stays."""
+
+
+SLF3S_0600F = Variant("SLF3S-0600F", 0x07030302, 10, UL_PER_MIN, 3250.0)
+SLF3S_1300F = Variant("SLF3S-1300F", 0x07030202, 500, ML_PER_MIN, 65_000.0)
+
+
+class Answer(Exception):
+    """An answer with an error and no data."""
+
+    def __init__(self, code: int) -> None:
+        super().__init__(f"shdlc error {code}")
+        self.code = code
+
+
+class SensirionSlf3x(WireDevice):
+    """Measures only when it was started since power-up; the flow it tells is that of the liquid it was started for."""
+
+    baud = 115200
+    think_s = 0.002
+
+    def __init__(self, name: str, spec: DeviceSpec, plant: PlantPort) -> None:
+        super().__init__(name, spec, plant)
+        self.address = int(spec.address or "0")
+        self.variant = SLF3S_1300F
+        self.sensor_type = 3
+        self.air = False
+        """Whether a bubble is in the sensor: it flags it, and its flow is no good."""
+        self.fault = False
+        """Whether the cable reports a fault of its own."""
+        self.serial = f"{2209000000 + sum(name.encode()):010d}"
+        self.interval_ms = self.liquid = 0
+        self.starts = 0
+        self._ready_s = 0.0
+        self._inside: bytearray | None = None
+        self._escaping = False
+
+    def _boot(self) -> None:
+        self._stop()
+        self._inside, self._escaping = None, False
+
+    def _stop(self) -> None:
+        self.interval_ms = self.liquid = 0
+
+    # --- frames -----------------------------------------------------------------------------------------
+
+    def receive(self, data: bytes) -> None:
+        """A flag ends a frame and begins the next; what is too short or for another address is met with silence."""
+        for byte in data:
+            if byte == 0x7E:
+                frame, self._inside, self._escaping = self._inside, bytearray(), False
+                if frame is not None and len(frame) >= 4:
+                    self._on_frame(bytes(frame))
+            elif self._inside is None:
+                continue
+            elif byte == 0x7D:
+                self._escaping = True
+            else:
+                self._inside.append(byte ^ 0x20 if self._escaping else byte)
+                self._escaping = False
+                if len(self._inside) > LONGEST:
+                    self._inside = None
+
+    def _on_frame(self, frame: bytes) -> None:
+        address, command, length = frame[:3]
+        if address != self.address:
+            return
+        try:
+            if ~sum(frame[:-1]) & 0xFF != frame[-1]:
+                raise Answer(WRONG_CHECKSUM)
+            if length != len(frame) - 4:
+                raise Answer(WRONG_SIZE)
+            state, data = DEVICE_ERROR * self.fault, self._carry_out(command, frame[3:-1])
+        except Answer as answer:
+            state, data = DEVICE_ERROR * self.fault | answer.code, b""
+        body = bytes((address, command, state, len(data))) + data
+        inside = bytearray()
+        for byte in (*body, ~sum(body) & 0xFF):
+            inside += bytes((0x7D, byte ^ 0x20)) if byte in (0x7E, 0x7D, 0x11, 0x13) else bytes((byte,))
+        self.send(b"\x7e" + bytes(inside) + b"\x7e")
+
+    # --- commands ---------------------------------------------------------------------------------------
+
+    def _carry_out(self, command: int, data: bytes) -> bytes:
+        match command, len(data):
+            case 0xD0, 1:
+                return self._device_info(data[0])
+            case 0xD1, 0:
+                return bytes((1, 8, 0, 1, 0, 1, 0))
+            case 0xD2, 1:
+                return bytes(5)
+            case 0xD3, 0:
+                self._boot()
+                return b""
+            case 0x24, 0:
+                return bytes((self.sensor_type,))
+            case 0x25, 0:
+                return b"\x08"
+            case 0x33, 0:
+                return struct.pack(">HH", self.interval_ms, self.liquid)
+            case 0x33, 4:
+                return self._start(*struct.unpack(">HH", data))
+            case 0x34, 0:
+                self._stop()
+                return b""
+            case 0x35, 1:
+                return self._last_measurement(data[0])
+            case 0x50, 0:
+                return f"{self.variant.product:08X}{self.serial}".encode("ascii") + b"\0"
+            case 0x53, 2:
+                self._known(*struct.unpack(">H", data))
+                return struct.pack(">HHH", self.variant.scale, self.variant.unit, 0)
+            case 0x65, 0:
+                self._stop()
+                return b""
+            case ((0xD0 | 0xD1 | 0xD2 | 0xD3 | 0x24 | 0x25 | 0x33 | 0x34 | 0x35 | 0x50 | 0x53 | 0x65), _):
+                raise Answer(WRONG_SIZE)
+        raise Answer(UNKNOWN_COMMAND)
+
+    def _device_info(self, which: int) -> bytes:
+        texts = {1: "SCC1-USB", 2: "1-101452-02", 3: f"SCC1-{self.serial}"}
+        if which not in texts:
+            raise Answer(BAD_PARAMETER)
+        return texts[which].encode("ascii") + b"\0"
+
+    def _known(self, liquid: int) -> None:
+        if liquid not in (WATER, IPA):
+            raise Answer(BAD_PARAMETER)
+
+    def _start(self, interval_ms: int, liquid: int) -> bytes:
+        self._known(liquid)
+        if self.interval_ms:
+            raise Answer(NO_ACCESS)  # it measures already
+        self.starts += 1
+        self.interval_ms, self.liquid = max(1, interval_ms), liquid
+        self._ready_s = self.loop.time() + FIRST_S + self.interval_ms / 1000.0
+        return b""
+
+    def _last_measurement(self, what: int) -> bytes:
+        """Flow, temperature and flags; nothing while it does not measure, or not yet."""
+        if what != 3:
+            raise Answer(BAD_PARAMETER)
+        if not self.interval_ms or self.loop.time() < self._ready_s:
+            return b""
+        variant = self.variant
+        ul_min = self.plant.sense(f"{self.name}.flow")
+        within = max(-variant.most_ul_min, min(variant.most_ul_min, 0.0 if self.air else ul_min))
+        counts = round(within * variant.scale / (1000.0 if variant.unit == ML_PER_MIN else 1.0))
+        celsius = self.plant.sense(f"{self.name}.temperature")
+        flags = AIR_IN_LINE * self.air | HIGH_FLOW * (abs(ul_min) > variant.most_ul_min)
+        return struct.pack(">hhH", counts, round(celsius * COUNTS_PER_CELSIUS), flags)
