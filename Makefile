@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 PORT ?= 8090
 
-.PHONY: demo test lint bench trace proto clean
+.PHONY: demo test lint bench trace proto docs clean
 .DEFAULT_GOAL := test
 
 $(READY): pyproject.toml constraints.txt
@@ -34,6 +34,9 @@ trace: $(READY)  ## behaviour ids -> tests that prove them
 
 proto: $(READY)  ## regenerate the gRPC code from controller/nerves/nerves.proto
 	$(BIN)/python -m tests.proto
+
+docs: $(READY)  ## regenerate docs/devices from the drivers
+	$(BIN)/choroid devices --write docs/devices
 
 clean:
 	rm -rf $(VENV) build dist .mypy_cache .ruff_cache .pytest_cache

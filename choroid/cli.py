@@ -13,6 +13,8 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
+from choroid.tools import commands as tools
+
 Handler = Callable[[argparse.Namespace], int]
 
 
@@ -109,6 +111,7 @@ def _parser() -> argparse.ArgumentParser:
 
     devices = _command(commands, "devices", _devices, "the devices that have drivers")
     _json(devices)
+    tools.add(commands)
 
     protocol = commands.add_parser("protocol", help="start, pause, resume, abort a protocol on a running rig")
     verbs = protocol.add_subparsers(title="verbs", metavar="VERB", required=True)
@@ -284,6 +287,8 @@ def _check(arguments: argparse.Namespace) -> int:
 def _devices(arguments: argparse.Namespace) -> int:
     from choroid.devices import as_text, devices
 
+    if (done := tools.devices(arguments)) is not None:
+        return done
     answer = devices()
     emit(answer, as_json=arguments.json, text=as_text(answer))
     return 0

@@ -24,6 +24,7 @@ from drivers.device import (
     Level,
     LevelStatus,
     NoReply,
+    Page,
     Refused,
     Sensor,
     Stop,
@@ -86,6 +87,27 @@ class AlicatMfc(Device):
         manual="MC-Series manual p43, BC-Series manual p10 (ASCII commands)",
     )
     line = LineSettings(baud=19200, bits=8, parity="N", stop=1)
+    page = Page(
+        wiring="RS-232 on the 8-pin mini-DIN or USB (a serial port of its own), RS-485 on request; 19200 8N1, newer"
+        " controllers 38400: write `?baud=38400` in the link. Up to 26 on one line, each with its letter.",
+        settings=(
+            ("address", "the controller's letter, A to Z (default A)"),
+            ("full_scale_ml_min", "full scale on its label, mL/min; must be given"),
+            ("units", "what it counts in: sccm or slpm (default sccm)"),
+        ),
+        commands=(
+            ("XR122", "loop variable, which must be mass flow (37); fences late replies", "MC p. 43, BC p. 10"),
+            ("X", "one data frame: pressure, temperature, flows, set-point, gas, status", "MC p. 43, BC p. 10"),
+            ("XVE", "firmware", "MC p. 43, BC p. 10"),
+            ("XSn.nn", "set-point; the frame that answers is compared", "MC p. 43, BC p. 10"),
+        ),
+        traps=(
+            "Nothing in the controller ends a flow when the host is gone: the guard does.",
+            "A flow meter answers with one number less: it is refused.",
+            "Set-points have two decimals in the controller's own unit, so the step is 0.01 sccm or 10 mL/min (slpm).",
+            "A set-point knob or front panel as source makes it ignore ours; the readback refuses it.",
+        ),
+    )
 
     def __init__(self, link: Link, config: DeviceConfig) -> None:
         super().__init__(link, config)

@@ -14,6 +14,7 @@ from drivers.device import (
     DeviceFault,
     DeviceModel,
     Guarantee,
+    Page,
     Refused,
     Sensor,
 )
@@ -86,10 +87,29 @@ def _model(id: str, name: str, manual: str) -> DeviceModel:
     )
 
 
+_WIRING = (
+    "UART, 3.3 or 5 V (TX to RX, common ground) through a USB-serial adapter; 9600 8N1. Use an isolated carrier: probes in"
+    " one medium disturb each other through a common ground."
+)
+_SETTINGS = (("earliest_reading_s", "a reading that comes sooner is an older one, 0 to 1 s (default 0.3)"),)
+_COMMANDS = (
+    ("C,0", "end the readings that every restart turns on", "UART mode"),
+    ("i", "who answers, firmware; fences late replies", "UART mode"),
+    ("*OK,1", "response codes on", "DO data sheet p. 32"),
+    ("Status", "reason of the last restart, supply voltage", "UART mode"),
+    ("R", "one reading, after 0.6 to 0.9 s", "UART mode"),
+)
+_TRAPS = (
+    "It sends readings by itself after every restart: these are never taken for the one that was asked for.",
+    "Capitals of answers differ between firmware (`?Status`, `?STATUS`): both are understood.",
+)
+
+
 class AtlasEzoPh(AtlasEzoSensor):
     """EZO-pH: 0 to 14."""
 
     model = _model("atlas-ezo-ph", "EZO-pH", "EZO-pH data sheet, UART mode")
+    page = Page(_WIRING, _SETTINGS, _COMMANDS, (*_TRAPS, "Temperature is not sent to it: it compensates for 25 °C."))
     circuit = "PH"
     point, unit, low, high = "ph", "pH", 0.0, 14.0
 
@@ -98,6 +118,15 @@ class AtlasEzoDo(AtlasEzoSensor):
     """EZO-DO: dissolved oxygen in % of air saturation; mg/L is turned off: a reading is one number."""
 
     model = _model("atlas-ezo-do", "EZO-DO", "EZO-DO data sheet p32, p55, UART mode")
+    page = Page(
+        _WIRING,
+        _SETTINGS,
+        (*_COMMANDS, ("O,? and O,%,1 O,mg,0", "put out % alone; written only when it differs", "p. 55")),
+        (
+            *_TRAPS,
+            "The data sheet prints the answer to `O,?` with a comma more than to other questions: both are read.",
+        ),
+    )
     circuit = "DO"
     point, unit, low, high = "oxygen", "%", 0.0, 500.0
 
@@ -126,6 +155,7 @@ class AtlasEzoRtd(AtlasEzoSensor):
     """EZO-RTD: temperature in °C."""
 
     model = _model("atlas-ezo-rtd", "EZO-RTD", "EZO-RTD data sheet, UART mode")
+    page = Page(_WIRING, _SETTINGS, (*_COMMANDS, ("S,c", "degrees Celsius", "UART mode")), _TRAPS)
     circuit = "RTD"
     point, unit, low, high = "temperature", "degC", -126.0, 850.0
 

@@ -24,6 +24,7 @@ from drivers.device import (
     Guarantee,
     Identity,
     NoReply,
+    Page,
     PumpStatus,
     Refused,
     Run,
@@ -87,6 +88,41 @@ class IsmatecRegloIcc(Device):
         manual="14-036-E Rev. C §14–18",
     )
     line = LineSettings(baud=9600, bits=8, parity="N", stop=1)
+    page = Page(
+        wiring="USB (a serial port of its own) or RS-232, DB9; 9600 8N1, no flow control. Several pumps may share a line,"
+        " each with its own pump address.",
+        settings=(
+            ("address", "pump address, 1 to 8 (default 1)"),
+            ("time_unit_s", "unit of the pump's running-time counter, 0.1 to 1 s (default 0.1)"),
+            ("channels.N.tubing", "inner diameter of the tubing in channel N, one of the pump's own list"),
+            ("channels.N.direction", "cw or ccw: which way counts as forward (default cw)"),
+        ),
+        commands=(
+            ("a~1", "address channels one by one", "§14–18"),
+            ("0#", "model text: who answers; fences late replies", "§14–18"),
+            ("0xE0", "turn event messages off", "§14–18"),
+            ("0x!", "protocol version", "§14–18"),
+            ("c+", "tubing diameter: asked, and set only when it differs", "§14–18"),
+            ("c!", "greatest flow with this tubing", "§14–18"),
+            ("cM, cO", "mode: flow rate, or volume at rate", "§14–18"),
+            ("cJ, cK", "direction clockwise, counter-clockwise", "§14–18"),
+            ("cxM, cxD", "mode and direction, asked of a running channel", "§14–18"),
+            ("cf", "flow, with the pump's echo compared", "§14–18"),
+            ("cv", "volume of a dose, with the pump's echo compared", "§14–18"),
+            ("cH, cI", "start, stop", "§14–18"),
+            ("cE", "whether the channel runs", "§14–18"),
+            ("cxe", "why it did not start", "§14–18"),
+            ("cxG", "the channel's own total (whole mL)", "§14–18"),
+            ("cxC, cxJ", "revolutions and running time, for the tubing's life", "§14–18"),
+        ),
+        traps=(
+            "A status is one character without an end, data is a line: which one comes depends on the command.",
+            "The manual contradicts itself on the unit of times (0.1 s or 1 s); `time_unit_s` says which yours means.",
+            "The pump clips a flow that its tubing cannot carry; its echo is compared, and a clipped value is refused.",
+            "Some firmware says 1.43 mm for tubing of 1.42 mm.",
+            "The manual prints the caret of event messages as 0x53; on the wire it is 0x5E.",
+        ),
+    )
 
     def __init__(self, link: Link, config: DeviceConfig) -> None:
         super().__init__(link, config)

@@ -20,6 +20,7 @@ from drivers.device import (
     Guarantee,
     Identity,
     NoReply,
+    Page,
     Sensor,
     WrongDevice,
 )
@@ -50,6 +51,28 @@ class KellerXLine(Device):
         manual="Communication protocol X-Line, Modbus function 3, pages 13 to 16",
     )
     line = LineSettings(baud=9600, bits=8, parity="N", stop=1)
+    page = Page(
+        wiring="RS-485, two wires, terminated at both ends; 9600 8N1. A bus: other Modbus devices may share it.",
+        settings=(
+            ("address", "Modbus address, 1 to 247 (default 1)"),
+            ("zero_kpa", "taken off every reading, -200 to 200 kPa (default 0)"),
+        ),
+        commands=(
+            ("Keller bus 48", "opens the conversation after power-up; class, group and firmware", "pp. 13–16"),
+            (
+                "FC03 0x0000, 4 registers",
+                "calculated channel and P1: verification, and the fence for late replies",
+                "pp. 13–16",
+            ),
+            ("FC03 0x0002, 2 registers", "P1 in bar, float, high word first", "pp. 13–16"),
+        ),
+        traps=(
+            "K converters and many USB-RS485 dongles echo what is sent: write `?echo=1` in the link.",
+            "The same port speaks two languages with the checksum's bytes in opposite order.",
+            "Not-a-number is a channel error and infinity an over- or underflow: both are faults, never readings.",
+            "The zero command (0xFF00) writes the transmitter's memory and is never sent; use `zero_kpa`.",
+        ),
+    )
 
     def __init__(self, link: Link, config: DeviceConfig) -> None:
         super().__init__(link, config)

@@ -15,6 +15,7 @@ from drivers.device import (
     DeviceModel,
     Guarantee,
     Identity,
+    Page,
     Quality,
     Refused,
     Sensor,
@@ -60,6 +61,20 @@ class MettlerSics(Device):
         manual="MT-SICS reference manual, levels 0 and 1",
     )
     line = LineSettings(baud=9600, bits=8, parity="N", stop=1)
+    page = Page(
+        wiring="RS-232 (null modem, DB9) or USB (a serial port of its own); 9600 8N1, no handshake in the balance's menu.",
+        settings=(("tare_g", "weight of the empty vessel, taken off every reading, -100000 to 100000 g (default 0)"),),
+        commands=(
+            ("I4", "serial number: who answers; fences late replies", "level 0"),
+            ("SI", "the weight of this moment, stable or not", "level 0"),
+        ),
+        traps=(
+            "`S` waits for a stable weight and may not answer for long while a pump runs: `SI` is asked instead.",
+            "Some balances ignore a command that comes before the last answer: one question at a time.",
+            "`SIR` and `SR` send without end until `@`: never used.",
+            "The balance answers in the unit of its display; anything but g is a fault, never a reading.",
+        ),
+    )
 
     def __init__(self, link: Link, config: DeviceConfig) -> None:
         super().__init__(link, config)

@@ -23,6 +23,7 @@ from drivers.device import (
     Guarantee,
     Identity,
     NoReply,
+    Page,
     Refused,
     Stop,
     Switch,
@@ -58,6 +59,27 @@ class ModbusCoilRelay(Device):
         manual="Waveshare wiki, Modbus RTU Relay, development protocol V2",
     )
     line = LineSettings(baud=9600, bits=8, parity="N", stop=1)
+    page = Page(
+        wiring="RS-485, two wires, or the board's own TCP module; 9600 8N1. A bus: other Modbus devices may share it.",
+        settings=(
+            ("address", "Modbus address, 1 to 247 (default 1)"),
+            ("flash", "whether the board knows timed closing, true or false (default true)"),
+        ),
+        commands=(
+            ("FC01 0x0000", "all coils: verification and status", "development protocol V2"),
+            ("FC05 0x0000+n FF00/0000", "close and open relay n; echoed byte for byte", "development protocol V2"),
+            (
+                "FC05 0x0200+n t",
+                "close relay n for t tenths of a second; the board opens it",
+                "development protocol V2",
+            ),
+        ),
+        traps=(
+            "Boards of other makers may not know the timed command: set `flash: false`, and the guard ends what they close.",
+            "What a second timed command does to a running one is not documented; the readback tells.",
+            "The boards have no identity: any device with coils at this address is taken for one.",
+        ),
+    )
 
     def __init__(self, link: Link, config: DeviceConfig) -> None:
         super().__init__(link, config)
