@@ -12,8 +12,10 @@ import pytest
 from drivers.device import Device, DeviceError, Dispense, Guarantee, Level, Refused, Run, Stop
 from drivers.ismatec_reglo_digital import IsmatecRegloDigital
 from drivers.longer import Longer
+from drivers.watson_marlow import WatsonMarlow
 from sim.devices.ismatec_reglo_digital import IsmatecRegloDigital as SimRegloDigital
 from sim.devices.longer import Longer as SimLonger
+from sim.devices.watson_marlow import WatsonMarlow as SimWatsonMarlow
 from tests.drivers.pump_bench import Joined, joined
 from tests.sim.bench import Build
 
@@ -53,6 +55,21 @@ CASES = [
             "direction": "ccw",
         },
         "17",
+        dose_rel=0.01,
+    ),
+    Case("wm-520", WatsonMarlow, SimWatsonMarlow, {"series": "520", "ul_per_rev": 150.0, "max_rpm": 220.0}),
+    Case(
+        "wm-505",
+        WatsonMarlow,
+        SimWatsonMarlow,
+        {"series": "505", "ul_per_rev": 150.0, "max_rpm": 220.0, "pulses_per_rev": 1280.0, "direction": "ccw"},
+        "16",
+    ),
+    Case(
+        "wm-323",
+        WatsonMarlow,
+        SimWatsonMarlow,
+        {"series": "323", "ul_per_rev": 100.0, "max_rpm": 400.0},
         dose_rel=0.01,
     ),
 ]

@@ -1,0 +1,375 @@
+"""Watson-Marlow peristaltic pumps with the ASCII protocol: 323, 505Di, 520, 530, 620 and 720 (manuals 505Di p. 6, 323
+p. 29, 620DuN p. 82, 720DuN p. 77, 530Du p. 40 "Historical basic protocol").
+
+No command is acknowledged; only questions are answered. Each command is therefore followed by the status question
+`RS`, and counts as carried out when the status says so. All but the 323 dose a number of pulses of their own tacho.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from dataclasses import dataclass
+
+from drivers.device import (
+    BadReply,
+    Device,
+    DeviceConfig,
+    DeviceFault,
+    DeviceModel,
+    Guarantee,
+    Identity,
+    NoReply,
+    Page,
+    PumpStatus,
+    WrongDevice,
+)
+from drivers.rotary_pump import HostCount, RotaryPump, needed_number
+from drivers.settings import bad_setting, choice_of, known_only, number_of
+from drivers.transport.conversation import Conversation
+from drivers.transport.link import Link
+from drivers.transport.replies import LINE_MOST, bad_reply
+from drivers.transport.url import LineSettings
+
+TIMEOUT_S = 0.6
+COMMAND_GAP_S = 0.020
+"""Between two commands at least 10 ms must pass."""
+BITS_A_BYTE = 11
+LATENCY_S = 0.1
+STARTED_S = 0.15
+"""How long a dose may take to show in the status before it is asked once more."""
+MOST_PULSES = 99_999_999
+PULSES = {"520": 10_982.0, "530": 10_982.0, "620": 10_982.0, "720": 10_982.0}
+"""Tacho pulses a revolution of the head; the 505Di has 800 or 1280 by version, the 323 tells none."""
+SERIES = ("323", "505", "520", "530", "620", "720")
+
+_NUMBER = r"\d{1,6}(?:\.\d{1,4})?"
+_SHORT = re.compile(rf"(\S{{2,16}}) ({_NUMBER}) (CW|CCW) ([01])".encode())
+_LONG = re.compile(
+    rf"(\S{{2,16}}) ({_NUMBER}) (\S{{1,16}}) (\S{{1,16}}) ({_NUMBER}) (CW|CCW) P/N (\d{{1,2}}) (\d{{1,10}}) ([01])".encode()
+)
+
+
+@dataclass(frozen=True, slots=True)
+class PumpReport:
+    """What `RS` tells. The 323 tells neither volume nor tacho."""
+
+    type: str
+    rpm: float
+    clockwise: bool
+    running: bool
+    ml_per_rev: float | None = None
+    pulses: int | None = None
+
+
+class WatsonMarlow(Device):
+    """One pump; its only point is `pump`."""
+
+    model = DeviceModel(
+        id="watson-marlow-ascii",
+        vendor="Watson-Marlow",
+        name="323, 505Di, 520, 530, 620, 720 (ASCII)",
+        kind="pump",
+        transports=("serial", "tcp", "sim"),
+        capabilities=("run", "dispense", "total", "reverse"),
+        guarantee=Guarantee.DEVICE,
+        manual="505Di p. 6; 323; 620DuN p. 82; 720DuN p. 77; 530Du p. 40",
+    )
+    line = LineSettings(baud=9600, bits=8, parity="N", stop=2)
+    page = Page(
+        wiring="RS-232, or RS-485 on the N versions with up to 16 pumps (32 on 720DuN). 9600, 8 bits, no parity, TWO stop"
+        " bits, no handshake. The pump must stand in its RS-232 or remote mode.",
+        settings=(
+            ("series", "323, 505, 520, 530, 620 or 720; no default"),
+            ("max_rpm", "the drive's greatest speed, rpm, from its rating plate; no default"),
+            ("ul_per_rev", "volume of one revolution, µL, measured; default: as the pump tells it (the 323 does not)"),
+            ("pulses_per_rev", "tacho pulses a revolution; default 10982; 505: 800 (350 rpm) or 1280 (220 rpm)"),
+            ("direction", "cw or ccw: which way a positive flow turns; default cw"),
+        ),
+        commands=(
+            ("nRS", "status; follows every command, since none is acknowledged", "505Di p. 6"),
+            ("nSPxxx.x", "speed, rpm (323: whole rpm)", "505Di p. 6"),
+            ("nRR, nRL", "clockwise, counter-clockwise", "505Di p. 6"),
+            ("nGO, nST", "start, stop", "505Di p. 6"),
+            ("nDOx", "dose x tacho pulses, not on the 323", "720DuN p. 77"),
+        ),
+        traps=(
+            "No command is acknowledged and no error is reported: a command has worked when the status says so.",
+            "The 323 cannot end a dose, nor count: this driver times and counts there. If the controller dies in a dose,"
+            " a 323 runs on until the guard process stops it.",
+            "The 323 echoes what it hears (factory setting); the echo is recognised, no setting is needed.",
+            "Tacho pulses a revolution: 10982 in the 620 and 720 manuals, 10892 (likely a slip) in the 530 manual:"
+            " measure a dose once, and set pulses_per_rev if it is off by 0.8 %.",
+            "The pump tells mL a revolution with two decimals: with narrow tubing measure it and set ul_per_rev.",
+            "Whether a dose clears the tacho, and how the tacho wraps, is not documented. This driver never clears it.",
+            "The dose is written without leading zeros; the manuals do not say whether they may be left out.",
+            "A speed is rounded to the pump's step: the status tells the flow that results.",
+        ),
+    )
+
+    def __init__(self, link: Link, config: DeviceConfig) -> None:
+        super().__init__(link, config)
+        known = frozenset({"series", "max_rpm", "ul_per_rev", "pulses_per_rev", "direction"})
+        known_only(config.settings, config.name, known)
+        if "series" not in config.settings:
+            raise bad_setting(config.name, "series", "is missing", f"choose {' or '.join(SERIES)}")
+        self.series = choice_of(config.settings, "series", config.name, default="", among=SERIES)
+        self.number = _number(config)
+        self._conversation = Conversation(link, config.name, timeout_s=TIMEOUT_S)
+        self.pump: TachoPump | TimedPump = TimedPump(self) if self.series == "323" else TachoPump(self)
+        self.actuators["pump"] = self.pump
+        link.attach(self._conversation, self.verify)
+
+    @property
+    def conversation(self) -> Conversation:
+        """This driver's side of the link."""
+        return self._conversation
+
+    async def _identify(self) -> Identity:
+        report = await self.report()
+        if not report.type.startswith(self.series):
+            raise WrongDevice(
+                f"“{report.type}” answers",
+                where=self.config.name,
+                cause="another pump has this number, or series in the rig file is another",
+                action="check the pump's number and the series in the rig file",
+            )
+        self.pump.prepare(report)
+        return Identity(model=report.type)
+
+    async def report(self) -> PumpReport:
+        """`RS`: what the pump says of itself."""
+        return await self._conversation.ask(b"%dRS\r" % self.number, self._report)
+
+    async def tell(self, command: bytes) -> None:
+        """Send a command, and wait until the next may follow. It is not acknowledged: read back what it did."""
+        self._conversation.require_verified()
+        request = b"%d%s\r" % (self.number, command)
+        sent_s = len(request) * BITS_A_BYTE / self.link.line.baud
+
+        def echoed(buffer: bytearray) -> bool | None:
+            if not buffer.startswith(request):
+                if request.startswith(bytes(buffer)):
+                    return None
+                raise bad_reply(bytes(buffer), self.config.name, "an echo of the command, which is not answered")
+            del buffer[: len(request)]
+            return True
+
+        try:
+            await self.link.exchange(
+                request, echoed, timeout_s=2 * sent_s + COMMAND_GAP_S, where=self.config.name, addressed=False
+            )
+        except NoReply:
+            pass  # so it should be, unless the pump echoes
+        except BadReply:
+            self._conversation.doubt()
+        except asyncio.CancelledError:
+            self._conversation.doubt()
+            raise
+
+    def _report(self, buffer: bytearray) -> PumpReport | None:
+        """The status ends with `!`; echoes of requests may stand before it, each ended by CR."""
+        while (at := buffer.find(b"!")) >= 0:
+            text = bytes(buffer[:at]).split(b"\r")[-1].strip()
+            del buffer[: at + 1]
+            if self.series == "323":
+                if match := _SHORT.fullmatch(text):
+                    return PumpReport(match[1].decode("ascii"), float(match[2]), match[3] == b"CW", match[4] == b"1")
+            elif (match := _LONG.fullmatch(text)) and int(match[7]) == self.number:
+                return PumpReport(
+                    match[1].decode("ascii"),
+                    float(match[5]),
+                    match[6] == b"CW",
+                    match[9] == b"1",
+                    float(match[2]),
+                    int(match[8]),
+                )
+        if len(buffer) > LINE_MOST:
+            raise bad_reply(bytes(buffer), self.config.name, "a status that ends with !")
+        return None
+
+
+class _Pump(RotaryPump):
+    """What all series have in common."""
+
+    step_rpm = 0.1
+
+    def __init__(self, device: WatsonMarlow, guarantee: Guarantee) -> None:
+        super().__init__(f"{device.config.name}.pump", device.conversation, guarantee=guarantee)
+        self._device = device
+        settings, where = device.config.settings, device.config.name
+        self._max_rpm = needed_number(
+            settings, "max_rpm", where, low=1.0, high=999.9, what="the drive's greatest speed, rpm"
+        )
+        self._forward = choice_of(settings, "direction", where, default="cw", among=("cw", "ccw")) == "cw"
+        self._ul_per_rev = 0.0
+        self._endless = False
+        """Whether what runs was started here without end."""
+        self._aimed = (0.0, True)
+        """Speed (rpm) and whether clockwise."""
+        self._volume_ul = 0.0
+
+    def prepare(self, report: PumpReport) -> None:
+        """Part of verification: what a revolution gives, and so what flows there can be."""
+        settings, where = self._device.config.settings, self._device.config.name
+        what = "the volume of one revolution of the tubing, µL"
+        if "ul_per_rev" in settings or not report.ml_per_rev:
+            self._ul_per_rev = needed_number(settings, "ul_per_rev", where, low=0.01, high=1e6, what=what)
+        else:
+            self._ul_per_rev = 1000.0 * report.ml_per_rev
+        self._least_flow_ul_min = self.step_rpm * self._ul_per_rev
+        self._max_flow_ul_min = self._max_rpm * self._ul_per_rev
+        self._endless = False
+
+    async def _running(self) -> bool:
+        return (await self._look()).running
+
+    async def _look(self, *, commanded: bool = False) -> PumpReport:
+        return await self._device.report()
+
+    async def _halt(self) -> None:
+        self._endless = False
+        await self._device.tell(b"ST")
+        await self._look(commanded=True)
+
+    async def _aim(self, flow_ul_min: float, volume_ul: float | None) -> None:
+        self._endless = False
+        self._volume_ul = volume_ul or 0.0
+        self._aimed = self._speed(flow_ul_min)
+        await self._set(running=False)
+
+    async def _retune(self, flow_ul_min: float) -> bool:
+        rpm, clockwise = self._speed(flow_ul_min)
+        if not self._endless or clockwise != self._aimed[1]:
+            return False
+        self._aimed = rpm, clockwise
+        await self._set(running=True)
+        return True
+
+    async def _set(self, *, running: bool) -> PumpReport:
+        """Set speed and, at rest, direction; see that the pump has taken them, after a second try if need be."""
+        rpm, clockwise = self._aimed
+        for _ in range(2):
+            await self._device.tell(b"SP%.*f" % (0 if self.step_rpm == 1.0 else 1, rpm))
+            if not running:
+                await self._device.tell(b"RR" if clockwise else b"RL")
+            report = await self._look(commanded=True)
+            if abs(report.rpm - rpm) < self.step_rpm / 2 and report.clockwise is clockwise:
+                return report
+        raise self._refusal(
+            f"told {rpm:g} rpm {'clockwise' if clockwise else 'counter-clockwise'}, it shows {report.rpm:g} rpm"
+            f" {'clockwise' if report.clockwise else 'counter-clockwise'}",
+            "put the pump into its remote mode; check max_rpm in the rig file",
+        )
+
+    def _started(self, running: bool) -> None:
+        if not running:
+            raise DeviceFault(
+                "it does not run after it was started",
+                where=self.where,
+                cause="the pump is in local mode, its head is open, or the line lost the command",
+                action="look at its display; it was commanded off",
+            )
+
+    def _flow(self, report: PumpReport) -> float:
+        if not report.running:
+            return 0.0
+        flow_ul_min = report.rpm * self._ul_per_rev
+        return flow_ul_min if report.clockwise is self._forward else -flow_ul_min
+
+    def _speed(self, flow_ul_min: float) -> tuple[float, bool]:
+        steps = max(1, round(abs(flow_ul_min) / self._ul_per_rev / self.step_rpm))
+        return steps * self.step_rpm, self._forward if flow_ul_min > 0 else not self._forward
+
+
+class TachoPump(_Pump):
+    """A series that doses by its own tacho and counts with it."""
+
+    def __init__(self, device: WatsonMarlow) -> None:
+        super().__init__(device, Guarantee.DEVICE)
+        settings, where = device.config.settings, device.config.name
+        what = "the tacho pulses of one revolution (505Di: 800 or 1280)"
+        if device.series in PULSES:
+            self._pulses_per_rev = number_of(
+                settings, "pulses_per_rev", where, default=PULSES[device.series], low=1.0, high=1e6
+            )
+        else:
+            self._pulses_per_rev = needed_number(settings, "pulses_per_rev", where, low=1.0, high=1e6, what=what)
+        self._pulses = 0
+        self._pulses_before = 0
+
+    async def status(self) -> PumpStatus:
+        """What the pump says: running, flow, and its tacho as a volume (µL, in steps of a pulse)."""
+        report = await self._device.report()
+        per_pulse_ul = self._ul_per_rev / self._pulses_per_rev
+        return PumpStatus(report.running, self._flow(report), (report.pulses or 0) * per_pulse_ul, per_pulse_ul)
+
+    async def _aim(self, flow_ul_min: float, volume_ul: float | None) -> None:
+        per_pulse_ul = self._ul_per_rev / self._pulses_per_rev
+        if volume_ul is not None:
+            self._pulses = round(volume_ul / per_pulse_ul)
+            self._check_dose(volume_ul, self._pulses * per_pulse_ul)
+            if self._pulses > MOST_PULSES:
+                raise self._refusal(f"{volume_ul:g} µL cannot be given at once", "give less at a time")
+        await super()._aim(flow_ul_min, volume_ul)
+
+    async def _set(self, *, running: bool) -> PumpReport:
+        report = await super()._set(running=running)
+        self._pulses_before = report.pulses or 0
+        return report
+
+    async def _go(self, dose: bool) -> None:
+        await self._device.tell(b"DO%d" % self._pulses if dose else b"GO")
+        started = await self._turned()
+        if dose and not started:
+            await asyncio.sleep(STARTED_S)
+            started = await self._turned()
+        self._started(started)
+        self._endless = not dose
+
+    async def _turned(self) -> bool:
+        """Whether it runs, or has run: a small dose may be over before it is looked at."""
+        report = await self._device.report()
+        return report.running or report.pulses != self._pulses_before
+
+
+class TimedPump(_Pump):
+    """The 323, which only runs and stands: doses are timed, and volumes counted, by this driver."""
+
+    step_rpm = 1.0
+
+    def __init__(self, device: WatsonMarlow) -> None:
+        super().__init__(device, Guarantee.HOST)
+        self._count = HostCount(LATENCY_S)
+
+    def prepare(self, report: PumpReport) -> None:
+        """See :meth:`_Pump.prepare`."""
+        super().prepare(report)
+        self._count.looked(self._flow(report))
+
+    async def status(self) -> PumpStatus:
+        """What the pump says: running and flow; the total is this driver's count (µL)."""
+        report = await self._look()
+        return PumpStatus(report.running, self._flow(report), self._count.total_ul, self._count.resolution_ul)
+
+    async def _look(self, *, commanded: bool = False) -> PumpReport:
+        report = await self._device.report()
+        self._count.looked(self._flow(report), commanded=commanded)
+        return report
+
+    async def _go(self, dose: bool) -> None:
+        await self._device.tell(b"GO")
+        begun_s = asyncio.get_running_loop().time()
+        self._started((await self._look(commanded=True)).running)
+        if dose:
+            # What lies between the command and its taking effect is the same at the end, and cancels out.
+            ran_s = asyncio.get_running_loop().time() - begun_s
+            self._end_after(max(0.0, self._volume_ul / (self._aimed[0] * self._ul_per_rev) * 60.0 - ran_s))
+        self._endless = not dose
+
+
+def _number(config: DeviceConfig) -> int:
+    text = config.address or "1"
+    if not (text.isascii() and text.isdigit() and 1 <= int(text) <= 32):
+        raise bad_setting(config.name, "address", f"is “{text}”", "write the pump's number, 1 to 16 (720DuN: 32)")
+    return int(text)
