@@ -216,7 +216,7 @@ class Effects:
         return self._table("flow_scale", line, 1.0 - amount, prod, 1.0)
 
     def _heart_occlusion(self, line: str, amount: float, rng: np.random.Generator) -> Undo:
-        return self._occlusion(line, 1.0, rng)
+        return self._occlusion(line, amount, rng)
 
     def _leak(self, line: str, amount: float, rng: np.random.Generator) -> Undo:
         return self._table("leak_ul_min", line, amount, sum, 0.0)

@@ -162,12 +162,13 @@ _ALL = (
     # --- fluids -----------------------------------------------------------------------------------------
     Kind(
         "occlusion", "fluid", "A line is kinked or clotted: less flows through it, and pressure rises before it.",
-        "line", (10.0, 300.0), Amount("part of the flow that is blocked", *_SHARE, 1.0, (0.2, 1.0)),
-        survivable_for_s=300.0,
+        "line", (10.0, 600.0), Amount("part of the flow that is blocked", *_SHARE, 1.0, (0.2, 1.0)),
+        survivable_for_s=600.0,
     ),
     Kind(
-        "heart_occlusion", "fluid", "The heart's line is shut by a kink or a clot.",
-        "line", (10.0, 300.0), survivable_for_s=300.0,
+        "heart_occlusion", "fluid", "The heart's line is kinked or clotted.",
+        "line", (10.0, 300.0), Amount("part of the flow that is blocked", *_SHARE, 1.0, (0.6, 1.0)),
+        survivable_for_s=60.0,
         alarms=frozenset({"over_pressure_heart", "no_heart_flow"}), told_within_s=60.0,
     ),
     Kind(

@@ -30,6 +30,8 @@ def targets(kind: str, rig: Rig) -> tuple[str, ...]:
             return tuple(name for name, device in rig.devices.items() if device.model in ACTING)
         case "reversed":
             return tuple(point for point, what in points_of(rig).items() if what.kind == "pump")
+        case "occlusion":
+            return tuple(name for name in _pumped(rig) if name != rig.organs.heart.line)
         case "heart_occlusion":
             return (rig.organs.heart.line,)
         case "contaminated":
@@ -42,7 +44,7 @@ def targets(kind: str, rig: Rig) -> tuple[str, ...]:
         case "device":
             return tuple(rig.devices)
         case "line":
-            return tuple(name for name, line in rig.lines.items() if line.pump is not None)
+            return _pumped(rig)
         case "vessel":
             return tuple(rig.vessels)
         case "filter":
@@ -63,6 +65,10 @@ def next_on_bus(rig: Rig, name: str) -> str:
 
 def _links(rig: Rig) -> tuple[str, ...]:
     return tuple(dict.fromkeys(device.link for device in rig.devices.values()))
+
+
+def _pumped(rig: Rig) -> tuple[str, ...]:
+    return tuple(name for name, line in rig.lines.items() if line.pump is not None)
 
 
 def _addressed(rig: Rig, link: str) -> list[str]:

@@ -1,0 +1,71 @@
+"""A bench lab with an injector, and a client's ear on one of its lines."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from controller.rig.loading import load_rig
+from sim.faults.injector import Injector
+from sim.faults.schedule import Fault
+from sim.lab import Lab
+
+ROOT = Path(__file__).parents[3]
+RIG = load_rig(ROOT / "examples" / "rigs" / "bench.yaml")
+
+
+@asynccontextmanager
+async def lab_with(*faults: Fault, seed: int = 1) -> AsyncIterator[tuple[Lab, Injector]]:
+    lab = Lab(RIG, seed=seed)
+    try:
+        yield lab, Injector(lab, faults, seed=seed)
+    finally:
+        await lab.close()
+
+
+@dataclass
+class Ear:
+    """Keeps what comes, with its time."""
+
+    reader: asyncio.StreamReader
+    writer: asyncio.StreamWriter
+    since_s: float
+    heard: list[tuple[float, bytes]] = field(default_factory=list)
+
+    async def ask(self, request: bytes, for_s: float = 2.0) -> bytes:
+        """Everything that comes within `for_s` of a request."""
+        self.writer.write(request)
+        return await self.listen(for_s)
+
+    async def listen(self, for_s: float) -> bytes:
+        data = b""
+        loop = asyncio.get_running_loop()
+        try:
+            async with asyncio.timeout(for_s):
+                while chunk := await self.reader.read(4096):
+                    data += chunk
+                    self.heard.append((round(loop.time() - self.since_s, 9), chunk))
+        except TimeoutError:
+            pass
+        return data
+
+    @property
+    def broken(self) -> bool:
+        return self.reader.at_eof() or self.reader.exception() is not None
+
+
+@dataclass(frozen=True)
+class Url:
+    target: str
+    scheme: str = "sim"
+
+
+async def ear(lab: Lab, target: str) -> Ear:
+    """A client on a line, after the devices have said their greetings."""
+    reader, writer = await lab.opener(Url(target), None)
+    listener = Ear(reader, writer, asyncio.get_running_loop().time())
+    await listener.listen(0.5)
+    return listener
