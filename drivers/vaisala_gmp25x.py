@@ -1,0 +1,279 @@
+"""Vaisala GMP251 and GMP252 carbon dioxide probes on Modbus RTU (user guides M211799EN and M211897EN, appendix A).
+
+Register n is address n - 1, a 32-bit float travels least significant word first, and what the probe cannot tell is a
+quiet NaN. Each reading is judged by the two status registers that are read after it.
+"""
+
+from __future__ import annotations
+
+import math
+import struct
+from dataclasses import dataclass, replace
+
+from pymodbus.framer import FramerRTU
+from pymodbus.pdu.register_message import ReadHoldingRegistersResponse
+
+from drivers.device import (
+    BadReply,
+    Device,
+    DeviceConfig,
+    DeviceFault,
+    DeviceModel,
+    Guarantee,
+    Identity,
+    NoReply,
+    Page,
+    Quality,
+    Refused,
+    Sensor,
+    WrongDevice,
+)
+from drivers.settings import known_only, number_of
+from drivers.transport.conversation import Barrier, Conversation
+from drivers.transport.link import Link, Parser
+from drivers.transport.modbus import ModbusUnit, read_registers_frame, unit_number
+from drivers.transport.url import LineSettings
+
+TIMEOUT_S = 0.5
+DEFAULT_ADDRESS = "240"
+
+CO2, STATUS = 1, 2049
+"""Registers as the guide counts them."""
+CRITICAL, ERROR, WARNING = 1, 2, 4
+NOT_RELIABLE, NOT_READY = 2, 256
+LEAST_PPM, MOST_PPM = -5_000.0, 400_000.0
+"""The output ends at about 320 000 ppm; beyond these it was no carbon dioxide that was read."""
+
+IDENTIFY, MEI_IDENTIFICATION, BASIC = 0x2B, 0x0E, 0x01
+
+
+@dataclass(frozen=True, slots=True)
+class Compensation:
+    """A volatile compensation value: its register, and what the guide allows."""
+
+    register: int
+    low: float
+    high: float
+
+
+COMPENSATIONS = {
+    "pressure_hpa": Compensation(521, 700.0, 1500.0),
+    "temperature_c": Compensation(523, -40.0, 80.0),
+    "humidity_percent": Compensation(525, 0.0, 100.0),
+    "oxygen_percent": Compensation(527, 0.0, 100.0),
+}
+
+
+class VaisalaGmp25x(Device):
+    """One probe; its only point is `co2` (ppm by volume)."""
+
+    model = DeviceModel(
+        id="vaisala-gmp25x",
+        vendor="Vaisala",
+        name="CARBOCAP GMP251/GMP252 CO2 probe",
+        kind="sensor",
+        transports=("serial", "tcp", "sim"),
+        capabilities=("read",),
+        guarantee=Guarantee.HOST,
+        manual="GMP252 User Guide M211897EN, appendix A, pages 114 to 118; GMP251 User Guide M211799EN",
+    )
+    line = LineSettings(baud=19200, bits=8, parity="N", stop=2)
+
+    page = Page(
+        wiring="RS-485, two wires, 19200 baud 8N2, address 240 from the factory; the probe must be in Modbus mode.",
+        settings=(
+            ("pressure_hpa", "700 to 1500: pressure that the probe compensates for; default: what it has stored"),
+            ("temperature_c", "-40 to 80: temperature that it compensates for; default: what it has stored"),
+            ("humidity_percent", "0 to 100: relative humidity that it compensates for; default: what it has stored"),
+            ("oxygen_percent", "0 to 100: oxygen that it compensates for; default: what it has stored"),
+        ),
+        commands=(
+            ("read 1, 2 registers", "carbon dioxide, ppm", "A.2.1"),
+            ("read 2049, 2 registers", "device status and CO2 status", "A.2.3"),
+            ("read 1, 4 registers", "brings the line back into step", "A.2.1"),
+            ("write 521, 523, 525, 527", "volatile compensation, only if set in the rig and if it differs", "A.2.2"),
+            ("43/14", "who is there", "A.2.4"),
+        ),
+        traps=(
+            "Registers 513 to 519 are EEPROM (30 000 writes): the driver writes only the volatile ones.",
+            "A compensation value works only if its mode (773 to 775) is switched on, which the driver does not touch.",
+            "For humidity to be compensated rightly, temperature and pressure must be compensated too.",
+            "Volatile values are lost at a probe reset: after a start-up the driver writes them again.",
+            "While it starts up the probe says “not ready”, then “not reliable”: the reading is a fault, then bad.",
+            "A value that it cannot tell is NaN, never a Modbus exception.",
+            "A Vaisala probe of another kind answers the same registers with another quantity: identification "
+            "(43/14) must name a GMP25x; where a gateway does not pass it, nothing can be checked.",
+        ),
+    )
+
+    def __init__(self, link: Link, config: DeviceConfig) -> None:
+        super().__init__(link, config)
+        known_only(config.settings, config.name, frozenset(COMPENSATIONS))
+        self._compensations = {
+            each: number_of(config.settings, name, config.name, default=0.0, low=each.low, high=each.high)
+            for name, each in COMPENSATIONS.items()
+            if name in config.settings
+        }
+        self._starting_up = False
+        unit = unit_number(replace(config, address=config.address or DEFAULT_ADDRESS))
+        self._conversation = Conversation(
+            link,
+            config.name,
+            timeout_s=TIMEOUT_S,
+            # Four registers: no late answer to anything else is as long.
+            barrier=Barrier(
+                read_registers_frame(unit, CO2 - 1, 4),
+                lambda: self._unit.reply_parser(ReadHoldingRegistersResponse, 5 + 8),
+            ),
+        )
+        self._unit = ModbusUnit(self._conversation, unit)
+        self.sensors["co2"] = _CarbonDioxide(self)
+        link.attach(self._conversation, self.verify)
+
+    @property
+    def conversation(self) -> Conversation:
+        """This driver's side of the link."""
+        return self._conversation
+
+    async def _identify(self) -> Identity:
+        try:
+            told = await self._conversation.ask(identification_frame(self._unit.unit), self._identification())
+        except (NoReply, BadReply, Refused):
+            told = {}  # a gateway may pass nothing but registers
+        else:
+            whole = " ".join(told.values()).upper()
+            if "VAISALA" not in whole or "GMP25" not in whole:
+                raise WrongDevice(
+                    f"it says it is “{' '.join(told.values())}”",
+                    where=self.config.name,
+                    cause="another device answers at this address",
+                    action="check the address and the model in the rig file",
+                )
+        await self._co2()
+        await self._compensate()
+        return Identity(model=told.get(1, "GMP25x"), firmware=told.get(2, ""))
+
+    async def _compensate(self) -> None:
+        """Write the volatile compensation values that differ, and see that the probe has taken them."""
+        for each, wanted in self._compensations.items():
+            if self._same(await self._float(each.register), wanted):
+                continue
+            high, low = struct.unpack(">HH", struct.pack(">f", wanted))
+            await self._unit.write_registers(each.register - 1, (low, high))
+            if not self._same(told := await self._float(each.register), wanted):
+                raise Refused(
+                    f"register {each.register} was set to {wanted:g} and says {told:g}",
+                    where=self.config.name,
+                    cause="the probe does not take this value",
+                    action="correct the compensation in the rig file, or leave it out",
+                )
+        self._starting_up = False
+
+    @staticmethod
+    def _same(told: float, wanted: float) -> bool:
+        return abs(told - wanted) <= 1e-3 + 1e-5 * abs(wanted)
+
+    async def _float(self, register: int) -> float:
+        data = await self._unit.read_holding_registers(register - 1, 2)
+        value: float = struct.unpack(">f", data[2:] + data[:2])[0]
+        return value
+
+    async def _co2(self) -> float:
+        ppm = await self._float(CO2)
+        if math.isfinite(ppm) and not LEAST_PPM <= ppm <= MOST_PPM:
+            raise WrongDevice(
+                f"it reads {ppm:g} ppm, which no probe of this family measures",
+                where=self.config.name,
+                cause="another kind of device answers at this address",
+                action="check the address and the model in the rig file",
+            )
+        return ppm
+
+    async def read(self) -> tuple[float, Quality]:
+        """Carbon dioxide (ppm) and what the probe's status says of it."""
+        ppm = await self._co2()
+        device, co2 = struct.unpack(">HH", await self._unit.read_holding_registers(STATUS - 1, 2))
+        if device & (CRITICAL | ERROR):
+            raise DeviceFault(
+                f"it reports {'a critical error' if device & CRITICAL else 'an error'} (status {device})",
+                where=self.config.name,
+                cause="weak supply, a concentration beyond its range, or a broken probe",
+                action="check the supply; read its errors with the maker's software",
+            )
+        if co2 & (NOT_READY | NOT_RELIABLE):
+            self._starting_up = True
+        elif self._starting_up:
+            await self._compensate()  # the start has cleared what was volatile
+        if co2 & NOT_READY or not math.isfinite(ppm):
+            raise DeviceFault(
+                "it has no measurement yet" if co2 & NOT_READY else "it puts out no number",
+                where=self.config.name,
+                cause="the probe starts up" if co2 & NOT_READY else "a broken probe",
+                action="wait a minute; if it stays, take its power away and give it back",
+            )
+        if co2 & NOT_RELIABLE:
+            return ppm, Quality.BAD
+        return ppm, Quality.UNCERTAIN if device or co2 else Quality.GOOD
+
+    def _identification(self) -> Parser[dict[int, str]]:
+        """A parser of the answer to 43/14: texts by object id (0 vendor, 1 product, 2 version)."""
+        unit = self._unit.unit
+
+        def parse(buffer: bytearray) -> dict[int, str] | None:
+            while len(buffer) >= 5:
+                if buffer[0] == unit and buffer[1] == IDENTIFY and buffer[2] == MEI_IDENTIFICATION:
+                    objects = _objects(buffer)
+                    if objects is None:
+                        return None
+                    texts, size = objects
+                    if _sealed(bytes(buffer[:size])):
+                        del buffer[:size]
+                        return texts
+                elif buffer[0] == unit and buffer[1] == IDENTIFY | 0x80 and _sealed(bytes(buffer[:5])):
+                    del buffer[:5]
+                    raise Refused(
+                        "it does not identify itself",
+                        where=self.config.name,
+                        cause="another model, or a gateway",
+                        action="check the model in the rig file",
+                    )
+                del buffer[0]
+            return None
+
+        return parse
+
+
+class _CarbonDioxide(Sensor):
+    unit = "ppm"
+
+    def __init__(self, probe: VaisalaGmp25x) -> None:
+        self._probe = probe
+
+    async def read(self) -> float:
+        """Carbon dioxide (ppm by volume)."""
+        ppm, self.quality = await self._probe.read()
+        return ppm
+
+
+def identification_frame(unit: int) -> bytes:
+    """The frame that asks `unit` for its basic identification (Modbus Application Protocol V1.1b3 §6.21)."""
+    frame = bytes((unit, IDENTIFY, MEI_IDENTIFICATION, BASIC, 0))
+    return frame + FramerRTU.compute_CRC(frame).to_bytes(2, "big")
+
+
+def _objects(buffer: bytearray) -> tuple[dict[int, str], int] | None:
+    """The objects of an identification and the length of its frame; None while it is incomplete."""
+    if len(buffer) < 8:
+        return None
+    texts: dict[int, str] = {}
+    at = 8
+    for _ in range(buffer[7]):
+        if len(buffer) < at + 2:
+            return None
+        texts[buffer[at]] = bytes(buffer[at + 2 : at + 2 + buffer[at + 1]]).decode("ascii", "replace")
+        at += 2 + buffer[at + 1]
+    return (texts, at + 2) if len(buffer) >= at + 2 else None
+
+
+def _sealed(frame: bytes) -> bool:
+    return FramerRTU.check_CRC(frame[:-2], int.from_bytes(frame[-2:], "big"))

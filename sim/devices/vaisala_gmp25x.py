@@ -1,0 +1,154 @@
+"""Vaisala GMP252 carbon dioxide probe on Modbus RTU (GMP252 User Guide M211897EN, appendix A).
+
+Register n is address n - 1. A float takes two registers, the least significant word first; what is not there is a quiet
+NaN. Power-up values wear an EEPROM, volatile values are copied from them at each start.
+"""
+
+from __future__ import annotations
+
+import math
+import struct
+
+from controller.rig.description import DeviceSpec
+from sim.devices.modbus_slave import (
+    ILLEGAL_ADDRESS,
+    ILLEGAL_FUNCTION,
+    ILLEGAL_VALUE,
+    READ_HOLDING_REGISTERS,
+    WRITE_MULTIPLE_REGISTERS,
+    ModbusError,
+    ModbusSlave,
+)
+from sim.devices.port import PlantPort
+
+ENCAPSULATED = 0x2B
+READ_IDENTIFICATION = 0x0E
+START_UP_S = 12.0
+"""Until then the measurement is not ready."""
+NOT_RELIABLE, NOT_READY = 2, 256
+POWER_UP, VOLATILE = 513, 521
+RANGES = ((700.0, 1500.0), (-40.0, 80.0), (0.0, 100.0), (0.0, 100.0))
+"""Pressure (hPa), temperature (°C), relative humidity (%), oxygen (%)."""
+FACTORY = (1013.25, 25.0, 0.0, 0.0)
+QUIET_NAN = b"\x00\x00\x7f\xc0"
+
+
+class VaisalaGmp25x(ModbusSlave):
+    """A GMP252: its point is `co2` (ppm)."""
+
+    baud = 19200
+    think_s = 0.006
+
+    def __init__(self, name: str, spec: DeviceSpec, plant: PlantPort) -> None:
+        super().__init__(name, spec, plant)
+        self.address = int(spec.address or "240")
+        self.stored = list(FACTORY)
+        """Power-up values of the compensations."""
+        self.volatile = list(FACTORY)
+        self.modes = [1, 1, 0]
+        self.filtering = 100
+        self.device_status = 0
+        """1 critical error, 2 error, 4 warning."""
+        self.identity: dict[int, str] = {0: "Vaisala", 1: "GMP252", 2: "1.3.0"}
+        self.eeprom_writes = 0
+        self._point = f"{name}.co2"
+        self._ready_s = 0.0
+
+    def _boot(self) -> None:
+        self.volatile = list(self.stored)
+        self._ready_s = self.loop.time() + START_UP_S
+
+    def _starting(self) -> bool:
+        return self.loop.time() < self._ready_s
+
+    def serve(self, function: int, body: bytes) -> bytes:
+        """See :meth:`ModbusSlave.serve`."""
+        if function == READ_HOLDING_REGISTERS:
+            first, count = struct.unpack(">HH", body)
+            if not 1 <= count <= 125:
+                raise ModbusError(ILLEGAL_VALUE)
+            known = self._registers()
+            if any(register not in known for register in range(first + 1, first + 1 + count)):
+                raise ModbusError(ILLEGAL_ADDRESS)
+            words = b"".join(known[register] for register in range(first + 1, first + 1 + count))
+            return bytes((2 * count,)) + words
+        if function == WRITE_MULTIPLE_REGISTERS:
+            return self._write(body)
+        if function == ENCAPSULATED:
+            return self._identification(body)
+        raise ModbusError(ILLEGAL_FUNCTION)
+
+    def _registers(self) -> dict[int, bytes]:
+        """All registers, by the number that the guide gives them."""
+        ppm = math.nan if self._starting() else self.plant.sense(self._point)
+        known: dict[int, bytes] = {}
+        for register, value in (
+            (1, ppm),
+            (3, self.volatile[1]),
+            (5, math.nan),
+            *((POWER_UP + 2 * n, value) for n, value in enumerate(self.stored)),
+            *((VOLATILE + 2 * n, value) for n, value in enumerate(self.volatile)),
+        ):
+            data = _float(value)
+            known[register], known[register + 1] = data[:2], data[2:]
+        for register, number in (
+            (257, _integer(ppm)),
+            (258, _integer(ppm / 10.0)),
+            *((773 + n, mode) for n, mode in enumerate(self.modes)),
+            (777, self.filtering),
+            (2049, self.device_status),
+            (2050, (NOT_READY | NOT_RELIABLE) if self._starting() else 0),
+        ):
+            known[register] = struct.pack(">H", number & 0xFFFF)
+        return known
+
+    def _write(self, body: bytes) -> bytes:
+        first, count, size = struct.unpack_from(">HHB", body)
+        register = first + 1
+        if size != 2 * count or not count:
+            raise ModbusError(ILLEGAL_VALUE)
+        if 773 <= register <= 775 and count == 1 and body[5] == 0 and body[6] <= 1:
+            self.modes[register - 773] = body[6]
+            self.eeprom_writes += 1
+        elif register == 777 and count == 1 and body[5] == 0 and body[6] <= 100:
+            self.filtering = body[6]
+            self.eeprom_writes += 1
+        elif POWER_UP <= register < VOLATILE + 8 and register % 2 and count == 2:
+            self._set(register, struct.unpack(">f", body[7:9] + body[5:7])[0])
+        else:
+            raise ModbusError(ILLEGAL_ADDRESS)
+        return body[:4]
+
+    def _set(self, register: int, value: float) -> None:
+        if not math.isfinite(value):
+            return  # silently ignored
+        kept = self.stored if register < VOLATILE else self.volatile
+        which = (register - (POWER_UP if register < VOLATILE else VOLATILE)) // 2
+        low, high = RANGES[which]
+        if not low <= value <= high:
+            raise ModbusError(ILLEGAL_VALUE)
+        kept[which] = value
+        self.eeprom_writes += kept is self.stored
+
+    def _identification(self, body: bytes) -> bytes:
+        """Basic identification (application protocol V1.1b3, 6.21), always from the first object on."""
+        if len(body) != 3 or body[0] != READ_IDENTIFICATION:
+            raise ModbusError(ILLEGAL_FUNCTION)
+        if body[1] != 1 or body[2] != 0:
+            raise ModbusError(ILLEGAL_VALUE)
+        objects = b"".join(
+            bytes((number, len(text))) + text.encode("ascii") for number, text in sorted(self.identity.items())
+        )
+        return bytes((READ_IDENTIFICATION, 1, 1, 0, 0, len(self.identity))) + objects
+
+
+def _float(value: float) -> bytes:
+    if math.isnan(value):
+        return QUIET_NAN
+    data = struct.pack(">f", value)
+    return data[2:] + data[:2]
+
+
+def _integer(value: float) -> int:
+    """Unavailable is 0x8000; what does not fit stays at the end."""
+    return 0x8000 if math.isnan(value) else max(-32767, min(32767, round(value)))
