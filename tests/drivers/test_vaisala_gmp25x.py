@@ -118,11 +118,11 @@ async def test_C2_a_late_status_is_no_concentration_and_a_late_value_not_the_nex
     peer = Peer(fake)
     async with linked(VaisalaGmp25x, peer, CONFIG) as probe:
         for late in (b"\x00\x00", b"\x08\x00"):
-            peer.answers = (
-                lambda request, late=late: [  # type: ignore[misc]
-                    (late_s if request[2:4] == late else 0.01, fake(request))
-                ]
-            )
+
+            def delayed(request: bytes, late: bytes = late) -> list[Say]:
+                return [(late_s if request[2:4] == late else 0.01, fake(request) or b"")]
+
+            peer.answers = delayed
             asked_s = asyncio.get_running_loop().time()
             with pytest.raises(NoReply):
                 await probe.sensors["co2"].read()
