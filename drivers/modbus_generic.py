@@ -1,0 +1,450 @@
+"""Any Modbus RTU device, described in YAML instead of code (Modbus Application Protocol V1.1b3; docs/generic-modbus.md).
+
+The description names the device's points: where each value stands, of which type, scale and unit, within which limits it
+is believed, and which registers may be written, within which limits and to which value of rest. Neighbours are read in
+one request, and one reading serves every point of its block for `SHARED_S`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import math
+from collections.abc import Callable, Coroutine, Sequence
+from functools import partial
+from typing import Any
+
+from pymodbus.pdu.register_message import ReadHoldingRegistersResponse, ReadInputRegistersResponse
+
+from drivers.device import (
+    Actuator,
+    BadReply,
+    Command,
+    Device,
+    DeviceConfig,
+    DeviceError,
+    DeviceFault,
+    DeviceModel,
+    Guarantee,
+    Identity,
+    Level,
+    LevelStatus,
+    NoReply,
+    Page,
+    Refused,
+    Sensor,
+    Stop,
+    Switch,
+    SwitchStatus,
+    WrongDevice,
+    on_or_off,
+    refuse,
+)
+from drivers.modbus_generic_description import (
+    COILS,
+    HOLDING,
+    INPUT_BITS,
+    INPUTS,
+    BlockSpec,
+    Description,
+    PointSpec,
+    describe,
+)
+from drivers.settings import bad_setting, known_only
+from drivers.transport.conversation import Barrier, Conversation
+from drivers.transport.link import Link, Parser
+from drivers.transport.modbus import ModbusUnit, read_input_registers_frame, read_registers_frame, unit_number
+from drivers.transport.url import LineSettings
+
+SHARED_S = 0.2
+"""One reading of a block serves all its points for so long."""
+EEPROM_S = 60.0
+"""A register kept in EEPROM is written at most this often, except to bring it to rest."""
+
+
+class ModbusGeneric(Device):
+    """One described device; its points are those of the description."""
+
+    model = DeviceModel(
+        id="modbus-generic",
+        vendor="any",
+        name="Modbus RTU device described in YAML",
+        kind="sensor",
+        transports=("serial", "tcp", "sim"),
+        capabilities=("read", "level", "switch"),
+        guarantee=Guarantee.GUARD,
+        manual="Modbus Application Protocol V1.1b3; the described device's own register table",
+        verification="the protocol against golden frames and a simulator written apart; the register table is the user's",
+    )
+    line = LineSettings(baud=9600, bits=8, parity="N", stop=1)
+    page = Page(
+        wiring="RS-485 two-wire (A/B and common) or a serial server's TCP port with Modbus RTU inside; line settings as "
+        "on the device, written in the link (?baud=19200&parity=E). Modbus TCP (port 502) is another framing: put a "
+        "gateway in RTU-over-TCP mode between.",
+        settings=(
+            ("file", "path of the description, such as examples/devices/thermostat.yaml; or"),
+            ("description", "the description itself, as a YAML block text (description: |)"),
+        ),
+        commands=(
+            ("function 01, 02", "coils and input bits", "V1.1b3 §6.1, §6.2"),
+            ("function 03, 04", "holding and input registers, neighbours in one request", "V1.1b3 §6.3, §6.4"),
+            ("function 05, 15", "one coil (15: as a list of one)", "V1.1b3 §6.5, §6.11"),
+            ("function 06, 16", "a set-point; read first, not written when it stands already", "V1.1b3 §6.6, §6.12"),
+        ),
+        traps=(
+            "Nothing in Modbus ends an output when the host dies: the guard process writes the value of rest. A device's "
+            "own watchdog, if it has one, must be set on the device.",
+            "Manuals count registers from 0 or from 1 (and print 40001): see counted_from. A neighbour's value that looks "
+            "plausible is the sign of a slip by one.",
+            "Word order of 32-bit values differs between makers: a float that is absurd or tiny is the sign.",
+            "A Modbus answer does not say which register it tells. After a lost answer the driver asks for a block of a "
+            "length of its own before going on, or, where the description has none, waits `late` seconds.",
+            "The status of a level at rest says set-point 0, whatever value of rest was written.",
+        ),
+    )
+
+    def __init__(self, link: Link, config: DeviceConfig) -> None:
+        super().__init__(link, config)
+        known_only(config.settings, config.name, frozenset({"file", "description"}))
+        if config.channels:
+            raise bad_setting(
+                config.name, "channels", "does not go with this model", "its points are the description's"
+            )
+        self.description: Description = describe(config.name, config.settings)
+        number = unit_number(config)
+        self._conversation = Conversation(
+            link,
+            config.name,
+            timeout_s=self.description.timeout_s,
+            late_s=self.description.late_s,
+            barrier=self._barrier(number),
+        )
+        self.unit = ModbusUnit(self._conversation, number)
+        self._blocks: dict[str, Block] = {}
+        self.blocks = [Block(self, spec) for spec in self.description.blocks]
+        for block in self.blocks:
+            self._blocks |= dict.fromkeys(block.spec.points, block)
+        for name, point in self.description.points.items():
+            if point.level is not None:
+                self.actuators[name] = LevelRegister(self, point)
+            elif point.switch is not None:
+                self.actuators[name] = SwitchRegister(self, point)
+            else:
+                self.sensors[name] = DescribedSensor(self, point)
+        link.attach(self._conversation, self.verify)
+
+    @property
+    def conversation(self) -> Conversation:
+        """This driver's side of the link."""
+        return self._conversation
+
+    async def _identify(self) -> Identity:
+        if (check := self.description.check) is not None:
+            point = check.point
+            raw = point.raw(await read_words(self.unit, point.function, point.address, point.count))
+            if not check.low <= raw <= check.high:
+                wanted = f"{check.low:g}" if check.low == check.high else f"{check.low:g} to {check.high:g}"
+                raise WrongDevice(
+                    f"wire address {point.address} tells {raw:g}, not {wanted}",
+                    where=self.config.name,
+                    cause="another model answers at this address, or the description's check is wrong",
+                    action="check the address, then the description against the manual",
+                )
+        for block in self.blocks:
+            block.forget()
+            try:
+                await block.read()
+            except Refused as error:
+                error.add_note(f"it was asked for {', '.join(block.spec.points)} (wire address {block.spec.address})")
+                raise
+        return Identity(model=self.description.name)
+
+    def block_of(self, point: str) -> Block:
+        """The block in which `point` is read."""
+        return self._blocks[point]
+
+    async def value(self, point: PointSpec) -> float:
+        """A point's value in its unit; DeviceFault for a raw value that means none, and beyond `limits`."""
+        raw = await self.raw(point)
+        value = point.value(raw)
+        if raw in point.invalid or not math.isfinite(value):
+            raise DeviceFault(
+                f"it tells {raw:g}, which means that it has no value",
+                where=f"{self.config.name}.{point.name}",
+                cause="its probe is missing, broken or not yet ready",
+                action="look at the device",
+            )
+        if point.limits is not None and not point.limits[0] <= value <= point.limits[1]:
+            raise DeviceFault(
+                f"{value:g} {point.unit} is beyond {point.limits[0]:g} to {point.limits[1]:g}",
+                where=f"{self.config.name}.{point.name}",
+                cause="a broken probe, or a slip of scale, type or word order in the description",
+                action="compare with the device's own display",
+            )
+        return value
+
+    async def raw(self, point: PointSpec) -> float:
+        """The number that stands in the device, not older than `SHARED_S`."""
+        data = await self.block_of(point.name).read()
+        return raw_in(self.block_of(point.name).spec, point, data)
+
+    def _barrier(self, unit: int) -> Barrier | None:
+        """A read whose answer is as long as no other of this description: a part of a block that ends between points."""
+        described = self.description
+        used = {(block.function, block.count) for block in described.blocks}
+        if (check := described.check) is not None:
+            used.add((check.point.function, check.point.count))
+        for block in described.blocks:
+            if block.function not in (HOLDING, INPUTS):
+                continue
+            for name in block.points:
+                end = described.points[name].address + described.points[name].count - block.address
+                if (block.function, end) not in used and self._ends_between_points(block, end):
+                    holding = block.function == HOLDING
+                    frame = read_registers_frame if holding else read_input_registers_frame
+                    return Barrier(frame(unit, block.address, end), partial(self._parser, holding, 5 + 2 * end))
+        return None
+
+    def _parser(self, holding: bool, size: int) -> Parser[bytes]:
+        return self.unit.reply_parser(ReadHoldingRegistersResponse if holding else ReadInputRegistersResponse, size)
+
+    def _ends_between_points(self, block: BlockSpec, end: int) -> bool:
+        return not any(
+            point.address - block.address < end < point.address - block.address + point.count
+            for point in (self.description.points[name] for name in block.points)
+        )
+
+
+class Block:
+    """Registers or bits that are read in one request."""
+
+    def __init__(self, device: ModbusGeneric, spec: BlockSpec) -> None:
+        self.spec = spec
+        self._device = device
+        self._data: bytes | None = None
+        self._at_s = 0.0
+        self._forgotten = 0
+        self._one_at_a_time = asyncio.Lock()
+
+    def forget(self) -> None:
+        """Something in the block is about to change: what was read of it, or is being read, is old."""
+        self._data = None
+        self._forgotten += 1
+
+    async def read(self) -> bytes:
+        """Its content, not older than `SHARED_S`; who asks while it is being read gets the same answer."""
+        loop = asyncio.get_running_loop()
+        async with self._one_at_a_time:
+            if self._data is not None and loop.time() - self._at_s <= SHARED_S:
+                return self._data
+            begun, spec = self._forgotten, self.spec
+            data = await read_words(self._device.unit, spec.function, spec.address, spec.count)
+            if begun == self._forgotten:
+                self._data, self._at_s = data, loop.time()
+            return data
+
+
+async def read_words(unit: ModbusUnit, function: int, address: int, count: int) -> bytes:
+    """2 bytes a register; for bits one byte each, 0 or 1."""
+    if function == COILS:
+        return bytes(await unit.read_coils(address, count))
+    if function == INPUT_BITS:
+        return bytes(await unit.read_discrete_inputs(address, count))
+    if function == HOLDING:
+        return await unit.read_holding_registers(address, count)
+    return await unit.read_input_registers(address, count)
+
+
+def raw_in(block: BlockSpec, point: PointSpec, data: bytes) -> float:
+    """The raw number of `point` in the `data` of its block."""
+    at = point.address - block.address
+    if not point.type:
+        return float(data[at])
+    return point.raw(data[2 * at : 2 * (at + point.count)])
+
+
+class DescribedSensor(Sensor):
+    """One point that is read."""
+
+    def __init__(self, device: ModbusGeneric, point: PointSpec) -> None:
+        self.unit = point.unit
+        self._device = device
+        self._point = point
+
+    async def read(self) -> float:
+        """The value in the point's unit."""
+        return await self._device.value(self._point)
+
+
+class _Register(Actuator):
+    """What both kinds of output have in common. Nothing in the device ends them: if the host dies, the guard does."""
+
+    guarantee = Guarantee.GUARD
+
+    def __init__(self, device: ModbusGeneric, point: PointSpec, *, eeprom: bool) -> None:
+        self.unit = point.unit
+        self.where = f"{device.config.name}.{point.name}"
+        self._device = device
+        self._point = point
+        self._eeprom = eeprom
+        self._written_at_s = -math.inf
+        self._one_at_a_time = asyncio.Lock()
+
+    async def _raw(self) -> float:
+        return await self._device.raw(self._point)
+
+    async def _rest(self, rest: float, write: Callable[[], Coroutine[Any, Any, None]]) -> None:
+        """Write the value of rest and see that it stands; once again if that was not answered well."""
+        if self._eeprom:
+            try:
+                if await self._raw() == rest:
+                    return
+            except DeviceError:
+                pass  # that it could not be read is no reason not to bring it to rest
+        try:
+            await self._written(rest, write)
+        except (NoReply, BadReply, DeviceFault):
+            await self._written(rest, write)
+
+    async def _written(self, wanted: float, write: Callable[[], Coroutine[Any, Any, None]]) -> None:
+        block = self._device.block_of(self._point.name)
+        block.forget()
+        try:
+            await write()
+        finally:
+            block.forget()
+        if (stands := await self._raw()) != wanted:
+            raise DeviceFault(
+                f"{wanted:g} was written and {stands:g} stands there",
+                where=self.where,
+                cause="the device keeps narrower limits, is switched to local operation, or the address is another's",
+                action="check the device's own limits and its mode, then the description",
+            )
+
+    def _spare_eeprom(self) -> None:
+        now_s = asyncio.get_running_loop().time()
+        if self._eeprom and now_s - self._written_at_s < EEPROM_S:
+            raise Refused(
+                f"it was written {now_s - self._written_at_s:.0f} s ago and is kept in EEPROM",
+                where=self.where,
+                cause="set-points come faster than the device's memory bears in the long run",
+                action=f"wait {EEPROM_S:g} s between them, or describe a register that is not kept in EEPROM",
+            )
+        self._written_at_s = now_s
+
+    async def _nothing(self) -> None:
+        """It was on before: the failed command has not turned it on; the readback tells what stands."""
+
+
+class LevelRegister(_Register):
+    """A number that may be written within the description's limits."""
+
+    kind = "level"
+
+    def __init__(self, device: ModbusGeneric, point: PointSpec) -> None:
+        assert point.level is not None  # noqa: S101  (chosen by the device)
+        super().__init__(device, point, eeprom=point.level.eeprom)
+        self._spec = point.level
+        self._at_rest = point.raw(point.words(point.level.rest))
+
+    async def apply(self, command: Command) -> None:
+        """Level or Stop; see :meth:`drivers.device.Actuator.apply`."""
+        self._device.conversation.require_verified()
+        async with self._one_at_a_time:
+            match command:
+                case Stop():
+                    await self._off()
+                case Level(value=value) if value == 0.0 and not self._spec.low <= 0.0 <= self._spec.high:
+                    await self._off()  # a level at rest reads 0, so 0 is rest
+                case Level(value=value):
+                    await self._set(value)
+                case _:
+                    raise refuse(self, self.where, command)
+
+    async def status(self) -> LevelStatus:
+        """Set-point (0 at rest) and, if the description names one, the measured value, in the point's unit."""
+        raw = await self._raw()
+        setpoint = 0.0 if raw == self._at_rest else self._point.value(raw)
+        measured = setpoint
+        if self._spec.measured:
+            measured = await self._device.value(self._device.description.points[self._spec.measured])
+        return LevelStatus(setpoint=setpoint, measured=measured)
+
+    async def _set(self, value: float) -> None:
+        if not self._spec.low <= value <= self._spec.high:
+            raise Refused(
+                f"{value:g} {self.unit} is outside {self._spec.low:g} to {self._spec.high:g}",
+                where=self.where,
+                cause="the request is beyond the limits of the description",
+                action="ask for less, or correct the level's limits in the description",
+            )
+        words = self._point.words(value)
+        wanted = self._point.raw(words)
+        self._device.block_of(self._point.name).forget()
+        if (stands := await self._raw()) == wanted:
+            return
+        self._spare_eeprom()
+        off = self._off if stands == self._at_rest else self._nothing
+        await on_or_off(self._written(wanted, lambda: self._write(words)), off)
+
+    async def _off(self) -> None:
+        words = self._point.words(self._spec.rest)
+        await self._rest(self._at_rest, lambda: self._write(words))
+
+    async def _write(self, words: bytes) -> None:
+        await write_words(self._device.unit, self._spec.function, self._point.address, words)
+
+
+class SwitchRegister(_Register):
+    """A coil, or a register with one number for on and one for off. `for_s` cannot be kept by the device."""
+
+    kind = "switch"
+
+    def __init__(self, device: ModbusGeneric, point: PointSpec) -> None:
+        assert point.switch is not None  # noqa: S101  (chosen by the device)
+        super().__init__(device, point, eeprom=point.switch.eeprom)
+        self._spec = point.switch
+
+    async def apply(self, command: Command) -> None:
+        """Switch or Stop; see :meth:`drivers.device.Actuator.apply`."""
+        self._device.conversation.require_verified()
+        async with self._one_at_a_time:
+            match command:
+                case Stop() | Switch(on=False):
+                    await self._off()
+                case Switch():
+                    await self._on()
+                case _:
+                    raise refuse(self, self.where, command)
+
+    async def status(self) -> SwitchStatus:
+        """Whether it is on, read from the device: anything but the number for off counts as on."""
+        return SwitchStatus(await self._raw() != self._spec.off)
+
+    async def _on(self) -> None:
+        self._device.block_of(self._point.name).forget()
+        if (stands := await self._raw()) == self._spec.on:
+            return
+        self._spare_eeprom()
+        off = self._off if stands == self._spec.off else self._nothing
+        await on_or_off(self._written(float(self._spec.on), lambda: self._write(self._spec.on)), off)
+
+    async def _off(self) -> None:
+        await self._rest(float(self._spec.off), lambda: self._write(self._spec.off))
+
+    async def _write(self, raw: int) -> None:
+        unit, address = self._device.unit, self._point.address
+        if self._spec.function == 5:
+            await unit.write_coil(address, bool(raw))
+        elif self._spec.function == 15:
+            await unit.write_coils(address, [bool(raw)])
+        else:
+            await write_words(unit, self._spec.function, address, raw.to_bytes(2, "big"))
+
+
+async def write_words(unit: ModbusUnit, function: int, address: int, words: bytes) -> None:
+    """Write the registers that `words` fill (2 bytes each) with function 6 or 16."""
+    values: Sequence[int] = [int.from_bytes(words[at : at + 2], "big") for at in range(0, len(words), 2)]
+    if function == 6:
+        await unit.write_register(address, values[0])
+    else:
+        await unit.write_registers(address, values)

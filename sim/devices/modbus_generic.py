@@ -1,0 +1,253 @@
+"""The device that a Modbus description tells of: its registers, at the places and in the types described.
+
+Written from the format's page (docs/generic-modbus.md) and the Modbus application protocol V1.1b3. The plant gives the
+values of the points it knows; a point that it does not know tells its `example`, and one that a level names as
+`measured` follows the set-point with a time constant, as a bath or an oven does.
+"""
+
+from __future__ import annotations
+
+import math
+import struct
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from controller.rig.description import DeviceSpec
+from sim.devices.modbus_slave import (
+    ILLEGAL_ADDRESS,
+    ILLEGAL_FUNCTION,
+    ILLEGAL_VALUE,
+    READ_COILS,
+    READ_HOLDING_REGISTERS,
+    WRITE_MULTIPLE_COILS,
+    WRITE_MULTIPLE_REGISTERS,
+    WRITE_SINGLE_COIL,
+    WRITE_SINGLE_REGISTER,
+    ModbusError,
+    ModbusSlave,
+)
+from sim.devices.port import PlantPort
+
+READ_INPUT_BITS, READ_INPUT_REGISTERS = 0x02, 0x04
+LAG_S = 60.0
+"""Time constant with which a measured value follows its set-point."""
+_FUNCTIONS = frozenset({1, 2, 3, 4, WRITE_SINGLE_COIL, WRITE_SINGLE_REGISTER, WRITE_MULTIPLE_COILS, 16})
+_CODES = {"u16": "H", "i16": "h", "u32": "I", "i32": "i", "f32": "f"}
+
+
+@dataclass(slots=True)
+class _Cell:
+    """One described point: where it stands and what is in it."""
+
+    name: str
+    told: dict[str, Any]
+    address: int
+    low_first: bool
+    raw: float = 0.0
+    goal: float | None = None
+    """The set-point that it follows, in its unit."""
+    since_s: float = 0.0
+    was: float = 0.0
+    """What it was when the goal was set, in its unit."""
+
+    @property
+    def kind(self) -> str:
+        return str(self.told.get("type") or "bit")
+
+    @property
+    def size(self) -> int:
+        return 2 if self.kind in ("u32", "i32", "f32") else 1
+
+    @property
+    def scale(self) -> float:
+        return float(self.told.get("scale", 1.0))
+
+    @property
+    def offset(self) -> float:
+        return float(self.told.get("offset", 0.0))
+
+    def unit_value(self, raw: float) -> float:
+        return raw * self.scale + self.offset
+
+    def raw_value(self, value: float) -> float:
+        return (value - self.offset) / self.scale
+
+    def registers(self) -> bytes:
+        if self.kind == "bit":
+            return bytes((0, 1 if self.raw else 0))
+        if self.kind == "f32":
+            data = struct.pack(">f", self.raw)
+        else:
+            bits = 16 * self.size
+            low, high = (-(1 << bits - 1), (1 << bits - 1) - 1) if self.kind[0] == "i" else (0, (1 << bits) - 1)
+            value = int(min(max(round(self.raw), low), high))
+            bit = self.told.get("bit")
+            data = struct.pack(">" + _CODES[self.kind], (value & 1) << bit if bit is not None else value)
+        return data[2:4] + data[0:2] if self.low_first and self.size == 2 else data
+
+
+class ModbusGeneric(ModbusSlave):
+    """One described device; `writes` counts what was written to each point, as its EEPROM would wear."""
+
+    def __init__(self, name: str, spec: DeviceSpec, plant: PlantPort) -> None:
+        super().__init__(name, spec, plant)
+        text = spec.settings.get("description")
+        if text is None:
+            text = Path(str(spec.settings["file"])).read_text(encoding="utf-8")
+        self._told: dict[str, Any] = _keys_as_words(yaml.safe_load(str(text)))
+        base, order = int(self._told.get("counted_from", 0)), self._told.get("word_order", "high_first")
+        self._cells: dict[str, _Cell] = {}
+        for point, told in self._told["points"].items():
+            low_first = (told.get("word_order") or order) == "low_first"
+            self._cells[point] = _Cell(point, told, int(told["register"]) - base, low_first)
+        self.writes = dict.fromkeys(self._cells, 0)
+        for cell in self._cells.values():
+            self._fill(cell)
+        self._check: _Cell | None = None
+        if (check := self._told.get("check")) is not None:
+            low_first = (check.get("word_order") or order) == "low_first"
+            told = check["equals"] if "equals" in check else check["between"][0]
+            self._check = _Cell("check", check, int(check["register"]) - base, low_first, raw=float(told))
+
+    # --- what stands where --------------------------------------------------------------------------------
+
+    def _fill(self, cell: _Cell) -> None:
+        """What a cell holds at power-up: rest, or its example."""
+        told = cell.told
+        if told.get("level") is not None:
+            cell.raw = self._rounded(cell, float(told["level"]["rest"]))
+        elif told.get("switch") is not None:
+            cell.raw = float(told["switch"].get("off", 0))
+        else:
+            limits = told.get("limits")
+            example = told.get("example", sum(limits) / 2 if limits else 0.0)
+            cell.raw = cell.raw_value(float(example))
+
+    def _rounded(self, cell: _Cell, value: float) -> float:
+        raw = cell.raw_value(value)
+        return struct.unpack(">f", struct.pack(">f", raw))[0] if cell.kind == "f32" else float(round(raw))
+
+    def _halt(self) -> None:
+        super()._halt()
+        for cell in self._cells.values():
+            if cell.told.get("level") is not None or cell.told.get("switch") is not None:
+                before = cell.raw
+                self._fill(cell)
+                if cell.raw != before:
+                    self._act(cell)
+
+    def _refresh(self, cell: _Cell) -> None:
+        if cell.told.get("level") is not None or cell.told.get("switch") is not None:
+            return
+        try:
+            cell.raw = cell.raw_value(self.plant.sense(f"{self.name}.{cell.name}"))
+        except KeyError:  # the plant has no such quantity
+            if cell.goal is not None:
+                passed_s = self.loop.time() - cell.since_s
+                cell.raw = cell.raw_value(cell.goal + (cell.was - cell.goal) * math.exp(-passed_s / LAG_S))
+
+    def _table(self, function: int) -> list[_Cell]:
+        cells = [cell for cell in self._cells.values() if cell.told["function"] == function]
+        if self._check is not None and self._check.told["function"] == function:
+            cells.append(self._check)
+        return cells
+
+    def _hole(self, function: int, address: int) -> bool:
+        """Whether an undescribed register may be read: between points of one group, or within the gap allowed."""
+        gap = int(self._told.get("max_gap", 0))
+        cells = self._table(function)
+        below = [cell for cell in cells if cell.address + cell.size <= address]
+        above = [cell for cell in cells if cell.address > address]
+        grouped = {cell.told.get("group") for cell in below} & {cell.told.get("group") for cell in above} - {None, ""}
+        if not below or not above:
+            return False
+        nearest = min(cell.address for cell in above) - max(cell.address + cell.size for cell in below)
+        return bool(grouped) or nearest <= gap
+
+    def _register(self, function: int, address: int) -> bytes:
+        bits = 0
+        found = False
+        for cell in self._table(function):
+            if cell.address <= address < cell.address + cell.size:
+                self._refresh(cell)
+                at = 2 * (address - cell.address)
+                bits |= int.from_bytes(cell.registers()[at : at + 2], "big")  # several bits may share a register
+                found = True
+        if not found and not self._hole(function, address):
+            raise ModbusError(ILLEGAL_ADDRESS)
+        return bits.to_bytes(2, "big")
+
+    # --- requests -----------------------------------------------------------------------------------------
+
+    def serve(self, function: int, body: bytes) -> bytes:
+        """See :meth:`ModbusSlave.serve`."""
+        if function not in _FUNCTIONS or len(body) < 4:
+            raise ModbusError(ILLEGAL_FUNCTION)
+        first, value = struct.unpack_from(">HH", body)
+        if function in (READ_COILS, READ_INPUT_BITS):
+            if not 1 <= value <= 2000:
+                raise ModbusError(ILLEGAL_VALUE)
+            states = [self._register(function, first + at)[1] for at in range(value)]
+            packed = sum(state << place for place, state in enumerate(states))
+            return bytes(((value + 7) // 8,)) + packed.to_bytes((value + 7) // 8, "little")
+        if function in (READ_HOLDING_REGISTERS, READ_INPUT_REGISTERS):
+            if not 1 <= value <= 125:
+                raise ModbusError(ILLEGAL_VALUE)
+            return bytes((2 * value,)) + b"".join(self._register(function, first + at) for at in range(value))
+        if function == WRITE_SINGLE_COIL:
+            if value not in (0xFF00, 0x0000):
+                raise ModbusError(ILLEGAL_VALUE)
+            self._write(READ_COILS, first, bytes((0, value == 0xFF00)))
+            return body
+        if function == WRITE_SINGLE_REGISTER:
+            self._write(READ_HOLDING_REGISTERS, first, body[2:4])
+            return body
+        if function == WRITE_MULTIPLE_REGISTERS:
+            if len(body) != 5 + 2 * value or body[4] != 2 * value:
+                raise ModbusError(ILLEGAL_VALUE)
+            self._write(READ_HOLDING_REGISTERS, first, body[5:])
+            return body[:4]
+        if value != 1 or len(body) != 6 or body[4] != 1:
+            raise ModbusError(ILLEGAL_VALUE)
+        self._write(READ_COILS, first, bytes((0, body[5] & 1)))
+        return body[:4]
+
+    def _write(self, table: int, address: int, data: bytes) -> None:
+        for cell in self._table(table):
+            way = cell.told.get("level"), cell.told.get("switch")
+            if cell.address == address and 2 * cell.size == len(data) and way != (None, None):
+                swapped = data[2:4] + data[0:2] if cell.low_first and cell.size == 2 else data
+                code = "H" if cell.kind == "bit" else _CODES[cell.kind]
+                raw = struct.unpack(">" + code, swapped)[0]
+                if cell.kind == "f32" and not math.isfinite(raw):
+                    raise ModbusError(ILLEGAL_VALUE)
+                cell.raw = float(raw)
+                self.writes[cell.name] += 1
+                self._act(cell)
+                return
+        raise ModbusError(ILLEGAL_ADDRESS)
+
+    def _act(self, cell: _Cell) -> None:
+        """Tell the plant, and let what is measured follow."""
+        point, value = f"{self.name}.{cell.name}", cell.unit_value(cell.raw)
+        if cell.told.get("switch") is not None:
+            self.plant.set_switch(point, cell.raw != float(cell.told["switch"].get("off", 0)))
+            return
+        if cell.told.get("unit") == "mL/min":
+            self.plant.set_gas(point, value)
+        follower = self._cells.get(str(cell.told["level"].get("measured") or ""))
+        if follower is not None:
+            self._refresh(follower)
+            follower.was, follower.since_s = follower.unit_value(follower.raw), self.loop.time()
+            follower.goal = value
+
+
+def _keys_as_words(data: Any) -> Any:
+    """`data` with the keys that YAML 1.1 takes for booleans (`on`, `off`) as the words they are."""
+    if isinstance(data, dict):
+        words = {True: "on", False: "off"}
+        return {words[key] if isinstance(key, bool) else str(key): _keys_as_words(value) for key, value in data.items()}
+    return data
