@@ -12,9 +12,11 @@ import pytest
 from drivers.device import Device, DeviceError, Dispense, Guarantee, Level, Refused, Run, Stop
 from drivers.ismatec_reglo_digital import IsmatecRegloDigital
 from drivers.longer import Longer
+from drivers.masterflex_usb import MasterflexUsb
 from drivers.watson_marlow import WatsonMarlow
 from sim.devices.ismatec_reglo_digital import IsmatecRegloDigital as SimRegloDigital
 from sim.devices.longer import Longer as SimLonger
+from sim.devices.masterflex_usb import MasterflexUsb as SimMasterflexUsb
 from sim.devices.watson_marlow import WatsonMarlow as SimWatsonMarlow
 from tests.drivers.pump_bench import Joined, joined
 from tests.sim.bench import Build
@@ -71,6 +73,14 @@ CASES = [
         SimWatsonMarlow,
         {"series": "323", "ul_per_rev": 100.0, "max_rpm": 400.0},
         dose_rel=0.01,
+    ),
+    Case("masterflex-usb", MasterflexUsb, SimMasterflexUsb, {"ul_per_rev": 60.0, "max_rpm": 600.0}),
+    Case(
+        "masterflex-usb-ccw",
+        MasterflexUsb,
+        SimMasterflexUsb,
+        {"ul_per_rev": 60.0, "max_rpm": 100.0, "direction": "ccw"},
+        "8",
     ),
 ]
 each_case = pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)

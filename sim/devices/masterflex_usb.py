@@ -1,0 +1,220 @@
+"""Masterflex drives of the USB generation, as the maker's own client (masterflex-serial 2.0.2) talks to them.
+
+Address, command, CR; acknowledgements are `*`, `#` (invalid) or `~` (valid, but not in serial mode), values are lines.
+The setting `bare` leaves the CR LF off the acknowledgements: the maker's client needs it, its text does not name it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+
+from controller.rig.description import DeviceSpec
+from sim.devices.ascii_line import AsciiDevice
+from sim.devices.ismatec_numbers import digits
+from sim.devices.port import PlantPort
+from sim.devices.pump_motor import PumpMotor
+
+MODEL = "MFLX-LS"
+_TIME = re.compile(r"(\d{2})([0-5]\d)([0-5]\d)(\d)", re.ASCII)
+
+
+class MasterflexUsb(AsciiDevice):
+    """The drive. Settings: `ul_per_rev` (what is fitted, µL), `max_rpm`, `bare`."""
+
+    baud = 115200
+    think_s = 0.003
+
+    def __init__(self, name: str, spec: DeviceSpec, plant: PlantPort) -> None:
+        super().__init__(name, spec, plant)
+        self.address = int(spec.address or "1")
+        self.max_rpm = float(spec.settings.get("max_rpm", 600.0))
+        self.bare = bool(spec.settings.get("bare", False))
+        self.serial_mode = False
+        self.rpm = self.max_rpm / 2
+        self.clockwise = True
+        self.timed = False
+        self.on_s, self.off_s = 1.0, 1.0
+        self.batches, self.done = 1, 0
+        self.unit = 1
+        self.stores = 0
+        self._cleared = 0.0
+        self._pause: asyncio.TimerHandle | None = None
+        self.motor = PumpMotor(
+            ul_per_rev=float(spec.settings.get("ul_per_rev", 1000.0)),
+            drive=lambda flow_ul_min: plant.set_pump(f"{name}.pump", flow_ul_min),
+            loop=self.loop,
+            ended=self._batch_done,
+        )
+
+    def _boot(self) -> None:
+        self.forget_input()
+        self.serial_mode = False
+
+    def _halt(self) -> None:
+        self._stop()
+        self.motor.power_off()
+        self._cleared = 0.0
+
+    # --- motor ------------------------------------------------------------------------------------------
+
+    @property
+    def running(self) -> bool:
+        """Whether it pumps, or waits between two batches."""
+        return self.motor.running or self._pause is not None
+
+    def _start(self) -> None:
+        if not self.running:
+            self._turn()
+
+    def _turn(self) -> None:
+        self._pause = None
+        rpm = self.rpm if self.clockwise else -self.rpm
+        self.motor.turn(rpm, seconds=self.on_s if self.timed else None)
+
+    def _stop(self) -> None:
+        if self._pause is not None:
+            self._pause.cancel()
+            self._pause = None
+        self.motor.rest()
+
+    def _batch_done(self) -> None:
+        self.done += 1
+        if self.batches == 0 or self.done < self.batches:
+            self._pause = self.loop.call_later(self.off_s, self._turn)
+
+    @property
+    def turned(self) -> float:
+        """Revolutions since they were reset."""
+        return self.motor.revolutions - self._cleared
+
+    # --- requests ---------------------------------------------------------------------------------------
+
+    def bad_line(self) -> None:
+        """Nobody answers what is addressed to nobody."""
+
+    def command(self, text: str) -> None:
+        """See :meth:`AsciiDevice.command`."""
+        if match := re.fullmatch(r"@([1-8])", text, re.ASCII):
+            self.address = int(match[1])
+            self._acknowledge("*")
+        elif text[0] == str(self.address) and len(text) > 1:
+            request = text[1:]
+            if request in ("RE1", "RE0"):
+                self.serial_mode = request == "RE1"
+                self._acknowledge("*")
+            elif (value := self._value(request)) is not None:
+                self._say(value) if self.serial_mode else self._acknowledge("~")
+            elif not self._known(request):
+                self._acknowledge("#")
+            else:
+                self._acknowledge("~" if not self.serial_mode else "*" if self._do(request) else "#")
+
+    def _acknowledge(self, character: str) -> None:
+        self.send(character.encode("ascii") + (b"" if self.bare else b"\r\n"))
+
+    def _say(self, text: str) -> None:
+        self.send(text.encode("ascii") + b"\r\n")
+
+    def _value(self, request: str) -> str | None:
+        match request:
+            case "RC":
+                return f"{self.address},{int(self.running)},{int(not self.clockwise)}"
+            case "R":
+                return f"{self.rpm:.2f}"
+            case "S":
+                return f"{100.0 * self.rpm / self.max_rpm:.1f}"
+            case "RB":
+                return f"{self.turned:.3f}"
+            case ":":
+                return f"{self.turned * self.motor.ul_per_rev / 1000.0:.3f} ml"
+            case "RA":
+                return f"{self.unit:02d}"
+            case "RV":
+                return _clock(self.on_s)
+            case "RT":
+                return _clock(self.off_s)
+            case "V":
+                return str(round(self.on_s * 10))
+            case '"':
+                return f"{self.done}/{self.batches}"
+            case "#":
+                return f"{MODEL} 2"
+            case "(":
+                return "1.14"
+            case "E":
+                return "+" if self.running else "-"
+        return None
+
+    def _known(self, request: str) -> bool:
+        return re.fullmatch(r'[HIJKLNABW0*]|R"|(R[VTA]?|S|V[MH]?|")\d{2,7}', request, re.ASCII) is not None
+
+    def _do(self, request: str) -> bool:
+        match request:
+            case "H":
+                self._start()
+            case "I":
+                self._stop()
+            case "J" | "K":
+                if self.running:
+                    return False
+                self.clockwise = request == "J"
+            case "L" | "N":
+                if self.running:
+                    return False
+                self.timed = request == "N"
+            case "W":
+                self._cleared = self.motor.revolutions
+            case 'R"':
+                self.done = 0
+            case "*":
+                self.stores += 1
+            case "A" | "B" | "0":
+                pass
+            case _:
+                return self._set(request)
+        return True
+
+    def _set(self, request: str) -> bool:
+        code = request.rstrip("0123456789")
+        argument = request[len(code) :]
+        match code:
+            case "R" if (hundredths := digits(argument, 6)) is not None:
+                return self._speed(hundredths / 100.0)
+            case "S" if (tenths := digits(argument, 5)) is not None:
+                return self._speed(tenths / 1000.0 * self.max_rpm)
+            case "RV" | "RT" if match := _TIME.fullmatch(argument):
+                h, m, s, t = (int(part) for part in match.groups())
+                value = h * 3600.0 + m * 60.0 + s + t / 10.0
+                return self._time("on_s" if code == "RV" else "off_s", value)
+            case "V" if (tenths := digits(argument, 4)) is not None:
+                return self._time("on_s", tenths / 10.0)
+            case "VM" if (minutes := digits(argument, 3)) is not None:
+                return self._time("on_s", minutes * 60.0)
+            case "VH" if (hours := digits(argument, 2)) is not None:
+                return self._time("on_s", hours * 3600.0)
+            case '"' if (batches := digits(argument, 5)) is not None:
+                self.batches = batches
+                return True
+            case "RA" if (unit := digits(argument, 2)) is not None and unit <= 32:
+                self.unit = unit
+                return True
+        return False
+
+    def _time(self, name: str, seconds: float) -> bool:
+        if self.running or seconds <= 0.0:
+            return False
+        setattr(self, name, seconds)
+        return True
+
+    def _speed(self, rpm: float) -> bool:
+        if not 0.0 < rpm <= self.max_rpm:
+            return False
+        self.rpm = rpm
+        self.motor.change(rpm if self.clockwise else -rpm)
+        return True
+
+
+def _clock(seconds: float) -> str:
+    tenths = round(seconds * 10)
+    return f"{tenths // 36_000:02d}:{tenths // 600 % 60:02d}:{tenths // 10 % 60:02d}.{tenths % 10}"
