@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import heapq
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol
@@ -90,6 +89,7 @@ class Injector:
         self._schedule = sorted(schedule, key=lambda fault: fault.at_s)
         self._conditions = tuple(conditions)
         self._open: dict[int, tuple[Applied, Callable[[], None], asyncio.TimerHandle | None]] = {}
+        self._failure: Exception | None = None
         self._protocols: dict[str, str] = {}
         """Of each run that was heard of."""
         self._effects = befall.Effects(lab)
@@ -104,30 +104,40 @@ class Injector:
     async def run(self) -> None:
         """Bring every fault of the schedule about and take it back; returns when the last has ended.
 
-        With conditions it never returns by itself. When it is cancelled, what lasts goes on; see :meth:`clear`.
+        With conditions that may be met again it never returns by itself. When it is cancelled, what lasts goes on; see
+        :meth:`clear`. Raises what went wrong in bringing a fault about.
         """
-        moments = [(fault.at_s, number) for number, fault in enumerate(self._schedule)]
-        heapq.heapify(moments)
-        watched = dict(enumerate(self._conditions))
-        for each in self._conditions:
-            each.begin()
-        while moments or watched:
-            due_s = moments[0][0] if moments else self.now_s + LOOK_S
-            wait_s = due_s - self.now_s
-            if watched:
-                wait_s = min(wait_s, LOOK_S)
-            if wait_s > 0:
-                await asyncio.sleep(wait_s)
-            while moments and moments[0][0] <= self.now_s + 1e-9:
-                self.inject(self._schedule[heapq.heappop(moments)[1]])
-            for number, condition in list(watched.items()):
-                if condition.met(self._lab):
+        # All timers are set here, so that the order of things at one moment does not depend on what else there is.
+        due = [self._loop.call_at(self._start_s + fault.at_s, self._due, fault) for fault in self._schedule]
+        try:
+            watched = list(self._conditions)
+            for each in watched:
+                each.begin()
+            while watched:
+                await asyncio.sleep(LOOK_S)
+                self._raise()
+                for condition in [each for each in watched if each.met(self._lab)]:
                     self.inject(condition.fault_at(self.now_s))
                     if not condition.again:
-                        del watched[number]
-        ends = [each.fault.for_s + each.begun_s for each, _, timer in self._open.values() if timer is not None]
-        if ends and max(ends) > self.now_s:
-            await asyncio.sleep(max(ends) - self.now_s)
+                        watched.remove(condition)
+            begun_s = self._start_s + max((fault.at_s for fault in self._schedule), default=0.0)
+            await asyncio.sleep(max(0.0, begun_s - self._loop.time()))
+            while ends_s := [timer.when() for _, _, timer in self._open.values() if timer is not None]:
+                await asyncio.sleep(max(0.0, max(ends_s) - self._loop.time()))
+            self._raise()
+        finally:
+            for timer in due:
+                timer.cancel()
+
+    def _due(self, fault: Fault) -> None:
+        try:
+            self.inject(fault)
+        except Exception as error:
+            self._failure = error
+
+    def _raise(self) -> None:
+        if self._failure is not None:
+            raise self._failure
 
     def inject(self, fault: Fault) -> Applied | None:
         """Bring `fault` about now, whatever its `at_s` says; None when it does not befall this host."""
