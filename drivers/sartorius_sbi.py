@@ -1,0 +1,178 @@
+"""Balances that speak SBI, the Sartorius Balance Interface (operating instructions of GC803S, LE2202S, Cubis MSE).
+
+`ESC P` asks for what the display shows: sign, number and, only while the weight stands still, the unit. A weight without
+a unit is a moving one; which unit that is follows from the last weight that stood still.
+"""
+
+from __future__ import annotations
+
+import re
+
+from drivers.device import (
+    Device,
+    DeviceConfig,
+    DeviceFault,
+    DeviceModel,
+    Guarantee,
+    Identity,
+    Page,
+    Quality,
+    Sensor,
+    WrongDevice,
+)
+from drivers.settings import flag_of, known_only, number_of
+from drivers.transport.conversation import Barrier, Conversation
+from drivers.transport.link import Link
+from drivers.transport.replies import bad_reply, take_line
+from drivers.transport.url import LineSettings
+
+TIMEOUT_S = 1.5
+"""At 1200 baud a question and its longest answer alone take a quarter of a second."""
+PRINT, MODEL = b"\x1bP\r\n", b"\x1bx1_\r\n"
+
+_ID = rb"(?:[A-Za-z][A-Za-z0-9# .+-]{5})?"
+_WEIGHT = re.compile(_ID + rb"([+\- ])(?=.{9} .{3}$) {0,8}(\d{1,8}(?:\.\d{1,7})?|\.\d{1,7}) (\S{0,3}) {0,3}")
+_LENGTHS = (14, 20)
+_SPECIAL = re.compile(rb"(?:Stat)? *(H|L|C|High|Low|Cal\.?(?:Ext|Int)?\.?|-+ ?-+|Err *\S{1,4}|ERR *\S{1,4}) *")
+_MEANING = {
+    "H": ("it is overloaded", "more stands on it than it can weigh", "take the load off"),
+    "L": ("it is underloaded", "its pan is missing or lifted", "put the pan in place"),
+    "C": ("it is calibrating", "someone, or its own timer, started an adjustment", "wait until it is done"),
+    "-": ("it shows no weight", "it is being set up or ends an application", "leave the menu or the application"),
+    "E": ("it reports an error", "a fault of its own", "look the number up in its manual; restart it"),
+}
+
+
+class SartoriusSbi(Device):
+    """One balance; its only point is `mass` (g, less the setting `tare_g`)."""
+
+    model = DeviceModel(
+        id="sartorius-sbi",
+        vendor="Sartorius",
+        name="SBI balance",
+        kind="balance",
+        transports=("serial", "tcp", "sim"),
+        capabilities=("read",),
+        guarantee=Guarantee.HOST,
+        manual="Operating instructions GC803S p57, LE2202S p51, Cubis MSE p71 (data interface, SBI)",
+    )
+    line = LineSettings(baud=1200, bits=7, parity="O", stop=1)
+
+    page = Page(
+        wiring="RS-232, or the balance's USB port set to SBI; the line settings are those of its menu.",
+        settings=(
+            ("tare_g", "weight that is taken off every reading (g), default 0"),
+            (
+                "unit_is_gram",
+                "true if the display is fixed to gram: then a moving weight is taken even before one stood still; "
+                "default false",
+            ),
+        ),
+        commands=(
+            ("ESC P", "print what the display shows", "data input format"),
+            ("ESC x1_", "model; also brings the line back into step", "data input format"),
+        ),
+        traps=(
+            "The line settings 1200 7O1 are the older models' by common knowledge, not by a page read: newer ones "
+            "come with 9600 8N1 or 8O1. Compare with the menu and write them into the link.",
+            "Set printing to “manual, without stability”: with stability the balance answers only when the weight "
+            "stands still, and with automatic printing ESC P switches that on and off instead of asking.",
+            "A moving weight comes without its unit: it is taken, as uncertain, only after a weight that stood still "
+            "was in gram.",
+            "The setting for legal metrology puts brackets around the last digit: such lines are refused.",
+            "Both line forms are understood, 16 characters and 22 with an ID code.",
+        ),
+    )
+
+    def __init__(self, link: Link, config: DeviceConfig) -> None:
+        super().__init__(link, config)
+        known_only(config.settings, config.name, frozenset({"tare_g", "unit_is_gram"}))
+        self.tare_g = number_of(config.settings, "tare_g", config.name, default=0.0, low=-1e5, high=1e5)
+        self._unit_is_gram = flag_of(config.settings, "unit_is_gram", config.name, default=False)
+        self._gram_seen = self._unit_is_gram
+        self._conversation = Conversation(
+            link, config.name, timeout_s=TIMEOUT_S, barrier=Barrier(MODEL, lambda: self._model_text)
+        )
+        self.mass = Mass(self)
+        self.sensors["mass"] = self.mass
+        link.attach(self._conversation, self.verify)
+
+    @property
+    def conversation(self) -> Conversation:
+        """This driver's side of the link."""
+        return self._conversation
+
+    async def _identify(self) -> Identity:
+        self._gram_seen = self._unit_is_gram  # another balance may have been plugged in
+        text = await self._conversation.ask(MODEL, self._model_text)
+        if len(text) < 3 or not any(character.isdigit() for character in text):
+            raise WrongDevice(
+                f"it says it is “{text}”",
+                where=self.config.name,
+                cause="a balance that speaks another language, or wrong line settings",
+                action="set the balance's interface to SBI; compare the line settings with its menu",
+            )
+        return Identity(model=text)
+
+    def _model_text(self, buffer: bytearray) -> str | None:
+        """The parser of the answer to `ESC x1_`: the first line that is neither a weight nor a special code."""
+        while (line := take_line(buffer, b"\r\n", self.config.name)) is not None:
+            if _SPECIAL.fullmatch(line) or _WEIGHT.fullmatch(line) or not line.strip():
+                continue
+            if any(not 0x20 <= byte < 0x7F for byte in line):
+                raise bad_reply(line, self.config.name, "a model")
+            return line.decode("ascii").strip()
+        return None
+
+    def weight(self, buffer: bytearray) -> tuple[float, str] | None:
+        """The parser of the answer to `ESC P`: the number on the display and its unit, empty while it moves."""
+        while (line := take_line(buffer, b"\r\n", self.config.name)) is not None:
+            if (match := _WEIGHT.fullmatch(line)) and len(line) in _LENGTHS:
+                return float((match[1] + match[2]).replace(b" ", b"")), match[3].decode("ascii", "replace")
+            if special := _SPECIAL.fullmatch(line):
+                self._raise(special[1].decode("ascii"))
+            if line.strip():
+                raise bad_reply(line, self.config.name, "a weight")
+        return None
+
+    def _raise(self, code: str) -> None:
+        what, cause, action = _MEANING[code[0]]
+        told = f"{what} ({code})" if code[0] == "E" else what
+        raise DeviceFault(told, where=self.config.name, cause=cause, action=action)
+
+    async def weigh(self) -> tuple[float, Quality]:
+        """The weight of this moment (g, gross) and its quality."""
+        value, unit = await self._conversation.ask(PRINT, self.weight)
+        if unit == "g":
+            self._gram_seen = True
+            return value, Quality.GOOD
+        if unit:
+            self._gram_seen = False
+            raise DeviceFault(
+                f"it weighs in {unit}, not in g",
+                where=self.config.name,
+                cause="its display unit was changed",
+                action="set its unit to gram",
+            )
+        if not self._gram_seen:
+            raise DeviceFault(
+                "the weight moves, and which unit it is in is not known yet",
+                where=self.config.name,
+                cause="the balance tells its unit only when the weight stands still",
+                action="let it come to rest once, or set unit_is_gram in the rig file if its display is fixed to gram",
+            )
+        return value, Quality.UNCERTAIN
+
+
+class Mass(Sensor):
+    """The weight on the pan less `tare_g`; a moving weight is uncertain."""
+
+    unit = "g"
+
+    def __init__(self, balance: SartoriusSbi) -> None:
+        self._balance = balance
+
+    async def read(self) -> float:
+        """The weight of this moment (g)."""
+        gross_g, self.quality = await self._balance.weigh()
+        return gross_g - self._balance.tare_g
