@@ -90,6 +90,7 @@ class Injector:
         self._conditions = tuple(conditions)
         self._open: dict[int, tuple[Applied, Callable[[], None], asyncio.TimerHandle | None]] = {}
         self._failure: Exception | None = None
+        self._ended = asyncio.Event()
         self._protocols: dict[str, str] = {}
         """Of each run that was heard of."""
         self._effects = befall.Effects(lab)
@@ -122,8 +123,9 @@ class Injector:
                         watched.remove(condition)
             begun_s = self._start_s + max((fault.at_s for fault in self._schedule), default=0.0)
             await asyncio.sleep(max(0.0, begun_s - self._loop.time()))
-            while ends_s := [timer.when() for _, _, timer in self._open.values() if timer is not None]:
-                await asyncio.sleep(max(0.0, max(ends_s) - self._loop.time()))
+            while any(timer is not None for _, _, timer in self._open.values()):
+                self._ended.clear()
+                await self._ended.wait()
             self._raise()
         finally:
             for timer in due:
@@ -180,6 +182,7 @@ class Injector:
             timer.cancel()
         applied.ended_s = self.now_s
         undo()
+        self._ended.set()
 
     def _check(self, fault: Fault) -> None:
         kind = KINDS.get(fault.kind)
