@@ -271,7 +271,7 @@ class Controller:
         self.viability = self._vitals.score(state).to_json()
         if state.at_s >= self._next_score_row_s:
             self._next_score_row_s = state.at_s + SCORE_JOURNAL_EVERY_S
-            self.journal.append("viability", self.viability)
+            self._record("viability", self.viability)
 
     def last_grade(self) -> dict[str, Any] | None:
         """The note of the last graded batch: grade, limiting variable, reasons, variables, estimate."""
@@ -298,7 +298,11 @@ class Controller:
         self._trips = trips
 
     def _record(self, kind: str, body: Mapping[str, Any]) -> None:
-        self._aside("journal", self.journal.append, kind, body)
+        try:
+            self.journal.append(kind, body)
+        except Exception as error:  # a disk that is full is no defect of this program (D2)
+            logger.exception("the journal cannot be written")
+            self.alarms.event("journal_lost", "journal", f"{type(error).__name__}: {error}")
 
     def _alarm_levels(self, state: State, late_s: float) -> None:
         self.alarms.levels(self._causes(state, late_s), state.at_s)
