@@ -198,9 +198,19 @@ class Watch:
     def _events_of_plant(self) -> None:
         events = self._lab.plant.events
         for at_s, text in events[self._events :]:
+            if "pumped air" in text and self._backwards(text.partition(" ")[0], at_s):
+                continue
             what = "no vessel overflows" if "overflow" in text else "no pump runs dry"
             self.tell(what, " ".join(text.split()[:2]), f"at {at_s:.0f} s: {text} (I4, I7)")
         self._events = len(events)
+
+    def _backwards(self, line: str, at_s: float) -> bool:
+        """Whether a motor turns backwards and drains what it should fill: nobody can know that but the rig's keeper."""
+        pump = self._rig.lines[line].pump
+        return any(
+            fault.kind == "reversed" and fault.target == pump and fault.at_s <= at_s <= fault.end_s + LOOK_S
+            for fault in self._faults
+        )
 
     # --- every few seconds ------------------------------------------------------------------------------
 

@@ -1,0 +1,26 @@
+"""What campaigns have found, each as the shortest trial that showed it (docs/campaign.md)."""
+
+from __future__ import annotations
+
+import pytest
+
+from choroid.campaign.trial import run_trial
+from choroid.campaign.world import Trial
+from sim.faults.schedule import Fault
+
+FOUND = {
+    "a temperature probe stuck half a degree low": Fault("stuck", "t_chamber.temperature", 300.0, 1500.0, -0.5),
+    "the air controller without power": Fault("power_cut", "gas_air", 300.0, 600.0),
+    "a balance stuck while the draw runs": Fault("stuck", "balance.mass", 30.0, 300.0),
+    "a disk that is full when the hour's score is due": Fault("disk_full", "host", 3590.0, 300.0),
+    "a balance stuck while a batch is given back": Fault("stuck", "balance.mass", 200.0, 200.0),
+}
+
+
+@pytest.mark.parametrize("fault", FOUND.values(), ids=FOUND.keys())
+def test_what_was_found_stays_mended(fault: Fault) -> None:
+    hours = (fault.at_s + fault.for_s) / 3600.0
+    trial = Trial(1, hours, "recycle", {"batch": "8 mL", "every": "2 h"}, faults=(fault,))
+    result = run_trial(trial)
+    assert result.violations == []
+    assert result.viability > 0.945, "1500 s of the stuck probe once cost half of it, ten minutes without air 3 %"
