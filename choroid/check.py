@@ -6,11 +6,12 @@ from pathlib import Path
 from typing import Any
 
 from controller.rig.loading import RigError, effective_hash, load_rig
-from drivers.registry import MODELS
+from drivers.registry import MODELS, load_third_party
 
 
 def check(path: Path) -> dict[str, Any]:
     """Return `{ok, file, rig, hash, problems}`; a problem has file, line, key, what and fix."""
+    load_third_party()
     try:
         rig = load_rig(path, models=MODELS)
     except RigError as error:

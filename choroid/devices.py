@@ -5,11 +5,12 @@ from __future__ import annotations
 from dataclasses import asdict
 from typing import Any
 
-from drivers.registry import catalogue
+from drivers.registry import catalogue, load_third_party
 
 
 def devices() -> dict[str, Any]:
     """Return `{"devices": [...]}`, one entry a model, in the catalogue's order."""
+    load_third_party()
     return {"devices": [{**asdict(model), "guarantee": model.guarantee.value} for model in catalogue()]}
 
 

@@ -28,12 +28,13 @@ from controller.telemetry.outbox import Outbox
 from dashboards.app import create_app
 from dashboards.auth import Auth
 from dashboards.server import serve
-from drivers.registry import MODELS
+from drivers.registry import MODELS, load_third_party
 from drivers.transport.opener import open_real
 
 
 def run(path: Path, *, data: Path, host: str, port: int) -> int:
     """Run until interrupted; returns the exit status. Resumes what a crash interrupted, by each step's policy."""
+    load_third_party()
     rig = load_rig(path, models=MODELS)
     if rig.simulated:
         raise UserError(

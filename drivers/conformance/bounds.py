@@ -97,7 +97,7 @@ async def never_blocks(bench: Bench) -> None:
         async with on_stage(bench) as stage:
             works = [("verify", stage.device.verify), *works_of(stage.device, commands)]
             for name, work in works:
-                steps = Steps(work(), None, 0.0)
+                steps = Steps(work())
                 await steps.whole()
                 slowest[name] = min(slowest.get(name, math.inf), steps.longest_s)
                 for actuator in stage.device.actuators.values():

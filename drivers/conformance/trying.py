@@ -60,7 +60,7 @@ class Truths:
     def compare(self, point: str, value: float, number: int, told: str) -> None:
         """Raise AssertionError unless `value` is the truth number `number` of `point`."""
         right, other = self._values[number][point], self._values[3 - number][point]
-        near = 0.2 * abs(right - other) if right != other else 1e-6 + 0.01 * abs(right)
+        near = 0.05 * abs(right - other) if right != other else 1e-6 + 0.01 * abs(right)
         expect(abs(value - right) <= near, f"{told}, {point} reads {value:g}; the truth is {right:g}")
 
 
@@ -103,15 +103,16 @@ def now_s() -> float:
 
 
 class Steps:
-    """A coroutine whose every await is seen: counted, timed on the real clock, and cancelled at one of them."""
+    """A coroutine whose every await is seen: timed, and cancelled `after_s` seconds into one of them."""
 
-    def __init__(self, work: Awaitable[object], cancel_at: int | None, after_s: float) -> None:
+    def __init__(self, work: Awaitable[object], cancel_at: int | None = None, after_s: float = 0.0) -> None:
         self._work = work
         self._cancel_at = cancel_at
         self._after_s = after_s
-        self.awaits = 0
-        self.reached = False
+        self.lasted_s: list[float] = []
+        """How long each await lasted, in loop time (s)."""
         self.longest_s = 0.0
+        """The longest that the loop was kept between two awaits, on the real clock (s)."""
 
     async def whole(self) -> object:
         """Run it to its end, in the task that awaits this."""
@@ -119,26 +120,23 @@ class Steps:
 
     def __await__(self) -> Generator[Any, Any, object]:
         inner = self._work.__await__()
-        result: Any = None
         error: BaseException | None = None
         while True:
             began = time.perf_counter()  # noqa: TID251  (only the real clock sees a call that blocks)
             try:
                 future = next(inner) if error is None else inner.throw(error)
             except StopIteration as end:
-                result = end.value
+                result: object = end.value
                 return result
             finally:
-                took_s = time.perf_counter() - began  # noqa: TID251
-                self.longest_s = max(self.longest_s, took_s)
-            if self.awaits == self._cancel_at:
-                self.reached = True
-                task = asyncio.current_task()
-                if task is not None:
-                    asyncio.get_running_loop().call_later(self._after_s, task.cancel)
-            self.awaits += 1
+                self.longest_s = max(self.longest_s, time.perf_counter() - began)  # noqa: TID251
+            task = asyncio.current_task()
+            if len(self.lasted_s) == self._cancel_at and task is not None:
+                asyncio.get_running_loop().call_later(self._after_s, task.cancel)
+            since_s = now_s()
             error = None
             try:
                 yield future
             except BaseException as caught:
                 error = caught
+            self.lasted_s.append(now_s() - since_s)

@@ -1,0 +1,47 @@
+"""Every built-in driver conforms; a model that nothing stands for at the far end is told, not passed over."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from choroid.cli import main
+from choroid.failure import UserError
+from choroid.tools.conformance.benches import all_benches
+from choroid.tools.conformance.table import conformance, in_virtual_time
+from drivers.conformance import PROPERTIES, Bench, examine
+from drivers.registry import MODELS
+from sim.lab import DEVICES
+
+
+@pytest.mark.parametrize("bench", all_benches(), ids=str)
+def test_every_driver_has_every_property(bench: Bench) -> None:
+    verdicts = examine(bench, in_virtual_time)
+    assert [each.property for each in verdicts] == list(PROPERTIES)
+    assert {each.property: each.told for each in verdicts if each.outcome == "fail"} == {}
+    tried = {each.property for each in verdicts if each.outcome == "pass"}
+    assert tried >= {"verified-first", "garbage", "truncated", "flipped", "doubled", "late", "comes-back", "ranges"}
+    if bench.driver.model.capabilities != ("read",):
+        assert tried >= {"idempotent", "cancelled", "lost-reply", "closed", "readback", "status"}
+
+
+def test_every_model_is_tried() -> None:
+    assert {bench.model for bench in all_benches()} >= set(MODELS)
+
+
+def test_the_table_on_the_command_line(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["conformance", "keller-x-line", "--json"]) == 0
+    answer = json.loads(capsys.readouterr().out)
+    assert list(answer["drivers"]) == ["keller-x-line"]
+    assert answer["failures"] == 0
+    assert main(["conformance", "keller-x-line"]) == 0
+    assert capsys.readouterr().out.endswith("1 driver, 0 failures\n")
+
+
+def test_a_model_without_far_end_is_told(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.delitem(DEVICES, "mettler-sics")
+    with pytest.raises(UserError, match="nothing stands at the far end for mettler-sics"):
+        conformance([])
+    assert main(["conformance", "no-such-pump"]) == 1
+    assert "there is no driver for model “no-such-pump”" in capsys.readouterr().err
