@@ -94,6 +94,7 @@ class MasterflexUsb(Device):
             timeout_s=TIMEOUT_S,
             barrier=Barrier(self.address + b"#\r", lambda: self._model_text),
         )
+        self._conversation.anonymous = True
         self.pump = MasterflexPump(self)
         self.actuators["pump"] = self.pump
         link.attach(self._conversation, self.verify)

@@ -116,6 +116,7 @@ class WatsonMarlow(Device):
         self.series = choice_of(config.settings, "series", config.name, default="", among=SERIES)
         self.number = _number(config)
         self._conversation = Conversation(link, config.name, timeout_s=TIMEOUT_S)
+        self._conversation.anonymous = self.series == "323"
         self.pump: TachoPump | TimedPump = TimedPump(self) if self.series == "323" else TachoPump(self)
         self.actuators["pump"] = self.pump
         link.attach(self._conversation, self.verify)

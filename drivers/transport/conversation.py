@@ -43,10 +43,12 @@ class Conversation:
     __slots__ = (
         "_barrier",
         "_doubtful",
+        "_doubts",
         "_failures",
         "_late_s",
         "_quiet_at_s",
         "addressed",
+        "anonymous",
         "link",
         "timeout_s",
         "verified",
@@ -70,6 +72,10 @@ class Conversation:
         self.verified = False
         self.addressed = False
         """Whether this driver's parsers tell by the reply itself whose it is, as on a Modbus line."""
+        self.anonymous = False
+        """Whether replies on this line do not tell whose they are: then another device's late one must be fenced too."""
+        self._doubts = link.doubts
+        """Of those on the whole line, how many this driver has put behind it."""
         self._barrier = barrier
         self._late_s = late_s
         self._doubtful = False
@@ -81,6 +87,8 @@ class Conversation:
     async def ask(self, request: bytes, parse: Parser[T], *, timeout_s: float | None = None) -> T:
         """Send `request` and return the parsed reply; raises a :class:`~drivers.device.DeviceError`."""
         self.require_verified()
+        if self.anonymous and self._doubts != self.link.doubts:
+            self._expect_late()
         if self._doubtful:
             await self._get_back_in_step()
         return await self._attempt(request, parse, self.timeout_s if timeout_s is None else timeout_s)
@@ -115,6 +123,11 @@ class Conversation:
 
     def doubt(self) -> None:
         """A reply may still be under way: get back in step before the next request."""
+        self.link.doubts += 1
+        self._expect_late()
+
+    def _expect_late(self) -> None:
+        self._doubts = self.link.doubts
         self._doubtful = True
         self._quiet_at_s = asyncio.get_running_loop().time() + self._late_s
 

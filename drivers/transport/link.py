@@ -115,6 +115,8 @@ class Link:
         self._where = f"link {url}"
         self._opener = opener
         self._attached: list[_Attached] = []
+        self.doubts = 0
+        """How often any driver on this line had to expect a late reply."""
         self._lock = asyncio.Lock()
         self._supervisor: asyncio.Task[None] | None = None
         self._wake = asyncio.Event()

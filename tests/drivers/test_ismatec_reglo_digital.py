@@ -6,9 +6,11 @@ import re
 
 import pytest
 
-from drivers.device import BadReply, DeviceConfig, DeviceFault, Dispense, Refused, Run, Stop, WrongDevice
+from drivers.device import BadReply, DeviceConfig, DeviceFault, Dispense, NoReply, Refused, Run, Stop, WrongDevice
 from drivers.ismatec_reglo_digital import IsmatecRegloDigital
 from drivers.settings import BadSetting
+from drivers.transport.link import Link
+from drivers.transport.url import LinkUrl
 from sim.devices.ismatec_reglo_digital import IsmatecRegloDigital as SimRegloDigital
 from tests.drivers.peer import Peer, linked, settings
 from tests.drivers.pump_bench import joined
@@ -159,3 +161,27 @@ async def test_F5_D7_settings_that_cannot_be_are_refused(config: DeviceConfig, m
     with pytest.raises(BadSetting, match=re.escape(message)):
         async with linked(IsmatecRegloDigital, Peer(FakeIpc()), config):
             pass
+
+
+@pytest.mark.parametrize("late_s", [0.61, 0.7, 1.0, 1.2])
+async def test_C2_a_late_reply_of_one_pump_in_a_chain_is_not_taken_for_the_others(late_s: float) -> None:
+    pumps = {b"1": FakeIpc(), b"2": FakeIpc()}
+    late: list[float] = []
+
+    def chain(request: bytes) -> list[tuple[float, bytes]]:
+        reply = pumps[request[:1]](b"1" + request[1:])
+        return [(late.pop() if late else 0.01, reply)]
+
+    peer = Peer(chain)
+    link = Link(LinkUrl.parse("sim:chain"), peer.open, line=IsmatecRegloDigital.line)
+    first, second = (IsmatecRegloDigital(link, DeviceConfig(f"d{n}", n, settings(variant="ipc"))) for n in ("1", "2"))
+    assert not await link.start()
+    try:
+        pumps[b"1"].running = True
+        late.append(late_s)
+        with pytest.raises(NoReply):
+            await first.pump.status()
+        assert not (await second.pump.status()).running
+        assert (await first.pump.status()).running
+    finally:
+        await link.close()
