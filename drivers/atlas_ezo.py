@@ -1,4 +1,4 @@
-"""Atlas Scientific EZO circuits on a UART: pH, dissolved oxygen, RTD temperature (EZO data sheets).
+"""Atlas Scientific EZO circuits on a UART: pH, dissolved oxygen, RTD temperature, conductivity, ORP (EZO data sheets).
 
 `R` asks for one reading and takes the circuit most of a second. Continuous mode is ended at verification:
 the reading returned is always the one that was asked for.
@@ -6,6 +6,7 @@ the reading returned is always the one that was asked for.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import ClassVar
 
 from drivers.atlas_uart import AtlasEzo
@@ -34,10 +35,12 @@ class AtlasEzoSensor(AtlasEzo):
     unit: ClassVar[str]
     low: ClassVar[float]
     high: ClassVar[float]
+    own_settings: ClassVar[frozenset[str]] = frozenset()
+    """Settings that this model has beside those of all circuits."""
 
     def __init__(self, link: Link, config: DeviceConfig) -> None:
         super().__init__(link, config)
-        known_only(config.settings, config.name, frozenset({"earliest_reading_s"}))
+        known_only(config.settings, config.name, self.own_settings | {"earliest_reading_s"})
         self._earliest_s = number_of(
             config.settings, "earliest_reading_s", config.name, default=EARLIEST_READING_S, low=0.0, high=1.0
         )
@@ -63,6 +66,31 @@ class AtlasEzoSensor(AtlasEzo):
                 action="check the probe and its connector",
             )
         return value
+
+    async def put_out_only(self, wanted: str) -> None:
+        """Leave `wanted` as the only output. Kept over a power cut: written only when it differs, to spare the memory."""
+        outputs = await self._outputs()
+        if {each.lower() for each in outputs} == {wanted.lower()}:
+            return
+        await self.command(f"O,{wanted},1".encode())
+        for each in outputs:
+            if each.lower() != wanted.lower():
+                await self.command(f"O,{each},0".encode())
+        outputs = await self._outputs()
+        if {each.lower() for each in outputs} != {wanted.lower()}:
+            raise Refused(
+                f"it still puts out {', '.join(sorted(outputs)) or 'nothing'} instead of {wanted} alone",
+                where=self.config.name,
+                cause="its settings are locked",
+                action=f"unlock it (Plock,0) and have it put out {wanted} alone (O,{wanted},1; 0 for all others)",
+            )
+
+    async def _outputs(self) -> list[str]:
+        # The data sheet prints “?,O,%,mg”, its other queries “?O,…”: both are understood.
+        words = (await self.query(b"O,?")).decode("ascii").lstrip("?,").split(",")
+        if not words or words[0].upper() != "O":
+            raise bad_reply(",".join(words).encode(), self.config.name, "the list of outputs")
+        return [word for word in words[1:] if word.replace("%", "a").isalnum()]
 
 
 class _Reading(Sensor):
@@ -131,24 +159,7 @@ class AtlasEzoDo(AtlasEzoSensor):
     point, unit, low, high = "oxygen", "%", 0.0, 500.0
 
     async def _settle_in(self) -> None:
-        if await self._outputs() == {"%"}:
-            return  # kept over a power cut: written only when it differs, to spare the memory
-        await self.command(b"O,%,1")
-        await self.command(b"O,mg,0")
-        if (outputs := await self._outputs()) != {"%"}:
-            raise Refused(
-                f"it still puts out {', '.join(sorted(outputs)) or 'nothing'} instead of % alone",
-                where=self.config.name,
-                cause="its settings are locked",
-                action="unlock it (Plock,0) and set O,%,1 and O,mg,0",
-            )
-
-    async def _outputs(self) -> set[str]:
-        # The data sheet prints “?,O,%,mg”, its other queries “?O,…”: both are understood.
-        words = (await self.query(b"O,?")).decode("ascii").lstrip("?,").split(",")
-        if not words or words[0].upper() != "O":
-            raise bad_reply(",".join(words).encode(), self.config.name, "the list of outputs")
-        return {word.lower() for word in words[1:] if word}
+        await self.put_out_only("%")
 
 
 class AtlasEzoRtd(AtlasEzoSensor):
@@ -161,3 +172,93 @@ class AtlasEzoRtd(AtlasEzoSensor):
 
     async def _settle_in(self) -> None:
         await self.command(b"S,c")
+
+
+FRAGMENTS = "written from fragments of the data sheet and open drivers, against a simulator written apart from it"
+
+
+class AtlasEzoEc(AtlasEzoSensor):
+    """EZO-EC: conductivity in µS/cm; total dissolved solids, salinity and gravity are turned off."""
+
+    model = replace(_model("atlas-ezo-ec", "EZO-EC", "EZO-EC data sheet, UART mode"), verification=FRAGMENTS)
+    circuit = "EC"
+    point, unit, low, high = "conductivity", "uS/cm", 0.0, 500_000.0
+    own_settings = frozenset({"probe_k", "temperature_c"})
+
+    page = Page(
+        wiring=_WIRING,
+        settings=(
+            *_SETTINGS,
+            ("probe_k", "cell constant of the probe (0.1 to 10 per cm); default: what the circuit has stored"),
+            ("temperature_c", "temperature that it compensates for (-126 to 250 °C); default: 25 after every restart"),
+        ),
+        commands=(
+            *_COMMANDS,
+            ("O,?", "what it puts out", "enable/disable parameters"),
+            ("O,EC,1", "put out conductivity, and O,…,0 for all others: only if it differs", "enable parameters"),
+            ("K,?", "cell constant it counts with", "setting the probe type"),
+            ("K,n", "set it, only if probe_k is set and differs", "setting the probe type"),
+            ("T,?", "temperature it compensates for", "temperature compensation"),
+            ("T,n", "set it, only if temperature_c is set and differs", "temperature compensation"),
+        ),
+        traps=(
+            *_TRAPS,
+            "Conductivity changes by about 2 % a degree: without temperature_c the reading is right at 25 °C only.",
+            "K and the list of outputs are kept in the circuit's memory: written only when they differ.",
+            "A probe in air reads 0: no fault, for an empty chamber reads so too.",
+            "The pages read print only fragments of this circuit's commands; O, K and T follow the other EZO circuits.",
+        ),
+    )
+
+    def __init__(self, link: Link, config: DeviceConfig) -> None:
+        super().__init__(link, config)
+        told = config.settings
+        self._own = {
+            "K": number_of(told, "probe_k", config.name, default=1.0, low=0.1, high=10.0),
+            "T": number_of(told, "temperature_c", config.name, default=25.0, low=-126.0, high=250.0),
+        }
+        if "probe_k" not in told:
+            del self._own["K"]
+        if "temperature_c" not in told:
+            del self._own["T"]
+
+    async def _settle_in(self) -> None:
+        await self.put_out_only("EC")
+        for letter, wanted in self._own.items():
+            if abs(await self._asked(letter) - wanted) <= 0.005:
+                continue
+            await self.command(f"{letter},{wanted:.2f}".encode())
+            if abs(told := await self._asked(letter) - wanted) > 0.005:
+                raise Refused(
+                    f"{letter} was set to {wanted:.2f} and is {told + wanted:g}",
+                    where=self.config.name,
+                    cause="its settings are locked, or its firmware does not take this value",
+                    action="unlock it (Plock,0); correct the setting in the rig file",
+                )
+
+    async def _asked(self, letter: str) -> float:
+        """The number in the answer `?K,1.00` to `K,?`."""
+        told = await self.query(f"{letter},?".encode())
+        name, _, text = told.partition(b",")
+        if name.upper() != f"?{letter}".encode():
+            raise bad_reply(told, self.config.name, f"the answer to {letter},?")
+        return number(text, self.config.name)
+
+
+class AtlasEzoOrp(AtlasEzoSensor):
+    """EZO-ORP: oxidation-reduction potential in mV."""
+
+    model = replace(_model("atlas-ezo-orp", "EZO-ORP", "EZO-ORP data sheet, UART mode"), verification=FRAGMENTS)
+    circuit = "ORP"
+    point, unit, low, high = "orp", "mV", -1019.9, 1019.9
+
+    page = Page(
+        wiring=_WIRING,
+        settings=_SETTINGS,
+        commands=_COMMANDS,
+        traps=(
+            *_TRAPS,
+            "A reading at ±1019.9 mV is the end of the range: a probe that is not connected drifts there.",
+            "Calibration is one point (Cal,225 in the maker's solution) and is made by hand, not by this driver.",
+        ),
+    )

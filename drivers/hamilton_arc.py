@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import struct
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar
 
 from pymodbus.pdu.register_message import ReadHoldingRegistersResponse
@@ -260,10 +260,10 @@ class HamiltonPhArc(HamiltonArc):
 class HamiltonVisifermDo(HamiltonArc):
     """VisiFerm DO Arc: points `oxygen` (% of air saturation) and `temperature` (°C)."""
 
-    model = _model(
-        "hamilton-visiferm-do",
-        "VisiFerm DO Arc",
-        "pH ARC Sensors Modbus RTU Programmer's Manual 624300/01 (common registers); open drivers for the unit",
+    model = replace(
+        _model("hamilton-visiferm-do", "VisiFerm DO Arc", "pH ARC Sensors Modbus RTU Programmer's Manual 624300/01"),
+        verification="written from the pH Arc's manual and open drivers of the VisiFerm, against a simulator written "
+        "apart from it",
     )
     point, unit, unit_code = "oxygen", "%", PERCENT_SAT
 

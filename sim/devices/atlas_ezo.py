@@ -1,4 +1,4 @@
-"""Atlas Scientific EZO circuits for pH, dissolved oxygen and temperature over UART (EZO data sheets, UART mode)."""
+"""Atlas Scientific EZO circuits over UART (EZO data sheets, UART mode): pH, oxygen, temperature, conductivity, ORP."""
 
 from __future__ import annotations
 
@@ -240,6 +240,140 @@ class EzoRtd(EzoUart):
                 self._offset_c, self._calibrated = value - self.plant.sense(self._point), True
                 return []
         return None
+
+
+class EzoEc(EzoUart):
+    """Conductivity (µS/cm), and by factory total dissolved solids, salinity and specific gravity beside it."""
+
+    kind = "EC"
+    firmware = "2.15"
+
+    def __init__(self, name: str, spec: DeviceSpec, plant: PlantPort) -> None:
+        super().__init__(name, spec, plant)
+        self.outputs = dict.fromkeys(("EC", "TDS", "S", "SG"), True)
+        self.temperature_c = ROOM_C
+        self.probe_k = 1.0
+        self.stores = 0
+        """Writes to the memory that outlives power."""
+        self._point = f"{name}.conductivity"
+        self._dry_us = 0.0
+        self._gain = 1.0
+        self._points: set[str] = set()
+
+    def _boot(self) -> None:
+        self.temperature_c = ROOM_C
+        super()._boot()
+
+    def factory(self) -> None:
+        """See :meth:`EzoUart.factory`."""
+        super().factory()
+        self.outputs = dict.fromkeys(self.outputs, True)
+        self.probe_k = 1.0
+        self._forget_calibration()
+
+    def _forget_calibration(self) -> None:
+        self._dry_us, self._gain = 0.0, 1.0
+        self._points.clear()
+
+    def reading(self) -> str:
+        """The outputs that are on, conductivity first."""
+        us = self._compensated()
+        ppt = us * 5.5e-4  # seawater: 50 mS/cm is about 33 ppt at 25 °C
+        texts = {"EC": _us_text(us), "TDS": f"{us * 0.54:.0f}", "S": f"{ppt:.2f}", "SG": f"{1.0 + ppt * 7.6e-4:.3f}"}
+        return ",".join(texts[name] for name, on in self.outputs.items() if on) or "no output"
+
+    def _compensated(self) -> float:
+        raw = (self.plant.sense(self._point) - self._dry_us) * self._gain * self.probe_k
+        return max(0.0, raw / (1.0 + 0.02 * (self.temperature_c - ROOM_C)))
+
+    def own_command(self, words: list[str]) -> list[str] | None:
+        """See :meth:`EzoUart.own_command`."""
+        match words:
+            case ["o", "?"]:
+                return ["?,O" + "".join(f",{name}" for name, on in self.outputs.items() if on)]
+            case ["o", "ec" | "tds" | "s" | "sg" as name, "0" | "1" as wanted]:
+                self.outputs[name.upper()] = wanted == "1"
+                self.stores += 1
+                return []
+            case ["k", "?"]:
+                return [f"?K,{self.probe_k:.2f}"]
+            case ["k", text] if (value := decimal(text)) is not None and 0.1 <= value <= 10:
+                self.probe_k = value
+                self.stores += 1
+                return []
+            case ["t", "?"]:
+                return [f"?T,{self.temperature_c:.2f}"]
+            case ["t" | "rt" as verb, text] if (value := decimal(text)) is not None and -126 <= value <= 250:
+                self.temperature_c = value
+                return [self.reading()] if verb == "rt" else []
+            case ["cal", "?"]:
+                return [f"?CAL,{len(self._points)}"]
+            case ["cal", "clear"]:
+                self._forget_calibration()
+                return []
+            case ["cal", "dry"]:
+                self._dry_us = self.plant.sense(self._point)
+                self._points.add("dry")
+                return []
+            case ["cal", text] if (value := decimal(text)) is not None:
+                return self._calibrate("one", value)
+            case ["cal", "low" | "high" as place, text] if (value := decimal(text)) is not None:
+                return self._calibrate(place, value)
+        return None
+
+    def _calibrate(self, place: str, wanted_us: float) -> list[str]:
+        """A gain of one point; it must not be far from the factory's."""
+        self._gain, before = 1.0, self._gain
+        now = self._compensated()
+        if wanted_us <= 0.0 or not 0.4 <= now / wanted_us <= 2.5:
+            self._gain = before
+            return REFUSED
+        self._gain = wanted_us / now
+        self._points.add(place)
+        return []
+
+
+class EzoOrp(EzoUart):
+    """Oxidation-reduction potential (mV), one decimal, with calibration at one point."""
+
+    kind = "ORP"
+    firmware = "1.97"
+
+    def __init__(self, name: str, spec: DeviceSpec, plant: PlantPort) -> None:
+        super().__init__(name, spec, plant)
+        self._point = f"{name}.orp"
+        self._offset_mv = 0.0
+        self._calibrated = False
+
+    def factory(self) -> None:
+        """See :meth:`EzoUart.factory`."""
+        super().factory()
+        self._offset_mv, self._calibrated = 0.0, False
+
+    def reading(self) -> str:
+        """The potential, within the range of the circuit."""
+        return f"{max(-1019.9, min(1019.9, self.plant.sense(self._point) + self._offset_mv)):.1f}"
+
+    def own_command(self, words: list[str]) -> list[str] | None:
+        """See :meth:`EzoUart.own_command`."""
+        match words:
+            case ["cal", "?"]:
+                return [f"?CAL,{int(self._calibrated)}"]
+            case ["cal", "clear"]:
+                self._offset_mv, self._calibrated = 0.0, False
+                return []
+            case ["cal", text] if (value := decimal(text)) is not None and -1019.9 <= value <= 1019.9:
+                self._offset_mv, self._calibrated = value - self.plant.sense(self._point), True
+                return []
+        return None
+
+
+def _us_text(us_cm: float) -> str:
+    """Conductivity with the digits that the circuit prints: four, and never more than two decimals."""
+    if us_cm < 1000.0:
+        return f"{us_cm:.2f}" if us_cm < 100.0 else f"{us_cm:.1f}"
+    step = 1.0 if us_cm < 1e4 else 10.0 if us_cm < 1e5 else 100.0
+    return f"{round(us_cm / step) * step:.0f}"
 
 
 def saturation_mg_l(temperature_c: float, salinity_ppt: float, pressure_kpa: float) -> float:

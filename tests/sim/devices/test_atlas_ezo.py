@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from sim.devices.atlas_ezo import EzoDo, EzoPh, EzoRtd, saturation_mg_l
+from sim.devices.atlas_ezo import EzoDo, EzoEc, EzoOrp, EzoPh, EzoRtd, saturation_mg_l
 from sim.devices.ezo_uart import EzoUart
 from tests.sim.bench import RecordingPlant, Talker, client_of, device_on_a_line
 
@@ -130,6 +130,44 @@ async def test_temperature_scales_and_calibration() -> None:
     assert await talker.ask(b"S,k\rR\r") == b"*OK\r310.250\r*OK\r"
     assert await talker.ask(b"S,f\rR\r") == b"*OK\r98.780\r*OK\r"
     assert await talker.ask(b"S,c\rCal,37.0\rR\r") == b"*OK\r*OK\r37.000\r*OK\r"
+
+
+@pytest.mark.virtual_time
+async def test_conductivity_with_all_its_outputs_and_alone() -> None:
+    device, talker, plant = await circuit(EzoEc, d__conductivity=1413.0)
+    assert await talker.ask(b"i\rO,?\r") == b"?I,EC,2.15\r*OK\r?,O,EC,TDS,S,SG\r*OK\r"
+    assert await talker.ask(b"R\r") == b"1413,763,0.78,1.001\r*OK\r"
+    assert await talker.ask(b"O,TDS,0\rO,S,0\rO,SG,0\rR\rO,?\r") == b"*OK\r" * 3 + b"1413\r*OK\r?,O,EC\r*OK\r"
+    assert await talker.ask(b"T,37\rT,?\rR\r") == b"*OK\r?T,37.00\r*OK\r1140\r*OK\r"
+    assert await talker.ask(b"K,0.1\rK,?\rK,99\r") == b"*OK\r?K,0.10\r*OK\r*ER\r"
+    device.power_cycle()
+    await talker.ask(b"C,0\r")
+    assert await talker.ask(b"K,?\rT,?\rR\r") == b"?K,0.10\r*OK\r?T,25.00\r*OK\r141.3\r*OK\r"
+    await talker.ask(b"K,1\r")
+    for us, text in ((0.07, b"0.07"), (12_346.0, b"12350"), (412_340.0, b"412300"), (-1.0, b"0.00")):
+        plant.values["d.conductivity"] = us
+        assert await talker.ask(b"R\r") == text + b"\r*OK\r"
+
+
+@pytest.mark.virtual_time
+async def test_conductivity_calibration_dry_and_by_a_solution() -> None:
+    _, talker, plant = await circuit(EzoEc, d__conductivity=3.0)
+    await talker.ask(b"O,TDS,0\rO,S,0\rO,SG,0\r")
+    assert await talker.ask(b"Cal,dry\rR\r") == b"*OK\r0.00\r*OK\r"
+    plant.values["d.conductivity"] = 1303.0
+    assert await talker.ask(b"Cal,1413\rR\rCal,?\r") == b"*OK\r1413\r*OK\r?CAL,2\r*OK\r"
+    assert await talker.ask(b"Cal,high,80000\rCal,low,0\rR\r") == b"*ER\r*ER\r1413\r*OK\r"
+    assert await talker.ask(b"Cal,clear\rR\rCal,?\r") == b"*OK\r1303\r*OK\r?CAL,0\r*OK\r"
+
+
+@pytest.mark.virtual_time
+async def test_redox_potential_its_range_and_its_calibration() -> None:
+    _, talker, plant = await circuit(EzoOrp, d__orp=209.6)
+    assert await talker.ask(b"i\rR\r") == b"?I,ORP,1.97\r*OK\r209.6\r*OK\r"
+    assert await talker.ask(b"Cal,225\rR\rCal,?\r") == b"*OK\r225.0\r*OK\r?CAL,1\r*OK\r"
+    plant.values["d.orp"] = -2000.0
+    assert await talker.ask(b"R\rCal,2000\r") == b"-1019.9\r*OK\r*ER\r"
+    assert await talker.ask(b"Cal,clear\rCal,?\r") == b"*OK\r?CAL,0\r*OK\r"
 
 
 @pytest.mark.virtual_time
