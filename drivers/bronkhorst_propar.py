@@ -1,0 +1,377 @@
+"""Bronkhorst mass flow controllers, ProPar in binary or ASCII (RS232 interface manual 9.17.027, pages 22 to 26).
+
+Both forms carry the same message: node, command, data. A read names the index under which the instrument answers; this
+driver gives every read another one, so that a late answer is known by its number. Flow and set-point travel as shares of
+full scale, 32000 being 100 %; the setting `full_scale_ml_min` says what that is.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import math
+import struct
+
+from drivers.device import (
+    Actuator,
+    BadReply,
+    Command,
+    Device,
+    DeviceConfig,
+    DeviceModel,
+    Guarantee,
+    Identity,
+    Level,
+    LevelStatus,
+    NoReply,
+    Page,
+    Refused,
+    Sensor,
+    Stop,
+    WrongDevice,
+    on_or_off,
+    refuse,
+)
+from drivers.settings import bad_setting, choice_of, known_only, number_of
+from drivers.transport.conversation import Barrier, Conversation
+from drivers.transport.link import Link, Parser
+from drivers.transport.replies import bad_reply, take_line
+from drivers.transport.url import LineSettings
+
+TIMEOUT_S = 0.3
+SHARED_S = 0.2
+"""One reading serves both the flow and its readback for so long."""
+FULL_SCALE = 32000
+MOST_POSITIVE = 41942
+"""131 %; what is above is a negative number."""
+ANY_NODE = 128
+
+STATUS, WRITE, ANSWER, READ = 0, 1, 2, 4
+PROCESS = 1
+MEASURE, SETPOINT, CAPACITY = 0x20, 0x21, 0x4D
+"""Parameters 0, 1 and 13 of process 1 with their type bits: 0x20 a 16-bit number, 0x40 a float."""
+INTEGER, FLOAT = 0x20, 0x40
+
+_DLE, _ETX = 0x10, 0x03
+_LONGEST = 64
+_STATUS = {
+    1: "the process is claimed by another master",
+    2: "it does not know the command",
+    3: "it has no such process",
+    4: "it has no such parameter",
+    5: "the parameter is of another type",
+    6: "it does not take this value",
+}
+
+
+class BronkhorstPropar(Device):
+    """One controller; its point `flow` is both measured (sensor) and set (actuator), in mL/min."""
+
+    model = DeviceModel(
+        id="bronkhorst-propar",
+        vendor="Bronkhorst",
+        name="EL-FLOW and other ProPar mass flow controllers",
+        kind="gas",
+        transports=("serial", "tcp", "sim"),
+        capabilities=("level", "read"),
+        guarantee=Guarantee.GUARD,
+        manual="RS232 interface manual 9.17.027, pages 22 to 26 (ProPar)",
+    )
+    line = LineSettings(baud=38400, bits=8, parity="N", stop=1)
+    page = Page(
+        wiring="RS232 on the 9-pin sub-D of the instrument (Bronkhorst's own cable), 38400 8N1; USB and some RS485 models "
+        "run at 115200: write it in the link (?baud=115200).",
+        settings=(
+            ("full_scale_ml_min", "flow at 100 % (mL/min at the instrument's reference conditions); required"),
+            ("mode", "binary (default) or ascii: how the messages are packed"),
+            ("capacity", "the capacity as the instrument tells it, in its own unit; verified if given"),
+        ),
+        commands=(
+            ("read process 1 parameter 0", "measured flow, 32000 = 100 %", "p. 22-26"),
+            ("read process 1 parameter 1", "set-point", "p. 22-26"),
+            ("write process 1 parameter 1", "set-point, acknowledged by a status message", "p. 22-26"),
+            ("read process 1 parameter 13", "capacity: who is there, and back in step", "p. 22-26"),
+        ),
+        traps=(
+            "The set-point is held when the host dies: the guard process sets the basal flow, the instrument does nothing.",
+            "The instrument takes set-points from here only when its control mode is RS232/bus; otherwise the readback "
+            "differs and the command fails.",
+            "Node 128 reaches any instrument on RS232; on RS485 each needs its own node as address, or all would answer.",
+            "100 % is that of the selected fluid: after changing it, correct full_scale_ml_min.",
+            "Binary messages have no checksum: only framing, length, sequence and index tell noise from an answer.",
+        ),
+    )
+
+    def __init__(self, link: Link, config: DeviceConfig) -> None:
+        super().__init__(link, config)
+        known_only(config.settings, config.name, frozenset({"full_scale_ml_min", "mode", "capacity"}))
+        if "full_scale_ml_min" not in config.settings:
+            raise bad_setting(
+                config.name, "full_scale_ml_min", "is missing", "write the full scale on the instrument's label"
+            )
+        self.full_scale_ml_min = number_of(
+            config.settings, "full_scale_ml_min", config.name, default=0.0, low=0.1, high=5e6
+        )
+        self._capacity = number_of(config.settings, "capacity", config.name, default=0.0, low=0.0, high=1e9)
+        self._mode = choice_of(config.settings, "mode", config.name, default="binary", among=("binary", "ascii"))
+        self._node = _node(config)
+        self._sequence = 0
+        self._flow_raw = 0
+        self._flow_at_s = -1.0
+        # The barrier's answer is a float under index 0; no other read asks for either.
+        self._conversation = Conversation(
+            link,
+            config.name,
+            timeout_s=TIMEOUT_S,
+            barrier=Barrier(
+                self._packed(0, bytes((READ, PROCESS, FLOAT, PROCESS, CAPACITY))),
+                lambda: self._answer(0, FLOAT, 4),
+            ),
+        )
+        self._conversation.addressed = self._node != ANY_NODE
+        self._flow_lock = asyncio.Lock()
+        self.sensors["flow"] = _MassFlow(self)
+        self.actuators["flow"] = FlowController(self)
+        link.attach(self._conversation, self.verify)
+
+    @property
+    def conversation(self) -> Conversation:
+        """This driver's side of the link."""
+        return self._conversation
+
+    async def _identify(self) -> Identity:
+        self._flow_at_s = -1.0
+        capacity: float = struct.unpack(">f", await self._read(FLOAT, CAPACITY, 4))[0]
+        if not math.isfinite(capacity) or capacity <= 0.0:
+            raise self._another(f"it tells a capacity of {capacity:g}")
+        if self._capacity and abs(capacity - self._capacity) > 0.01 * self._capacity:
+            raise self._another(f"its capacity is {capacity:g}, not {self._capacity:g}")
+        await self.setpoint_raw()
+        return Identity(model=f"mass flow controller, capacity {capacity:g}")
+
+    def _another(self, what: str) -> WrongDevice:
+        return WrongDevice(
+            what,
+            where=self.config.name,
+            cause="another instrument answers here, or another fluid is selected in it",
+            action="check the node, and capacity and full_scale_ml_min in the rig file",
+        )
+
+    async def flow(self) -> float:
+        """The measured flow (mL/min), not older than `SHARED_S`; slightly negative at rest is the zero's drift."""
+        loop = asyncio.get_running_loop()
+        async with self._flow_lock:
+            if self._flow_at_s < 0.0 or loop.time() - self._flow_at_s > SHARED_S:
+                self._flow_raw = _signed(await self._read(INTEGER, MEASURE, 2))
+                self._flow_at_s = loop.time()
+            return self.ml_min(self._flow_raw)
+
+    async def setpoint_raw(self) -> int:
+        """The set-point as it stands in the instrument, 32000 = 100 %."""
+        return _signed(await self._read(INTEGER, SETPOINT, 2))
+
+    def ml_min(self, raw: int) -> float:
+        """A share of full scale as flow."""
+        return raw * self.full_scale_ml_min / FULL_SCALE
+
+    async def write_setpoint(self, raw: int) -> None:
+        """Write the set-point and see that it stands."""
+        self._flow_at_s = -1.0
+        message = bytes((WRITE, PROCESS, SETPOINT)) + raw.to_bytes(2, "big")
+        sequence = self._next()
+        await self._conversation.ask(self._packed(sequence, message), self._status(sequence))
+        if (stands := await self.setpoint_raw()) != raw:
+            raise Refused(
+                f"it was set to {raw / 320:.2f} % and says {stands / 320:.2f} %",
+                where=self.config.name,
+                cause="its control mode takes the set-point from elsewhere, such as its analogue input",
+                action="set its control mode to RS232/bus",
+            )
+
+    # --- messages -------------------------------------------------------------------------------------------
+
+    def _next(self) -> int:
+        """1 to 31 in turn: what the answer carries back."""
+        self._sequence = self._sequence % 31 + 1
+        return self._sequence
+
+    async def _read(self, kind: int, parameter: int, size: int) -> bytes:
+        index = self._next()
+        message = bytes((READ, PROCESS, kind | index, PROCESS, parameter))
+        return await self._conversation.ask(self._packed(index, message), self._answer(index, kind, size))
+
+    def _packed(self, sequence: int, message: bytes) -> bytes:
+        if self._mode == "binary":
+            body = bytes((sequence, self._node, len(message))) + message
+            return b"\x10\x02" + body.replace(b"\x10", b"\x10\x10") + b"\x10\x03"
+        return b":" + (bytes((len(message) + 1, self._node)) + message).hex().upper().encode() + b"\r\n"
+
+    def _take(self, buffer: bytearray, sequence: int) -> bytes | None:
+        """The next message of this node that is an answer to `sequence` (in ASCII: any), without its packing."""
+        while True:
+            if self._mode == "binary":
+                body = _take_binary(buffer)
+                if body is None:
+                    return None
+                if len(body) < 4 or body[2] != len(body) - 3 or body[0] != sequence:
+                    continue
+                node, message = body[1], body[3:]
+            else:
+                line = take_line(buffer, b"\r\n", self.config.name)
+                if line is None:
+                    return None
+                body = _unhexed(line)
+                if len(body) < 3 or body[0] != len(body) - 1:
+                    continue
+                node, message = body[1], body[2:]
+            if node == self._node:
+                return message
+
+    def _answer(self, index: int, kind: int, size: int) -> Parser[bytes]:
+        """A parser of the value that comes back under `index`; a status instead of it is an error."""
+        head = bytes((ANSWER, PROCESS, kind | index))
+
+        def parse(buffer: bytearray) -> bytes | None:
+            while (message := self._take(buffer, index)) is not None:
+                if message[:3] == head and len(message) == 3 + size:
+                    return message[3:]
+                if message[0] == STATUS and len(message) == 3 and message[1] != 0:
+                    raise self._refused(message[1])
+            return None
+
+        return parse
+
+    def _status(self, sequence: int) -> Parser[bool]:
+        def parse(buffer: bytearray) -> bool | None:
+            while (message := self._take(buffer, sequence)) is not None:
+                if message[0] == STATUS and len(message) == 3:
+                    if message[1]:
+                        raise self._refused(message[1])
+                    return True
+                if message[0] not in (STATUS, ANSWER):
+                    raise bad_reply(message, self.config.name, "a status")
+            return None
+
+        return parse
+
+    def _refused(self, status: int) -> Refused:
+        return Refused(
+            f"status {status}: {_STATUS.get(status, 'see its manual')}",
+            where=self.config.name,
+            cause="another model at this node, or a value it cannot take",
+            action="check the model, the node and full_scale_ml_min in the rig file",
+        )
+
+
+class _MassFlow(Sensor):
+    unit = "mL/min"
+
+    def __init__(self, controller: BronkhorstPropar) -> None:
+        self._controller = controller
+
+    async def read(self) -> float:
+        return await self._controller.flow()
+
+
+class FlowController(Actuator):
+    """The set-point. Nothing in the instrument ends it: if the host dies, the guard sets the basal flow."""
+
+    kind = "level"
+    unit = "mL/min"
+    guarantee = Guarantee.GUARD
+
+    def __init__(self, controller: BronkhorstPropar) -> None:
+        self.where = f"{controller.config.name}.flow"
+        self._controller = controller
+        self._one_at_a_time = asyncio.Lock()
+
+    async def apply(self, command: Command) -> None:
+        """Level or Stop; see :meth:`drivers.device.Actuator.apply`."""
+        self._controller.conversation.require_verified()
+        async with self._one_at_a_time:
+            match command:
+                case Stop():
+                    await self._off()
+                case Level(value=value):
+                    await self._set(value)
+                case _:
+                    raise refuse(self, self.where, command)
+
+    async def status(self) -> LevelStatus:
+        """Set-point and measured flow (mL/min), as the instrument says."""
+        raw = await self._controller.setpoint_raw()
+        return LevelStatus(setpoint=self._controller.ml_min(raw), measured=await self._controller.flow())
+
+    async def _set(self, ml_min: float) -> None:
+        full_scale = self._controller.full_scale_ml_min
+        if not 0.0 <= ml_min <= full_scale:
+            raise Refused(
+                f"{ml_min:g} mL/min is outside 0 to {full_scale:g}",
+                where=self.where,
+                cause="the request is beyond the instrument's full scale",
+                action="ask for less, or correct full_scale_ml_min in the rig file",
+            )
+        was_on = await self._controller.setpoint_raw() > 0
+        raw = round(ml_min / full_scale * FULL_SCALE)
+        await on_or_off(self._controller.write_setpoint(raw), self._nothing if was_on else self._off)
+
+    async def _off(self) -> None:
+        try:
+            await self._controller.write_setpoint(0)
+        except (NoReply, BadReply):
+            await self._controller.write_setpoint(0)
+
+    async def _nothing(self) -> None:
+        """Gas flowed before: the failed command has not turned it on; the readback tells what flows."""
+
+
+def _take_binary(buffer: bytearray) -> bytes | None:
+    """Cut the first whole binary message off `buffer`: what stands between DLE STX and DLE ETX, DLEs halved."""
+    while True:
+        start = buffer.find(b"\x10\x02")
+        if start < 0:
+            del buffer[: max(0, len(buffer) - 1)]  # the last byte may be half a beginning
+            return None
+        del buffer[:start]
+        body, at = bytearray(), 2
+        while at < len(buffer):
+            byte = buffer[at]
+            if byte != _DLE:
+                body.append(byte)
+                at += 1
+            elif at + 1 == len(buffer):
+                return None
+            elif buffer[at + 1] == _DLE:
+                body.append(_DLE)
+                at += 2
+            elif buffer[at + 1] == _ETX:
+                del buffer[: at + 2]
+                return bytes(body)
+            else:  # a DLE that stands alone begins another message, or is noise
+                break
+            if len(body) > _LONGEST:
+                break
+        else:
+            return None
+        del buffer[:2]
+
+
+def _unhexed(line: bytes) -> bytes:
+    """The bytes of an ASCII message after its colon; none for anything else."""
+    digits = line[1:]
+    if line[:1] != b":" or len(digits) % 2 or not all(byte in b"0123456789ABCDEFabcdef" for byte in digits):
+        return b""
+    return bytes.fromhex(digits.decode("ascii"))
+
+
+def _signed(data: bytes) -> int:
+    raw = int.from_bytes(data, "big")
+    return raw if raw <= MOST_POSITIVE else raw - 65536
+
+
+def _node(config: DeviceConfig) -> int:
+    text = config.address or str(ANY_NODE)
+    if not (text.isascii() and text.isdigit() and 1 <= int(text) <= ANY_NODE):
+        raise bad_setting(
+            config.name, "address", f"is “{text}”", "write the node, 1 to 127, or 128 for the only one on an RS232 line"
+        )
+    return int(text)

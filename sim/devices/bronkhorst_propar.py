@@ -1,0 +1,240 @@
+"""A Bronkhorst mass flow controller on ProPar (RS232 interface manual 9.17.027 pp. 22-26), binary and ASCII by turns.
+
+ASCII: `:` length node data CR LF in hexadecimal, the length counting all bytes after itself. Binary: DLE STX sequence
+node length data DLE ETX, each DLE doubled, the length counting the data alone. A message of either form is answered in
+its own. Reads are answered under the process and parameter index that the master asks for.
+"""
+
+from __future__ import annotations
+
+import struct
+
+from controller.rig.description import DeviceSpec
+from sim.devices.port import PlantPort
+from sim.devices.wire import WireDevice
+
+STATUS, WRITE_ACKNOWLEDGED, WRITE, BROADCAST, READ = 0, 1, 2, 3, 4
+ANSWER = 2
+OK, NO_COMMAND, NO_PROCESS, NO_PARAMETER, WRONG_TYPE, WRONG_VALUE = 0, 2, 3, 4, 5, 6
+BYTE, INTEGER, LONG, STRING = 0x00, 0x20, 0x40, 0x60
+CHAINED = 0x80
+ANY_NODE = 0x80
+FULL = 32000
+MOST = 41942
+"""131 % of full scale."""
+LONGEST = 160
+
+Parameter = tuple[int, int]
+
+
+class BronkhorstPropar(WireDevice):
+    """A controller of `full_scale_ml_min` (device setting, default 100), on node `address` (default 128: any)."""
+
+    baud = 38400
+    think_s = 0.004
+
+    def __init__(self, name: str, spec: DeviceSpec, plant: PlantPort) -> None:
+        super().__init__(name, spec, plant)
+        self.node = int(spec.address or ANY_NODE)
+        self.full_scale = float(spec.settings.get("full_scale_ml_min", 100.0))
+        self.capacity = float(spec.settings.get("capacity", self.full_scale))
+        self.setpoint = 0
+        """Share of full scale, 32000 = 100 %."""
+        self.listens = True
+        """Whether its control mode takes set-points from the line."""
+        self.usertag = b"USERTAG"
+        self.serial = b"M%08d" % (21_200_000 + sum(name.encode()))
+        self.total = 0.0
+        self._point = f"{name}.flow"
+        self._given = 0.0
+        self._since_s = 0.0
+        self._buffer = bytearray()
+
+    # --- power and valve --------------------------------------------------------------------------------
+
+    def _boot(self) -> None:
+        self._buffer.clear()
+        self._since_s = self.loop.time()
+
+    def _halt(self) -> None:
+        self.setpoint = 0
+        self._act()
+
+    def _act(self) -> None:
+        flow = self.setpoint * self.full_scale / FULL
+        if flow != self._given:
+            self._count()
+            self._given = flow
+            self.plant.set_gas(self._point, flow)
+
+    def _count(self) -> None:
+        now_s = self.loop.time()
+        self.total += self._given / 1000.0 * (now_s - self._since_s) / 60.0
+        self._since_s = now_s
+
+    # --- what arrives -----------------------------------------------------------------------------------
+
+    def receive(self, data: bytes) -> None:
+        """See :meth:`WireDevice.receive`."""
+        buffer = self._buffer
+        buffer += data
+        while buffer:
+            if buffer[0] == 0x3A:
+                if not self._ascii(buffer):
+                    break
+            elif buffer[0] == 0x10:
+                if not self._binary(buffer):
+                    break
+            else:
+                del buffer[0]
+        if len(buffer) > LONGEST:
+            buffer.clear()
+
+    def _ascii(self, buffer: bytearray) -> bool:
+        """Act on one ASCII message; False while it is incomplete."""
+        end = buffer.find(b"\r\n")
+        if end < 0:
+            return False
+        text = bytes(buffer[1:end])
+        del buffer[: end + 2]
+        try:
+            raw = bytes.fromhex(text.decode("ascii"))
+        except ValueError:
+            return True
+        if b" " not in text and len(raw) >= 3 and raw[0] == len(raw) - 1:
+            reply = self._answer(raw[1], raw[2:])
+            if reply:
+                message = bytes((len(reply) + 1, raw[1])) + reply
+                self.send(b":" + message.hex().upper().encode() + b"\r\n")
+        return True
+
+    def _binary(self, buffer: bytearray) -> bool:
+        """Act on one binary message; False while it is incomplete."""
+        if len(buffer) < 2:
+            return False
+        if buffer[1] != 0x02:
+            del buffer[0]
+            return True
+        body, escaped = bytearray(), False
+        for at in range(2, len(buffer)):
+            byte = buffer[at]
+            if escaped and byte == 0x03:
+                del buffer[: at + 1]
+                self._whole(bytes(body))
+                return True
+            if escaped and byte != 0x10:
+                del buffer[: at - 1]  # a new beginning, or noise
+                return True
+            if byte == 0x10 and not escaped:
+                escaped = True
+            else:
+                body.append(byte)
+                escaped = False
+        return False
+
+    def _whole(self, body: bytes) -> None:
+        if len(body) < 4 or body[2] != len(body) - 3:
+            return
+        reply = self._answer(body[1], body[3:])
+        if reply:
+            message = bytes((body[0], body[1], len(reply))) + reply
+            self.send(b"\x10\x02" + message.replace(b"\x10", b"\x10\x10") + b"\x10\x03")
+
+    # --- messages ---------------------------------------------------------------------------------------
+
+    def _answer(self, node: int, message: bytes) -> bytes:
+        if node not in (self.node, ANY_NODE):
+            return b""
+        command, data = message[0], message[1:]
+        if command == READ:
+            return self._read(data)
+        if command in (WRITE_ACKNOWLEDGED, WRITE, BROADCAST):
+            status, position = self._write(data)
+            # The manual counts the position from the command byte on: 1C after 28 bytes taken whole.
+            return b"" if command == BROADCAST else bytes((STATUS, status, position + 1))
+        return bytes((STATUS, NO_COMMAND, 0))
+
+    def _read(self, data: bytes) -> bytes:
+        """One parameter: return process, return index, process, parameter, and for a string the length wanted."""
+        if len(data) not in (4, 5) or (data[0] | data[1] | data[2] | data[3]) & CHAINED:
+            return bytes((STATUS, NO_COMMAND, 0))
+        kind, wanted = data[3] & 0x60, (data[2], data[3] & 0x1F)
+        if data[1] & 0x60 != kind:
+            return bytes((STATUS, WRONG_TYPE, 2))
+        value = self._value(wanted)
+        if value is None:
+            known = wanted[0] in (1, 33, 104, 113)
+            return bytes((STATUS, NO_PARAMETER if known else NO_PROCESS, 3 if known else 2))
+        if isinstance(value, bytes):
+            if kind != STRING:
+                return bytes((STATUS, WRONG_TYPE, 3))
+            return bytes((ANSWER, data[0], data[1], len(value))) + value
+        if kind not in (INTEGER, LONG) or (kind == INTEGER) != isinstance(value, int):
+            return bytes((STATUS, WRONG_TYPE, 3))
+        packed = struct.pack(">H", value & 0xFFFF) if isinstance(value, int) else struct.pack(">f", value)
+        return bytes((ANSWER, data[0], data[1])) + packed
+
+    def _value(self, parameter: Parameter) -> int | float | bytes | None:
+        """What a parameter holds: int for 16 bits, float, bytes for a string."""
+        match parameter:
+            case (1, 0):
+                share = round(self.plant.sense(self._point) / self.full_scale * FULL)
+                return min(max(share, MOST + 1 - 65536), MOST)
+            case (1, 1):
+                return self.setpoint
+            case (1, 13):
+                return self.capacity
+            case (1, 17):
+                return b"AIR"
+            case (1, 31):
+                return b"mln/min"
+            case (33, 0):
+                return self.plant.sense(self._point) / self.full_scale * self.capacity
+            case (33, 3):
+                return self.setpoint / FULL * self.capacity
+            case (104, 1):
+                self._count()
+                return self.total
+            case (113, 3):
+                return self.serial
+            case (113, 6):
+                return self.usertag
+            case _:
+                return None
+
+    def _write(self, data: bytes) -> tuple[int, int]:
+        """Write one parameter after another; status and, when it is 0, how many bytes were taken."""
+        writes: list[tuple[Parameter, int | float]] = []
+        at, more_processes = 0, True
+        while more_processes:
+            if at >= len(data):
+                return NO_COMMAND, at
+            process, more_processes = data[at] & 0x7F, bool(data[at] & CHAINED)
+            at += 1
+            more = True
+            while more:
+                if at >= len(data):
+                    return NO_COMMAND, at
+                kind, index, more = data[at] & 0x60, data[at] & 0x1F, bool(data[at] & CHAINED)
+                at += 1
+                size = {BYTE: 1, INTEGER: 2, LONG: 4}.get(kind, 0)
+                value = data[at : at + size]
+                if not size or (process, index) not in ((1, 1), (33, 3)):
+                    return (WRONG_TYPE if (process, index) in ((1, 1), (33, 3)) else NO_PARAMETER), at
+                if len(value) < size:
+                    return NO_COMMAND, at
+                if (kind == INTEGER) != (process == 1) or kind == BYTE:
+                    return WRONG_TYPE, at
+                number = struct.unpack(">H", value)[0] if kind == INTEGER else struct.unpack(">f", value)[0]
+                share = number if kind == INTEGER else number / self.capacity * FULL
+                if not 0 <= share <= MOST:
+                    return WRONG_VALUE, at
+                writes.append(((process, index), share))
+                at += size
+        if at != len(data):
+            return NO_COMMAND, at
+        for _, share in writes:
+            if self.listens:
+                self.setpoint = round(share)
+        self._act()
+        return OK, at
