@@ -71,6 +71,8 @@ def _parser() -> argparse.ArgumentParser:
     lab.add_argument("--speed", type=float, default=1.0, help="times life, 1 to 600 (default 1)")
     lab.add_argument("--seed", type=int, default=1, help="the lab's seed (default 1)")
     lab.add_argument("--write", type=Path, metavar="FILE", help="write a rig file that points at the endpoints")
+    lab.add_argument("--faults", type=Path, metavar="FILE", help="faults that befall it, at a time or by chance (YAML)")
+    lab.add_argument("--by-hand", action="store_true", help="take faults typed in, such as: unplug sim:gas for 30 s")
     lab.add_argument("--for", dest="duration", metavar="TIME", help="end by itself after this long")
     _json(lab)
 
@@ -223,6 +225,8 @@ def _lab(arguments: argparse.Namespace) -> int:
         write=arguments.write,
         duration_s=_seconds(arguments.duration),
         as_json=arguments.json,
+        faults=arguments.faults,
+        by_hand=arguments.by_hand,
     )
 
 

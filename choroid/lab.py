@@ -10,6 +10,7 @@ from typing import Any
 
 import yaml
 
+from choroid.mishaps import Mishaps
 from controller.rig.description import Rig
 from controller.rig.loading import load_rig
 from sim.lab import Lab
@@ -27,9 +28,16 @@ def lab(
     write: Path | None,
     duration_s: float | None,
     as_json: bool,
+    faults: Path | None = None,
+    by_hand: bool = False,
 ) -> int:
-    """Serve until interrupted (or for `duration_s` real seconds); returns the exit status."""
+    """Serve until interrupted (or for `duration_s` real seconds); returns the exit status.
+
+    `faults` is a file of faults (docs/faults.md) that befall the lab; with `by_hand` they can be typed in as well. What
+    happens is told on standard error.
+    """
     rig = load_rig(path)
+    mishaps = Mishaps(rig, faults, by_hand=by_hand, seed=seed)
 
     async def serve() -> None:
         stop = asyncio.Event()
@@ -40,7 +48,8 @@ def lab(
             if write is not None:
                 write.write_text(pointing_at(path, endpoints), encoding="utf-8")  # noqa: ASYNC240  (once, at start)
             print(json.dumps({"endpoints": endpoints}) if as_json else table(rig, endpoints), flush=True)
-            await stop.wait()
+            async with mishaps.befalling(bench):
+                await stop.wait()
         finally:
             await bench.close()
 

@@ -1,4 +1,4 @@
-"""Faults that wait for something: a point's true value, or a step of a run."""
+"""Faults that wait for something: a point's reading, or a step of a run."""
 
 from __future__ import annotations
 
@@ -13,16 +13,15 @@ from sim.lab import Lab
 
 @dataclass(frozen=True, slots=True)
 class PointBeyond:
-    """A point's true value (in its unit, no probe's error) is above or below a bound."""
+    """What a probe puts out (in its point's unit) is above or below a bound; its own errors and faults included."""
 
     point: str
     above: float = -math.inf
     below: float = math.inf
 
     def holds(self, lab: Lab) -> bool:
-        """Whether it is so now; asks the plant in a way that changes nothing, not even its chance."""
-        value = lab.plant._true_value(self.point)
-        return self.above < value < self.below
+        """Whether it is so now."""
+        return self.above < lab.plant.sense(self.point) < self.below
 
 
 @dataclass(frozen=True, slots=True)

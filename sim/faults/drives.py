@@ -11,6 +11,8 @@ class Drives:
     def __init__(self, plant: PlantPort) -> None:
         self._plant = plant
         self._told: dict[str, float] = {}
+        self.moving: dict[str, float] = {}
+        """What each pump really turns at, by the maker's chart (µL/min, signed)."""
         self._reversed: set[str] = set()
         self.set_switch = plant.set_switch
         self.set_gas = plant.set_gas
@@ -19,7 +21,8 @@ class Drives:
     def set_pump(self, point: str, flow_ul_min: float) -> None:
         """See :class:`sim.devices.port.PlantPort`."""
         self._told[point] = flow_ul_min
-        self._plant.set_pump(point, -flow_ul_min if point in self._reversed else flow_ul_min)
+        self.moving[point] = -flow_ul_min if point in self._reversed else flow_ul_min
+        self._plant.set_pump(point, self.moving[point])
 
     def reverse(self, point: str, reversed_: bool) -> None:
         """Let the pump `point` turn the other way from now on, or the right way again."""

@@ -68,6 +68,7 @@ class Injector:
 
     `schedule` happens at its times while :meth:`run` runs, `conditions` when theirs are met. What chance decides in a
     fault (which byte is hit) depends on `seed` and on that fault alone, so that leaving one out changes no other.
+    `told` hears of each fault as it begins, and again as it ends.
     Raises ValueError for a fault of unknown kind or target, or one that needs a host where there is none.
     """
 
@@ -79,11 +80,13 @@ class Injector:
         *,
         conditions: Iterable[Conditional] = (),
         seed: int = 0,
+        told: Callable[[Applied], None] | None = None,
     ) -> None:
         self.applied: list[Applied] = []
         self._lab = lab
         self._host = host
         self._seed = seed
+        self._told = told
         self._loop = asyncio.get_running_loop()
         self._start_s = self._loop.time()
         self._schedule = sorted(schedule, key=lambda fault: fault.at_s)
@@ -151,6 +154,9 @@ class Injector:
         self.applied.append(applied)
         if KINDS[fault.kind].momentary:
             applied.ended_s = applied.begun_s
+        if self._told is not None:
+            self._told(applied)
+        if KINDS[fault.kind].momentary:
             return applied
         key = id(applied)
         timer = self._loop.call_later(fault.for_s, self._end, key) if fault.for_s > 0 else None
@@ -183,6 +189,8 @@ class Injector:
         applied.ended_s = self.now_s
         undo()
         self._ended.set()
+        if self._told is not None:
+            self._told(applied)
 
     def _check(self, fault: Fault) -> None:
         kind = KINDS.get(fault.kind)

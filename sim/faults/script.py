@@ -22,11 +22,15 @@ from sim.faults.kinds import KINDS, Amount, Kind
 from sim.faults.schedule import Fault, Schedule
 from sim.faults.targets import targets
 
-__all__ = ["Chance", "FaultsError", "Script", "draw", "read_script"]
+__all__ = ["Chance", "FaultsError", "Script", "draw", "read_line", "read_script"]
 
 ANY = "any"
 _KEYS = ("fault", "on", "at", "when", "rate", "for", "amount", "again")
 _EXAMPLE = "Start from examples/faults/bad_night.yaml"
+_LINE = re.compile(
+    r"(?P<fault>\S+)(?:\s+(?!(?:for|amount)\s)(?P<on>\S+))?(?:\s+for\s+(?P<for>.+?))?(?:\s+amount\s+(?P<amount>.+))?"
+)
+_PLAIN = re.compile(r"[+-]?[0-9]+(?:\.[0-9]+)?")
 _RATE = re.compile(r"(?P<count>[0-9]+(?:\.[0-9]+)?)\s*/\s*(?P<period>[a-z]+)")
 
 
@@ -93,6 +97,23 @@ def read_script(path: Path, rig: Rig, *, with_host: bool = False) -> Script:
     return script
 
 
+def read_line(text: str, rig: Rig) -> Fault:
+    """A fault as somebody types it, to happen now: `unplug sim:gas for 30 s`, `offset ph_loop.ph amount 0.1 pH`.
+
+    Raises ValueError with what is wrong and how to mend it.
+    """
+    match = _LINE.fullmatch(text.strip())
+    if match is None:
+        raise ValueError(f"“{text.strip()}” is no fault. Write “unplug sim:gas for 30 s”")
+    entry = {name: value for name, value in match.groupdict().items() if value is not None} | {"at": "0 s"}
+    try:
+        found = _Reader(Document(Path("typed")), rig, with_host=False).one(entry, ())
+    except _Wrong as wrong:
+        raise ValueError(f"{wrong.finding.what}. {wrong.finding.fix}") from None
+    assert isinstance(found, Fault)  # noqa: S101  (what has a time is no condition and no chance)
+    return found
+
+
 def _of_faults(problem: Problem) -> Problem:
     """A problem of the file's form, in words for this kind of file."""
     fix = _EXAMPLE if "examples/rigs" in problem.fix else problem.fix
@@ -121,7 +142,7 @@ class _Reader:
         chances: list[Chance] = []
         for number, entry in enumerate(self._entries()):
             try:
-                found = self._entry(entry, ("faults", number))
+                found = self.one(entry, ("faults", number))
             except _Wrong as wrong:
                 self._document.problems.append(self._document.problem(wrong.finding))
                 continue
@@ -149,12 +170,12 @@ class _Reader:
 
     # --- one fault --------------------------------------------------------------------------------------
 
-    def _entry(self, entry: Any, place: Place) -> Fault | Conditional | Chance:
+    def one(self, entry: Any, place: Place) -> Fault | Conditional | Chance:
         if not isinstance(entry, Mapping):
             raise _Wrong(place, "is not a fault", "Write “- fault: unplug” and below it “on:” and “at:”")
         for key in entry:
             if key not in _KEYS:
-                raise _Wrong((*place, key), f"“{key}” is nothing a fault has", nearest(key, _KEYS, "keys"))
+                raise _Wrong((*place, key), f"“{key}” is nothing a fault has", f"It has: {', '.join(_KEYS)}")
         kind = self._kind(entry, place)
         starts = [key for key in ("at", "when", "rate") if key in entry]
         if len(starts) != 1:
@@ -235,7 +256,7 @@ class _Reader:
         match = _RATE.fullmatch(str(value).strip())
         if match is None:
             raise _Wrong(place, f"“{value}” is no rate", "Write “rate: 3 / day”")
-        return float(match["count"]) / self._quantity(f"1 {match['period']}", "day", place)
+        return _rounded(float(match["count"]) / self._quantity(f"1 {match['period']}", "day", place))
 
     def _again(self, entry: Mapping[str, Any], place: Place) -> bool:
         again = entry.get("again", False)
@@ -269,11 +290,12 @@ class _Reader:
             if kind.name == "drift" and not slash:
                 raise _Wrong(place, f"“{value}” does not say in what time", f"Write “amount: 0.1 {unit} / day”")
             days = self._quantity(f"1 {period.strip()}", "day", place) if slash else 1.0
-            return self._quantity(text.strip(), unit, place) / days
+            return _rounded(self._quantity(text.strip(), unit, place) / days)
         if amount.unit:
             return self._quantity(value, amount.unit, place)
         if isinstance(value, str):
-            return self._quantity(value, "%", place) / 100.0
+            plain = _PLAIN.fullmatch(value)
+            return float(value) if plain else self._quantity(value, "%", place) / 100.0
         if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
             raise _Wrong(place, f"“{value}” is not a number", f"Write a number: the {amount.meaning}")
         return float(value)
@@ -315,3 +337,8 @@ class _Reader:
         except QuantityError as error:
             what, _, fix = str(error).partition("; ")
             raise _Wrong(place, what, fix[:1].upper() + fix[1:]) from None
+
+
+def _rounded(value: float) -> float:
+    """Nine digits: 0.5 an hour is then 12 a day."""
+    return float(f"{value:.9g}")

@@ -33,8 +33,8 @@ RELAYS = sealed(bytes.fromhex("030100000008"))
 
 
 def flow_of(lab: Lab, pump: str) -> float:
-    """What the plant's line of a pump has been told (µL/min)."""
-    return lab.plant._flows[pump].nominal_ul_min
+    """What a pump turns at (µL/min by the maker's chart, signed)."""
+    return lab.drives.moving.get(pump, 0.0)
 
 
 @pytest.mark.parametrize("name", SERIAL_QUESTIONS)
