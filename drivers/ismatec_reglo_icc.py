@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import re
+from contextlib import suppress
 from dataclasses import dataclass
 
 from drivers.device import (
@@ -41,11 +42,12 @@ from drivers.ismatec_formats import (
     parse_flow_ul_min,
     parse_tubing_mm,
     parse_volume_1,
+    time_2,
     tubing_2,
     volume_2,
     why_not_started,
 )
-from drivers.settings import bad_setting, choice_of, known_only, number_of
+from drivers.settings import bad_setting, choice_of, flag_of, known_only, number_of
 from drivers.transport.conversation import Barrier, Conversation
 from drivers.transport.link import Link
 from drivers.transport.replies import bad_reply, take_line
@@ -63,6 +65,11 @@ RECHECK_EVERY = 12
 have used the pump's own keys.
 """
 
+TIME_TOLERANCE = 0.02
+"""A time that its unit would change by more than this is refused."""
+
+_EVENT = re.compile(rb"\^X([1-4])\|([AB123])$")
+_FAULTS = {b"2": "overheated", b"3": "overcurrent"}
 _MODEL_TEXT = re.compile(rb"[A-Z][A-Za-z /-]{2,30} \d{3,4} \d{3,4}$")
 
 
@@ -93,14 +100,17 @@ class IsmatecRegloIcc(Device):
         " each with its own pump address.",
         settings=(
             ("address", "pump address, 1 to 8 (default 1)"),
-            ("time_unit_s", "unit of the pump's running-time counter, 0.1 to 1 s (default 0.1)"),
+            ("time_unit_s", "unit of the pump's times, 0.1 to 1 s (default 0.1)"),
+            ("addressing", "channels, or legacy: the whole pump as one, several pumps in a chain (default channels)"),
+            ("dose_mode", "rate: volume at a flow (`O`); time: volume over a time (`G`); default rate"),
+            ("events", "true: the pump tells overheating and overcurrent by itself (default false)"),
             ("channels.N.tubing", "inner diameter of the tubing in channel N, one of the pump's own list"),
             ("channels.N.direction", "cw or ccw: which way counts as forward (default cw)"),
         ),
         commands=(
-            ("a~1", "address channels one by one", "§14–18"),
+            ("a~1, a~0", "address channels one by one, or the pump as a whole", "§14–18"),
             ("0#", "model text: who answers; fences late replies", "§14–18"),
-            ("0xE0", "turn event messages off", "§14–18"),
+            ("0xE0, 0xE1", "turn event messages off, or on", "§14–18"),
             ("0x!", "protocol version", "§14–18"),
             ("c+", "tubing diameter: asked, and set only when it differs", "§14–18"),
             ("c!", "greatest flow with this tubing", "§14–18"),
@@ -109,6 +119,9 @@ class IsmatecRegloIcc(Device):
             ("cxM, cxD", "mode and direction, asked of a running channel", "§14–18"),
             ("cf", "flow, with the pump's echo compared", "§14–18"),
             ("cv", "volume of a dose, with the pump's echo compared", "§14–18"),
+            ("cG, cxT", "mode volume over time, and its time; read back", "§14–18"),
+            ("cxR, cxU, cxW, cxY", "calibration: direction, volume, time, start; only by a person's tool", "§14–18"),
+            ("cxV, cxZ", "calibration: what was measured, or cancel", "§14–18"),
             ("cH, cI", "start, stop", "§14–18"),
             ("cE", "whether the channel runs", "§14–18"),
             ("cxe", "why it did not start", "§14–18"),
@@ -120,25 +133,49 @@ class IsmatecRegloIcc(Device):
             "The manual contradicts itself on the unit of times (0.1 s or 1 s); `time_unit_s` says which yours means.",
             "The pump clips a flow that its tubing cannot carry; its echo is compared, and a clipped value is refused.",
             "Some firmware says 1.43 mm for tubing of 1.42 mm.",
+            "In legacy addressing all channels turn together: name the one channel that carries tubing. Only then may"
+            " several pumps share a line. Totals are those of the pump's first channel, as far as is documented.",
+            "Pauses (`xI`) and the cyclic modes (`Q`, `P`, `N`) are not used: what is held or repeated by the pump alone"
+            " would be out of the controller's sight.",
+            "Events of a natural end are not needed (the state is asked), nor is one sent for a commanded stop.",
             "The manual prints the caret of event messages as 0x53; on the wire it is 0x5E.",
         ),
     )
 
     def __init__(self, link: Link, config: DeviceConfig) -> None:
         super().__init__(link, config)
-        known_only(config.settings, config.name, frozenset({"time_unit_s"}))
+        known = frozenset({"time_unit_s", "addressing", "dose_mode", "events"})
+        known_only(config.settings, config.name, known)
         self.time_unit_s = number_of(
             config.settings, "time_unit_s", config.name, default=TIME_UNIT_S, low=0.1, high=1.0
         )
+        modes = ("rate", "time")
+        self.doses_over_time = (
+            choice_of(config.settings, "dose_mode", config.name, default="rate", among=modes) == "time"
+        )
+        self.events = flag_of(config.settings, "events", config.name, default=False)
+        self.legacy = _legacy(config)
+        if self.legacy and self.events:
+            raise bad_setting(
+                config.name,
+                "events",
+                "is true with legacy addressing",
+                "choose channels: an event names only a channel",
+            )
         self._pump = _pump_address(config)
+        self._whole = self._pump if self.legacy else b"0"
+        """Whom commands of the pump, rather than of a channel, are addressed to."""
         self._conversation = Conversation(
             link,
             config.name,
             timeout_s=TIMEOUT_S,
-            barrier=Barrier(b"0#\r", lambda: self._model_text),
+            barrier=Barrier(self._whole + b"#\r", lambda: self._model_text),
+            unsolicited=self._hear if self.events else None,
         )
+        self._conversation.anonymous = True
         self.channels = {
-            channel.point: IsmatecChannel(self, number, channel) for number, channel in config.channels.items()
+            channel.point: IsmatecChannel(self, number, channel, self._pump if self.legacy else number.encode())
+            for number, channel in config.channels.items()
         }
         self.actuators.update(self.channels)
         link.attach(self._conversation, self.verify)
@@ -149,8 +186,8 @@ class IsmatecRegloIcc(Device):
         return self._conversation
 
     async def _identify(self) -> Identity:
-        await self.set(self._pump + b"~1")
-        text = await self._conversation.ask(b"0#\r", self._model_text)
+        await self.set(self._pump + (b"~0" if self.legacy else b"~1"))
+        text = await self._conversation.ask(self._whole + b"#\r", self._model_text)
         if not text.startswith("REGLO ICC"):
             raise WrongDevice(
                 f"“{text}” answers",
@@ -158,8 +195,8 @@ class IsmatecRegloIcc(Device):
                 cause="another pump hangs on this link",
                 action="check the link and the model in the rig file",
             )
-        await self.set(b"0xE0")
-        protocol = parse_count(await self.get(b"0x!"), self.config.name)
+        await self.set(self._whole + (b"xE1" if self.events else b"xE0"))
+        protocol = parse_count(await self.get(self._whole + b"x!"), self.config.name)
         for channel in self.channels.values():
             await channel.prepare()
         words = text.split()
@@ -187,7 +224,7 @@ class IsmatecRegloIcc(Device):
     # --- parsers: a status is one character without an end, data is a line ended by CR LF -----------------
 
     def _one_character(self, buffer: bytearray) -> bytes | None:
-        if not _skip_events(buffer, self.config.name):
+        if not self._skip_events(buffer):
             return None
         character = bytes(buffer[:1])
         if character not in (b"*", b"#", b"+", b"-"):
@@ -196,7 +233,7 @@ class IsmatecRegloIcc(Device):
         return character
 
     def _data_line(self, buffer: bytearray) -> bytes | None:
-        if not _skip_events(buffer, self.config.name):
+        if not self._skip_events(buffer):
             return None
         if buffer[:1] == b"#":
             del buffer[:1]
@@ -213,7 +250,31 @@ class IsmatecRegloIcc(Device):
         while (line := take_line(buffer, b"\r\n", self.config.name)) is not None:
             if match := _MODEL_TEXT.search(line):
                 return match[0].decode("ascii")
+            self._event(line)
         return None
+
+    # --- events: lines that begin with ^, sent unasked while they are turned on -------------------------------
+
+    def _skip_events(self, buffer: bytearray) -> bool:
+        """Take the events that stand before the reply; whether anything else has come."""
+        while buffer[:1] == b"^":
+            line = take_line(buffer, b"\r\n", self.config.name)
+            if line is None:
+                return False
+            self._event(line)
+        return bool(buffer)
+
+    def _hear(self, buffer: bytearray) -> None:
+        """Events that come while nothing is asked."""
+        at = buffer.find(b"^")
+        del buffer[: at if at >= 0 else len(buffer)]
+        with suppress(BadReply):
+            self._skip_events(buffer)
+
+    def _event(self, line: bytes) -> None:
+        if match := _EVENT.search(line):
+            for channel in self.channels.values():
+                channel.told(match[1], match[2])
 
 
 class IsmatecChannel(Actuator):
@@ -223,13 +284,16 @@ class IsmatecChannel(Actuator):
     unit = "uL/min"
     guarantee = Guarantee.DEVICE
 
-    def __init__(self, pump: IsmatecRegloIcc, number: str, config: ChannelConfig) -> None:
+    def __init__(self, pump: IsmatecRegloIcc, number: str, config: ChannelConfig, address: bytes) -> None:
         self.where = f"{pump.config.name}.{config.point}"
         if number not in ("1", "2", "3", "4"):
             raise bad_setting(self.where, "channels", f"names channel “{number}”", 'use "1" to "4"')
         known_only(config.settings, self.where, frozenset({"tubing_mm", "direction"}))
         self._pump = pump
-        self._number = number.encode()
+        self._number = address
+        """What its commands begin with: its own number, or in legacy addressing the pump's."""
+        self._channel = number.encode()
+        self._fault = ""
         self._forward = b"J" if _direction(config, self.where) == "cw" else b"K"
         self._tubing_mm = _tubing_mm(config, self.where)
         self._doses = DoseBook(self.where)
@@ -270,7 +334,17 @@ class IsmatecChannel(Actuator):
                     raise refuse(self, self.where, command)
 
     async def status(self) -> PumpStatus:
-        """What the pump says: running, flow (µL/min, signed), its own total (µL, in steps of 1 mL)."""
+        """What the pump says: running, flow (µL/min, signed), its own total (µL, in steps of 1 mL).
+
+        Raises :class:`DeviceFault` if the pump has told a fault since it was last commanded (with `events` on).
+        """
+        if self._fault:
+            raise DeviceFault(
+                f"the pump has stopped this channel: {self._fault}",
+                where=self.where,
+                cause="the head is blocked or pressed too hard, or the pump stands too warm",
+                action="look at the pump; any command to this channel clears the message",
+            )
         running = await self._running()
         recheck = self._polls % RECHECK_EVERY == 0
         if running or self._was_running or recheck:
@@ -288,6 +362,58 @@ class IsmatecChannel(Actuator):
         run_s = parse_count(await self._get(b"xJ"), self.where) * self._pump.time_unit_s
         return PumpWear(revolutions, run_s)
 
+    def told(self, channel: bytes, cause: bytes) -> None:
+        """The pump says by itself why a channel ended (`^X`)."""
+        if channel == self._channel and cause in _FAULTS:
+            self._fault = _FAULTS[cause]
+
+    # --- calibration: for a tool at the bench, where a person stands by; no controller calls these --------------
+
+    async def calibrate(self, volume_ul: float, seconds: float) -> None:
+        """Pump what the pump takes for `volume_ul` (µL) in `seconds`; it stops by itself. Then weigh what came.
+
+        Raises :class:`Refused` if the channel runs or cannot pump so fast. Follow it with :meth:`calibrated` or
+        :meth:`cancel_calibration`.
+        """
+        self._pump.conversation.require_verified()
+        async with self._one_at_a_time:
+            self._check_flow(volume_ul / seconds * 60.0)
+            if await self._running():
+                raise self._refusal("it is still running", "stop it first")
+            await self._set(b"xR" + self._forward)
+            await self._set_volume(b"xU", volume_ul)
+            await self._set_time(b"xW", seconds)
+            self._polls = 0
+            await on_or_off(self._set(b"xY"), self._cancel_calibration)
+
+    async def calibrated(self, measured_ul: float) -> float:
+        """Tell the pump what :meth:`calibrate` really moved (µL); returns the greatest flow it now believes (µL/min)."""
+        self._pump.conversation.require_verified()
+        async with self._one_at_a_time:
+            if await self._running():
+                raise self._refusal("the calibration still runs", "wait until it has ended")
+            target_ul = 1000.0 * parse_volume_1(await self._get(b"xU"), self.where)
+            before_ul_min = self._max_flow_ul_min
+            await self._set_volume(b"xV", measured_ul)
+            self._max_flow_ul_min = parse_flow_ul_min(await self._get(b"!"), self.where)
+            expected_ul_min = before_ul_min * measured_ul / target_ul
+            if abs(self._max_flow_ul_min - expected_ul_min) > 0.02 * expected_ul_min:
+                raise self._refusal(
+                    f"it now believes in {self._max_flow_ul_min:g} µL/min where {expected_ul_min:g} was to come",
+                    "run a calibration first; if one was run, repeat it",
+                )
+            return self._max_flow_ul_min
+
+    async def cancel_calibration(self) -> None:
+        """Stop calibrating, or give up waiting for what was measured."""
+        self._pump.conversation.require_verified()
+        async with self._one_at_a_time:
+            await self._cancel_calibration()
+
+    async def _cancel_calibration(self) -> None:
+        await self._set(b"xZ")
+        await self._stop()
+
     # --- commands -----------------------------------------------------------------------------------------
 
     async def _stop(self) -> None:
@@ -299,6 +425,7 @@ class IsmatecChannel(Actuator):
 
     async def _stop_once(self) -> None:
         self._polls = 0
+        self._fault = ""
         await self._set(b"I")
         if await self._running():
             raise DeviceFault(
@@ -334,15 +461,27 @@ class IsmatecChannel(Actuator):
         if await self._running():
             raise self._refusal("it is still running", "stop it, or wait until the dose before has ended")
         self._polls = 0
-        await self._set(b"O")
-        await self._set(self._forward)
-        await self._set_volume(b"f", dose.flow_ul_min)
-        await self._set_volume(b"v", dose.volume_ul)
+        if self._pump.doses_over_time:
+            await self._aim_over_time(dose)
+        else:
+            await self._set(b"O")
+            await self._set(self._forward)
+            await self._set_volume(b"f", dose.flow_ul_min)
+            await self._set_volume(b"v", dose.volume_ul)
         self._doses.begin(dose.dose_id)
         await on_or_off(self._start(dose.dose_id), self._stop)
         self._doses.accept(dose.dose_id)
 
+    async def _aim_over_time(self, dose: Dispense) -> None:
+        """`G`: the pump finds the speed itself. It is asked last, since it is refused unless volume and time fit."""
+        await self._set(self._forward)
+        await self._set_volume(b"v", dose.volume_ul)
+        await self._set_time(b"xT", dose.volume_ul / dose.flow_ul_min * 60.0)
+        if await self._pump.status_of(self._number + b"G") != b"*":
+            raise self._refusal(*why_not_started(await self._get(b"xe")))
+
     async def _start(self, dose_id: str | None = None) -> None:
+        self._fault = ""
         answer = await self._pump.status_of(self._number + b"H")
         if answer == b"*":
             return
@@ -351,7 +490,7 @@ class IsmatecChannel(Actuator):
         raise self._refusal(*why_not_started(await self._get(b"xe")))
 
     async def _set_volume(self, name: bytes, value_ul: float) -> None:
-        """Set flow (`f`) or volume (`v`) and compare the pump's echo: it may have clipped the value."""
+        """Set a flow (`f`) or a volume (`v`, `xU`, `xV`) and compare the pump's echo: it may have clipped the value."""
         wanted_ml = abs(value_ul) / 1000.0
         echoed_ml = parse_volume_1(await self._get(name + volume_2(wanted_ml)), self.where)
         if abs(echoed_ml - wanted_ml) > ECHO_TOLERANCE * wanted_ml:
@@ -362,6 +501,19 @@ class IsmatecChannel(Actuator):
             )
         if name == b"f":
             self._flow_ul_min = value_ul
+
+    async def _set_time(self, name: bytes, seconds: float) -> None:
+        """Set a time (`xT`, `xW`) and read it back."""
+        unit_s = self._pump.time_unit_s
+        units = round(seconds / unit_s)
+        if abs(units * unit_s - seconds) > TIME_TOLERANCE * seconds:
+            raise self._refusal(f"{seconds:g} s cannot be told in steps of {unit_s:g} s", "give more at a time")
+        await self._set(name + time_2(seconds, unit_s))
+        taken = parse_count(await self._get(name), self.where)
+        if taken != units:
+            raise self._refusal(
+                f"the pump took {taken * unit_s:g} s instead of {seconds:g} s", "ask for a shorter time"
+            )
 
     def _check_flow(self, flow_ul_min: float) -> None:
         if not LEAST_FLOW_UL_MIN <= flow_ul_min <= self._max_flow_ul_min:
@@ -390,14 +542,6 @@ class IsmatecChannel(Actuator):
         )
 
 
-def _skip_events(buffer: bytearray, where: str) -> bool:
-    """Drop event messages (`^…` lines, sent until they are turned off); whether anything else has come."""
-    while buffer[:1] == b"^":
-        if take_line(buffer, b"\r\n", where) is None:
-            return False
-    return bool(buffer)
-
-
 def _opposite(direction: bytes) -> bytes:
     return b"K" if direction == b"J" else b"J"
 
@@ -414,6 +558,19 @@ def _tubing_mm(config: ChannelConfig, where: str) -> float | None:
         known_text = ", ".join(f"{known:.2f}" for known in TUBING_MM)
         raise bad_setting(where, "tubing", f"is {wanted:g} mm, which the pump does not know", f"choose {known_text} mm")
     return wanted
+
+
+def _legacy(config: DeviceConfig) -> bool:
+    ways = ("channels", "legacy")
+    legacy = choice_of(config.settings, "addressing", config.name, default="channels", among=ways) == "legacy"
+    if legacy and len(config.channels) > 1:
+        raise bad_setting(
+            config.name,
+            "addressing",
+            "is legacy, which turns all channels together, but several are named",
+            "name only the channel that carries tubing, or choose channels",
+        )
+    return legacy
 
 
 def _pump_address(config: DeviceConfig) -> bytes:

@@ -157,6 +157,11 @@ class PumpChannel:
         if self.state is not State.CALIBRATION_PENDING:
             self.state = State.STOPPED
 
+    def trip(self, cause: str) -> None:
+        """A fault, or a hand: it stops of itself and says why: "1" stopped at the pump, "2" too hot, "3" overcurrent."""
+        self.stop()
+        self._ended(cause)
+
     def pause(self) -> None:
         """Stop; a later start does what is left (in the modes L and M there is nothing left)."""
         finite = self.settings.mode not in (Mode.RPM, Mode.FLOW)
