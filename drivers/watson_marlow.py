@@ -111,9 +111,7 @@ class WatsonMarlow(Device):
         super().__init__(link, config)
         known = frozenset({"series", "max_rpm", "ul_per_rev", "pulses_per_rev", "direction"})
         known_only(config.settings, config.name, known)
-        if "series" not in config.settings:
-            raise bad_setting(config.name, "series", "is missing", f"choose {' or '.join(SERIES)}")
-        self.series = choice_of(config.settings, "series", config.name, default="", among=SERIES)
+        self.series = _series(config)
         self.number = _number(config)
         self._conversation = Conversation(link, config.name, timeout_s=TIMEOUT_S)
         self._conversation.anonymous = self.series == "323"
@@ -367,6 +365,15 @@ class TimedPump(_Pump):
             ran_s = asyncio.get_running_loop().time() - begun_s
             self._end_after(max(0.0, self._volume_ul / (self._aimed[0] * self._ul_per_rev) * 60.0 - ran_s))
         self._endless = not dose
+
+
+def _series(config: DeviceConfig) -> str:
+    series = config.settings.get("series")
+    if isinstance(series, (int, float)) and not isinstance(series, bool):
+        series = f"{series:g}"  # a rig file's 520 is a number
+    if series is None:
+        raise bad_setting(config.name, "series", "is missing", f"choose {' or '.join(SERIES)}")
+    return choice_of({"series": series}, "series", config.name, default="", among=SERIES)
 
 
 def _number(config: DeviceConfig) -> int:

@@ -47,7 +47,7 @@ class IsmatecRegloDigital(AsciiDevice):
         self.run_s = self.pause_s = 1.0
         self.cycles = 0
         self.roller_steps = 0
-        self.stores = 0
+        self.memory_writes = 0
         """How often settings were written to the memory that wears."""
         self._total_before = 0.0
         self.motor = PumpMotor(
@@ -147,7 +147,7 @@ class IsmatecRegloDigital(AsciiDevice):
             case "A" | "B" | "-":
                 pass
             case "*":
-                self.stores += 1
+                self.memory_writes += 1
             case "W":
                 self._total_before += self._total_ml()
             case "0":

@@ -50,7 +50,7 @@ class Longer(WireDevice):
         self.speed = round(self.max_rpm / 2 / self.step_rpm)
         self.state = 0
         self.clockwise = True
-        self.address_writes = 0
+        self.memory_writes = 0
         self.motor = PumpMotor(
             ul_per_rev=float(settings.get("ul_per_rev", 100.0)),
             drive=lambda flow_ul_min: plant.set_pump(f"{name}.pump", flow_ul_min),
@@ -109,7 +109,7 @@ class Longer(WireDevice):
             return b"RID" + bytes([self.address])
         if message[:3] == b"WID" and len(message) == 4 and 1 <= message[3] <= 30:
             self.address = message[3]
-            self.address_writes += 1
+            self.memory_writes += 1
             return b"WID"
         if message[:2] == b"WJ" and len(message) == 6 and message[4] < 4 and message[5] < 2:
             self._run(int.from_bytes(message[2:4], "big"), message[4], bool(message[5]))

@@ -37,7 +37,7 @@ class MasterflexUsb(AsciiDevice):
         self.on_s, self.off_s = 1.0, 1.0
         self.batches, self.done = 1, 0
         self.unit = 1
-        self.stores = 0
+        self.memory_writes = 0
         self._cleared = 0.0
         self._pause: asyncio.TimerHandle | None = None
         self.motor = PumpMotor(
@@ -168,7 +168,7 @@ class MasterflexUsb(AsciiDevice):
             case 'R"':
                 self.done = 0
             case "*":
-                self.stores += 1
+                self.memory_writes += 1
             case "A" | "B" | "0":
                 pass
             case _:

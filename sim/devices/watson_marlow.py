@@ -29,7 +29,8 @@ class WatsonMarlow(AsciiDevice):
     def __init__(self, name: str, spec: DeviceSpec, plant: PlantPort) -> None:
         super().__init__(name, spec, plant)
         settings = spec.settings
-        self.series = str(settings.get("series", "520"))
+        series = settings.get("series", "520")
+        self.series = series if isinstance(series, str) else f"{series:g}"
         self.number = int(spec.address or "1")
         self.max_rpm = float(settings.get("max_rpm", 220.0))
         self.echo = bool(settings.get("echo", self.series == "323"))

@@ -133,7 +133,7 @@ async def test_nothing_is_ever_stored_and_the_total_never_reset() -> None:
             await rig.pump.apply(Run(flow))
         await rig.pump.apply(Stop())
         assert isinstance(rig.sim, SimRegloDigital)
-        assert rig.sim.stores == 0
+        assert rig.sim.memory_writes == 0
         assert (await rig.status()).delivered_ul > 0.0
 
 

@@ -113,7 +113,7 @@ async def test_a_dose_is_a_time_and_its_speed_is_moved_so_that_the_volume_is_met
         await asyncio.sleep(10)
         assert (await rig.status()).delivered_ul == pytest.approx(1234.5, abs=1.0)
         assert isinstance(rig.sim, SimMasterflexUsb)
-        assert rig.sim.stores == 0
+        assert rig.sim.memory_writes == 0
 
 
 async def test_a_dose_too_small_for_the_drives_steps_is_refused() -> None:

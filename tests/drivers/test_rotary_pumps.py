@@ -71,7 +71,7 @@ CASES = [
         "wm-323",
         WatsonMarlow,
         SimWatsonMarlow,
-        {"series": "323", "ul_per_rev": 100.0, "max_rpm": 400.0},
+        {"series": 323.0, "ul_per_rev": 100.0, "max_rpm": 400.0},
         dose_rel=0.01,
     ),
     Case("masterflex-usb", MasterflexUsb, SimMasterflexUsb, {"ul_per_rev": 60.0, "max_rpm": 600.0}),

@@ -184,6 +184,8 @@ async def test_another_series_is_not_trusted() -> None:
     [
         (DeviceConfig("d", settings=settings(max_rpm=100.0)), "series is missing"),
         (DeviceConfig("d", settings=settings(series="520")), "max_rpm is missing"),
+        (DeviceConfig("d", settings=settings(series=521.0, max_rpm=100.0)), "choose 323 or 505"),
+        (DeviceConfig("d", settings=settings(series=True, max_rpm=100.0)), "choose 323 or 505"),
         (DeviceConfig("d", settings=settings(series="505", max_rpm=220.0)), "pulses_per_rev is missing"),
         (DeviceConfig("d", "33", W520), "1 to 16"),
         (DeviceConfig("d", "#", W520), "1 to 16"),

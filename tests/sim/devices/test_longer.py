@@ -45,7 +45,7 @@ async def test_golden_reply_and_a_new_address() -> None:
     assert await talker.ask(bytes.fromhex("E9 01 04 57 49 44 07 58")) == packed(1, b"WID")
     assert await talker.ask(bytes.fromhex("E9 01 02 52 4A 1B")) == b""
     assert await talker.ask(packed(7, b"RID")) == packed(7, b"RID\x07")
-    assert device.address_writes == 1
+    assert device.memory_writes == 1
 
 
 @pytest.mark.parametrize("order", ["state-direction", "direction-state"])
