@@ -98,6 +98,7 @@ class WatsonMarlow(Device):
             "The 323 cannot end a dose, nor count: this driver times and counts there. If the controller dies in a dose,"
             " a 323 runs on until the guard process stops it.",
             "The 323 echoes what it hears (factory setting); the echo is recognised, no setting is needed.",
+            "A 323 does not say its number: only by its echo can two on one line be told apart. Give each its own line.",
             "Tacho pulses a revolution: 10982 in the 620 and 720 manuals, 10892 (likely a slip) in the 530 manual:"
             " measure a dose once, and set pulses_per_rev if it is off by 0.8 %.",
             "The pump tells mL a revolution with two decimals: with narrow tubing measure it and set ul_per_rev.",
@@ -169,9 +170,11 @@ class WatsonMarlow(Device):
     def _report(self, buffer: bytearray) -> PumpReport | None:
         """The status ends with `!`; echoes of requests may stand before it, each ended by CR."""
         while (at := buffer.find(b"!")) >= 0:
-            text = bytes(buffer[:at]).split(b"\r")[-1].strip()
+            *echoes, text = (part.strip() for part in bytes(buffer[:at]).split(b"\r"))
             del buffer[: at + 1]
             if self.series == "323":
+                if echoes and echoes[-1] and echoes[-1] != b"%dRS" % self.number:
+                    continue  # the echo of a request to another pump: this is its answer
                 if match := _SHORT.fullmatch(text):
                     return PumpReport(match[1].decode("ascii"), float(match[2]), match[3] == b"CW", match[4] == b"1")
             elif (match := _LONG.fullmatch(text)) and int(match[7]) == self.number:

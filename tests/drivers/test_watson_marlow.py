@@ -114,6 +114,17 @@ async def test_C2_what_is_no_status_of_this_pump_is_not_taken_for_one(reply: byt
             await pump.pump.status()
 
 
+@pytest.mark.parametrize("reply", [b"2RS\r323Du 110 CW 1 !\r", b"520Du 15.84 520R 9.6MM 220.0 CW P/N 1 12 1 !\r"])
+async def test_C2_the_answer_of_another_323_is_known_by_the_echo_before_it(reply: bytes) -> None:
+    peer = Peer(FakePump(SHORT, echo=True))
+    async with linked(WatsonMarlow, peer, DeviceConfig("d", settings=W323)) as pump:
+        peer.answers = lambda request: reply
+        with pytest.raises(BadReply):
+            await pump.pump.status()
+        peer.answers = lambda request: reply + b"1RS\r323Du 100 CCW 1 !\r"
+        assert (await pump.pump.status()).flow_ul_min == pytest.approx(-10_000.0)
+
+
 async def test_a_command_the_line_lost_is_given_once_more_and_then_refused() -> None:
     fake = FakePump(LONG)
     lost = [1]
