@@ -97,6 +97,7 @@ class HamiltonArc(Device):
             "an address of its own. Supply 24 V DC."
         ),
         settings=(
+            ("address", "Modbus address, 1 to 247 (default 1)"),
             ("operator_level", "U, A or S: the level the sensor is brought to at verification; default: left as it is"),
             (
                 "operator_password",

@@ -93,6 +93,7 @@ class SensirionSlf3x(Device):
     page = Page(
         wiring="SCC1-USB or SCC1-RS485 cable, 115200 baud 8N1; the cable's own address is 0 unless it was changed.",
         settings=(
+            ("address", "the cable's SHDLC address, 0 to 254 (default 0)"),
             ("liquid", "water or ipa: which of the sensor's calibrations is used; default water"),
             ("interval_ms", "time between two measurements inside the sensor (20 to 1000 ms), default 100"),
         ),

@@ -82,6 +82,7 @@ class VaisalaGmp25x(Device):
     page = Page(
         wiring="RS-485, two wires, 19200 baud 8N2, address 240 from the factory; the probe must be in Modbus mode.",
         settings=(
+            ("address", "Modbus address, 1 to 247 (default 240)"),
             ("pressure_hpa", "700 to 1500: pressure that the probe compensates for; default: what it has stored"),
             ("temperature_c", "-40 to 80: temperature that it compensates for; default: what it has stored"),
             ("humidity_percent", "0 to 100: relative humidity that it compensates for; default: what it has stored"),

@@ -196,7 +196,7 @@ class HamiltonArc(ModbusSlave):
         return code
 
     def _new_address(self, data: bytes) -> None:
-        if not 1 <= (address := _number(data)) <= 32:
+        if not 1 <= (address := _number(data)) <= 247:
             raise ModbusError(ILLEGAL_VALUE)
         self.memory_writes += 1
         self.address = address

@@ -26,17 +26,22 @@ async def simulated(
     settings: Mapping[str, float | str | bool] | None = None,
     address: str = "",
     verified: bool = True,
+    echo: bool = False,
 ) -> AsyncIterator[tuple[D, WireDevice]]:
-    """`driver` and the device that `build` makes, both called "d" and with the same settings, on a line of their own."""
+    """`driver` and the device that `build` makes, both called "d" and with the same settings, on a line of their own.
+
+    With `echo` the line sends back what is written to it, as many converters do, and the link is told so.
+    """
     told = dict(settings or {})
     device = device_on_a_line(build, plant, address=address, settings=told)
     line = device.line
     assert line is not None
+    line.echo = echo
 
     async def opener(_url: LinkUrl, _settings: LineSettings) -> Streams:
         return open_in_memory(line)
 
-    link = Link(LinkUrl.parse("sim:d"), opener, line=driver.line)
+    link = Link(LinkUrl.parse(f"sim:d?echo={echo:d}"), opener, line=driver.line)
     spoken = driver(link, DeviceConfig("d", address, told))
     failures = await link.start()
     try:
