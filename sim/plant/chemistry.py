@@ -2,11 +2,15 @@
 
 Bicarbonate/CO2 with a non-bicarbonate buffer. pK 6.1 and CO2 solubility 0.0307 mmol/(L·mmHg) [R, checked against human
 CSF: biology V1]; oxygen solubility 0.0105 mmol/(L·kPa) at 37 °C [V, S21]; non-bicarbonate buffer 3 mM/pH [P, 2–5].
+Two numbers are conserved and therefore the state: alkalinity and total inorganic carbon. Carbonate is left out (below
+1 % of bicarbonate under pH 8 [R]), so above pH 8.5 this is only qualitative.
 """
 
 from __future__ import annotations
 
-from math import log
+from math import exp, log
+
+from sim.plant.compiled import compiled
 
 PK = 6.1
 CO2_MM_PER_MMHG = 0.0307
@@ -37,6 +41,39 @@ def ph_of(alkalinity_mm: float, co2_mm: float, guess: float = 7.4) -> float:
     return ph
 
 
+@compiled
+def ph_closed(alkalinity_mm: float, carbon_mm: float, guess: float) -> float:
+    """pH of medium with this alkalinity and this total inorganic carbon (mmol/L): carbon can only change its form.
+
+    Solves carbon/(1 + 10^(pK−pH)) + β·(pH−7.4) = alkalinity by Newton's method, steps held to 0.5; the left side
+    rises with pH everywhere, so there is one root and it is found from any `guess`.
+    """
+    ph = guess
+    for _ in range(60):
+        share = 1.0 / (1.0 + exp(_LN10 * (PK - ph)))
+        excess = carbon_mm * share + BUFFER_MM_PER_PH * (ph - BUFFER_REFERENCE_PH) - alkalinity_mm
+        slope = carbon_mm * _LN10 * share * (1.0 - share) + BUFFER_MM_PER_PH
+        step = max(-0.5, min(0.5, excess / slope))
+        ph -= step
+        if abs(step) < 1e-11:
+            break
+    return ph
+
+
+@compiled
+def co2_of(carbon_mm: float, ph: float) -> float:
+    """Dissolved CO2 (mmol/L) among this much inorganic carbon at this pH."""
+    return carbon_mm / (1.0 + exp(_LN10 * (ph - PK)))
+
+
+@compiled
+def co2_per_carbon(carbon_mm: float, ph: float) -> float:
+    """How much of a little added carbon stays dissolved CO2, 0 to 1; the rest turns bicarbonate against the buffer."""
+    share = 1.0 / (1.0 + exp(_LN10 * (PK - ph)))
+    capacity = carbon_mm * _LN10 * share * (1.0 - share) + BUFFER_MM_PER_PH
+    return 1.0 - BUFFER_MM_PER_PH * share / capacity
+
+
 def bicarbonate_of(alkalinity_mm: float, ph: float) -> float:
     """Bicarbonate (mmol/L) that goes with this alkalinity at this pH."""
     return alkalinity_mm - BUFFER_MM_PER_PH * (ph - BUFFER_REFERENCE_PH)
@@ -54,3 +91,5 @@ def co2_mm(fraction: float) -> float:
 
 AIR_SATURATION_MM = oxygen_mm(0.209)
 """What a dissolved-oxygen probe calls 100 %."""
+O2_MM_PER_FRACTION = oxygen_mm(1.0)
+CO2_MM_PER_FRACTION = co2_mm(1.0)

@@ -1,67 +1,108 @@
-"""The tissue: how much oxygen and glucose it takes, how it grows, what harms it.
+"""The tissue: what it takes and gives, how it grows, what harms it, how it comes back.
 
-Spheres with zero-order oxygen uptake and a possible anoxic core (biology §1.2); Gompertz growth [P]; viability as one
-state that is lost to harm and comes back slowly. Harm begins outside dead zones anchored in the literature: ammonia above
-0.9 mM (rat neurons lose survival from 1 mM: S44), lactate above 15 mM (hESC arrest at 25 mM with low pH: S43), pH,
-temperature, oxygen, glucose. A secreted trophic factor [P] costs a little when bulk exchange washes it out: the laboratory
-rule of partial medium changes.
+Oxygen: a sphere of :mod:`sim.plant.sphere` behind a film of medium, its maximal rate with a Q10 and falling above 42 °C.
+Glucose: q = V·g/(K + g), raised when oxygen is short (Pasteur). Six O2 burn one glucose; what is not burnt leaves as two
+lactate each; where glucose does not suffice, lactate is burnt instead. So carbon closes exactly. Ammonia comes from
+glutamine. Growth is Gompertz [P]. Viability is one state that is lost to harm and comes back slowly. Harm begins outside
+dead zones anchored in the literature: ammonia above 0.9 mM (rat neurons lose survival from 1 mM: S44), lactate above
+15 mM (hESC arrest at 25 mM with low pH: S43), pH, temperature, oxygen, glucose, microbes. A secreted trophic factor [P]
+costs a little when bulk exchange washes it out: the laboratory rule of partial medium changes. Tissue without oxygen for
+a day is dead core; it spills its LDH.
 """
 
 from __future__ import annotations
 
 from math import exp, log, pi
 
-V_MAX = 0.012
-"""Volumetric oxygen uptake, mol/(m³·s) [P, the default of biology §1.1]."""
+from sim.plant.compiled import compiled
+
+V_MAX = 0.024
+"""Volumetric oxygen uptake, mol/(m³·s): tuned on V4 alone (core begins at a radius of 358 µm); the "mature" value of
+biology §1.1 [P], below the adult brain's 0.030 [D]."""
 DIFFUSIVITY = 2e-9
 """Effective oxygen diffusivity in tissue, m²/s [R]."""
-KM_OXYGEN_MM = 0.005
-"""Half-saturation of uptake, mmol/L; 7.39e-3 in spheroid scaling models [V, S3]."""
+KM_OXYGEN_MM = 7.39e-3
+"""Half-saturation of uptake, mmol/L [V, S3]."""
+DEATH_OXYGEN_MM = 0.002
+"""Below it tissue dies [P]."""
 Q10 = 2.19
-"""Metabolic rate against temperature [V, S8]."""
-LACTATE_YIELD = 1.6
-"""mol lactate a mol glucose; 1.0–1.4 aerobic, 2.0 is the limit [R]; organoids are glycolytic [P]."""
+"""Metabolic rate against temperature [V, S8]; it falls again above 42 °C [V, S9]."""
+V_GLUCOSE = 5.4e-3
+"""Glucose uptake, mol/(m³·s): the adult human brain's [D from V S4]."""
 KM_GLUCOSE_MM = 1.6
 """GLUT3 [V, S5, weak]."""
+PASTEUR = 2.0
+"""Glucose uptake without oxygen is 1 + this times that with oxygen [P]."""
+KM_LACTATE_MM = 0.5
+"""For burning lactate where glucose does not suffice [P]."""
 AMMONIA_PER_GLUCOSE = 0.05
 """mol ammonia (from glutamine) a mol glucose taken up [P]."""
+KM_GLUTAMINE_MM = 0.047
+"""[V, S10]."""
 CEILING_MM3 = 33.0
 GROWTH_PER_DAY = 0.04
 """Gompertz, 4 mm at last [P, biology §1.2]."""
+DYING_S = 86_400.0
+REFILLING_S = 10 * 86_400.0
+"""How fast a core dies without oxygen, and is built anew with it [P]."""
+CHAMBER_SECTION_M2 = 0.05e-4
+"""The stream past the organoids: flow over this, what a channel 3 mm square leaves beside them [P]."""
+STILL_M_S = 2e-5
+"""Convection that is always there [P]."""
+LDH_U_PER_MM3 = 0.1
+"""In dying tissue [P]."""
+PARTICLES_PER_S = 1e-4
+"""Debris that one rig's tissue sheds, in arbitrary units per µL × µL [P]."""
+TROPHIC_UNITS = 2.0
+TROPHIC_VOLUME_UL = 42_000.0
+"""Secretion that keeps this concentration (arbitrary units) in this volume [P]."""
 
 
-def uptake_per_sphere(radius_m: float, surface_mm: float, core_guess_m: float) -> tuple[float, float]:
-    """Oxygen uptake of one sphere (mol/s) and its anoxic core's radius (m) at surface oxygen `surface_mm` (mmol/L).
-
-    Zero-order diffusion: c0 = Vmax/(6D)·(R² − 3r² + 2r³/R); mmol/L equals mol/m³.
-    """
-    core = 0.0
-    if surface_mm < V_MAX / (6 * DIFFUSIVITY) * radius_m**2:
-        # The left side falls from R² to 0 between 0 and R and is flat at both ends: Newton, kept inside a bracket.
-        target = max(surface_mm, 0.0) * 6 * DIFFUSIVITY / V_MAX
-        low, high = 0.0, radius_m
-        core = core_guess_m if 0.0 < core_guess_m < radius_m else 0.5 * radius_m
-        for _ in range(60):
-            value = radius_m**2 - 3 * core**2 + 2 * core**3 / radius_m - target
-            if value > 0:
-                low = core
-            else:
-                high = core
-            slope = -6 * core + 6 * core**2 / radius_m
-            step = core - value / slope if slope else low
-            better = step if low < step < high else 0.5 * (low + high)
-            if abs(better - core) < 1e-10:
-                break
-            core = better
-    volume = 4 / 3 * pi * (radius_m**3 - core**3)
-    return V_MAX * volume * surface_mm / (surface_mm + KM_OXYGEN_MM), core
+@compiled
+def pace(temperature_c: float) -> float:
+    """Metabolic rate over that at 37 °C."""
+    rate: float = Q10 ** ((temperature_c - 37.0) / 10.0)
+    if temperature_c > 42.0:
+        rate *= max(0.0, 1.0 - (temperature_c - 42.0) / 4.0)
+    return rate
 
 
+@compiled
+def radius_m(volume_mm3: float) -> float:
+    """Radius (m) of a sphere of this volume (mm³)."""
+    root: float = (3.0 * volume_mm3 / (4.0 * pi)) ** (1.0 / 3.0)
+    return root * 1e-3
+
+
+@compiled
+def glucose_uptake(volume_m3: float, glucose_mm: float, oxygen_shortage: float) -> float:
+    """Glucose (mol/s) that `volume_m3` of living tissue takes up; `oxygen_shortage` 0 (none) to 1 (no oxygen)."""
+    glucose = max(glucose_mm, 0.0)
+    return V_GLUCOSE * volume_m3 * glucose / (glucose + KM_GLUCOSE_MM) * (1.0 + PASTEUR * oxygen_shortage)
+
+
+@compiled
+def burnable(oxygen_wanted: float, glucose: float, lactate_mm: float) -> float:
+    """Oxygen that can be burnt (in the unit of `oxygen_wanted` and `glucose`): six a glucose, then lactate from outside."""
+    from_glucose = min(oxygen_wanted, 6.0 * glucose)
+    lactate = max(lactate_mm, 0.0)
+    return from_glucose + (oxygen_wanted - from_glucose) * lactate / (lactate + KM_LACTATE_MM)
+
+
+@compiled
 def grown(volume_mm3: float, health: float, dt_s: float) -> float:
     """Volume (mm³) of one organoid after `dt_s` seconds at `health` (0..1)."""
-    return CEILING_MM3 * exp(log(volume_mm3 / CEILING_MM3) * exp(-GROWTH_PER_DAY * health * dt_s / 86_400))
+    return CEILING_MM3 * exp(log(volume_mm3 / CEILING_MM3) * exp(-GROWTH_PER_DAY * health * dt_s / 86_400.0))
 
 
+@compiled
+def core_after(dead: float, anoxic: float, dt_s: float) -> float:
+    """Dead fraction of the tissue after `dt_s` with the fraction `anoxic` without oxygen."""
+    constant = DYING_S if anoxic > dead else REFILLING_S
+    return anoxic + (dead - anoxic) * exp(-dt_s / constant)
+
+
+@compiled
 def harm_per_hour(
     oxygen_mm: float,
     temperature_c: float,
@@ -70,13 +111,15 @@ def harm_per_hour(
     lactate_mm: float,
     ammonia_mm: float,
     osmolality: float,
+    microbes_per_ml: float = 0.0,
 ) -> float:
     """Fraction of viability lost an hour (1/h) [P]: a sum over what is outside its dead zone."""
     harm = 0.0
     if oxygen_mm < 0.06:
-        harm += 0.35 * (1 - oxygen_mm / 0.06) ** 1.5
+        short: float = 1.0 - max(oxygen_mm, 0.0) / 0.06
+        harm += 0.35 * short**1.5
     if temperature_c > 38.5:
-        harm += 0.05 * (temperature_c - 38.5) ** 2
+        harm += 0.05 * (temperature_c - 38.5) * (temperature_c - 38.5)
     elif temperature_c < 34.0:
         harm += 0.004 * (34.0 - temperature_c)
     if ph < 7.1:
@@ -93,4 +136,14 @@ def harm_per_hour(
         harm += 0.0005 * (osmolality - 330.0)
     elif osmolality < 250.0:
         harm += 0.0005 * (250.0 - osmolality)
+    if microbes_per_ml > 1e4:
+        harm += 0.1 * microbes_per_ml / (microbes_per_ml + 1e6)
     return harm
+
+
+@compiled
+def viability_rate_per_hour(viability: float, harm: float, trophic: float) -> float:
+    """Change of viability (1/h): recovery of 1 % an hour towards what the trophic factor supports, unless harmed."""
+    best = 0.94 + 0.06 * trophic / (trophic + 0.15)
+    healing = 0.01 * (best - viability) if harm < 0.001 else 0.0
+    return healing - harm * viability

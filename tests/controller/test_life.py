@@ -276,9 +276,9 @@ async def test_an_orderly_end_leaves_the_heart_at_its_basal_flow_and_all_else_at
     stop.set()
     await ticking
     await controller.close()
-    reglo, relay = lab.plant._flows, lab.plant._switches
-    assert reglo[HEART].nominal_ul_min == pytest.approx(1000.0, rel=0.02)
-    assert all(flow.nominal_ul_min == 0.0 for name, flow in reglo.items() if name != HEART)
+    reglo, relay = lab.plant.commanded_ul_min, lab.plant.switches
+    assert reglo[HEART] == pytest.approx(1000.0, rel=0.02)
+    assert all(flow == 0.0 for name, flow in reglo.items() if name != HEART)
     assert not any(relay.values())
     await lab.close()
 

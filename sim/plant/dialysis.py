@@ -1,0 +1,32 @@
+"""Dialysers: what a membrane of a given KoA clears in counter-current flow, and sieving with it.
+
+Z = exp[KoA·(Qd − Qb)/(Qb·Qd)]; K = Qb·(Z − 1)/(Z − Qb/Qd); with Qb = Qd: K = Qb·KoA/(Qb + KoA) [V, S41].
+"""
+
+from __future__ import annotations
+
+from math import exp
+
+
+def clearance(koa: float, qb: float, qd: float) -> float:
+    """Clearance (in the unit of the flows) of a solute at zero ultrafiltration."""
+    if abs(qd - qb) < 1e-9 * qb:
+        return qb * koa / (qb + koa)
+    z = exp(koa * (qd - qb) / (qb * qd))
+    return qb * (z - 1.0) / (z - qb / qd)
+
+
+def clearance_filtering(koa: float, qb: float, qd: float, quf: float, sieving: float) -> float:
+    """Clearance with a little ultrafiltration: K + S·Quf (small Quf only)."""
+    return clearance(koa, qb, qd) + sieving * quf
+
+
+def diafiltration(c0: float, sieving: float, volumes: float) -> float:
+    """Concentration after diafiltration with `volumes` times the vessel's volume: c0·e^(−S·N)."""
+    return c0 * exp(-sieving * volumes)
+
+
+def recycled(c0: float, generated: float, k: float, c_dialysate: float, volume: float, t: float) -> float:
+    """V·dC/dt = G − K·(C − Cd) after `t`, in consistent units."""
+    end = c_dialysate + generated / k
+    return end + (c0 - end) * exp(-k * t / volume)

@@ -1,0 +1,88 @@
+"""What probes make of the truth: calibration error, lag, drift, fouling, noise, and the faults that are put upon them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import exp
+
+import numpy as np
+
+from sim.plant.faults import Faults
+
+DAY_S = 86_400.0
+
+
+@dataclass(frozen=True, slots=True)
+class Model:
+    """How a kind of probe errs; every figure in its own unit [P, of the order of its data sheet].
+
+    `offset` is the spread of the calibration error, `noise` that of one reading, `lag_s` its time constant, `drift` the
+    spread of its drift in a day, `fouling` the part of its sensitivity around `foot` that it loses in a day.
+    """
+
+    quantity: str
+    offset: float
+    noise: float
+    lag_s: float = 0.0
+    drift: float = 0.0
+    fouling: float = 0.0
+    foot: float = 0.0
+
+
+MODELS = {
+    "atlas-ezo-ph": Model("ph", 0.01, 0.002, lag_s=2.0, drift=0.001, fouling=0.0005, foot=7.0),
+    "atlas-ezo-do": Model("oxygen", 0.8, 0.15, lag_s=10.0, drift=0.05, fouling=0.0005),
+    "atlas-ezo-rtd": Model("temperature", 0.05, 0.004, lag_s=2.0, drift=0.0005),
+    "keller-x-line": Model("pressure", 0.05, 0.03, drift=0.005),
+    "alicat-mfc": Model("flow", 0.0, 0.02),
+    "mettler-sics": Model("mass", 0.0, 0.003),
+}
+"""Keyed by the device's model. A pH electrode loses slope and wanders by some hundredths in a month [P]."""
+
+
+class Probe:
+    """One sensor point. Same seed, same questions at the same times: same answers."""
+
+    def __init__(self, point: str, model: Model, seed: Sequence[int], at_s: float) -> None:
+        self.point = point
+        self.model = model
+        self._random = np.random.default_rng(list(seed))
+        self.offset = float(self._random.normal(0.0, model.offset))
+        self.drift_per_s = float(self._random.normal(0.0, model.drift)) / DAY_S
+        self._spare: list[float] = []
+        self._began_s = at_s
+        self._at_s = at_s
+        self._follows: float | None = None
+        self._fault_since_s: float | None = None
+
+    def read(self, truth: float, now_s: float, faults: Faults) -> float:
+        """The reading at `now_s`. The probe follows the truth with its lag since it was last asked."""
+        model = self.model
+        if model.lag_s and self._follows is not None:
+            self._follows += (truth - self._follows) * (1.0 - exp(-(now_s - self._at_s) / model.lag_s))
+        else:
+            self._follows = truth
+        self._at_s = now_s
+        spare = self._spare
+        if not spare:
+            spare = self._spare = self._random.normal(0.0, model.noise, 512).tolist()
+        noise = spare.pop()
+        since_s = now_s - self._began_s
+        reading = self._follows + self.offset + self.drift_per_s * since_s
+        if model.fouling:
+            reading -= (self._follows - model.foot) * (1.0 - exp(-model.fouling * since_s / DAY_S))
+        point = self.point
+        if faults.sensor_drift_per_day and point in faults.sensor_drift_per_day:
+            if self._fault_since_s is None:
+                self._fault_since_s = now_s
+            reading += faults.sensor_drift_per_day[point] * (now_s - self._fault_since_s) / DAY_S
+        else:
+            self._fault_since_s = None
+        if faults.sensor_noise:
+            noise *= faults.sensor_noise.get(point, 1.0)
+        if faults.sensor_offset:
+            reading += faults.sensor_offset.get(point, 0.0)
+        if point in faults.sensor_stuck:
+            return faults.sensor_stuck[point]
+        return reading + noise

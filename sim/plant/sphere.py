@@ -1,0 +1,136 @@
+"""Oxygen in one organoid: steady diffusion into a sphere that consumes by Michaelis–Menten.
+
+D·(1/r²)·d/dr(r²·dc/dr) = V·c/(K + c), no flux at the centre, at the surface a film of medium in series:
+D·dc/dr = h·(c_bulk − c). Finite volumes between radii R·√(i/N), which are finest where the gradient is, solved by Newton's
+method (the equation is monotonic, so it converges from any start; the profile of the last call is the best start).
+"""
+
+from __future__ import annotations
+
+from math import exp, log, pi, sqrt
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sim.plant.compiled import compiled, kept
+
+NODES = 40
+"""Shells in the plant; checked against 640 to 0.2 % in uptake."""
+
+
+def geometry(nodes: int) -> NDArray[np.float64]:
+    """Three rows for a sphere of radius 1: inner face area over distance of the nodes, shell volume, node radius.
+
+    Shape (3, nodes + 1); the last column is the surface: its area over the last node's distance, 0, 1.
+    """
+    faces = np.sqrt(np.arange(nodes + 1) / nodes)
+    centres = ((faces[:-1] ** 3 + faces[1:] ** 3) / 2) ** (1 / 3)
+    made = np.zeros((3, nodes + 1))
+    made[0, 1:nodes] = 4 * pi * faces[1:-1] ** 2 / np.diff(centres)
+    made[0, nodes] = 4 * pi / (1.0 - centres[-1])
+    made[1, :nodes] = 4 / 3 * pi * np.diff(faces**3)
+    made[2, :nodes] = centres
+    made[2, nodes] = 1.0
+    return made
+
+
+SHELLS = geometry(NODES)
+
+
+@compiled
+def solve(
+    shells: NDArray[np.float64],
+    profile: NDArray[np.float64],
+    radius_m: float,
+    bulk_mm: float,
+    film_m_s: float,
+    v_max: float,
+    km_mm: float,
+    diffusivity: float,
+) -> float:
+    """Uptake of the sphere (mol/s); `profile` (mmol/L, shape (nodes,)) is the start and becomes the solution.
+
+    `film_m_s` is the mass-transfer coefficient of the medium around it. mmol/L equals mol/m³.
+    """
+    nodes = profile.shape[0]
+    scale = diffusivity * radius_m
+    inner = scale * shells[0, nodes]
+    outer = 4.0 * pi * radius_m * radius_m * film_m_s
+    surface = inner * outer / (inner + outer)
+    volume_m3 = radius_m * radius_m * radius_m
+    upper = np.empty(nodes)
+    right = np.empty(nodes)
+    for _ in range(60):
+        for i in range(nodes):
+            c = profile[i]
+            if c >= 0.0:
+                rate = v_max * c / (km_mm + c)
+                slope = v_max * km_mm / ((km_mm + c) * (km_mm + c))
+            else:
+                rate = v_max * c / km_mm
+                slope = v_max / km_mm
+            volume = volume_m3 * shells[1, i]
+            below = scale * shells[0, i] if i > 0 else 0.0
+            above = scale * shells[0, i + 1] if i < nodes - 1 else 0.0
+            diagonal = below + above + volume * slope
+            wanted = volume * (slope * c - rate)
+            if i == nodes - 1:
+                diagonal += surface
+                wanted += surface * bulk_mm
+            if i > 0:
+                diagonal -= below * upper[i - 1]
+                wanted += below * right[i - 1]
+            upper[i] = above / diagonal
+            right[i] = wanted / diagonal
+        change = 0.0
+        following = 0.0
+        for j in range(nodes):
+            i = nodes - 1 - j
+            value = right[i] + (upper[i] * following if i < nodes - 1 else 0.0)
+            change = max(change, abs(value - profile[i]))
+            profile[i] = value
+            following = value
+        if change < 1e-9:
+            break
+    return float(surface * (bulk_mm - profile[nodes - 1]))
+
+
+@compiled
+def core_radius(
+    shells: NDArray[np.float64], profile: NDArray[np.float64], radius_m: float, threshold_mm: float
+) -> float:
+    """Radius (m) below which oxygen is under the threshold, between nodes by a straight line; 0 when nowhere."""
+    nodes = profile.shape[0]
+    if profile[0] >= threshold_mm:
+        return 0.0
+    for i in range(1, nodes):
+        if profile[i] >= threshold_mm:
+            part = (threshold_mm - profile[i - 1]) / (profile[i] - profile[i - 1])
+            return float(radius_m * (shells[2, i - 1] + part * (shells[2, i] - shells[2, i - 1])))
+    return radius_m
+
+
+@kept
+def one(
+    shells: NDArray[np.float64],
+    profile: NDArray[np.float64],
+    radius_m: float,
+    bulk_mm: float,
+    film_m_s: float,
+    v_max: float,
+    km_mm: float,
+    diffusivity: float,
+) -> float:
+    """:func:`solve`, compiled for callers in Python."""
+    return solve(shells, profile, radius_m, bulk_mm, film_m_s, v_max, km_mm, diffusivity)
+
+
+@compiled
+def film_coefficient(diameter_m: float, velocity_m_s: float, viscosity_m2_s: float = 0.72e-6) -> float:
+    """Mass transfer to a sphere in a stream (m/s): Sh = 2 + 0.6·Re^½·Sc^⅓ [R Ranz–Marshall], oxygen in water 3e-9 m²/s.
+
+    [V, S3] for the diffusivity.
+    """
+    diffusivity = 3e-9
+    reynolds, schmidt = velocity_m_s * diameter_m / viscosity_m2_s, viscosity_m2_s / diffusivity
+    return (2.0 + 0.6 * sqrt(reynolds) * exp(log(schmidt) / 3.0)) * diffusivity / diameter_m
