@@ -302,7 +302,7 @@ class _Temperature(Sensor):
 class _Air(Sensor):
     """1 while the sensor sees air in the line, else 0."""
 
-    unit = ""
+    unit = "1"
 
     def __init__(self, sensor: SensirionSlf3x) -> None:
         self._sensor = sensor

@@ -37,7 +37,7 @@ from drivers.transport.url import LineSettings
 TIMEOUT_S = 0.5
 DEFAULT_ADDRESS = "240"
 
-CO2, STATUS = 1, 2049
+CO2, VOLATILE, STATUS = 1, 521, 2049
 """Registers as the guide counts them."""
 CRITICAL, ERROR, WARNING = 1, 2, 4
 NOT_RELIABLE, NOT_READY = 2, 256
@@ -92,14 +92,16 @@ class VaisalaGmp25x(Device):
             ("read 1, 2 registers", "carbon dioxide, ppm", "A.2.1"),
             ("read 2049, 2 registers", "device status and CO2 status", "A.2.3"),
             ("read 1, 4 registers", "brings the line back into step", "A.2.1"),
-            ("write 521, 523, 525, 527", "volatile compensation, only if set in the rig and if it differs", "A.2.2"),
+            ("read 521, 8 registers", "volatile compensation, only if any is set in the rig", "A.2.2"),
+            ("write 521, 523, 525, 527", "the one that is set in the rig and differs", "A.2.2"),
             ("43/14", "who is there", "A.2.4"),
         ),
         traps=(
             "Registers 513 to 519 are EEPROM (30 000 writes): the driver writes only the volatile ones.",
             "A compensation value works only if its mode (773 to 775) is switched on, which the driver does not touch.",
             "For humidity to be compensated rightly, temperature and pressure must be compensated too.",
-            "Volatile values are lost at a probe reset: after a start-up the driver writes them again.",
+            "Volatile values are lost at a probe reset: they are compared at each reading and written again where they "
+            "differ; that reading is uncertain.",
             "While it starts up the probe says “not ready”, then “not reliable”: the reading is a fault, then bad.",
             "A value that it cannot tell is NaN, never a Modbus exception.",
             "A Vaisala probe of another kind answers the same registers with another quantity: identification "
@@ -115,7 +117,6 @@ class VaisalaGmp25x(Device):
             for name, each in COMPENSATIONS.items()
             if name in config.settings
         }
-        self._starting_up = False
         unit = unit_number(replace(config, address=config.address or DEFAULT_ADDRESS))
         self._conversation = Conversation(
             link,
@@ -154,33 +155,37 @@ class VaisalaGmp25x(Device):
         await self._compensate()
         return Identity(model=told.get(1, "GMP25x"), firmware=told.get(2, ""))
 
-    async def _compensate(self) -> None:
-        """Write the volatile compensation values that differ, and see that the probe has taken them."""
-        for each, wanted in self._compensations.items():
-            if self._same(await self._float(each.register), wanted):
-                continue
+    async def _compensate(self) -> bool:
+        """Write the volatile compensation values that differ, see that the probe has taken them; whether any did."""
+        if not self._compensations or not (differing := await self._differing()):
+            return False
+        for each, wanted in differing.items():
             high, low = struct.unpack(">HH", struct.pack(">f", wanted))
             await self._unit.write_registers(each.register - 1, (low, high))
-            if not self._same(told := await self._float(each.register), wanted):
-                raise Refused(
-                    f"register {each.register} was set to {wanted:g} and says {told:g}",
-                    where=self.config.name,
-                    cause="the probe does not take this value",
-                    action="correct the compensation in the rig file, or leave it out",
-                )
-        self._starting_up = False
+        for each, wanted in (await self._differing()).items():
+            raise Refused(
+                f"register {each.register} was set to {wanted:g} and says otherwise",
+                where=self.config.name,
+                cause="the probe does not take this value",
+                action="correct the compensation in the rig file, or leave it out",
+            )
+        return True
+
+    async def _differing(self) -> dict[Compensation, float]:
+        """The compensations that the probe now has otherwise than the rig wants them."""
+        data = await self._unit.read_holding_registers(VOLATILE - 1, 2 * len(COMPENSATIONS))
+        return {
+            each: wanted
+            for each, wanted in self._compensations.items()
+            if not self._same(_float(data[2 * (each.register - VOLATILE) :]), wanted)
+        }
 
     @staticmethod
     def _same(told: float, wanted: float) -> bool:
         return abs(told - wanted) <= 1e-3 + 1e-5 * abs(wanted)
 
-    async def _float(self, register: int) -> float:
-        data = await self._unit.read_holding_registers(register - 1, 2)
-        value: float = struct.unpack(">f", data[2:] + data[:2])[0]
-        return value
-
     async def _co2(self) -> float:
-        ppm = await self._float(CO2)
+        ppm = _float(await self._unit.read_holding_registers(CO2 - 1, 2))
         if math.isfinite(ppm) and not LEAST_PPM <= ppm <= MOST_PPM:
             raise WrongDevice(
                 f"it reads {ppm:g} ppm, which no probe of this family measures",
@@ -201,10 +206,7 @@ class VaisalaGmp25x(Device):
                 cause="weak supply, a concentration beyond its range, or a broken probe",
                 action="check the supply; read its errors with the maker's software",
             )
-        if co2 & (NOT_READY | NOT_RELIABLE):
-            self._starting_up = True
-        elif self._starting_up:
-            await self._compensate()  # the start has cleared what was volatile
+        otherwise = await self._compensate()  # a reset of the probe clears what is volatile
         if co2 & NOT_READY or not math.isfinite(ppm):
             raise DeviceFault(
                 "it has no measurement yet" if co2 & NOT_READY else "it puts out no number",
@@ -214,7 +216,7 @@ class VaisalaGmp25x(Device):
             )
         if co2 & NOT_RELIABLE:
             return ppm, Quality.BAD
-        return ppm, Quality.UNCERTAIN if device or co2 else Quality.GOOD
+        return ppm, Quality.UNCERTAIN if device or co2 or otherwise else Quality.GOOD
 
     def _identification(self) -> Parser[dict[int, str]]:
         """A parser of the answer to 43/14: texts by object id (0 vendor, 1 product, 2 version)."""
@@ -254,6 +256,12 @@ class _CarbonDioxide(Sensor):
         """Carbon dioxide (ppm by volume)."""
         ppm, self.quality = await self._probe.read()
         return ppm
+
+
+def _float(data: bytes) -> float:
+    """The float in the first two registers of `data`, the least significant word first."""
+    value: float = struct.unpack(">f", data[2:4] + data[:2])[0]
+    return value
 
 
 def identification_frame(unit: int) -> bytes:

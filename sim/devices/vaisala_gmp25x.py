@@ -23,8 +23,8 @@ from sim.devices.port import PlantPort
 
 ENCAPSULATED = 0x2B
 READ_IDENTIFICATION = 0x0E
-START_UP_S = 12.0
-"""Until then the measurement is not ready."""
+READY_S, RELIABLE_S = 2.0, 12.0
+"""From power-up to the first measurement, and to one that the probe calls reliable."""
 NOT_RELIABLE, NOT_READY = 2, 256
 POWER_UP, VOLATILE = 513, 521
 RANGES = ((700.0, 1500.0), (-40.0, 80.0), (0.0, 100.0), (0.0, 100.0))
@@ -52,14 +52,17 @@ class VaisalaGmp25x(ModbusSlave):
         self.identity: dict[int, str] = {0: "Vaisala", 1: "GMP252", 2: "1.3.0"}
         self.eeprom_writes = 0
         self._point = f"{name}.co2"
-        self._ready_s = 0.0
+        self._started_s = 0.0
 
     def _boot(self) -> None:
         self.volatile = list(self.stored)
-        self._ready_s = self.loop.time() + START_UP_S
+        # A lab begins with probes that have long been warm.
+        self._started_s = self.loop.time() if self.boots > 1 else -math.inf
 
-    def _starting(self) -> bool:
-        return self.loop.time() < self._ready_s
+    def _status(self) -> int:
+        """The CO2 status."""
+        up_s = self.loop.time() - self._started_s
+        return NOT_READY | NOT_RELIABLE if up_s < READY_S else NOT_RELIABLE if up_s < RELIABLE_S else 0
 
     def serve(self, function: int, body: bytes) -> bytes:
         """See :meth:`ModbusSlave.serve`."""
@@ -80,7 +83,8 @@ class VaisalaGmp25x(ModbusSlave):
 
     def _registers(self) -> dict[int, bytes]:
         """All registers, by the number that the guide gives them."""
-        ppm = math.nan if self._starting() else self.plant.sense(self._point)
+        status = self._status()
+        ppm = math.nan if status & NOT_READY else self.plant.sense(self._point)
         known: dict[int, bytes] = {}
         for register, value in (
             (1, ppm),
@@ -97,7 +101,7 @@ class VaisalaGmp25x(ModbusSlave):
             *((773 + n, mode) for n, mode in enumerate(self.modes)),
             (777, self.filtering),
             (2049, self.device_status),
-            (2050, (NOT_READY | NOT_RELIABLE) if self._starting() else 0),
+            (2050, status),
         ):
             known[register] = struct.pack(">H", number & 0xFFFF)
         return known

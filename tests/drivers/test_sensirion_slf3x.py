@@ -110,7 +110,7 @@ async def test_golden_flow_temperature_and_air_from_one_measurement() -> None:
         assert await slf.sensors["temperature"].read() == 24.1
         assert await slf.sensors["air"].read() == 0.0
         assert peer.sent == [bytes.fromhex("7E 00 35 01 03 C6 7E")]
-        assert [slf.sensors[name].unit for name in ("flow", "temperature", "air")] == ["uL/min", "degC", ""]
+        assert [slf.sensors[name].unit for name in ("flow", "temperature", "air")] == ["uL/min", "degC", "1"]
         assert slf.identity is not None
         assert (slf.identity.model, slf.identity.serial) == ("SLF3S-1300F", "2212345")
         await asyncio.sleep(0.1)

@@ -170,15 +170,29 @@ async def test_settings_beyond_the_makers_range(given: dict[str, float | str | b
             pass
 
 
+async def test_a_compensation_that_the_probe_does_not_take_is_told() -> None:
+    fake = FakeProbe()
+
+    def deaf(request: bytes) -> bytes | None:
+        if request[1] == 16:
+            return crc(request[:6])
+        if request[2:4] == b"\x02\x08":
+            return crc(bytes((0xF0, 3, 16)) + bytes(16))
+        return fake(request)
+
+    config = DeviceConfig("co2", "", settings(oxygen_percent=20.9))
+    peer = Peer(deaf)
+    async with linked(VaisalaGmp25x, peer, config, verified=False) as probe:
+        assert isinstance(probe.link.failures["co2"], Refused)
+        assert crc(bytes.fromhex("F0 10 02 0E 00 02 04 33 33 41 A7")) in peer.sent
+
+
 async def test_the_whole_cycle_with_the_simulated_probe() -> None:
     plant = RecordingPlant(d__co2=50_000.0)
     given = settings(humidity_percent=95.0, pressure_hpa=980.0)
     async with simulated(VaisalaGmp25x, sim.VaisalaGmp25x, plant, settings=given) as (probe, device):
         assert isinstance(device, sim.VaisalaGmp25x)
         assert device.volatile == [980.0, 25.0, 95.0, 0.0]
-        with pytest.raises(DeviceFault, match="no measurement yet"):
-            await probe.sensors["co2"].read()
-        await asyncio.sleep(12)
         assert await probe.sensors["co2"].read() == 50_000.0
         assert probe.sensors["co2"].quality is Quality.GOOD
         plant.values["d.co2"] = 412.5
@@ -187,16 +201,22 @@ async def test_the_whole_cycle_with_the_simulated_probe() -> None:
         assert device.volatile == [1013.25, 25.0, 0.0, 0.0]
         with pytest.raises(DeviceFault, match="no measurement yet"):
             await probe.sensors["co2"].read()
-        await asyncio.sleep(12)
-        assert await probe.sensors["co2"].read() == 412.5
-        assert device.volatile == [980.0, 25.0, 95.0, 0.0]  # written again after the start
+        assert device.volatile == [980.0, 25.0, 95.0, 0.0]  # written again at once
+        await asyncio.sleep(3)
+        assert [await probe.sensors["co2"].read(), probe.sensors["co2"].quality] == [412.5, Quality.BAD]
+        await asyncio.sleep(10)
+        assert [await probe.sensors["co2"].read(), probe.sensors["co2"].quality] == [412.5, Quality.GOOD]
+        device.power_cycle()
+        await asyncio.sleep(60)  # a reset that nobody saw
+        assert [await probe.sensors["co2"].read(), probe.sensors["co2"].quality] == [412.5, Quality.UNCERTAIN]
+        assert [await probe.sensors["co2"].read(), probe.sensors["co2"].quality] == [412.5, Quality.GOOD]
+        assert device.volatile == [980.0, 25.0, 95.0, 0.0]
         assert device.eeprom_writes == 0
 
 
 async def test_a_reading_cut_short_leaves_nothing_that_the_next_one_could_take() -> None:
     plant = RecordingPlant(d__co2=400.0)
     async with simulated(VaisalaGmp25x, sim.VaisalaGmp25x, plant) as (probe, _):
-        await asyncio.sleep(12)
         reading = asyncio.ensure_future(probe.sensors["co2"].read())
         await asyncio.sleep(0.004)
         reading.cancel()

@@ -24,9 +24,7 @@ async def probe(ppm: float = 465.65997) -> tuple[VaisalaGmp25x, Talker, Recordin
     plant = RecordingPlant(d__co2=ppm)
     device = device_on_a_line(VaisalaGmp25x, plant)
     assert isinstance(device, VaisalaGmp25x)
-    talker = await client_of(device)
-    await asyncio.sleep(12)
-    return device, talker, plant
+    return device, await client_of(device), plant
 
 
 def number(reply: bytes) -> float:
@@ -43,10 +41,13 @@ async def test_golden_carbon_dioxide() -> None:
 async def test_while_it_starts_up_there_is_no_number_and_the_status_says_so() -> None:
     device, talker, _ = await probe()
     device.power_cycle()
-    assert await talker.ask(READ) == sealed(hexed("F0 03 04 00 00 7F C0"))
-    assert await talker.ask(hexed("F0 03 08 00 00 02 D3 4A")) == sealed(hexed("F0 03 04 00 00 01 02"))
+    assert await talker.ask(READ, 0.1) == sealed(hexed("F0 03 04 00 00 7F C0"))
+    assert await talker.ask(hexed("F0 03 08 00 00 02 D3 4A"), 0.1) == sealed(hexed("F0 03 04 00 00 01 02"))
     assert await talker.ask(sealed(hexed("F0 03 01 00 00 02"))) == sealed(hexed("F0 03 04 80 00 80 00"))
-    await asyncio.sleep(12)
+    assert number(await talker.ask(READ)) == pytest.approx(465.66)
+    assert await talker.ask(hexed("F0 03 08 00 00 02 D3 4A")) == sealed(hexed("F0 03 04 00 00 00 02"))
+    await asyncio.sleep(10)
+    assert await talker.ask(hexed("F0 03 08 00 00 02 D3 4A")) == sealed(hexed("F0 03 04 00 00 00 00"))
     assert number(await talker.ask(READ)) == pytest.approx(465.66)
 
 
