@@ -1,0 +1,122 @@
+"""The real controller under faults: it lives, tells what it must, keeps the tissue alive, and all is well afterwards."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+
+from controller.clock import Clock
+from controller.process import Controller
+from drivers.commands import PumpStatus, Quality
+from sim.faults.injector import Injector
+from sim.faults.kinds import KINDS
+from sim.faults.schedule import Fault
+from sim.lab import Lab
+from tests.sim.faults.bench import RIG
+
+EPOCH = datetime(2026, 1, 1, tzinfo=UTC)
+BEGIN_S = 60.0
+LOST = 0.05
+"""What a survivable fault may cost of the viability."""
+
+pytestmark = pytest.mark.virtual_time
+
+
+@asynccontextmanager
+async def under(*faults: Fault, data: Path) -> AsyncIterator[tuple[Controller, Lab, Injector]]:
+    lab = Lab(RIG, seed=1)
+    controller = Controller(
+        rig=RIG, opener=lab.opener, data_dir=data, clock=Clock(follow_system=False, epoch=EPOCH), durable=False
+    )
+    stop = asyncio.Event()
+    tasks: list[asyncio.Task[None]] = []
+    try:
+        await controller.start()
+        tasks.append(asyncio.create_task(controller.run(stop)))
+        injector = Injector(lab, faults, seed=1)
+        tasks.append(asyncio.create_task(injector.run()))
+        yield controller, lab, injector
+    finally:
+        stop.set()
+        await asyncio.gather(*tasks)
+        await controller.close()
+        await lab.close()
+
+
+def flows(controller: Controller) -> bool:
+    heart = controller.store.actuators["reglo.heart"].status
+    return isinstance(heart, PumpStatus) and heart.running and heart.flow_ul_min == pytest.approx(2000.0, rel=0.02)
+
+
+TOLD = [
+    ("unplug", "sim:reglo"),
+    ("unplug", "sim:gas"),
+    ("replug", "sim:balance"),
+    ("power_cut", "t_chamber"),
+    ("silent", "relay"),
+    ("silent", "dose_base"),
+    ("other_address", "p_filter"),
+]
+BORNE = [
+    ("drop", "sim:reglo", 0.1),
+    ("delay", "sim:balance", 0.1),
+    ("duplicate", "sim:rs485", 1.0),
+    ("truncate", "sim:t_chamber", 0.5),
+    ("echo", "sim:gas", 0.0),
+    ("half_open", "sim:reglo", 0.0),
+    ("wrong_address", "sim:gas", 0.5),
+    ("ignores", "gas_o2", 0.0),
+    ("reboot", "relay", 0.0),
+    ("reboot", "balance", 0.0),
+    ("noise", "p_heart.pressure", 20.0),
+    ("stuck", "do_loop.oxygen", 0.0),
+]
+
+
+@pytest.mark.parametrize(("kind", "target"), TOLD)
+async def test_who_must_be_told_is_told_in_time_and_all_is_well_afterwards(
+    kind: str, target: str, tmp_path: Path
+) -> None:
+    what = KINDS[kind]
+    fault = Fault(kind, target, BEGIN_S, 120.0)
+    async with under(fault, data=tmp_path) as (controller, lab, _):
+        await asyncio.sleep(BEGIN_S + what.told_within_s)
+        raised = {alarm.kind for alarm in controller.alarms.active()}
+        assert raised & what.alarms, raised
+        await asyncio.sleep(900.0)
+        assert controller.health().ok
+        assert flows(controller)
+        assert lab.plant.truth().viability > 0.97 - LOST
+        assert all(reading.quality is not Quality.BAD for reading in controller.store.readings.values())
+        lasting = [alarm.id for alarm in controller.alarms.active() if alarm.kind in what.alarms]
+        assert all(alarm.state == "returned" for alarm in controller.alarms.active() if alarm.id in lasting), lasting
+
+
+@pytest.mark.parametrize(("kind", "target", "amount"), BORNE)
+async def test_what_is_borne_leaves_nothing_behind(kind: str, target: str, amount: float, tmp_path: Path) -> None:
+    fault = Fault(kind, target, BEGIN_S, 0.0 if KINDS[kind].momentary else 180.0, amount)
+    async with under(fault, data=tmp_path) as (controller, lab, injector):
+        await asyncio.sleep(BEGIN_S + 900.0)
+        assert [each.ended_s is not None for each in injector.applied] == [True]
+        assert controller.health().ok
+        assert flows(controller)
+        assert lab.plant.truth().viability > 0.97 - LOST
+        assert all(reading.quality is not Quality.BAD for reading in controller.store.readings.values())
+        assert not controller.store.state.trips
+        controller.journal.verify()
+
+
+async def test_a_short_kink_of_the_heart_is_told_and_flow_comes_back(tmp_path: Path) -> None:
+    fault = Fault("heart_occlusion", "heart", BEGIN_S, KINDS["heart_occlusion"].survivable_for_s)
+    async with under(fault, data=tmp_path) as (controller, lab, _):
+        await asyncio.sleep(BEGIN_S + 30.0)
+        assert {alarm.kind for alarm in controller.alarms.active()} & KINDS["heart_occlusion"].alarms
+        assert not flows(controller)
+        await asyncio.sleep(300.0)
+        assert flows(controller), "nobody had to come"
+        assert lab.plant.truth().viability > 0.96
