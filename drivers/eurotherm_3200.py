@@ -1,0 +1,278 @@
+"""Eurotherm 3200 temperature controllers on Modbus RTU (HA028651, section 15.5: parameter Modbus addresses).
+
+Addresses are those on the wire; values are 16-bit integers with the decimal places set in the controller. Set-points go
+to the remote set-point alone (address 26): the target set-point and SP1/SP2 are kept in EEPROM, which bears 100 000
+writes. What the controller really regulates to is its working set-point (address 5), and that is the readback.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import struct
+
+from pymodbus.pdu.register_message import ReadHoldingRegistersResponse
+
+from drivers.device import (
+    Device,
+    DeviceConfig,
+    DeviceFault,
+    DeviceModel,
+    Guarantee,
+    Identity,
+    Page,
+    Refused,
+    Sensor,
+    WrongDevice,
+)
+from drivers.settings import bad_setting, known_only, number_of
+from drivers.thermostat import Thermostat, limits_of
+from drivers.transport.conversation import Barrier, Conversation
+from drivers.transport.link import Link
+from drivers.transport.modbus import ModbusUnit, read_registers_frame, unit_number
+from drivers.transport.url import LineSettings
+
+TIMEOUT_S = 0.3
+SHARED_S = 0.2
+"""One reading of the process values serves all points for so long."""
+REFRESH_S = 1.5
+"""The remote set-point is written again this often, while somebody polls; it is not kept in EEPROM."""
+SETTLE_S = 0.1
+SETTLE_TRIES = 5
+"""How long, and how often, the working set-point is given to follow the remote one."""
+
+PROCESS_VALUES = 1
+"""1 process value, 2 target set-point, 3 manual output, 4 working output, 5 working set-point."""
+INPUT_RANGE = 11
+REMOTE_SETPOINT = 26
+VERSION = 107
+
+
+class Eurotherm3200(Device):
+    """One controller: `temperature` (°C) and `power` (% of output) are measured, `setpoint` (°C) is set."""
+
+    model = DeviceModel(
+        id="eurotherm-3200",
+        vendor="Eurotherm",
+        name="3200 series (3216, 3208, 32h8, 3204)",
+        kind="thermostat",
+        transports=("serial", "tcp", "sim"),
+        capabilities=("level", "read"),
+        guarantee=Guarantee.GUARD,
+        manual="HA028651, section 15.5, page 81",
+    )
+    line = LineSettings(baud=9600, bits=8, parity="N", stop=1)
+    page = Page(
+        wiring="RS-485 or RS-232 by the option fitted, Modbus RTU, 9600 8N1 unless set otherwise. At the front panel: "
+        "remote set-point selected, the decimal places as in `decimals`, SP1 a temperature that is safe with nobody "
+        "there.",
+        settings=(
+            ("decimals", "decimal places of the controller's display, 0 to 2 (default 1)"),
+            ("low_c, high_c", "set-points allowed (degC; default 25 and 42)"),
+            ("rest_c", "set-point at rest (degC; default 20; must lie below low_c)"),
+        ),
+        commands=(
+            ("read 1 to 5", "process value, outputs and working set-point", "15.5"),
+            ("read 11, 12", "input range: a reading outside is a broken sensor", "15.5"),
+            ("read 107", "firmware version", "15.5"),
+            ("write 26", "remote set-point (not kept in EEPROM)", "15.5"),
+        ),
+        traps=(
+            "Target set-point (2), SP1 (24) and SP2 (25) wear the EEPROM: this driver never writes them.",
+            "The remote set-point must be selected at the front panel, else the working set-point does not follow and "
+            "the command fails.",
+            "As far as we know the controller falls back to SP1 when the remote set-point is not repeated for about 5 s; "
+            "the driver repeats it with every poll (poll every 2 s), and never after a new connection. The fallback is "
+            "not counted upon: the guarantee is the guard's.",
+            "A set-point rate limit makes the working set-point lag: switch it off, ramps are the protocol's business.",
+            "Rest is a set-point below anything used, not “off”: a controller that also cools would cool to it.",
+            "Line settings of the factory are not told by the manual pages read; check them at the front panel.",
+        ),
+    )
+
+    def __init__(self, link: Link, config: DeviceConfig) -> None:
+        super().__init__(link, config)
+        settings, where = config.settings, config.name
+        known_only(settings, where, frozenset({"decimals", "low_c", "high_c", "rest_c"}))
+        decimals = number_of(settings, "decimals", where, default=1.0, low=0.0, high=2.0)
+        if not decimals.is_integer():
+            raise bad_setting(where, "decimals", f"is “{decimals:g}”", "write 0, 1 or 2")
+        self._scale: float = 10.0**-decimals
+        most_c = 32767 * self._scale
+        limits_c = limits_of(settings, where, most_c=min(most_c, 1000.0))
+        rest_c = number_of(settings, "rest_c", where, default=20.0, low=-50.0, high=most_c)
+        if rest_c >= limits_c[0]:
+            raise bad_setting(
+                where, "rest_c", f"is {rest_c:g}, not below low_c ({limits_c[0]:g})", "write a cooler temperature"
+            )
+        self.rest_raw = round(rest_c / self._scale)
+        unit = unit_number(config)
+        self._conversation = Conversation(
+            link,
+            where,
+            timeout_s=TIMEOUT_S,
+            # Three registers: no other question here has an answer as long.
+            barrier=Barrier(
+                read_registers_frame(unit, PROCESS_VALUES, 3),
+                lambda: self.unit.reply_parser(ReadHoldingRegistersResponse, 5 + 6),
+            ),
+        )
+        self.unit = ModbusUnit(self._conversation, unit)
+        self._values: tuple[int, ...] = ()
+        self._values_at_s = -1.0
+        self._reading = asyncio.Lock()
+        self._changes = 0
+        self._range_c = (-200.0, 1800.0)
+        self.setpoint = RemoteSetpoint(self, limits_c)
+        self.sensors["temperature"] = _Temperature(self)
+        self.sensors["power"] = _Power(self)
+        self.actuators["setpoint"] = self.setpoint
+        link.attach(self._conversation, self.verify)
+
+    @property
+    def conversation(self) -> Conversation:
+        """This driver's side of the link."""
+        return self._conversation
+
+    async def _identify(self) -> Identity:
+        self.setpoint.forget()  # what was commanded before the line was lost is not repeated unasked
+        self.forget()
+        low, high = struct.unpack(">hh", await self.unit.read_holding_registers(INPUT_RANGE, 2))
+        if low >= high:
+            raise WrongDevice(
+                f"it tells an input range from {low} to {high}",
+                where=self.config.name,
+                cause="another kind of device answers at this address",
+                action="check the address and the model in the rig file",
+            )
+        self._range_c = (low * self._scale, high * self._scale)
+        (version,) = struct.unpack(">H", await self.unit.read_holding_registers(VERSION, 1))
+        await self.values()
+        return Identity(model="3200 series", firmware=f"{version:04X}")
+
+    async def values(self) -> tuple[int, ...]:
+        """Process value, target set-point, manual output, working output, working set-point, not older than
+        `SHARED_S`.
+        """
+        loop = asyncio.get_running_loop()
+        async with self._reading:
+            if not self._values or loop.time() - self._values_at_s > SHARED_S:
+                changes = self._changes
+                values = struct.unpack(">5h", await self.unit.read_holding_registers(PROCESS_VALUES, 5))
+                if changes != self._changes:
+                    return values
+                self._values, self._values_at_s = values, loop.time()
+            return self._values
+
+    def forget(self) -> None:
+        """The set-point is about to change: what was read is old."""
+        self._values = ()
+        self._changes += 1
+
+    def celsius(self, raw: int) -> float:
+        """A temperature register in °C."""
+        return raw * self._scale
+
+    def raw(self, celsius: float) -> int:
+        """°C as a temperature register."""
+        return round(celsius / self._scale)
+
+    async def temperature_c(self) -> float:
+        """The process value (°C); outside the input range it is a fault."""
+        value_c = self.celsius((await self.values())[0])
+        if not self._range_c[0] <= value_c <= self._range_c[1]:
+            raise DeviceFault(
+                f"{value_c:g} degC is outside its input range ({self._range_c[0]:g} to {self._range_c[1]:g})",
+                where=self.config.name,
+                cause="a broken or unplugged sensor",
+                action="check the sensor and its wires",
+            )
+        return value_c
+
+
+class _Temperature(Sensor):
+    unit = "degC"
+
+    def __init__(self, controller: Eurotherm3200) -> None:
+        self._controller = controller
+
+    async def read(self) -> float:
+        value_c = await self._controller.temperature_c()
+        await self._controller.setpoint.repeat()
+        return value_c
+
+
+class _Power(Sensor):
+    unit = "%"
+
+    def __init__(self, controller: Eurotherm3200) -> None:
+        self._controller = controller
+
+    async def read(self) -> float:
+        raw = (await self._controller.values())[3]
+        return self._controller.celsius(raw)  # outputs have the display's decimal places, too
+
+
+class RemoteSetpoint(Thermostat):
+    """Address 26, repeated while somebody polls; read back from the working set-point."""
+
+    def __init__(self, controller: Eurotherm3200, limits_c: tuple[float, float]) -> None:
+        super().__init__(f"{controller.config.name}.setpoint", controller.conversation, limits_c)
+        self._controller = controller
+        self._held: int | None = None
+        self._written_at_s = 0.0
+
+    def forget(self) -> None:
+        """Nothing is repeated until the next command."""
+        self._held = None
+
+    async def setpoint_c(self) -> float:
+        """The working set-point (°C); 0 when it is that of rest."""
+        await self.repeat()
+        raw = (await self._controller.values())[4]
+        return 0.0 if raw == self._controller.rest_raw else self._controller.celsius(raw)
+
+    async def measured_c(self) -> float:
+        """The process value (°C)."""
+        return await self._controller.temperature_c()
+
+    async def start(self, value_c: float) -> None:
+        """Write the remote set-point and see the working set-point follow."""
+        await self._hold(self._controller.raw(value_c))
+
+    async def rest(self) -> None:
+        """Write the set-point of rest and see the working set-point follow."""
+        await self._hold(self._controller.rest_raw)
+
+    async def repeat(self) -> None:
+        """Write what is held once more if that is due and no command is under way."""
+        if self._held is None or self.one_at_a_time.locked():
+            return
+        if asyncio.get_running_loop().time() - self._written_at_s >= REFRESH_S:
+            async with self.one_at_a_time:
+                if self._held is not None:
+                    await self._write(self._held)
+
+    async def _hold(self, raw: int) -> None:
+        self._held = None
+        self._controller.forget()
+        try:
+            await self._write(raw)
+        finally:
+            self._controller.forget()
+        stands = raw
+        for _ in range(SETTLE_TRIES):
+            self._controller.forget()
+            if (stands := (await self._controller.values())[4]) == raw:
+                self._held = raw
+                return
+            await asyncio.sleep(SETTLE_S)
+        raise Refused(
+            f"its working set-point is {self._controller.celsius(stands):g} instead of {self._controller.celsius(raw):g}",
+            where=self.where,
+            cause="the remote set-point is not selected, a set-point limit or a rate limit is set, or it is in manual",
+            action="select the remote set-point at its front panel and check its set-point limits; check decimals",
+        )
+
+    async def _write(self, raw: int) -> None:
+        await self._controller.unit.write_register(REMOTE_SETPOINT, raw & 0xFFFF)
+        self._written_at_s = asyncio.get_running_loop().time()
