@@ -75,6 +75,9 @@ class Heart(Protocol):
     async def flow(self) -> Measurement:
         """What the pump says of its flow (µL/min)."""
 
+    async def pressure(self, settle_s: float = 0.0) -> Measurement:
+        """Pressure behind the pump (kPa gauge); no value on a rig that has no sensor there."""
+
 
 class Kidney(Protocol):
     """Moves spent medium: all volumes in µL, > 0."""
@@ -230,7 +233,7 @@ class Lab(Protocol):
         """Wait; the deadline is absolute, so a restart in between does not lengthen it."""
 
     async def sleep_until(self, elapsed_s: float) -> float:
-        """Wait until `elapsed_s` after the run's start; returns how late it was (s, 0 when it had to wait)."""
+        """Wait until `elapsed_s` after the run's start; returns how late it ended (s, 0 when it waited as planned)."""
 
     async def sleep_until_clock(self, at: str, zone: str, *, after: str | None = None) -> str:
         """Wait until it is `at` (HH:MM) in the time zone `zone` (IANA); returns that time (UTC, ISO 8601).

@@ -57,6 +57,7 @@ READS: Mapping[str, tuple[str, Callable[[Lab, float], Awaitable[Measurement]]]] 
     "lung.oxygen": ("%", lambda lab, settle_s: lab.lung.oxygen(settle_s)),
     "skin.temperature": ("degC", lambda lab, settle_s: lab.skin.temperature(settle_s)),
     "immune.pressure": ("kPa", lambda lab, settle_s: lab.immune.pressure()),
+    "heart.pressure": ("kPa", lambda lab, settle_s: lab.heart.pressure(settle_s)),
     "heart.flow": ("uL/min", lambda lab, settle_s: lab.heart.flow()),
     "kidney.mass": ("g", lambda lab, settle_s: lab.kidney.mass(settle_s)),
 }
@@ -135,6 +136,11 @@ class Step:
 
     where: str
 
+    @property
+    def place(self) -> str:
+        """File and line without the folder: what the journal may hold."""
+        return self.where.rpartition("/")[2]
+
     async def run(self, now: Now) -> None:
         """Do it."""
         raise NotImplementedError
@@ -153,7 +159,7 @@ class Move(Step):
     save: str | None
 
     async def run(self, now: Now) -> None:
-        volume_ul = await now.number(self.volume, self.where)
+        volume_ul = await now.number(self.volume, self.place)
         least_ul = now.lab.least_ul(self.verb)
         if volume_ul < least_ul and now.policies.small_dose == "skip":
             moved = Amount(0.0, 0.0, 0.0)
@@ -183,7 +189,7 @@ class Read(Step):
 
     async def taken(self, now: Now) -> Measurement:
         """The reading, saved as well."""
-        settle_s = await now.number(self.settle_s, self.where)
+        settle_s = await now.number(self.settle_s, self.place)
         if self.point is not None:
             reading = await now.lab.measure(self.point, settle_s)
         else:
@@ -192,7 +198,7 @@ class Read(Step):
         unit = PLAIN if reading.unit == "pH" else reading.unit
         if got is not None and self.save and unit != self.unit:
             raise ProtocolError(
-                f"{self.where}: {reading.point} is in {reading.unit}, the recipe says {self.unit or 'a plain number'}."
+                f"{self.place}: {reading.point} is in {reading.unit}, the recipe says {self.unit or 'a plain number'}."
                 f" Next: write unit: {reading.unit}"
             )
         if self.save:
@@ -235,7 +241,7 @@ class GradeBatch(Step):
 
     async def run(self, now: Now) -> None:
         estimate = await now.lab.estimate()
-        acidity = await now.lab.liver.acidity(await now.number(self.settle_s, self.where))
+        acidity = await now.lab.liver.acidity(await now.number(self.settle_s, self.place))
         verdict = await judge(now.lab, estimate, acidity)
         await now.lab.note("grade", {"cycle": 0, **verdict.to_json(), "estimate": estimate.to_json()})
         if self.save:
@@ -249,9 +255,9 @@ class Wait(Step):
     time_s: Expression
 
     async def run(self, now: Now) -> None:
-        seconds = await now.number(self.time_s, self.where)
+        seconds = await now.number(self.time_s, self.place)
         if seconds < 0:
-            raise ProtocolError(f"{self.where}: “{self.time_s.text}” is {seconds:g} s. Next: wait for a time ≥ 0")
+            raise ProtocolError(f"{self.place}: “{self.time_s.text}” is {seconds:g} s. Next: wait for a time ≥ 0")
         await now.lab.sleep(seconds)
 
 
@@ -266,8 +272,8 @@ class WaitUntil(Step):
     on_timeout: str | None
 
     async def run(self, now: Now) -> None:
-        every_s = max(await now.number(self.every_s, self.where), 1.0)
-        times = max(1, math.ceil(await now.number(self.timeout_s, self.where) / every_s))
+        every_s = max(await now.number(self.every_s, self.place), 1.0)
+        times = max(1, math.ceil(await now.number(self.timeout_s, self.place) / every_s))
         for turn in range(times):
             if turn:
                 await now.lab.sleep(every_s)
@@ -277,7 +283,7 @@ class WaitUntil(Step):
                 return
         await now.decide(
             self.on_timeout or now.policies.timeout,
-            f"{self.where}: “{self.until.text}” has not come true of {self.read.point or self.read.verb} within"
+            f"{self.place}: “{self.until.text}” has not come true of {self.read.point or self.read.verb} within"
             f" {self.timeout_s.text}. Next: look why, then resume or abort",
         )
 
@@ -340,7 +346,7 @@ class SetValues(Step):
 
     async def run(self, now: Now) -> None:
         for name, expression in self.values.items():
-            now.values[name] = await now.number(expression, self.where)
+            now.values[name] = await now.number(expression, self.place)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -352,7 +358,7 @@ class If(Step):
     otherwise: Sequence[Step]
 
     async def run(self, now: Now) -> None:
-        met = await now.holds(self.condition, self.where)
+        met = await now.holds(self.condition, self.place)
         await _run_all(self.then if met else self.otherwise, now)
 
     def inner(self) -> Iterator[Step]:
@@ -378,8 +384,8 @@ class Repeat(Step):
     async def run(self, now: Now) -> None:
         times = BURST if self.times is None and self.every_s is None and self.at is None else 0
         if self.times is not None:
-            times = round(await now.number(self.times, self.where))
-        every_s = None if self.every_s is None else max(await now.number(self.every_s, self.where), 1.0)
+            times = round(await now.number(self.times, self.place))
+        every_s = None if self.every_s is None else max(await now.number(self.every_s, self.place), 1.0)
         begun_s = await now.lab.sleep_until(0.0) if every_s is not None else 0.0
         turn = slot = 0
         due: str | None = None
@@ -392,7 +398,7 @@ class Repeat(Step):
                     await now.lab.sleep_until(begun_s + slot * every_s)
             if self.at is not None:
                 due = await now.lab.sleep_until_clock(self.at[0], self.at[1], after=due)
-            if self.condition is not None and not await now.holds(self.condition, self.where):
+            if self.condition is not None and not await now.holds(self.condition, self.place):
                 return
             turn += 1
             if self.count:
@@ -416,7 +422,7 @@ class Call(Step):
         values = {}
         for param in self.params:
             given = self.given.get(param.name)
-            value = param.default if given is None else await now.number(given, self.where)
+            value = param.default if given is None else await now.number(given, self.place)
             values[param.key] = param.checked(value)
         if isinstance(self.of, Program):
             await self.of.run(now.lab, values, depth=now.depth + 1)

@@ -12,7 +12,17 @@ from functools import lru_cache
 from pathlib import Path
 from types import ModuleType
 
-from protocols import conditioning, exchange, grading, interval, language, parameters, recycle, soft_sensor
+from protocols import (
+    conditioning,
+    exchange,
+    grading,
+    interval,
+    language,
+    parameters,
+    pump_calibration,
+    recycle,
+    soft_sensor,
+)
 from protocols.language import ProtocolFunction
 from protocols.parameters import Param
 from protocols.program import Program
@@ -97,7 +107,7 @@ def source_hash(source: str) -> str:
 
 def shipped() -> dict[str, Recipe]:
     """The protocols that come with Choroid, by name."""
-    recipes = (_recipe(module, inspect.getsource(module)) for module in (recycle, exchange))
+    recipes = (_recipe(module, inspect.getsource(module)) for module in (recycle, exchange, pump_calibration))
     return {recipe.name: recipe for recipe in recipes}
 
 

@@ -105,6 +105,13 @@ class Heart(Organ):
 
         return measurement(await self._run.step("measure", {"point": f"{pump}.flow", "settle_s": 0.0}, perform))
 
+    async def pressure(self, settle_s: float = 0.0) -> Measurement:
+        """Pressure behind the pump (kPa gauge); no value on a rig that has no sensor there."""
+        point = self._rig.organs.heart.pressure
+        if point is None:
+            return Measurement("heart.pressure", "kPa", None, "this rig has no pressure sensor at the heart")
+        return await self._measure(point, settle_s)
+
 
 class Kidney(Organ):
     """Moves spent medium."""

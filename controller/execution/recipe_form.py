@@ -57,6 +57,7 @@ _READ = {
     "lung.oxygen": "dissolved oxygen of the loop",
     "skin.temperature": "chamber temperature",
     "immune.pressure": "pressure before the sterile filter",
+    "heart.pressure": "pressure behind the heart's pump",
     "heart.flow": "what the heart's pump says of its flow",
     "kidney.mass": "what the balance under the spent vessel shows",
 }

@@ -37,6 +37,8 @@ __all__ = ["Bench", "History", "Run", "RunView", "StepView"]
 
 MEASURE_PATIENCE_S = 60.0
 REST_AGAIN_S = 10.0
+LATE_S = 1.0
+"""What a wait may overshoot without being late."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -289,7 +291,7 @@ class Run:
             if verb == "sleep":
                 until = now + timedelta(seconds=args["seconds"])
             elif verb == "sleep_until_clock":
-                until = next_time(now, args["at"], args["zone"], args["after"])
+                until = next_time(now, args["at"], args["zone"], args["after"], since_s=self._since_turn_s(args))
             if until is not None:
                 body["until"] = step.until = until.isoformat(timespec="milliseconds")
                 # From here on it is a matter of the monotonic clock: a step of UTC does not move it (E7).
@@ -302,12 +304,23 @@ class Run:
         step.done, step.result, step.volumes = True, result, volumes
         return step
 
+    def _since_turn_s(self, args: Mapping[str, Any]) -> float | None:
+        """How long ago (s) the turn before ended its wait for the same time of day, if it did so in this process."""
+        if args["after"] is None:
+            return None
+        for n in range(self._n - 1, 0, -1):
+            step = self._steps[n]
+            same = step.verb == "sleep_until_clock" and all(step.args[key] == args[key] for key in ("at", "zone"))
+            if same:
+                return None if step.deadline_s is None else self._loop.time() - step.deadline_s
+        return None
+
     async def _unaltered(self) -> None:
         """Hold as long as the protocol's file is not what it was: how its new text would have gone on is not guessed."""
         while self._recipe is not None and (path := self._recipe.altered()) is not None:
             await self._hold(
-                f"{path} was changed or removed while its run is under way. Likely cause: somebody edits it. Next: put the"
-                " old text back and resume, or abort the run and start anew"
+                f"{path.name} was changed or removed while its run is under way. Likely cause: somebody edits it. Next: put"
+                " the old text back and resume, or abort the run and start anew"
             )
 
     # --- what the organs ask ----------------------------------------------------------------------------
@@ -341,6 +354,9 @@ class Run:
 
     async def flow_of(self, pump: str) -> dict[str, Any]:
         """What a pump says of its flow (µL/min), as last polled."""
+        deadline_s = self._loop.time() + MEASURE_PATIENCE_S
+        while pump not in self._bench.store.actuators and self._loop.time() < deadline_s:
+            await self.wait(1.0)  # right after the start it has not been asked yet
         seen = self._bench.store.actuators.get(pump)
         point = f"{pump}.flow"
         if seen is None or not isinstance(seen.status, PumpStatus):
@@ -359,6 +375,9 @@ class Run:
         deadline_s = self._started_s + elapsed_s
         late_s = max(0.0, self._loop.time() - deadline_s)
         await self._wait_out(deadline_s)
+        if late_s == 0.0:  # it had to wait, and was held beyond its time perhaps
+            over_s = self._loop.time() - deadline_s
+            late_s = over_s if over_s >= LATE_S else 0.0
         return round(late_s, 3)
 
     async def slept_until_clock(self, step: StepRecord) -> str:

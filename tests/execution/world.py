@@ -185,8 +185,8 @@ class StepClock(Clock):
         super().__init__(follow_system=False, epoch=EPOCH + timedelta(seconds=world.loop.time()))
         self.world = world
 
-    def utc(self) -> datetime:
-        return super().utc() + timedelta(seconds=self.world.clock_step_s)
+    def utc_us(self) -> int:
+        return super().utc_us() + round(self.world.clock_step_s * 1e6)
 
 
 class MortalJournal(Journal):
@@ -243,6 +243,8 @@ class Controller:
     before: bool = False
     durable: bool = False
     catalogue: Mapping[str, Recipe] = field(default_factory=lambda: PROTOCOLS)
+    recipes: Path | None = None
+    tick_s: float = 1.0
 
     def __post_init__(self) -> None:
         world = self.world
@@ -275,6 +277,7 @@ class Controller:
             clock=self.clock,
             alarm=self.alarm,
             catalogue=self.catalogue,
+            recipes=self.recipes,
         )
         self._sample()
         self.task = asyncio.create_task(self._tick())
@@ -297,7 +300,7 @@ class Controller:
     async def _tick(self) -> None:
         try:
             while True:
-                await asyncio.sleep(1.0)
+                await asyncio.sleep(self.tick_s)
                 self._sample()
                 for name, device in {**self.world.pumps, **self.world.valves}.items():
                     if not getattr(device, "silent", False):
@@ -317,8 +320,9 @@ class Controller:
 
     async def until(self, true: Callable[[], bool], within_s: float = 7200.0) -> None:
         deadline_s = self.world.loop.time() + within_s
+        every_s = max(0.5, self.tick_s / 10)
         while not true():
             if self.world.loop.time() > deadline_s:
                 runs = [(view.state, view.step, view.progress[-1:], view.messages) for view in self.runs.list()]
                 raise AssertionError(f"it did not come to pass; runs: {runs}")
-            await asyncio.sleep(0.5)
+            await asyncio.sleep(every_s)
