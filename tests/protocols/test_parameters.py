@@ -60,7 +60,7 @@ def test_what_makes_no_sense_is_refused(given: dict[str, str | float], says: str
 
 
 def test_an_unknown_name_lists_the_known_ones() -> None:
-    with pytest.raises(UnknownProtocol, match="exchange, recycle"):
+    with pytest.raises(UnknownProtocol, match="exchange, pump-calibration, recycle"):
         get("recykle")
 
 
