@@ -98,6 +98,17 @@ class Conversation:
         if not self.verified and _verifying.get() is not self:
             raise LinkDown(
                 "not verified since the line was opened; nothing is sent before that",
+    async def tell(self, request: bytes, *, pause_s: float) -> None:
+        """Send `request`, which has no reply, and leave the device `pause_s` for it; only a question afterwards shows
+        whether it was heard. Raises :class:`LinkDown`, or what getting back into step raises.
+        """
+        self.require_verified()
+        if self.anonymous and self._doubts != self.link.doubts:
+            self._expect_late()
+        if self._doubtful:
+            await self._get_back_in_step()
+        await self.link.tell(request, pause_s=pause_s, where=self.where, addressed=self.addressed)
+
                 where=self.where,
                 cause="the line was lost, or the device did not answer or is another model",
                 action="see the link's failures; verification is tried again by itself",

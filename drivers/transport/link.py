@@ -88,6 +88,11 @@ class _Pending:
         self.timer: asyncio.TimerHandle | None = None
 
 
+def _unanswered(buffer: bytearray) -> None:
+    """The parser for a request that has no reply: whatever comes is none."""
+    buffer.clear()
+
+
 class Link:
     """One line. `transactions` counts requests; `failures` tells by device why it is not verified."""
 
@@ -208,6 +213,13 @@ class Link:
         finally:
             self._lock.release()
 
+    async def tell(self, request: bytes, *, pause_s: float, where: str, addressed: bool = False) -> None:
+        """Send `request`, which its device does not answer, and keep the line to it for `pause_s`.
+
+        What is heard meanwhile is dropped. Raises :class:`LinkDown`.
+        """
+        await self.exchange(request, _unanswered, timeout_s=pause_s, where=where, addressed=addressed)
+
     def _send_when_quiet(self, pending: _Pending) -> None:
         """Send now, or as soon as nothing has been heard for the minimum gap."""
         loop, writer = self._loop, self._writer
@@ -299,6 +311,9 @@ class Link:
 
     def _expire(self, pending: _Pending) -> None:
         if pending.reply.done():
+            return
+        if pending.parse is _unanswered:
+            pending.reply.set_result(None)
             return
         if self._heard:
             pending.reply.set_exception(
