@@ -12,10 +12,12 @@ import pytest
 from drivers.device import Device, DeviceError, Dispense, Guarantee, Level, Refused, Run, Stop
 from drivers.ismatec_reglo_digital import IsmatecRegloDigital
 from drivers.longer import Longer
+from drivers.masterflex_ls import MasterflexLs
 from drivers.masterflex_usb import MasterflexUsb
 from drivers.watson_marlow import WatsonMarlow
 from sim.devices.ismatec_reglo_digital import IsmatecRegloDigital as SimRegloDigital
 from sim.devices.longer import Longer as SimLonger
+from sim.devices.masterflex_ls import MasterflexLs as SimMasterflexLs
 from sim.devices.masterflex_usb import MasterflexUsb as SimMasterflexUsb
 from sim.devices.watson_marlow import WatsonMarlow as SimWatsonMarlow
 from tests.drivers.pump_bench import Joined, joined
@@ -81,6 +83,14 @@ CASES = [
         SimMasterflexUsb,
         {"ul_per_rev": 60.0, "max_rpm": 100.0, "direction": "ccw"},
         "8",
+    ),
+    Case("masterflex-ls", MasterflexLs, SimMasterflexLs, {"ul_per_rev": 150.0, "max_rpm": 600.0}),
+    Case(
+        "masterflex-ls-ccw",
+        MasterflexLs,
+        SimMasterflexLs,
+        {"ul_per_rev": 150.0, "max_rpm": 100.0, "direction": "ccw"},
+        "25",
     ),
 ]
 each_case = pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)

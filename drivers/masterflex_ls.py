@@ -1,0 +1,322 @@
+"""Masterflex L/S computerised drives with the satellite protocol (manual A-1299-1127B, as open clients quote it).
+
+Frames are STX, `P` and the drive's number, commands, CR; an acknowledgement is the one byte ACK or NAK. A drive forgets
+its number when it loses power, and is given it again at verification. A dose is a number of revolutions: the drive
+itself stops. It counts revolutions; the volume of one lives in the rig file.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from dataclasses import dataclass
+
+from drivers.device import (
+    Device,
+    DeviceConfig,
+    DeviceFault,
+    DeviceModel,
+    Guarantee,
+    Identity,
+    NoReply,
+    Page,
+    PumpStatus,
+    Refused,
+    WrongDevice,
+)
+from drivers.rotary_pump import RotaryPump, needed_number
+from drivers.settings import bad_setting, choice_of, known_only
+from drivers.transport.conversation import Conversation
+from drivers.transport.link import Link, Parser
+from drivers.transport.replies import bad_reply
+from drivers.transport.url import LineSettings
+
+TIMEOUT_S = 0.6
+STEP_RPM = 0.1
+STEP_REV = 0.01
+MOST_REV = 99_999.99
+MOST_RPM = 999.9
+STARTED_S = 0.15
+"""How long a start may take to show in the status before it is asked once more."""
+STX, ENQ, ACK, NAK = b"\x02", b"\x05", b"\x06", b"\x15"
+RUNNING = 3
+_FAULTS = {5: "no feedback from the motor", 6: "motor overload", 7: "excessive motor feedback"}
+_ERRORS = {1: "parity", 2: "framing", 3: "overrun", 4: "invalid command", 5: "invalid data"}
+
+_STATUS = re.compile(rb"\x02P(\d\d)I(\d)(\d)(\d)(\d)(\d)\r")
+_SPEED = re.compile(rb"\x02(?:P\d\d)?S([+-])(\d{1,4}(?:\.\d)?)\r")
+_TURNED = re.compile(rb"\x02(?:P\d\d)?C(\d{1,8}(?:\.(\d{1,3}))?)\r")
+_UNNUMBERED = re.compile(rb"P\?([ -~])\r")
+
+
+@dataclass(frozen=True, slots=True)
+class DriveState:
+    """What `I` tells, as far as it is known."""
+
+    remote: bool
+    state: int
+    error: int
+
+
+class MasterflexLs(Device):
+    """One drive; its only point is `pump`."""
+
+    model = DeviceModel(
+        id="masterflex-ls",
+        vendor="Masterflex",
+        name="L/S computerised drive (satellite protocol)",
+        kind="pump",
+        transports=("serial", "tcp", "sim"),
+        capabilities=("run", "dispense", "total", "reverse"),
+        guarantee=Guarantee.DEVICE,
+        manual="A-1299-1127B, as quoted by open clients",
+        verification="checked against the frames of open clients and a simulator written apart from it; the manual's own"
+        " pages were not at hand",
+    )
+    line = LineSettings(baud=4800, bits=7, parity="O", stop=1)
+    page = Page(
+        wiring="RS-232, 9-pin; 4800 baud, SEVEN bits, ODD parity, one stop bit. One drive a line: numbering a chain of"
+        " fresh drives is not done here.",
+        settings=(
+            ("ul_per_rev", "volume of one revolution of this tubing, µL, measured; no default"),
+            ("max_rpm", "the drive's greatest speed, rpm, from its rating plate; no default"),
+            ("direction", "cw or ccw: which way a positive flow turns; default cw"),
+        ),
+        commands=(
+            ("ENQ, PnnCR", "who is there; give a fresh drive its number", "start-up"),
+            ("I", "status: local or remote, what the motor does, last error", "status"),
+            ("R", "remote, before a start if the drive is local", "commands"),
+            ("S+ddd.d, S", "speed and direction, and what is set", "commands"),
+            ("Z, Vddddd.dd, G", "revolutions to go: zero, set, go", "commands"),
+            ("G0, H", "go without end, halt", "commands"),
+            ("C", "revolutions in all; never reset by this driver", "commands"),
+        ),
+        traps=(
+            "G0 was seen to be answered by NAK although the drive ran: a start counts by the status, not by its answer.",
+            "A reversal is refused while the drive runs: it is halted first.",
+            "Two of the five digits of a status are not known and not used.",
+            "How wide the reply to `C` is, is not documented here: any number with a decimal point is taken.",
+            "An acknowledgement is one byte without a sender. After a lost one the line is left alone for a second.",
+            "`Z` before each dose: whether `V` sets or adds to what a halted dose left over is not documented.",
+        ),
+    )
+
+    def __init__(self, link: Link, config: DeviceConfig) -> None:
+        super().__init__(link, config)
+        known_only(config.settings, config.name, frozenset({"ul_per_rev", "max_rpm", "direction"}))
+        self.number = _number(config)
+        self._conversation = Conversation(link, config.name, timeout_s=TIMEOUT_S)
+        self._conversation.anonymous = True
+        self.pump = SatellitePump(self)
+        self.actuators["pump"] = self.pump
+        link.attach(self._conversation, self.verify)
+
+    @property
+    def conversation(self) -> Conversation:
+        """This driver's side of the link."""
+        return self._conversation
+
+    async def _identify(self) -> Identity:
+        try:
+            await self.state()
+        except NoReply:
+            await self._give_number()
+            await self.state()
+        await self.pump.prepare()
+        return Identity(model=f"L/S drive {self.number:02d}")
+
+    async def _give_number(self) -> None:
+        """A drive that was switched on asks for a number: `P?`."""
+        await self._conversation.ask(ENQ, self._matching(_UNNUMBERED))
+        if await self._conversation.ask(STX + b"P%02d\r" % self.number, self._acknowledged) != ACK:
+            raise WrongDevice(
+                f"it does not take the number {self.number}",
+                where=self.config.name,
+                cause="another kind of drive, or another number is in use",
+                action="check the drive and its address in the rig file",
+            )
+
+    async def tell(self, commands: bytes) -> bytes:
+        """Send commands; ACK or NAK."""
+        return await self._conversation.ask(self._frame(commands), self._acknowledged)
+
+    async def set(self, commands: bytes) -> None:
+        """Send commands; :class:`Refused` unless they are acknowledged."""
+        if await self.tell(commands) != ACK:
+            error = (await self.state()).error
+            raise Refused(
+                f"the drive does not take {commands.decode()} ({_ERRORS.get(error, 'no error told')})",
+                where=self.config.name,
+                cause="the value is outside what this drive can do, or its state forbids it",
+                action="check max_rpm and ul_per_rev in the rig file; look at the drive's display",
+            )
+
+    async def state(self) -> DriveState:
+        """`I`: what the drive does."""
+        told = await self._conversation.ask(self._frame(b"I"), self._of_this_drive)
+        return DriveState(told[2] == b"1", int(told[5]), int(told[6]))
+
+    async def ask(self, query: bytes, pattern: re.Pattern[bytes]) -> re.Match[bytes]:
+        """What `query` is answered with."""
+        return await self._conversation.ask(self._frame(query), self._matching(pattern))
+
+    def _frame(self, commands: bytes) -> bytes:
+        return STX + b"P%02d" % self.number + commands + b"\r"
+
+    # --- parsers ------------------------------------------------------------------------------------------
+
+    def _acknowledged(self, buffer: bytearray) -> bytes | None:
+        if not buffer:
+            return None
+        if bytes(buffer) not in (ACK, NAK):
+            raise bad_reply(bytes(buffer), self.config.name, "an acknowledgement (ACK or NAK)")
+        reply = bytes(buffer)
+        buffer.clear()
+        return reply
+
+    def _matching(self, pattern: re.Pattern[bytes]) -> Parser[re.Match[bytes]]:
+        def parse(buffer: bytearray) -> re.Match[bytes] | None:
+            match = pattern.search(bytes(buffer))
+            if match is None:
+                if buffer[:1] == NAK:
+                    raise bad_reply(bytes(buffer), self.config.name, "an answer")
+                return None
+            del buffer[: match.end()]
+            return match
+
+        return parse
+
+    def _of_this_drive(self, buffer: bytearray) -> re.Match[bytes] | None:
+        """The last status in the buffer that is this drive's: no number but ours is taken."""
+        for match in _STATUS.finditer(bytes(buffer)):
+            if int(match[1]) == self.number:
+                del buffer[: match.end()]
+                return match
+        return None
+
+
+class SatellitePump(RotaryPump):
+    """The motor of a drive."""
+
+    def __init__(self, device: MasterflexLs) -> None:
+        super().__init__(f"{device.config.name}.pump", device.conversation)
+        self._device = device
+        settings, where = device.config.settings, device.config.name
+        self._ul_per_rev = needed_number(
+            settings, "ul_per_rev", where, low=0.1, high=1e7, what="the volume of one revolution of the tubing, µL"
+        )
+        self._max_rpm = needed_number(
+            settings, "max_rpm", where, low=1.0, high=MOST_RPM, what="the drive's greatest speed, rpm"
+        )
+        self._least_flow_ul_min = STEP_RPM * self._ul_per_rev
+        self._max_flow_ul_min = self._max_rpm * self._ul_per_rev
+        self._forward = choice_of(settings, "direction", where, default="cw", among=("cw", "ccw")) == "cw"
+        self._clockwise = True
+        self._turned_before = 0.0
+        self._endless = False
+        """Whether what runs was started here, without end and in the direction of `_clockwise`."""
+
+    async def prepare(self) -> None:
+        """Part of verification: the drive tells its speed in the known form."""
+        await self._speed()
+        self._endless = False
+
+    async def status(self) -> PumpStatus:
+        """What the drive says: running, flow, and its revolutions as a volume (µL).
+
+        Raises :class:`DeviceFault` while the drive tells a fault of its motor.
+        """
+        state = (await self._device.state()).state
+        if state in _FAULTS:
+            raise DeviceFault(
+                f"the drive reports: {_FAULTS[state]}",
+                where=self.where,
+                cause="the head is blocked or too heavy for the drive, or its electronics failed",
+                action="free the head; switch the drive off and on",
+            )
+        turned = await self._device.ask(b"C", _TURNED)
+        flow_ul_min = 0.0
+        if state == RUNNING:
+            rpm, clockwise = await self._speed()
+            flow_ul_min = rpm * self._ul_per_rev if clockwise is self._forward else -rpm * self._ul_per_rev
+        step_ul = 10.0 ** -len(turned[2] or b"") * self._ul_per_rev
+        return PumpStatus(state == RUNNING, flow_ul_min, float(turned[1]) * self._ul_per_rev, step_ul)
+
+    # --- hooks ----------------------------------------------------------------------------------------------
+
+    async def _running(self) -> bool:
+        return (await self._device.state()).state == RUNNING
+
+    async def _halt(self) -> None:
+        self._endless = False
+        await self._device.tell(b"H")  # whatever it answers: what it does is read back
+
+    async def _aim(self, flow_ul_min: float, volume_ul: float | None) -> None:
+        self._endless = False
+        revolutions = 0
+        if volume_ul is not None:
+            revolutions = round(volume_ul / self._ul_per_rev / STEP_REV)
+            self._check_dose(volume_ul, revolutions * STEP_REV * self._ul_per_rev)
+            if revolutions * STEP_REV > MOST_REV:
+                raise self._refusal(f"{volume_ul:g} µL cannot be given at once", "give less at a time")
+        if not (await self._device.state()).remote:
+            await self._device.set(b"R")
+        await self._set_speed(flow_ul_min)
+        if volume_ul is not None:
+            await self._device.set(b"Z")
+            await self._device.set(b"V%05d.%02d" % divmod(revolutions, 100))
+        self._turned_before = await self._turned()
+
+    async def _go(self, dose: bool) -> None:
+        await self._device.tell(b"G" if dose else b"G0")
+        if not await self._started():
+            await asyncio.sleep(STARTED_S)
+            if not await self._started():
+                raise DeviceFault(
+                    "it does not run after it was started",
+                    where=self.where,
+                    cause="the drive is in local mode, or its head is open",
+                    action="look at its display; it was commanded off",
+                )
+        self._endless = not dose
+
+    async def _started(self) -> bool:
+        """Whether it runs, or has run: a small dose may be over before it is looked at."""
+        return await self._running() or await self._turned() != self._turned_before
+
+    async def _retune(self, flow_ul_min: float) -> bool:
+        if not self._endless or ((flow_ul_min > 0) is self._forward) is not self._clockwise:
+            return False
+        await self._set_speed(flow_ul_min)
+        return True
+
+    # --- talk -----------------------------------------------------------------------------------------------
+
+    async def _turned(self) -> float:
+        return float((await self._device.ask(b"C", _TURNED))[1])
+
+    async def _speed(self) -> tuple[float, bool]:
+        """Speed that is set (rpm), and whether clockwise."""
+        told = await self._device.ask(b"S", _SPEED)
+        return float(told[2]), told[1] == b"+"
+
+    async def _set_speed(self, flow_ul_min: float) -> None:
+        """Set speed and direction and read them back."""
+        tenths = max(1, round(abs(flow_ul_min) / self._ul_per_rev / STEP_RPM))
+        clockwise = (flow_ul_min > 0) is self._forward
+        await self._device.set(b"S%c%03d.%d" % (b"+" if clockwise else b"-", *divmod(tenths, 10)))
+        rpm, taken = await self._speed()
+        if abs(rpm - tenths * STEP_RPM) > STEP_RPM / 2 or taken is not clockwise:
+            raise self._refusal(
+                f"told {tenths * STEP_RPM:g} rpm {'clockwise' if clockwise else 'counter-clockwise'}, it shows"
+                f" {rpm:g} rpm {'clockwise' if taken else 'counter-clockwise'}",
+                "stay below what the drive can turn",
+            )
+        self._clockwise = clockwise
+
+
+def _number(config: DeviceConfig) -> int:
+    text = config.address or "1"
+    if not (text.isascii() and text.isdigit() and 1 <= int(text) <= 25):
+        raise bad_setting(config.name, "address", f"is “{text}”", "write the satellite number, 1 to 25")
+    return int(text)
