@@ -93,11 +93,6 @@ class Conversation:
             await self._get_back_in_step()
         return await self._attempt(request, parse, self.timeout_s if timeout_s is None else timeout_s)
 
-    def require_verified(self) -> None:
-        """Raise :class:`LinkDown` unless the device is verified, or this very task is verifying it (A6)."""
-        if not self.verified and _verifying.get() is not self:
-            raise LinkDown(
-                "not verified since the line was opened; nothing is sent before that",
     async def tell(self, request: bytes, *, pause_s: float) -> None:
         """Send `request`, which has no reply, and leave the device `pause_s` for it; only a question afterwards shows
         whether it was heard. Raises :class:`LinkDown`, or what getting back into step raises.
@@ -109,6 +104,11 @@ class Conversation:
             await self._get_back_in_step()
         await self.link.tell(request, pause_s=pause_s, where=self.where, addressed=self.addressed)
 
+    def require_verified(self) -> None:
+        """Raise :class:`LinkDown` unless the device is verified, or this very task is verifying it (A6)."""
+        if not self.verified and _verifying.get() is not self:
+            raise LinkDown(
+                "not verified since the line was opened; nothing is sent before that",
                 where=self.where,
                 cause="the line was lost, or the device did not answer or is another model",
                 action="see the link's failures; verification is tried again by itself",
