@@ -114,7 +114,7 @@ _ALL = (
     ),
     Kind(
         "power_cut", "device", "It has no power; then it boots.",
-        "device", (2.0, 600.0), survivable_for_s=600.0, alarms=_LOST, told_within_s=90.0,
+        "device", (2.0, 600.0), survivable_for_s=300.0, alarms=_LOST, told_within_s=90.0,
     ),
     Kind(
         "silent", "device", "It hears nothing and says nothing, and its outputs go on with what they did.",
@@ -126,7 +126,7 @@ _ALL = (
     ),
     Kind(
         "other_address", "device", "On a shared bus it answers for the next device's address, and not for its own.",
-        "device", (5.0, 600.0), survivable_for_s=600.0, alarms=_LOST, told_within_s=90.0,
+        "device", (5.0, 600.0), survivable_for_s=300.0, alarms=_LOST, told_within_s=90.0,
     ),
     Kind(
         "eeprom", "device",
@@ -136,7 +136,7 @@ _ALL = (
     ),
     Kind(
         "reversed", "device", "The motor turns the other way than it is told, at the same speed.",
-        "point", (10.0, 300.0), survivable_for_s=300.0,
+        "point", (10.0, 300.0), survivable_for_s=120.0,
     ),
     Kind(
         "stuck", "device", "The reading stays where it is.",

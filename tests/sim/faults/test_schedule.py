@@ -19,7 +19,7 @@ from sim.faults.script import draw
 from sim.faults.targets import targets
 from sim.lab import Lab
 from sim.virtual_time import run_virtual
-from tests.sim.faults.bench import RIG, ear, lab_with
+from tests.sim.faults.bench import RIG, ROOT, ear, lab_with
 
 OF_THE_LAB = [kind for kind in KINDS.values() if kind.group not in ("host", "network")]
 
@@ -342,3 +342,16 @@ async def test_chance_draws_every_kind_and_only_what_can_happen() -> None:
     assert schedule != draw(np.random.default_rng(12), RIG, 40.0, 60.0)
     async with lab_with() as (lab, _):
         Injector(lab, schedule, FakeHost())
+
+
+def test_the_documentation_knows_every_kind() -> None:
+    text = (ROOT / "docs" / "faults.md").read_text(encoding="utf-8")
+    for kind in KINDS.values():
+        assert f"| `{kind.name}` | {kind.meaning} | {kind.target} |" in text, kind.name
+        row = next(line for line in text.splitlines() if line.startswith(f"| `{kind.name}` |"))
+        told = (
+            f" within {kind.told_within_s / 60:g} min"
+            if kind.told_within_s % 60 == 0
+            else f" within {kind.told_within_s:g} s"
+        )
+        assert row.endswith(f"{told} |" if kind.alarms else "|  |"), kind.name
