@@ -186,7 +186,7 @@ class IsmatecRegloIcc(Device):
         return self._conversation
 
     async def _identify(self) -> Identity:
-        await self.set(self._pump + (b"~0" if self.legacy else b"~1"))
+        await self.address_channels()
         text = await self._conversation.ask(self._whole + b"#\r", self._model_text)
         if not text.startswith("REGLO ICC"):
             raise WrongDevice(
@@ -201,6 +201,14 @@ class IsmatecRegloIcc(Device):
             await channel.prepare()
         words = text.split()
         return Identity(model="Reglo ICC", firmware=f"{words[2] if len(words) > 2 else ''} protocol {protocol}".strip())
+
+    async def address_channels(self) -> None:
+        """Address channels one by one (or the pump as a whole), whatever the pump was told before.
+
+        A pump that has lost power for a moment forgets it without a word; then a start meant for one channel would turn
+        all of them. So this goes before each start.
+        """
+        await self.set(self._pump + (b"~0" if self.legacy else b"~1"))
 
     async def set(self, command: bytes) -> None:
         """Send a command that is answered by one character; :class:`Refused` unless that is `*`."""
@@ -323,6 +331,8 @@ class IsmatecChannel(Actuator):
         self._pump.conversation.require_verified()
         # A stop must never slip in between the settings of a start and the start itself.
         async with self._one_at_a_time:
+            if isinstance(command, Run | Dispense) and command.flow_ul_min != 0.0:
+                await self._pump.address_channels()
             match command:
                 case Stop() | Run(flow_ul_min=0.0):
                     await self._stop()

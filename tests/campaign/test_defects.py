@@ -12,6 +12,7 @@ FOUND = {
     "a temperature probe stuck half a degree low": Fault("stuck", "t_chamber.temperature", 300.0, 1500.0, -0.5),
     "the air controller without power": Fault("power_cut", "gas_air", 300.0, 600.0),
     "a balance stuck while the draw runs": Fault("stuck", "balance.mass", 30.0, 300.0),
+    "a pump that loses power for a moment": Fault("reboot", "reglo", 700.0),
     "a disk that is full when the hour's score is due": Fault("disk_full", "host", 3590.0, 300.0),
     "a balance stuck while a batch is given back": Fault("stuck", "balance.mass", 200.0, 200.0),
 }

@@ -120,13 +120,13 @@ async def test_golden_continuous_flow_on_change_reverse_and_off() -> None:
     async with linked(IsmatecRegloIcc, peer, FakeReglo.config) as pump:
         heart = pump.actuators["heart"]
         await heart.apply(Run(1300.0))
-        assert peer.sent == [b"1E\r", b"1M\r", b"1J\r", b"1f1300+0\r", b"1H\r"]
+        assert peer.sent == [b"1~1\r", b"1E\r", b"1M\r", b"1J\r", b"1f1300+0\r", b"1H\r"]
         peer.sent.clear()
         await heart.apply(Run(2000.0))
-        assert peer.sent == [b"1E\r", b"1xM\r", b"1xD\r", b"1f2000+0\r"]  # it turns on without a stop
+        assert peer.sent == [b"1~1\r", b"1E\r", b"1xM\r", b"1xD\r", b"1f2000+0\r"]  # it turns on without a stop
         peer.sent.clear()
         await heart.apply(Run(-2000.0))
-        assert peer.sent[3:] == [b"1I\r", b"1E\r", b"1M\r", b"1K\r", b"1f2000+0\r", b"1H\r"]
+        assert peer.sent[4:] == [b"1I\r", b"1E\r", b"1M\r", b"1K\r", b"1f2000+0\r", b"1H\r"]
         assert await heart.status() == PumpStatus(True, -2000.0, 0.0, 1000.0)
         peer.sent.clear()
         await heart.apply(Stop())
@@ -141,7 +141,7 @@ async def test_golden_a_dose_is_volume_at_rate_and_the_pump_ends_it() -> None:
     async with linked(IsmatecRegloIcc, peer, FakeReglo.config) as pump:
         draw = pump.actuators["draw"]
         await draw.apply(Dispense(2000.0, 4000.0, "d1"))
-        assert peer.sent == [b"2E\r", b"2O\r", b"2J\r", b"2f4000+0\r", b"2v2000+0\r", b"2H\r"]
+        assert peer.sent == [b"1~1\r", b"2E\r", b"2O\r", b"2J\r", b"2f4000+0\r", b"2v2000+0\r", b"2H\r"]
         assert (await draw.status()).running  # type: ignore[union-attr]
         reglo.running["2"], reglo.total_ml["2"] = False, 2
         assert await draw.status() == PumpStatus(False, 0.0, 2000.0, 1000.0)

@@ -103,7 +103,7 @@ async def test_golden_frames_of_a_dose_over_a_time() -> None:
     config = DeviceConfig("reglo", "1", settings(dose_mode="time"), FakeReglo.config.channels)
     async with linked(IsmatecRegloIcc, peer, config) as pump:
         await pump.channels["heart"].apply(Dispense(3000.0, 1200.0, "d"))
-        assert peer.sent == [b"1E\r", b"1J\r", b"1v3000+0\r", b"1xT00001500\r", b"1xT\r", b"1G\r", b"1H\r"]
+        assert peer.sent == [b"1~1\r", b"1E\r", b"1J\r", b"1v3000+0\r", b"1xT00001500\r", b"1xT\r", b"1G\r", b"1H\r"]
 
 
 async def test_a_time_that_the_pump_cannot_tell_is_refused() -> None:
