@@ -268,6 +268,9 @@ class Watch:
         if self._heart_since_s is None:
             self._heart_since_s = self._last_s
         stood_s = now_s - self._heart_since_s
+        if self._backwards(self._heart, now_s):
+            self._heart_since_s = None
+            return
         told = kinds & {"no_heart_flow", "over_pressure_heart", "command_failed", "device_lost"}
         if stood_s > HEART_STOPPED_S + HEART_DOWN_S and not told and not (self._disturbed(now_s) and not at_work):
             who = "a controller at work" if at_work else "no controller at work"
