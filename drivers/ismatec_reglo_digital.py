@@ -1,5 +1,5 @@
 """Ismatec Reglo Digital and IPC, peristaltic pumps with one motor (IPC manual 14-013 Rev. D pp. 36-41; Reglo Digital
-operating manual pp. 31-38).
+operating manual p. 31; REGLO-CPF p. 36).
 
 The two speak one dialect and differ in how speed is told: the Reglo Digital takes a flow (`f`), the IPC a percentage
 of its greatest speed (`S`). A continuous flow runs in mode `M` or `L`, a dose in mode `O`: the pump itself stops when
@@ -57,7 +57,7 @@ class IsmatecRegloDigital(Device):
         transports=("serial", "tcp", "sim"),
         capabilities=("run", "dispense", "total", "reverse"),
         guarantee=Guarantee.DEVICE,
-        manual="IPC 14-013 Rev. D pp. 36–41; REGLO Digital pp. 31–38",
+        manual="IPC 14-013 Rev. D pp. 36–41; REGLO Digital p. 31; REGLO-CPF p. 36",
     )
     line = LineSettings(baud=9600, bits=8, parity="N", stop=1)
     page = Page(
@@ -73,7 +73,7 @@ class IsmatecRegloDigital(Device):
             ("aI, aH, aE", "stop, start, does it run", "14-013 pp. 36–41"),
             ("aJ, aK", "direction, clockwise and counter-clockwise", "14-013 pp. 36–41"),
             ("aM, aL, aO", "modes: flow, speed, dose by volume", "14-013 pp. 36–41"),
-            ("af, afmmmmse", "flow (Reglo Digital), mL/min", "REGLO Digital pp. 33–38"),
+            ("af, afmmmmse", "flow (Reglo Digital), mL/min", "as open clients use it"),
             ("aS, aS00603", "speed (IPC), 60.3 % of the greatest", "14-013 pp. 36–41"),
             ("a[, a[02500", "decimals of a dose, and the dose with that many", "14-013 pp. 36–41"),
             ("a+, a+0317", "tubing, 1/100 mm; written only when it differs", "14-013 pp. 36–41"),
@@ -91,7 +91,8 @@ class IsmatecRegloDigital(Device):
             "For about 5 s after power-on (IPC: 3 s) the pump does not answer.",
             "The total is told in four digits and grows coarser as it grows; whether it counts backwards in reverse is"
             " not documented.",
-            "The reply to `f` is taken in the form that the ICC documents (1200E-2); other forms are refused.",
+            "The flow of a Reglo Digital (`f`) is known from open clients, not from its manual; its reply is taken in the"
+            " form that the ICC documents (1200E-2), and other forms are refused.",
         ),
     )
 

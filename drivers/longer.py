@@ -57,7 +57,8 @@ class Longer(Device):
         transports=("serial", "tcp", "sim"),
         capabilities=("run", "dispense", "reverse"),
         guarantee=Guarantee.HOST,
-        manual="Longer communication protocol (E9), commands WJ, RJ",
+        manual="the maker's articles on its E9 protocol (L100-1S-2, WT600-2J)",
+        verification="checked against the maker's and others' published frames and a simulator written apart from it",
     )
     line = LineSettings(baud=9600, bits=8, parity="E", stop=1)
     page = Page(
@@ -71,8 +72,8 @@ class Longer(Device):
             ("direction", "cw or ccw: which way a positive flow turns; default cw"),
         ),
         commands=(
-            ("WJ speed state direction", "run at a speed, or stand", "WJ"),
-            ("RJ", "speed, state and direction", "RJ"),
+            ("WJ speed state direction", "run at a speed, or stand", "WT600-2J"),
+            ("RJ", "speed, state and direction", "WT600-2J"),
         ),
         traps=(
             "The pump cannot end a dose: this driver times it and stops it. If the controller dies in a dose, the pump"

@@ -1,4 +1,4 @@
-"""Ismatec Reglo Digital and IPC, pumps with one motor (IPC manual 14-013 Rev. D pp. 36 to 41, Reglo Digital p. 31 on).
+"""Ismatec Reglo Digital and IPC, pumps with one motor (IPC manual 14-013 Rev. D pp. 36 to 41, Reglo Digital p. 31).
 
 A request is the pump's address, a command and CR. Most are answered by one bare character, values by a line ended
 CR LF. In overload every command but `-` is answered by `#`. The device's setting `variant` chooses how speed is told.
@@ -38,6 +38,9 @@ class IsmatecRegloDigital(AsciiDevice):
             )
         self.tubing = fitted
         self.calibrated_ml_min: float | None = None
+        self.boot_s = float(spec.settings.get("boot_s", 0.0))
+        """How long it hears nothing after power-on; about 5 s on a real Reglo Digital, 3 s on an IPC."""
+        self._ready_s = 0.0
         self.overload = False
         self.mode = "L"
         self.clockwise = True
@@ -68,6 +71,7 @@ class IsmatecRegloDigital(AsciiDevice):
 
     def _boot(self) -> None:
         self.forget_input()
+        self._ready_s = self.loop.time() + self.boot_s
         self.overload = False
 
     def _halt(self) -> None:
@@ -111,6 +115,11 @@ class IsmatecRegloDigital(AsciiDevice):
         return self.motor.revolutions * self.max_flow_ml_min / MAX_RPM - self._total_before
 
     # --- requests ---------------------------------------------------------------------------------------
+
+    def receive(self, data: bytes) -> None:
+        """See :meth:`AsciiDevice.receive`; a pump that is still starting hears nothing."""
+        if self.loop.time() >= self._ready_s:
+            super().receive(data)
 
     def bad_line(self) -> None:
         """In a chain nobody answers what is addressed to nobody."""

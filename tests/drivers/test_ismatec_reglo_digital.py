@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
 
 import pytest
@@ -116,6 +117,17 @@ async def test_overload_is_a_fault_and_a_stop_ends_it_standing() -> None:
         await rig.pump.apply(Stop())
         assert not rig.sim.overload
         assert rig.flow == 0.0
+        await rig.pump.apply(Run(2000.0))
+        assert rig.flow == pytest.approx(2000.0, rel=0.01)
+
+
+async def test_a_pump_that_is_still_starting_is_waited_for() -> None:
+    async with joined(
+        IsmatecRegloDigital, SimRegloDigital, settings={"tubing_mm": 1.02}, sim_settings={"boot_s": 5.0}, verified=False
+    ) as rig:
+        assert not rig.device.conversation.verified
+        await asyncio.sleep(15)
+        assert rig.device.conversation.verified
         await rig.pump.apply(Run(2000.0))
         assert rig.flow == pytest.approx(2000.0, rel=0.01)
 
