@@ -102,9 +102,8 @@ class SensirionSlf3x(Device):
             ("24", "sensor type, must be 3", "SCC1"),
             ("50", "product id and serial number of the sensor", "SCC1"),
             ("53 liquid", "scale factor and unit of the flow", "SCC1"),
-            ("33", "what is being measured, if anything", "SCC1"),
+            ("34", "stop measuring: a cable does not tell which liquid it measures", "SCC1"),
             ("33 interval liquid", "start continuous measurement", "SCC1"),
-            ("34", "stop it, before another liquid is chosen", "SCC1"),
             ("35 03", "last measurement: flow, temperature, flags", "SCC1"),
         ),
         traps=(
@@ -113,7 +112,8 @@ class SensirionSlf3x(Device):
             "Above its range the sensor flags high flow: the value is then uncertain, at the end of the number range "
             "it is a fault.",
             "The flow is right only for the liquid of the chosen calibration; medium reads a little off as water.",
-            "After a power cut the cable measures nothing until it is told to: the driver starts it again.",
+            "After a power cut the first question starts a measurement of the factory's choice and is answered with "
+            "nothing: the driver takes that as the sign to start its own again.",
             "Flag bits 0 (air) and 1 (high flow) follow public drivers of the same sensors on I2C; other bits are "
             "taken for harmless.",
         ),
@@ -179,16 +179,13 @@ class SensirionSlf3x(Device):
             raise bad_reply(text, self.config.name, "a product id") from None
 
     async def _measure(self) -> None:
-        """Have the sensor measure our liquid at our interval, and wait for the first measurement."""
-        wanted = struct.pack(">HH", self._interval_ms, self._liquid)
-        try:
-            running = await self._ask(START)
-        except Refused:
-            running = b""  # nothing is being measured
-        if running != wanted:
-            with suppress(Refused):  # nothing to stop
-                await self._ask(STOP)
-            await self._ask(START, wanted)
+        """Have the sensor measure our liquid at our interval, and wait for the first measurement.
+
+        A cable that measures already does not tell which liquid for, so it is always stopped first.
+        """
+        with suppress(Refused):  # nothing to stop
+            await self._ask(STOP)
+        await self._ask(START, struct.pack(">HH", self._interval_ms, self._liquid))
         loop = asyncio.get_running_loop()
         give_up_s = loop.time() + FIRST_MEASUREMENT_S + self._interval_ms / 1000.0
         while not await self._ask(LAST_MEASUREMENT, FLOW_TEMPERATURE_FLAGS):

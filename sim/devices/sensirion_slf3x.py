@@ -23,6 +23,7 @@ AIR_IN_LINE, HIGH_FLOW = 0x01, 0x02
 FIRST_S = 0.060
 """From the start of measuring to the first measurement."""
 DEVICE_ERROR = 0x80
+FACTORY_INTERVAL_MS = 100
 
 
 class Variant(NamedTuple):
@@ -50,7 +51,7 @@ class Answer(Exception):
 
 
 class SensirionSlf3x(WireDevice):
-    """Measures only when it was started since power-up; the flow it tells is that of the liquid it was started for."""
+    """Measures when it was started, or asked, since power-up; it does not tell which liquid it was started for."""
 
     baud = 115200
     think_s = 0.002
@@ -133,7 +134,7 @@ class SensirionSlf3x(WireDevice):
             case 0x25, 0:
                 return b"\x08"
             case 0x33, 0:
-                return struct.pack(">HH", self.interval_ms, self.liquid)
+                return struct.pack(">H", self.interval_ms) if self.interval_ms else b""
             case 0x33, 4:
                 return self._start(*struct.unpack(">HH", data))
             case 0x34, 0:
@@ -173,10 +174,12 @@ class SensirionSlf3x(WireDevice):
         return b""
 
     def _last_measurement(self, what: int) -> bytes:
-        """Flow, temperature and flags; nothing while it does not measure, or not yet."""
+        """Flow, temperature and flags, or nothing yet; a cable that does not measure begins to, as from the factory."""
         if what != 3:
             raise Answer(BAD_PARAMETER)
-        if not self.interval_ms or self.loop.time() < self._ready_s:
+        if not self.interval_ms:
+            return self._start(FACTORY_INTERVAL_MS, WATER)
+        if self.loop.time() < self._ready_s:
             return b""
         variant = self.variant
         ul_min = self.plant.sense(f"{self.name}.flow")

@@ -39,7 +39,7 @@ class FakeCable:
     """A table of the session in the reference, not yet measuring."""
 
     def __init__(self) -> None:
-        self.measuring = b"\0\0\0\0"
+        self.measuring = b""
         self.last = bytes.fromhex("02 71 12 D4 00 00")
         self.starts = 0
 
@@ -56,13 +56,11 @@ class FakeCable:
                 self.measuring = request[4:8]
                 self.starts += 1
                 return bytes.fromhex("7E 00 33 00 00 CC 7E")
-            case "7E 00 33 00 CC 7E":
-                return answer(0x33, self.measuring)
             case "7E 00 34 00 CB 7E":
-                self.measuring = b"\0\0\0\0"
+                self.measuring = b""
                 return answer(0x34)
             case "7E 00 35 01 03 C6 7E":
-                return answer(0x35, self.last if any(self.measuring) else b"")
+                return answer(0x35, self.last if self.measuring else b"")
             case "7E 00 50 00 AF 7E":
                 return answer(0x50, b"070302022212345\0")
         return answer(request[2], state=2)
@@ -119,16 +117,21 @@ async def test_golden_flow_temperature_and_air_from_one_measurement() -> None:
 
 
 @pytest.mark.virtual_time
-async def test_it_is_started_once_and_left_running_as_it_should() -> None:
+async def test_whatever_it_measured_before_it_is_stopped_and_started_for_our_liquid() -> None:
     cable = FakeCable()
     peer = Peer(cable)
-    async with linked(SensirionSlf3x, peer, CONFIG) as slf:
-        await slf.verify()
-        assert cable.starts == 1
-        cable.measuring = bytes.fromhex("00 0A 36 15")  # another liquid, left by another program
-        await slf.verify()
-        assert cable.starts == 2
+    cable.measuring = bytes.fromhex("00 0A 36 15")  # left by another program
+    async with linked(SensirionSlf3x, peer, CONFIG, verified=False) as slf:
         assert cable.measuring == bytes.fromhex("00 64 36 08")
+        assert await slf.sensors["flow"].read() == 1250.0
+        starts = [request for request in peer.sent if request[2] in (0x33, 0x34)]
+        assert starts == [bytes.fromhex("7E 00 34 00 CB 7E"), bytes.fromhex("7E 00 33 04 00 64 36 08 26 7E")]
+
+    def nothing_to_stop(request: bytes) -> bytes | None:
+        return answer(0x34, state=3) if request[2] == 0x34 else cable(request)
+
+    async with linked(SensirionSlf3x, Peer(nothing_to_stop), CONFIG) as slf:
+        assert await slf.sensors["flow"].read() == 1250.0
 
 
 @pytest.mark.virtual_time
@@ -280,9 +283,10 @@ async def test_after_a_power_cut_it_is_started_again_by_itself() -> None:
         await asyncio.sleep(0.2)
         with pytest.raises(DeviceFault, match="measures nothing"):
             await slf.sensors["flow"].read()
+        assert device.liquid == 0x3608  # the factory's, begun by the question itself
         await asyncio.sleep(2.0)
         assert await slf.sensors["flow"].read() == 500.0
-        assert device.starts == 2
+        assert (device.interval_ms, device.liquid, device.starts) == (50, 0x3615, 3)
 
 
 @pytest.mark.virtual_time

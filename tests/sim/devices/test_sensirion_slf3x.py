@@ -83,23 +83,24 @@ async def test_C2_another_address_or_half_a_frame_is_met_with_silence(frame: str
     assert await talker.ask(hexed(frame)) == b""
 
 
-async def test_it_measures_only_when_started_and_the_first_takes_its_time() -> None:
+async def test_it_measures_when_started_and_the_first_measurement_takes_its_time() -> None:
     device, talker, _ = await cable()
-    ask = hexed("7E 00 35 01 03 C6 7E")
+    ask, interval = hexed("7E 00 35 01 03 C6 7E"), hexed("7E 00 33 00 CC 7E")
     nothing = framed(bytes((0, 0x35, 0, 0)))
-    assert await talker.ask(ask) == nothing
+    assert await talker.ask(interval) == framed(bytes((0, 0x33, 0, 0)))
     talker.say(hexed("7E 00 33 04 00 64 36 08 26 7E"))
     await asyncio.sleep(0.1)
     assert await talker.ask(ask, 0.1) == nothing
     assert len(await talker.ask(ask)) == 13
-    assert await talker.ask(hexed("7E 00 33 00 CC 7E")) == framed(bytes((0, 0x33, 0, 4, 0, 100, 0x36, 8)))
+    assert await talker.ask(interval) == framed(bytes((0, 0x33, 0, 2, 0, 100)))
     assert (await talker.ask(hexed("7E 00 33 04 00 64 36 15 19 7E")))[3] == 3  # it runs for another liquid
     await talker.ask(hexed("7E 00 34 00 CB 7E"))
-    assert await talker.ask(ask) == nothing
     await talker.ask(hexed("7E 00 33 04 00 64 36 15 19 7E"))
     assert device.liquid == 0x3615
     device.power_cycle()
-    assert await talker.ask(ask) == nothing
+    assert await talker.ask(ask) == nothing  # asked, it begins by itself, and for water
+    assert (device.interval_ms, device.liquid) == (100, 0x3608)
+    assert len(await talker.ask(ask)) == 13
 
 
 async def test_flags_range_and_another_model() -> None:
