@@ -95,6 +95,7 @@ def records_of(entries: Iterable[Entry]) -> dict[int, StepRecord]:
         elif entry.kind == "moved":
             moved = Moved(body["ul"], body["low"], body["high"], body["source"], counted=body["counted"])
             steps[body["n"]].booked(moved, body["end"])
+            steps[body["n"]].peak_kpa = body.get("peak_kpa", steps[body["n"]].peak_kpa)
         elif entry.kind.startswith("note."):
             steps[body["step"]].noted = True
         elif entry.kind == "step.done":

@@ -363,6 +363,8 @@ class Transfers:
             "counted": moved.counted,
             "end": end,
         }
+        if step.peak_kpa is not None:
+            detail["peak_kpa"] = round(step.peak_kpa, 3)
         self._ledger.moved(act.line, moved.ul, moved.sd_ul, moved.source, weight=after, run=run, detail=detail)
         step.booked(moved, end)
 

@@ -1,0 +1,258 @@
+"""A rehearsal: the protocol run through on paper, from the rig's present volumes, before anything moves (E5).
+
+The same function, the same organs, no device: transfers are booked in a copy of the volumes with their doubt, times are
+added up, readings are what was last read or else the set-points. What the gate would refuse for want of room or medium
+is found in an instant, so that `run` can refuse it as `plan` does. What depends on readings to come (grades, branches on
+them) is that of a rig on which all is well; the twin looks deeper (`choroid plan`).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields
+from datetime import datetime, timedelta
+from typing import Any
+
+from controller.execution.ledger import EVAPORATION_SD_UL_D, EVAPORATION_UL_D
+from controller.execution.organs import Lab, Perform
+from controller.execution.recipe_form import POINT_UNITS
+from controller.execution.routes import Route, routes_of
+from controller.execution.schedule import next_time
+from controller.execution.steps import StepRecord
+from controller.execution.weighing import ACCURACY_SD, MASS_SD_G
+from controller.rig.description import Rig
+from controller.safety.kernel import SIGMAS
+from controller.state import Volume
+from protocols.interval import Interval
+from protocols.language import ProtocolError, VesselVolume
+from protocols.parameters import ParamError
+from protocols.registry import Recipe
+from protocols.soft_sensor import MediaEstimate, MediaValues
+
+HOURS = 24.0
+"""How far ahead, unless asked otherwise: whoever refills bottles does so day by day."""
+DAY_S = 86_400.0
+WEIGHING_S = 12.0
+"""Before and after each dose: three readings of the balance."""
+MOST_STEPS = 20_000
+
+
+class _Over(BaseException):
+    """The horizon is reached, or the run would be held; not an `Exception`, so that no protocol swallows it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """One step on paper. Times in s since the start, volumes in µL."""
+
+    n: int
+    verb: str
+    begin_s: float
+    end_s: float
+    ul: float = 0.0
+    source: str = ""
+    target: str = ""
+    line: str = ""
+    text: str = ""
+
+
+@dataclass(slots=True)
+class Rehearsed:
+    """What came of it: steps, volumes at the end, and why the run would be refused (nothing: it would not)."""
+
+    events: list[Event] = field(default_factory=list)
+    volumes: dict[str, Volume] = field(default_factory=dict)
+    breaches: list[str] = field(default_factory=list)
+    seconds: float = 0.0
+    ended: bool = False
+    """Whether the protocol came to its end before the horizon."""
+
+
+async def rehearse(
+    recipe: Recipe,
+    rig: Rig,
+    params: Mapping[str, float],
+    *,
+    volumes: Mapping[str, Volume],
+    readings: Mapping[str, float] | None = None,
+    now: datetime,
+    hours: float = HOURS,
+) -> Rehearsed:
+    """Run `recipe` on paper for `hours` from `volumes` (all vessels); `readings` are the latest by point.
+
+    Takes no time of the loop's. An error of the protocol's own (a dose out of its range) is a breach as well; any other
+    exception is its defect and ends the rehearsal without one, as the run itself will hold at it and say so.
+    """
+    paper = _Paper(rig, volumes, readings or {}, now, hours * 3600.0)
+    try:
+        await recipe.function(Lab(paper, rig), params)
+        paper.out.ended = True
+    except _Over:
+        pass
+    except (ProtocolError, ParamError) as error:
+        paper.out.breaches.append(str(error))
+    except Exception:  # noqa: S110  (the run itself holds at a defect of the protocol's, and says which)
+        pass
+    paper.out.seconds = paper.now_s
+    paper.out.volumes = {name: Volume(ul, math.sqrt(paper.variance[name])) for name, ul in paper.ul.items()}
+    return paper.out
+
+
+class _Paper:
+    """A run's place in the organs, on paper."""
+
+    def __init__(
+        self, rig: Rig, volumes: Mapping[str, Volume], readings: Mapping[str, float], now: datetime, horizon_s: float
+    ) -> None:
+        self.out = Rehearsed()
+        self.ul = {name: volume.ul for name, volume in volumes.items()}
+        self.variance = {name: volume.sd_ul**2 for name, volume in volumes.items()}
+        self.now_s = 0.0
+        self._rig = rig
+        self._readings = readings
+        self._now = now
+        self._horizon_s = horizon_s
+        self._routes = routes_of(rig)
+        self._n = 0
+        self._volumes = self._look()
+
+    # --- what the organs ask of a run -------------------------------------------------------------------
+
+    async def step(self, verb: str, args: Mapping[str, Any], perform: Perform) -> Any:
+        self._n += 1
+        if self._n > MOST_STEPS or self.now_s >= self._horizon_s:
+            raise _Over
+        step = StepRecord(self._n, verb, args)
+        begin_s = self.now_s
+        result = await perform(step)
+        self._volumes = self._look()
+        if verb not in self._routes:
+            text = str(args.get("message") or args.get("point") or args.get("kind") or "")
+            self.out.events.append(Event(self._n, verb, begin_s, min(self.now_s, self._horizon_s), text=text))
+        if self.now_s > self._horizon_s:
+            raise _Over
+        return result
+
+    async def transfer(self, step: StepRecord, verb: str, volume_ul: float) -> dict[str, float | None]:
+        route = self._routes[verb]
+        self._fits(step, route, volume_ul)
+        begin_s = self.now_s
+        self._pass(volume_ul / route.flow_ul_min * 60.0 + 2 * WEIGHING_S)
+        sd_ul = route.rel_sd * volume_ul
+        if route.weighed:
+            sd_ul = math.hypot(math.sqrt(2.0) * MASS_SD_G * 1000.0, 0.002 * volume_ul)
+        self.ul[route.source] -= volume_ul
+        self.ul[route.target] += volume_ul
+        for name in (route.source, route.target):
+            self.variance[name] += sd_ul**2
+        if route.weighed:
+            spent = self._rig.organs.kidney.vessel
+            self.variance[spent] = (MASS_SD_G * 1000.0) ** 2 + (0.002 * self.ul[spent]) ** 2
+        self.out.events.append(
+            Event(step.n, verb, begin_s, self.now_s, volume_ul, route.source, route.target, route.line)
+        )
+        moved: dict[str, float | None] = {"ul": volume_ul, "low": volume_ul - 3 * sd_ul, "high": volume_ul + 3 * sd_ul}
+        filtered = self._rig.lines[route.line].filter is not None
+        return {**moved, "peak_kpa": self._value(self._rig.organs.immune.pressure)} if filtered else moved
+
+    async def measured(self, point: str, settle_s: float) -> dict[str, Any]:
+        device = self._rig.devices.get(point.partition(".")[0])
+        if device is None:
+            raise ProtocolError(f"no sensor is called “{point}”. Next: use device.point as in the rig file")
+        self._pass(settle_s + 3 * device.every_s)
+        value = self._value(point)
+        unit = POINT_UNITS.get(point.rpartition(".")[2], "mL/min") or "pH"
+        interval = None if value is None else Interval.around(value, ACCURACY_SD.get(unit, 0.0)).to_json()
+        return {"point": point, "unit": unit, "interval": interval, "detail": "" if interval else "rehearsed"}
+
+    async def flow_of(self, pump: str) -> dict[str, Any]:
+        interval = Interval.around(self._rig.organs.heart.flow_ul_min, ACCURACY_SD["uL/min"]).to_json()
+        return {"point": f"{pump}.flow", "unit": "uL/min", "interval": interval, "detail": ""}
+
+    async def slept(self, step: StepRecord, seconds: float) -> None:
+        self._pass(seconds)
+
+    async def slept_until(self, step: StepRecord, elapsed_s: float) -> float:
+        late_s = max(0.0, self.now_s - elapsed_s)
+        self._pass(max(0.0, elapsed_s - self.now_s))
+        return late_s
+
+    async def slept_until_clock(self, step: StepRecord) -> str:
+        now = self._now + timedelta(seconds=self.now_s)
+        due = next_time(now, step.args["at"], step.args["zone"], step.args["after"])
+        self._pass((due - now).total_seconds())
+        return due.isoformat(timespec="milliseconds")
+
+    def noted(self, step: StepRecord, kind: str, data: Mapping[str, Any]) -> None:
+        """Notes are for the journal; on paper there is none."""
+
+    async def asked(self, step: StepRecord, message: str) -> None:
+        """A person is taken to answer at once."""
+
+    async def estimated(self) -> dict[str, Any]:
+        medium = self._rig.media[self._rig.vessels[self._rig.lines[self._rig.organs.gut.feed].from_].contains or ""]
+        values = MediaValues(
+            **{entry.name: Interval.exact(getattr(medium, entry.name)) for entry in fields(MediaValues)}
+        )
+        return MediaEstimate(values, values, Interval.exact(0.0), titrated=False).to_json()
+
+    def volumes_now(self) -> Mapping[str, VesselVolume]:
+        return self._volumes
+
+    def route(self, verb: str) -> Route:
+        return self._routes[verb]
+
+    # --- inside -----------------------------------------------------------------------------------------
+
+    def _look(self) -> dict[str, VesselVolume]:
+        organs = self._rig.organs
+        roles = {"loop": organs.lung.vessel, "spent": organs.kidney.vessel, "waste": organs.kidney.waste}
+        return {
+            role: VesselVolume(self.ul[name], math.sqrt(self.variance[name]), 0.0, 0.0) for role, name in roles.items()
+        }
+
+    def _pass(self, seconds: float) -> None:
+        """Time goes by, and water leaves the loop."""
+        within_s = min(seconds, max(self._horizon_s - self.now_s, 0.0))
+        self.now_s += seconds
+        loop = self._rig.organs.lung.vessel
+        self.ul[loop] -= EVAPORATION_UL_D * within_s / DAY_S
+        self.variance[loop] += (EVAPORATION_SD_UL_D * within_s / DAY_S) ** 2
+
+    def _fits(self, step: StepRecord, route: Route, volume_ul: float) -> None:
+        """The gate's rule of room: three standard deviations from floor and ceiling (I4)."""
+        floor_ul = self._rig.vessels[route.source].floor_ul
+        ceiling_ul = self._rig.vessels[route.target].limit_ul
+        lowest_ul = self.ul[route.source] - SIGMAS * math.sqrt(self.variance[route.source]) - volume_ul
+        highest_ul = self.ul[route.target] + SIGMAS * math.sqrt(self.variance[route.target]) + volume_ul
+        what = f"step {step.n} ({step.verb}, {volume_ul / 1000:.2f} mL, {self.now_s / 3600:.1f} h from the start)"
+        if lowest_ul < floor_ul:
+            self.out.breaches.append(
+                f"{what}: “{route.source}” could fall to {lowest_ul / 1000:.2f} mL, below its floor of"
+                f" {floor_ul / 1000:g} mL"
+            )
+        if highest_ul > ceiling_ul:
+            self.out.breaches.append(
+                f"{what}: “{route.target}” could rise to {highest_ul / 1000:.2f} mL, above its ceiling of"
+                f" {ceiling_ul / 1000:g} mL"
+            )
+        if self.out.breaches:
+            raise _Over
+
+    def _value(self, point: str) -> float | None:
+        """The latest reading, else the set-point where there is one."""
+        organs, rig = self._rig.organs, self._rig
+        if point == organs.kidney.mass:
+            return self.ul[organs.kidney.vessel] / 1000.0
+        if point in self._readings:
+            return self._readings[point]
+        known = {
+            organs.lung.ph: organs.lung.ph_setpoint,
+            organs.liver.ph: organs.lung.ph_setpoint,
+            organs.lung.oxygen: organs.lung.oxygen_setpoint_pct,
+            organs.skin.temperature: organs.skin.setpoint_c,
+            organs.immune.pressure: 0.1 * rig.filters[organs.immune.filter].max_pressure_kpa,
+            organs.heart.pressure: 0.1 * rig.safety.over_pressure_heart.high_kpa,
+        }
+        return known.get(point)

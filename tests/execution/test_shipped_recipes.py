@@ -1,0 +1,139 @@
+"""Each shipped recipe on the bench rig: to its end with closed books and no alarm, and through crashes (E4, F1, F2)."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+
+from choroid.figures import figures
+from controller.execution.catalogue import SHIPPED, shipped
+from controller.execution.routes import routes_of
+from controller.execution.runner import Runner
+from controller.execution.states import RunState
+from controller.execution.views import RunView
+from sim.lab import Lab
+from sim.virtual_time import run_virtual
+from tests.execution.test_whole_stack import controlled
+from tests.execution.world import RIG, Controller, Killed, World
+
+PARAMS: Mapping[str, Mapping[str, str]] = {
+    "back-flush": {},
+    "circulate": {"time": "1 h", "every": "15 min"},
+    "debubble": {"pulses": "2"},
+    "dilute-to-grade": {},
+    "emergency-care": {"time": "3 h", "every": "1 h", "least_glucose": "50 mM", "volume": "3 mL"},
+    "end-of-culture": {},
+    "feed": {},
+    "filter-integrity": {},
+    "filter-probe": {},
+    "partial-exchange": {"share": "30 %"},
+    "prime": {},
+    "pump-calibration": {"doses": "2", "dose": "3 mL"},
+    "rinse": {},
+    "sample": {},
+}
+"""Shipped recipe → parameters that make it short, and make it move what it may."""
+ASKS = {"back-flush": 1, "end-of-culture": 2, "prime": 1, "sample": 2}
+"""How often a person is called when all is well."""
+ROUTES = routes_of(RIG)
+
+
+def test_every_shipped_recipe_is_tried_here() -> None:
+    assert set(PARAMS) == set(shipped()) - {"recycle", "exchange"}
+    assert {path.stem for path in SHIPPED.glob("*.yaml")} < set(PARAMS)
+
+
+async def attended(runs: Runner, run: str, *, dead: object = None) -> tuple[RunView, int]:
+    """See a run to its end, doing what it asks a person for; returns it and how often it asked."""
+    asked: list[str] = []
+    deadline_s = asyncio.get_running_loop().time() + 6 * 3600.0
+    while not (view := runs.get(run)).state.ended:
+        assert asyncio.get_running_loop().time() < deadline_s, view.messages
+        if getattr(dead, "dead", False):
+            return view, len(asked)
+        if view.state is RunState.HELD:
+            assert view.messages[-1].startswith("step "), view.messages  # nothing but the recipe's own requests
+            asked.append(view.messages[-1])
+            await runs.resume(run, "anna", "done as asked")
+        await asyncio.sleep(5.0)
+    return view, len(asked)
+
+
+@pytest.mark.virtual_time
+@pytest.mark.parametrize("name", PARAMS)
+async def test_F1_on_the_bench_to_its_end_with_closed_books_and_no_alarm(name: str, tmp_path: Path) -> None:
+    lab = Lab(RIG, seed=5)
+    async with controlled(lab, tmp_path) as controller:
+        await asyncio.sleep(60.0)
+        run = await controller.runs.start(name, PARAMS[name], "anna", "a test")
+        view, asked = await attended(controller.runs, run)
+        assert view.state is RunState.COMPLETE
+        assert asked == ASKS.get(name, 0)
+        answer = figures(lab, controller, run)
+        assert answer["violations"] == []
+        raised = [row.body["alarm"] for row in controller.journal.entries(kinds=("alarm.raised",))]
+        assert {alarm.partition(":")[0] for alarm in raised} == ({"run_held"} if asked else set()), raised
+        for vessel in answer["vessels"].values():
+            assert abs(vessel["error_ml"]) <= max(vessel["bound_ml"], 0.001)
+        if name != "end-of-culture":
+            truth = lab.plant.truth().volumes_ul
+            assert truth["loop"] == pytest.approx(40_000, abs=2_500)
+            assert truth["spent"] == pytest.approx(3_000, abs=1_000)
+
+
+async def undisturbed(name: str, path: Path) -> tuple[int, list[str]]:
+    controller = Controller(World(), path, catalogue=shipped())
+    run = await controller.runs.start(name, PARAMS[name], "anna", "reference")
+    view, _ = await attended(controller.runs, run)
+    assert view.state is RunState.COMPLETE
+    rows, verbs = controller.journal.rows, [step.verb for step in view.progress]
+    await controller.gone()
+    return rows, verbs
+
+
+async def killed(name: str, path: Path, die_at: int, verbs: list[str], *, before: bool) -> None:
+    world = World()
+    doomed = Controller(world, path, die_at=die_at, before=before, catalogue=shipped())
+    with contextlib.suppress(Killed):
+        run = await doomed.runs.start(name, PARAMS[name], "anna", "to be killed")
+        await attended(doomed.runs, run, dead=doomed.journal)
+    assert doomed.journal.dead
+    await doomed.gone()
+    await asyncio.sleep(200.0 if before else 3.0)
+    second = Controller(world, path, catalogue=shipped())
+    await second.runs.recover()
+    view, _ = await attended(second.runs, second.runs.list()[0].id)
+    assert view.state is RunState.COMPLETE
+    remaining = iter([step.verb for step in view.progress])
+    assert all(verb in remaining for verb in verbs), f"a step was lost: {[step.verb for step in view.progress]}"
+    world.advance()
+    for verb, route in ROUTES.items():
+        asked_ul = sum(step.args["volume_ul"] for step in view.progress if step.verb == verb)
+        steps = sum(step.verb == verb for step in view.progress)
+        pump = world.pumps[route.pump]
+        assert pump.moved_ul <= asked_ul + 1.0 * steps, f"{verb}: {pump.moved_ul} µL moved, {asked_ul} asked: twice"
+        assert pump.moved_ul >= asked_ul - route.least_ul - 150.0, f"{verb}: {pump.moved_ul} of {asked_ul} µL: lost"
+        assert len({dose.dose_id for dose in pump.doses}) == len(pump.doses)
+    for vessel, volume in second.ledger.volumes().items():
+        unseen_ul = 320.0 if vessel == "loop" else 20.0  # the loop's evaporation is booked, but not in this world
+        assert abs(volume.ul - world.volumes[vessel]) <= 4 * volume.sd_ul + unseen_ul, vessel
+    assert not world.valves["relay.return_valve"].on
+    second.journal.verify()
+    await second.gone()
+
+
+@pytest.mark.parametrize("name", PARAMS)
+def test_E4_F2_killed_at_journal_boundaries(name: str, tmp_path: Path) -> None:
+    rows, verbs = run_virtual(undisturbed(name, tmp_path / "reference.db"))
+    places = sorted({3 + (rows - 4) * part // 9 for part in range(10)})
+    assert len(places) > 5
+    for number, die_at in enumerate(places):
+        try:
+            run_virtual(killed(name, tmp_path / f"{die_at}.db", die_at, verbs, before=number % 2 == 0))
+        except BaseException as error:
+            error.add_note(f"{name} killed {'before' if number % 2 == 0 else 'after'} row {die_at} of {rows}")
+            raise
