@@ -190,23 +190,24 @@ class AtlasEzoEc(AtlasEzoSensor):
         settings=(
             *_SETTINGS,
             ("probe_k", "cell constant of the probe (0.1 to 10 per cm); default: what the circuit has stored"),
-            ("temperature_c", "temperature that it compensates for (-126 to 250 °C); default: 25 after every restart"),
+            ("temperature_c", "temperature that it compensates for (0 to 100 °C); default: 25 after every restart"),
         ),
         commands=(
             *_COMMANDS,
-            ("O,?", "what it puts out", "enable/disable parameters"),
-            ("O,EC,1", "put out conductivity, and O,…,0 for all others: only if it differs", "enable parameters"),
-            ("K,?", "cell constant it counts with", "setting the probe type"),
-            ("K,n", "set it, only if probe_k is set and differs", "setting the probe type"),
-            ("T,?", "temperature it compensates for", "temperature compensation"),
-            ("T,n", "set it, only if temperature_c is set and differs", "temperature compensation"),
+            ("O,?", "what it puts out", "UART mode"),
+            ("O,EC,1", "put out conductivity, and O,…,0 for all others: only if it differs", "UART mode"),
+            ("K,?", "cell constant it counts with", "UART mode"),
+            ("K,n", "set it, only if probe_k is set and differs", "UART mode"),
+            ("T,?", "temperature it compensates for", "UART mode"),
+            ("T,n", "set it, only if temperature_c is set and differs", "UART mode"),
         ),
         traps=(
             *_TRAPS,
             "Conductivity changes by about 2 % a degree: without temperature_c the reading is right at 25 °C only.",
             "K and the list of outputs are kept in the circuit's memory: written only when they differ.",
             "A probe in air reads 0: no fault, for an empty chamber reads so too.",
-            "The pages read print only fragments of this circuit's commands; O, K and T follow the other EZO circuits.",
+            "The pages read print only fragments of this circuit's commands: O, K and T follow the other EZO circuits, "
+            "and the bounds of probe_k and temperature_c are those of usual probes and of water.",
         ),
     )
 
@@ -215,7 +216,7 @@ class AtlasEzoEc(AtlasEzoSensor):
         told = config.settings
         self._own = {
             "K": number_of(told, "probe_k", config.name, default=1.0, low=0.1, high=10.0),
-            "T": number_of(told, "temperature_c", config.name, default=25.0, low=-126.0, high=250.0),
+            "T": number_of(told, "temperature_c", config.name, default=25.0, low=0.0, high=100.0),
         }
         if "probe_k" not in told:
             del self._own["K"]

@@ -94,7 +94,7 @@ class HamiltonArc(Device):
     page = Page(
         wiring=(
             "RS-485, two wires, 19200 baud 8N2 from the factory, address 1; several sensors share a line once each has "
-            "an address of its own. Supply 24 V DC."
+            "an address of its own."
         ),
         settings=(
             ("address", "Modbus address, 1 to 247 (default 1)"),
@@ -105,17 +105,18 @@ class HamiltonArc(Device):
             ),
         ),
         commands=(
-            ("read 2090, 10 registers", "primary value: unit, value, status, range", "2.5.2.3"),
-            ("read 2410, 10 registers", "temperature, same layout", "2.5.2.3"),
-            ("read 4288, 4 registers", "operator level", "2.3"),
-            ("write 4288, 4 registers", "log in, only if operator_level is set and differs", "2.3"),
-            ("write 2090, 2 registers", "select the unit, only at level S and only if it differs", "2.5.2.3"),
-            ("read 4872, 2 registers", "quality indicator: brings the line back into step", "2.7"),
+            ("read 2090, 10 registers", "primary value: unit, value, status, range", "register 2090 (PMC1)"),
+            ("read 2410, 10 registers", "temperature, same layout", "register 2410 (PMC6)"),
+            ("read 4288, 4 registers", "operator level", "register 4288"),
+            ("write 4288, 4 registers", "log in, only if operator_level is set and differs", "register 4288"),
+            ("write 2090, 2 registers", "select the unit, only at level S and only if it differs", "register 2090"),
+            ("read 4872, 2 registers", "quality indicator: brings the line back into step", "register 4872"),
         ),
         traps=(
             "The manual counts registers from 1: register 2090 is sent as 2089.",
             "Least significant word first, unlike most devices on Modbus.",
             "A part of a block cannot be read.",
+            "Sources differ on the stop bits: if a sensor does not answer, try `?stop=1` in the link.",
             "More than 100 000 writes damage the sensor's memory: the unit is written once, never in a loop.",
             "The level falls back to U at every power-up; the driver needs it only to select a unit.",
             "The order of characters in text registers is not printed in the pages read, so no text is taken from the "

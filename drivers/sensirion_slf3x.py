@@ -86,7 +86,9 @@ class SensirionSlf3x(Device):
         transports=("serial", "tcp", "sim"),
         capabilities=("read",),
         guarantee=Guarantee.HOST,
-        manual="SCC1 sensor cable data sheet; Sensirion's open SHDLC and SCC1 libraries; SLF3x data sheets",
+        manual="Sensirion's open libraries sensirion-shdlc-driver 1.0.2 and sensirion-uart-scc1 2.0.0 (the SHDLC "
+        "specification is not public)",
+        verification="verified against the maker's libraries and a simulator written apart from it that they accept",
     )
     line = LineSettings(baud=115200, bits=8, parity="N", stop=1)
 
@@ -111,7 +113,7 @@ class SensirionSlf3x(Device):
             "The flow of liquid is no good with air in the line: the point `air` is 1 then and the flow bad.",
             "Above its range the sensor flags high flow: the value is then uncertain, at the end of the number range "
             "it is a fault.",
-            "The flow is right only for the liquid of the chosen calibration; medium reads a little off as water.",
+            "The flow is right only for the liquid of the chosen calibration.",
             "After a power cut the first question starts a measurement of the factory's choice and is answered with "
             "nothing: the driver takes that as the sign to start its own again.",
             "Flag bits 0 (air) and 1 (high flow) follow public drivers of the same sensors on I2C; other bits are "

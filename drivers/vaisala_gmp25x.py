@@ -89,12 +89,12 @@ class VaisalaGmp25x(Device):
             ("oxygen_percent", "0 to 100: oxygen that it compensates for; default: what it has stored"),
         ),
         commands=(
-            ("read 1, 2 registers", "carbon dioxide, ppm", "A.2.1"),
+            ("read 1, 2 registers", "carbon dioxide, ppm", "A.2, measurement data"),
             ("read 2049, 2 registers", "device status and CO2 status", "A.2.3"),
-            ("read 1, 4 registers", "brings the line back into step", "A.2.1"),
+            ("read 1, 4 registers", "brings the line back into step", "A.2, measurement data"),
             ("read 521, 8 registers", "volatile compensation, only if any is set in the rig", "A.2.2"),
             ("write 521, 523, 525, 527", "the one that is set in the rig and differs", "A.2.2"),
-            ("43/14", "who is there", "A.2.4"),
+            ("43/14", "who is there; the layout is that of the Modbus standard", "A.1, function codes"),
         ),
         traps=(
             "Registers 513 to 519 are EEPROM (30 000 writes): the driver writes only the volatile ones.",
