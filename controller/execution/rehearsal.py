@@ -76,15 +76,17 @@ async def rehearse(
     *,
     volumes: Mapping[str, Volume],
     readings: Mapping[str, float] | None = None,
+    estimate: MediaEstimate | None = None,
     now: datetime,
     hours: float = HOURS,
 ) -> Rehearsed:
-    """Run `recipe` on paper for `hours` from `volumes` (all vessels); `readings` are the latest by point.
+    """Run `recipe` on paper for `hours` from `volumes` (all vessels); `readings` are the latest by point,
+    `estimate` the soft sensor's last word (default: fresh medium everywhere).
 
     Takes no time of the loop's. An error of the protocol's own (a dose out of its range) is a breach as well; any other
     exception is its defect and ends the rehearsal without one, as the run itself will hold at it and say so.
     """
-    paper = _Paper(rig, volumes, readings or {}, now, hours * 3600.0)
+    paper = _Paper(rig, volumes, readings or {}, estimate, now, hours * 3600.0)
     try:
         await recipe.function(Lab(paper, rig), params)
         paper.out.ended = True
@@ -103,7 +105,13 @@ class _Paper:
     """A run's place in the organs, on paper."""
 
     def __init__(
-        self, rig: Rig, volumes: Mapping[str, Volume], readings: Mapping[str, float], now: datetime, horizon_s: float
+        self,
+        rig: Rig,
+        volumes: Mapping[str, Volume],
+        readings: Mapping[str, float],
+        estimate: MediaEstimate | None,
+        now: datetime,
+        horizon_s: float,
     ) -> None:
         self.out = Rehearsed()
         self.ul = {name: volume.ul for name, volume in volumes.items()}
@@ -111,6 +119,7 @@ class _Paper:
         self.now_s = 0.0
         self._rig = rig
         self._readings = readings
+        self._estimate = estimate
         self._now = now
         self._horizon_s = horizon_s
         self._routes = routes_of(rig)
@@ -191,6 +200,8 @@ class _Paper:
         """A person is taken to answer at once."""
 
     async def estimated(self) -> dict[str, Any]:
+        if self._estimate is not None:
+            return self._estimate.to_json()
         medium = self._rig.media[self._rig.vessels[self._rig.lines[self._rig.organs.gut.feed].from_].contains or ""]
         values = MediaValues(
             **{entry.name: Interval.exact(getattr(medium, entry.name)) for entry in fields(MediaValues)}

@@ -18,6 +18,7 @@ from controller.execution.journal import Entry, Journal
 from controller.execution.ledger import Alarm, Ledger, no_alarm
 from controller.execution.parameters import parse_params
 from controller.execution.recipe_file import RecipeError, check_on
+from controller.execution.rehearsal import HOURS, rehearse
 from controller.execution.run import Bench, History, Run
 from controller.execution.states import Event, RunState, after
 from controller.execution.steps import records_of
@@ -25,6 +26,7 @@ from controller.execution.transfers import Door, Transfers
 from controller.execution.views import RunView, look
 from controller.execution.weighing import Store
 from controller.rig.description import Rig
+from drivers.device import Quality
 from protocols.registry import Recipe, UnknownProtocol, get
 
 
@@ -47,8 +49,12 @@ class Runner:
         alarm: Alarm = no_alarm,
         catalogue: Mapping[str, Recipe] | None = None,
         recipes: Path | None = None,
+        rehearsing: bool = True,
     ) -> None:
-        """`catalogue` defaults to what is shipped; `recipes` is a folder with more, one NAME.yaml each."""
+        """`catalogue` defaults to what is shipped; `recipes` is a folder with more, one NAME.yaml each. Without
+        `rehearsing`, a run that would be stopped is begun and held (for tests of the holding).
+        """
+        self._rehearsing = rehearsing
         self._shipped = shipped() if catalogue is None else catalogue
         self._recipes = recipes
         self.estimator = Estimator(rig, ledger=ledger, journal=journal, clock=clock, store=store)
@@ -87,6 +93,8 @@ class Runner:
         recipe = protocol if isinstance(protocol, Recipe) else self._find(protocol)
         values = parse_params(recipe, params)
         check_on(recipe, self._bench.rig, values)
+        if self._rehearsing:
+            await self._rehearse(recipe, values)
         run_id = f"run-{self._journal.next_seq}"
         volumes = look(self._bench.rig, self._bench.ledger)
         body = {
@@ -102,6 +110,26 @@ class Runner:
         self._live(Run(self._bench, run_id, recipe.name, recipe, values, history))
         await asyncio.sleep(0)  # it is running when this returns
         return run_id
+
+    async def _rehearse(self, recipe: Recipe, values: Mapping[str, float]) -> None:
+        """Refuse what `choroid plan` refuses: a run that the gate would stop for want of room or medium (E5)."""
+        bench = self._bench
+        good = {point: seen.value for point, seen in bench.store.readings.items() if seen.quality is Quality.GOOD}
+        out = await rehearse(
+            recipe,
+            bench.rig,
+            values,
+            volumes=bench.ledger.volumes(),
+            readings=good,
+            estimate=self.estimator.latest,
+            now=bench.clock.utc(),
+        )
+        if out.breaches:
+            raise RunnerError(
+                f"{recipe.name} would be stopped within {HOURS:g} h; nothing was moved. {'; '.join(out.breaches)}. Likely"
+                " cause: a vessel is too full or too empty for it. Next: `choroid plan` shows the whole course; refill or"
+                " empty the vessel, or choose other parameters"
+            )
 
     async def pause(self, run_id: str, user: str, reason: str) -> None:
         """Bring everything the run moves to rest, then hold it; what moved is measured and recorded."""

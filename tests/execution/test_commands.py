@@ -164,7 +164,7 @@ async def test_who_and_why_are_in_the_journal_D4(tmp_path: Path) -> None:
 async def test_a_refusal_that_stands_holds_the_run_and_resume_tries_again(tmp_path: Path) -> None:
     world = World()
     world.volumes["loop"] = 24_000.0
-    controller = Controller(world, tmp_path / "journal.db", catalogue=CATALOGUE)
+    controller = Controller(world, tmp_path / "journal.db", catalogue=CATALOGUE, rehearsing=False)
     controller.ledger.reconcile("loop", 24_000.0, 50.0, user="anna", reason="read off the scale")
     run = await controller.runs.start("one_draw", {"volume": "12 mL"}, "anna", "a test")
     await controller.until(lambda: controller.runs.get(run).state is RunState.HELD)

@@ -11,6 +11,7 @@ import pytest
 
 from controller.execution.catalogue import find
 from controller.execution.recipe_file import RecipeError, read_recipe
+from controller.execution.runner import RunnerError
 from controller.execution.states import RunState
 from protocols.registry import Recipe
 from sim.virtual_time import run_virtual
@@ -260,9 +261,8 @@ steps:
     assert notes(controller, "outer")[0]["volume"] == 2000.0
     assert len(notes(controller, "exchange")) == 1
     assert notes(controller, "never") == []
-    second = await ran(controller, outer, volume="8 mL")  # more than the inner one takes
-    assert controller.runs.get(second).state is RunState.HELD
-    assert "volume = 8000 uL is out of range" in controller.runs.get(second).messages[-1]
+    with pytest.raises(RunnerError, match="volume = 8000 uL is out of range"):
+        await ran(controller, outer, volume="8 mL")  # more than the inner one takes
     await controller.gone()
 
 

@@ -315,7 +315,7 @@ async def test_a_protocol_that_fails_is_held_and_can_be_aborted(tmp_path: Path) 
     async def broken(lab: Lab, params: Mapping[str, float]) -> None:
         await lab.kidney.draw(-5.0)
 
-    controller = Controller(World(), tmp_path / "j.db", catalogue={"broken": recipe(broken)})
+    controller = Controller(World(), tmp_path / "j.db", catalogue={"broken": recipe(broken)}, rehearsing=False)
     run = await controller.runs.start("broken", {}, "anna", "a test")
     await controller.until(lambda: controller.runs.get(run).state is RunState.HELD)
     assert any("kidney.draw(-5 µL)" in message for message in controller.runs.get(run).messages)

@@ -245,6 +245,7 @@ class Controller:
     catalogue: Mapping[str, Recipe] = field(default_factory=lambda: PROTOCOLS)
     recipes: Path | None = None
     tick_s: float = 1.0
+    rehearsing: bool = True
 
     def __post_init__(self) -> None:
         world = self.world
@@ -278,6 +279,7 @@ class Controller:
             alarm=self.alarm,
             catalogue=self.catalogue,
             recipes=self.recipes,
+            rehearsing=self.rehearsing,
         )
         self._sample()
         self.task = asyncio.create_task(self._tick())
