@@ -1,0 +1,277 @@
+"""VICI universal and microelectric actuators that turn a multi-position valve (Valco technical notes, pages 14 to 16).
+
+`CP` tells the position, `NP` the number of positions, `AM` the actuator mode; `GOn` moves by the shorter way and, as the
+factory sets it (IFM0), says nothing. A move is therefore told, waited for, and read back.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+
+from drivers.device import (
+    Actuator,
+    BadReply,
+    Command,
+    Device,
+    DeviceConfig,
+    DeviceFault,
+    DeviceModel,
+    Guarantee,
+    Identity,
+    Level,
+    LevelStatus,
+    NoReply,
+    Page,
+    Refused,
+    Sensor,
+    Stop,
+    WrongDevice,
+    on_or_off,
+    refuse,
+)
+from drivers.settings import bad_setting, known_only, number_of
+from drivers.transport.conversation import Barrier, Conversation
+from drivers.transport.link import Link, Parser
+from drivers.transport.replies import LINE_MOST, bad_reply
+from drivers.transport.url import LineSettings
+
+TIMEOUT_S = 0.3
+TELL_S = 0.05
+ARRIVALS = 3
+"""How often the position is asked for after a move before it counts as not reached."""
+MOST_POSITIONS = 40
+
+_LINE_END = re.compile(rb"[\r\n]")
+
+
+class ViciActuator(Device):
+    """One valve: `valve` is set to a position (0 is rest), `position` and `moves` are read."""
+
+    model = DeviceModel(
+        id="vici-actuator",
+        vendor="VICI Valco",
+        name="universal (EUT/EUD/EUH) and microelectric actuators, multi-position",
+        kind="valve",
+        transports=("serial", "tcp", "sim"),
+        capabilities=("level", "read"),
+        guarantee=Guarantee.GUARD,
+        manual="Valco universal actuator technical note, pages 14 to 16",
+    )
+    line = LineSettings(baud=9600, bits=8, parity="N", stop=1)
+    page = Page(
+        wiring="RS-232 three-wire (or RS-485 with an ID set, by model), 9600 8N1. Mode 3 (multi-position), IFM0, as from "
+        "the factory.",
+        settings=(
+            ("positions", "positions of the valve, 2 to 40; required, and compared with the actuator's own"),
+            ("rest_position", "the position that is safe with nobody there (default 1)"),
+            ("move_s", "longest time of a move (s, default 2)"),
+        ),
+        commands=(
+            ("CP", "current position", "p. 14-16"),
+            ("NP", "number of positions", "p. 14-16"),
+            ("AM", "actuator mode; back in step", "p. 14-16"),
+            ("GOn", "move to position n by the shorter way", "p. 14-16"),
+            ("CNT", "moves so far", "p. 14-16"),
+        ),
+        traps=(
+            "The valve stays where it is when the host dies: the guard process sends it to rest_position.",
+            "Level 0 is rest_position, and so is what the status says there: that position is not asked for by its number.",
+            "On the shorter way the valve passes the positions between: stop what flows before moving.",
+            "After the last retry of a move the position is unknown: the driver then sends the valve to rest.",
+            "Number width and text of the replies differ between firmwares (CP1, CP01, “Position is = 1”): all are read.",
+            "An ID, once set in the actuator, belongs into `address`; without one leave it empty.",
+        ),
+    )
+
+    def __init__(self, link: Link, config: DeviceConfig) -> None:
+        super().__init__(link, config)
+        settings, where = config.settings, config.name
+        known_only(settings, where, frozenset({"positions", "rest_position", "move_s"}))
+        if "positions" not in settings:
+            raise bad_setting(where, "positions", "is missing", f"write the valve's positions, 2 to {MOST_POSITIONS}")
+        self.positions = _whole(settings["positions"], "positions", where, 2, MOST_POSITIONS)
+        self.rest_position = _whole(settings.get("rest_position", 1), "rest_position", where, 1, self.positions)
+        self.move_s = number_of(settings, "move_s", where, default=2.0, low=0.1, high=30.0)
+        self._still_at_s = 0.0
+        """Loop time at which the last move is over at the latest."""
+        self._id = _id(config)
+        self._conversation = Conversation(
+            link,
+            where,
+            timeout_s=TIMEOUT_S,
+            barrier=Barrier(self._request(b"AM"), lambda: self._number(b"AM")),
+        )
+        self._conversation.anonymous = not self._id
+        self.sensors["position"] = _Asked(self, b"CP", "position")
+        self.sensors["moves"] = _Asked(self, b"CNT", "1")
+        self.actuators["valve"] = ValvePosition(self)
+        link.attach(self._conversation, self.verify)
+
+    @property
+    def conversation(self) -> Conversation:
+        """This driver's side of the link."""
+        return self._conversation
+
+    async def _identify(self) -> Identity:
+        mode = await self.ask(b"AM")
+        count = await self.ask(b"NP")
+        if count != self.positions:
+            raise WrongDevice(
+                f"it turns a valve of {count} positions, not {self.positions}",
+                where=self.config.name,
+                cause="another valve on this actuator, or its number of positions was never set (NPn)",
+                action="set NP in the actuator to the valve's positions, or correct positions in the rig file",
+            )
+        await self.ask(b"CP")
+        return Identity(model=f"{count}-position actuator, mode {mode}")
+
+    async def ask(self, what: bytes) -> int:
+        """The number that the actuator answers to `CP`, `NP`, `AM` or `CNT`; asked when no move is under way."""
+        # While its motor turns, some firmwares hear nothing: silence then must not count as a failure.
+        while True:
+            wait_s = self._still_at_s - asyncio.get_running_loop().time()
+            if wait_s <= 0.0:
+                break
+            await asyncio.sleep(wait_s)
+        return await self._conversation.ask(self._request(what), self._number(what))
+
+    async def go(self, position: int) -> None:
+        """Move to `position`, wait for it and see that the valve is there."""
+        self._still_at_s = asyncio.get_running_loop().time() + TELL_S + self.move_s
+        await self._conversation.tell(self._request(b"GO%d" % position), pause_s=TELL_S)
+        reached = 0
+        for attempt in range(ARRIVALS):
+            reached = await self.ask(b"CP")
+            if reached == position:
+                return
+            if attempt + 1 < ARRIVALS:
+                await asyncio.sleep(self.move_s / 4)
+        raise DeviceFault(
+            f"the valve is at {reached} instead of {position}",
+            where=self.config.name,
+            cause="it sticks, moves slower than move_s, or the command was garbled",
+            action="look at the valve; correct move_s in the rig file",
+        )
+
+    def _request(self, command: bytes) -> bytes:
+        return self._id + command + b"\r"
+
+    def _number(self, what: bytes) -> Parser[int]:
+        """A parser of `CP03` and the like, with or without the ID, and of the long form; other lines are skipped."""
+        own = b"(?:" + re.escape(self._id) + b")? ?"
+        long = {b"CP": rb"Position is *= *\"?(\d{1,2})\"?"}.get(what, rb"(?!)()")
+        pattern = re.compile(own + b"(?:" + what + rb" *(\d{1,7})|" + long + rb") *")
+
+        def parse(buffer: bytearray) -> int | None:
+            while (match := _LINE_END.search(buffer)) is not None:
+                line = bytes(buffer[: match.start()])
+                del buffer[: match.end()]
+                if found := pattern.fullmatch(line):
+                    return int(found[1] or found[2])
+                if what == b"CP" and re.fullmatch(own + rb"(?:CP|Position is *= *)\"?[AB]\"? *", line):
+                    raise self._two_position()
+                if any(byte > 0x7E or byte < 0x20 for byte in line):
+                    raise bad_reply(line, self.config.name, "a line of text")
+            if len(buffer) > LINE_MOST:
+                raise bad_reply(bytes(buffer), self.config.name, "a line that ends")
+            return None
+
+        return parse
+
+    def _two_position(self) -> WrongDevice:
+        return WrongDevice(
+            "it tells its position by letter",
+            where=self.config.name,
+            cause="a two-position actuator, or one in mode 1 or 2",
+            action="set mode 3 (AM3) for a multi-position valve; two-position valves are not driven here",
+        )
+
+
+class _Asked(Sensor):
+    def __init__(self, actuator: ViciActuator, what: bytes, unit: str) -> None:
+        self.unit = unit
+        self._actuator = actuator
+        self._what = what
+
+    async def read(self) -> float:
+        number = await self._actuator.ask(self._what)
+        if self._what == b"CP" and not 1 <= number <= self._actuator.positions:
+            raise DeviceFault(
+                f"it tells position {number} of {self._actuator.positions}",
+                where=self._actuator.config.name,
+                cause="the valve stands between two positions or was never homed",
+                action="home it (HM) with nothing flowing",
+            )
+        return float(number)
+
+
+class ValvePosition(Actuator):
+    """The valve. A move ends by itself; the position stays: if the host dies, the guard sends it to rest."""
+
+    kind = "level"
+    unit = "position"
+    guarantee = Guarantee.GUARD
+
+    def __init__(self, actuator: ViciActuator) -> None:
+        self.where = f"{actuator.config.name}.valve"
+        self._actuator = actuator
+        self._one_at_a_time = asyncio.Lock()
+
+    async def apply(self, command: Command) -> None:
+        """Level (a position, 0 for rest) or Stop; see :meth:`drivers.device.Actuator.apply`."""
+        self._actuator.conversation.require_verified()
+        async with self._one_at_a_time:
+            match command:
+                case Stop() | Level(value=0.0):
+                    await self._rest()
+                case Level(value=value):
+                    await self._turn(value)
+                case _:
+                    raise refuse(self, self.where, command)
+
+    async def status(self) -> LevelStatus:
+        """The position as the actuator says it, as set-point and as measured value; 0 is rest."""
+        position = await self._actuator.ask(b"CP")
+        told = 0.0 if position == self._actuator.rest_position else float(position)
+        return LevelStatus(setpoint=told, measured=told)
+
+    async def _turn(self, value: float) -> None:
+        positions, rest = self._actuator.positions, self._actuator.rest_position
+        if not (1 <= value <= positions and float(value).is_integer()) or value == rest:
+            raise Refused(
+                f"{value:g} is no position to go to",
+                where=self.where,
+                cause=f"position {rest} is rest and called 0"
+                if value == rest
+                else f"the valve has positions 1 to {positions}",
+                action=f"ask for a whole position from 1 to {positions} other than {rest}, or 0 for rest",
+            )
+        if await self._actuator.ask(b"CP") != value:
+            await on_or_off(self._actuator.go(int(value)), self._rest)
+
+    async def _rest(self) -> None:
+        try:
+            await self._rest_once()
+        except (NoReply, BadReply, DeviceFault):
+            await self._rest_once()
+
+    async def _rest_once(self) -> None:
+        if await self._actuator.ask(b"CP") != self._actuator.rest_position:
+            await self._actuator.go(self._actuator.rest_position)
+
+
+def _whole(value: float | str | bool, key: str, where: str, low: int, high: int) -> int:
+    number = number_of({key: value}, key, where, default=0.0, low=low, high=high)
+    if not number.is_integer():
+        raise bad_setting(where, key, f"is “{number:g}”", f"write a whole number from {low} to {high}")
+    return int(number)
+
+
+def _id(config: DeviceConfig) -> bytes:
+    text = config.address.upper()
+    if text and not re.fullmatch(r"[0-9A-Z]", text, re.ASCII):
+        raise bad_setting(
+            config.name, "address", f"is “{config.address}”", "write the ID, 0 to 9 or A to Z, or nothing"
+        )
+    return text.encode("ascii")

@@ -1,0 +1,131 @@
+"""A VICI universal actuator in multi-position mode (Valco technical note pp. 14-16): commands end CR, moves say nothing.
+
+While the motor turns, what arrives is lost: the controller is busy counting steps. With an ID set, only commands that
+begin with it (or with `*`) are taken.
+"""
+
+from __future__ import annotations
+
+import asyncio
+
+from controller.rig.description import DeviceSpec
+from sim.devices.ascii_line import AsciiDevice
+from sim.devices.port import PlantPort
+
+STEP_S = 0.15
+"""From one position to the next."""
+MODE = 3
+VERSION = ("I-PD-AMHX88RD1", "SEP 02 2009", "EUTA", "MULTIPOSITION", "READY")
+
+
+class ViciActuator(AsciiDevice):
+    """A valve of `positions` (device setting); the plant is told whether it stands away from `rest_position`."""
+
+    think_s = 0.010
+
+    def __init__(self, name: str, spec: DeviceSpec, plant: PlantPort) -> None:
+        super().__init__(name, spec, plant)
+        self.positions = int(spec.settings.get("positions", 10))
+        self.unit = spec.address.upper()
+        self.position = self._rest = int(spec.settings.get("rest_position", 1))
+        self.moves = 0
+        self.stuck = False
+        self.width = 2
+        """Digits of a position in replies; firmwares differ."""
+        self.long = False
+        """LG1: replies in words."""
+        self.response = 0
+        """IFM: 0 moves say nothing, 1 and 2 they are answered when done."""
+        self.end_of_line = "\r"
+        self._turning: asyncio.TimerHandle | None = None
+        self._goal = self.position
+        self._point = f"{name}.valve"
+
+    def _halt(self) -> None:
+        """The motor stops where it is; a valve needs no power to stay."""
+        self.forget_input()
+        if self._turning is not None:
+            self._turning.cancel()
+            self._turning = None
+
+    def bad_line(self) -> None:
+        """Noise is ignored."""
+
+    def receive(self, data: bytes) -> None:
+        """See :meth:`AsciiDevice.receive`; nothing is heard while the motor turns."""
+        if self._turning is None:
+            super().receive(data)
+        else:
+            self.forget_input()
+
+    def _say(self, text: str) -> None:
+        self.send((text + self.end_of_line).encode("ascii"))
+
+    def command(self, text: str) -> None:
+        """See :meth:`AsciiDevice.command`."""
+        text = text.strip().upper()
+        if self.unit:
+            if text[:1] not in (self.unit, "*"):
+                return
+            text = text[1:]
+        name = next(
+            (
+                known
+                for known in ("CNT", "IFM", "LG", "CP", "GO", "CW", "CC", "HM", "NP", "AM", "VR")
+                if text.startswith(known)
+            ),
+            "",
+        )
+        value = text[len(name) :].strip()
+        if value and not (value.isascii() and value.isdigit() and len(value) <= 3):
+            self._say(f"{text} = Bad command")
+            return
+        number = int(value) if value else None
+        match name, number:
+            case "CP", None:
+                shown = f"{self.position:0{self.width}d}"
+                self._say(f'Position is  = "{shown}"' if self.long else f"CP{shown}")
+            case "NP", None:
+                self._say(f"NP{self.positions:02d}")
+            case "AM", None:
+                self._say(f"AM{MODE}")
+            case "CNT", None:
+                self._say(f"CNT{self.moves:05d}")
+            case "VR", None:
+                for line in VERSION:
+                    self._say(line)
+            case "HM", None:
+                self._move(1, 1)
+            case "IFM", None:
+                self._say(f"IFM{self.response}")
+            case "IFM", int(wanted) if wanted < 3:
+                self.response = wanted
+            case "LG", int(wanted) if wanted < 2:
+                self.long = bool(wanted)
+            case (("GO" | "CW" | "CC"), _) if number is None or 1 <= number <= self.positions:
+                self._turn(name, number)
+            case _:
+                self._say(f"{text} = Bad command")
+
+    def _turn(self, name: str, number: int | None) -> None:
+        step = -1 if name == "CC" else 1
+        goal = number if number is not None else (self.position - 1 + step) % self.positions + 1
+        forward = (goal - self.position) % self.positions
+        if name == "GO" and forward > self.positions - forward:
+            step = -1
+        self._move(goal, step)
+
+    def _move(self, goal: int, step: int) -> None:
+        if goal == self.position or self.stuck:
+            return
+        distance = (goal - self.position) * step % self.positions
+        self.moves += 1
+        self._goal = goal
+        self._turning = self.loop.call_later(distance * STEP_S, self._arrive)
+
+    def _arrive(self) -> None:
+        self._turning = None
+        self.position = self._goal
+        self.plant.set_switch(self._point, self.position != self._rest)
+        if self.response:
+            self._say(f"GO{self.position:02d}")
