@@ -14,6 +14,9 @@ def add(commands: Any) -> None:
     conformance = _command(commands, "conformance", _conformance, "try every driver against what all drivers must do")
     conformance.add_argument("models", nargs="*", help="models (default: all that are installed)")
     _json(conformance)
+    probe = _command(commands, "probe", _probe, "what is on this port? asks only, at the makers' own line settings")
+    probe.add_argument("port", help="a port such as /dev/ttyUSB0, or a link such as tcp://192.0.2.7:4001")
+    _json(probe)
     commands.choices["devices"].add_argument(
         "--write", type=Path, metavar="FOLDER", help="write each driver's documentation page into this folder"
     )
@@ -41,6 +44,15 @@ def _conformance(arguments: argparse.Namespace) -> int:
     answer = conformance(arguments.models)
     _emit(answer, arguments, as_text(answer))
     return 0 if not answer["failures"] else 1
+
+
+def _probe(arguments: argparse.Namespace) -> int:
+    from choroid.tools.probe import as_text, run
+    from drivers.transport.opener import open_real
+
+    answer = run(arguments.port, open_real)
+    _emit(answer, arguments, as_text(answer))
+    return 0 if answer["found"] else 1
 
 
 def _command(commands: Any, name: str, handler: Any, help_text: str) -> argparse.ArgumentParser:

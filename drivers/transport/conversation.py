@@ -84,6 +84,11 @@ class Conversation:
         if unsolicited is not None:
             link.unsolicited = unsolicited
 
+    @property
+    def barrier(self) -> Barrier | None:
+        """The question that this driver gets back into step by, if its device has one."""
+        return self._barrier
+
     async def ask(self, request: bytes, parse: Parser[T], *, timeout_s: float | None = None) -> T:
         """Send `request` and return the parsed reply; raises a :class:`~drivers.device.DeviceError`."""
         self.require_verified()

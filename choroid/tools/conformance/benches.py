@@ -17,14 +17,19 @@ from controller.rig.families import FAMILIES, Family
 from drivers.conformance import Bench, FarEnd
 from drivers.device import ChannelConfig, DeviceConfig
 from drivers.registry import MODELS, load_third_party
+from sim.devices.catalogue import DEVICES
 from sim.devices.wire import Line
-from sim.lab import DEVICES
 
 ENTRY_POINTS = "choroid.benches"
 
 SETTINGS: Mapping[str, Mapping[str, float | str | bool]] = {
     "alicat-mfc": {"full_scale_ml_min": 200.0},
     "mettler-sics": {"tare_g": 10.0},
+    "ismatec-reglo-digital": {"tubing_mm": 1.02},
+    "longer-0xe9": {"ul_per_rev": 100.0, "max_rpm": 100.0},
+    "watson-marlow-ascii": {"series": "520", "max_rpm": 220.0, "ul_per_rev": 100.0},
+    "masterflex-usb": {"ul_per_rev": 100.0, "max_rpm": 600.0},
+    "masterflex-ls": {"ul_per_rev": 100.0, "max_rpm": 600.0},
 }
 """What a model's rig file must or should say; other models do without."""
 CHANNEL_SETTINGS: Mapping[str, Mapping[str, float | str | bool]] = {"ismatec-reglo-icc": {"tubing_mm": 1.02}}

@@ -1,0 +1,202 @@
+"""`choroid probe PORT`: what is on a port? Only questions are asked, and only at the makers' own line settings.
+
+No question here sets, starts, stops or stores anything in the device that it is meant for. A model that is not in
+:data:`QUESTIONS` is asked its driver's own barrier: a pure question by its nature.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import asdict, dataclass, field, replace
+from typing import Any
+
+from choroid.failure import UserError
+from choroid.tools.conformance.benches import lab_bench
+from drivers.device import Device, DeviceError
+from drivers.keller_bus import initialise_frame
+from drivers.registry import MODELS
+from drivers.transport.capture import printable
+from drivers.transport.link import Link
+from drivers.transport.opener import Opener, Streams
+from drivers.transport.url import LineSettings, LinkUrl
+
+WAIT_S = 0.7
+"""No device here thinks longer about who it is."""
+QUIET_S = 0.08
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """`request` asks a device of `model`; an answer that holds `answer` is its, whose groups tell more of it.
+
+    Without `answer` the driver's own barrier judges.
+    """
+
+    model: str
+    request: bytes
+    answer: re.Pattern[bytes] | None
+    line: LineSettings = field(default_factory=LineSettings)
+
+
+_EZO = {
+    "atlas-ezo-ph": rb"pH",
+    "atlas-ezo-do": rb"D\.?O\.?",
+    "atlas-ezo-rtd": rb"RTD",
+    "atlas-ezo-pmp": rb"PMP",
+}
+_ALICAT = re.compile(rb"(A(?: +[+-]?\d+\.\d+){4,6} +\w+)")
+ALL_QUESTIONS: tuple[Question, ...] = (
+    *(Question(name, b"i\r", re.compile(rb"\?I," + it + rb",([\d.]+)", re.IGNORECASE)) for name, it in _EZO.items()),
+    Question("mettler-sics", b"I4\r\n", re.compile(rb'I4 A "([^"]*)"')),
+    Question("ismatec-reglo-icc", b"1#\r", re.compile(rb"(REGLO ICC[ \w]*)")),
+    Question("keller-x-line", initialise_frame(250), re.compile(rb"\xfa\x30\x05\x14(..)", re.DOTALL)),
+    Question("keller-x-line", initialise_frame(1), re.compile(rb"\x01\x30\x05\x14(..)", re.DOTALL)),
+    Question(
+        "modbus-coil-relay", bytes.fromhex("01 01 00 00 00 08 3D CC"), re.compile(rb"\x01\x01\x01(.)..", re.DOTALL)
+    ),
+    Question("alicat-mfc", b"A\r", _ALICAT, LineSettings(baud=19200)),
+    Question("alicat-mfc", b"A\r", _ALICAT, LineSettings(baud=38400)),
+)
+"""Asked in this order, line setting by line setting."""
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """A device that answered as `model` does."""
+
+    model: str
+    line: str
+    asked: str
+    answered: str
+
+
+def questions(models: Mapping[str, type[Device]]) -> list[Question]:
+    """Those of `models`, the commonest line settings first; a model that has none and no barrier cannot be asked."""
+    asked = [question for question in ALL_QUESTIONS if question.model in models]
+    known = {question.model for question in asked}
+    for name in sorted(set(models) - known):
+        request = _barrier_request(name)
+        if request:
+            asked.append(Question(name, request, None, models[name].line))
+    lines = [replace(question.line, gap_s=0.0) for question in asked]
+    return sorted(asked, key=lambda question: -lines.count(replace(question.line, gap_s=0.0)))
+
+
+async def probe(url: LinkUrl, opener: Opener, *, wait_s: float = WAIT_S) -> list[Found]:
+    """Ask at each line setting until something answers at one of them; what answered.
+
+    Raises OSError or :class:`DeviceError` when the port cannot be opened. A TCP link has no line setting to choose.
+    """
+    by_line: dict[LineSettings, list[Question]] = {}
+    for question in questions(MODELS):
+        line = LineSettings() if url.scheme == "tcp" else url.line(replace(question.line, gap_s=0.0))
+        by_line.setdefault(line, []).append(question)
+    for line, asked in by_line.items():
+        streams = await opener(url, line)
+        try:
+            found = await _ask_all(streams, asked, line, wait_s)
+        finally:
+            streams[1].close()
+            with suppress(Exception):  # a port that fails to close is closed all the same
+                await streams[1].wait_closed()
+        if found:
+            return found
+    return []
+
+
+async def _ask_all(streams: Streams, asked: Sequence[Question], line: LineSettings, wait_s: float) -> list[Found]:
+    found: dict[str, Found] = {}
+    for request in dict.fromkeys(question.request for question in asked):
+        for _ in range(2):  # what an earlier question left unfinished in the device may spoil the first attempt
+            heard = await _ask(streams, request, wait_s)
+            for question in asked:
+                if question.request == request and (told := _told(question, heard)) is not None:
+                    found.setdefault(question.model, Found(question.model, line.text, _shown(request), told))
+            if not heard or any(each.asked == _shown(request) for each in found.values()):
+                break
+    return list(found.values())
+
+
+async def _ask(streams: Streams, request: bytes, wait_s: float) -> bytes:
+    """Send `request`; what comes until it is quiet, or for `wait_s` seconds."""
+    reader, writer = streams
+    with suppress(TimeoutError):  # what came before the question is no answer to it
+        async with asyncio.timeout(QUIET_S):
+            while await reader.read(4096):
+                pass
+    writer.write(request)
+    heard = b""
+    loop = asyncio.get_running_loop()
+    end_s = loop.time() + wait_s
+    while (left_s := end_s - loop.time()) > 0:
+        try:
+            async with asyncio.timeout(min(left_s, QUIET_S) if heard else left_s):
+                chunk = await reader.read(4096)
+        except TimeoutError:
+            break
+        if not chunk:
+            break
+        heard += chunk
+    return heard
+
+
+def _told(question: Question, heard: bytes) -> str | None:
+    if not heard:
+        return None
+    if question.answer is not None:
+        match = question.answer.search(heard)
+        return None if match is None else _shown(match[1] if match.groups() else match[0])
+    barrier = _device(question.model).conversation.barrier
+    try:
+        reply = None if barrier is None else barrier.parser()(bytearray(heard))
+    except DeviceError:
+        return None
+    return None if reply is None else _shown(heard)
+
+
+def _barrier_request(model: str) -> bytes:
+    barrier = _device(model).conversation.barrier
+    return b"" if barrier is None else barrier.request
+
+
+def _device(model: str) -> Device:
+    bench = lab_bench(model)
+    return bench.driver(Link(LinkUrl.parse("sim:probe"), line=bench.driver.line), bench.config)
+
+
+def _shown(data: bytes) -> str:
+    """As text if it is text, else in hexadecimal."""
+    text = data.strip(b"\r\n")
+    return printable(data) if text and all(0x20 <= byte < 0x7F for byte in text) else data.hex(" ")
+
+
+def run(port: str, opener: Opener) -> dict[str, Any]:
+    """`{"port": …, "found": [{model, line, asked, answered}]}`, asked in real time."""
+    from choroid.tools.lines import link_of, must_exist
+
+    url = link_of(port)
+    if url.scheme == "sim":
+        raise UserError(f"{port} is in the lab in software, and is what the rig file says. Next: name a real port")
+    must_exist(url)
+    found = asyncio.run(probe(url, opener))
+    return {"port": str(url), "found": [asdict(each) for each in found]}
+
+
+def as_text(answer: dict[str, Any]) -> str:
+    """What was found, with a line for the rig file."""
+    if not answer["found"]:
+        return (
+            f"{answer['port']}: nothing answered any of the questions asked. Likely cause: the device is off, at another"
+            " baud rate or address than its maker set, or of a model without driver. Next: check power and cable; its"
+            " settings are in its own menu"
+        )
+    lines = []
+    for each in answer["found"]:
+        lines.append(f"{each['model']} at {each['line']}: asked {each['asked']}, it said {each['answered']}")
+        lines.append(f"  in a rig file:  model: {each['model']}   link: {answer['port']}")
+    if len(answer["found"]) > 1:
+        lines.append("More than one answers as these do: several devices share the line, or one speaks like another.")
+    return "\n".join(lines)

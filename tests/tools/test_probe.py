@@ -1,0 +1,107 @@
+"""`choroid probe`: each model is recognised, nothing else is claimed, and nothing but questions is ever sent."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import threading
+import tty
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+
+from choroid.cli import main
+from choroid.tools.conformance.benches import LabEnd, all_benches
+from choroid.tools.probe import ALL_QUESTIONS, Found, probe, questions
+from drivers.conformance import Bench
+from drivers.conformance.peer import Peer
+from drivers.registry import MODELS
+from drivers.transport.opener import Streams
+from drivers.transport.url import LineSettings, LinkUrl
+
+PORT = LinkUrl.parse("serial:///dev/ttyUSB9")
+ASKABLE = {question.model for question in questions(MODELS)}
+
+
+class Port:
+    """A port with `end` on it, which hears only what is sent at its own line setting."""
+
+    def __init__(self, end: LabEnd, line: LineSettings) -> None:
+        self.peer = Peer(lambda data: end.receive(data) if self.line_fits else None)
+        self.line = line
+        self.line_fits = False
+        end.connect(self.peer.say)
+
+    async def open(self, url: LinkUrl, line: LineSettings) -> Streams:
+        self.line_fits = line.text == self.line.text
+        return await self.peer.open(url, line)
+
+
+async def found_on(bench: Bench) -> tuple[list[Found], LabEnd, Peer]:
+    end = bench.far_end(bench.config)
+    assert isinstance(end, LabEnd)
+    port = Port(end, bench.driver.line)
+    await asyncio.sleep(2)
+    return await probe(PORT, port.open), end, port.peer
+
+
+@pytest.mark.virtual_time
+@pytest.mark.parametrize("bench", [bench for bench in all_benches() if bench.model in ASKABLE], ids=str)
+async def test_each_model_is_recognised_and_no_output_moves(bench: Bench) -> None:
+    found, end, peer = await found_on(bench)
+    assert [each.model for each in found] == [bench.model]
+    assert found[0].line == bench.driver.line.text
+    assert not end.outputs()
+    assert set(peer.sent) <= {question.request for question in questions(MODELS)}
+
+
+@pytest.mark.virtual_time
+async def test_silence_and_babble_are_nobody() -> None:
+    for babble in (b"", b"7.35\r", b"\xff" * 30, b"OK\r\n", b"?\r\n"):
+        peer = Peer(lambda request, babble=babble: babble)  # type: ignore[misc]
+        assert await probe(PORT, peer.open) == []
+        assert {line.text for line in peer.lines} == {driver.line.text for driver in MODELS.values()} | {"38400 8N1"}
+
+
+@pytest.mark.virtual_time
+async def test_an_option_in_the_link_is_the_only_setting_tried() -> None:
+    peer = Peer(lambda request: None)
+    await probe(LinkUrl.parse("serial:///dev/ttyUSB9?baud=4800&parity=N&bits=8&stop=1"), peer.open)
+    assert {line.text for line in peer.lines} == {"4800 8N1"}
+
+
+def test_only_the_makers_settings_are_tried_and_every_first_nine_can_be_asked() -> None:
+    assert {question.line.baud for question in ALL_QUESTIONS} == {9600, 19200, 38400}
+    assert {question.model for question in ALL_QUESTIONS} <= set(MODELS)
+
+
+def test_on_the_command_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["probe", str(tmp_path / "ttyUSB9")]) == 1
+    assert "there is no port" in capsys.readouterr().err
+    assert main(["probe", "sim:reglo"]) == 1
+    assert "lab in software" in capsys.readouterr().err
+
+
+def test_on_a_real_line(capsys: pytest.CaptureFixture[str]) -> None:
+    """An EZO circuit on a pseudo-terminal, answered by another thread."""
+    near, far = os.openpty()
+    tty.setraw(far)
+
+    def circuit() -> None:
+        with suppress(OSError):  # the test is over
+            while data := os.read(near, 100):
+                if data == b"i\r":
+                    os.write(near, b"?I,pH,2.15\r*OK\r")
+
+    thread = threading.Thread(target=circuit, daemon=True)
+    thread.start()
+    try:
+        assert main(["probe", os.ttyname(far), "--json"]) == 0
+        answer = json.loads(capsys.readouterr().out)
+        assert [(each["model"], each["answered"]) for each in answer["found"]] == [("atlas-ezo-ph", "2.15")]
+    finally:
+        os.close(far)
+        thread.join(5)
+        os.close(near)
