@@ -179,7 +179,7 @@ class Host:
                 data_dir=self._data,
                 clock=clock,
                 nerves_source=self._nerves,
-                durable=False,
+                durable=True,  # as in life: what of history is only in memory is lost with the process
                 sinks=sinks,
                 journal=journal,
                 limits=self._limits,
