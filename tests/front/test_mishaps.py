@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -16,9 +18,8 @@ from sim.lab import Lab
 ROOT = Path(__file__).parents[2]
 RIG = load_rig(ROOT / "examples" / "rigs" / "bench.yaml")
 
-pytestmark = pytest.mark.virtual_time
 
-
+@pytest.mark.virtual_time
 async def test_a_file_of_faults_befalls_the_lab(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = tmp_path / "faults.yaml"
     path.write_text(
@@ -47,6 +48,7 @@ faults:
     assert any(line.endswith("reboot do_loop") for line in told)
 
 
+@pytest.mark.virtual_time
 async def test_faults_are_typed_listed_and_ended(capsys: pytest.CaptureFixture[str]) -> None:
     lab = Lab(RIG, seed=1)
     mishaps = Mishaps(RIG, None, by_hand=False, seed=1)
@@ -76,10 +78,37 @@ async def test_faults_are_typed_listed_and_ended(capsys: pytest.CaptureFixture[s
     assert "what can be typed" in told
 
 
-async def test_a_faults_file_with_mistakes_serves_nothing(tmp_path: Path) -> None:
+def test_a_faults_file_with_mistakes_serves_nothing(tmp_path: Path) -> None:
     path = tmp_path / "faults.yaml"
     path.write_text("faults: [{fault: unplug, at: 1 h}]\n", encoding="utf-8")
     with pytest.raises(UserError, match="does not say on which link"):
         Mishaps(RIG, path, by_hand=False, seed=1)
     with pytest.raises(FileNotFoundError):
         Mishaps(RIG, tmp_path / "absent.yaml", by_hand=True, seed=1)
+
+
+def test_the_command_serves_a_lab_that_fails_as_asked() -> None:
+    """The whole of it, at 600 times life: a kink after twenty minutes from a file, a typed fault, and the end."""
+    done = subprocess.run(
+        [
+            sys.executable,
+            "-m",
+            "choroid",
+            "lab",
+            str(ROOT / "examples/rigs/bench.yaml"),
+            "--speed",
+            "600",
+            "--for",
+            "4s",
+        ]
+        + ["--faults", str(ROOT / "examples/faults/bad_night.yaml"), "--by-hand"],
+        input="unplug sim:gas\n",
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    assert done.returncode == 0, done.stderr
+    assert "tcp://127.0.0.1:" in done.stdout
+    assert "unplug sim:gas for good" in done.stderr
+    assert "00:20:00 heart_occlusion heart for 45 s\n" in done.stderr
+    assert "00:20:45 heart_occlusion heart for 45 s is over\n" in done.stderr

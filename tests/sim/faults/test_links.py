@@ -188,12 +188,3 @@ async def test_replug_gives_the_line_another_name_for_a_while() -> None:
         await balance_ear(lab)
         assert list(lab.lines) == names
         assert untouched(lab)
-
-
-async def test_replug_of_a_served_line_is_gone_from_where_it_was_served() -> None:
-    async with lab_with() as (lab, injector):
-        line = lab.lines[BALANCE]
-        injector.inject(Fault("replug", BALANCE, 0.0, 5.0))
-        assert line.elsewhere
-        await asyncio.sleep(6.0)
-        assert not line.elsewhere
