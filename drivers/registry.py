@@ -6,18 +6,28 @@ from collections.abc import Iterable
 from importlib.metadata import entry_points
 
 from drivers.alicat_mfc import AlicatMfc
-from drivers.atlas_ezo import AtlasEzoDo, AtlasEzoPh, AtlasEzoRtd
+from drivers.atlas_ezo import AtlasEzoDo, AtlasEzoEc, AtlasEzoOrp, AtlasEzoPh, AtlasEzoRtd
 from drivers.atlas_ezo_pmp import AtlasEzoPmp
 from drivers.device import Device, DeviceConfig, DeviceModel
+from drivers.hamilton_arc import HamiltonPhArc, HamiltonVisifermDo
+from drivers.ismatec_reglo_digital import IsmatecRegloDigital
 from drivers.ismatec_reglo_icc import IsmatecRegloIcc
+from drivers.keller_bus_transmitter import KellerBus
 from drivers.keller_x_line import KellerXLine
+from drivers.longer import Longer
+from drivers.masterflex_ls import MasterflexLs
+from drivers.masterflex_usb import MasterflexUsb
 from drivers.mettler_sics import MettlerSics
 from drivers.modbus_coil_relay import ModbusCoilRelay
+from drivers.sartorius_sbi import SartoriusSbi
+from drivers.sensirion_slf3x import SensirionSlf3x
 from drivers.settings import BadSetting
 from drivers.transport.capture import Capture
 from drivers.transport.link import Link
 from drivers.transport.opener import Opener, open_real
 from drivers.transport.url import LineSettings, LinkUrl
+from drivers.vaisala_gmp25x import VaisalaGmp25x
+from drivers.watson_marlow import WatsonMarlow
 
 ENTRY_POINTS = "choroid.drivers"
 """Third parties' drivers: entry points of this group, each a Device class."""
@@ -32,6 +42,19 @@ _BUILT_IN: tuple[type[Device], ...] = (
     AlicatMfc,
     MettlerSics,
     ModbusCoilRelay,
+    IsmatecRegloDigital,
+    Longer,
+    WatsonMarlow,
+    MasterflexUsb,
+    MasterflexLs,
+    HamiltonPhArc,
+    HamiltonVisifermDo,
+    SensirionSlf3x,
+    VaisalaGmp25x,
+    SartoriusSbi,
+    AtlasEzoEc,
+    AtlasEzoOrp,
+    KellerBus,
 )
 MODELS: dict[str, type[Device]] = {driver.model.id: driver for driver in _BUILT_IN}
 

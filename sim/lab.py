@@ -6,36 +6,16 @@ In memory (:attr:`Lab.opener`) for a stack under virtual time; over TCP and pseu
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
 from typing import Protocol
 from urllib.parse import parse_qs
 
 from controller.rig.description import DeviceSpec, Rig
-from sim.devices.alicat_mfc import AlicatMfc
-from sim.devices.atlas_ezo import EzoDo, EzoPh, EzoRtd
-from sim.devices.atlas_ezo_pmp import AtlasEzoPmp
-from sim.devices.ismatec_reglo_icc import IsmatecRegloIcc
-from sim.devices.keller_x_line import KellerXLine
-from sim.devices.mettler_sics import MettlerSics
-from sim.devices.modbus_coil_relay import ModbusCoilRelay
+from sim.devices.catalogue import DEVICES
 from sim.devices.port import PlantPort
 from sim.devices.wire import Line, WireDevice
 from sim.faults.drives import Drives
 from sim.plant.plant import Plant
 from sim.serving import PseudoTerminal, TcpClient, open_in_memory
-
-DEVICES: dict[str, Callable[[str, DeviceSpec, PlantPort], WireDevice]] = {
-    "ismatec-reglo-icc": IsmatecRegloIcc,
-    "atlas-ezo-ph": EzoPh,
-    "atlas-ezo-do": EzoDo,
-    "atlas-ezo-rtd": EzoRtd,
-    "atlas-ezo-pmp": AtlasEzoPmp,
-    "keller-x-line": KellerXLine,
-    "alicat-mfc": AlicatMfc,
-    "mettler-sics": MettlerSics,
-    "modbus-coil-relay": ModbusCoilRelay,
-}
-"""Simulated devices by the model's id in the rig file."""
 
 
 class SimUrl(Protocol):

@@ -61,6 +61,11 @@ OXYGEN = PointKind("sensor", "oxygen", "%")
 TEMPERATURE = PointKind("sensor", "temperature", "degC")
 PRESSURE = PointKind("sensor", "pressure", "kPa")
 MASS = PointKind("sensor", "mass", "g")
+LIQUID_FLOW = PointKind("sensor", "liquid flow", "uL/min")
+AIR_IN_LINE = PointKind("sensor", "air in line", "1")
+CARBON_DIOXIDE = PointKind("sensor", "carbon dioxide", "ppm")
+CONDUCTIVITY = PointKind("sensor", "conductivity", "uS/cm")
+REDOX = PointKind("sensor", "redox potential", "mV")
 
 _MODBUS = Family(
     bus="Modbus RTU",
@@ -68,6 +73,12 @@ _MODBUS = Family(
     address_form="the address set on the device, 1 to 247",
     default_address="1",
 )
+
+
+def _pump(bus: str | None, address: str, form: str) -> Family:
+    """A pump with one channel, on a line that it may share when that has the language of a `bus`."""
+    return Family({"pump": PUMP}, bus=bus, address=address, address_form=form, default_address="1")
+
 
 FAMILIES: Mapping[str, Family] = {
     "ismatec-reglo-icc": Family(
@@ -92,6 +103,31 @@ FAMILIES: Mapping[str, Family] = {
         default_address="A",
     ),
     "mettler-sics": Family({"mass": MASS}),
+    "ismatec-reglo-digital": _pump("Ismatec", "[1-8]", "the pump's address, 1 to 8"),
+    "longer-0xe9": _pump("Longer E9", "[1-9]|[12][0-9]|30", "the pump's address, 1 to 30"),
+    "watson-marlow-ascii": _pump("Watson-Marlow", "[1-9]|[12][0-9]|3[0-2]", "the pump's number, 1 to 32"),
+    "masterflex-usb": _pump("Masterflex", "[1-8]", "the drive's address, 1 to 8"),
+    "masterflex-ls": _pump(None, "[1-9]|1[0-9]|2[0-5]", "the drive's number, 1 to 25"),
+    "hamilton-ph-arc": replace(_MODBUS, points={"ph": PH, "temperature": TEMPERATURE}),
+    "hamilton-visiferm-do": replace(_MODBUS, points={"oxygen": OXYGEN, "temperature": TEMPERATURE}),
+    "sensirion-slf3x": Family(
+        {"flow": LIQUID_FLOW, "temperature": TEMPERATURE, "air": AIR_IN_LINE},
+        bus="SHDLC",
+        address="|[0-9]|[1-9][0-9]|1[0-9]{2}|2[0-4][0-9]|25[0-4]",
+        address_form="the cable's SHDLC address, 0 to 254",
+        default_address="0",
+    ),
+    "vaisala-gmp25x": replace(_MODBUS, points={"co2": CARBON_DIOXIDE}, default_address="240"),
+    "sartorius-sbi": Family({"mass": MASS}),
+    "atlas-ezo-ec": Family({"conductivity": CONDUCTIVITY}),
+    "atlas-ezo-orp": Family({"orp": REDOX}),
+    "keller-bus": Family(
+        {"pressure": PRESSURE, "temperature": TEMPERATURE},
+        bus="Keller bus",
+        address="[1-9][0-9]?|1[0-9]{2}|2[0-4][0-9]",
+        address_form="the transmitter's address, 1 to 249",
+        default_address="1",
+    ),
 }
 
 

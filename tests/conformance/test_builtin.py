@@ -12,7 +12,7 @@ from choroid.tools.conformance.benches import all_benches
 from choroid.tools.conformance.table import conformance, in_virtual_time
 from drivers.conformance import PROPERTIES, Bench, examine
 from drivers.registry import MODELS
-from sim.lab import DEVICES
+from sim.devices.catalogue import DEVICES
 
 
 @pytest.mark.parametrize("bench", all_benches(), ids=str)

@@ -19,15 +19,28 @@ from tests.drivers.fakes import FakeEzo
 from tests.drivers.peer import Peer
 
 FACTORY = {
-    "ismatec-reglo-icc": "9600 8N1",
-    "atlas-ezo-ph": "9600 8N1",
-    "atlas-ezo-do": "9600 8N1",
-    "atlas-ezo-rtd": "9600 8N1",
-    "atlas-ezo-pmp": "9600 8N1",
-    "keller-x-line": "9600 8N1",
     "alicat-mfc": "19200 8N1",
+    "atlas-ezo-do": "9600 8N1",
+    "atlas-ezo-ec": "9600 8N1",
+    "atlas-ezo-orp": "9600 8N1",
+    "atlas-ezo-ph": "9600 8N1",
+    "atlas-ezo-pmp": "9600 8N1",
+    "atlas-ezo-rtd": "9600 8N1",
+    "hamilton-ph-arc": "19200 8N2",
+    "hamilton-visiferm-do": "19200 8N2",
+    "ismatec-reglo-digital": "9600 8N1",
+    "ismatec-reglo-icc": "9600 8N1",
+    "keller-bus": "9600 8N1",
+    "keller-x-line": "9600 8N1",
+    "longer-0xe9": "9600 8E1",
+    "masterflex-ls": "4800 7O1",
+    "masterflex-usb": "115200 8N1",
     "mettler-sics": "9600 8N1",
     "modbus-coil-relay": "9600 8N1",
+    "sartorius-sbi": "1200 7O1",
+    "sensirion-slf3x": "115200 8N1",
+    "vaisala-gmp25x": "19200 8N2",
+    "watson-marlow-ascii": "9600 8N2",
 }
 
 
