@@ -103,15 +103,21 @@ def command_lines(links: I8, lines: F8, body: F8, dt_s: float) -> None:
     """What each pump moves in this step, against what pressure; wear counts on."""
     for number in range(lines.shape[0]):
         line = lines[number]
-        line[FLOW_UL_S] = 0.0
         line[PRESSURE] = 0.0
         if line[COMMAND] == 0.0:
+            line[FLOW_UL_S] = 0.0
             continue
-        free = line[COMMAND] * line[GAIN] * hydraulics.wear(line[REVOLUTIONS]) * max(0.0, 1.0 - line[WORN])
-        line[REVOLUTIONS] += abs(line[COMMAND]) / line[REVOLUTION_UL] * dt_s / 60.0
+        turned = abs(line[COMMAND]) / line[REVOLUTION_UL] * dt_s / 60.0
+        # Tubing and filter as they will be in the middle of the step.
+        free = (
+            line[COMMAND] * line[GAIN] * hydraulics.wear(line[REVOLUTIONS] + 0.5 * turned) * max(0.0, 1.0 - line[WORN])
+        )
+        line[REVOLUTIONS] += turned
         resistance = line[RESISTANCE]
         if links[number, FILTERED] == 1:
-            whole = body[FILTER_KPA] * body[FOULING] * max(1.0, body[CLOG])
+            passing = abs(line[FLOW_UL_S]) * 0.5 * dt_s
+            fouling = min(1e9, membranes.fouled(body[FOULING], body[FOULING_PER_UL] * passing, membranes.LAW))
+            whole = body[FILTER_KPA] * fouling * max(1.0, body[CLOG])
             resistance += whole * (membranes.TORN_RESISTANCE if body[TORN] > 0.0 else 1.0)
         flow = hydraulics.loaded(free, resistance) * line[SCALE] if line[OPEN] > 0.0 else 0.0
         line[FLOW_UL_S] = flow / 60.0
