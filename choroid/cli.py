@@ -62,6 +62,7 @@ def _parser() -> argparse.ArgumentParser:
     )
     run.add_argument("--host", default="127.0.0.1", help="address of the page (default 127.0.0.1)")
     run.add_argument("--port", type=int, default=8090, help="port of the page (default 8090; 0 = any free one)")
+    run.add_argument("--capture", type=Path, metavar="FILE", help="keep every byte of every link (see choroid replay)")
 
     lab = _command(commands, "lab", _lab, "serve a rig's simulated devices over TCP and pty, in real time")
     lab.add_argument("rig", type=Path, help="the rig file")
@@ -82,6 +83,7 @@ def _parser() -> argparse.ArgumentParser:
     simulate.add_argument("--days", type=float, default=1.0, help="days of life (default 1)")
     simulate.add_argument("--seed", type=int, default=1, help="the lab's seed (default 1)")
     simulate.add_argument("--data", type=Path, help="keep journal and history here (default: thrown away)")
+    simulate.add_argument("--capture", type=Path, metavar="FILE", help="keep every byte of every link")
     _params(simulate)
     _json(simulate)
 
@@ -209,7 +211,9 @@ def _demo(arguments: argparse.Namespace) -> int:
 def _run(arguments: argparse.Namespace) -> int:
     from choroid.run import run
 
-    return run(arguments.rig, data=arguments.data, host=arguments.host, port=arguments.port)
+    return run(
+        arguments.rig, data=arguments.data, host=arguments.host, port=arguments.port, capture=arguments.capture
+    )
 
 
 def _lab(arguments: argparse.Namespace) -> int:
@@ -240,6 +244,7 @@ def _simulate(arguments: argparse.Namespace) -> int:
         days=arguments.days,
         seed=arguments.seed,
         data=arguments.data,
+        capture=arguments.capture,
     )
     emit(answer, as_json=arguments.json, text=as_text(answer))
     return 0 if not answer["violations"] else 1

@@ -18,6 +18,7 @@ from choroid.failure import UserError
 from choroid.lab import stop_on_signals
 from choroid.listening import EngineNerves
 from choroid.remote import ENDPOINT
+from choroid.tools.recording import recorded
 from controller.clock import Clock
 from controller.guarding import guard_plan
 from controller.process import Controller
@@ -29,11 +30,14 @@ from dashboards.app import create_app
 from dashboards.auth import Auth
 from dashboards.server import serve
 from drivers.registry import MODELS, load_third_party
-from drivers.transport.opener import open_real
+from drivers.transport.opener import Opener, open_real
 
 
-def run(path: Path, *, data: Path, host: str, port: int) -> int:
-    """Run until interrupted; returns the exit status. Resumes what a crash interrupted, by each step's policy."""
+def run(path: Path, *, data: Path, host: str, port: int, capture: Path | None = None) -> int:
+    """Run until interrupted; returns the exit status. Resumes what a crash interrupted, by each step's policy.
+
+    `capture` is a new file for every byte of every link.
+    """
     load_third_party()
     rig = load_rig(path, models=MODELS)
     if rig.simulated:
@@ -43,11 +47,12 @@ def run(path: Path, *, data: Path, host: str, port: int) -> int:
             " `choroid run served.yaml`"
         )
     data.mkdir(parents=True, exist_ok=True)
-    asyncio.run(_run(rig, path, data, host, port))
+    with recorded(capture, rig, open_real) as opener:
+        asyncio.run(_run(rig, path, data, host, port, opener))
     return 0
 
 
-async def _run(rig: Rig, path: Path, data: Path, host: str, port: int) -> None:
+async def _run(rig: Rig, path: Path, data: Path, host: str, port: int, opener: Opener) -> None:
     stop = asyncio.Event()
     stop_on_signals(stop, None)
     nerves = _nerves(rig, data)
@@ -58,7 +63,7 @@ async def _run(rig: Rig, path: Path, data: Path, host: str, port: int) -> None:
     heartbeat = start_guard(rig, data)
     controller = Controller(
         rig=rig,
-        opener=open_real,
+        opener=opener,
         data_dir=data,
         clock=Clock(follow_system=True),
         nerves_source=nerves,

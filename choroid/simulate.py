@@ -21,6 +21,7 @@ from choroid.failure import UserError
 from choroid.figures import figures
 from choroid.rates import RateNerves
 from choroid.timeline import story
+from choroid.tools.recording import recorded
 from controller.clock import Clock
 from controller.execution.catalogue import chosen
 from controller.process import Controller
@@ -46,6 +47,7 @@ def simulate(
     data: Path | None = None,
     progress: bool = True,
     timeline: bool = False,
+    capture: Path | None = None,
 ) -> dict[str, Any]:
     """Run `protocol` for `days` of life; returns the figures named in `choroid simulate --json`.
 
@@ -60,7 +62,7 @@ def simulate(
     with contextlib.ExitStack() as stack:
         stack.enter_context(_rarely_collected())
         folder = data or Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="choroid-")))
-        answer = run_virtual(_run(rig, protocol, params, days, seed, folder, progress, timeline))
+        answer = run_virtual(_run(rig, protocol, params, days, seed, folder, progress, timeline, capture))
     wall_s = time.perf_counter() - started  # noqa: TID251
     answer["wall_s"] = round(wall_s, 3)
     answer["speed"] = round(answer["simulated_s"] / wall_s, 1)
@@ -83,14 +85,24 @@ def _rarely_collected() -> Iterator[None]:
 
 
 async def _run(
-    rig: Rig, protocol: str, params: dict[str, str], days: float, seed: int, data: Path, progress: bool, timeline: bool
+    rig: Rig,
+    protocol: str,
+    params: dict[str, str],
+    days: float,
+    seed: int,
+    data: Path,
+    progress: bool,
+    timeline: bool,
+    capture: Path | None,
 ) -> dict[str, Any]:
     loop = asyncio.get_running_loop()
     lab = Lab(rig, seed=seed)
     electrodes = rig.nerves.electrodes if rig.nerves else 0
     nerves = RateNerves(lab.plant, electrodes=electrodes, seed=seed) if electrodes else None
     clock = Clock(follow_system=False, epoch=EPOCH)
-    controller = Controller(rig=rig, opener=lab.opener, data_dir=data, clock=clock, nerves_source=nerves, durable=False)
+    recording = contextlib.ExitStack()
+    opener = recording.enter_context(recorded(capture, rig, lab.opener))
+    controller = Controller(rig=rig, opener=opener, data_dir=data, clock=clock, nerves_source=nerves, durable=False)
     begin_s = loop.time()
     end_s = begin_s + days * DAY_S
     stop = asyncio.Event()
@@ -114,6 +126,7 @@ async def _run(
     finally:
         await controller.close()
         await lab.close()
+        recording.close()
     answer |= {"simulated_s": round(loop.time() - begin_s, 3), "seed": seed, "protocol": protocol, "rig": rig.name}
     return answer
 

@@ -17,6 +17,9 @@ def add(commands: Any) -> None:
     probe = _command(commands, "probe", _probe, "what is on this port? asks only, at the makers' own line settings")
     probe.add_argument("port", help="a port such as /dev/ttyUSB0, or a link such as tcp://192.0.2.7:4001")
     _json(probe)
+    replay = _command(commands, "replay", _replay, "do the wishes of a capture still give the same bytes?")
+    replay.add_argument("file", type=Path, help="what --capture of run or simulate wrote")
+    _json(replay)
     commands.choices["devices"].add_argument(
         "--write", type=Path, metavar="FOLDER", help="write each driver's documentation page into this folder"
     )
@@ -53,6 +56,14 @@ def _probe(arguments: argparse.Namespace) -> int:
     answer = run(arguments.port, open_real)
     _emit(answer, arguments, as_text(answer))
     return 0 if answer["found"] else 1
+
+
+def _replay(arguments: argparse.Namespace) -> int:
+    from choroid.tools.replaying import as_text, replay
+
+    answer = replay(arguments.file)
+    _emit(answer, arguments, as_text(answer))
+    return 0 if answer["same"] else 1
 
 
 def _command(commands: Any, name: str, handler: Any, help_text: str) -> argparse.ArgumentParser:

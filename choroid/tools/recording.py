@@ -1,0 +1,185 @@
+"""`--capture FILE`: every byte of every link, and every wish that led to it, as lines of JSON.
+
+The first line says which rig it was. Then, in the order in which they happened, each with its loop time `t` (s) and the
+number of its link: `open` (whether the line could be opened), `>` and `<` (bytes in hexadecimal), `lost`, and the wishes:
+`wish` (a number, device, point and what was asked of it) and `dropped` (a wish that was cancelled). A file is meant for
+:mod:`choroid.tools.replaying`, and for whoever wants to know what happened.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+from collections.abc import Awaitable, Callable, Iterator
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any, TextIO
+
+from choroid.failure import UserError
+from controller.connect import device_config
+from controller.rig.description import Rig
+from drivers.commands import Command
+from drivers.device import Actuator, Device, DeviceConfig, Sensor
+from drivers.registry import MODELS
+from drivers.transport.capture import printable
+from drivers.transport.link import Link
+from drivers.transport.opener import Opener, Streams
+from drivers.transport.url import LineSettings, LinkUrl
+
+FORMAT = 1
+
+
+class Recording:
+    """One capture file. `opener` wraps the real one; `watched` has every driver that is built meanwhile note its wishes."""
+
+    def __init__(self, path: Path, rig: Rig) -> None:
+        self._links = list(dict.fromkeys(spec.link for spec in rig.devices.values()))
+        self._wishes = 0
+        self._openings = 0
+        try:
+            self._file: TextIO | None = path.open("x", encoding="ascii")
+        except FileExistsError:
+            raise UserError(
+                f"{path} exists already, and a capture is never written over another. Next: name a new file"
+            ) from None
+        devices = []
+        for name, spec in rig.devices.items():
+            config = device_config(name, spec)
+            devices.append({"link": self._links.index(spec.link), "model": spec.model, **asdict(config)})
+        self._write({"choroid_capture": FORMAT, "rig": rig.name, "links": self._links, "devices": devices})
+
+    def _write(self, row: dict[str, Any]) -> None:
+        if self._file is not None:
+            self._file.write(json.dumps(row, separators=(",", ":"), default=dict) + "\n")
+
+    def note(self, link: str, **row: Any) -> None:
+        """One row of what happened on `link` now."""
+        self._write({"t": asyncio.get_running_loop().time(), "link": self._links.index(link), **row})
+
+    def close(self) -> None:
+        """End the file; what happens later is not in it."""
+        file, self._file = self._file, None
+        if file is not None:
+            file.close()
+
+    def opener(self, opener: Opener) -> Opener:
+        """`opener`, with every opening and every byte noted."""
+
+        async def opening(url: LinkUrl, line: LineSettings) -> Streams:
+            link = str(url)
+            try:
+                reader, writer = await opener(url, line)
+            except Exception:
+                self.note(link, open=False)
+                raise
+            self.note(link, open=True)
+            plain = writer.write
+
+            def write(data: bytes | bytearray | memoryview) -> None:
+                self.note(link, **{">": bytes(data).hex(), "text": printable(bytes(data))})
+                plain(data)
+
+            writer.write = write  # type: ignore[method-assign]
+            return _Reader(reader, lambda data: self._heard(link, data)), writer
+
+        return opening
+
+    def _heard(self, link: str, data: bytes) -> None:
+        if data:
+            self.note(link, **{"<": data.hex(), "text": printable(data)})
+        else:
+            self.note(link, lost=True)
+
+    @contextlib.contextmanager
+    def watched(self) -> Iterator[None]:
+        """While this lasts, every driver that is built notes what is asked of it."""
+        plain = dict(MODELS)
+        try:
+            for name, driver in plain.items():
+                MODELS[name] = self._watching(driver)
+            yield
+        finally:
+            MODELS.update(plain)
+
+    def _watching(self, driver: type[Device]) -> type[Device]:
+        recording = self
+
+        def build(device: Device, link: Link, config: DeviceConfig) -> None:
+            driver.__init__(device, link, config)
+            for point, sensor in device.sensors.items():
+                recording.watch(str(link.url), config.name, point, sensor)
+            for point, actuator in device.actuators.items():
+                recording.watch(str(link.url), config.name, point, actuator)
+
+        return type(driver.__name__, (driver,), {"__init__": build, "__doc__": driver.__doc__})
+
+    def watch(self, link: str, device: str, point: str, part: Sensor | Actuator) -> None:
+        """Note every wish to `part`."""
+        if isinstance(part, Sensor):
+            read = part.read
+            part.read = lambda: self._wish(link, read(), device, point, "read")  # type: ignore[method-assign]
+            return
+        apply, status = part.apply, part.status
+
+        async def applied(command: Command) -> None:
+            words = {"command": type(command).__name__, **asdict(command)}
+            await self._wish(link, apply(command), device, point, "apply", words)
+
+        part.apply = applied  # type: ignore[method-assign]
+        part.status = lambda: self._wish(link, status(), device, point, "status")  # type: ignore[method-assign]
+
+    async def _wish(
+        self, link: str, work: Awaitable[Any], device: str, point: str, do: str, command: dict[str, Any] | None = None
+    ) -> Any:
+        self._wishes += 1
+        number = self._wishes
+        row = {"wish": number, "device": device, "point": point, "do": do}
+        self.note(link, **row, **({} if command is None else {"command": command}))
+        try:
+            return await work
+        except asyncio.CancelledError:
+            self.note(link, dropped=number)
+            raise
+
+
+class _Reader(asyncio.StreamReader):
+    """Stands before a line's reader and notes what comes through, whichever way a link takes it."""
+
+    def __init__(self, inner: asyncio.StreamReader, heard: Callable[[bytes], None]) -> None:
+        super().__init__()
+        self._inner = inner
+        self._heard = heard
+
+    async def read(self, n: int = -1) -> bytes:
+        chunk = await self._inner.read(n)
+        self._heard(chunk)
+        return chunk
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        if name != "feed_data":
+            super().__setattr__(name, value)
+            return
+
+        def feed(data: bytes) -> None:
+            self._heard(bytes(data))
+            value(data)
+
+        self._inner.feed_data = feed  # type: ignore[method-assign, assignment]
+
+
+@contextlib.contextmanager
+def recorded(path: Path | None, rig: Rig, opener: Opener) -> Iterator[Opener]:
+    """`opener` itself, or, with a `path`, one whose every byte is kept there together with the wishes."""
+    if path is None:
+        yield opener
+        return
+    recording = Recording(path, rig)
+    try:
+        with recording.watched():
+            yield recording.opener(opener)
+    finally:
+        recording.close()
+
+
+__all__ = ["FORMAT", "Recording", "recorded"]
