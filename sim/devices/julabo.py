@@ -1,0 +1,113 @@
+"""A Julabo circulator (operating manuals, interface commands): `in_…` is answered, `out_…` is not, both end CR.
+
+A command that comes less than 250 ms after the one before is lost. `out_…` is obeyed in remote mode alone. On RS485
+(device address given) commands and answers begin with `Annn_`, and others' are met with silence.
+"""
+
+from __future__ import annotations
+
+from controller.rig.description import DeviceSpec
+from sim.devices.ascii_line import AsciiDevice, decimal
+from sim.devices.bath import Bath
+from sim.devices.port import PlantPort
+
+BETWEEN_S = 0.25
+VERSION = "JULABO FP50-MH VERSION 1.0"
+HIGH_LIMIT_C, LOW_LIMIT_C = 200.0, -50.0
+
+
+class Julabo(AsciiDevice):
+    """A bath that heats and cools; `remote` is what was chosen at the panel, `alarm` a condition such as "-01 …"."""
+
+    baud = 4800
+    think_s = 0.015
+
+    def __init__(self, name: str, spec: DeviceSpec, plant: PlantPort) -> None:
+        super().__init__(name, spec, plant)
+        self.bath = Bath()
+        self.prefix = f"A{int(spec.address):03d}_" if spec.address else ""
+        self.external = bool(spec.settings.get("external", False))
+        self.remote = True
+        self.alarm = ""
+        self.running = False
+        self.end_of_line = "\n"
+        self.lost = 0
+        """Commands that came too soon."""
+        self.setpoints = [20.0, 20.0, 20.0]
+        self.parameters = {"06": 0.4, "07": 110.0, "08": 8.0}
+        self._heard_s = -1.0
+
+    def _boot(self) -> None:
+        self.forget_input()
+        self.running = False
+
+    def _halt(self) -> None:
+        self.running = False
+        self.bath.regulate(None)
+
+    def bad_line(self) -> None:
+        """Noise is ignored."""
+
+    def _say(self, text: str) -> None:
+        self.send(f"{self.prefix}{text}{self.end_of_line}".encode("ascii"))
+
+    def _number(self, value: float) -> str:
+        text = f"{value:.2f}"
+        return text[:-1] if text.endswith("0") else text
+
+    def command(self, text: str) -> None:
+        """See :meth:`AsciiDevice.command`."""
+        now_s = self.loop.time()
+        too_soon, self._heard_s = now_s - self._heard_s < BETWEEN_S - 1e-9, now_s
+        if not text.startswith(self.prefix):
+            return
+        if too_soon:
+            self.lost += 1
+            return
+        name, _, value = text[len(self.prefix) :].strip().partition(" ")
+        if name.startswith("out_"):
+            if self.remote and (number := decimal(value.strip())) is not None:
+                self._obey(name, number)
+        elif not value and (answer := self._answer(name)) is not None:
+            self._say(answer)
+
+    def _obey(self, name: str, number: float) -> None:
+        match name:
+            case "out_sp_00" | "out_sp_01" | "out_sp_02":
+                if LOW_LIMIT_C <= number <= HIGH_LIMIT_C:
+                    self.setpoints[int(name[-1])] = round(number, 2)
+            case "out_mode_05":
+                self.running = number == 1 and not self.alarm
+            case "out_par_06" | "out_par_07" | "out_par_08":
+                self.parameters[name[-2:]] = number
+        self.bath.regulate(self.setpoints[0] if self.running else None)
+
+    def fail(self, alarm: str) -> None:
+        """An alarm stops it."""
+        self.alarm, self.running = alarm, False
+        self.bath.regulate(None)
+
+    def _answer(self, name: str) -> str | None:
+        match name:
+            case "version":
+                return VERSION
+            case "status":
+                where = ("REMOTE" if self.remote else "MANUAL") + (" START" if self.running else " STOP")
+                return self.alarm or f"{2 * self.remote + self.running:02d} {where}"
+            case "in_pv_00":
+                return self._number(self.bath.temperature_c)
+            case "in_pv_01":
+                return self._number(self.bath.output(cools=True))
+            case "in_pv_02":
+                return self._number(self.bath.temperature_c - 0.3) if self.external else "---.--"
+            case "in_sp_00" | "in_sp_01" | "in_sp_02":
+                return self._number(self.setpoints[int(name[-1])])
+            case "in_sp_03":
+                return self._number(HIGH_LIMIT_C)
+            case "in_sp_04":
+                return self._number(LOW_LIMIT_C)
+            case "in_mode_05":
+                return str(int(self.running))
+            case "in_par_06" | "in_par_07" | "in_par_08":
+                return self._number(self.parameters[name[-2:]])
+        return None
