@@ -1,4 +1,4 @@
-"""Clients that others wrote, against simulated sensors on pseudo-terminals: they agree with the plant."""
+"""Clients that others wrote, against simulated devices on pseudo-terminals: they agree with the plant."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from contextlib import asynccontextmanager
 
 import pytest
 
+from sim.devices.bronkhorst_propar import BronkhorstPropar
 from sim.devices.hamilton_arc import HamiltonPhArc
 from sim.devices.keller_bus import KellerBus
 from sim.devices.sensirion_slf3x import SLF3S_0600F, SLF3S_1300F, SensirionSlf3x, Variant
@@ -90,3 +91,20 @@ async def test_minimalmodbus_reads_carbon_dioxide_and_sets_a_volatile_compensati
         found = await answer(python, "minimalmodbus_probes.py", path, "vaisala")
         assert found == {"co2": 50_000.0, "status": [0, 0], "pressure": [1013.25, 950.0]}
         assert device.eeprom_writes == 0
+
+
+async def test_the_makers_client_sets_a_flow_of_gas() -> None:
+    python = environment("bronkhorst-propar==1.3.0", "pyserial==3.5")
+    plant = RecordingPlant(d__flow=0.0)
+    async with on_a_terminal(BronkhorstPropar, plant) as (device, path):
+        assert isinstance(device, BronkhorstPropar)
+        found = await answer(python, "propar_gas.py", path, "16000")
+        assert found == {
+            "serial": device.serial.decode(),
+            "tag": "USERTAG",
+            "setpoint": 16_000,
+            "measure": pytest.approx(16_000, abs=1),
+            "flow": pytest.approx(0.5 * device.full_scale, rel=1e-3),
+            "capacity": pytest.approx(device.capacity),
+        }
+        assert plant.last("d.flow") == pytest.approx(0.5 * device.full_scale, rel=1e-3)
