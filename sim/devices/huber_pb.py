@@ -1,0 +1,84 @@
+"""A Huber thermostat on the PB protocol: `{M` variable value CR LF is answered `{S` variable value CR LF, ten characters.
+
+Values are signed hundredths of a degree; `****` reads. A variable that it does not know is met with silence. A
+set-point outside its limits is answered with the one that stands.
+"""
+
+from __future__ import annotations
+
+import re
+
+from controller.rig.description import DeviceSpec
+from sim.devices.bath import Bath
+from sim.devices.port import PlantPort
+from sim.devices.wire import WireDevice
+
+TELEGRAM = re.compile(rb"\{M([0-9A-Fa-f]{2})([0-9A-Fa-f]{4}|\*{4})")
+NO_SENSOR = -15100
+LONGEST = 64
+SETPOINT, RETURN = 0x00, 0x02
+
+
+class HuberPb(WireDevice):
+    """A bath that heats and cools; `process_sensor` tells whether one is connected, `locked` whether it takes commands."""
+
+    think_s = 0.010
+
+    def __init__(self, name: str, spec: DeviceSpec, plant: PlantPort) -> None:
+        super().__init__(name, spec, plant)
+        self.bath = Bath()
+        self.process_sensor = False
+        self.locked = False
+        self.setpoint = 2000
+        self.least, self.most = -5000, 15000
+        self.serial = 400_000 + sum(name.encode())
+        self.writes = 0
+        self._buffer = b""
+
+    def _boot(self) -> None:
+        self._buffer = b""
+        self.bath.regulate(self.setpoint / 100.0)
+
+    def _halt(self) -> None:
+        self.bath.regulate(None)
+
+    def receive(self, data: bytes) -> None:
+        """See :meth:`WireDevice.receive`."""
+        *lines, rest = (self._buffer + data).split(b"\r\n")
+        self._buffer = rest[-LONGEST:]
+        for line in lines:
+            if match := TELEGRAM.fullmatch(line):
+                variable = int(match[1], 16)
+                if match[2] != b"****":
+                    self._write(variable, int.from_bytes(bytes.fromhex(match[2].decode()), "big", signed=True))
+                value = self._read(variable)
+                if value is not None:
+                    self.send(b"{S%02X%04X\r\n" % (variable, value & 0xFFFF))
+
+    def _write(self, variable: int, value: int) -> None:
+        if variable == SETPOINT and not self.locked and self.least <= value <= self.most:
+            self.setpoint = value
+            self.writes += 1
+            self.bath.regulate(value / 100.0)
+
+    def _read(self, variable: int) -> int | None:
+        match variable:
+            case 0x00:
+                return self.setpoint
+            case 0x01 | 0x02:
+                return round(self.bath.temperature_c * 100) - (10 if variable == RETURN else 0)
+            case 0x07 | 0x3A:
+                return round(self.bath.temperature_c * 100) - 40 if self.process_sensor else NO_SENSOR
+            case 0x04:
+                return round(self.bath.output(cools=True) * 10)
+            case 0x1B:
+                return self.serial >> 16
+            case 0x1C:
+                return self.serial & 0xFFFF
+            case 0x30:
+                return self.least
+            case 0x31:
+                return self.most
+            case 0x03 | 0x0A | 0x3C | 0x26:
+                return 0
+        return None
