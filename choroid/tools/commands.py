@@ -17,6 +17,10 @@ def add(commands: Any) -> None:
     probe = _command(commands, "probe", _probe, "what is on this port? asks only, at the makers' own line settings")
     probe.add_argument("port", help="a port such as /dev/ttyUSB0, or a link such as tcp://192.0.2.7:4001")
     _json(probe)
+    talk = _command(commands, "talk", _talk, "speak with one device of a rig, and see every byte with its meaning")
+    talk.add_argument("device", help="its name in the rig file")
+    talk.add_argument("--rig", type=Path, required=True, help="the rig file; no controller may be running on it")
+    talk.add_argument("--raw", action="store_true", help="send other lines as they are typed, past every limit")
     replay = _command(commands, "replay", _replay, "do the wishes of a capture still give the same bytes?")
     replay.add_argument("file", type=Path, help="what --capture of run or simulate wrote")
     _json(replay)
@@ -56,6 +60,12 @@ def _probe(arguments: argparse.Namespace) -> int:
     answer = run(arguments.port, open_real)
     _emit(answer, arguments, as_text(answer))
     return 0 if answer["found"] else 1
+
+
+def _talk(arguments: argparse.Namespace) -> int:
+    from choroid.tools.talk import talk
+
+    return talk(arguments.device, arguments.rig, raw=arguments.raw)
 
 
 def _replay(arguments: argparse.Namespace) -> int:

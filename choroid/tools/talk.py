@@ -1,0 +1,200 @@
+"""`choroid talk DEVICE`: speak with one device of a rig, and see every byte with its meaning.
+
+Words ask through the driver: `id`, `read`, `status`, `stop`. None of them can set anything in motion: what moves goes
+through the safety gate of a running rig, and nowhere else. With `--raw`, other lines are sent as they are typed, past
+every limit; whoever does that stands beside the device, and at the end its outputs are turned off.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from collections.abc import Awaitable, Callable, Mapping
+from contextlib import suppress
+from pathlib import Path
+
+from pymodbus.framer import FramerRTU
+
+from choroid.failure import UserError
+from choroid.tools.meaning import meaning
+from controller.connect import device_config
+from controller.rig.description import DeviceSpec, Rig
+from controller.rig.loading import load_rig
+from drivers.device import Device, DeviceError, Stop
+from drivers.registry import MODELS, build, line_settings, load_third_party
+from drivers.transport.capture import Capture, Direction, printable
+from drivers.transport.link import Link
+from drivers.transport.opener import Opener, open_real
+from drivers.transport.url import LinkUrl
+from sim.lab import Lab
+
+Say = Callable[[str], None]
+HELP = """\
+id               who answers
+read [POINT]     every sensor, or one
+status [POINT]   what every output says of itself, or one
+stop [POINT]     turn every output off, or one
+quit             end; outputs that raw lines may have turned on are turned off
+with --raw:  any other line is sent with the device's line end; `hex 01 03 …` is sent as bytes,
+             `modbus 01 03 …` as bytes with their checksum"""
+
+
+class _Shown(Capture):
+    """A capture that shows each piece at once."""
+
+    def __init__(self, driver: type[Device], say: Say) -> None:
+        super().__init__()
+        self._driver = driver
+        self._say = say
+        self._began_s: float | None = None
+
+    def add(self, at_s: float, direction: Direction, data: bytes) -> None:
+        """Record and show."""
+        super().add(at_s, direction, data)
+        self._began_s = at_s if self._began_s is None else self._began_s
+        told = meaning(self._driver, direction, data)
+        shown = f"{at_s - self._began_s:9.3f} {direction} {data.hex(' ')}  {printable(data)}"
+        self._say(f"{shown}  — {told}" if told else shown)
+
+
+class Talk:
+    """One talk with one device, on a link of its own."""
+
+    def __init__(self, name: str, spec: DeviceSpec, opener: Opener, say: Say, *, raw: bool) -> None:
+        driver = MODELS[spec.model]
+        url = LinkUrl.parse(spec.link)
+        capture = _Shown(driver, say)
+        self.link = Link(url, opener, line=line_settings(url, [spec.model]), capture=capture)
+        self.device = build(spec.model, self.link, device_config(name, spec))
+        self._say = say
+        self._raw = raw
+        self._raw_sent = False
+
+    async def begin(self) -> None:
+        """Open the line and verify the device; a device that does not answer is told, and may be asked again."""
+        failures = await self.link.start()
+        for error in failures.values():
+            self._say(f"! {error}")
+        if not failures:
+            self._say(f"= {self.device.identity}")
+
+    async def line(self, text: str) -> bool:
+        """Carry out one line; returns whether the talk goes on."""
+        words = text.split()
+        if not words:
+            return True
+        verb, points = words[0].lower(), words[1:]
+        try:
+            match verb:
+                case "quit" | "exit":
+                    return False
+                case "help" | "?":
+                    self._say(HELP)
+                case "id":
+                    self._say(f"= {await self.device.verify()}")
+                case "read":
+                    sensors = {point: sensor.read for point, sensor in self.device.sensors.items()}
+                    units = {point: sensor.unit for point, sensor in self.device.sensors.items()}
+                    await self._each(sensors, points, units)
+                case "status":
+                    await self._each({point: each.status for point, each in self.device.actuators.items()}, points)
+                case "stop":
+                    await self._each({point: self._stopping(point) for point in self.device.actuators}, points)
+                case _ if self._raw:
+                    await self._send(text)
+                case _:
+                    self._say(f"! “{verb}” is none of id, read, status, stop, quit; other lines need --raw")
+        except DeviceError as error:
+            self._say(f"! {error}")
+        return True
+
+    def _stopping(self, point: str) -> Callable[[], Awaitable[object]]:
+        async def stop() -> str:
+            await self.device.actuators[point].apply(Stop())
+            return "at rest"
+
+        return stop
+
+    async def _each(
+        self,
+        works: Mapping[str, Callable[[], Awaitable[object]]],
+        points: list[str],
+        units: Mapping[str, str] | None = None,
+    ) -> None:
+        for point in points or list(works):
+            if point not in works:
+                self._say(f"! there is no {point} to ask; there is {', '.join(works) or 'nothing of the kind'}")
+                continue
+            try:
+                told = await works[point]()
+            except DeviceError as error:
+                self._say(f"! {error}")
+            else:
+                self._say(f"= {point}: {told} {(units or {}).get(point, '')}".rstrip())
+
+    async def _send(self, text: str) -> None:
+        word, _, rest = text.strip().partition(" ")
+        try:
+            if word == "hex":
+                request = bytes.fromhex(rest)
+            elif word == "modbus":
+                frame = bytes.fromhex(rest)
+                request = frame + FramerRTU.compute_CRC(frame).to_bytes(2, "big")
+            else:
+                request = text.strip().encode("ascii") + self._line_end()
+        except ValueError:
+            self._say("! that is not hexadecimal, or not ASCII")
+            return
+        conversation = self.device.conversation
+        self._raw_sent = True
+        with suppress(DeviceError):  # every byte is shown as it comes; that no driver waits for it is no fault
+            await self.link.exchange(
+                request, lambda _: None, timeout_s=conversation.timeout_s, where=conversation.where
+            )
+        conversation.doubt()
+
+    def _line_end(self) -> bytes:
+        barrier = self.device.conversation.barrier
+        return b"\r\n" if barrier is not None and barrier.request.endswith(b"\r\n") else b"\r"
+
+    async def end(self) -> None:
+        """Turn off what raw lines may have turned on, and leave the line."""
+        try:
+            if self._raw_sent and self.device.conversation.verified:
+                self._say("turning every output off")
+                await self.device.close()
+        except DeviceError as error:
+            self._say(f"! {error}")
+        finally:
+            await self.link.close()
+
+
+def talk(name: str, path: Path, *, raw: bool) -> int:
+    """Talk until the input ends; returns the exit status. Raises :class:`UserError` for a device that is not there."""
+    load_third_party()
+    rig = load_rig(path, models=MODELS)
+    if name not in rig.devices:
+        raise UserError(f"{path} has no device {name}. Next: choose one of {', '.join(rig.devices)}")
+    return asyncio.run(_talk(name, rig, raw))
+
+
+async def _talk(name: str, rig: Rig, raw: bool) -> int:
+    spec = rig.devices[name]
+    lab = Lab(rig, seed=1) if spec.link.startswith("sim:") else None
+    conversation = Talk(name, spec, lab.opener if lab else open_real, _print, raw=raw)
+    if raw:
+        _print("! raw lines pass no limit and no interlock: stand beside the device. `help` tells the words")
+    loop = asyncio.get_running_loop()
+    try:
+        await conversation.begin()
+        while (text := await loop.run_in_executor(None, sys.stdin.readline)) and await conversation.line(text):
+            pass
+    finally:
+        await conversation.end()
+        if lab is not None:
+            await lab.close()
+    return 0
+
+
+def _print(text: str) -> None:
+    print(text, flush=True)
