@@ -91,6 +91,9 @@ class AtlasEzo(Device):
             except (NoReply, BadReply, Refused):
                 if last:
                     raise
+                # One flipped bit, or somebody at a terminal, may have turned its response codes off: then no answer
+                # would ever be taken for one, not even to the question by which we get back into step.
+                await self.link.tell(b"*OK,1\r", pause_s=TIMEOUT_S, where=self.config.name)
             else:
                 return
 

@@ -13,6 +13,7 @@ import pytest
 from controller.clock import Clock
 from controller.process import Controller
 from drivers.commands import PumpStatus, Quality
+from sim.devices.ezo_uart import EzoUart
 from sim.faults.injector import Injector
 from sim.faults.kinds import KINDS
 from sim.faults.schedule import Fault
@@ -120,3 +121,18 @@ async def test_a_short_kink_of_the_heart_is_told_and_flow_comes_back(tmp_path: P
         await asyncio.sleep(300.0)
         assert flows(controller), "nobody had to come"
         assert lab.plant.truth().viability > 0.96
+
+
+@pytest.mark.parametrize("name", ["ph_loop", "t_chamber", "dose_base"])
+async def test_C1_a_circuit_whose_response_codes_were_turned_off_is_found_again(name: str, tmp_path: Path) -> None:
+    """What one flipped bit in `*OK,1` does on a garbled line, or somebody at a terminal."""
+    async with under(data=tmp_path) as (controller, lab, _):
+        await asyncio.sleep(BEGIN_S)
+        circuit = lab.devices[name]
+        assert isinstance(circuit, EzoUart)
+        assert circuit.response_codes
+        circuit.response_codes = False
+        await asyncio.sleep(300.0)
+        assert circuit.response_codes
+        assert all(reading.quality is not Quality.BAD for reading in controller.store.readings.values())
+        assert not [each.id for each in controller.alarms.active() if each.state == "unacknowledged"]
