@@ -21,6 +21,22 @@ def add(commands: Any) -> None:
     talk.add_argument("device", help="its name in the rig file")
     talk.add_argument("--rig", type=Path, required=True, help="the rig file; no controller may be running on it")
     talk.add_argument("--raw", action="store_true", help="send other lines as they are typed, past every limit")
+    calibrate = commands.add_parser("calibrate", help="record what was measured of a pump or a sensor, and list it")
+    kinds = calibrate.add_subparsers(title="kinds", metavar="KIND", required=True)
+    pump = _command(kinds, "pump", _calibrate_pump, "a pump, by balance or by stopwatch")
+    pump.add_argument("--by", dest="method", choices=["balance", "stopwatch"], default="balance", help="(balance)")
+    pump.add_argument("--density", default="1 g/mL", help="of what was weighed (default 1 g/mL)")
+    sensor = _command(kinds, "sensor", _calibrate_sensor, "a sensor, against buffers or references")
+    for parser, example, valid in ((pump, "5 mL=4.87 g", "30 d"), (sensor, "7.00=6.94", "7 d")):
+        parser.add_argument("point", help="device.point of the rig")
+        parser.add_argument("measured", nargs="+", help=f'asked or true=measured, say "{example}"; one a run or buffer')
+        parser.add_argument("--rig", type=Path, required=True, help="the rig file")
+        parser.add_argument("--valid", default=valid, help=f"for how long it is trusted (default {valid})")
+        parser.add_argument("--who", help="who measured (default: the user logged in)")
+        parser.add_argument("--note", default="", help="lot of buffer, length of tubing, …")
+    for parser in (pump, sensor, _command(kinds, "list", _calibrate_list, "what is calibrated, and until when")):
+        parser.add_argument("--data", type=Path, default=Path("choroid-data"), help="where records are kept")
+        _json(parser)
     replay = _command(commands, "replay", _replay, "do the wishes of a capture still give the same bytes?")
     replay.add_argument("file", type=Path, help="what --capture of run or simulate wrote")
     _json(replay)
@@ -66,6 +82,49 @@ def _talk(arguments: argparse.Namespace) -> int:
     from choroid.tools.talk import talk
 
     return talk(arguments.device, arguments.rig, raw=arguments.raw)
+
+
+def _calibrate_pump(arguments: argparse.Namespace) -> int:
+    from choroid.tools.calibrate import as_text, pump
+    from controller.rig.quantities import parse_quantity
+
+    answer = pump(
+        arguments.point,
+        arguments.rig,
+        arguments.data,
+        method=arguments.method,
+        measured=arguments.measured,
+        density_g_ml=parse_quantity(arguments.density, "g/mL"),
+        valid=arguments.valid,
+        by=arguments.who,
+        note=arguments.note,
+    )
+    _emit(answer, arguments, as_text(answer))
+    return 0
+
+
+def _calibrate_sensor(arguments: argparse.Namespace) -> int:
+    from choroid.tools.calibrate import as_text, sensor
+
+    answer = sensor(
+        arguments.point,
+        arguments.rig,
+        arguments.data,
+        measured=arguments.measured,
+        valid=arguments.valid,
+        by=arguments.who,
+        note=arguments.note,
+    )
+    _emit(answer, arguments, as_text(answer))
+    return 0
+
+
+def _calibrate_list(arguments: argparse.Namespace) -> int:
+    from choroid.tools.calibrate import list_as_text, listed
+
+    answer = listed(arguments.data)
+    _emit(answer, arguments, list_as_text(answer))
+    return 0 if not answer["expired"] else 1
 
 
 def _replay(arguments: argparse.Namespace) -> int:

@@ -1,0 +1,129 @@
+"""What was measured when a pump or a sensor was calibrated: the sums, and the records in DATA/calibrations.jsonl.
+
+A record is a fact with a date, never changed: who, when, how, with which tubing, what was measured, what follows from it,
+and until when that is trusted. The newest record of a point counts.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Literal
+
+from choroid.failure import UserError
+
+FILE = "calibrations.jsonl"
+MOST_SPREAD = 0.10
+"""Single measurements may lie this far from what they say together; more, and something went wrong while measuring."""
+FACTORS = (0.5, 2.0)
+SLOPES = (0.7, 1.3)
+
+Pair = tuple[float, float]
+
+
+@dataclass(frozen=True, slots=True)
+class Calibration:
+    """One record. Pump: true volume = `gain` · asked volume. Sensor: true value = `gain` · reading + `offset`.
+
+    `measured` holds pairs of (asked, true) for a pump in µL or µL/min, (reading, true) for a sensor in its unit;
+    `spread` is the largest distance of one pair from the fit: relative for a pump, in the sensor's unit for a sensor.
+    """
+
+    point: str
+    kind: Literal["pump", "sensor"]
+    method: Literal["balance", "stopwatch", "buffers"]
+    by: str
+    at_utc: str
+    expires_utc: str
+    rig: str
+    tubing_mm: float | None
+    unit: str
+    measured: tuple[Pair, ...]
+    gain: float
+    offset: float
+    spread: float
+    note: str = ""
+
+    def expired(self, now_utc: str) -> bool:
+        """Whether it is no longer trusted; both times as ISO 8601 in UTC, which sort as they follow each other."""
+        return self.expires_utc <= now_utc
+
+
+def pump_fit(pairs: Sequence[Pair]) -> tuple[float, float]:
+    """Gain and spread from pairs of (asked, true), all > 0: least squares through zero.
+
+    Raises :class:`UserError` when they do not agree with each other, or with any pump.
+    """
+    gain = sum(asked * true for asked, true in pairs) / sum(asked * asked for asked, _ in pairs)
+    spread = max(abs(true / (gain * asked) - 1.0) for asked, true in pairs)
+    if not FACTORS[0] <= gain <= FACTORS[1]:
+        raise UserError(
+            f"the pump would give {gain:.3g} times what it is asked for, which is no calibration but a fault. Likely cause:"
+            " other tubing than it reckons with, air, or a unit mistaken. Next: check the tubing and measure again"
+        )
+    if spread > MOST_SPREAD:
+        raise UserError(
+            f"single runs lie up to {spread:.0%} apart from what they say together; {MOST_SPREAD:.0%} is allowed. Likely"
+            " cause: air in the line, drips, or a run that was cut short. Next: prime the line and measure again"
+        )
+    return gain, spread
+
+
+def sensor_fit(pairs: Sequence[Pair]) -> tuple[float, float, float]:
+    """Gain, offset and spread from pairs of (reading, true); one pair gives an offset alone.
+
+    Raises :class:`UserError` for pairs that no working probe gives.
+    """
+    if len(pairs) == 1:
+        ((reading, true),) = pairs
+        return 1.0, true - reading, 0.0
+    mean_reading = sum(reading for reading, _ in pairs) / len(pairs)
+    mean_true = sum(true for _, true in pairs) / len(pairs)
+    square = sum((reading - mean_reading) ** 2 for reading, _ in pairs)
+    gain = sum((reading - mean_reading) * (true - mean_true) for reading, true in pairs) / square if square else 0.0
+    if not SLOPES[0] <= gain <= SLOPES[1]:
+        raise UserError(
+            f"a slope of {gain:.3g} is that of no working probe ({SLOPES[0]:g} to {SLOPES[1]:g}). Likely cause: buffers"
+            " mistaken for each other, an old probe, or too little time in each. Next: clean the probe and measure again"
+        )
+    offset = mean_true - gain * mean_reading
+    return gain, offset, max(abs(gain * reading + offset - true) for reading, true in pairs)
+
+
+def keep(data: Path, record: Calibration) -> Path:
+    """Add `record` to the records in `data`, on disk before this returns; the file."""
+    data.mkdir(parents=True, exist_ok=True)
+    path = data / FILE
+    with path.open("a+b") as file:
+        file.seek(0)
+        whole = file.read().rfind(b"\n") + 1
+        file.truncate(whole)  # a record that a power cut left unfinished was never confirmed
+        file.write(json.dumps(asdict(record), ensure_ascii=False).encode() + b"\n")
+        file.flush()
+        os.fsync(file.fileno())
+    return path
+
+
+def current(data: Path) -> dict[str, Calibration]:
+    """The newest record of each point; {} when there are none. Raises :class:`UserError` for a file that is damaged."""
+    path = data / FILE
+    found: dict[str, Calibration] = {}
+    if not path.exists():
+        return found
+    lines = path.read_text(encoding="utf-8").splitlines()
+    for number, line in enumerate(lines, 1):
+        try:
+            words = json.loads(line)
+            words["measured"] = tuple((float(a), float(b)) for a, b in words["measured"])
+            record = Calibration(**words)
+        except (ValueError, TypeError, KeyError):
+            if number == len(lines):
+                break  # the machine was switched off while it was written: it was never confirmed
+            raise UserError(
+                f"{path}:{number} cannot be read. Likely cause: edited by hand. Next: restore the file from a backup"
+            ) from None
+        found[record.point] = record
+    return found

@@ -1,0 +1,122 @@
+"""`choroid calibrate`: what was measured becomes a record, or is refused with the reason."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from choroid.cli import main
+from choroid.failure import UserError
+from choroid.tools.calibrations import FILE, Calibration, current, keep, pump_fit, sensor_fit
+
+RIG = Path(__file__).resolve().parents[2] / "examples" / "rigs" / "bench.yaml"
+RECORD = Calibration(
+    "reglo.heart", "pump", "balance", "ada", "2026-01-01T00:00:00.000Z", "2026-01-31T00:00:00.000Z", "bench", 1.02,
+    "uL", ((5000.0, 4900.0),), 0.98, 0.0, 0.0,
+)  # fmt: skip
+
+
+def calibrate(tmp_path: Path, *words: str) -> int:
+    return main(["calibrate", *words, "--rig", str(RIG), "--data", str(tmp_path)])
+
+
+def test_a_pump_by_balance(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    runs = ("5 mL=4.9 g", "10 mL=9.8 g")
+    assert calibrate(tmp_path, "pump", "reglo.heart", *runs, "--who", "ada", "--json") == 0
+    told = json.loads(capsys.readouterr().out)
+    assert told["gain"] == pytest.approx(0.98)
+    assert told["spread"] == pytest.approx(0.0, abs=1e-9)
+    assert (told["by"], told["tubing_mm"], told["rig"], told["unit"]) == ("ada", 1.02, "bench", "uL")
+    assert told["at_utc"] < told["expires_utc"]
+    measured = [number for pair in current(tmp_path)["reglo.heart"].measured for number in pair]
+    assert measured == pytest.approx([5000.0, 4900.0, 10000.0, 9800.0])
+
+
+def test_density_and_stopwatch(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert calibrate(tmp_path, "pump", "dose_fresh.pump", "10 mL=10 g", "--density", "1.25 g/mL", "--json") == 0
+    assert json.loads(capsys.readouterr().out)["gain"] == pytest.approx(0.8)
+    watch = ("--by", "stopwatch", "2 mL/min=9.5 mL in 300 s")
+    assert calibrate(tmp_path, "pump", "dose_fresh.pump", *watch, "--json") == 0
+    told = json.loads(capsys.readouterr().out)
+    assert (told["gain"], told["unit"]) == (pytest.approx(0.95), "uL/min")
+    assert current(tmp_path)["dose_fresh.pump"].method == "stopwatch"  # the newest counts
+
+
+def test_a_sensor_by_buffers(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert calibrate(tmp_path, "sensor", "ph_loop.ph", "7.00=7.10", "4.00=4.20", "--json") == 0
+    told = json.loads(capsys.readouterr().out)
+    assert told["gain"] * 7.10 + told["offset"] == pytest.approx(7.0)
+    assert told["gain"] * 4.20 + told["offset"] == pytest.approx(4.0)
+    assert told["unit"] == "pH"
+
+
+@pytest.mark.parametrize(
+    ("words", "reason"),
+    [
+        (("pump", "reglo.heart", "5 mL=1 g"), "no calibration but a fault"),
+        (("pump", "reglo.heart", "5 mL=5 g", "5 mL=4 g"), "measure again"),
+        (("pump", "reglo.heart", "5 mL=0 g"), "more than nothing"),
+        (("pump", "reglo.heart", "5 mL"), "cannot be read"),
+        (("pump", "reglo.heart", "5 mL=4 s"), "4 s"),
+        (("pump", "ph_loop.ph", "5 mL=5 g"), "not a pump"),
+        (("pump", "reglo.nobody", "5 mL=5 g"), "has no point reglo.nobody"),
+        (("pump", "reglo.heart", "5 mL=5 g", "--valid", "9 years"), "a year"),
+        (("pump", "reglo.heart", "5 mL=5 g", "--density", "13.6 g/mL"), "density"),
+        (("sensor", "ph_loop.ph", "7=4", "4=7"), "no working probe"),
+        (("sensor", "ph_loop.ph", "7=7", "4=7"), "no working probe"),
+        (("sensor", "ph_loop.ph", "7=nan"), "no number"),
+        (("sensor", "reglo.heart", "7=7"), "not a sensor"),
+    ],
+)
+def test_what_cannot_be_is_refused_and_not_kept(
+    words: tuple[str, ...], reason: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert calibrate(tmp_path, *words) == 1
+    assert reason in capsys.readouterr().err
+    assert not (tmp_path / FILE).exists()
+
+
+def test_F5_the_list_says_what_has_expired(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["calibrate", "list", "--data", str(tmp_path)]) == 0
+    assert capsys.readouterr().out == "nothing has been calibrated yet\n"
+    keep(tmp_path, RECORD)
+    keep(tmp_path, replace(RECORD, point="reglo.draw", expires_utc="2999-01-01T00:00:00.000Z"))
+    assert main(["calibrate", "list", "--data", str(tmp_path)]) == 1
+    draw, heart = capsys.readouterr().out.splitlines()
+    assert heart.endswith("EXPIRED")
+    assert "EXPIRED" not in draw
+    assert RECORD.expired("2026-01-31T00:00:00.000Z")
+    assert not RECORD.expired("2026-01-30T23:59:59.999Z")
+
+
+def test_a_record_cut_off_by_a_power_cut_is_passed_over_and_a_damaged_file_is_told(tmp_path: Path) -> None:
+    path = keep(tmp_path, RECORD)
+    whole = path.read_text()
+    path.write_text(whole + whole[:40])
+    assert current(tmp_path) == {"reglo.heart": RECORD}
+    keep(tmp_path, replace(RECORD, point="reglo.draw"))
+    assert list(current(tmp_path)) == ["reglo.heart", "reglo.draw"]
+    path.write_text(whole[:40] + "\n" + whole)
+    with pytest.raises(UserError, match=r"calibrations\.jsonl:1 cannot be read"):
+        current(tmp_path)
+
+
+@given(
+    gain=st.floats(0.5, 2.0).filter(lambda gain: 0.501 < gain < 1.999),
+    asked=st.lists(st.floats(10.0, 1e6), min_size=1, max_size=6),
+)
+def test_a_perfect_pump_is_fitted_exactly(gain: float, asked: list[float]) -> None:
+    fitted, spread = pump_fit([(each, gain * each) for each in asked])
+    assert fitted == pytest.approx(gain)
+    assert spread == pytest.approx(0.0, abs=1e-9)
+
+
+@given(gain=st.floats(0.71, 1.29), offset=st.floats(-3.0, 3.0), readings=st.sets(st.integers(0, 14), min_size=2))
+def test_a_perfect_probe_is_fitted_exactly(gain: float, offset: float, readings: set[int]) -> None:
+    fitted = sensor_fit([(float(reading), gain * reading + offset) for reading in sorted(readings)])
+    assert fitted == pytest.approx((gain, offset, 0.0), abs=1e-6)
