@@ -321,7 +321,12 @@ class IsmatecChannel(Actuator):
         if self._tubing_mm is not None:
             set_mm = parse_tubing_mm(await self._get(b"+"), self.where)
             if abs(set_mm - self._tubing_mm) > 0.015:  # some firmware says 1.43 for 1.42
-                await self._set(b"+" + tubing_2(self._tubing_mm))
+                try:
+                    await self._set(b"+" + tubing_2(self._tubing_mm))
+                except Refused:
+                    # It runs, and by the wrong tubing moves another flow than it says; whoever wants it starts it again.
+                    await self._stop()
+                    await self._set(b"+" + tubing_2(self._tubing_mm))
         self._max_flow_ul_min = parse_flow_ul_min(await self._get(b"!"), self.where)
         self._polls = 0
         self._was_running = True
@@ -358,7 +363,11 @@ class IsmatecChannel(Actuator):
         running = await self._running()
         recheck = self._polls % RECHECK_EVERY == 0
         if running or self._was_running or recheck:
+            before_ul = self._total_ul
             self._total_ul = 1000.0 * parse_count(await self._get(b"xG"), self.where)
+            if self._total_ul == 0.0 < before_ul:
+                # Only a loss of power sets it back: the tubing is again the one that is stored, not the one that was set.
+                self._pump.conversation.restarted()
         if running and (recheck or not self._was_running):
             flow_ul_min = 1000.0 * parse_volume_1(await self._get(b"f"), self.where)
             self._flow_ul_min = flow_ul_min if await self._get(b"xD") == self._forward else -flow_ul_min

@@ -14,6 +14,7 @@ from controller.clock import Clock
 from controller.process import Controller
 from drivers.commands import PumpStatus, Quality
 from sim.devices.ezo_uart import EzoUart
+from sim.devices.ismatec_reglo_icc import FACTORY_TUBING, IsmatecRegloIcc
 from sim.faults.injector import Injector
 from sim.faults.kinds import KINDS
 from sim.faults.schedule import Fault
@@ -136,3 +137,25 @@ async def test_C1_a_circuit_whose_response_codes_were_turned_off_is_found_again(
         assert circuit.response_codes
         assert all(reading.quality is not Quality.BAD for reading in controller.store.readings.values())
         assert not [each.id for each in controller.alarms.active() if each.state == "unacknowledged"]
+
+
+@pytest.mark.parametrize("started", [False, True])
+async def test_C1_a_pump_that_rebooted_with_other_tubing_is_set_right_before_it_runs_on(
+    started: bool, tmp_path: Path
+) -> None:
+    """By the tubing that it has stored it would move a fifth of what it says, without an alarm."""
+    fault = Fault("eeprom", "reglo", BEGIN_S, 600.0)
+    async with under(fault, data=tmp_path) as (controller, lab, _):
+        await asyncio.sleep(BEGIN_S + 0.1)
+        pump = lab.devices["reglo"]
+        assert isinstance(pump, IsmatecRegloIcc)
+        assert pump.channels["1"].settings.tubing == FACTORY_TUBING
+        if started:  # as by a lease that was renewed at this very moment
+            pump.receive(b"1~1\r1M\r1f2000+0\r1H\r")
+            assert pump.channels["1"].running
+        await asyncio.sleep(60.0)
+        before = lab.plant.truth().moved_ul["heart"]
+        await asyncio.sleep(60.0)
+        assert lab.plant.truth().moved_ul["heart"] - before == pytest.approx(2000.0, rel=0.1)
+        assert flows(controller)
+        assert pump.channels["1"].settings.tubing == 102
