@@ -106,6 +106,10 @@ def _parser() -> argparse.ArgumentParser:
     plan.add_argument("protocol", help="the protocol's name or file")
     plan.add_argument("--hours", type=float, default=24.0, help="look this far ahead (default 24)")
     plan.add_argument("--seed", type=int, default=1, help="the twin's seed (default 1)")
+    plan.add_argument(
+        "--data", type=Path, help="begin where this data directory's journal ends (default: the rig file)"
+    )
+    plan.add_argument("--svg", type=Path, metavar="FILE", help="write a picture of the steps there")
     _params(plan)
     _json(plan)
 
@@ -149,6 +153,10 @@ def _parser() -> argparse.ArgumentParser:
         verb.set_defaults(verb=name)
         verb.add_argument("--data", type=Path, default=Path("choroid-data"), help="the running rig's data directory")
         _json(verb)
+
+    validate = _command(commands, "validate", _validate, "the simulated plant beside what papers report, V1 to V12")
+    validate.add_argument("--plots", type=Path, metavar="DIR", help="write figures there (needs matplotlib)")
+    _json(validate)
 
     bench = _command(commands, "bench", _bench, "measure the numbers of the house on this machine")
     bench.add_argument("only", nargs="*", help="names of benchmarks (default: all)")
@@ -211,9 +219,7 @@ def _demo(arguments: argparse.Namespace) -> int:
 def _run(arguments: argparse.Namespace) -> int:
     from choroid.run import run
 
-    return run(
-        arguments.rig, data=arguments.data, host=arguments.host, port=arguments.port, capture=arguments.capture
-    )
+    return run(arguments.rig, data=arguments.data, host=arguments.host, port=arguments.port, capture=arguments.capture)
 
 
 def _lab(arguments: argparse.Namespace) -> int:
@@ -280,6 +286,8 @@ def _plan(arguments: argparse.Namespace) -> int:
         params=_named(arguments.params),
         hours=arguments.hours,
         seed=arguments.seed,
+        data=arguments.data,
+        svg=arguments.svg,
     )
     emit(answer, as_json=arguments.json, text=as_text(answer))
     return 0 if answer["feasible"] else 1
@@ -328,6 +336,14 @@ def _users(arguments: argparse.Namespace) -> int:
         role=getattr(arguments, "role", ""),
         reason=getattr(arguments, "reason", ""),
     )
+    emit(answer, as_json=arguments.json, text=as_text(answer))
+    return 0
+
+
+def _validate(arguments: argparse.Namespace) -> int:
+    from choroid.validate import as_text, validate
+
+    answer = validate(arguments.plots)
     emit(answer, as_json=arguments.json, text=as_text(answer))
     return 0
 

@@ -13,6 +13,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -37,6 +38,20 @@ EPOCH = datetime(2026, 1, 1, tzinfo=UTC)
 DAY_S = 86_400.0
 
 
+@dataclass(frozen=True, slots=True)
+class Start:
+    """Where a simulation begins that goes on from a rig's own journal (`choroid plan`)."""
+
+    data: Path
+    """A copy of the journal is in it, or nothing."""
+    epoch: datetime
+    """UTC of the journal's end."""
+    rig: Rig
+    """As described, its links simulated."""
+    lab_rig: Rig
+    """The same with present volumes and media: what the lab in software holds."""
+
+
 def simulate(
     path: Path,
     *,
@@ -48,12 +63,13 @@ def simulate(
     progress: bool = True,
     timeline: bool = False,
     capture: Path | None = None,
+    start: Start | None = None,
 ) -> dict[str, Any]:
     """Run `protocol` for `days` of life; returns the figures named in `choroid simulate --json`.
 
     Raises :class:`UserError` when the rig has links that are not simulated.
     """
-    rig = load_rig(path, models=MODELS)
+    rig = load_rig(path, models=MODELS) if start is None else start.rig
     if not rig.simulated:
         raise UserError(
             f"{path} has real links, and a simulation never opens those. Next: simulate a rig whose links are all sim:"
@@ -61,8 +77,12 @@ def simulate(
     started = time.perf_counter()  # noqa: TID251  (the real cost is the figure asked for)
     with contextlib.ExitStack() as stack:
         stack.enter_context(_rarely_collected())
-        folder = data or Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="choroid-")))
-        answer = run_virtual(_run(rig, protocol, params, days, seed, folder, progress, timeline, capture))
+        folder = (
+            start.data
+            if start is not None
+            else data or Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="choroid-")))
+        )
+        answer = run_virtual(_run(rig, protocol, params, days, seed, folder, progress, timeline, capture, start))
     wall_s = time.perf_counter() - started  # noqa: TID251
     answer["wall_s"] = round(wall_s, 3)
     answer["speed"] = round(answer["simulated_s"] / wall_s, 1)
@@ -94,15 +114,17 @@ async def _run(
     progress: bool,
     timeline: bool,
     capture: Path | None,
+    start: Start | None,
 ) -> dict[str, Any]:
     loop = asyncio.get_running_loop()
-    lab = Lab(rig, seed=seed)
+    lab = Lab(rig if start is None else start.lab_rig, seed=seed)
     electrodes = rig.nerves.electrodes if rig.nerves else 0
     nerves = RateNerves(lab.plant, electrodes=electrodes, seed=seed) if electrodes else None
-    clock = Clock(follow_system=False, epoch=EPOCH)
+    clock = Clock(follow_system=False, epoch=EPOCH if start is None else start.epoch)
     recording = contextlib.ExitStack()
     opener = recording.enter_context(recorded(capture, rig, lab.opener))
     controller = Controller(rig=rig, opener=opener, data_dir=data, clock=clock, nerves_source=nerves, durable=False)
+    row = controller.journal.next_seq - 1
     begin_s = loop.time()
     end_s = begin_s + days * DAY_S
     stop = asyncio.Event()
@@ -120,7 +142,7 @@ async def _run(
             print(file=sys.stderr)
         answer = figures(lab, controller, run_id)
         if timeline:
-            answer |= story(controller, rig)
+            answer |= story(controller, rig, after=row)
         stop.set()
         await ticking
     finally:

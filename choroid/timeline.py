@@ -2,41 +2,102 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from controller.process import Controller
 from controller.rig.description import Rig
+from protocols.grading import RULES, Letter
+from protocols.interval import Interval
 
 ML = 1000.0
 
 
-def story(controller: Controller, rig: Rig) -> dict[str, Any]:
-    """`timeline` (at_s, kind, text) and `volumes` (start and end, mL) of everything since the journal began."""
+def story(controller: Controller, rig: Rig, *, after: int = 0) -> dict[str, Any]:
+    """Everything since journal row `after` (default: the journal's beginning), as plain data.
+
+    `timeline` (at_s, kind, text); `steps` (verb, begin_s, end_s, and for transfers ml, line, from, to); `grades`; and
+    `volumes` (mL: start_ml, end_ml, in_ml, out_ml) by vessel, where the start is the end less what went in and out.
+    """
     timeline: list[dict[str, Any]] = []
+    steps: dict[int, dict[str, Any]] = {}
+    grades: list[dict[str, Any]] = []
+    into, out = dict.fromkeys(rig.vessels, 0.0), dict.fromkeys(rig.vessels, 0.0)
     begun_s: float | None = None
-    for row in controller.journal.entries():
+    for row in controller.journal.entries(after=after):
         begun_s = row.at_s if begun_s is None else begun_s
+        at_s = round(row.at_s - begun_s, 1)
         text: str | None = None
         kind = "step"
         body = row.body
         if row.kind == "moved":
             line = rig.lines[body["line"]]
             text = f"{body['line']}: {body['ul'] / ML:.2f} ± {3 * body['sd_ul'] / ML:.2f} mL, {line.from_} → {line.to}"
+            into[line.to] += body["ul"]
+            out[line.from_] += body["ul"]
+            step = steps.get(body.get("n", 0))
+            if step is not None:
+                step |= {"line": body["line"], "from": line.from_, "to": line.to}
+                step["ml"] = round(step.get("ml", 0.0) + body["ul"] / ML, 3)
+        elif row.kind == "step":
+            text = _words(body)
+            steps[body["n"]] = {
+                "n": body["n"],
+                "verb": body["verb"],
+                "begin_s": at_s,
+                "end_s": at_s,
+                "text": text or "",
+            }
+        elif row.kind == "step.done" and body["n"] in steps:
+            steps[body["n"]]["end_s"] = at_s
         elif row.kind == "note.grade":
             kind, text = "grade", f"grade {body['grade']}, limited by {body['limiting']}"
+            best = at_best(body)
+            grades.append({"at_s": at_s, "grade": body["grade"], "at_best": best, "limiting": body["limiting"]})
+            grades[-1]["confidence"] = body["confidence"]
         elif row.kind == "act.refused" and str(body.get("by", "")).startswith("protocol"):
             kind, text = "refused", f"refused: {body['actuator']}: {'; '.join(body['reasons'])}"
         elif row.kind == "run.message":
-            kind, text = "refused", body["text"]
+            asked = body["text"].startswith("step ")
+            kind, text = ("ask" if asked else "refused"), body["text"]
         elif row.kind == "safety.trip":
             kind, text = "trip", f"interlock {body['interlock']}: {body['detail']}"
         if text is not None:
-            timeline.append({"at_s": round(row.at_s - begun_s, 1), "kind": kind, "text": text})
-    volumes = {
-        name: {
-            "start_ml": round(vessel.volume_ul / ML, 3),
-            "end_ml": round(controller.ledger.volumes()[name].ul / ML, 3),
+            timeline.append({"at_s": at_s, "kind": kind, "text": text})
+    ended_s = timeline[-1]["at_s"] if timeline else 0.0
+    for step in steps.values():
+        if step["end_s"] == step["begin_s"] and step["verb"].startswith("sleep"):
+            step["end_s"] = max(ended_s, step["begin_s"])  # it still waits
+    volumes = {}
+    for name in rig.vessels:
+        end_ul = controller.ledger.volumes()[name].ul
+        volumes[name] = {
+            "start_ml": round((end_ul - into[name] + out[name]) / ML, 3),
+            "end_ml": round(end_ul / ML, 3),
+            "in_ml": round(into[name] / ML, 3),
+            "out_ml": round(out[name] / ML, 3),
         }
-        for name, vessel in rig.vessels.items()
-    }
-    return {"timeline": timeline, "volumes": volumes}
+    return {"timeline": timeline, "steps": list(steps.values()), "grades": grades, "volumes": volumes}
+
+
+def _words(body: Mapping[str, Any]) -> str | None:
+    """A step that moves nothing, for the timeline; transfers tell their own when they are done."""
+    args = body["args"]
+    if body["verb"] == "measure":
+        return f"measure {args['point']}"
+    if body["verb"] == "sleep":
+        return f"wait {args['seconds']:g} s"
+    return None
+
+
+def at_best(note: Mapping[str, Any]) -> str:
+    """The grade that a `note.grade` would have by its best values; the grade itself is that of the pessimistic ends."""
+    rules = {rule.name: rule for rule in RULES}
+    order = tuple(Letter)
+    worst = Letter.A
+    for name, finding in note["variables"].items():
+        letter = Letter.A if finding["grade"] is None else Letter(finding["grade"])
+        if name in rules and isinstance(finding["input"], dict):
+            letter = rules[name].judged(Interval.from_json(finding["input"]))[1]
+        worst = max(worst, letter, key=order.index)
+    return worst.value

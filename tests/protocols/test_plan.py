@@ -1,0 +1,135 @@
+"""`choroid plan`: what it tells, from where it begins, and that a start refuses what it refuses (E5)."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import re
+from pathlib import Path
+from xml.etree import ElementTree
+
+import pytest
+
+from choroid.cli import main
+from choroid.failure import UserError
+from choroid.plan import as_text, plan
+from controller.execution.runner import RunnerError
+from sim.lab import Lab
+from sim.virtual_time import run_virtual
+from tests.execution.test_shipped_recipes import attended
+from tests.execution.test_whole_stack import controlled
+from tests.execution.world import BENCH, RIG
+
+OWN = BENCH.parents[1] / "protocols" / "weekend.yaml"
+
+
+def test_a_plan_tells_volumes_grades_run_out_and_the_sterile_barrier(tmp_path: Path) -> None:
+    picture = tmp_path / "plan.svg"
+    answer = plan(BENCH, protocol=str(OWN), params={"turns": "1"}, hours=1.0, seed=1, svg=picture)
+    assert answer["feasible"]
+    assert answer["refusals"] == []
+    assert answer["from"] == "the rig file"
+    volumes = answer["volumes"]
+    for vessel in volumes.values():
+        assert vessel["start_ml"] + vessel["in_ml"] - vessel["out_ml"] == pytest.approx(vessel["end_ml"], abs=0.002)
+    moved = {step["verb"]: step["ml"] for step in answer["steps"] if "ml" in step}
+    assert moved["kidney.draw"] == pytest.approx(12.0, abs=1.5)
+    assert volumes["reservoir"]["out_ml"] == pytest.approx(moved["gut.feed"], abs=0.01)
+    assert volumes["loop"]["out_ml"] == pytest.approx(moved["kidney.draw"], abs=0.01)
+    (grade,) = answer["grades"]
+    assert grade["grade"] in "ABCD"
+    assert grade["at_best"] <= grade["grade"]  # the best values are never worse than the pessimistic ends
+    run_out = {entry["vessel"]: entry for entry in answer["run_out"]}
+    rate = volumes["reservoir"]["out_ml"]  # in one hour
+    assert run_out["reservoir"]["hours"] == pytest.approx(
+        1.0 + (volumes["reservoir"]["end_ml"] - 10.0) / rate, rel=0.01
+    )
+    assert run_out["waste"]["what"] == "full"
+    given = [step for step in answer["steps"] if step["verb"] == "kidney.give_back"]
+    assert len(answer["sterile"]) == len(given) == 2
+    assert "return_valve" in answer["sterile"][0]["text"]
+    root = ElementTree.parse(picture).getroot()  # noqa: S314  (written just now)
+    tips = [node.text or "" for node in root.iter("{http://www.w3.org/2000/svg}title")]
+    assert len(tips) == 1 + len(answer["steps"])
+    assert any("mL loop → spent" in tip for tip in tips)
+    text = as_text(answer)
+    assert "reservoir empty in" in text
+    assert "nothing would be refused" in text
+
+
+def test_E5_a_start_refuses_what_the_plan_refuses(tmp_path: Path) -> None:
+    params = {"volume": "35 mL", "every": "1 h"}
+    answer = plan(BENCH, protocol="exchange", params=params, hours=24.0, seed=1)
+    assert not answer["feasible"]
+    assert "“reservoir” could fall to" in answer["refusals"][0]["text"]
+    assert answer["steps"]
+    assert answer["volumes"]["reservoir"]["out_ml"] > 400.0
+
+    async def start() -> str:
+        lab = Lab(RIG, seed=1)
+        async with controlled(lab, tmp_path) as controller:
+            with pytest.raises(RunnerError) as caught:
+                await controller.runs.start("exchange", params, "anna", "a test")
+            assert controller.runs.list() == []
+            assert controller.journal.last("run.start") is None
+            return str(caught.value)
+
+    assert answer["refusals"][0]["text"].partition("could fall")[0].split(",")[0] in run_virtual(start())
+
+
+def test_a_plan_begins_where_the_journal_ends_and_writes_nothing_there(tmp_path: Path) -> None:
+    async def lived() -> dict[str, float]:
+        lab = Lab(RIG, seed=2)
+        async with controlled(lab, tmp_path) as controller:
+            await asyncio.sleep(30.0)
+            run = await controller.runs.start("partial-exchange", {"share": "40 %"}, "anna", "a test")
+            await attended(controller.runs, run)
+            controller.ledger.reconcile("reservoir", 21_000.0, 100.0, user="anna", reason="another bottle")
+            await controller.runs.start("circulate", {}, "anna", "left running")
+            await asyncio.sleep(10.0)
+            return {name: volume.ul / 1000.0 for name, volume in controller.ledger.volumes().items()}
+
+    believed = run_virtual(lived())
+    before = (tmp_path / "journal.db").read_bytes()
+    answer = plan(BENCH, protocol="partial-exchange", params={"share": "10 %"}, hours=0.5, seed=1, data=tmp_path)
+    assert answer["feasible"], (answer["refusals"], answer["violations"])
+    assert answer["from"] == "the journal"
+    for name in ("reservoir", "loop", "spent", "waste"):
+        assert answer["volumes"][name]["start_ml"] == pytest.approx(believed[name], abs=0.1), name
+    assert answer["volumes"]["waste"]["start_ml"] > 14.0
+    assert answer["fresh_medium_ml"] == pytest.approx(4.0, abs=1.0)
+    more = plan(BENCH, protocol="partial-exchange", params={"share": "50 %"}, hours=0.5, seed=1, data=tmp_path)
+    assert not more["feasible"]
+    assert "“reservoir” could fall to" in more["refusals"][0]["text"]
+    assert (tmp_path / "journal.db").read_bytes() == before
+
+
+def test_a_folder_without_a_journal_is_told(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match="there is no journal in"):
+        plan(BENCH, protocol="feed", params={}, hours=1.0, seed=1, data=tmp_path)
+
+
+def test_a_rig_with_real_links_is_planned_on_its_twin(tmp_path: Path) -> None:
+    rig = tmp_path / "real.yaml"
+    ports: dict[str, int] = {}
+
+    def real(link: re.Match[str]) -> str:
+        return f"tcp://127.0.0.1:{ports.setdefault(link[0], 4001 + len(ports))}"
+
+    text = re.sub(r"sim:(?!array)\w+", real, BENCH.read_text(encoding="utf-8"))
+    rig.write_text(text.replace("name: bench", "name: bench\nmixed: true", 1), encoding="utf-8")
+    answer = plan(rig, protocol="feed", params={}, hours=0.3, seed=1)
+    assert answer["feasible"], (answer["refusals"], answer["violations"])
+    assert answer["fresh_medium_ml"] == pytest.approx(2.0, abs=0.3)
+
+
+def test_the_command_prints_json_and_says_no_by_its_status(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    status = main(["plan", str(BENCH), "feed", "--hours", "0.2", "--json", "--svg", str(tmp_path / "p.svg")])
+    assert status == 0
+    assert json.loads(capsys.readouterr().out)["protocol"] == "feed"
+    bad = tmp_path / "bad.yaml"
+    bad.write_text("recipe: 1\nname: bad\ntitle: x\nsteps:\n  - gut.fed: 2 mL\n", encoding="utf-8")
+    assert main(["plan", str(BENCH), str(bad)]) == 1
+    assert "bad.yaml:5" in capsys.readouterr().err
+    assert main(["simulate", str(BENCH), "--protocol", str(bad)]) == 1
+    assert "Did you mean “gut.feed”?" in capsys.readouterr().err
