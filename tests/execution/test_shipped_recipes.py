@@ -137,3 +137,79 @@ def test_E4_F2_killed_at_journal_boundaries(name: str, tmp_path: Path) -> None:
         except BaseException as error:
             error.add_note(f"{name} killed {'before' if number % 2 == 0 else 'after'} row {die_at} of {rows}")
             raise
+
+
+async def on_bench(world: World, path: Path, name: str, **params: str) -> tuple[Controller, RunView, int]:
+    controller = Controller(world, path, catalogue=shipped())
+    run = await controller.runs.start(name, params, "anna", "a test")
+    view, asked = await attended(controller.runs, run)
+    return controller, view, asked
+
+
+@pytest.mark.virtual_time
+async def test_a_pump_that_gives_too_much_is_found_with_its_interval(tmp_path: Path) -> None:
+    world = World()
+    world.pumps["reglo.draw"].gain = 1.06
+    controller, _, _ = await on_bench(world, tmp_path / "j.db", "pump-calibration", dose="4 mL")
+    notes = {row.body["verb"]: row.body for row in controller.journal.entries(kinds=("note.calibration",))}
+    assert set(notes) == {"kidney.draw", "kidney.discard", "gut.feed", "kidney.give_back"}
+    draw = notes["kidney.draw"]
+    assert draw["low"] <= 1.06 <= draw["high"]
+    assert draw["high"] - draw["low"] < 0.05
+    assert [verb for verb, note in notes.items() if note["due"]] == ["kidney.draw"]
+    await controller.gone()
+
+
+@pytest.mark.virtual_time
+@pytest.mark.parametrize(("kpa", "says"), [(0.02, "it burst"), (55.0, "it is clogged"), (6.0, None)])
+async def test_the_filter_test_tells_burst_from_clogged_from_whole(
+    kpa: float, says: str | None, tmp_path: Path
+) -> None:
+    world = World()
+    world.readings["p_filter.pressure"] = ("kPa", kpa)
+    controller, view, asked = await on_bench(world, tmp_path / "j.db", "filter-integrity")
+    assert asked == (says is not None)
+    assert says is None or says in view.messages[-1]
+    note = controller.journal.last("note.filter")
+    assert note is not None
+    assert note.body["peak_kpa"] == pytest.approx(kpa, abs=0.1)
+    await controller.gone()
+
+
+@pytest.mark.virtual_time
+async def test_a_poor_batch_is_diluted_until_its_tries_are_up_and_then_thrown_away(tmp_path: Path) -> None:
+    world = World()
+    world.readings["ph_spent.ph"] = ("pH", 6.7)  # and no dilution helps
+    controller, _, asked = await on_bench(world, tmp_path / "j.db", "dilute-to-grade", tries="2")
+    grades = [row.body["grade"] for row in controller.journal.entries(kinds=("note.grade",))]
+    assert grades == ["D", "D", "D"]
+    assert asked == 1
+    world.advance()
+    assert world.volumes["loop"] == pytest.approx(40_000, abs=700)
+    assert world.volumes["waste"] > 15_000
+    await controller.gone()
+
+
+@pytest.mark.virtual_time
+async def test_emergency_care_moves_nothing_while_the_medium_is_good_and_goes_on_without_a_probe(
+    tmp_path: Path,
+) -> None:
+    world = World()
+    del world.readings["ph_loop.ph"]
+    controller, _, asked = await on_bench(world, tmp_path / "j.db", "emergency-care", time="2 h")
+    assert asked == 0
+    assert [row.body["ph"] for row in controller.journal.entries(kinds=("note.care",))] == [None, None]
+    assert not any(pump.doses for pump in world.pumps.values())
+    await controller.gone()
+
+
+@pytest.mark.virtual_time
+async def test_rinsing_tells_how_much_of_the_old_medium_is_left(tmp_path: Path) -> None:
+    controller, _, asked = await on_bench(World(), tmp_path / "j.db", "rinse", volume="4 mL", left="1 %", rounds="3")
+    note = controller.journal.last("note.rinsed")
+    assert note is not None
+    left = (2.2 / 6.2) ** 3 * 100.0  # three times 4 mL on 2.2 mL
+    assert note.body["left_pct"] == pytest.approx(left, rel=0.1)
+    assert note.body["left_pct"] > left  # never told better than it is
+    assert asked == 1  # it is more than 1 %
+    await controller.gone()

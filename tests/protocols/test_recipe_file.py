@@ -14,7 +14,7 @@ from controller.rig.loading import load_rig
 from protocols.parameters import complete
 from protocols.program import MOVES, READS
 from protocols.registry import UnknownProtocol
-from tests.protocols import make_schema
+from tests.protocols import make_pages, make_schema
 
 ROOT = Path(__file__).resolve().parents[2]
 RIG = load_rig(ROOT / "examples" / "rigs" / "bench.yaml")
@@ -155,3 +155,8 @@ def test_all_shipped_protocols_are_found() -> None:
     assert set(shipped()) >= {"recycle", "exchange"}
     with pytest.raises(UnknownProtocol, match="choose among"):
         find("nothing")
+
+
+def test_every_shipped_protocol_has_its_page() -> None:
+    for path, text in make_pages.pages().items():
+        assert path.read_text(encoding="utf-8") == text, f"{path.name}: next: python -m tests.protocols.make_pages"
