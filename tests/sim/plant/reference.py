@@ -162,8 +162,8 @@ class Reference:
         d_vessels[live, CAR] += carbon_in[: len(live)]
         d_held[tubes, :, OXY] += oxygen_in[len(live) :].reshape(-1, hydraulics.CELLS)
         d_held[tubes, :, CAR] += carbon_in[len(live) :].reshape(-1, hydraulics.CELLS)
-        for number in tubes:
-            d_vessels[fleet.links[number, SOURCE], LIQ] -= fleet.lines[0, number, WATER_UL_S]
+        for tube in tubes.tolist():
+            d_vessels[fleet.links[tube, SOURCE], LIQ] -= fleet.lines[0, tube, WATER_UL_S]
 
         volume, acidity = vessels[live, LIQ], acidity[: len(live)]
         slope = turnover.GLUTAMINE_PER_PH * (np.clip(acidity, 6.5, 8.2) - 7.2)
@@ -201,7 +201,7 @@ class Reference:
         d[AMM] += glutamine
         d[TRO] += organoid.TROPHIC_UNITS * turnover.TROPHIC_PER_S * organoid.TROPHIC_VOLUME_UL * viability
         d[PAR] += organoid.PARTICLES_PER_S
-        acid = float(acidity[list(live).index(chamber)])
+        acid = float(acidity[live.tolist().index(chamber)])
         harm = organoid.harm_per_hour(c[OXY], temperature, acid, c[GLC], c[LAC], c[AMM], c[OSM], c[MIC])
         d_body[0] = (fixed[HEATER_W] - heat.LOSS_W_PER_K * (temperature - fixed[AMBIENT])) / heat.CAPACITY_J_PER_K
         d_body[1] = organoid.viability_rate_per_hour(viability, harm, c[TRO]) / 3600
