@@ -1,27 +1,25 @@
 """`choroid probe PORT`: what is on a port? Only questions are asked, and only at the makers' own line settings.
 
-No question here sets, starts, stops or stores anything in the device that it is meant for. A model that is not in
-:data:`QUESTIONS` is asked its driver's own barrier: a pure question by its nature.
+No question here sets, starts, stops or stores anything in the device that it is meant for. A model that cannot be asked
+who it is without setting something is not asked (:func:`unasked`).
 """
 
 from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from choroid.failure import UserError
-from choroid.tools.conformance.benches import lab_bench
-from drivers.device import Device, DeviceError
 from drivers.keller_bus import initialise_frame
 from drivers.registry import MODELS
 from drivers.transport.capture import printable
-from drivers.transport.link import Link
 from drivers.transport.opener import Opener, Streams
 from drivers.transport.url import LineSettings, LinkUrl
+from drivers.vaisala_gmp25x import identification_frame
 
 WAIT_S = 0.7
 """No device here thinks longer about who it is."""
@@ -30,14 +28,14 @@ QUIET_S = 0.08
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """`request` asks a device of `model`; an answer that holds `answer` is its, whose groups tell more of it.
+    """`request` asks a device of `model` at `line`; what holds `answer` is its, and the group tells more of it.
 
-    Without `answer` the driver's own barrier judges.
+    `model` may name several, "a or b", where the answer is the same for each.
     """
 
     model: str
     request: bytes
-    answer: re.Pattern[bytes] | None
+    answer: re.Pattern[bytes]
     line: LineSettings = field(default_factory=LineSettings)
 
 
@@ -46,21 +44,46 @@ _EZO = {
     "atlas-ezo-do": rb"D\.?O\.?",
     "atlas-ezo-rtd": rb"RTD",
     "atlas-ezo-pmp": rb"PMP",
+    "atlas-ezo-ec": rb"EC",
+    "atlas-ezo-orp": rb"ORP",
 }
+_VAISALA = identification_frame(240)
 _ALICAT = re.compile(rb"(A(?: +[+-]?\d+\.\d+){4,6} +\w+)")
-ALL_QUESTIONS: tuple[Question, ...] = (
+_KELLER = "keller-x-line or keller-bus"
+_HAMILTON = "hamilton-ph-arc or hamilton-visiferm-do"
+QUESTIONS: tuple[Question, ...] = (
     *(Question(name, b"i\r", re.compile(rb"\?I," + it + rb",([\d.]+)", re.IGNORECASE)) for name, it in _EZO.items()),
     Question("mettler-sics", b"I4\r\n", re.compile(rb'I4 A "([^"]*)"')),
     Question("ismatec-reglo-icc", b"1#\r", re.compile(rb"(REGLO ICC[ \w]*)")),
-    Question("keller-x-line", initialise_frame(250), re.compile(rb"\xfa\x30\x05\x14(..)", re.DOTALL)),
-    Question("keller-x-line", initialise_frame(1), re.compile(rb"\x01\x30\x05\x14(..)", re.DOTALL)),
-    Question(
-        "modbus-coil-relay", bytes.fromhex("01 01 00 00 00 08 3D CC"), re.compile(rb"\x01\x01\x01(.)..", re.DOTALL)
-    ),
+    Question("ismatec-reglo-digital", b"1#\r", re.compile(rb"((?:REGLO(?! ICC)|IPC)[ \w/-]*)")),
+    Question(_KELLER, initialise_frame(250), re.compile(rb"\xfa\x30\x05\x14(..)", re.DOTALL)),
+    Question(_KELLER, initialise_frame(1), re.compile(rb"\x01\x30\x05\x14(..)", re.DOTALL)),
+    Question("modbus-coil-relay", bytes.fromhex("01010000 00083DCC"), re.compile(rb"\x01\x01\x01(.)..", re.DOTALL)),
     Question("alicat-mfc", b"A\r", _ALICAT, LineSettings(baud=19200)),
     Question("alicat-mfc", b"A\r", _ALICAT, LineSettings(baud=38400)),
+    Question("longer-0xe9", bytes.fromhex("E901 02524A1B"), re.compile(rb"\xe9\x01\x06(RJ)"), LineSettings(parity="E")),
+    Question("watson-marlow-ascii", b"1RS\r", re.compile(rb"(\d{3}\w* [ -~]+)!"), LineSettings(stop=2)),
+    Question(
+        _HAMILTON,  # the quality indicator, register 4872
+        bytes.fromhex("0103 1307 0002 714E"),
+        re.compile(rb"\x01\x03\x04(....)..", re.DOTALL),
+        LineSettings(baud=19200, stop=2),
+    ),
+    Question("vaisala-gmp25x", _VAISALA, re.compile(rb"(GMP25\w)"), LineSettings(baud=19200, stop=2)),
+    Question(
+        "sensirion-slf3x",
+        bytes.fromhex("7E00D1002E7E"),
+        re.compile(rb"\x7e\x00\xd1\x00(.{8})", re.DOTALL),
+        LineSettings(baud=115200),
+    ),
+    Question(
+        "sartorius-sbi",
+        b"\x1bx1_\r\n",
+        re.compile(rb"^ *([A-Z]{2}[\w -]*\d[\w-]*) *\r\n", re.MULTILINE),
+        LineSettings(baud=1200, bits=7, parity="O"),
+    ),
 )
-"""Asked in this order, line setting by line setting."""
+"""Asked in this order, line setting by line setting, the makers' own."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,16 +96,10 @@ class Found:
     answered: str
 
 
-def questions(models: Mapping[str, type[Device]]) -> list[Question]:
-    """Those of `models`, the commonest line settings first; a model that has none and no barrier cannot be asked."""
-    asked = [question for question in ALL_QUESTIONS if question.model in models]
-    known = {question.model for question in asked}
-    for name in sorted(set(models) - known):
-        request = _barrier_request(name)
-        if request:
-            asked.append(Question(name, request, None, models[name].line))
-    lines = [replace(question.line, gap_s=0.0) for question in asked]
-    return sorted(asked, key=lambda question: -lines.count(replace(question.line, gap_s=0.0)))
+def unasked() -> list[str]:
+    """The models that no question here is for: to ask them who they are, something would have to be set."""
+    asked = {model for question in QUESTIONS for model in question.model.split(" or ")}
+    return sorted(set(MODELS) - asked)
 
 
 async def probe(url: LinkUrl, opener: Opener, *, wait_s: float = WAIT_S) -> list[Found]:
@@ -91,8 +108,8 @@ async def probe(url: LinkUrl, opener: Opener, *, wait_s: float = WAIT_S) -> list
     Raises OSError or :class:`DeviceError` when the port cannot be opened. A TCP link has no line setting to choose.
     """
     by_line: dict[LineSettings, list[Question]] = {}
-    for question in questions(MODELS):
-        line = LineSettings() if url.scheme == "tcp" else url.line(replace(question.line, gap_s=0.0))
+    for question in QUESTIONS:
+        line = LineSettings() if url.scheme == "tcp" else url.line(question.line)
         by_line.setdefault(line, []).append(question)
     for line, asked in by_line.items():
         streams = await opener(url, line)
@@ -144,27 +161,8 @@ async def _ask(streams: Streams, request: bytes, wait_s: float) -> bytes:
 
 
 def _told(question: Question, heard: bytes) -> str | None:
-    if not heard:
-        return None
-    if question.answer is not None:
-        match = question.answer.search(heard)
-        return None if match is None else _shown(match[1] if match.groups() else match[0])
-    barrier = _device(question.model).conversation.barrier
-    try:
-        reply = None if barrier is None else barrier.parser()(bytearray(heard))
-    except DeviceError:
-        return None
-    return None if reply is None else _shown(heard)
-
-
-def _barrier_request(model: str) -> bytes:
-    barrier = _device(model).conversation.barrier
-    return b"" if barrier is None else barrier.request
-
-
-def _device(model: str) -> Device:
-    bench = lab_bench(model)
-    return bench.driver(Link(LinkUrl.parse("sim:probe"), line=bench.driver.line), bench.config)
+    match = question.answer.search(heard)
+    return None if match is None else _shown(match[1])
 
 
 def _shown(data: bytes) -> str:
@@ -174,7 +172,7 @@ def _shown(data: bytes) -> str:
 
 
 def run(port: str, opener: Opener) -> dict[str, Any]:
-    """`{"port": …, "found": [{model, line, asked, answered}]}`, asked in real time."""
+    """`{"port": …, "found": [{model, line, asked, answered}], "unasked": [model, …]}`, asked in real time."""
     from choroid.tools.lines import link_of, must_exist
 
     url = link_of(port)
@@ -182,7 +180,7 @@ def run(port: str, opener: Opener) -> dict[str, Any]:
         raise UserError(f"{port} is in the lab in software, and is what the rig file says. Next: name a real port")
     must_exist(url)
     found = asyncio.run(probe(url, opener))
-    return {"port": str(url), "found": [asdict(each) for each in found]}
+    return {"port": str(url), "found": [asdict(each) for each in found], "unasked": unasked()}
 
 
 def as_text(answer: dict[str, Any]) -> str:
@@ -190,8 +188,8 @@ def as_text(answer: dict[str, Any]) -> str:
     if not answer["found"]:
         return (
             f"{answer['port']}: nothing answered any of the questions asked. Likely cause: the device is off, at another"
-            " baud rate or address than its maker set, or of a model without driver. Next: check power and cable; its"
-            " settings are in its own menu"
+            f" baud rate or address than its maker set, or one that is not asked ({', '.join(answer['unasked'])})."
+            " Next: check power and cable; its settings are in its own menu"
         )
     lines = []
     for each in answer["found"]:

@@ -73,7 +73,13 @@ async def truths_of(stage: Stage) -> Truths:
             values.append({point: await sensor.read() for point, sensor in second.device.sensors.items()})
             if number == 1:
                 second.far.shift()
-        return Truths(*values)
+        before, after = values
+        same = [point for point in before if before[point] == after[point]]
+        expect(
+            not same or len(same) < len(before),
+            f"the bench's shift() changes no reading ({', '.join(same)}), so an old one could not be told from a new one",
+        )
+        return Truths(before, after)
 
 
 async def patiently(work: Callable[[], Awaitable[Any]]) -> Any:

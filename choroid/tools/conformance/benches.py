@@ -41,9 +41,9 @@ SENSED: Mapping[str, tuple[float, float]] = {
     "degC": (37.0, 31.5),
     "kPa": (21.0, 48.0),
     "g": (100.0, 163.0),
-    "mL/min": (0.0, 0.0),
+    "mL/min": (0.0, 3.0),
 }
-"""By unit, what a sensor measures at first and after a shift; a flow of gas is what was set."""
+"""By unit, what a sensor measures at first and after a shift; what is also an output is that much off what was set."""
 ELSE = (5.0, 8.0)
 WRITE_COUNTERS = ("memory_writes", "eeprom_writes", "nonvolatile_writes")
 """A simulated device that counts what is written to its memory does so under one of these names."""
@@ -71,9 +71,8 @@ class BenchPlant:
 
     def sense(self, point: str) -> float:
         """See :class:`sim.devices.port.PlantPort`."""
-        if point in self.outputs:
-            return self.outputs[point]
-        return self._sensed(point)[self.shifted]
+        first, shifted = self._sensed(point)
+        return self.outputs.get(point, first) + (shifted - first if self.shifted else 0.0)
 
     def __getattr__(self, name: str) -> Callable[[str, float], None]:
         """Whatever else devices may set: remembered likewise."""
