@@ -158,10 +158,6 @@ def _parser() -> argparse.ArgumentParser:
     validate.add_argument("--plots", type=Path, metavar="DIR", help="write figures there (needs matplotlib)")
     _json(validate)
 
-    validate = _command(commands, "validate", _validate, "the simulated plant beside what papers report, V1 to V12")
-    validate.add_argument("--plots", type=Path, metavar="DIR", help="write figures there (needs matplotlib)")
-    _json(validate)
-
     bench = _command(commands, "bench", _bench, "measure the numbers of the house on this machine")
     bench.add_argument("only", nargs="*", help="names of benchmarks (default: all)")
     _json(bench)
@@ -340,14 +336,6 @@ def _users(arguments: argparse.Namespace) -> int:
         role=getattr(arguments, "role", ""),
         reason=getattr(arguments, "reason", ""),
     )
-    emit(answer, as_json=arguments.json, text=as_text(answer))
-    return 0
-
-
-def _validate(arguments: argparse.Namespace) -> int:
-    from choroid.validate import as_text, validate
-
-    answer = validate(arguments.plots)
     emit(answer, as_json=arguments.json, text=as_text(answer))
     return 0
 
