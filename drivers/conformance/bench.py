@@ -44,7 +44,7 @@ RECOVERY_S = 25.0
 FLOWS_UL_MIN = (2000.0, 500.0, 100.0, 20.0, 5.0, 10_000.0, 50_000.0)
 DOSE_S = 30.0
 """How long a dose on the bench takes."""
-LEVELS = (10.0, 37.0, 1.0, 0.5, 0.05, 100.0)
+LEVELS = (10.0, 37.0, 2.0, 1.0, 0.5, 0.05, 100.0)
 TIMED_S = 5.0
 
 
@@ -118,6 +118,8 @@ class Bench:
     config: DeviceConfig
     other: DeviceConfig | None = None
     commands: Mapping[str, Sequence[Command]] = field(default_factory=dict)
+    senses_outputs_only: bool = False
+    """Whether its sensors measure nothing but its own outputs, so that the far end's `shift` cannot change them."""
     memory_writes_a_day: int = 100
     """What the device's memory stands: 100 a day are 100,000 in 2.7 years."""
 

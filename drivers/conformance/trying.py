@@ -76,7 +76,7 @@ async def truths_of(stage: Stage) -> Truths:
         before, after = values
         same = [point for point in before if before[point] == after[point]]
         expect(
-            not same or len(same) < len(before),
+            len(same) < len(before) or not before or stage.bench.senses_outputs_only,
             f"the bench's shift() changes no reading ({', '.join(same)}), so an old one could not be told from a new one",
         )
         return Truths(before, after)

@@ -34,6 +34,10 @@ class Bath:
             self._from_c, self._since_s = self.temperature_c, self._loop.time()
             self.goal_c = goal_c
 
+    def become(self, temperature_c: float) -> None:
+        """It has this temperature (°C) from now on, as if somebody had changed its water."""
+        self._from_c, self._since_s = temperature_c, self._loop.time()
+
     @property
     def temperature_c(self) -> float:
         """Of this moment (°C)."""

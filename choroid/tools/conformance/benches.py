@@ -17,6 +17,7 @@ from controller.rig.families import FAMILIES, Family
 from drivers.conformance import Bench, FarEnd
 from drivers.device import ChannelConfig, DeviceConfig
 from drivers.registry import MODELS, load_third_party
+from sim.devices.bath import Bath
 from sim.devices.catalogue import DEVICES
 from sim.devices.wire import Line
 
@@ -45,6 +46,8 @@ SENSED: Mapping[str, tuple[float, float]] = {
 }
 """By unit, what a sensor measures at first and after a shift; what is also an output is that much off what was set."""
 ELSE = (5.0, 8.0)
+SHIFTED_BATH_C = 90.0
+SENSE_OUTPUTS_ONLY = frozenset({"vici-actuator"})
 WRITE_COUNTERS = ("memory_writes", "eeprom_writes", "nonvolatile_writes")
 """A simulated device that counts what is written to its memory does so under one of these names."""
 
@@ -113,8 +116,10 @@ class LabEnd:
         return {point: value for point, value in self.plant.outputs.items() if value != 0.0}
 
     def shift(self) -> None:
-        """The plant changes."""
+        """The plant changes, and the bath that a thermostat keeps beside it."""
         self.plant.shifted = True
+        if isinstance(bath := getattr(self.device, "bath", None), Bath):
+            bath.become(SHIFTED_BATH_C)
 
     def power_cycle(self) -> None:
         """Lose power and come back."""
@@ -155,6 +160,7 @@ def lab_bench(model: str) -> Bench:
         far_end=far_end,
         config=_config(model, family, family.default_address),
         other=_other(model, family),
+        senses_outputs_only=model in SENSE_OUTPUTS_ONLY,
     )
 
 
