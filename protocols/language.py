@@ -118,6 +118,9 @@ class Liver(Protocol):
     async def acidity(self, settle_s: float = 60.0) -> Measurement:
         """pH of the batch."""
 
+    async def conductivity(self, settle_s: float = 60.0) -> Measurement:
+        """Conductivity of the batch (µS/cm); no value on a rig that has no probe for it in the spent vessel."""
+
 
 class Immune(Protocol):
     """The sterile barrier."""

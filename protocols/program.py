@@ -53,6 +53,7 @@ MOVES: Mapping[str, Callable[[Lab], Callable[[float], Awaitable[Amount]]]] = {
 }
 READS: Mapping[str, tuple[str, Callable[[Lab, float], Awaitable[Measurement]]]] = {
     "liver.acidity": (PLAIN, lambda lab, settle_s: lab.liver.acidity(settle_s)),
+    "liver.conductivity": ("uS/cm", lambda lab, settle_s: lab.liver.conductivity(settle_s)),
     "lung.acidity": (PLAIN, lambda lab, settle_s: lab.lung.acidity(settle_s)),
     "lung.oxygen": ("%", lambda lab, settle_s: lab.lung.oxygen(settle_s)),
     "skin.temperature": ("degC", lambda lab, settle_s: lab.skin.temperature(settle_s)),

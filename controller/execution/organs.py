@@ -17,6 +17,9 @@ SPENT_MARGIN_UL = 1000.0
 LOOP_MARGIN_UL = 2000.0
 """Kept in the loop above its floor: three standard deviations after a week that nobody read its volume."""
 
+CONDUCTIVITY_MODELS = ("atlas-ezo-ec",)
+"""Models whose reading is `conductivity` in µS/cm (drivers/atlas_ezo.py)."""
+
 Perform = Callable[[StepRecord], Awaitable[Any]]
 
 
@@ -160,6 +163,15 @@ class Liver(Organ):
     async def acidity(self, settle_s: float = 60.0) -> Measurement:
         """pH of the batch."""
         return await self._measure(self._rig.organs.liver.ph, settle_s)
+
+    async def conductivity(self, settle_s: float = 60.0) -> Measurement:
+        """Conductivity of the batch (µS/cm); no value on a rig that has no probe for it in the spent vessel."""
+        for name, device in self._rig.devices.items():
+            if device.model in CONDUCTIVITY_MODELS and device.at == self._rig.organs.kidney.vessel:
+                return await self._measure(f"{name}.conductivity", settle_s)
+        return Measurement(
+            "liver.conductivity", "uS/cm", None, "this rig has no conductivity probe in the spent vessel"
+        )
 
 
 class Immune(Organ):

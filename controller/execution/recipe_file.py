@@ -349,9 +349,11 @@ class _Reader:
         values = {}
         for name, text in fields.items():
             checked = self._name(name, (*place, name))
+            before = len(self.problems)
             value = self._expression(text, Field("quantity", "", None), (*place, name))
             if checked:
-                self.units[checked] = value.unit
+                if len(self.problems) == before or checked not in self.units:  # one error need not bring others
+                    self.units[checked] = value.unit
                 values[checked] = value
         return program.SetValues(where=where, values=values)
 

@@ -9,9 +9,9 @@ from typing import Any, Literal
 from protocols.program import MOVES, READS
 
 FORMAT = 1
-UNITS = ("uL", "s", "uL/min", "mM", "kPa", "degC", "g", "%")
+UNITS = ("uL", "s", "uL/min", "mM", "kPa", "degC", "g", "uS/cm", "%")
 """Inner units of quantities in a recipe, in the order in which they are tried."""
-POINT_UNITS = {"ph": "", "oxygen": "%", "temperature": "degC", "pressure": "kPa", "mass": "g"}
+POINT_UNITS = {"ph": "", "oxygen": "%", "temperature": "degC", "pressure": "kPa", "mass": "g", "conductivity": "uS/cm"}
 """Unit of a reading by the last part of its point."""
 NAME = r"^[a-z][a-z0-9-]{0,62}$"
 WORD = r"^[a-z][a-z0-9_]{0,62}$"
@@ -53,6 +53,7 @@ _MOVED = {
 }
 _READ = {
     "liver.acidity": "pH of the batch in the spent vessel",
+    "liver.conductivity": "conductivity of the batch; no value on a rig without a probe for it",
     "lung.acidity": "pH of the loop",
     "lung.oxygen": "dissolved oxygen of the loop",
     "skin.temperature": "chamber temperature",

@@ -15,6 +15,7 @@ from controller.execution.routes import routes_of
 from controller.execution.runner import Runner
 from controller.execution.states import RunState
 from controller.execution.views import RunView
+from controller.rig.description import DeviceSpec
 from sim.lab import Lab
 from sim.virtual_time import run_virtual
 from tests.execution.test_whole_stack import controlled
@@ -212,4 +213,27 @@ async def test_rinsing_tells_how_much_of_the_old_medium_is_left(tmp_path: Path) 
     assert note.body["left_pct"] == pytest.approx(left, rel=0.1)
     assert note.body["left_pct"] > left  # never told better than it is
     assert asked == 1  # it is more than 1 %
+    await controller.gone()
+
+
+@pytest.mark.virtual_time
+async def test_rinsing_goes_on_until_the_conductivity_has_come_to_rest(tmp_path: Path) -> None:
+    probe = DeviceSpec(model="atlas-ezo-ec", link="sim:ec", at="spent", every="5 s")
+    world = World(RIG.model_copy(update={"devices": {**RIG.devices, "ec_spent": probe}}))
+    pump = world.pumps["dose_fresh.pump"]
+
+    async def plant() -> None:
+        while True:  # it falls with each round, and comes to rest in the fifth
+            world.readings["ec_spent.conductivity"] = ("uS/cm", 14_000.0 + 8_000.0 * 0.2 ** len(pump.doses))
+            await asyncio.sleep(1.0)
+
+    probing = asyncio.create_task(plant())
+    controller, _, asked = await on_bench(world, tmp_path / "j.db", "rinse", left="50 %")
+    note = controller.journal.last("note.rinsed")
+    assert note is not None
+    assert note.body["left_pct"] < 25.0  # by volumes, one round was enough
+    assert note.body["round"] == 3
+    assert note.body["change_pct"] < 2.0
+    assert asked == 0
+    probing.cancel()
     await controller.gone()
