@@ -31,6 +31,8 @@ SETTINGS: Mapping[str, Mapping[str, float | str | bool]] = {
     "watson-marlow-ascii": {"series": "520", "max_rpm": 220.0, "ul_per_rev": 100.0},
     "masterflex-usb": {"ul_per_rev": 100.0, "max_rpm": 600.0},
     "masterflex-ls": {"ul_per_rev": 100.0, "max_rpm": 600.0},
+    "bronkhorst-propar": {"full_scale_ml_min": 200.0},
+    "vici-actuator": {"positions": 6.0},
 }
 """What a model's rig file must or should say; other models do without."""
 CHANNEL_SETTINGS: Mapping[str, Mapping[str, float | str | bool]] = {"ismatec-reglo-icc": {"tubing_mm": 1.02}}
