@@ -6,6 +6,7 @@ None of them is a dependency of Choroid, some have licences that it could not ta
 from __future__ import annotations
 
 import asyncio
+import fcntl
 import hashlib
 import json
 import os
@@ -26,14 +27,17 @@ def environment(*requirements: str) -> Path:
     name = hashlib.sha256("\n".join([sys.version, *requirements]).encode()).hexdigest()[:12]
     folder = KEPT / name
     python = folder / "bin" / "python"
-    if not (folder / "ready").exists():
-        venv.create(folder, with_pip=True, clear=True)
-        subprocess.run(
-            [python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", *requirements],
-            check=True,
-            timeout=INSTALL_WITHIN_S,
-        )
-        (folder / "ready").touch()
+    KEPT.mkdir(parents=True, exist_ok=True)
+    with (KEPT / f"{name}.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)  # another worker of this test run may be making the same one
+        if not (folder / "ready").exists():
+            venv.create(folder, with_pip=True, clear=True)
+            subprocess.run(
+                [python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", *requirements],
+                check=True,
+                timeout=INSTALL_WITHIN_S,
+            )
+            (folder / "ready").touch()
     return python
 
 
