@@ -4,6 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 PORT ?= 8090
+JOBS ?= 2
 
 .PHONY: demo test lint bench trace proto docs clean
 .DEFAULT_GOAL := test
@@ -17,8 +18,8 @@ $(READY): pyproject.toml constraints.txt
 demo: $(READY)  ## watch a simulated rig live on a page
 	$(BIN)/choroid demo --port $(PORT)
 
-test: $(READY)  ## the whole suite
-	$(BIN)/python -m pytest
+test: $(READY)  ## the whole suite, in as many processes as JOBS says
+	$(BIN)/python -m pytest -n $(JOBS) --dist loadfile
 
 lint: $(READY)  ## style, types, floors of the house
 	$(BIN)/ruff check .
