@@ -24,7 +24,8 @@ VERSION = 1
 
 DEEPEST_CALL = 8
 BURST = 10_000
-"""Turns of a `while` at the very most; one that needs more waits between them and is written with `every`."""
+"""Turns of a `while`, and steps without a reading or a wait, at the very most: a loop that only reckons would stop the
+controller's own."""
 
 NAMES: Mapping[str, tuple[str, Callable[[Lab], float]]] = {
     "loop.volume": ("uL", lambda lab: lab.volumes()["loop"].ul),
@@ -92,6 +93,8 @@ class Now:
     values: dict[str, Any]
     policies: Policies
     depth: int = 0
+    idle: int = 0
+    """Steps since the last one that took the lab's time."""
 
     def value(self, name: str) -> Any:
         """What an expression's name stands for now; None when it could not be had."""
@@ -445,6 +448,14 @@ class End(Step):
 
 async def _run_all(steps: Sequence[Step], now: Now) -> None:
     for step in steps:
+        if isinstance(step, Read | Estimate | GradeBatch | Wait | WaitUntil | Ask):
+            now.idle = 0
+        now.idle += 1
+        if now.idle > BURST:
+            raise ProtocolError(
+                f"{step.place}: {BURST} steps without a reading or a wait. Likely cause: a repeat that does nothing."
+                " Next: add a wait, or fewer times"
+            )
         await step.run(now)
 
 

@@ -372,3 +372,15 @@ async def test_E4_E7_a_restart_between_two_days_keeps_the_hour(tmp_path: Path) -
     await second.runs.recover()
     assert await turns_at(second, run) == [f"2026-01-0{day}T09:00" for day in (1, 2, 3)]
     await second.gone()
+
+
+@pytest.mark.virtual_time
+async def test_a_recipe_that_only_reckons_does_not_stop_the_controller(tmp_path: Path) -> None:
+    recipe = recipe_of(
+        tmp_path,
+        "steps:\n  - set: {n: 0}\n  - repeat: {times: 100000000, steps: [set: {n: n + 1}]}\n  - gut.feed: 1 mL\n",
+    )
+    controller = Controller(World(), tmp_path / "j.db")
+    with pytest.raises(RunnerError, match="without a reading or a wait"):
+        await controller.runs.start(recipe, {}, "anna", "a test")
+    await controller.gone()

@@ -160,3 +160,10 @@ def test_all_shipped_protocols_are_found() -> None:
 def test_every_shipped_protocol_has_its_page() -> None:
     for path, text in make_pages.pages().items():
         assert path.read_text(encoding="utf-8") == text, f"{path.name}: next: python -m tests.protocols.make_pages"
+
+
+def test_the_recipe_in_the_docs_is_sound(tmp_path: Path) -> None:
+    text = (ROOT / "docs" / "protocols.md").read_text(encoding="utf-8")
+    recipe = read_recipe(write(tmp_path, text.partition("```yaml\n")[2].partition("```")[0]), find=find)
+    check_on(recipe, RIG, complete(recipe.params, {}))
+    assert recipe.name == "evening"
