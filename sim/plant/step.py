@@ -473,8 +473,8 @@ def _made(sources: int) -> tuple[Step, Callable[[F8, F8, int], float], Callable[
     @kept
     def ph_in(vessels: F8, ph: F8, number: int) -> float:
         volume = vessels[number, LIQ] if sources != 0 else 0.0
-        ph[number] = chemistry.ph_closed(vessels[number, ALK] / volume, vessels[number, CAR] / volume, ph[number])
-        return float(ph[number])
+        # What is found is not kept, not even as the next guess: asking must not move the plant by a bit.
+        return float(chemistry.ph_closed(vessels[number, ALK] / volume, vessels[number, CAR] / volume, ph[number]))
 
     @kept
     def command_now(links: I8, lines: F8, body: F8) -> None:
