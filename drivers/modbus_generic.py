@@ -13,6 +13,7 @@ from collections.abc import Callable, Coroutine, Sequence
 from functools import partial
 from typing import Any
 
+from pymodbus.pdu.bit_message import ReadCoilsResponse, ReadDiscreteInputsResponse
 from pymodbus.pdu.register_message import ReadHoldingRegistersResponse, ReadInputRegistersResponse
 
 from drivers.device import (
@@ -52,11 +53,20 @@ from drivers.modbus_generic_description import (
 from drivers.settings import bad_setting, known_only
 from drivers.transport.conversation import Barrier, Conversation
 from drivers.transport.link import Link, Parser
-from drivers.transport.modbus import ModbusUnit, read_input_registers_frame, read_registers_frame, unit_number
+from drivers.transport.modbus import (
+    ModbusUnit,
+    read_coils_frame,
+    read_discrete_inputs_frame,
+    read_input_registers_frame,
+    read_registers_frame,
+    unit_number,
+)
 from drivers.transport.url import LineSettings
 
 SHARED_S = 0.2
 """One reading of a block serves all its points for so long."""
+LONGEST_S = 604_800.0
+"""A week: no timed switch is meant to last longer."""
 EEPROM_S = 60.0
 """A register kept in EEPROM is written at most this often, except to bring it to rest."""
 
@@ -96,8 +106,8 @@ class ModbusGeneric(Device):
             "Manuals count registers from 0 or from 1 (and print 40001): see counted_from. A neighbour's value that looks "
             "plausible is the sign of a slip by one.",
             "Word order of 32-bit values differs between makers: a float that is absurd or tiny is the sign.",
-            "A Modbus answer does not say which register it tells. After a lost answer the driver asks for a block of a "
-            "length of its own before going on, or, where the description has none, waits `late` seconds.",
+            "A Modbus answer does not say which register it tells. After a lost answer the driver asks a question whose "
+            "answer is as long as no other before going on; a device that answers no such question is given `late` seconds.",
             "The status of a level at rest says set-point 0, whatever value of rest was written.",
         ),
     )
@@ -149,6 +159,7 @@ class ModbusGeneric(Device):
                     cause="another model answers at this address, or the description's check is wrong",
                     action="check the address, then the description against the manual",
                 )
+        await self._find_barrier()
         for block in self.blocks:
             block.forget()
             try:
@@ -157,6 +168,21 @@ class ModbusGeneric(Device):
                 error.add_note(f"it was asked for {', '.join(block.spec.points)} (wire address {block.spec.address})")
                 raise
         return Identity(model=self.description.name)
+
+    async def _find_barrier(self) -> None:
+        """Where no part of the description will do, find out whether the device answers a longer question.
+
+        Most refuse it, which is an answer, too; a device that is silent then has the time `late` to answer late.
+        """
+        if self._barrier(self.unit.unit) is not None:
+            return
+        longer = self._longer_barrier(self.unit.unit)
+        try:
+            await self._conversation.ask(longer.request, longer.parser())
+        except (NoReply, BadReply):
+            self._conversation.fence(None)
+        else:
+            self._conversation.fence(longer)
 
     def block_of(self, point: str) -> Block:
         """The block in which `point` is read."""
@@ -188,7 +214,7 @@ class ModbusGeneric(Device):
         return raw_in(self.block_of(point.name).spec, point, data)
 
     def _barrier(self, unit: int) -> Barrier | None:
-        """A read whose answer is as long as no other of this description: a part of a block that ends between points."""
+        """A read whose answer is as long as no other of this description: a part of a block that splits no point."""
         described = self.description
         used = {(block.function, block.count) for block in described.blocks}
         if (check := described.check) is not None:
@@ -196,22 +222,50 @@ class ModbusGeneric(Device):
         for block in described.blocks:
             if block.function not in (HOLDING, INPUTS):
                 continue
-            for name in block.points:
-                end = described.points[name].address + described.points[name].count - block.address
-                if (block.function, end) not in used and self._ends_between_points(block, end):
+            for count in range(1, block.count):
+                if (block.function, count) not in used and self._splits_no_point(block, count):
                     holding = block.function == HOLDING
                     frame = read_registers_frame if holding else read_input_registers_frame
-                    return Barrier(frame(unit, block.address, end), partial(self._parser, holding, 5 + 2 * end))
+                    return Barrier(frame(unit, block.address, count), partial(self._parser, holding, 5 + 2 * count))
         return None
+
+    def _longer_barrier(self, unit: int) -> Barrier:
+        """A read that is longer than any other: the device answers it, or refuses it, which no reading is taken for."""
+        blocks = self.description.blocks
+        block = next((block for block in blocks if block.function in (HOLDING, INPUTS)), blocks[0])
+        longest = max(each.count for each in blocks)
+        if block.function in (HOLDING, INPUTS):
+            count, holding = longest + 1, block.function == HOLDING
+            frame = read_registers_frame if holding else read_input_registers_frame
+            parser = partial(self._parser, holding, 5 + 2 * count)
+            return Barrier(frame(unit, block.address, count), partial(_or_refused, parser))
+        count, coils = longest + 8, block.function == COILS
+        bits_frame = read_coils_frame if coils else read_discrete_inputs_frame
+        answer = ReadCoilsResponse if coils else ReadDiscreteInputsResponse
+        bits_parser = partial(self.unit.reply_parser, answer, 5 + (count + 7) // 8)
+        return Barrier(bits_frame(unit, block.address, count), partial(_or_refused, bits_parser))
 
     def _parser(self, holding: bool, size: int) -> Parser[bytes]:
         return self.unit.reply_parser(ReadHoldingRegistersResponse if holding else ReadInputRegistersResponse, size)
 
-    def _ends_between_points(self, block: BlockSpec, end: int) -> bool:
+    def _splits_no_point(self, block: BlockSpec, count: int) -> bool:
         return not any(
-            point.address - block.address < end < point.address - block.address + point.count
+            point.address - block.address < count < point.address - block.address + point.count
             for point in (self.description.points[name] for name in block.points)
         )
+
+
+def _or_refused(parser: Callable[[], Parser[bytes]]) -> Parser[bytes]:
+    """A parser that takes an exception answer for an answer."""
+    parse = parser()
+
+    def either(buffer: bytearray) -> bytes | None:
+        try:
+            return parse(buffer)
+        except Refused:
+            return b"refused"
+
+    return either
 
 
 class Block:
@@ -411,6 +465,13 @@ class SwitchRegister(_Register):
             match command:
                 case Stop() | Switch(on=False):
                     await self._off()
+                case Switch(for_s=for_s) if for_s is not None and not 0.0 < for_s <= LONGEST_S:
+                    raise Refused(
+                        f"{for_s:g} s is not a time to be on",
+                        where=self.where,
+                        cause="a slip in the request",
+                        action=f"ask for more than 0 and at most {LONGEST_S:g} s",
+                    )
                 case Switch():
                     await self._on()
                 case _:

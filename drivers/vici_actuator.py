@@ -46,7 +46,7 @@ _LINE_END = re.compile(rb"[\r\n]")
 
 
 class ViciActuator(Device):
-    """One valve: `valve` is set to a position (0 is rest), `position` and `moves` are read."""
+    """One valve: `valve` is set to a position (0 is rest), `position` is read."""
 
     model = DeviceModel(
         id="vici-actuator",
@@ -72,7 +72,6 @@ class ViciActuator(Device):
             ("NP", "number of positions", "p. 14-16"),
             ("AM", "actuator mode; back in step", "p. 14-16"),
             ("GOn", "move to position n by the shorter way", "p. 14-16"),
-            ("CNT", "moves so far", "p. 14-16"),
         ),
         traps=(
             "The valve stays where it is when the host dies: the guard process sends it to rest_position.",
@@ -80,7 +79,8 @@ class ViciActuator(Device):
             "On the shorter way the valve passes the positions between: stop what flows before moving.",
             "After the last retry of a move the position is unknown: the driver then sends the valve to rest.",
             "Number width and text of the replies differ between firmwares (CP1, CP01, “Position is = 1”): all are read.",
-            "An ID, once set in the actuator, belongs into `address`; without one leave it empty.",
+            "An ID, once set in the actuator, belongs into `address`; without one leave it empty. Whether replies name it "
+            "is not certain: give each actuator a line of its own.",
         ),
     )
 
@@ -103,8 +103,7 @@ class ViciActuator(Device):
             barrier=Barrier(self._request(b"AM"), lambda: self._number(b"AM")),
         )
         self._conversation.anonymous = not self._id
-        self.sensors["position"] = _Asked(self, b"CP", "position")
-        self.sensors["moves"] = _Asked(self, b"CNT", "1")
+        self.sensors["position"] = _Position(self)
         self.actuators["valve"] = ValvePosition(self)
         link.attach(self._conversation, self.verify)
 
@@ -127,11 +126,11 @@ class ViciActuator(Device):
         return Identity(model=f"{count}-position actuator, mode {mode}")
 
     async def ask(self, what: bytes) -> int:
-        """The number that the actuator answers to `CP`, `NP`, `AM` or `CNT`; asked when no move is under way."""
+        """The number that the actuator answers to `CP`, `NP` or `AM`; asked when no move is under way."""
         # While its motor turns, some firmwares hear nothing: silence then must not count as a failure.
         while True:
             wait_s = self._still_at_s - asyncio.get_running_loop().time()
-            if wait_s <= 0.0:
+            if wait_s <= 1e-6:  # the loop counts time in steps, which may end a hair too early
                 break
             await asyncio.sleep(wait_s)
         return await self._conversation.ask(self._request(what), self._number(what))
@@ -188,15 +187,15 @@ class ViciActuator(Device):
         )
 
 
-class _Asked(Sensor):
-    def __init__(self, actuator: ViciActuator, what: bytes, unit: str) -> None:
-        self.unit = unit
+class _Position(Sensor):
+    unit = "position"
+
+    def __init__(self, actuator: ViciActuator) -> None:
         self._actuator = actuator
-        self._what = what
 
     async def read(self) -> float:
-        number = await self._actuator.ask(self._what)
-        if self._what == b"CP" and not 1 <= number <= self._actuator.positions:
+        number = await self._actuator.ask(b"CP")
+        if not 1 <= number <= self._actuator.positions:
             raise DeviceFault(
                 f"it tells position {number} of {self._actuator.positions}",
                 where=self._actuator.config.name,

@@ -89,6 +89,10 @@ class Conversation:
         """The question that this driver gets back into step by, if its device has one."""
         return self._barrier
 
+    def fence(self, barrier: Barrier | None) -> None:
+        """Take `barrier` from now on, where only verification can find out which question the device answers."""
+        self._barrier = barrier
+
     async def ask(self, request: bytes, parse: Parser[T], *, timeout_s: float | None = None) -> T:
         """Send `request` and return the parsed reply; raises a :class:`~drivers.device.DeviceError`."""
         self.require_verified()

@@ -89,14 +89,14 @@ class ModbusUnit:
 
     async def read_discrete_inputs(self, address: int, count: int) -> list[bool]:
         """FC02: `count` discrete inputs from `address`."""
-        request = _frame(ReadDiscreteInputsRequest(address=address, count=count, dev_id=self.unit))
+        request = read_discrete_inputs_frame(self.unit, address, count)
         size = 5 + (count + 7) // 8
         frame = await self.conversation.ask(request, self.reply_parser(ReadDiscreteInputsResponse, size))
         return unpack_bitstring(frame[3:-2])[:count]
 
     async def read_coils(self, address: int, count: int) -> list[bool]:
         """FC01: `count` coils from `address`."""
-        request = _read_coils_frame(self.unit, address, count)
+        request = read_coils_frame(self.unit, address, count)
         size = 5 + (count + 7) // 8
         frame = await self.conversation.ask(request, self.reply_parser(ReadCoilsResponse, size))
         return unpack_bitstring(frame[3:-2])[:count]
@@ -160,6 +160,12 @@ def read_input_registers_frame(unit: int, address: int, count: int) -> bytes:
     return _frame(ReadInputRegistersRequest(address=address, count=count, dev_id=unit))
 
 
+@lru_cache(maxsize=256)
+def read_discrete_inputs_frame(unit: int, address: int, count: int) -> bytes:
+    """The whole frame that asks `unit` for `count` discrete inputs."""
+    return _frame(ReadDiscreteInputsRequest(address=address, count=count, dev_id=unit))
+
+
 def unit_number(config: DeviceConfig) -> int:
     """The Modbus address in `config` (1 to 247), else :class:`Refused`."""
     text = config.address or "1"
@@ -188,7 +194,8 @@ class _WriteCoilValue(ModbusPDU):
 
 
 @lru_cache(maxsize=256)
-def _read_coils_frame(unit: int, address: int, count: int) -> bytes:
+def read_coils_frame(unit: int, address: int, count: int) -> bytes:
+    """The whole frame that asks `unit` for `count` coils."""
     return _frame(ReadCoilsRequest(address=address, count=count, dev_id=unit))
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import math
 
-AMBIENT_C = 22.0
+AMBIENT_C = 20.0
 REGULATED_S = 120.0
 """Time constant with which a regulated bath comes to its set-point."""
 LEFT_ALONE_S = 3600.0

@@ -89,7 +89,7 @@ async def test_a_whole_cycle() -> None:
         assert bath.identity is not None
         assert bath.identity.firmware == "0210"
         assert setpoint.guarantee_for(Level(37.0)) is Guarantee.GUARD
-        assert await setpoint.status() == LevelStatus(0.0, 22.0)
+        assert await setpoint.status() == LevelStatus(0.0, 20.0)
         await setpoint.apply(Level(37.0))
         await setpoint.apply(Level(37.0))
         assert box.bath.goal_c == 37.0

@@ -90,13 +90,13 @@ async def test_a_whole_cycle(address: str) -> None:
         assert pair.driver.identity is not None
         assert pair.driver.identity.model == "JULABO FP50-MH VERSION 1.0"
         assert setpoint.guarantee_for(Level(37.0)) is Guarantee.GUARD
-        assert await setpoint.status() == LevelStatus(0.0, 22.0)
+        assert await setpoint.status() == LevelStatus(0.0, 20.0)
         for value in (37.0, 37.0, 38.25):
             await setpoint.apply(Level(value))
             assert pair.box.bath.goal_c == value
         await asyncio.sleep(1200)
         assert await setpoint.status() == LevelStatus(38.25, 38.25)
-        assert await pair.driver.sensors["power"].read() == pytest.approx(13.0, abs=0.3)
+        assert await pair.driver.sensors["power"].read() == pytest.approx(14.6, abs=0.3)
         for wrong in (24.9, 42.1, -5.0, math.nan, math.inf):
             with pytest.raises(Refused, match="outside 25 to 42"):
                 await setpoint.apply(Level(wrong))
@@ -125,15 +125,15 @@ async def test_many_askers_keep_the_pause_between_commands() -> None:
 
 async def test_the_external_sensor() -> None:
     async with julabo(external=True) as pair:
-        assert await pair.driver.sensors["external"].read() == pytest.approx(21.7)
-        assert await pair.driver.actuators["setpoint"].status() == LevelStatus(0.0, 21.7)
+        assert await pair.driver.sensors["external"].read() == pytest.approx(19.7)
+        assert await pair.driver.actuators["setpoint"].status() == LevelStatus(0.0, 19.7)
 
 
 async def test_C2_no_external_sensor_is_no_number() -> None:
     async with against(Julabo, SimulatedJulabo, settings=settings(external=True), box_settings={}) as pair:
         with pytest.raises(BadReply):
             await pair.driver.sensors["external"].read()
-        assert await pair.driver.sensors["temperature"].read() == 22.0
+        assert await pair.driver.sensors["temperature"].read() == 20.0
 
 
 async def test_A7_local_mode_and_alarms_are_told_with_its_own_words() -> None:

@@ -352,7 +352,8 @@ async def test_golden_relay_board() -> None:
         if request[1] == 5:
             states[request[3]] = request[4] == 0xFF
             return request
-        assert request == crc(bytes.fromhex("01 01 00 00 00 02"))
+        if request != crc(bytes.fromhex("01 01 00 00 00 02")):
+            return crc(bytes((1, 0x81, 2)))
         return crc(bytes((1, 1, 1, states[0] + 2 * states[1])))
 
     peer = Peer(board)
@@ -363,6 +364,9 @@ async def test_golden_relay_board() -> None:
         await device.actuators["heater"].apply(Stop())
         for frame in ("01 05 00 00 FF 00 8C 3A", "01 05 00 01 FF 00 DD FA", "01 05 00 00 00 00 CD CA"):
             assert bytes.fromhex(frame) in peer.sent
+        for never in (float("nan"), float("inf"), 0.0, -1.0, 1e12):
+            with pytest.raises(Refused, match="not a time"):
+                await device.actuators["stirrer"].apply(Switch(True, for_s=never))
         assert device.actuators["stirrer"].guarantee_for(Switch(True, for_s=5.0)) is Guarantee.GUARD
 
 
@@ -382,6 +386,8 @@ points:
         if request[1] == 6:
             words[first] = value
             return request
+        if first + value > 3:
+            return crc(bytes((1, 0x83, 2)))
         data = b"".join(words[first + at].to_bytes(2, "big") for at in range(value))
         return crc(bytes((1, 3, len(data))) + data)
 
@@ -575,6 +581,8 @@ class FakeTwo:
         assert crc(request[:-2]) == request
         first, value = struct.unpack(">HH", request[2:6])
         match request[1]:
+            case 1 | 3 if value != 1:
+                return crc(bytes((1, request[1] | 0x80, 2)))
             case 1:
                 return crc(bytes((1, 1, 1, self.coil)))
             case 3:
@@ -612,7 +620,7 @@ async def test_C2_frames_that_are_no_answer(reply: bytes, error: type[DeviceErro
 
 
 @pytest.mark.virtual_time
-@pytest.mark.parametrize("late_s", [0.31, 0.5, 0.9])
+@pytest.mark.parametrize("late_s", [0.31, 0.5, 0.9, 2.0, 4.0])
 async def test_C2_a_late_answer_of_one_register_is_not_anothers(late_s: float) -> None:
     fake = FakeTwo()
     peer = Peer(fake)
@@ -621,7 +629,34 @@ async def test_C2_a_late_answer_of_one_register_is_not_anothers(late_s: float) -
         peer.answers = lambda request: [(late_s, fake(request) or b"")]
         with pytest.raises(NoReply):
             await device.sensors["a"].read()
-        peer.answers = fake
+        free_at = asyncio.get_running_loop().time() - 0.3 + late_s
+        peer.answers = lambda request: [
+            (max(0.01, free_at - asyncio.get_running_loop().time() + 0.01), fake(request) or b"")
+        ]
+        for _ in range(6):
+            try:
+                assert await device.sensors["b"].read() == 900.0
+            except DeviceError:
+                await asyncio.sleep(0.2)
+        await asyncio.sleep(5)
+        assert await device.sensors["b"].read() == 900.0
+
+
+@pytest.mark.virtual_time
+async def test_C2_a_device_that_answers_no_longer_question_is_given_time() -> None:
+    fake = FakeTwo()
+
+    def silent(request: bytes) -> bytes | None:
+        return None if request[1] in (1, 3) and request[4:6] != b"\0\x01" else fake(request)
+
+    peer = Peer(silent)
+    async with linked(ModbusGeneric, peer, config(TWO)) as device:
+        await asyncio.sleep(2)
+        assert device.conversation.barrier is None
+        peer.answers = lambda request: [(0.9, silent(request) or b"")]
+        with pytest.raises(NoReply):
+            await device.sensors["a"].read()
+        peer.answers = silent
         assert await device.sensors["b"].read() == 900.0
 
 

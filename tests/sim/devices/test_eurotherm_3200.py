@@ -99,10 +99,10 @@ async def test_the_bath_heats_cools_and_takes_power() -> None:
     assert (await talker.ask(sealed(hexed("01 03 00 04 00 01")), 0.1))[3:5] == hexed("27 10")
     await asyncio.sleep(1200)
     power = int.from_bytes((await talker.ask(sealed(hexed("01 03 00 04 00 01")), 0.1))[3:5], "big") / 100
-    assert power == pytest.approx(0.8 * 15, abs=0.5)
+    assert power == pytest.approx(0.8 * 17, abs=0.5)
     device.power_off()
     await asyncio.sleep(3600)
-    assert device.bath.temperature_c == pytest.approx(22 + 15 * math.exp(-1), abs=0.2)
+    assert device.bath.temperature_c == pytest.approx(20 + 17 * math.exp(-1), abs=0.2)
 
 
 async def _fed(chunks: list[bytes]) -> int:

@@ -39,11 +39,11 @@ async def test_golden_telegrams() -> None:
     [
         (b"{M07****\r\n", b"{S07C504\r\n"),
         (b"{M3A****\r\n", b"{S3AC504\r\n"),
-        (b"{M01****\r\n", b"{S010897\r\n"),
+        (b"{M01****\r\n", b"{S0107D0\r\n"),
         (b"{M0A****\r\n", b"{S0A0000\r\n"),
         (b"{M00FFFF\r\n", b"{S00FFFF\r\n"),
         (b"{M007FFF\r\n", b"{S0007D0\r\n"),  # beyond its limits: what stands
-        (b"{M010000\r\n", b"{S010897\r\n"),  # cannot be written
+        (b"{M010000\r\n", b"{S0107D0\r\n"),  # cannot be written
         (b"{S00****\r\n", b""),
         (b"{M00***\r\n", b""),
         (b"{M00****\r", b""),

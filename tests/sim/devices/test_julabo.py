@@ -45,7 +45,7 @@ async def test_golden_answers_with_an_address() -> None:
     [
         (b"version\r", b"JULABO FP50-MH VERSION 1.0\n"),
         (b"status\r", b"02 REMOTE STOP\n"),
-        (b"in_pv_00\r", b"22.0\n"),
+        (b"in_pv_00\r", b"20.0\n"),
         (b"in_pv_01\r", b"0.0\n"),
         (b"in_pv_02\r", b"---.--\n"),
         (b"in_sp_03\r", b"200.0\n"),
