@@ -72,6 +72,13 @@ class BronkhorstPropar(WireDevice):
         self.total += self._given / 1000.0 * (now_s - self._since_s) / 60.0
         self._since_s = now_s
 
+    def _flow(self) -> float:
+        """What flows (mL/min): the plant's word, or the set-point where the plant has no such gas."""
+        try:
+            return self.plant.sense(self._point)
+        except KeyError:
+            return self._given
+
     # --- what arrives -----------------------------------------------------------------------------------
 
     def receive(self, data: bytes) -> None:
@@ -178,7 +185,7 @@ class BronkhorstPropar(WireDevice):
         """What a parameter holds: int for 16 bits, float, bytes for a string."""
         match parameter:
             case (1, 0):
-                share = round(self.plant.sense(self._point) / self.full_scale * FULL)
+                share = round(self._flow() / self.full_scale * FULL)
                 return min(max(share, MOST + 1 - 65536), MOST)
             case (1, 1):
                 return self.setpoint
@@ -189,7 +196,7 @@ class BronkhorstPropar(WireDevice):
             case (1, 31):
                 return b"mln/min"
             case (33, 0):
-                return self.plant.sense(self._point) / self.full_scale * self.capacity
+                return self._flow() / self.full_scale * self.capacity
             case (33, 3):
                 return self.setpoint / FULL * self.capacity
             case (104, 1):

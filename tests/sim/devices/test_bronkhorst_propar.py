@@ -130,6 +130,16 @@ async def test_a_deaf_controller_acknowledges_and_does_not_follow_and_power_clos
     assert plant.last("d.flow") == 0.0
 
 
+@pytest.mark.virtual_time
+async def test_a_gas_that_the_plant_does_not_know_flows_as_it_is_set() -> None:
+    _, talker, plant = await controller()
+    del plant.values["d.flow"]
+    assert await talker.ask(b":06030401210120\r\n") == b":06030201210000\r\n"
+    await talker.ask(b":06030101213E80\r\n")
+    del plant.values["d.flow"]
+    assert await talker.ask(b":06030401210120\r\n") == b":06030201213E80\r\n"
+
+
 async def _fed(chunks: list[bytes]) -> list[tuple[float, str, float]]:
     _, talker, plant = await controller()
     for chunk in chunks:
