@@ -75,8 +75,9 @@ VESSEL_COLUMNS = 3
     UPTAKE,  # nmol oxygen a second, all organoids
     CHAMBER_FULL_UL,
     OXYGEN_SURFACE,  # mmol/L at the organoids' surface
-) = range(18)
-BODY_COLUMNS = 18
+    EVENTS,  # how often a vessel ran dry or over
+) = range(19)
+BODY_COLUMNS = 19
 
 LOOP, CHAMBER, SPENT, SPILLS_TO = range(4)
 """Places of a rig: numbers of vessels."""

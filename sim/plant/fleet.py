@@ -154,6 +154,7 @@ class Fleet:
         self.tally: F8 = np.zeros((rigs, len(CAUSES), COLUMNS))
         self.spilled: F8 = np.zeros((rigs, len(index)))
         self._scratch: F8 = np.zeros((4, COLUMNS))
+        self.advance(0.0, 0)  # loads what is compiled now, and not in the first step of somebody's clock
 
     def advance(self, dt_s: float, steps: int = 1) -> None:
         """Advance every rig by `steps` steps of `dt_s` seconds."""

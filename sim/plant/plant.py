@@ -23,6 +23,7 @@ from sim.plant.columns import (
     DEAD,
     DRIED,
     EVAPORATION,
+    EVENTS,
     FLOW_UL_S,
     FOULING,
     HEATER_W,
@@ -115,6 +116,7 @@ class Plant:
         self._loop, self._chamber, self._spent = (int(self.fleet.places[place]) for place in (LOOP, CHAMBER, SPENT))
         self._gases: dict[str, float] = {}
         self._dried = [0.0] * len(self.fleet.line_names)
+        self._told = 0.0
         self._faulty = False
         self._contaminated = 0.0
         self._filled_wrong: dict[str, str] = {}
@@ -297,6 +299,13 @@ class Plant:
         self._at_s += dt_s * steps
         if self._faulty:
             self._count_bubbles()
+        events = float(self._body[EVENTS])
+        if events != self._told:
+            self._told = events
+            self._tell()
+
+    def _tell(self) -> None:
+        """Say which vessels ran dry or over since the last time."""
         lines = self._lines
         for number, before in enumerate(self._dried):
             count = float(lines[number, DRIED])
@@ -306,11 +315,10 @@ class Plant:
                 empty = self._names[links[SOURCE if lines[number, COMMAND] * lines[number, SCALE] > 0 else TARGET]]
                 self.events.append((self._at_s, f"{self.fleet.line_names[number]} pumped air: {empty} was empty"))
         spilled = self.fleet.spilled[0]
-        if spilled.any():
-            for number, name in enumerate(self._names):
-                if spilled[number] > 0.0:
-                    self.events.append((self._at_s, f"{name} overflowed by {spilled[number]:.1f} µL"))
-            spilled[:] = 0.0
+        for number, name in enumerate(self._names):
+            if spilled[number] > 0.0:
+                self.events.append((self._at_s, f"{name} overflowed by {spilled[number]:.1f} µL"))
+        spilled[:] = 0.0
 
     # --- faults -----------------------------------------------------------------------------------------
 

@@ -37,6 +37,7 @@ from sim.plant.columns import (
     DRIED,
     DRY,
     EVAPORATION,
+    EVENTS,
     FILTER,
     FILTER_KPA,
     FILTERED,
@@ -146,7 +147,7 @@ def into_chamber(vessels: F8, body: F8, places: I8, arriving: F8) -> None:
     first = room / volume
     turns = volume * (1.0 - first) / full
     stays = exp(-turns)
-    mixes = (1.0 - stays) / turns
+    mixes = (1.0 - stays) / turns if turns > 1e-9 else 1.0 - 0.5 * turns
     for column in range(COLUMNS):
         held = chamber[column] + arriving[column] * first
         rest = arriving[column] * (1.0 - first)
@@ -176,6 +177,7 @@ def move(
         if line[DRY] == 0.0:
             line[DRY] = 1.0
             line[DRIED] += 1.0
+            body[EVENTS] += 1.0
     elif wanted > 0.0:
         line[DRY] = 0.0
     entering, leaving = scratch[0], scratch[1]
@@ -228,12 +230,13 @@ def move(
 
 
 @compiled
-def spill(vessels: F8, traits: F8, places: I8, tally: F8, spilled: F8) -> None:
+def spill(vessels: F8, traits: F8, body: F8, places: I8, tally: F8, spilled: F8) -> None:
     """What a vessel cannot hold is on the bench."""
     for number in range(vessels.shape[0]):
         over = vessels[number, LIQ] - traits[number, CAPACITY]
         if over > 0.0 and number != places[CHAMBER]:
             spilled[number] += over
+            body[EVENTS] += 1.0
             share = over / vessels[number, LIQ]
             for column in range(COLUMNS):
                 lost = vessels[number, column] * share
@@ -459,7 +462,7 @@ def _made(sources: int) -> tuple[Step, Callable[[F8, F8, int], float], Callable[
                 command_lines(links, ln, b, dt_s)
                 for number in range(count):
                     move(number, links, v, h, ln, b, places, ta, scratch, half)
-                spill(v, traits, places, ta, sp)
+                spill(v, traits, b, places, ta, sp)
                 b[TEMPERATURE] = heat.warmed(b[TEMPERATURE], b[HEATER_W], b[AMBIENT], half)
                 breathe(links, traits, v, h, ln, b, p, ta, half)
                 live(links, v, ln, b, places, p, shells, pr, ta, scratch, dt_s)
@@ -468,7 +471,7 @@ def _made(sources: int) -> tuple[Step, Callable[[F8, F8, int], float], Callable[
                 b[TEMPERATURE] = heat.warmed(b[TEMPERATURE], b[HEATER_W], b[AMBIENT], half)
                 for number in range(count - 1, -1, -1):
                     move(number, links, v, h, ln, b, places, ta, scratch, half)
-                spill(v, traits, places, ta, sp)
+                spill(v, traits, b, places, ta, sp)
 
     @kept
     def ph_in(vessels: F8, ph: F8, number: int) -> float:

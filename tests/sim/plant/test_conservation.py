@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from controller.rig.loading import load_rig
@@ -45,6 +45,7 @@ def act(plant: Plant, pump: str, flow: float, fault: str, size: float) -> None:
 
 
 @settings(max_examples=60, deadline=None)
+@example([("reglo.heart", 10501.0, 0.0, "none", 0.0), ("reglo.return", -19911.0, 866.0, "none", 0.0)])
 @given(
     st.lists(
         st.tuples(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from controller.rig.loading import load_rig
@@ -140,6 +140,7 @@ def test_same_seed_same_world_another_seed_another() -> None:
 
 
 @settings(max_examples=40, deadline=None)
+@example([("reglo.draw", 2504.0, 600.0), ("reglo.heart", 12214.0, 519.0), ("reglo.heart", 15501.0, 597.0)])
 @given(st.lists(st.tuples(st.sampled_from(PUMPS), st.floats(-20_000, 20_000), st.floats(0, 600)), max_size=12))
 def test_I7_nothing_ever_becomes_negative(commands: list[tuple[str, float, float]]) -> None:
     bench = Bench()
