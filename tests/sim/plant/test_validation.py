@@ -117,7 +117,6 @@ def test_figures_without_matplotlib_are_refused_with_the_way_out(
 
 
 def test_figures(tmp_path: Path) -> None:
-    pytest.importorskip("matplotlib", reason="an extra")
     written = draw([validation.v1(), validation.v5(), validation.v6()], tmp_path / "figures")
     assert [Path(name).name for name in written] == ["V5.png", "V6.png"]
     assert all(Path(name).read_bytes().startswith(b"\x89PNG") for name in written)
