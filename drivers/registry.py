@@ -8,10 +8,14 @@ from importlib.metadata import entry_points
 from drivers.alicat_mfc import AlicatMfc
 from drivers.atlas_ezo import AtlasEzoDo, AtlasEzoEc, AtlasEzoOrp, AtlasEzoPh, AtlasEzoRtd
 from drivers.atlas_ezo_pmp import AtlasEzoPmp
+from drivers.bronkhorst_propar import BronkhorstPropar
 from drivers.device import Device, DeviceConfig, DeviceModel
+from drivers.eurotherm_3200 import Eurotherm3200
 from drivers.hamilton_arc import HamiltonPhArc, HamiltonVisifermDo
+from drivers.huber_pb import HuberPb
 from drivers.ismatec_reglo_digital import IsmatecRegloDigital
 from drivers.ismatec_reglo_icc import IsmatecRegloIcc
+from drivers.julabo import Julabo
 from drivers.keller_bus_transmitter import KellerBus
 from drivers.keller_x_line import KellerXLine
 from drivers.longer import Longer
@@ -19,6 +23,7 @@ from drivers.masterflex_ls import MasterflexLs
 from drivers.masterflex_usb import MasterflexUsb
 from drivers.mettler_sics import MettlerSics
 from drivers.modbus_coil_relay import ModbusCoilRelay
+from drivers.modbus_generic import ModbusGeneric
 from drivers.sartorius_sbi import SartoriusSbi
 from drivers.sensirion_slf3x import SensirionSlf3x
 from drivers.settings import BadSetting
@@ -27,6 +32,7 @@ from drivers.transport.link import Link
 from drivers.transport.opener import Opener, open_real
 from drivers.transport.url import LineSettings, LinkUrl
 from drivers.vaisala_gmp25x import VaisalaGmp25x
+from drivers.vici_actuator import ViciActuator
 from drivers.watson_marlow import WatsonMarlow
 
 ENTRY_POINTS = "choroid.drivers"
@@ -55,6 +61,12 @@ _BUILT_IN: tuple[type[Device], ...] = (
     AtlasEzoEc,
     AtlasEzoOrp,
     KellerBus,
+    BronkhorstPropar,
+    Eurotherm3200,
+    Julabo,
+    HuberPb,
+    ViciActuator,
+    ModbusGeneric,
 )
 MODELS: dict[str, type[Device]] = {driver.model.id: driver for driver in _BUILT_IN}
 

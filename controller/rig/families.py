@@ -25,10 +25,12 @@ class PointKind:
     unit: str
 
     def __str__(self) -> str:
-        return f"{self.quantity} sensor" if self.kind == "sensor" else _SPOKEN[self.kind]
-
-
-_SPOKEN: dict[Kind, str] = {"pump": "pump", "switch": "switch", "level": "gas flow", "sensor": "sensor"}
+        match self.kind:
+            case "sensor":
+                return f"{self.quantity} sensor"
+            case "level":
+                return self.quantity
+        return self.kind
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +68,10 @@ AIR_IN_LINE = PointKind("sensor", "air in line", "1")
 CARBON_DIOXIDE = PointKind("sensor", "carbon dioxide", "ppm")
 CONDUCTIVITY = PointKind("sensor", "conductivity", "uS/cm")
 REDOX = PointKind("sensor", "redox potential", "mV")
+POWER = PointKind("sensor", "heating power", "%")
+SETPOINT = PointKind("level", "temperature set-point", "degC")
+POSITION = PointKind("sensor", "valve position", "position")
+TURN = PointKind("level", "valve position", "position")
 
 _MODBUS = Family(
     bus="Modbus RTU",
@@ -119,6 +125,24 @@ FAMILIES: Mapping[str, Family] = {
     ),
     "vaisala-gmp25x": replace(_MODBUS, points={"co2": CARBON_DIOXIDE}, default_address="240"),
     "sartorius-sbi": Family({"mass": MASS}),
+    "bronkhorst-propar": Family(
+        {"flow": GAS},
+        bus="ProPar",
+        address="[1-9][0-9]?|1[01][0-9]|12[0-8]",
+        address_form="the controller's node, 1 to 127, or 128 for the only one",
+        default_address="128",
+    ),
+    "eurotherm-3200": replace(_MODBUS, points={"temperature": TEMPERATURE, "power": POWER, "setpoint": SETPOINT}),
+    "julabo": Family(
+        {"temperature": TEMPERATURE, "power": POWER, "external": TEMPERATURE, "setpoint": SETPOINT},
+        bus="Julabo",
+        address="[1-9][0-9]?|1[01][0-9]|12[0-7]",
+        address_form="the thermostat's RS485 address, 1 to 127",
+    ),
+    "huber-pb": Family({"temperature": TEMPERATURE, "return": TEMPERATURE, "setpoint": SETPOINT}),
+    "vici-actuator": Family(
+        {"position": POSITION, "valve": TURN}, address="[0-9A-Z]", address_form="the actuator's ID, 0 to 9 or A to Z"
+    ),
     "atlas-ezo-ec": Family({"conductivity": CONDUCTIVITY}),
     "atlas-ezo-orp": Family({"orp": REDOX}),
     "keller-bus": Family(

@@ -140,6 +140,8 @@ class ModbusGeneric(ModbusSlave):
                     self._act(cell)
 
     def _refresh(self, cell: _Cell) -> None:
+        if cell is self._check:
+            return  # what a device is called does not depend on the plant
         if cell.told.get("level") is not None or cell.told.get("switch") is not None:
             return
         try:

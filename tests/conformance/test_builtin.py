@@ -14,6 +14,9 @@ from drivers.conformance import PROPERTIES, Bench, examine
 from drivers.registry import MODELS
 from sim.devices.catalogue import DEVICES
 
+UNSEEN = {"eurotherm-3200", "huber-pb", "julabo", "modbus-generic"}
+"""Their output is a temperature of their own, not the plant's: the bench cannot see whether it followed."""
+
 
 @pytest.mark.parametrize("bench", all_benches(), ids=str)
 def test_every_driver_has_every_property(bench: Bench) -> None:
@@ -23,7 +26,10 @@ def test_every_driver_has_every_property(bench: Bench) -> None:
     tried = {each.property for each in verdicts if each.outcome == "pass"}
     assert tried >= {"verified-first", "garbage", "truncated", "flipped", "doubled", "late", "comes-back", "ranges"}
     if bench.driver.model.capabilities != ("read",):
-        assert tried >= {"idempotent", "cancelled", "lost-reply", "closed", "readback", "status"}
+        wanted = {"idempotent", "cancelled", "lost-reply", "closed", "readback", "status"}
+        if bench.model in UNSEEN:
+            wanted -= {"readback"}
+        assert tried >= wanted
 
 
 def test_every_model_is_tried() -> None:

@@ -23,6 +23,15 @@ from sim.devices.wire import Line
 
 ENTRY_POINTS = "choroid.benches"
 
+DESCRIBED = """
+format: 1
+name: a probe with an output
+check: {function: 3, register: 20, type: u16, equals: 4711}
+points:
+  measured: {function: 3, register: 0, type: f32, word_order: low_first, unit: ppm, limits: [0, 200000]}
+  setpoint: {function: 3, register: 10, type: i16, scale: 0.1, unit: degC, level: {limits: [5, 60], rest: 0}}
+"""
+"""A Modbus device such as people describe themselves."""
 SETTINGS: Mapping[str, Mapping[str, float | str | bool]] = {
     "alicat-mfc": {"full_scale_ml_min": 200.0},
     "mettler-sics": {"tare_g": 10.0},
@@ -33,6 +42,7 @@ SETTINGS: Mapping[str, Mapping[str, float | str | bool]] = {
     "masterflex-ls": {"ul_per_rev": 100.0, "max_rpm": 600.0},
     "bronkhorst-propar": {"full_scale_ml_min": 200.0},
     "vici-actuator": {"positions": 6.0},
+    "modbus-generic": {"description": DESCRIBED},
 }
 """What a model's rig file must or should say; other models do without."""
 CHANNEL_SETTINGS: Mapping[str, Mapping[str, float | str | bool]] = {"ismatec-reglo-icc": {"tubing_mm": 1.02}}
