@@ -35,6 +35,7 @@ from sim.plant.columns import (
     MOVED,
     O2_FRACTION,
     OPEN,
+    OSM,
     OVERFLOW,
     OXY,
     OXYGEN_SURFACE,
@@ -56,6 +57,11 @@ from sim.plant.faults import Faults
 from sim.plant.fleet import Fleet
 from sim.plant.sensors import MODELS, Probe
 from sim.plant.step import LEAST_UL, command_now, ph_in
+
+CONDUCTIVITY_US_CM_PER_MOSM = 52.0
+"""Culture medium of 290 mOsm/kg conducts 14 to 16 mS/cm at 37 °C; nearly all of its osmoles are salt [P]."""
+AERATED_MEDIUM_MV = 200.0
+"""Redox potential of medium under air against Ag/AgCl: +150 to +250 mV; nothing in this plant changes it [P]."""
 
 __all__ = ["GRID_S", "SPECIES", "Faults", "Plant", "PlantTruth"]
 
@@ -123,10 +129,10 @@ class Plant:
         self._probes: dict[str, Probe] = {}
         self._truths: dict[str, Callable[[], float]] = {}
         for name, device in rig.devices.items():
-            if device.model in MODELS:
-                point = f"{name}.{MODELS[device.model].quantity}"
-                self._probes[point] = Probe(point, MODELS[device.model], (seed, len(self._probes)), self._at_s)
-                self._truths[point] = self._truth_of(point, device.at)
+            for model in MODELS.get(device.model, ()):
+                point = f"{name}.{'flow' if model.quantity == 'liquid' else model.quantity}"
+                self._probes[point] = Probe(point, model, (seed, len(self._probes)), self._at_s)
+                self._truths[point] = self._truth_of(model.quantity, point, device.at)
 
     # --- what devices do --------------------------------------------------------------------------------
 
@@ -238,28 +244,37 @@ class Plant:
     def _ph_of(self, vessel: int) -> float:
         return float(ph_in(self._vessels, self._ph, vessel)) if self._vessels[vessel, LIQ] > LEAST_UL else 7.4
 
-    def _truth_of(self, point: str, at: str | None) -> Callable[[], float]:
-        """A function that gives the true value of a sensor point."""
-        quantity = point.rpartition(".")[2]
-        if quantity == "flow":
-            return lambda: self._gases.get(point, 0.0)
-        if quantity == "temperature":
-            return lambda: float(self._body[TEMPERATURE])
-        if quantity == "mass":
-            return lambda: float(self._vessels[self._spent, LIQ]) * DENSITY_G_PER_UL
-        if quantity == "pressure":
-            if at not in self.fleet.line_names:
-                return lambda: 0.0
-            line = self.fleet.line_names.index(at)
-            return lambda: self._pressure_kpa(line)
-        vessel = self._names.index(at or self.rig.organs.lung.vessel)
-        if quantity == "ph":
-            return lambda: self._ph_of(vessel)
+    def _truth_of(self, quantity: str, point: str, at: str | None) -> Callable[[], float]:
+        """A function that gives the true value of what a probe at `at` (a vessel or a line) measures."""
+        names = self.fleet.line_names
+        line = names.index(at) if at in names else None
+        vessel = self._names.index(at) if at in self._names else self._loop
+        match quantity:
+            case "flow":
+                return lambda: self._gases.get(point, 0.0)
+            case "liquid":
+                return lambda: 0.0 if line is None else 60.0 * float(self._lines[line, FLOW_UL_S])
+            case "temperature":
+                return lambda: float(self._body[TEMPERATURE])
+            case "mass":
+                return lambda: float(self._vessels[self._spent, LIQ]) * DENSITY_G_PER_UL
+            case "pressure":
+                return lambda: 0.0 if line is None else self._pressure_kpa(line)
+            case "ph":
+                return lambda: self._ph_of(vessel)
+            case "co2":
+                return lambda: 1e6 * float(self._body[CO2_FRACTION])
+            case "conductivity":
+                return lambda: CONDUCTIVITY_US_CM_PER_MOSM * self._per_volume(vessel, OSM)
+            case "orp":
+                return lambda: AERATED_MEDIUM_MV
         return lambda: self._saturation_pct(vessel)
 
+    def _per_volume(self, vessel: int, species: int) -> float:
+        return float(self._vessels[vessel, species]) / max(float(self._vessels[vessel, LIQ]), 1.0)
+
     def _saturation_pct(self, vessel: int) -> float:
-        volume = max(float(self._vessels[vessel, LIQ]), 1.0)
-        return 100.0 * float(self._vessels[vessel, OXY]) / volume / chemistry.AIR_SATURATION_MM
+        return 100.0 * self._per_volume(vessel, OXY) / chemistry.AIR_SATURATION_MM
 
     def _refresh(self) -> None:
         """Flows and pressures as pumps, valves and faults are now, not as of the last step."""

@@ -22,6 +22,7 @@ class Model:
     """
 
     quantity: str
+    """What it measures; also the name of its point, but for a liquid's flow, whose point is `flow` like a gas's."""
     offset: float
     noise: float
     lag_s: float = 0.0
@@ -30,13 +31,27 @@ class Model:
     foot: float = 0.0
 
 
-MODELS = {
-    "atlas-ezo-ph": Model("ph", 0.01, 0.002, lag_s=2.0, drift=0.001, fouling=0.0005, foot=7.0),
-    "atlas-ezo-do": Model("oxygen", 0.8, 0.15, lag_s=10.0, drift=0.05, fouling=0.0005),
-    "atlas-ezo-rtd": Model("temperature", 0.05, 0.004, lag_s=2.0, drift=0.0005),
-    "keller-x-line": Model("pressure", 0.05, 0.03, drift=0.005),
-    "alicat-mfc": Model("flow", 0.0, 0.02),
-    "mettler-sics": Model("mass", 0.0, 0.003),
+_WARMTH = Model("temperature", 0.1, 0.01, lag_s=5.0)
+_PRESSURE = Model("pressure", 0.05, 0.03, drift=0.005)
+_MASS = Model("mass", 0.0, 0.003)
+_GAS = Model("flow", 0.0, 0.02)
+
+MODELS: dict[str, tuple[Model, ...]] = {
+    "atlas-ezo-ph": (Model("ph", 0.01, 0.002, lag_s=2.0, drift=0.001, fouling=0.0005, foot=7.0),),
+    "atlas-ezo-do": (Model("oxygen", 0.8, 0.15, lag_s=10.0, drift=0.05, fouling=0.0005),),
+    "atlas-ezo-rtd": (Model("temperature", 0.05, 0.004, lag_s=2.0, drift=0.0005),),
+    "atlas-ezo-ec": (Model("conductivity", 150.0, 20.0, lag_s=2.0),),
+    "atlas-ezo-orp": (Model("orp", 5.0, 0.3, lag_s=2.0),),
+    "hamilton-ph-arc": (Model("ph", 0.01, 0.001, lag_s=5.0, drift=0.001, fouling=0.0003, foot=7.0), _WARMTH),
+    "hamilton-visiferm-do": (Model("oxygen", 0.4, 0.05, lag_s=15.0, drift=0.01), _WARMTH),
+    "keller-x-line": (_PRESSURE,),
+    "keller-bus": (_PRESSURE, _WARMTH),
+    "sensirion-slf3x": (Model("liquid", 0.0, 3.0), _WARMTH),
+    "vaisala-gmp25x": (Model("co2", 300.0, 50.0, lag_s=30.0),),
+    "alicat-mfc": (_GAS,),
+    "bronkhorst-propar": (_GAS,),
+    "mettler-sics": (_MASS,),
+    "sartorius-sbi": (_MASS,),
 }
 """Keyed by the device's model. A pH electrode loses slope and wanders by some hundredths in a month [P]."""
 
