@@ -89,6 +89,8 @@ class Host:
         self.down_s = 0.0
         """How long no controller has been at work so far (s)."""
         self.run_id: str | None = None
+        self.refused = ""
+        """Why the protocol was not begun, if it was not."""
         self.disk = Disk()
         self.broker = Broker() if telemetry else None
         self.crashes: list[tuple[float, str]] = []
@@ -198,9 +200,12 @@ class Host:
             ticking = asyncio.create_task(controller.run(life.stop))
             sending = asyncio.create_task(life.forwarder.run()) if life.forwarder is not None else None
             if self.run_id is None:
-                self.run_id = await controller.runs.start(
-                    self._protocol, self._params, user="campaign", reason="choroid campaign"
-                )
+                try:
+                    self.run_id = await controller.runs.start(
+                        self._protocol, self._params, user="campaign", reason="choroid campaign"
+                    )
+                except RunnerError as refusal:
+                    self.refused = str(refusal)  # rehearsed and found wanting: the tissue is cared for without a run
             await ticking
             if sending is not None:
                 sending.cancel()
