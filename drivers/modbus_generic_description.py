@@ -12,11 +12,12 @@ import struct
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal
-
-import yaml
+from typing import TYPE_CHECKING, Any, Literal
 
 from drivers.settings import BadSetting
+
+if TYPE_CHECKING:
+    import yaml
 
 MOST_BYTES = 64_000
 MOST_POINTS = 64
@@ -201,6 +202,8 @@ def describe(where: str, settings: Mapping[str, float | str | bool]) -> Descript
 
 def parse(where: str, source: str, text: str) -> Description:
     """The description in `text`; `where` and `source` are for the error's words. Raises :class:`BadDescription`."""
+    import yaml  # the guard knows every driver and has to stay light: who describes nothing loads nothing
+
     reader = _Reader()
     data: dict[str, Any] = {}
     if len(text) > MOST_BYTES:
@@ -240,6 +243,8 @@ class _Reader:
         self.problems.append(Problem(key, self.lines.get(place, 1), what, fix))
 
     def mapping(self, node: yaml.MappingNode, place: str) -> dict[str, Any]:
+        import yaml
+
         found: dict[str, Any] = {}
         for key_node, node_of_value in node.value:
             key = str(key_node.value) if isinstance(key_node, yaml.ScalarNode) else "?"
@@ -251,6 +256,8 @@ class _Reader:
         return found
 
     def value(self, node: yaml.Node, place: str) -> Any:
+        import yaml
+
         if id(node) in self.seen:
             self.problem(place, "is an alias (*name)", "write the values out")
             return None
