@@ -23,6 +23,7 @@ from controller.execution.ledger import Ledger
 from controller.execution.runner import Runner
 from controller.guard import ALIVE, GOODBYE
 from controller.memory.history import FLUSH_S, History
+from controller.memory.output_series import OutputSeries
 from controller.nerves.summary import NervesSource, NervesSummary
 from controller.regulation.gas import GasMixer
 from controller.regulation.heart import HeartRegulator
@@ -33,6 +34,7 @@ from controller.safety.gate import Gate
 from controller.safety.limits import basal_states, limits_of
 from controller.safety.terms import Intent, Limits, Trip
 from controller.state import State, StateStore
+from controller.version import software_version
 from controller.vitals import VitalSigns
 from drivers.commands import Quality
 from drivers.transport.opener import Opener
@@ -111,6 +113,7 @@ class Controller:
         self.store = StateStore()
         self.journal = journal or Journal(data_dir / "journal.db", clock, durable=durable)
         self.history = History(data_dir / "history.db", clock, flush_s=FLUSH_S if durable else LAZY_FLUSH_S)
+        self._outputs = OutputSeries(self.history.add)
         self.alarms = Alarms(self.journal.append, clock.utc_text)
         self._recipes = data_dir / "recipes"
         self.ledger = Ledger(rig, self.journal, clock, alarm=self.alarms.event)
@@ -137,7 +140,8 @@ class Controller:
 
         Raises :class:`~controller.connect.ConnectError` when nothing at all answers.
         """
-        self.journal.append("controller.started", {"rig": self.rig.name, "rig_hash": effective_hash(self.rig)})
+        started = {"rig": self.rig.name, "rig_hash": effective_hash(self.rig), "version": software_version()}
+        self.journal.append("controller.started", started)
         self.body = await Body.connect(self.rig, self._opener, self.store)
         for failure in self.body.failures:
             logger.warning("%s did not come up: %s", failure.device, failure.error)
@@ -196,6 +200,7 @@ class Controller:
             self._aside(type(regulator).__name__, self._regulate, regulator, state)
         self._aside("alarms", self._alarm_levels, state, late_s)
         self._aside("history", self.history.add, state.at_s, state.utc, self.store.news())
+        self._aside("outputs", self._outputs.observe, state)
         for sink in self._sinks:
             self._aside(type(sink).__name__, sink.offer, state)
         self._aside("nerves", self._listen, state)
@@ -338,7 +343,9 @@ class Controller:
             self.nerves_summary = summary
             now_s = self.clock.now_s()
             self.store.read("nerves.firing_rate", summary.firing_rate_hz, "Hz", Quality.GOOD, now_s)
-            self.store.read("nerves.active_electrodes", float(summary.active_electrodes), "", Quality.GOOD, now_s)
+            self.store.read(
+                "nerves.active_electrodes", float(summary.active_electrodes), "electrodes", Quality.GOOD, now_s
+            )
 
     def health(self) -> Health:
         """Whether the control loop lives (D6); a page that still answers proves nothing."""

@@ -185,20 +185,7 @@ class Journal:
 
     def verify(self) -> int:
         """Walk the whole chain; return the number of rows, or raise :class:`JournalDamaged` at the first bad one."""
-        head, expected = GENESIS, 0
-        for seq, at_s, utc, kind, run, text, chained in self._db.execute(
-            "SELECT seq, at_s, utc, kind, run, body, hash FROM entries ORDER BY seq"
-        ):
-            expected += 1
-            if seq != expected:
-                raise JournalDamaged(expected, f"is missing; row {seq} follows")
-            if _chain(head, seq, at_s, utc, kind, run, text) != chained:
-                raise JournalDamaged(seq, "its hash does not fit its contents and the row before")
-            head = chained
-        # AUTOINCREMENT remembers the highest number ever given, so rows cut off at the end are missed as well.
-        highest = self._db.execute("SELECT seq FROM sqlite_sequence WHERE name = 'entries'").fetchone()
-        if highest is not None and highest[0] != expected:
-            raise JournalDamaged(expected + 1, f"is missing; there once were {highest[0]} rows")
+        head, expected = walked(self._db)
         if head != self._head:
             raise JournalDamaged(expected, "another program wrote the file while this one had it open")
         return expected
@@ -209,6 +196,25 @@ class Journal:
             self.flush()
             self._db.close()
             self._owner.close()
+
+
+def walked(db: sqlite3.Connection) -> tuple[str, int]:
+    """Walk the whole chain of a journal's file; its head and the number of rows, or :class:`JournalDamaged`."""
+    head, expected = GENESIS, 0
+    for seq, at_s, utc, kind, run, text, chained in db.execute(
+        "SELECT seq, at_s, utc, kind, run, body, hash FROM entries ORDER BY seq"
+    ):
+        expected += 1
+        if seq != expected:
+            raise JournalDamaged(expected, f"is missing; row {seq} follows")
+        if _chain(head, seq, at_s, utc, kind, run, text) != chained:
+            raise JournalDamaged(seq, "its hash does not fit its contents and the row before")
+        head = chained
+    # AUTOINCREMENT remembers the highest number ever given, so rows cut off at the end are missed as well.
+    highest = db.execute("SELECT seq FROM sqlite_sequence WHERE name = 'entries'").fetchone()
+    if highest is not None and highest[0] != expected:
+        raise JournalDamaged(expected + 1, f"is missing; there once were {highest[0]} rows")
+    return head, expected
 
 
 def _chain(head: str, seq: int, at_s: float, utc: str, kind: str, run: str | None, body: str) -> str:

@@ -1,0 +1,130 @@
+"""What the outputs did, as series of history: the mean flow of each pump and the duty of each switch, once a minute.
+
+An output is polled every few seconds and commanded in between, so the bare samples of its status lie thickest where
+something happens, and their mean says little. Here each status counts for as long as it held: the minute's value is a mean
+over time. A pulse that the device ends by itself ends when it was told to, not when the next poll sees it.
+
+Series: `<pump>.flow` (uL/min, 0 while it stands), `<pump>.delivered` (uL, the pump's own running total, whenever it has
+changed), `<switch>.duty` (%). An output that does not answer gives no points: a gap is a gap.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from controller.state import ActuatorView, Reading, State
+from drivers.commands import Command, PumpStatus, Quality, Switch, SwitchStatus
+
+EVERY_S = 60.0
+LEAST_KNOWN = 0.5
+"""A minute of which less than this share is known gives no point."""
+
+Keep = Callable[[float, str, Mapping[str, Reading]], None]
+"""Takes readings as :meth:`controller.memory.history.History.add` does."""
+
+
+class _Track:
+    """One output: what it does since `at_s`, and what this minute has come to."""
+
+    __slots__ = (
+        "at_s",
+        "command",
+        "delivered_ul",
+        "known_s",
+        "level",
+        "off_s",
+        "point",
+        "told_ul",
+        "total",
+        "unit",
+        "view",
+    )
+
+    def __init__(self, point: str, unit: str, now_s: float) -> None:
+        self.point = point
+        self.unit = unit
+        self.view: ActuatorView | None = None
+        self.command: Command | None = None
+        self.at_s = now_s
+        self.level: float | None = None
+        self.off_s: float | None = None
+        self.total = self.known_s = 0.0
+        self.delivered_ul: float | None = None
+        self.told_ul: float | None = None
+
+    def look(self, view: ActuatorView, now_s: float) -> None:
+        """From `now_s` on it does what `view` says."""
+        self.advance(now_s)
+        status = None if view.fault else view.status
+        if isinstance(status, PumpStatus):
+            self.level = status.flow_ul_min if status.running else 0.0
+            self.delivered_ul = status.delivered_ul
+        elif isinstance(status, SwitchStatus):
+            command = view.commanded
+            if command is not self.command:
+                pulse_s = command.for_s if isinstance(command, Switch) and command.on else None
+                self.off_s = None if pulse_s is None else view.at_s + pulse_s
+            self.level = 100.0 if status.on else 0.0
+        else:
+            self.level = None
+        self.command = view.commanded
+        self.view = view
+
+    def advance(self, now_s: float) -> None:
+        """Count what was done until `now_s`."""
+        if self.level is not None:
+            on_until_s = now_s if self.off_s is None else min(max(self.off_s, self.at_s), now_s)
+            self.total += self.level * (on_until_s - self.at_s)
+            self.known_s += now_s - self.at_s
+        self.at_s = now_s
+
+
+class OutputSeries:
+    """See the module. `observe` once a tick; `keep` takes what comes of it."""
+
+    def __init__(self, keep: Keep) -> None:
+        self._keep = keep
+        self._tracks: dict[str, _Track] = {}
+        self._begun_s: float | None = None
+
+    def observe(self, state: State) -> None:
+        """Take in the outputs of this tick; hands on the minute's points when a minute is over."""
+        now_s = state.at_s
+        tracks = self._tracks
+        for name, view in state.actuators.items():
+            track = tracks.get(name)
+            if track is None:
+                track = tracks[name] = _Track(*_series_of(name, view), now_s)
+            if track.view is not view:
+                if not track.point:
+                    track.point, track.unit = _series_of(name, view)
+                track.look(view, now_s)
+        if self._begun_s is None:
+            self._begun_s = now_s
+        elif now_s - self._begun_s >= EVERY_S:
+            self._hand_on(state, self._begun_s)
+            self._begun_s += EVERY_S * int((now_s - self._begun_s) / EVERY_S)
+
+    def _hand_on(self, state: State, begun_s: float) -> None:
+        readings: dict[str, Reading] = {}
+        middle_s = (begun_s + state.at_s) / 2
+        for name, track in self._tracks.items():
+            track.advance(state.at_s)
+            if track.point and track.known_s >= LEAST_KNOWN * (state.at_s - begun_s):
+                readings[track.point] = Reading(
+                    track.total / track.known_s, track.unit, Quality.GOOD, middle_s, same_since_s=middle_s
+                )
+            if track.delivered_ul is not None and track.delivered_ul != track.told_ul:
+                track.told_ul = track.delivered_ul
+                readings[f"{name}.delivered"] = Reading(track.delivered_ul, "uL", Quality.GOOD, middle_s)
+            track.total = track.known_s = 0.0
+        self._keep(state.at_s, state.utc, readings)
+
+
+def _series_of(name: str, view: ActuatorView) -> tuple[str, str]:
+    """The series and its unit; empty for what has never answered, and for levels, whose sensor is read anyway."""
+    if isinstance(view.status, PumpStatus):
+        return f"{name}.flow", "uL/min"
+    if isinstance(view.status, SwitchStatus):
+        return f"{name}.duty", "%"
+    return "", ""
