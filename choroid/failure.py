@@ -5,6 +5,7 @@ from __future__ import annotations
 
 def explain(error: Exception) -> str | None:
     """The text for standard error, or None when `error` is not of the kind that a user can act on."""
+    from controller.calibrations import CalibrationError
     from controller.connect import ConnectError
     from controller.execution.journal import JournalError
     from controller.execution.runner import RunnerError
@@ -14,8 +15,9 @@ def explain(error: Exception) -> str | None:
     from protocols.parameters import ParamError
     from protocols.registry import UnknownProtocol
 
-    told = (RigError, QuantityError, ConnectError, DeviceError, JournalError, RunnerError, ParamError, UnknownProtocol)
-    if isinstance(error, (*told, UserError)):
+    of_the_rig = (RigError, QuantityError, ConnectError, DeviceError, CalibrationError)
+    of_a_run = (JournalError, RunnerError, ParamError, UnknownProtocol)
+    if isinstance(error, (*of_the_rig, *of_a_run, UserError)):
         return str(error)
     if isinstance(error, ExceptionGroup):
         texts = [explain(inner) for inner in error.exceptions]

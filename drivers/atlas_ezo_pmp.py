@@ -21,6 +21,7 @@ from drivers.device import (
     DeviceFault,
     DeviceModel,
     Dispense,
+    Dosing,
     Guarantee,
     NoReply,
     Page,
@@ -38,6 +39,8 @@ from drivers.transport.replies import bad_reply
 
 LEAST_DOSE_UL = 500.0
 TOTAL_STEP_UL = 10.0
+REVOLUTION_UL = 800.0
+"""The data sheet tells no revolutions: what others' heads move with tubing of 3 mm bore (OMEGA FPU5 manual, table 9-2)."""
 FULL_SPEED = 0.97
 """From this share of the greatest flow on, a dose is given at full speed, untimed."""
 
@@ -58,6 +61,8 @@ class AtlasEzoPmp(AtlasEzo):
         capabilities=("run", "dispense", "total"),
         guarantee=Guarantee.DEVICE,
         manual="EZO-PMP data sheet, UART mode",
+        # ±1 % once calibrated, by the data sheet; twice that for tubing that has aged since.
+        dosing=Dosing(rel_sd=0.02, dose_sd_ul=5.0, least_ul=LEAST_DOSE_UL),
     )
     circuit = "PMP"
     page = Page(
@@ -115,6 +120,7 @@ class DosingPump(Actuator):
     kind = "pump"
     unit = "uL/min"
     guarantee = Guarantee.DEVICE
+    revolution_ul = REVOLUTION_UL
 
     def __init__(self, circuit: AtlasEzoPmp) -> None:
         self.where = f"{circuit.config.name}.pump"

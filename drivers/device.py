@@ -39,6 +39,18 @@ T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
+class Dosing:
+    """How well a pump model doses before anybody has calibrated it on its rig; volumes in µL."""
+
+    rel_sd: float = 0.10
+    """Standard deviation of delivered over asked from one pump to the next: tubing, bore, head."""
+    dose_sd_ul: float = 10.0
+    """Scatter from dose to dose, however small the dose: about one roller's pocket of liquid."""
+    least_ul: float = 100.0
+    """The least dose worth asking for."""
+
+
+@dataclass(frozen=True, slots=True)
 class DeviceModel:
     """The catalogue entry of a driver: what `choroid devices` lists."""
 
@@ -51,6 +63,8 @@ class DeviceModel:
     guarantee: Guarantee
     manual: str
     verification: str = "verified against the manual and a simulator written apart from it"
+    dosing: Dosing | None = None
+    """Of a pump; None is the usual (:class:`Dosing`)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,6 +128,8 @@ class Actuator(ABC):
     kind: Literal["pump", "switch", "level"]
     unit: str
     guarantee: Guarantee
+    revolution_ul: float | None = None
+    """What one turn of a pump's head moves by its own reckoning (µL); None where that is not known."""
 
     def guarantee_for(self, command: Command) -> Guarantee:
         """Who brings the output to rest if the host dies after `command`."""
@@ -242,6 +258,7 @@ __all__ = [
     "DeviceFault",
     "DeviceModel",
     "Dispense",
+    "Dosing",
     "Guarantee",
     "Identity",
     "Level",

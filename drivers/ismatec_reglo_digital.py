@@ -16,6 +16,7 @@ from drivers.device import (
     DeviceConfig,
     DeviceFault,
     DeviceModel,
+    Dosing,
     Guarantee,
     Identity,
     Page,
@@ -35,6 +36,8 @@ TIMEOUT_S = 0.6
 ECHO_TOLERANCE = 0.01
 LEAST_PERCENT = 0.1
 LEAST_FLOW_UL_MIN = 0.1
+MOST_RPM, IPC_MOST_RPM = 100.0, 45.0
+"""Speed of the motor at the greatest flow that the pump tells, by the makers' data sheets."""
 MOST_COUNTS = 99_999
 """A dose is five digits, with the decimals that `[` tells."""
 
@@ -58,6 +61,7 @@ class IsmatecRegloDigital(Device):
         capabilities=("run", "dispense", "total", "reverse"),
         guarantee=Guarantee.DEVICE,
         manual="IPC 14-013 Rev. D pp. 36–41; REGLO Digital p. 31; REGLO-CPF p. 36",
+        dosing=Dosing(rel_sd=0.08, dose_sd_ul=10.0, least_ul=50.0),
     )
     line = LineSettings(baud=9600, bits=8, parity="N", stop=1)
     page = Page(
@@ -220,6 +224,7 @@ class DigitalPump(RotaryPump):
             if abs(told - self._tubing_mm) > 0.0501:  # some tell one decimal
                 await self._device.set(b"+" + tubing_2(self._tubing_mm))
         self._max_flow_ul_min = parse_flow_ul_min((await self._device.get(b"!")).strip(), self.where)
+        self.revolution_ul = self._max_flow_ul_min / (IPC_MOST_RPM if self._device.percent else MOST_RPM)
         self._least_flow_ul_min = (
             self._max_flow_ul_min * LEAST_PERCENT / 100.0 if self._device.percent else LEAST_FLOW_UL_MIN
         )

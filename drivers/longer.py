@@ -16,6 +16,7 @@ from drivers.device import (
     DeviceConfig,
     DeviceFault,
     DeviceModel,
+    Dosing,
     Guarantee,
     Identity,
     Page,
@@ -57,6 +58,8 @@ class Longer(Device):
         transports=("serial", "tcp", "sim"),
         capabilities=("run", "dispense", "reverse"),
         guarantee=Guarantee.HOST,
+        # The host ends its doses: half a second at the drive's usual flow comes on top.
+        dosing=Dosing(dose_sd_ul=20.0),
         manual="the maker's articles on its E9 protocol (L100-1S-2, WT600-2J)",
         verification="checked against the maker's and others' published frames and a simulator written apart from it",
     )
@@ -169,6 +172,7 @@ class LongerPump(RotaryPump):
         self._ul_min_per_count = step * self._ul_per_rev
         self._least_flow_ul_min = self._ul_min_per_count
         self._max_flow_ul_min = self._max_rpm * self._ul_per_rev
+        self.revolution_ul = self._ul_per_rev
         clockwise = choice_of(settings, "direction", where, default="cw", among=("cw", "ccw")) == "cw"
         self._forward = CLOCKWISE if clockwise else 1 - CLOCKWISE
         self._count = HostCount(LATENCY_S)

@@ -210,6 +210,7 @@ class SatellitePump(RotaryPump):
         )
         self._least_flow_ul_min = STEP_RPM * self._ul_per_rev
         self._max_flow_ul_min = self._max_rpm * self._ul_per_rev
+        self.revolution_ul = self._ul_per_rev
         self._forward = choice_of(settings, "direction", where, default="cw", among=("cw", "ccw")) == "cw"
         self._clockwise = True
         self._turned_before = 0.0

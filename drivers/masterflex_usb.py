@@ -218,6 +218,7 @@ class MasterflexPump(RotaryPump):
         )
         self._least_flow_ul_min = STEP_RPM * self._ul_per_rev
         self._max_flow_ul_min = self._max_rpm * self._ul_per_rev
+        self.revolution_ul = self._ul_per_rev
         self._forward = choice_of(settings, "direction", where, default="cw", among=("cw", "ccw")) == "cw"
         self._aimed = (0.0, True)
         """Speed (rpm) and whether clockwise."""

@@ -221,6 +221,7 @@ class _Pump(RotaryPump):
             self._ul_per_rev = 1000.0 * report.ml_per_rev
         self._least_flow_ul_min = self.step_rpm * self._ul_per_rev
         self._max_flow_ul_min = self._max_rpm * self._ul_per_rev
+        self.revolution_ul = self._ul_per_rev
         self._endless = False
 
     async def _running(self) -> bool:

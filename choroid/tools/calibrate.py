@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from choroid.failure import UserError
-from choroid.tools.calibrations import Calibration, Pair, current, keep, pump_fit, sensor_fit
+from controller.calibrations import Calibration, Pair, current, keep, pump_fit, sensor_fit
 from controller.clock import Clock
 from controller.rig.description import Rig
 from controller.rig.families import PointKind, points_of

@@ -11,8 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from choroid.cli import main
-from choroid.failure import UserError
-from choroid.tools.calibrations import FILE, Calibration, current, keep, pump_fit, sensor_fit
+from controller.calibrations import FILE, Calibration, CalibrationError, current, keep, pump_fit, sensor_fit
 
 RIG = Path(__file__).resolve().parents[2] / "examples" / "rigs" / "bench.yaml"
 RECORD = Calibration(
@@ -102,7 +101,7 @@ def test_a_record_cut_off_by_a_power_cut_is_passed_over_and_a_damaged_file_is_to
     keep(tmp_path, replace(RECORD, point="reglo.draw"))
     assert list(current(tmp_path)) == ["reglo.heart", "reglo.draw"]
     path.write_text(whole[:40] + "\n" + whole)
-    with pytest.raises(UserError, match=r"calibrations\.jsonl:1 cannot be read"):
+    with pytest.raises(CalibrationError, match=r"calibrations\.jsonl:1 cannot be read"):
         current(tmp_path)
 
 

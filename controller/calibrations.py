@@ -1,27 +1,35 @@
 """What was measured when a pump or a sensor was calibrated: the sums, and the records in DATA/calibrations.jsonl.
 
 A record is a fact with a date, never changed: who, when, how, with which tubing, what was measured, what follows from it,
-and until when that is trusted. The newest record of a point counts.
+and until when that is trusted. The newest record of a point counts. `choroid calibrate` writes them, the controller reads
+them (:mod:`controller.upkeep`).
 """
 
 from __future__ import annotations
 
 import json
+import math
 import os
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Literal
 
-from choroid.failure import UserError
-
 FILE = "calibrations.jsonl"
 MOST_SPREAD = 0.10
 """Single measurements may lie this far from what they say together; more, and something went wrong while measuring."""
 FACTORS = (0.5, 2.0)
 SLOPES = (0.7, 1.3)
+ONE_RUN_REL_SD = 0.02
+"""What a single run is worth: nothing tells its scatter."""
+BENCH_REL_SD = 0.005
+"""What more runs do not average away: the bench balance, the density of what was weighed."""
 
 Pair = tuple[float, float]
+
+
+class CalibrationError(Exception):
+    """A calibration that cannot be: what, likely cause, next action."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,21 +59,30 @@ class Calibration:
         """Whether it is no longer trusted; both times as ISO 8601 in UTC, which sort as they follow each other."""
         return self.expires_utc <= now_utc
 
+    @property
+    def rel_sd(self) -> float:
+        """Standard deviation of a pump's `gain`, relative to it: the scatter of its runs, and what they have in common."""
+        runs = len(self.measured)
+        if runs < 2:
+            return math.hypot(ONE_RUN_REL_SD, BENCH_REL_SD)
+        square = sum((true / (self.gain * asked) - 1.0) ** 2 for asked, true in self.measured)
+        return math.hypot(math.sqrt(square / (runs - 1) / runs), BENCH_REL_SD)
+
 
 def pump_fit(pairs: Sequence[Pair]) -> tuple[float, float]:
     """Gain and spread from pairs of (asked, true), all > 0: least squares through zero.
 
-    Raises :class:`UserError` when they do not agree with each other, or with any pump.
+    Raises :class:`CalibrationError` when they do not agree with each other, or with any pump.
     """
     gain = sum(asked * true for asked, true in pairs) / sum(asked * asked for asked, _ in pairs)
     spread = max(abs(true / (gain * asked) - 1.0) for asked, true in pairs)
     if not FACTORS[0] <= gain <= FACTORS[1]:
-        raise UserError(
+        raise CalibrationError(
             f"the pump would give {gain:.3g} times what it is asked for, which is no calibration but a fault. Likely cause:"
             " other tubing than it reckons with, air, or a unit mistaken. Next: check the tubing and measure again"
         )
     if spread > MOST_SPREAD:
-        raise UserError(
+        raise CalibrationError(
             f"single runs lie up to {spread:.0%} apart from what they say together; {MOST_SPREAD:.0%} is allowed. Likely"
             " cause: air in the line, drips, or a run that was cut short. Next: prime the line and measure again"
         )
@@ -75,7 +92,7 @@ def pump_fit(pairs: Sequence[Pair]) -> tuple[float, float]:
 def sensor_fit(pairs: Sequence[Pair]) -> tuple[float, float, float]:
     """Gain, offset and spread from pairs of (reading, true); one pair gives an offset alone.
 
-    Raises :class:`UserError` for pairs that no working probe gives.
+    Raises :class:`CalibrationError` for pairs that no working probe gives.
     """
     if len(pairs) == 1:
         ((reading, true),) = pairs
@@ -85,7 +102,7 @@ def sensor_fit(pairs: Sequence[Pair]) -> tuple[float, float, float]:
     square = sum((reading - mean_reading) ** 2 for reading, _ in pairs)
     gain = sum((reading - mean_reading) * (true - mean_true) for reading, true in pairs) / square if square else 0.0
     if not SLOPES[0] <= gain <= SLOPES[1]:
-        raise UserError(
+        raise CalibrationError(
             f"a slope of {gain:.3g} is that of no working probe ({SLOPES[0]:g} to {SLOPES[1]:g}). Likely cause: buffers"
             " mistaken for each other, an old probe, or too little time in each. Next: clean the probe and measure again"
         )
@@ -108,7 +125,10 @@ def keep(data: Path, record: Calibration) -> Path:
 
 
 def current(data: Path) -> dict[str, Calibration]:
-    """The newest record of each point; {} when there are none. Raises :class:`UserError` for a file that is damaged."""
+    """The newest record of each point; {} when there are none.
+
+    Raises :class:`CalibrationError` for a file that is damaged, OSError for one that cannot be read.
+    """
     path = data / FILE
     found: dict[str, Calibration] = {}
     if not path.exists():
@@ -122,7 +142,7 @@ def current(data: Path) -> dict[str, Calibration]:
         except (ValueError, TypeError, KeyError):
             if number == len(lines):
                 break  # the machine was switched off while it was written: it was never confirmed
-            raise UserError(
+            raise CalibrationError(
                 f"{path}:{number} cannot be read. Likely cause: edited by hand. Next: restore the file from a backup"
             ) from None
         found[record.point] = record
