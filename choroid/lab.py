@@ -85,6 +85,8 @@ def pointing_at(path: Path, endpoints: dict[str, str]) -> str:
     for device in description["devices"].values():
         device["link"] = as_link(endpoints.get(device["link"], device["link"]))
     description["mixed"] = True  # the electrode array stays simulated: sim:array
+    # Behind its endpoints the rig is simulated still: its pumps are as their makers say, until somebody calibrates them.
+    description["upkeep"] = {"calibration": "factory"} | (description.get("upkeep") or {})
     header = "# Written by `choroid lab`: the same rig, its links pointing at the served simulated devices.\n"
     return header + yaml.safe_dump(description, sort_keys=False, allow_unicode=True)
 

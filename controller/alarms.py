@@ -115,6 +115,26 @@ DEFINITIONS: dict[str, Definition] = {
             "change the tubing and calibrate the pump", "1 d", event=True,
         ),
         Definition(
+            "calibration_due", "low", "when the calibration has expired, the pump gives no volumes any more",
+            "calibrate the pump", "3 d",
+        ),
+        Definition(
+            "calibration_invalid", "high", "the pump gives no volumes, and protocols are held; the heart goes on",
+            "read why, and calibrate the pump", "4 h",
+        ),
+        Definition(
+            "tubing_due", "low", "the tubing nears the end of its life: less flow, then a crack",
+            "have new tubing ready and fit it at the next pause", "3 d",
+        ),
+        Definition(
+            "tubing_over", "high", "tubing beyond its life may crack and spill medium",
+            "fit new tubing, enter it (`choroid tubing`) and calibrate the pump", "1 d",
+        ),
+        Definition(
+            "medium_expired", "medium", "medium past its date may be spoilt, and goes on being fed",
+            "put in a fresh bottle and enter its lot (`choroid load`)", "1 d",
+        ),
+        Definition(
             "run_held", "high", "a protocol waits for a person",
             "read its message, then resume or abort it", "2 h", event=True,
         ),

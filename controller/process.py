@@ -34,6 +34,7 @@ from controller.safety.gate import Gate
 from controller.safety.limits import basal_states, limits_of
 from controller.safety.terms import Intent, Limits, Trip
 from controller.state import State, StateStore
+from controller.upkeep import Upkeep
 from controller.version import software_version
 from controller.vitals import VitalSigns
 from drivers.commands import Quality
@@ -117,6 +118,9 @@ class Controller:
         self.alarms = Alarms(self.journal.append, clock.utc_text)
         self._recipes = data_dir / "recipes"
         self.ledger = Ledger(rig, self.journal, clock, alarm=self.alarms.event)
+        self.upkeep = Upkeep(
+            rig, journal=self.journal, clock=clock, data=data_dir, batches=lambda: self.ledger.whereabouts.batches
+        )
         self.body: Body
         self.gate: Gate
         self.runs: Runner
@@ -157,6 +161,7 @@ class Controller:
             clock=self.clock,
             alarm=self.alarms.event,
             volumes=self.ledger.volumes,
+            calibrated=lambda: self.upkeep.pumps,
         )
         self.gate.restore(*_latched(self.journal))
         self.ledger.listen(lambda movement: self.gate.booked(movement.source, movement.target))
@@ -168,6 +173,7 @@ class Controller:
             ledger=self.ledger,
             clock=self.clock,
             alarm=self.alarms.event,
+            trust=self.upkeep.trust,
             recipes=self._recipes,
         )
         self._vitals = VitalSigns(self.rig, self.runs.estimator, self._last_letter)
@@ -198,6 +204,7 @@ class Controller:
             self._beside(f"safety {state.at_s}", self.gate.settle())
         for regulator in self._regulators:
             self._aside(type(regulator).__name__, self._regulate, regulator, state)
+        self._aside("upkeep", self.upkeep.look, state.actuators, self.gate.revolution_ul)
         self._aside("alarms", self._alarm_levels, state, late_s)
         self._aside("history", self.history.add, state.at_s, state.utc, self.store.news())
         self._aside("outputs", self._outputs.observe, state)
@@ -321,6 +328,7 @@ class Controller:
         for name, view in state.actuators.items():
             if view.fault:
                 causes[("device_lost", name.partition(".")[0])] = view.fault
+        causes.update(self.upkeep.causes)
         if late_s > TICK_S:
             causes[("slow_loop", "controller")] = f"a tick came {late_s:.1f} s late"
         if self.history.problem is not None:
@@ -374,6 +382,7 @@ class Controller:
             if hasattr(self, "gate") and not leave_running:
                 await self._fall_back()
             await self.body.close()
+            self._aside("upkeep", self.upkeep.write)
             self._record("controller.stopped", {})
         self.journal.close()
         self.history.close()

@@ -2,8 +2,10 @@
 
 Volumes follow from conservation: what leaves one vessel enters another (F1). Each transfer is one journal row `moved`,
 which is also the outcome of the transfer itself, so that a crash can neither lose nor double it; the ledger is rebuilt
-from those rows. Nothing measures the loop: what evaporates there unseen is booked at a declared rate, and the doubt about
-that rate grows with time. The spent vessel is weighed.
+from those rows. The spent vessel is weighed, and what the balance says corrects all that a dose has touched: both vessels,
+the pump's gain and, with them, every vessel that this pump has filled before (:mod:`controller.execution.reconcile`).
+Nothing measures the loop: what evaporates there unseen is booked at a declared rate, and the doubt about that rate grows
+with time, until somebody reads its level.
 """
 
 from __future__ import annotations
@@ -12,11 +14,14 @@ import math
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from datetime import datetime
-from typing import Any
+from typing import Any, Literal
 
 from controller.clock import Clock
+from controller.execution.batches import Batch, Whereabouts
+from controller.execution.drift import LEARNED_REL_SD, WANDER_REL_SD, Drift, PumpWatch
 from controller.execution.journal import Entry, Journal
-from controller.execution.witnesses import DENSITY_REL_SD, DENSITY_UL_PER_G, K, Moved, Weight
+from controller.execution.reconcile import K, Residual, Unknowns
+from controller.execution.witnesses import DENSITY_REL_SD, DENSITY_UL_PER_G, Weight
 from controller.rig.description import Line, Rig
 from controller.state import Volume
 
@@ -25,7 +30,10 @@ EVAPORATION_UL_D, EVAPORATION_SD_UL_D = 100.0, 60.0
 FILL_REL_SD = 0.005
 """How well a vessel was filled to what the rig file says; a person with a pipette."""
 DAY_S = 86_400.0
-KINDS = ("moved", "ledger.weighed", "ledger.reconciled")
+KINDS = ("moved", "ledger.weighed", "ledger.reconciled", "ledger.level", "ledger.loaded")
+EVAPORATION, DENSITY = "evaporation", "density"
+"""Unknowns beside the volumes: how fast water leaves (in its standard deviations) and how heavy the medium is (relative)."""
+
 
 Alarm = Callable[[str, str, str], None]
 """(kind, source, detail), as :mod:`controller.alarms` takes it."""
@@ -34,6 +42,28 @@ Listener = Callable[["Movement"], None]
 
 def no_alarm(kind: str, source: str, detail: str) -> None:
     """Where nobody listens."""
+
+
+class LedgerError(Exception):
+    """Something that cannot be booked: what, where, likely cause, next action."""
+
+
+@dataclass(frozen=True, slots=True)
+class Nominal:
+    """What a pump was to move in a dose that it ended by itself: the prior of what it did move.
+
+    `ul` by its calibration, whose claim is `rel_sd` and whose name is `calibration`; `dose_sd_ul` is the scatter from dose
+    to dose.
+    """
+
+    ul: float
+    rel_sd: float
+    dose_sd_ul: float
+    calibration: str
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain data for the journal."""
+        return {f"nominal_{name}": value for name, value in asdict(self).items()}
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,6 +108,8 @@ class Totals:
     glucose_ul: float = 0.0
     base_ul: float = 0.0
     evaporated_ul: float = 0.0
+    loaded_ul: float = 0.0
+    """What people put in, with its lot number."""
     unaccounted_ul: float = 0.0
     """Corrections: what the balance or a person found that no transfer explains (gain > 0)."""
 
@@ -86,6 +118,22 @@ class Totals:
         """Recycled over recycled and fresh (0..1): how much of what entered the loop had been there before."""
         entered = self.recycled_ul + self.fresh_ul
         return self.recycled_ul / entered if entered else 0.0
+
+
+@dataclass(slots=True)
+class Tests:
+    """How the residuals of weighed doses and read levels came out: of well pumps, the mean square of sigmas is about 1."""
+
+    count: int = 0
+    gross: int = 0
+    square_sigmas: float = 0.0
+
+    def note(self, residual: Residual) -> None:
+        """One more."""
+        self.count += 1
+        self.gross += residual.gross
+        if not residual.gross:
+            self.square_sigmas += residual.sigmas**2
 
 
 @dataclass(slots=True)
@@ -120,9 +168,17 @@ class Ledger:
         }
         for name in (self._loop, rig.organoid.chamber):
             self._vessels[name].parcel = Parcel(unused=0.0)
+        self._unknowns = Unknowns()
+        for name, vessel in self._vessels.items():
+            self._unknowns.add(name, vessel.ul, vessel.variance)
+        self._unknowns.add(EVAPORATION, 0.0, 1.0)
+        self._unknowns.add(DENSITY, 0.0, DENSITY_REL_SD**2)
+        self.pumps: dict[str, PumpWatch] = {}
+        """What the doses of each pump have told, since its calibration or tubing last changed."""
+        self.whereabouts = Whereabouts()
         self.totals = Totals()
+        self.tests = Tests()
         self._booked_s = clock.now_s()
-        self._evaporation_sd = 0.0
         self._rebuild()
 
     # --- what is known ----------------------------------------------------------------------------------
@@ -131,14 +187,22 @@ class Ledger:
         """Every vessel's volume now, with its standard deviation (µL)."""
         volumes = {name: vessel.volume() for name, vessel in self._vessels.items()}
         lost, sd = self._evaporated(self._clock.now_s() - self._booked_s)
-        loop = self._vessels[self._loop]
-        volumes[self._loop] = Volume(loop.ul - lost, math.sqrt(loop.variance + self._more_doubt(sd)))
+        loop, (rate, rate_variance, shared) = self._vessels[self._loop], self._evaporation
+        variance = loop.variance - 2.0 * sd * shared + sd * sd * rate_variance
+        volumes[self._loop] = Volume(loop.ul - lost - sd * rate, math.sqrt(max(variance, 0.0)))
         return volumes
 
     def parcels(self) -> dict[str, Parcel]:
         """What the medium of each vessel has been through."""
         since_s = max(self._clock.now_s() - self._booked_s, 0.0)
         return {name: replace(v.parcel, age_s=v.parcel.age_s + since_s) for name, v in self._vessels.items()}
+
+    def gain(self, pump: str) -> tuple[float, float] | None:
+        """What a pump delivers over what its calibration says, and the standard deviation of that; None before any dose."""
+        name = f"gain {pump}"
+        if name not in self._unknowns:
+            return None
+        return 1.0 + self._unknowns.mean(name), math.sqrt(self._unknowns.variance(name))
 
     def listen(self, listener: Listener) -> None:
         """Call `listener` at every booking from now on."""
@@ -153,21 +217,27 @@ class Ledger:
         sd_ul: float,
         source: str,
         *,
+        nominal: Nominal | None = None,
         weight: Weight | None = None,
         run: str | None = None,
         detail: Mapping[str, Any] | None = None,
     ) -> int:
         """Book a transfer along `line`; `source` tells who measured it. Returns the journal row's number.
 
-        With the settled `weight` after it, the spent vessel's volume is what the balance says.
+        With what the pump was to move (`nominal`) its doubt is carried along as what it is: the pump's, not the dose's.
+        With the settled `weight` after it, the spent vessel's volume is what the balance says; both together tell whether
+        the pump still does what it should (F4).
         """
         body = {"line": line, "ul": volume_ul, "sd_ul": sd_ul, "source": source, **(detail or {})}
+        if nominal is not None:
+            body |= nominal.to_json()
         if weight is not None:
-            body["spent_ul"], body["spent_sd_ul"] = self._by_weight(weight)
+            body["spent_ul"], body["spent_sd_ul"] = weight.g * DENSITY_UL_PER_G, weight.sd_g * DENSITY_UL_PER_G
         seq = self._journal.append("moved", body, run=run)
-        self._advance(self._clock.now_s() - self._booked_s)
-        self._booked_s = self._clock.now_s()
-        self._book(body)
+        self._up_to_now()
+        drift = self._book(body, self._clock.utc_text())
+        if drift is not None:
+            self._alarm("pump_drift", drift.pump, drift.text)
         return seq
 
     def weighed(self, weight: Weight) -> None:
@@ -175,26 +245,28 @@ class Ledger:
 
         Beyond k·σ the difference is more than noise: an alarm tells it (F4), and the doubt that is kept covers both.
         """
-        vessel = self._vessels[self._spent]
-        ul, sd = self._by_weight(weight)
-        change = ul - vessel.ul
-        bound = K * math.hypot(sd, math.sqrt(vessel.variance))
-        if abs(change) > bound:
-            sd = max(sd, abs(change) / K)
+        ul, noise = weight.g * DENSITY_UL_PER_G, weight.sd_g * DENSITY_UL_PER_G
+        before = self._vessels[self._spent].ul
+        residual = self._unknowns.residual({self._spent: 1.0, DENSITY: -ul}, ul, noise**2)
+        change = ul - before
+        if residual.gross:
+            noise = max(noise, abs(change) / K)
             self._alarm(
                 "balance_drift",
                 self._spent,
-                f"the balance says {ul / 1000:.2f} mL, the ledger {vessel.ul / 1000:.2f} mL;"
-                f" more than {bound / 1000:.2f} mL apart. Likely cause: a leak, a drip, or somebody handled the vessel."
-                " Next: look at the spent vessel and its lines",
+                f"the balance says {ul / 1000:.2f} mL, the ledger {before / 1000:.2f} mL;"
+                f" more than {K * residual.sd / 1000:.2f} mL apart. Likely cause: a leak, a drip, or somebody handled the"
+                " vessel. Next: look at the spent vessel and its lines",
             )
-        elif abs(change) < sd:
+        elif abs(change) < math.hypot(noise, DENSITY_REL_SD * ul):
             return  # within the noise: not worth a row
-        self._journal.append("ledger.weighed", {"vessel": self._spent, "ul": ul, "sd_ul": sd, "change_ul": change})
-        self._correct(self._spent, ul, sd)
+        self._journal.append("ledger.weighed", {"vessel": self._spent, "ul": ul, "sd_ul": noise, "change_ul": change})
+        self._up_to_now()
+        self._correct(self._spent, ul, noise)
 
     def reconcile(self, vessel: str, volume_ul: float, sd_ul: float, *, user: str, reason: str) -> None:
-        """A person read a vessel's volume (or refilled it): take it over, with who and why (D4)."""
+        """A person changed a vessel's volume or knows better: take it over, with who and why (D4)."""
+        self._known(vessel)
         before = self.volumes()[vessel].ul
         self._journal.append(
             "ledger.reconciled",
@@ -207,69 +279,212 @@ class Ledger:
                 "reason": reason,
             },
         )
-        self._advance(self._clock.now_s() - self._booked_s)
-        self._booked_s = self._clock.now_s()
+        self._up_to_now()
         self._correct(vessel, volume_ul, sd_ul)
 
-    def check_pump(self, line: str, nominal_ul: float, rel_sd: float, measured: Moved) -> None:
-        """Alarm when what the balance saw is not what the pump was to deliver, beyond k·σ (F4)."""
-        bound = K * math.hypot(rel_sd * nominal_ul, measured.sd_ul)
-        if abs(measured.ul - nominal_ul) > bound:
+    def level(self, vessel: str, volume_ul: float, sd_ul: float, *, user: str, reason: str) -> Residual:
+        """A person (or a level probe) read a vessel's volume: one equation more for all that is unknown.
+
+        It corrects the pumps' gains, the rate of evaporation and the other vessels by their shares of the doubt. Returns
+        its residual; a gross one is an alarm, and the reading is taken over as :meth:`reconcile` does.
+        """
+        self._known(vessel)
+        if not (math.isfinite(volume_ul) and volume_ul >= 0 and math.isfinite(sd_ul) and sd_ul > 0):
+            raise LedgerError(
+                f"a level of {volume_ul:g} ± {sd_ul:g} µL in {vessel} cannot be. Likely cause: a slip. Next: give a volume"
+                " and how exactly it was read, such as 38.5 mL within 0.5 mL"
+            )
+        self._up_to_now()
+        residual = self._unknowns.residual({vessel: 1.0}, volume_ul, sd_ul**2)
+        believed = self._vessels[vessel].ul
+        body = {"vessel": vessel, "ul": volume_ul, "sd_ul": sd_ul, "change_ul": residual.value}
+        self._journal.append("ledger.level", {**body, "gross": residual.gross, "user": user, "reason": reason})
+        self._level(body | {"gross": residual.gross})
+        if residual.gross:
             self._alarm(
                 "balance_drift",
-                self._rig.lines[line].pump or line,
-                f"delivered {measured.ul / 1000:.2f} mL by the balance for {nominal_ul / 1000:.2f} mL nominal;"
-                f" beyond {bound / 1000:.2f} mL. Likely cause: worn or wrong tubing, a clog, a leak."
-                " Next: change the tubing and calibrate the pump",
+                vessel,
+                f"read as {volume_ul / 1000:.2f} mL, the ledger had {believed / 1000:.2f} mL; more than"
+                f" {K * residual.sd / 1000:.2f} mL apart. Likely cause: a leak, more evaporation than declared, or a"
+                " misreading. Next: look for a leak; read the level again",
             )
+        return residual
+
+    def load(self, batch: Batch, volume_ul: float, sd_ul: float, *, replaces: bool, user: str, reason: str) -> None:
+        """A person put medium with a lot number into a vessel: another bottle (`replaces`), or on top of what is there.
+
+        Raises :class:`LedgerError` for what the vessel, or the medium that it is to hold, does not allow.
+        """
+        self._known(batch.vessel)
+        self._may_load(batch, volume_ul, sd_ul, replaces=replaces)
+        body = {
+            **batch.to_json(),
+            "ul": volume_ul,
+            "sd_ul": sd_ul,
+            "replaces": replaces,
+            "user": user,
+            "reason": reason,
+        }
+        self._journal.append("ledger.loaded", body)
+        self._up_to_now()
+        self._load(body)
 
     # --- inside -----------------------------------------------------------------------------------------
 
-    def _by_weight(self, weight: Weight) -> tuple[float, float]:
-        """Volume of the spent vessel and its standard deviation (µL), from the weight of its medium alone."""
-        ul = weight.g * DENSITY_UL_PER_G
-        return ul, math.hypot(weight.sd_g * DENSITY_UL_PER_G, DENSITY_REL_SD * ul)
+    def _known(self, vessel: str) -> None:
+        if vessel not in self._vessels:
+            raise LedgerError(
+                f"there is no vessel “{vessel}”. Likely cause: a slip. Next: choose among {', '.join(self._vessels)}"
+            )
 
-    def _book(self, body: Mapping[str, Any]) -> None:
-        self._move(body["line"], body["ul"], body["sd_ul"])
-        if "spent_ul" in body:
-            self._correct(self._spent, body["spent_ul"], body["spent_sd_ul"])
+    def _may_load(self, batch: Batch, volume_ul: float, sd_ul: float, *, replaces: bool) -> None:
+        vessel = self._rig.vessels[batch.vessel]
+        what = f"lot {batch.lot or '?'} in {batch.vessel}"
+        if not batch.lot.strip():
+            raise LedgerError("a bottle without a lot number cannot be followed. Next: enter the number on its label")
+        if not (math.isfinite(volume_ul) and volume_ul > 0 and math.isfinite(sd_ul) and sd_ul >= 0):
+            raise LedgerError(f"{what}: {volume_ul:g} ± {sd_ul:g} µL cannot be. Next: give the volume that was put in")
+        if vessel.contains != batch.medium:
+            raise LedgerError(
+                f"{what}: it is {batch.medium or 'of no medium'}, and the rig file has {vessel.contains or 'no medium'}"
+                f" in {batch.vessel}. Likely cause: the wrong bottle. Next: take the right one, or change the rig file"
+            )
+        if batch.expired(self._clock.utc_text()):
+            raise LedgerError(f"{what}: it expired on {batch.expires_utc[:10]}. Next: take a lot that has not")
+        there_ul = 0.0 if replaces else self.volumes()[batch.vessel].ul
+        if there_ul + volume_ul > vessel.capacity_ul:
+            raise LedgerError(
+                f"{what}: {(there_ul + volume_ul) / 1000:.1f} mL do not go into {vessel.capacity_ul / 1000:g} mL. Likely"
+                " cause: it was meant to replace what is there, or a unit slipped. Next: say which, and how much"
+            )
+
+    def _up_to_now(self) -> None:
+        self._advance(self._clock.now_s() - self._booked_s)
+        self._booked_s = self._clock.now_s()
+
+    def _book(self, body: Mapping[str, Any], utc: str) -> Drift | None:
+        """Bring volumes and history up to date by one row; what it tells of its pump, if that is news."""
+        name, ul = body["line"], body["ul"]
+        line = self._rig.lines[name]
+        nominal = _nominal_of(body)
+        drift = None
+        if nominal is None or line.pump is None:
+            self._pour(line, ul, body["sd_ul"] ** 2)
+            if "spent_ul" in body:
+                self._correct(self._spent, body["spent_ul"], body["spent_sd_ul"])
+        elif "spent_ul" in body:
+            drift = self._dose(line, line.pump, nominal, body)
+        else:
+            self._by_gain(self._unknowns, line, self._gain_of(line.pump, nominal), nominal)
+        self._refresh()
+        self._mix(name, line, ul, utc)
+        return drift
+
+    def _dose(self, line: Line, pump: str, nominal: Nominal, body: Mapping[str, Any]) -> Drift | None:
+        """A dose that the pump ended by itself and the balance has seen."""
+        gain, watch = self._gain_of(pump, nominal), self.pumps[pump]
+        shift, doubt = watch.under_pressure(body.get("peak_kpa"))
+        self._unknowns.wander(gain, WANDER_REL_SD**2 + doubt, by=shift)
+        weighed, noise = body["spent_ul"], body["spent_sd_ul"] ** 2
+        terms = {self._spent: 1.0, DENSITY: -weighed}
+        trial = self._unknowns.copy()
+        self._by_gain(trial, line, gain, nominal)
+        residual = trial.residual(terms, weighed, noise)
+        self.tests.note(residual)
+        before = self._unknowns.mean(gain)
+        if not residual.gross:
+            trial.measured(terms, weighed, noise)
+            self._unknowns = trial
+            self._account()
+            now, variance = trial.mean(gain), trial.variance(gain)
+            told = watch.fits(now, variance)
+            if told is None:
+                return None
+            return Drift(pump, now, math.sqrt(variance), *told, nominal.ul, body["ul"])
+        # It does not fit: what moved is what the balance says, and the pump's gain learns nothing from one such dose.
+        self._pour(line, body["ul"], body["sd_ul"] ** 2)
+        self._correct(self._spent, weighed, body["spent_sd_ul"])
+        found = body["ul"] / nominal.ul - 1.0
+        if not watch.misfit(residual, found, before):
+            return None
+        self._unknowns.known(gain, found, LEARNED_REL_SD**2)
+        against: Literal["before", "calibration"] = "before" if watch.doses else "calibration"
+        return Drift(pump, found, residual.sd / nominal.ul, against, before, nominal.ul, body["ul"])
+
+    def _gain_of(self, pump: str, nominal: Nominal) -> str:
+        """The unknown that is a pump's gain; begun anew when its calibration or its tubing is another."""
+        name = f"gain {pump}"
+        watch = self.pumps.get(pump)
+        if watch is None:
+            self._unknowns.add(name, 0.0, nominal.rel_sd**2)
+        elif watch.calibration != nominal.calibration:
+            self._unknowns.known(name, 0.0, nominal.rel_sd**2)
+        else:
+            return name
+        self.pumps[pump] = PumpWatch(pump, nominal.calibration, nominal.rel_sd)
+        return name
+
+    @staticmethod
+    def _by_gain(unknowns: Unknowns, line: Line, gain: str, nominal: Nominal) -> None:
+        """Move what the pump's gain says: its doubt is the same in every dose and in both vessels."""
+        ul = nominal.ul * (1.0 + unknowns.mean(gain))
+        unknowns.add_to(line.from_, {gain: -nominal.ul}, -ul)
+        unknowns.add_to(line.to, {gain: nominal.ul}, ul)
+        unknowns.exchanged(line.from_, line.to, nominal.dose_sd_ul**2)
+
+    def _pour(self, line: Line, ul: float, variance: float) -> None:
+        """Move what somebody measured: its doubt is this dose's own."""
+        self._unknowns.add_to(line.from_, {}, -ul)
+        self._unknowns.add_to(line.to, {}, ul)
+        self._unknowns.exchanged(line.from_, line.to, variance)
+        self._refresh()
 
     @staticmethod
     def _evaporated(seconds: float) -> tuple[float, float]:
         days = max(seconds, 0.0) / DAY_S
         return EVAPORATION_UL_D * days, EVAPORATION_SD_UL_D * days
 
-    def _more_doubt(self, sd: float) -> float:
-        """Variance that `sd` more of unseen evaporation adds: the rate is one unknown number, so its error adds up along
-        a line and not as a random walk.
-        """
-        return (self._evaporation_sd + sd) ** 2 - self._evaporation_sd**2
-
     def _advance(self, seconds: float) -> None:
-        """Book what left unseen since the last booking, and let all medium age."""
+        """Book what left unseen since the last booking, and let all medium age.
+
+        The rate is one unknown number, so its error adds up along a line and not as a random walk.
+        """
         lost, sd = self._evaporated(seconds)
-        loop = self._vessels[self._loop]
-        loop.ul -= lost
-        loop.variance += self._more_doubt(sd)
-        self._evaporation_sd += sd
+        lost += sd * self._unknowns.mean(EVAPORATION)
+        self._unknowns.add_to(self._loop, {EVAPORATION: -sd}, -lost)
+        self._refresh()
         self.totals.evaporated_ul += lost
         for vessel in self._vessels.values():
             vessel.parcel = replace(vessel.parcel, age_s=vessel.parcel.age_s + max(seconds, 0.0))
 
-    def _move(self, name: str, ul: float, sd_ul: float) -> None:
-        line = self._rig.lines[name]
+    def _refresh(self) -> None:
+        """What is asked for once a second, kept at hand."""
+        unknowns = self._unknowns
+        for name, vessel in self._vessels.items():
+            vessel.ul, vessel.variance = unknowns.mean(name), unknowns.variance(name)
+        self._evaporation = (
+            unknowns.mean(EVAPORATION),
+            unknowns.variance(EVAPORATION),
+            unknowns.covariance(self._loop, EVAPORATION),
+        )
+
+    def _account(self) -> None:
+        """Take over what the unknowns say now; what came or went with it is not explained by a transfer."""
+        before = sum(vessel.ul for vessel in self._vessels.values())
+        self._refresh()
+        self.totals.unaccounted_ul += sum(vessel.ul for vessel in self._vessels.values()) - before
+
+    def _mix(self, name: str, line: Line, ul: float, utc: str) -> None:
+        """Totals, and what the medium has been through: perfect mixing in the target, as it is after the transfer."""
         source, target = self._vessels[line.from_], self._vessels[line.to]
         poured = source.parcel
         self._total(line, name, ul, poured)
         if line.to == self._loop:
             poured = replace(poured, passes=poured.passes + 1.0 - poured.unused, unused=0.0)
-        source.ul -= ul
-        source.variance += sd_ul**2
-        target.variance += sd_ul**2
-        after = target.ul + ul
-        target.parcel = target.parcel.mixed(poured, min(max(ul / after, 0.0), 1.0) if after > 0 else 1.0)
-        target.ul = after
+        share = min(max(ul / target.ul, 0.0), 1.0) if target.ul > 0 else 1.0
+        target.parcel = target.parcel.mixed(poured, share)
+        into_loop = line.to == self._loop
+        self.whereabouts.moved(name, line.from_, line.to, ul, share, into_loop=into_loop, utc=utc)
         movement = Movement(name, line.from_, line.to, ul)
         for listener in self._listeners:
             listener(movement)
@@ -291,11 +506,33 @@ class Ledger:
             totals.base_ul += ul
 
     def _correct(self, name: str, ul: float, sd_ul: float) -> None:
-        vessel = self._vessels[name]
-        self.totals.unaccounted_ul += ul - vessel.ul
-        vessel.ul, vessel.variance = ul, sd_ul**2
-        if name == self._loop:
-            self._evaporation_sd = 0.0
+        """Somebody or the balance knows: whatever was thought before is forgotten. The balance knows by its density."""
+        by = DENSITY if name == self._spent else None
+        self._unknowns.known(name, ul, sd_ul**2, by=by, factor=ul)
+        self._account()
+
+    def _level(self, body: Mapping[str, Any]) -> None:
+        vessel, ul, sd_ul = body["vessel"], body["ul"], body["sd_ul"]
+        if body["gross"]:
+            self._correct(vessel, ul, sd_ul)
+        else:
+            self.tests.note(self._unknowns.measured({vessel: 1.0}, ul, sd_ul**2))
+            self._account()
+
+    def _load(self, body: Mapping[str, Any]) -> None:
+        batch = Batch(**{name: body[name] for name in Batch.__dataclass_fields__})
+        vessel, ul, sd_ul = self._vessels[batch.vessel], body["ul"], body["sd_ul"]
+        before = max(vessel.ul, 0.0)
+        if body["replaces"]:
+            self._unknowns.known(batch.vessel, ul, sd_ul**2)
+            share = 1.0
+        else:
+            self._unknowns.wander(batch.vessel, sd_ul**2, by=ul)
+            share = ul / (before + ul)
+        self._refresh()
+        self.totals.loaded_ul += ul
+        vessel.parcel = vessel.parcel.mixed(Parcel(), share)
+        self.whereabouts.loaded(batch, share=share)
 
     def _rebuild(self) -> None:
         before: datetime | None = None
@@ -306,27 +543,48 @@ class Ledger:
             before = at
             self._replay(entry)
         if before is None:
-            self._journal.append("ledger.opened", {name: vessel.ul for name, vessel in self._vessels.items()})
+            body = {name: vessel.ul for name, vessel in self._vessels.items()}
+            self._journal.append("ledger.opened", body)
+            self._open(body, self._clock.utc_text())
         else:
             # Water went on leaving while nobody looked; UTC is the only clock that ran through.
             self._advance((self._clock.utc() - before).total_seconds())
 
+    def _open(self, volumes: Mapping[str, float], utc: str) -> None:
+        """What stood there when the journal began: of no lot that anybody has entered."""
+        for name, ul in volumes.items():
+            if name in self._vessels:
+                self._unknowns.known(name, ul, (FILL_REL_SD * ul) ** 2)
+                medium = self._rig.vessels[name].contains
+                if medium is not None:
+                    uses = int(name in (self._loop, self._rig.organoid.chamber))
+                    self.whereabouts.loaded(Batch(f"{name} at the start", medium, utc, name), uses=uses)
+        self._refresh()
+
     def _replay(self, entry: Entry) -> None:
         body = entry.body
-        if entry.kind == "moved":
-            self._book(body)
-        elif entry.kind == "ledger.opened":
-            for name, ul in body.items():
-                if name in self._vessels:
-                    self._vessels[name].ul = ul
-                    self._vessels[name].variance = (FILL_REL_SD * ul) ** 2
-        else:
-            self._correct(body["vessel"], body["ul"], body["sd_ul"])
+        match entry.kind:
+            case "moved":
+                self._book(body, entry.utc)
+            case "ledger.opened":
+                self._open(body, entry.utc)
+            case "ledger.level":
+                self._level(body)
+            case "ledger.loaded":
+                self._load(body)
+            case _:
+                self._correct(body["vessel"], body["ul"], body["sd_ul"])
 
     def to_json(self) -> dict[str, Any]:
-        """Volumes and totals as plain data."""
+        """Volumes, totals and how the tests of the residuals came out, as plain data."""
         volumes = {name: asdict(volume) for name, volume in self.volumes().items()}
-        return {"volumes": volumes, "totals": asdict(self.totals)}
+        return {"volumes": volumes, "totals": asdict(self.totals), "tests": asdict(self.tests)}
+
+
+def _nominal_of(body: Mapping[str, Any]) -> Nominal | None:
+    if "nominal_ul" not in body:
+        return None
+    return Nominal(**{name: body[f"nominal_{name}"] for name in Nominal.__dataclass_fields__})
 
 
 def _utc(entry: Entry) -> datetime:

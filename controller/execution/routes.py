@@ -6,11 +6,21 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from controller.rig.description import Rig
+from drivers.device import Dosing
+from drivers.registry import MODELS
 
-CALIBRATION_REL_SD = {"ismatec-reglo-icc": 0.08, "atlas-ezo-pmp": 0.02}
-"""How far a pump's volume may be from the truth: peristaltic tubing drifts 5–15 % (biology.md §2); EZO-PMP ±1 %."""
-LEAST_UL = {"ismatec-reglo-icc": 50.0, "atlas-ezo-pmp": 500.0}
-OTHER_REL_SD, OTHER_LEAST_UL = 0.1, 100.0
+
+@dataclass(frozen=True, slots=True)
+class Trust:
+    """What a volume is worth that a pump is asked for: true over asked (`gain`), how well that is known, and by what.
+
+    `rel_sd` is the calibration's, and the same in every dose; `dose_sd_ul` is the scatter from dose to dose.
+    """
+
+    gain: float
+    rel_sd: float
+    dose_sd_ul: float
+    calibration: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,6 +35,8 @@ class Route:
     flow_ul_min: float
     least_ul: float
     rel_sd: float
+    """Of its model, before anybody has calibrated it."""
+    dose_sd_ul: float
     weighed: int
     """+1 when the weighed vessel is filled by it, -1 when it is emptied, 0 when the balance does not see it."""
 
@@ -49,13 +61,19 @@ def by_line(routes: Mapping[str, Route]) -> dict[str, Route]:
     return {route.line: route for route in routes.values()}
 
 
+def dosing_of(rig: Rig, pump: str) -> Dosing:
+    """How well a pump of this model doses (:class:`drivers.device.Dosing`); the usual, for a model that does not say."""
+    driver = MODELS.get(rig.devices[pump.partition(".")[0]].model)
+    return (driver.model.dosing if driver is not None else None) or Dosing()
+
+
 def _route(rig: Rig, name: str, flow_ul_min: float, *, least_ul: float = 0.0) -> Route:
     line = rig.lines[name]
     if line.pump is None:
         raise ValueError(
             f"line “{name}” has no pump. Likely cause: a passive line is named under organs. Next: name another"
         )
-    model = rig.devices[line.pump.partition(".")[0]].model
+    dosing = dosing_of(rig, line.pump)
     weighed = rig.organs.kidney.vessel
     return Route(
         line=name,
@@ -64,7 +82,8 @@ def _route(rig: Rig, name: str, flow_ul_min: float, *, least_ul: float = 0.0) ->
         target=line.to,
         valve=line.valve,
         flow_ul_min=flow_ul_min,
-        least_ul=max(least_ul, LEAST_UL.get(model, OTHER_LEAST_UL)),
-        rel_sd=CALIBRATION_REL_SD.get(model, OTHER_REL_SD),
+        least_ul=max(least_ul, dosing.least_ul),
+        rel_sd=dosing.rel_sd,
+        dose_sd_ul=dosing.dose_sd_ul,
         weighed=(line.to == weighed) - (line.from_ == weighed),
     )

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +19,7 @@ from controller.execution.ledger import Alarm, Ledger, no_alarm
 from controller.execution.parameters import parse_params
 from controller.execution.recipe_file import RecipeError, check_on
 from controller.execution.rehearsal import HOURS, rehearse
+from controller.execution.routes import Trust
 from controller.execution.run import Bench, History, Run
 from controller.execution.states import Event, RunState, after
 from controller.execution.steps import records_of
@@ -47,6 +48,7 @@ class Runner:
         journal: Journal,
         clock: Clock,
         alarm: Alarm = no_alarm,
+        trust: Callable[[str], Trust] | None = None,
         catalogue: Mapping[str, Recipe] | None = None,
         recipes: Path | None = None,
         rehearsing: bool = True,
@@ -58,7 +60,7 @@ class Runner:
         self._shipped = shipped() if catalogue is None else catalogue
         self._recipes = recipes
         self.estimator = Estimator(rig, ledger=ledger, journal=journal, clock=clock, store=store)
-        transfers = Transfers(rig, gate=gate, store=store, ledger=ledger, journal=journal, alarm=alarm)
+        transfers = Transfers(rig, gate=gate, store=store, ledger=ledger, journal=journal, alarm=alarm, trust=trust)
         self._bench = Bench(rig, journal, clock, ledger, store, transfers, self.estimator, alarm)
         self._journal = journal
         self._runs: dict[str, Run] = {}

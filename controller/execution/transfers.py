@@ -9,14 +9,14 @@ without its `moved` tells that a dose may have been given, and with what to find
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any, Protocol
 
 from controller.execution.journal import Journal
-from controller.execution.ledger import Alarm, Ledger
+from controller.execution.ledger import Alarm, Ledger, Nominal
 from controller.execution.recovery import Problem, Trouble
-from controller.execution.routes import Route, by_line, routes_of
+from controller.execution.routes import Route, Trust, by_line, routes_of
 from controller.execution.steps import Act, StepRecord
 from controller.execution.weighing import Store, weigh
 from controller.execution.witnesses import K, Moved, Weight, agreed, by_balance, by_command, by_pump, went_back
@@ -84,9 +84,19 @@ class Conduct(Protocol):
 
 
 class Transfers:
-    """The hands of the runner on one rig."""
+    """The hands of the runner on one rig. `trust` tells what a pump's calibration is good for; else its model is believed."""
 
-    def __init__(self, rig: Rig, *, gate: Door, store: Store, ledger: Ledger, journal: Journal, alarm: Alarm) -> None:
+    def __init__(
+        self,
+        rig: Rig,
+        *,
+        gate: Door,
+        store: Store,
+        ledger: Ledger,
+        journal: Journal,
+        alarm: Alarm,
+        trust: Callable[[str], Trust] | None = None,
+    ) -> None:
         self.routes: Mapping[str, Route] = routes_of(rig)
         self._by_line = by_line(self.routes)
         self._rig = rig
@@ -95,6 +105,7 @@ class Transfers:
         self._ledger = ledger
         self._journal = journal
         self._alarm = alarm
+        self._trusted = trust
         self._mass = rig.organs.kidney.mass
         self._mass_every_s = rig.devices[self._mass.partition(".")[0]].every_s
 
@@ -114,7 +125,8 @@ class Transfers:
                 rest_ul = wanted_ul - step.charged_ul
                 if step.finished or (step.parts and rest_ul < max(route.least_ul, 0.01 * wanted_ul)):
                     break
-                problem = await self._act(run, step, route, rest_ul)
+                # A pump that gives 5 % too little is asked for 5 % more.
+                problem = await self._act(run, step, route, rest_ul / self._trust(route).gain)
             if problem is None:
                 continue
             before = tries.get(problem.trouble, 0)
@@ -203,8 +215,6 @@ class Transfers:
             return Problem(Trouble.OVERTIME, route.pump)
         if short:
             return Problem(Trouble.SHORT, route.pump, (_between(moved),))
-        if end == "done" and moved.source == "balance":
-            self._ledger.check_pump(route.line, act.ul, route.rel_sd, moved)
         return None
 
     async def resolve(self, run: str, step: StepRecord, *, reason: str, give_up: bool = False) -> Problem | None:
@@ -243,11 +253,13 @@ class Transfers:
                 await self._gate.stop(route.pump, why, requester=who)
             await asyncio.sleep(POLL_S)
         await self._close(route, who, why)
-        balance, after_ul = await self._balance(route, act, greatest_ul=act.ul * (1 + K * route.rel_sd))
+        trust = self._trust(route)
+        greatest_ul = act.ul * trust.gain * (1 + K * trust.rel_sd)
+        balance, after_ul = await self._balance(route, act, greatest_ul=greatest_ul)
         power_cycle = status is not None and act.total_ul is not None and went_back(act.total_ul, status.delivered_ul)
-        moved = agreed(balance, _by_total(route, act, status), asked_ul=act.ul)
+        moved = agreed(balance, _by_total(trust, act, status), asked_ul=act.ul * trust.gain)
         if status is not None and act.total_ul is not None and not power_cycle:
-            counted_ul = status.delivered_ul - act.total_ul - status.resolution_ul
+            counted_ul = (status.delivered_ul - act.total_ul - status.resolution_ul) * trust.gain
             moved = replace(moved, counted=max(0.0, counted_ul))
         certain = moved.certain and not power_cycle
         self._book(run, step, act, moved, "resolved" if certain else "unknown", after_ul)
@@ -274,6 +286,11 @@ class Transfers:
         return restless
 
     # --- inside -----------------------------------------------------------------------------------------
+
+    def _trust(self, route: Route) -> Trust:
+        if self._trusted is not None:
+            return self._trusted(route.pump)
+        return Trust(1.0, route.rel_sd, route.dose_sd_ul, "factory")
 
     async def _pump_status(self, route: Route) -> PumpStatus:
         status = await self._gate.status(route.pump)
@@ -329,7 +346,9 @@ class Transfers:
 
         At `moving_s` (loop time) it was surely still moving: a balance that has shown exactly the same since is stuck.
         """
-        balance, after = await self._balance(route, act, greatest_ul=2 * act.ul + 1000.0)
+        trust = self._trust(route)
+        asked_ul = act.ul * trust.gain
+        balance, after = await self._balance(route, act, greatest_ul=2 * asked_ul + 1000.0)
         seen = self._store.readings.get(self._mass)
         if balance is not None and seen is not None and seen.same_since_s <= moving_s:
             self._alarm(
@@ -338,18 +357,18 @@ class Transfers:
                 f"it has shown exactly {seen.value:g} g since before {route.pump} stopped: it is stuck, or nothing moved."
                 " Likely cause: a jammed balance, an empty bottle, a shut line. Next: look at the balance and the line",
             )
-            pump = by_command(act.ul, rel_sd=route.rel_sd) if finished else await self._by_pump(route, act)
-            return agreed(balance, pump, asked_ul=act.ul), None
+            pump = by_command(asked_ul, rel_sd=trust.rel_sd) if finished else await self._by_pump(route, act)
+            return agreed(balance, pump, asked_ul=asked_ul), None
         if balance is not None:
             return balance, after
         if finished:
-            return by_command(act.ul, rel_sd=route.rel_sd), after
-        return agreed(None, await self._by_pump(route, act), asked_ul=act.ul), after
+            return by_command(asked_ul, rel_sd=trust.rel_sd), after
+        return agreed(None, await self._by_pump(route, act), asked_ul=asked_ul), after
 
     async def _by_pump(self, route: Route, act: Act) -> Moved | None:
         """What the pump's own total says, if it answers."""
         try:
-            return _by_total(route, act, await self._pump_status(route))
+            return _by_total(self._trust(route), act, await self._pump_status(route))
         except DeviceError:
             return None
 
@@ -365,19 +384,25 @@ class Transfers:
         }
         if step.peak_kpa is not None:
             detail["peak_kpa"] = round(step.peak_kpa, 3)
-        self._ledger.moved(act.line, moved.ul, moved.sd_ul, moved.source, weight=after, run=run, detail=detail)
+        nominal = None
+        if end == "done" and moved.source in ("balance", "command"):
+            trust = self._trust(self._by_line[act.line])
+            nominal = Nominal(act.ul * trust.gain, trust.rel_sd, trust.dose_sd_ul, trust.calibration)
+        self._ledger.moved(
+            act.line, moved.ul, moved.sd_ul, moved.source, nominal=nominal, weight=after, run=run, detail=detail
+        )
         step.booked(moved, end)
 
 
-def _by_total(route: Route, act: Act, status: PumpStatus | None) -> Moved | None:
+def _by_total(trust: Trust, act: Act, status: PumpStatus | None) -> Moved | None:
     if status is None:
         return None
     return by_pump(
-        act.total_ul,
-        status.delivered_ul,
-        step_ul=status.resolution_ul,
-        rel_sd=route.rel_sd,
-        greatest_ul=act.ul * (1 + K * route.rel_sd),
+        None if act.total_ul is None else act.total_ul * trust.gain,
+        status.delivered_ul * trust.gain,
+        step_ul=status.resolution_ul * trust.gain,
+        rel_sd=trust.rel_sd,
+        greatest_ul=act.ul * trust.gain * (1 + K * trust.rel_sd),
     )
 
 

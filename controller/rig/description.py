@@ -275,6 +275,31 @@ class Mqtt(_Part):
         return host.strip("[]"), int(port)
 
 
+Material = Literal["silicone", "tygon", "pharmed-bpt", "santoprene", "other"]
+"""What pump tubing is made of; its life follows from it (controller/tubing.py)."""
+
+
+class TubingSpec(_Part):
+    """The tubing in one pump head. `life` is in revolutions; without it, the usual of the material."""
+
+    material: Material = "other"
+    bore_mm: LengthMm | None = Field(default=None, alias="bore", gt=0, le=20)
+    life_revolutions: float | None = Field(default=None, alias="life", gt=0, le=1e10)
+
+
+class UpkeepSpec(_Part):
+    """What has to be looked after: calibrations and tubing.
+
+    `calibration` is `required` (no record, no volumes) or `factory` (a pump without a record is trusted as its maker
+    says); by default factory on a rig that is simulated as a whole, and required on any other.
+    """
+
+    calibration: Literal["factory", "required"] | None = None
+    calibration_due_s: TimeS = Field(default=3 * 86_400.0, alias="calibration_due", ge=0, le=366 * 86_400.0)
+    tubing_due_pct: Percent = Field(default=90.0, alias="tubing_due", gt=0, le=100)
+    tubing: dict[str, TubingSpec] = Field(default_factory=dict)
+
+
 class Telemetry(_Part):
     """Sinks that carry readings away."""
 
@@ -297,9 +322,15 @@ class Rig(_Part):
     nerves: Nerves | None = None
     organs: Organs
     safety: Safety
+    upkeep: UpkeepSpec = UpkeepSpec()
     telemetry: Telemetry = Telemetry()
 
     @property
     def simulated(self) -> bool:
         """Whether every device lives in the lab in software (links `sim:`)."""
         return all(device.link.startswith("sim:") for device in self.devices.values())
+
+    @property
+    def factory_calibrated(self) -> bool:
+        """Whether a pump without a calibration record is trusted as its maker says (:class:`UpkeepSpec`)."""
+        return self.simulated if self.upkeep.calibration is None else self.upkeep.calibration == "factory"

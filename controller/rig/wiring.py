@@ -217,6 +217,14 @@ def one_switch_one_purpose(rig: Rig) -> Iterator[Finding]:
             yield Finding(("lines", name, "valve"), what, "Name the switch of the valve")
 
 
+def tubing_is_in_a_pump(rig: Rig) -> Iterator[Finding]:
+    """Tubing is told of pumps that a line names."""
+    pumps = [line.pump for line in rig.lines.values() if line.pump is not None]
+    for name in rig.upkeep.tubing:
+        if name not in pumps:
+            yield Finding(("upkeep", "tubing", name), f"no line has the pump “{name}”", nearest(name, pumps, "pumps"))
+
+
 def the_brokers_password_stays_secret(rig: Rig) -> Iterator[Finding]:
     """A password travels to another machine only through TLS."""
     mqtt = rig.telemetry.mqtt
@@ -262,6 +270,7 @@ RIG_RULES = (
     links_are_all_real_or_all_simulated,
     nerves_link,
     one_switch_one_purpose,
+    tubing_is_in_a_pump,
     the_brokers_password_stays_secret,
 )
 INTERLOCKS = ("temperature", "over_pressure_heart", "over_pressure_filter")

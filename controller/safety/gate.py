@@ -25,6 +25,7 @@ from controller.clock import Clock
 from controller.safety.kernel import (
     Intent,
     Limits,
+    PumpTrust,
     Response,
     Seen,
     Trip,
@@ -80,7 +81,8 @@ class Gate:
     """See the module. `alarm(kind, source, detail)` is called for what a person must know.
 
     With `volumes` the kernel sees the ledger's volumes of the very moment, and :meth:`booked` must be called for each
-    transfer that the ledger has taken in; without, it sees those of the last snapshot.
+    transfer that the ledger has taken in; without, it sees those of the last snapshot. `calibrated` tells what the pumps'
+    calibrations are good for (F5); without, they are taken at their word.
     """
 
     def __init__(
@@ -95,6 +97,7 @@ class Gate:
         clock: Clock,
         alarm: Callable[[str, str, str], None],
         volumes: Callable[[], Mapping[str, VolumeView]] | None = None,
+        calibrated: Callable[[], Mapping[str, PumpTrust]] = dict,
     ) -> None:
         self._outputs = {
             name: Output(name, actuator, basal[name], leases_s.get(name)) for name, actuator in actuators.items()
@@ -110,6 +113,7 @@ class Gate:
         self._clock = clock
         self._alarm = alarm
         self._volumes = volumes
+        self._calibrated = calibrated
         self._seen: dict[str, Seen] = {}
         self._refused: dict[tuple[str, str], str] = {}
         self._watch = Watch()
@@ -164,6 +168,11 @@ class Gate:
     def names(self) -> tuple[str, ...]:
         """Every actuator's name."""
         return tuple(self._outputs)
+
+    def revolution_ul(self, actuator: str) -> float | None:
+        """What one turn of a pump's head moves by its own reckoning (µL); None where nobody knows."""
+        output = self._outputs.get(actuator)
+        return None if output is None else output.actuator.revolution_ul
 
     @property
     def trips(self) -> tuple[Trip, ...]:
@@ -288,7 +297,8 @@ class Gate:
 
     def _view(self, volumes: Mapping[str, VolumeView]) -> View:
         underway = tuple(self._underway())
-        return View(self._now_s(), self._store.readings, volumes, self._seen, underway, self.emergency, self._watch)
+        now_s, readings, pumps = self._now_s(), self._store.readings, self._calibrated()
+        return View(now_s, readings, volumes, self._seen, underway, self.emergency, self._watch, pumps)
 
     def _underway(self) -> list[Underway]:
         found = []

@@ -16,6 +16,7 @@ from controller.safety.terms import (
     Limits,
     Mixture,
     PumpLimits,
+    PumpTrust,
     ReadingView,
     Response,
     Seen,
@@ -38,6 +39,7 @@ SLACK = 1.5
 SLACK_S = 30.0
 MAX_PULSE_S = 60.0
 """The longest pulse of a heater."""
+TAKEN_AT_ITS_WORD = PumpTrust()
 MIXTURE_GRAIN = 0.001
 """Set-points are rounded to what the controllers can be told: a share may be so much beyond its bound."""
 
@@ -159,6 +161,8 @@ def _transfer(narrowing: _Narrowing, actuator: str, view: View, limits: Limits, 
     if not all(isfinite(number) and number > 0 for number in (dose.volume_ul, dose.flow_ul_min)):
         narrowing.refuse("a dose needs a finite volume and flow above zero")
         return
+    if (refusal := view.pumps.get(actuator, TAKEN_AT_ITS_WORD).refusal) is not None:
+        narrowing.refuse(f"calibration: {refusal}")
     if dose.flow_ul_min > pump.max_ul_min:
         narrowing.refuse(f"flow: {dose.flow_ul_min:g} µL/min is above the line's {pump.max_ul_min:g}")
     longest_s = dose.volume_ul / dose.flow_ul_min * 60.0 * SLACK + SLACK_S
@@ -185,15 +189,18 @@ def _no_room(actuator: str, dose: Dispense, view: View, limits: Limits, pump: Pu
         if moving is None or (other.actuator == actuator and other.dose_id == dose.dose_id):
             continue
         # What still leaves the target, or enters the source, might not come: it makes no room.
-        outgoing += other.remaining_ul if moving.source == pump.source else 0.0
-        incoming += other.remaining_ul if moving.target == pump.target else 0.0
+        remaining_ul = other.remaining_ul * view.pumps.get(other.actuator, TAKEN_AT_ITS_WORD).gain
+        outgoing += remaining_ul if moving.source == pump.source else 0.0
+        incoming += remaining_ul if moving.target == pump.target else 0.0
     reasons = []
+    # A calibrated pump is asked for more or less than it is to move; what counts is what it moves.
+    volume_ul = dose.volume_ul * view.pumps.get(actuator, TAKEN_AT_ITS_WORD).gain
     source, target = view.volumes.get(pump.source), view.volumes.get(pump.target)
     if source is None:
         reasons.append(f"volume: that of {pump.source} is not known")
     else:
         floor = limits.vessels[pump.source].floor_ul
-        lowest = source.ul - SIGMAS * source.sd_ul - outgoing - dose.volume_ul
+        lowest = source.ul - SIGMAS * source.sd_ul - outgoing - volume_ul
         if not lowest >= floor:
             reasons.append(
                 f"volume: {pump.source} could fall to {lowest / 1000:.2f} mL, below its floor of {floor / 1000:g} mL"
@@ -202,7 +209,7 @@ def _no_room(actuator: str, dose: Dispense, view: View, limits: Limits, pump: Pu
         reasons.append(f"volume: that of {pump.target} is not known")
     else:
         ceiling = limits.vessels[pump.target].ceiling_ul
-        highest = target.ul + SIGMAS * target.sd_ul + incoming + dose.volume_ul
+        highest = target.ul + SIGMAS * target.sd_ul + incoming + volume_ul
         if not highest <= ceiling:
             reasons.append(
                 f"volume: {pump.target} could rise to {highest / 1000:.2f} mL,"
@@ -274,6 +281,7 @@ __all__ = [
     "Limits",
     "Mixture",
     "PumpLimits",
+    "PumpTrust",
     "ReadingView",
     "Response",
     "Seen",

@@ -234,6 +234,14 @@ class Underway:
 
 
 @dataclass(frozen=True, slots=True)
+class PumpTrust:
+    """What a pump's calibration is good for: why it may give no volumes (None: it may), and true over asked volume."""
+
+    refusal: str | None = None
+    gain: float = 1.0
+
+
+@dataclass(frozen=True, slots=True)
 class View:
     """What the kernel looks at when it decides."""
 
@@ -244,3 +252,5 @@ class View:
     underway: tuple[Underway, ...] = ()
     emergency: str | None = None
     watch: Watch = field(default_factory=Watch)
+    pumps: Mapping[str, PumpTrust] = field(default_factory=dict)
+    """What is known of pumps' calibrations; one that is not named is taken at its word."""

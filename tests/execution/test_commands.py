@@ -261,7 +261,8 @@ async def test_F4_worn_tubing_raises_an_alarm_and_the_ledger_keeps_to_the_balanc
     controller = Controller(world, tmp_path / "journal.db", catalogue=CATALOGUE)
     run = await controller.runs.start("one_draw", {"volume": "10 mL"}, "anna", "a test")
     await controller.until(lambda: controller.runs.get(run).state.ended)
-    assert [(kind, source) for kind, source, _ in controller.alarms] == [("balance_drift", "reglo.draw")]
+    assert [(kind, source) for kind, source, _ in controller.alarms] == [("pump_drift", "reglo.draw")]
+    assert "40.0% less" in controller.alarms[0][2]
     note = controller.journal.last("note.drawn")
     assert note is not None
     assert note.body["ul"] == pytest.approx(6000.0, abs=50.0)
