@@ -93,7 +93,7 @@ def _parser() -> argparse.ArgumentParser:
     campaign.add_argument("--seed", type=int, default=1, help="all is drawn from it (default 1)")
     campaign.add_argument("--jobs", type=int, help="processes (default: one for each processor)")
     campaign.add_argument("--faults", type=Path, metavar="FILE", help="the same faults for every trial (JSON)")
-    campaign.add_argument("--without", metavar="INTERLOCK", help="take an interlock away, to see the campaign fail")
+    campaign.add_argument("--without", metavar="INTERLOCK", help="take interlocks away (a,b), to see it fail")
     campaign.add_argument("--resume", type=Path, metavar="DIR", help="keep finished trials here; go on where it ended")
     campaign.add_argument(
         "--ray", metavar="ADDRESS", help="run the trials on this Ray cluster (local: on this machine)"
