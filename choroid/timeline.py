@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from controller.execution.branches import spoken
 from controller.process import Controller
 from controller.rig.description import Rig
 from protocols.grading import RULES, Letter
@@ -32,21 +33,25 @@ def story(controller: Controller, rig: Rig, *, after: int = 0) -> dict[str, Any]
         body = row.body
         if row.kind == "moved":
             line = rig.lines[body["line"]]
+            step = steps.get(body.get("n", 0))
             text = f"{body['line']}: {body['ul'] / ML:.2f} ± {3 * body['sd_ul'] / ML:.2f} mL, {line.from_} → {line.to}"
+            text = within(step["branch"] if step else "", text)
             into[line.to] += body["ul"]
             out[line.from_] += body["ul"]
-            step = steps.get(body.get("n", 0))
             if step is not None:
                 step |= {"line": body["line"], "from": line.from_, "to": line.to}
                 step["ml"] = round(step.get("ml", 0.0) + body["ul"] / ML, 3)
         elif row.kind == "step":
-            text = _words(body)
+            branch = spoken(body.get("at", ""))
+            words = _words(body)
+            text = None if words is None else within(branch, words)
             steps[body["n"]] = {
                 "n": body["n"],
+                "branch": branch,
                 "verb": body["verb"],
                 "begin_s": at_s,
                 "end_s": at_s,
-                "text": text or "",
+                "text": words or "",
             }
         elif row.kind == "step.done" and body["n"] in steps:
             steps[body["n"]]["end_s"] = at_s
@@ -80,6 +85,11 @@ def story(controller: Controller, rig: Rig, *, after: int = 0) -> dict[str, Any]
     return {"timeline": timeline, "steps": list(steps.values()), "grades": grades, "volumes": volumes}
 
 
+def within(branch: str, text: str) -> str:
+    """What a step of a branch did, with the branch's name."""
+    return f"[{branch}] {text}" if branch else text
+
+
 def _words(body: Mapping[str, Any]) -> str | None:
     """A step that moves nothing, for the timeline; transfers tell their own when they are done."""
     args = body["args"]
@@ -87,6 +97,8 @@ def _words(body: Mapping[str, Any]) -> str | None:
         return f"measure {args['point']}"
     if body["verb"] == "sleep":
         return f"wait {args['seconds']:g} s"
+    if body["verb"] == "together":
+        return f"together: {', '.join(args['branches'])}"
     return None
 
 

@@ -12,7 +12,7 @@ end a protocol from outside, as :class:`RunEnded`, which it must let pass.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -229,6 +229,14 @@ class Lab(Protocol):
     def targets(self) -> Targets:
         """The rig's set-points."""
 
+    async def together(self, *works: Coroutine[Any, Any, Any], names: Sequence[str] = ()) -> list[Any]:
+        """Run coroutines that use this lab as branches, at the same time; their results in order, when all are through.
+
+        `names` (default 1, 2, …) are for people and the journal. Doses that share a vessel, and readings in the vessel
+        that everything passes through, take turns, first come, first served: where the order matters, write it in one
+        branch. A hold, a question to a person, a stop and an error are the whole run's.
+        """
+
     async def measure(self, point: str, settle_s: float = 0.0) -> Measurement:
         """A settled reading of any sensor `device.point`."""
 
@@ -257,7 +265,7 @@ class Lab(Protocol):
         """The least volume (µL) that a transfer's pump gives; `verb` as in `kidney.draw`."""
 
     def volumes(self) -> Mapping[str, VesselVolume]:
-        """Vessel volumes as of the end of the last step, under the roles `loop`, `spent`, `waste`."""
+        """Vessel volumes as of the end of the branch's last step, under the roles `loop`, `spent`, `waste`."""
 
 
 ProtocolFunction = Callable[[Lab, Mapping[str, float]], Awaitable[None]]

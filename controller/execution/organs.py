@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from typing import Any, Protocol
 
 from controller.execution.routes import Route
@@ -28,6 +28,9 @@ class Stepper(Protocol):
 
     async def step(self, verb: str, args: Mapping[str, Any], perform: Perform) -> Any:
         """Do one step, or answer what is recorded of it (plain JSON data)."""
+
+    async def together(self, works: Sequence[Coroutine[Any, Any, Any]], names: Sequence[str]) -> list[Any]:
+        """Run coroutines as branches of the one that asks; their results in order."""
 
     async def transfer(self, step: StepRecord, verb: str, volume_ul: float) -> dict[str, float | None]:
         """Move liquid; `{ul, low, high}`, and `peak_kpa` where it passes the filter."""
@@ -57,7 +60,7 @@ class Stepper(Protocol):
         """The soft sensor's estimate."""
 
     def volumes_now(self) -> Mapping[str, VesselVolume]:
-        """Volumes as of the last step's end."""
+        """Volumes as of the end of the branch's last step."""
 
     def route(self, verb: str) -> Route:
         """Which way a verb moves liquid."""
@@ -251,6 +254,18 @@ class Lab:
         self.skin = Skin(run, rig)
         self.targets = Targets(rig)
 
+    async def together(self, *works: Coroutine[Any, Any, Any], names: Sequence[str] = ()) -> list[Any]:
+        """Run coroutines as branches, at the same time; their results in order."""
+        named = [str(name) for name in names or range(1, len(works) + 1)]
+        if len(named) != len(works) or len(set(named)) != len(named) or any("." in name for name in named):
+            for work in works:
+                work.close()
+            raise ProtocolError(
+                f"together() got {len(works)} branches and the names {', '.join(named)}. Next: give each a name of its own"
+                " without a dot, or none at all"
+            )
+        return await self._run.together(works, named)
+
     async def measure(self, point: str, settle_s: float = 0.0) -> Measurement:
         """A settled reading of any sensor."""
         return await self._any._measure(point, settle_s)
@@ -308,5 +323,5 @@ class Lab:
         return self._run.route(verb).least_ul
 
     def volumes(self) -> Mapping[str, VesselVolume]:
-        """Vessel volumes as of the end of the last step."""
+        """Vessel volumes as of the end of the branch's last step."""
         return self._run.volumes_now()

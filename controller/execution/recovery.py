@@ -19,6 +19,8 @@ class Policy(StrEnum):
     """Do it again: nothing was moved (readings)."""
     DEADLINE = "deadline"
     """Go on to the same absolute time (sleeps)."""
+    BRANCHES = "branches"
+    """Run its branches again, each fed with what is recorded of it; every step in them has a policy of its own."""
 
 
 POLICIES: dict[str, Policy] = {
@@ -32,6 +34,7 @@ POLICIES: dict[str, Policy] = {
     "estimate": Policy.REDO,
     "note": Policy.REDO,
     "ask": Policy.REDO,
+    "together": Policy.BRANCHES,
     "sleep": Policy.DEADLINE,
     "sleep_until": Policy.DEADLINE,
     "sleep_until_clock": Policy.DEADLINE,
