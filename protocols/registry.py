@@ -18,10 +18,12 @@ from protocols import (
     grading,
     interval,
     language,
+    media_filter,
     parameters,
     pump_calibration,
     recycle,
     soft_sensor,
+    unscented,
 )
 from protocols.language import ProtocolFunction
 from protocols.parameters import Param
@@ -98,7 +100,7 @@ def _recipe(module: ModuleType, source: str) -> Recipe:
 
 def source_hash(source: str) -> str:
     """sha256 of a protocol's own text and of every text of Choroid that its course depends on."""
-    shared = (language, interval, parameters, grading, soft_sensor, conditioning)
+    shared = (language, interval, parameters, grading, soft_sensor, unscented, media_filter, conditioning)
     digest = hashlib.sha256(source.encode())
     for module in shared:
         digest.update(inspect.getsource(module).encode())
