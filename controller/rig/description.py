@@ -7,6 +7,7 @@ rules over a whole rig in :mod:`controller.rig.plumbing`, :mod:`controller.rig.w
 
 from __future__ import annotations
 
+from datetime import date
 from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints
@@ -44,13 +45,28 @@ class _Part(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, populate_by_name=False, allow_inf_nan=False)
 
 
+class Review(_Part):
+    """Somebody has weighed the benefit of stimulating this tissue: who, when, and for how long that holds."""
+
+    on: date
+    by: str = Field(min_length=2, max_length=100)
+    valid_d: TimeD = Field(default=180.0, alias="valid", gt=0, le=366)
+    note: str = Field(default="", max_length=1000)
+
+
 class Organoid(_Part):
     """The living tissue: how many, how large, how old, in which vessel."""
 
     count: int = Field(ge=1, le=10_000)
     diameter_mm: LengthMm = Field(alias="diameter", gt=0, le=6)
     age_d: TimeD = Field(alias="age", ge=0, le=3650)
+    age_on: date | None = None
+    """The day on which it was that old; without one, the day on which the rig's own record began."""
     chamber: str
+    capacity: Literal["ordinary", "advanced"] = "ordinary"
+    """`advanced`: capacities that call for precaution are known or suspected (docs/viability.md, tiers)."""
+    review: Review | None = None
+    """Required for more than gentle stimulation from 20 weeks on, and for any at all with advanced capacity."""
 
 
 class Medium(_Part):
