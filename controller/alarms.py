@@ -60,7 +60,7 @@ DEFINITIONS: dict[str, Definition] = {
         ),
         Definition(
             "over_pressure_heart", "critical", "the heart is stopped: no circulation",
-            "look for a kink or a clot in the heart line, then reset by restarting the heart", "5 min", 2.0,
+            "look for a kink or a clot in the heart line; it is tried again by itself, ever more seldom", "5 min", 2.0,
         ),
         Definition(
             "over_pressure_filter", "high", "no medium can be given back",

@@ -119,9 +119,29 @@ async def test_a_short_kink_of_the_heart_is_told_and_flow_comes_back(tmp_path: P
         await asyncio.sleep(BEGIN_S + 30.0)
         assert {alarm.kind for alarm in controller.alarms.active()} & KINDS["heart_occlusion"].alarms
         assert not flows(controller)
-        await asyncio.sleep(300.0)
+        await asyncio.sleep(420.0)
         assert flows(controller), "nobody had to come"
         assert lab.plant.truth().viability > 0.96
+
+
+async def test_a_heart_that_was_kinked_again_and_again_flows_again_without_anybody(tmp_path: Path) -> None:
+    """Three trips within half an hour once latched it until a reset; oxygen in the chamber fell to a third."""
+    kinks = [Fault("heart_occlusion", "heart", BEGIN_S + 300.0 * number, 20.0) for number in range(4)]
+    kinks.append(Fault("heart_occlusion", "heart", BEGIN_S + 1800.0, 900.0))
+    async with under(*kinks, data=tmp_path) as (controller, lab, _):
+        await asyncio.sleep(BEGIN_S + 1800.0 - 1.0)
+        assert flows(controller)
+        assert lab.plant.truth().viability > 0.96
+        await asyncio.sleep(901.0)
+        assert [(trip.interlock, trip.latched) for trip in controller.store.state.trips][:1] == [
+            ("over_pressure_heart", False)
+        ]
+        await asyncio.sleep(300.0)
+        assert lab.plant.truth().flows_ul_min["heart"] > 900.0, "tried at its basal flow"
+        await asyncio.sleep(121.0)
+        assert flows(controller)
+        raised = [row.body["alarm"] for row in controller.journal.entries(kinds=("alarm.raised",))]
+        assert len([name for name in raised if name.startswith("over_pressure_heart")]) <= 5
 
 
 @pytest.mark.parametrize("name", ["ph_loop", "t_chamber", "dose_base"])
