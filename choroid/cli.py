@@ -140,6 +140,21 @@ def _parser() -> argparse.ArgumentParser:
         verb.add_argument("--reason", default="", help="why, for the record")
         _json(verb)
 
+    assay = _command(commands, "assay", _assay, "tell a running rig what the laboratory found in its medium")
+    assay.add_argument("analyte", help="lactate, glucose, ammonia, glutamine, bicarbonate or osmolality")
+    assay.add_argument("value", help='with its unit, say "8.2 mM"')
+    assay.add_argument("--vessel", required=True, help="where the sample was taken: loop, spent, or a vessel's name")
+    assay.add_argument(
+        "--taken", required=True, metavar="TIME", help="when: 10:40 (today), or a date and time (2026-05-04T10:40)"
+    )
+    assay.add_argument("--sd", default="", help="its standard deviation with unit (default: that of usual instruments)")
+    assay.add_argument("--method", default="", help="how it was measured, for the record")
+    assay.add_argument("--zone", default="", help="time zone of --taken (default: that of the controller's machine)")
+    assay.add_argument("--sure", action="store_true", help="use it although it contradicts the estimate")
+    assay.add_argument("--data", type=Path, default=Path("choroid-data"), help="the running rig's data directory")
+    assay.add_argument("--reason", default="", help="why, for the record")
+    _json(assay)
+
     users = commands.add_parser("users", help="who may use a running rig's page: list, add, remove")
     verbs = users.add_subparsers(title="verbs", metavar="VERB", required=True)
     _command(verbs, "list", _users, "everybody who holds a token or a session")
@@ -321,6 +336,25 @@ def _protocol(arguments: argparse.Namespace) -> int:
         protocol=getattr(arguments, "protocol", None),
         params=_named(getattr(arguments, "params", [])),
         reason=arguments.reason,
+    )
+    emit(answer, as_json=arguments.json, text=as_text(answer))
+    return 0
+
+
+def _assay(arguments: argparse.Namespace) -> int:
+    from choroid.assay import as_text, assay
+
+    answer = assay(
+        arguments.analyte,
+        arguments.value,
+        vessel=arguments.vessel,
+        taken=arguments.taken,
+        sd=arguments.sd,
+        method=arguments.method,
+        zone=arguments.zone,
+        sure=arguments.sure,
+        reason=arguments.reason,
+        data=arguments.data,
     )
     emit(answer, as_json=arguments.json, text=as_text(answer))
     return 0

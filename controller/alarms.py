@@ -87,6 +87,14 @@ DEFINITIONS: dict[str, Definition] = {
             "check the air supply and its flow controller", "10 min", 5.0,
         ),
         Definition(
+            "acidity", "critical", "beyond 0.3 pH for an hour tissue suffers; where the gas has failed it goes on turning",
+            "check the gas bottles and their flow controllers, then the pH probe", "10 min", 60.0, 60.0,
+        ),
+        Definition(
+            "sensor_flat", "high", "a stuck probe is believed by nobody: what depends on it rests or goes to its basal state",
+            "check the probe and its cable; restart it", "30 min",
+        ),
+        Definition(
             "closed_valve", "high", "a pump pressed against a closed valve; it was stopped",
             "check the return valve and its relay", "30 min",
         ),
@@ -113,6 +121,10 @@ DEFINITIONS: dict[str, Definition] = {
         Definition(
             "pump_drift", "high", "a pump delivers more or less than it believes",
             "change the tubing and calibrate the pump", "1 d", event=True,
+        ),
+        Definition(
+            "assay_doubtful", "medium", "an assay contradicts the estimate of the medium; one of the two is wrong",
+            "look again or assay again; if it is right, enter it with --sure", "1 d", event=True,
         ),
         Definition(
             "run_held", "high", "a protocol waits for a person",

@@ -18,10 +18,12 @@ from typing import Any, Protocol
 from controller.alarms import DEFINITIONS, Alarms
 from controller.body import Body
 from controller.clock import Clock
+from controller.execution.assays import Assays
 from controller.execution.journal import Journal
 from controller.execution.ledger import Ledger
 from controller.execution.runner import Runner
 from controller.guard import ALIVE, GOODBYE
+from controller.liveliness import Liveliness
 from controller.memory.history import FLUSH_S, History
 from controller.memory.output_series import OutputSeries
 from controller.nerves.summary import NervesSource, NervesSummary
@@ -35,6 +37,7 @@ from controller.safety.limits import basal_states, limits_of
 from controller.safety.terms import Intent, Limits, Trip
 from controller.state import State, StateStore
 from controller.version import software_version
+from controller.vigilance import reading_causes
 from controller.vitals import VitalSigns
 from drivers.commands import Quality
 from drivers.transport.opener import Opener
@@ -110,7 +113,7 @@ class Controller:
         self.clock = clock
         self.nerves = nerves_source
         self.nerves_summary: NervesSummary | None = None
-        self.store = StateStore()
+        self.store = StateStore(Liveliness(rig).flat)
         self.journal = journal or Journal(data_dir / "journal.db", clock, durable=durable)
         self.history = History(data_dir / "history.db", clock, flush_s=FLUSH_S if durable else LAZY_FLUSH_S)
         self._outputs = OutputSeries(self.history.add)
@@ -120,6 +123,7 @@ class Controller:
         self.body: Body
         self.gate: Gate
         self.runs: Runner
+        self.assays: Assays
         self._opener = opener
         self._limits = limits or limits_of(rig)
         self._sinks = sinks
@@ -169,6 +173,13 @@ class Controller:
             clock=self.clock,
             alarm=self.alarms.event,
             recipes=self._recipes,
+        )
+        self.assays = Assays(
+            self.rig,
+            estimator=self.runs.estimator,
+            journal=self.journal,
+            clock=self.clock,
+            alarm=self.alarms.event,
         )
         self._vitals = VitalSigns(self.rig, self.runs.estimator, self._last_letter)
         heart = HeartRegulator(self.rig)
@@ -315,9 +326,7 @@ class Controller:
     def _causes(self, state: State, late_s: float) -> Mapping[tuple[str, str], str]:
         """What is wrong at this moment, as (alarm kind, source) -> detail."""
         causes = {(trip.interlock, trip.point): trip.detail for trip in state.trips if trip.interlock in DEFINITIONS}
-        for point, reading in state.readings.items():
-            if reading.quality is Quality.BAD:
-                causes[("device_lost", point.partition(".")[0])] = reading.detail
+        causes.update(reading_causes(self.rig, state))
         for name, view in state.actuators.items():
             if view.fault:
                 causes[("device_lost", name.partition(".")[0])] = view.fault

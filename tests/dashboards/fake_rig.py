@@ -19,6 +19,7 @@ import numpy as np
 from controller.alarms import DEFINITIONS, Alarm, AlarmState
 from controller.execution.journal import Entry
 from controller.execution.ledger import Totals
+from controller.execution.rules import rules_of
 from controller.memory.history import Stretch
 from controller.nerves.summary import NervesSummary
 from controller.process import Health
@@ -28,6 +29,7 @@ from drivers.device import Guarantee, Level, LevelStatus, PumpStatus, Quality, R
 from protocols.grading import Sample, grade
 from protocols.interval import Interval
 from protocols.viability import Vitals, viability
+from tests.dashboards.fake_assays import FakeAssays
 from tests.dashboards.fake_runs import FakeRuns
 
 BENCH = Path(__file__).resolve().parents[2] / "examples" / "rigs" / "bench.yaml"
@@ -230,6 +232,7 @@ class FakeController:
         self.alarms = FakeAlarms(self.journal, self.clock)
         self.gate = FakeGate(self.journal)
         self.runs = FakeRuns(self._act, self.journal.append, self.clock.utc_text)
+        self.assays = FakeAssays(self.journal, self.clock.utc_text)
         self.nerves = FakeNerves(array_clock or self.clock.now_s, 32)
         self.nerves_summary: NervesSummary | None = self.nerves.now()
         self.store = FakeStore()
@@ -334,7 +337,8 @@ class FakeController:
                 glucose_share=Interval(0.71, 0.64, 0.78), glucose_mm=Interval(14.9, 13.4, 16.4),
                 ph=Interval(7.21, 7.19, 7.24), osmolality_change_pct=Interval(1.2, -0.6, 2.9),
                 oxygen_pct=Interval(90.1, 88.9, 91.3), passes=Interval.exact(2.0), sterile=True,
-            )
+            ),
+            rules_of(self.rig),
         )  # fmt: skip
         body = {"cycle": 12, **found.to_json()}
         self._grade = {"utc": self.clock.utc_text(), "letter": found.letter, **body}
