@@ -19,7 +19,6 @@ import numpy as np
 from controller.alarms import DEFINITIONS, Alarm, AlarmState
 from controller.execution.journal import Entry
 from controller.execution.ledger import Totals
-from controller.execution.rules import rules_of
 from controller.memory.history import Stretch
 from controller.nerves.summary import NervesSummary
 from controller.process import Health
@@ -337,8 +336,7 @@ class FakeController:
                 glucose_share=Interval(0.71, 0.64, 0.78), glucose_mm=Interval(14.9, 13.4, 16.4),
                 ph=Interval(7.21, 7.19, 7.24), osmolality_change_pct=Interval(1.2, -0.6, 2.9),
                 oxygen_pct=Interval(90.1, 88.9, 91.3), passes=Interval.exact(2.0), sterile=True,
-            ),
-            rules_of(self.rig),
+            )
         )  # fmt: skip
         body = {"cycle": 12, **found.to_json()}
         self._grade = {"utc": self.clock.utc_text(), "letter": found.letter, **body}
