@@ -6,9 +6,10 @@ from collections.abc import Mapping
 from typing import Any
 
 from controller.execution.branches import spoken
+from controller.execution.rules import rules_of
 from controller.process import Controller
 from controller.rig.description import Rig
-from protocols.grading import RULES, Letter
+from protocols.grading import Letter, RuleSet
 from protocols.interval import Interval
 
 ML = 1000.0
@@ -20,6 +21,7 @@ def story(controller: Controller, rig: Rig, *, after: int = 0) -> dict[str, Any]
     `timeline` (at_s, kind, text); `steps` (verb, begin_s, end_s, and for transfers ml, line, from, to); `grades`; and
     `volumes` (mL: start_ml, end_ml, in_ml, out_ml) by vessel, where the start is the end less what went in and out.
     """
+    rules = rules_of(rig)
     timeline: list[dict[str, Any]] = []
     steps: dict[int, dict[str, Any]] = {}
     grades: list[dict[str, Any]] = []
@@ -57,7 +59,7 @@ def story(controller: Controller, rig: Rig, *, after: int = 0) -> dict[str, Any]
             steps[body["n"]]["end_s"] = at_s
         elif row.kind == "note.grade":
             kind, text = "grade", f"grade {body['grade']}, limited by {body['limiting']}"
-            best = at_best(body)
+            best = at_best(body, rules)
             grades.append({"at_s": at_s, "grade": body["grade"], "at_best": best, "limiting": body["limiting"]})
             grades[-1]["confidence"] = body["confidence"]
         elif row.kind == "act.refused" and str(body.get("by", "")).startswith("protocol"):
@@ -102,14 +104,14 @@ def _words(body: Mapping[str, Any]) -> str | None:
     return None
 
 
-def at_best(note: Mapping[str, Any]) -> str:
+def at_best(note: Mapping[str, Any], rules: RuleSet) -> str:
     """The grade that a `note.grade` would have by its best values; the grade itself is that of the pessimistic ends."""
-    rules = {rule.name: rule for rule in RULES}
     order = tuple(Letter)
     worst = Letter.A
     for name, finding in note["variables"].items():
         letter = Letter.A if finding["grade"] is None else Letter(finding["grade"])
-        if name in rules and isinstance(finding["input"], dict):
-            letter = rules[name].judged(Interval.from_json(finding["input"]))[1]
+        rule = rules.rule(name)
+        if rule is not None and isinstance(finding["input"], dict):
+            letter = rule.judged(Interval.from_json(finding["input"]))[1]
         worst = max(worst, letter, key=order.index)
     return worst.value

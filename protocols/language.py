@@ -16,8 +16,11 @@ from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
+from protocols.dialysis import Dialyser
+from protocols.grading import RuleSet
 from protocols.interval import Interval
-from protocols.soft_sensor import MediaEstimate
+from protocols.prices import Prices
+from protocols.soft_sensor import Composition, MediaEstimate
 
 VERSION = 1
 """Raised when a verb changes its meaning: part of every protocol's source hash."""
@@ -93,6 +96,13 @@ class Kidney(Protocol):
 
     async def mass(self, settle_s: float = 0.0) -> Measurement:
         """What the balance under the spent vessel shows (g)."""
+
+    @property
+    def dialyser(self) -> Dialyser | None:
+        """The dialyser in the spent vessel, if the rig has one."""
+
+    async def dialyse(self, dialysate_ul: float) -> Amount:
+        """Pass so much basal medium (µL) through the dialyser, from its bottle to waste; the batch keeps its volume."""
 
 
 class Gut(Protocol):
@@ -193,6 +203,10 @@ class Targets(Protocol):
     def osmolality_mosm(self) -> float:
         """Osmolality of fresh medium (mOsm/kg)."""
 
+    @property
+    def media(self) -> Mapping[str, Composition]:
+        """What the bottles hold: `fresh`, `glucose`, `base`, and `basal` where the rig has a dialyser."""
+
 
 class Lab(Protocol):
     """What a protocol holds: the organs, and a few verbs of its own."""
@@ -228,6 +242,14 @@ class Lab(Protocol):
     @property
     def targets(self) -> Targets:
         """The rig's set-points."""
+
+    @property
+    def rules(self) -> RuleSet:
+        """What media are graded by on this rig."""
+
+    @property
+    def prices(self) -> Prices:
+        """What treating a batch costs on this rig."""
 
     async def together(self, *works: Coroutine[Any, Any, Any], names: Sequence[str] = ()) -> list[Any]:
         """Run coroutines that use this lab as branches, at the same time; their results in order, when all are through.

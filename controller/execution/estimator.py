@@ -21,6 +21,7 @@ from controller.rig.description import Rig
 from drivers.device import Quality
 from protocols import media_filter
 from protocols.assay import Assay
+from protocols.dialysis import exchanged
 from protocols.media_filter import MediaState
 from protocols.soft_sensor import VERSION, Composition, MediaEstimate, Where, pco2_mmhg
 
@@ -155,6 +156,16 @@ class Estimator:
 
     def _poured(self, state: MediaState, source: str, target: str, ul: float) -> MediaState:
         poured: Where | Composition | None = self.where(source) or self._content(source)
+        kidney = self._rig.organs.kidney
+        dialyse = self._rig.lines.get(kidney.dialyse or "")
+        if dialyse is not None and (source, target) == (dialyse.from_, dialyse.to):
+            # For what passes the membrane, dialysis is as if a share of the batch had been replaced by dialysate.
+            koa = self._rig.dialysers[dialyse.dialyser or ""].koa_ul_min
+            share = exchanged(koa, kidney.dialysate_ul_min, ul, state.spent_ul)
+            replaced_ul = share * state.spent_ul
+            return media_filter.moved(
+                media_filter.moved(state, "spent", None, replaced_ul), poured, "spent", replaced_ul
+            )
         return media_filter.moved(state, poured, self.where(target), ul)
 
     async def _acidity(self) -> float | None:

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
+from dataclasses import fields
 from typing import Any, Protocol
 
 from controller.execution.routes import Route
+from controller.execution.rules import prices_of, rules_of
 from controller.execution.steps import StepRecord
 from controller.rig.description import Rig
+from protocols.dialysis import Dialyser
 from protocols.interval import Interval
 from protocols.language import Amount, Measurement, ProtocolError, VesselVolume
-from protocols.soft_sensor import MediaEstimate
+from protocols.soft_sensor import Composition, MediaEstimate
 
 SPENT_MARGIN_UL = 1000.0
 """Kept free in the spent vessel below its ceiling: three standard deviations of what is in it, and a drip."""
@@ -138,6 +141,20 @@ class Kidney(Organ):
         """What the balance under the spent vessel shows (g)."""
         return await self._measure(self._rig.organs.kidney.mass, settle_s)
 
+    @property
+    def dialyser(self) -> Dialyser | None:
+        """The dialyser in the spent vessel, if the rig has one."""
+        line = self._rig.organs.kidney.dialyse
+        if line is None:
+            return None
+        route = self._run.route("kidney.dialyse")
+        koa = self._rig.dialysers[self._rig.lines[line].dialyser or ""].koa_ul_min
+        return Dialyser(koa, route.flow_ul_min, route.least_ul)
+
+    async def dialyse(self, dialysate_ul: float) -> Amount:
+        """Basal medium → dialyser → waste."""
+        return await self._move("kidney.dialyse", dialysate_ul)
+
 
 class Gut(Organ):
     """Feeds."""
@@ -228,6 +245,10 @@ class Targets:
         self.glucose_stock_mm = rig.media[_medium(rig, rig.lines[liver.glucose].from_)].glucose_mm
         self.base_stock_mm = rig.media[_medium(rig, rig.lines[liver.base].from_)].bicarbonate_mm
         self.osmolality_mosm = fresh.osmolality_mosm
+        kidney = rig.organs.kidney
+        bottles = {"fresh": rig.organs.gut.feed, "glucose": liver.glucose, "base": liver.base}
+        bottles |= {} if kidney.dialyse is None else {"basal": kidney.dialyse}
+        self.media = {name: _composition(rig, rig.lines[line].from_) for name, line in bottles.items()}
 
 
 def _medium(rig: Rig, vessel: str) -> str:
@@ -237,6 +258,11 @@ def _medium(rig: Rig, vessel: str) -> str:
             f"vessel “{vessel}” feeds the rig and does not say what it contains. Next: add “contains:” to it"
         )
     return medium
+
+
+def _composition(rig: Rig, vessel: str) -> Composition:
+    medium = rig.media[_medium(rig, vessel)]
+    return Composition(**{field.name: getattr(medium, field.name) for field in fields(Composition)})
 
 
 class Lab:
@@ -253,6 +279,8 @@ class Lab:
         self.lung = Lung(run, rig)
         self.skin = Skin(run, rig)
         self.targets = Targets(rig)
+        self.rules = rules_of(rig)
+        self.prices = prices_of(rig)
 
     async def together(self, *works: Coroutine[Any, Any, Any], names: Sequence[str] = ()) -> list[Any]:
         """Run coroutines as branches, at the same time; their results in order."""

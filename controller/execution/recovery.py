@@ -27,6 +27,7 @@ POLICIES: dict[str, Policy] = {
     "kidney.draw": Policy.RESUME,
     "kidney.give_back": Policy.RESUME,
     "kidney.discard": Policy.RESUME,
+    "kidney.dialyse": Policy.RESUME,
     "gut.feed": Policy.RESUME,
     "liver.add_glucose": Policy.RESUME,
     "liver.add_base": Policy.RESUME,
