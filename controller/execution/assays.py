@@ -253,7 +253,7 @@ def _zone(name: str) -> ZoneInfo | None:
         return None
     try:
         return ZoneInfo(name)
-    except (ValueError, OSError):  # unknown, or no name at all
+    except (KeyError, ValueError, OSError):  # unknown, or no name at all
         raise AssayError(
             f"no time zone is called “{name[:40]}”. Likely cause: a slip. Next: write one such as Europe/Berlin or UTC"
         ) from None
