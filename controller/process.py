@@ -36,10 +36,9 @@ from controller.safety.limits import basal_states, limits_of
 from controller.safety.terms import Intent, Limits, Trip
 from controller.state import State, StateStore
 from controller.version import software_version
-from controller.vitals import VitalSigns
+from controller.vitals import VitalSigns, disturbance
 from drivers.commands import Quality
 from drivers.transport.opener import Opener
-from protocols.grading import Letter
 
 logger = logging.getLogger(__name__)
 
@@ -179,7 +178,9 @@ class Controller:
             clock=self.clock,
             alarm=self.alarms.event,
         )
-        self._vitals = VitalSigns(self.rig, self.runs.estimator, self._last_letter)
+        self._vitals = VitalSigns(
+            self.rig, self.runs.estimator, grade=self.last_grade, journal=self.journal, clock=self.clock
+        )
         heart = HeartRegulator(self.rig)
         self._regulators = (heart, TemperatureRegulator(self.rig), GasMixer(self.rig))
         await self.body.begin(self.gate.poll)
@@ -278,11 +279,12 @@ class Controller:
             self.alarms.event("guard_lost", "guard", str(error))
 
     def _score(self, state: State) -> None:
-        """The viability score, once a minute; into the journal once an hour."""
+        """Viability, welfare and happiness, once a minute; into the journal once an hour."""
         if state.at_s < self._next_score_s:
             return
         self._next_score_s = state.at_s + SCORE_EVERY_S
-        self.viability = self._vitals.score(state).to_json()
+        why_unusual = disturbance(state.trips, self.alarms.active())
+        self.viability = self._vitals.score(state, self.nerves_summary, why_unusual)
         if state.at_s >= self._next_score_row_s:
             self._next_score_row_s = state.at_s + SCORE_JOURNAL_EVERY_S
             self._record("viability", self.viability)
@@ -291,10 +293,6 @@ class Controller:
         """The note of the last graded batch: grade, limiting variable, reasons, variables, estimate."""
         row = self.journal.last("note.grade")
         return None if row is None else {"utc": row.utc, **row.body}
-
-    def _last_letter(self) -> Letter | None:
-        row = self.journal.last("note.grade")
-        return None if row is None else Letter(row.body["grade"])
 
     def _note_trips(self, trips: tuple[Trip, ...]) -> None:
         if trips == self._trips == ():
@@ -330,6 +328,8 @@ class Controller:
         for name, view in state.actuators.items():
             if view.fault:
                 causes[("device_lost", name.partition(".")[0])] = view.fault
+        if self._vitals.concern:
+            causes[("activity_fall", "nerves")] = self._vitals.concern
         if late_s > TICK_S:
             causes[("slow_loop", "controller")] = f"a tick came {late_s:.1f} s late"
         if self.history.problem is not None:

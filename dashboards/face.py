@@ -205,7 +205,7 @@ class ControllerFace(Protocol):
 
     @property
     def viability(self) -> dict[str, Any] | None:
-        """The latest viability score, as :meth:`protocols.viability.Viability.to_json` gives it."""
+        """The latest scores, as :meth:`controller.vitals.VitalSigns.score` gives them."""
 
     def last_grade(self) -> dict[str, Any] | None:
         """The latest grade with its time, inputs, limits and reasons."""

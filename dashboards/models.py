@@ -376,7 +376,10 @@ class GradeModel(BaseModel):
 
 
 class ViabilityModel(BaseModel):
-    """The viability score (0 to 1) with parts, weights, missing data and confidence; null before the first."""
+    """Viability (0 to 1) with its interval, coverage, parts, weights and gates; within it the same of `welfare`, the
+    `happiness` rating made of both, `stimulation` (load, rest, tier and level, null while unknown) and the organoid's own
+    `baseline`. Null before the first.
+    """
 
     viability: dict[str, Any] | None
 
