@@ -87,6 +87,38 @@ DEFINITIONS: dict[str, Definition] = {
             "check the air supply and its flow controller", "10 min", 5.0,
         ),
         Definition(
+            "activity_fall", "high", "a fall by half of the own baseline may be the first sign of dying tissue",
+            "look at medium, oxygen and warmth of the last hours, then at the array", "1 h",
+        ),
+        Definition(
+            "closed_valve", "high", "a pump pressed against a closed valve; it was stopped",
+            "check the return valve and its relay", "30 min",
+        ),
+        Definition(
+            "journal_lost", "critical", "what happens is not recorded, and no dose is given",
+            "make room on the disk or repair it, then restart the controller", "30 min", event=True,
+        ),
+        Definition(
+            "history_lost", "medium", "readings wait in memory and are lost with it",
+            "make room on the disk", "4 h", 30.0,
+        ),
+        Definition(
+            "telemetry_lost", "low", "dashboards and archives elsewhere see no new readings; they wait in the outbox",
+            "see whether the broker runs and the network reaches it", "1 d", 60.0, 10.0,
+        ),
+        Definition(
+            "defect", "high", "a part of this program failed; the rig is looked after without it",
+            "send the log to the developers, then restart the controller", "4 h", event=True,
+        ),
+        Definition(
+            "balance_drift", "high", "the spent vessel does not weigh what was moved into it: a leak or a drip",
+            "look at the spent vessel and its lines", "1 h", event=True,
+        ),
+        Definition(
+            "pump_drift", "high", "a pump delivers more or less than it believes",
+            "change the tubing and calibrate the pump", "1 d", event=True,
+        ),
+        Definition(
             "assay_doubtful", "medium", "an assay contradicts the estimate of the medium; one of the two is wrong",
             "look again or assay again; if it is right, enter it with --sure", "1 d", event=True,
         ),
