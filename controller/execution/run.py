@@ -222,23 +222,24 @@ class Run:
 
     async def _holding(self, branch: Branch) -> None:
         """Once every other branch is quiet, bring everything to rest; until then wait for them, or for a command."""
-        if self._resting or not all(other.quiet for other in self._branches - {branch}):
-            branch.quiet = True
-            self._stir()
-            try:
-                await self._stirred.wait()
-            finally:
-                branch.quiet = False
-            return
-        self._resting = True
+        branch.quiet = True
+        self._stir()
         try:
-            await self._come_to_rest()
-            for problem in await self._settle("the run is held"):
-                self._tell(advise(problem, 99).message, hold=True)
+            while self.state is RunState.HOLDING:
+                if self._resting or not all(other.quiet for other in self._branches - {branch}):
+                    await self._stirred.wait()
+                    continue
+                self._resting = True
+                try:
+                    await self._come_to_rest()
+                    for problem in await self._settle("the run is held"):
+                        self._tell(advise(problem, 99).message, hold=True)
+                finally:
+                    self._resting = False
+                if self.state is RunState.HOLDING:
+                    self._go(Event.RESTED)
         finally:
-            self._resting = False
-        if self.state is RunState.HOLDING:
-            self._go(Event.RESTED)
+            branch.quiet = False
 
     def _here(self) -> Branch:
         """The branch whose verb this is."""
