@@ -13,6 +13,8 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
+from choroid.report import command as report
+from choroid.sensitivity import commands as sensitivity
 from choroid.tools import commands as tools
 
 Handler = Callable[[argparse.Namespace], int]
@@ -120,6 +122,7 @@ def _parser() -> argparse.ArgumentParser:
     devices = _command(commands, "devices", _devices, "the devices that have drivers")
     _json(devices)
     tools.add(commands)
+    report.add(commands)
 
     protocol = commands.add_parser("protocol", help="start, pause, resume, abort a protocol on a running rig")
     verbs = protocol.add_subparsers(title="verbs", metavar="VERB", required=True)
@@ -173,6 +176,7 @@ def _parser() -> argparse.ArgumentParser:
     validate.add_argument("--plots", type=Path, metavar="DIR", help="write figures there (needs matplotlib)")
     _json(validate)
 
+    sensitivity.add(commands)
     bench = _command(commands, "bench", _bench, "measure the numbers of the house on this machine")
     bench.add_argument("only", nargs="*", help="names of benchmarks (default: all)")
     _json(bench)

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import math
 
+from controller.figures.dialysis import dialysis
 from controller.figures.figure import Figure, Limits, figure, missing
 from controller.figures.sources import Booked, Sources
 from controller.figures.transfers import ML, accuracy, volume
 
 UNEXPLAINED_ML_D = Limits(1.0, 5.0)
 """The loop holds some 40 mL; a person must look before an eighth of it has gone unexplained."""
-NO_DIALYSER = "the rig has no dialyser: medium is exchanged, not dialysed"
 
 
 def kidney(sources: Sources) -> list[Figure]:
@@ -28,8 +28,7 @@ def kidney(sources: Sources) -> list[Figure]:
         _unexplained(sources.ledger_begin, sources.ledger_end, sources.days),
         _recycled(sources.ledger_begin, sources.ledger_end),
         _clearance(sources),
-        missing("sieving", "sieving coefficient", "", NO_DIALYSER),
-        missing("ultrafiltration_coefficient", "ultrafiltration coefficient", "uL/h/kPa", NO_DIALYSER),
+        *dialysis(sources),
     ]
 
 

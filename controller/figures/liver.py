@@ -27,8 +27,8 @@ def liver(sources: Sources) -> list[Figure]:
     glucose, base = sources.moved(organ.glucose), sources.moved(organ.base)
     figures = [
         *_ph(sources),
-        volume("base", "bicarbonate given", base, sources.days),
-        volume("glucose", "glucose given", glucose, sources.days),
+        volume("base_given", "bicarbonate given", base, sources.days),
+        volume("glucose_given", "glucose given", glucose, sources.days),
         accuracy("dose_error", "doses against balance", [*base, *glucose]),
         *_estimates(sources),
         _ammonia_cleared(sources),
@@ -74,10 +74,10 @@ def _estimates(sources: Sources) -> list[Figure]:
         name = f"{label} in the loop, estimated"
         found = None if last is None else _estimate(last.body)["loop"].get(key)
         if last is None or found is None:
-            figures.append(missing(label, name, unit, "no protocol asked for an estimate in the period"))
+            figures.append(missing(key, name, unit, "no protocol asked for an estimate in the period"))
             continue
         basis = f"soft sensor, {(sources.end - last.at) / 3600.0:.1f} h before the period's end"
-        figures.append(Figure(label, name, unit, found["value"], found["low"], found["high"], basis=basis))
+        figures.append(Figure(key, name, unit, found["value"], found["low"], found["high"], basis=basis))
     return figures
 
 

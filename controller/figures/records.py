@@ -126,6 +126,7 @@ class Records:
             moved_rows,
             *books,
             estimates=_notes(journal.between(first, last, ("estimate",))),
+            assays=_notes(journal.entries(kinds=("assay",))),
             filter_notes=_notes(journal.between(first, last, ("note.filter",))),
             stimulation=self._stimulation(first, last),
             raw=history.raw,

@@ -67,6 +67,8 @@ class Sources:
     ledger_end: Booked | None = None
     estimates: tuple[Note, ...] = ()
     filter_notes: tuple[Note, ...] = ()
+    assays: tuple[Note, ...] = ()
+    """Whenever entered; each says when it was taken."""
     stimulation: Stimulation | None = None
     raw: Raw = field(default=no_readings)
     stretches: Callable[[str], Iterator[Stretch]] = field(default=no_stretches)

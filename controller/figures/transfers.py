@@ -30,6 +30,8 @@ class Transfer:
     ended: str
     flow_ul_min: float | None = None
     peak_kpa: float | None = None
+    spent_ul: float | None = None
+    """What the spent vessel held afterwards, by the balance."""
 
     @property
     def weighed(self) -> bool:
@@ -60,6 +62,7 @@ def transfers(rows: Iterable[Entry]) -> list[Transfer]:
                 body.get("end", ""),
                 None if act is None else act.body.get("flow_ul_min"),
                 body.get("peak_kpa"),
+                body.get("spent_ul"),
             )
         )
     return found
@@ -72,10 +75,11 @@ def seconds(utc: str) -> float:
 
 def volume(key: str, label: str, some: list[Transfer], days: float) -> Figure:
     """The volume of some transfers together (mL), and how much that is in a day."""
+    if not some:
+        return figure(key, label, "mL", 0.0, basis="no transfer was booked")
     total = sum(each.ul for each in some) / ML
     sd = math.sqrt(sum(each.sd_ul**2 for each in some)) / ML
-    basis = f"{len(some)} transfers, {total / days:.3g} mL/d" if some else "no transfer was booked"
-    return figure(key, label, "mL", total, sd=sd, basis=basis)
+    return figure(key, label, "mL", total, sd=sd, basis=f"{len(some)} transfers, {total / days:.3g} mL/d")
 
 
 def accuracy(key: str, label: str, some: list[Transfer]) -> Figure:
