@@ -11,6 +11,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from math import exp
 
+INSULIN_KOA = 0.1
+"""KoA of insulin (5.8 kDa) over that of small solutes, through a cut-off of 10 kDa [P]; no figure was found."""
+
 
 @dataclass(frozen=True, slots=True)
 class Dialyser:
@@ -24,6 +27,10 @@ class Dialyser:
     def exchanged(self, dialysate_ul: float, batch_ul: float) -> float:
         """Share (0..1) of a small solute's distance to the dialysate that is gone after `dialysate_ul`."""
         return exchanged(self.koa_ul_min, self.flow_ul_min, dialysate_ul, batch_ul)
+
+    def leaked(self, dialysate_ul: float, batch_ul: float) -> float:
+        """Share (0..1) of the batch's insulin that is lost to `dialysate_ul`."""
+        return exchanged(INSULIN_KOA * self.koa_ul_min, self.flow_ul_min, dialysate_ul, batch_ul)
 
 
 def exchanged(koa_ul_min: float, flow_ul_min: float, dialysate_ul: float, batch_ul: float) -> float:

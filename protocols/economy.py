@@ -174,7 +174,8 @@ def _candidate(
     treated = batch
     if dialysate_ul > 0.0 and bench.dialyser is not None:
         exchanged = bench.dialyser.exchanged(dialysate_ul, batch.ul)
-        treated = batch.nearer(Body.stock(dialysate_ul, media["basal"]), exchanged, ul=batch.ul, passes=False)
+        treated = batch.nearer(Body.stock(dialysate_ul, media["basal"]), exchanged, ul=batch.ul, small=True)
+        treated = replace(treated, insulin=batch.insulin * (1.0 - bench.dialyser.leaked(dialysate_ul, batch.ul)))
         # Dialysate brings its own bicarbonate; what the probe said before no longer holds.
         ph = None if ph is None else standard_ph(treated.bicarbonate_mm.value)
     plan = plan_batch(
@@ -191,7 +192,7 @@ def _candidate(
     )
     held = treated.taken(batch.ul - plan.discard_ul)
     for name, ul in (("fresh", plan.fresh_ul), ("glucose", plan.glucose_ul), ("base", plan.base_ul)):
-        held = held.poured(Body.stock(ul, media[name]))
+        held = held.poured(Body.stock(ul, media[name], complete=name == "fresh"))
     used = replace(held, passes=held.passes + (held.ul - plan.fresh_ul) / held.ul if held.ul > 0 else 0.0)
     after = loop.poured(used.taken(plan.give_back_ul))
     risk, worst, risk_eur = _risk(bench, after)
@@ -203,12 +204,12 @@ def _candidate(
         "waste": prices.waste_eur_ml * (plan.discard_ul + dialysate_ul) / ML,
         "risk": risk_eur,
     }
-    refused = _refused(bench, action, verdict, share, exchanged, held)
+    refused = _refused(bench, action, verdict, share, exchanged, held, after)
     return Candidate(action, drawn_ul, plan, costs, risk, worst, refused)
 
 
-def _refused(bench: Bench, action: str, verdict: Grade, share: float, exchanged: float, held: Body) -> str:
-    """Why the grade does not permit this, if it does not."""
+def _refused(bench: Bench, action: str, verdict: Grade, share: float, exchanged: float, held: Body, after: Body) -> str:
+    """Why the grade does not permit this, if it does not: of what goes back (`held`), and of the loop `after`."""
     letter = verdict.letter
     if action == "discard":
         return ""
@@ -221,17 +222,20 @@ def _refused(bench: Bench, action: str, verdict: Grade, share: float, exchanged:
         mended = exchanged if all(cause in DIALYSABLE for cause in causes) else 0.0
         if max(share, mended) < HALF - 1e-9:
             return "of grade C at least half is replaced"
-    if letter is not Letter.A:
-        for name, interval in held.variables(bench.targets).items():
+    if letter is Letter.A:
+        return ""
+    # A small batch, half replaced, would do for its own grade and leave the tissue in medium of grade C for good.
+    for what, body in (("the batch", held), ("the loop", after)):
+        for name, interval in body.variables(bench.targets).items():
             rule = bench.rules.rule(name)
             # The lung sets the pH; what is known of a batch's is its probe's, and that went into the verdict.
             if rule is not None and name != "ph" and rule.judged(interval)[0] in (Letter.C, Letter.D):
-                return f"would still be {rule.judged(interval)[0]} by {name}"
+                return f"{what} would still be {rule.judged(interval)[0]} by {name}"
     return ""
 
 
 def _decided(candidates: Sequence[Candidate]) -> Decision:
-    """The least cost; among equals what is tried first, so the same every time."""
+    """The least cost; among equals what is tried first, so the same every time. Throwing away is always permitted."""
     permitted = [candidate for candidate in candidates if not candidate.refused]
     chosen = min(permitted, key=lambda candidate: candidate.total)
     others = []

@@ -70,6 +70,8 @@ class VesselVolume:
     """How often the medium in it has been given back already (mean)."""
     age_s: float
     """How long ago it came from its bottle (mean, s)."""
+    insulin: float = 1.0
+    """What is left of the supplements of fresh medium (0..1) after stocks have thinned it and dialysis has leaked."""
 
 
 class Heart(Protocol):

@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass, fields, replace
 
 from protocols.interval import Interval
-from protocols.language import Targets
+from protocols.language import Targets, VesselVolume
 from protocols.soft_sensor import CO2_SOLUBILITY_MM_MMHG, PK_CARBONIC, Composition, MediaValues, pco2_mmhg
 
 AMMONIA_PER_LACTATE = 0.1
@@ -17,7 +17,7 @@ STANDARD_PCO2 = pco2_mmhg(5.0, 100.0)
 
 @dataclass(frozen=True, slots=True)
 class Body:
-    """One body of medium as it is believed to be: µL, mM, mOsm/kg, times given back."""
+    """One body of medium as it is believed to be: µL, mM, mOsm/kg, times given back, share of insulin left."""
 
     ul: float
     lactate_mm: Interval
@@ -26,30 +26,38 @@ class Body:
     bicarbonate_mm: Interval
     osmolality_mosm: Interval
     passes: float
+    insulin: float = 1.0
 
     @classmethod
-    def of(cls, ul: float, media: MediaValues, passes: float) -> Body:
-        """From the estimate of a vessel."""
-        return cls(ul, **{field.name: getattr(media, field.name) for field in fields(MediaValues)}, passes=passes)
+    def of(cls, media: MediaValues, volume: VesselVolume) -> Body:
+        """From the estimate of a vessel and its volume."""
+        values = {field.name: getattr(media, field.name) for field in fields(MediaValues)}
+        return cls(volume.ul, **values, passes=volume.passes, insulin=volume.insulin)
 
     @classmethod
-    def stock(cls, ul: float, composition: Composition) -> Body:
-        """So much of a bottle."""
+    def stock(cls, ul: float, composition: Composition, *, complete: bool = False) -> Body:
+        """So much of a bottle; `complete` medium has its supplements."""
         values = {field.name: Interval.exact(getattr(composition, field.name)) for field in fields(MediaValues)}
-        return cls(ul, **values, passes=0.0)
+        return cls(ul, **values, passes=0.0, insulin=float(complete))
 
     def poured(self, other: Body) -> Body:
         """Both together. Bounds add up as if all errors had one cause, as a probe's error is the same in all vessels."""
         total = self.ul + other.ul
         return self.nearer(other, other.ul / total, ul=total) if total > 0 else self
 
-    def nearer(self, other: Body, share: float, *, ul: float, passes: bool = True) -> Body:
-        """With `share` (0..1) of what `other` is like; dialysis leaves the `passes` as they were."""
+    def nearer(self, other: Body, share: float, *, ul: float, small: bool = False) -> Body:
+        """With `share` (0..1) of what `other` is like; of `small` solutes alone, passes and insulin are as they were."""
         mixed = {
             name: _between(getattr(self, name), getattr(other, name), share)
             for name in (field.name for field in fields(MediaValues))
         }
-        return Body(ul, **mixed, passes=self.passes + (other.passes - self.passes) * share * passes)
+        large = 0.0 if small else share
+        return Body(
+            ul,
+            **mixed,
+            passes=self.passes + (other.passes - self.passes) * large,
+            insulin=self.insulin + (other.insulin - self.insulin) * large,
+        )
 
     def taken(self, ul: float) -> Body:
         """`ul` of it."""
@@ -79,7 +87,14 @@ class Body:
             ),
             "ph": Interval(*(standard_ph(getattr(self.bicarbonate_mm, end)) for end in ("value", "low", "high"))),
             "passes": Interval.exact(self.passes),
+            "insulin_share": retained(self.insulin),
         }
+
+
+def retained(insulin: float) -> Interval:
+    """What is left of insulin, with bounds: a third of what is gone may be more or less, as no leak was measured [P]."""
+    doubt = (1.0 - insulin) / 3.0
+    return Interval(insulin, max(0.0, insulin - doubt), min(1.0, insulin + doubt))
 
 
 def _between(a: Interval, b: Interval, share: float) -> Interval:

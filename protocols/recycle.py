@@ -16,7 +16,7 @@ from protocols.economy import Bench, Decision, draw, treatment
 from protocols.grading import Grade, Letter, Sample, grade
 from protocols.interval import Interval
 from protocols.language import Amount, Lab, Measurement
-from protocols.mixing import Body
+from protocols.mixing import Body, retained
 from protocols.parameters import Param
 from protocols.soft_sensor import MediaEstimate, MediaValues
 
@@ -87,7 +87,7 @@ def _bodies(lab: Lab, estimate: MediaEstimate) -> tuple[Body, Body]:
     """Spent vessel and loop as they are believed to be."""
     volumes = lab.volumes()
     spent, loop = volumes["spent"], volumes["loop"]
-    return Body.of(spent.ul, estimate.spent, spent.passes), Body.of(loop.ul, estimate.loop, loop.passes)
+    return Body.of(estimate.spent, spent), Body.of(estimate.loop, loop)
 
 
 async def judge(lab: Lab, media: MediaValues | MediaEstimate, acidity: Measurement, where: str = "spent") -> Grade:
@@ -110,6 +110,7 @@ async def judge(lab: Lab, media: MediaValues | MediaEstimate, acidity: Measureme
         ),
         oxygen_pct=oxygen.interval,
         passes=Interval.exact(volume.passes),
+        insulin_share=retained(volume.insulin),
         age_d=Interval.exact(volume.age_s / DAY_S),
         sterile=None if pressure.value is None else pressure.value < lab.immune.max_pressure_kpa,
     )

@@ -19,6 +19,7 @@ from controller.execution.journal import Entry, Journal
 from controller.execution.witnesses import DENSITY_REL_SD, DENSITY_UL_PER_G, K, Moved, Weight
 from controller.rig.description import Line, Rig
 from controller.state import Volume
+from protocols.dialysis import INSULIN_KOA, exchanged
 
 EVAPORATION_UL_D, EVAPORATION_SD_UL_D = 100.0, 60.0
 """Lost by the loop in a day: some 2 m of silicone tubing in a humid housing lose 36–150 µL (biology.md §1.3)."""
@@ -56,6 +57,8 @@ class Parcel:
     """Since it left its bottle."""
     unused: float = 1.0
     """Share that was never in the loop."""
+    insulin: float = 1.0
+    """Share of the insulin of fresh medium: stocks have none, and a dialyser leaks it."""
 
     def mixed(self, other: Parcel, share: float) -> Parcel:
         """With a `share` (0..1) of `other` in the mixture."""
@@ -63,6 +66,7 @@ class Parcel:
             self.passes + (other.passes - self.passes) * share,
             self.age_s + (other.age_s - self.age_s) * share,
             self.unused + (other.unused - self.unused) * share,
+            self.insulin + (other.insulin - self.insulin) * share,
         )
 
 
@@ -77,6 +81,7 @@ class Totals:
     fresh_ul: float = 0.0
     glucose_ul: float = 0.0
     base_ul: float = 0.0
+    dialysate_ul: float = 0.0
     evaporated_ul: float = 0.0
     unaccounted_ul: float = 0.0
     """Corrections: what the balance or a person found that no transfer explains (gain > 0)."""
@@ -120,6 +125,10 @@ class Ledger:
         }
         for name in (self._loop, rig.organoid.chamber):
             self._vessels[name].parcel = Parcel(unused=0.0)
+        complete = rig.vessels[rig.lines[rig.organs.gut.feed].from_].contains
+        for name, vessel in rig.vessels.items():
+            if vessel.contains != complete:
+                self._vessels[name].parcel = replace(self._vessels[name].parcel, insulin=0.0)
         self.totals = Totals()
         self._booked_s = clock.now_s()
         self._evaporation_sd = 0.0
@@ -270,6 +279,11 @@ class Ledger:
         after = target.ul + ul
         target.parcel = target.parcel.mixed(poured, min(max(ul / after, 0.0), 1.0) if after > 0 else 1.0)
         target.ul = after
+        if name == self._rig.organs.kidney.dialyse:
+            spent, kidney = self._vessels[self._spent], self._rig.organs.kidney
+            koa = INSULIN_KOA * self._rig.dialysers[line.dialyser or ""].koa_ul_min
+            leaked = exchanged(koa, kidney.dialysate_ul_min, ul, spent.ul)
+            spent.parcel = replace(spent.parcel, insulin=spent.parcel.insulin * (1.0 - leaked))
         movement = Movement(name, line.from_, line.to, ul)
         for listener in self._listeners:
             listener(movement)
@@ -289,6 +303,8 @@ class Ledger:
             totals.glucose_ul += ul
         elif name == organs.liver.base:
             totals.base_ul += ul
+        elif name == organs.kidney.dialyse:
+            totals.dialysate_ul += ul
 
     def _correct(self, name: str, ul: float, sd_ul: float) -> None:
         vessel = self._vessels[name]

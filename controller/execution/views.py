@@ -63,6 +63,7 @@ def look(rig: Rig, ledger: Ledger) -> dict[str, Any]:
             "sd_ul": volumes[name].sd_ul,
             "passes": parcels[name].passes,
             "age_s": parcels[name].age_s,
+            "insulin": parcels[name].insulin,
         }
         for role, name in roles.items()
     }
