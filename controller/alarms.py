@@ -87,6 +87,14 @@ DEFINITIONS: dict[str, Definition] = {
             "check the air supply and its flow controller", "10 min", 5.0,
         ),
         Definition(
+            "acidity", "critical", "beyond 0.3 pH for an hour tissue suffers; where the gas has failed it goes on turning",
+            "check the gas bottles and their flow controllers, then the pH probe", "10 min", 60.0, 60.0,
+        ),
+        Definition(
+            "sensor_flat", "high", "a stuck probe is believed by nobody: what depends on it rests or goes to its basal state",
+            "check the probe and its cable; restart it", "30 min",
+        ),
+        Definition(
             "activity_fall", "high", "a fall by half of the own baseline may be the first sign of dying tissue",
             "look at medium, oxygen and warmth of the last hours, then at the array", "1 h",
         ),

@@ -23,6 +23,7 @@ from controller.execution.journal import Journal
 from controller.execution.ledger import Ledger
 from controller.execution.runner import Runner
 from controller.guard import ALIVE, GOODBYE
+from controller.liveliness import Liveliness
 from controller.memory.history import FLUSH_S, History
 from controller.memory.output_series import OutputSeries
 from controller.nerves.summary import NervesSource, NervesSummary
@@ -36,6 +37,7 @@ from controller.safety.limits import basal_states, limits_of
 from controller.safety.terms import Intent, Limits, Trip
 from controller.state import State, StateStore
 from controller.version import software_version
+from controller.vigilance import reading_causes
 from controller.vitals import VitalSigns, disturbance
 from drivers.commands import Quality
 from drivers.transport.opener import Opener
@@ -110,7 +112,7 @@ class Controller:
         self.clock = clock
         self.nerves = nerves_source
         self.nerves_summary: NervesSummary | None = None
-        self.store = StateStore()
+        self.store = StateStore(Liveliness(rig).flat)
         self.journal = journal or Journal(data_dir / "journal.db", clock, durable=durable)
         self.history = History(data_dir / "history.db", clock, flush_s=FLUSH_S if durable else LAZY_FLUSH_S)
         self._outputs = OutputSeries(self.history.add)
@@ -322,9 +324,7 @@ class Controller:
     def _causes(self, state: State, late_s: float) -> Mapping[tuple[str, str], str]:
         """What is wrong at this moment, as (alarm kind, source) -> detail."""
         causes = {(trip.interlock, trip.point): trip.detail for trip in state.trips if trip.interlock in DEFINITIONS}
-        for point, reading in state.readings.items():
-            if reading.quality is Quality.BAD:
-                causes[("device_lost", point.partition(".")[0])] = reading.detail
+        causes.update(reading_causes(self.rig, state))
         for name, view in state.actuators.items():
             if view.fault:
                 causes[("device_lost", name.partition(".")[0])] = view.fault
@@ -355,6 +355,8 @@ class Controller:
             self.store.read(
                 "nerves.active_electrodes", float(summary.active_electrodes), "electrodes", Quality.GOOD, now_s
             )
+            if summary.treatment is not None and (evoked := summary.treatment.evoked_ratio) is not None:
+                self.store.read("nerves.evoked_ratio", evoked, "ratio", Quality.GOOD, now_s)
 
     def health(self) -> Health:
         """Whether the control loop lives (D6); a page that still answers proves nothing."""
