@@ -179,6 +179,14 @@ def _parser() -> argparse.ArgumentParser:
     sensitivity.add(commands)
     bench = _command(commands, "bench", _bench, "measure the numbers of the house on this machine")
     bench.add_argument("only", nargs="*", help="names of benchmarks (default: all)")
+    trial = bench.add_argument_group("of the estimator")
+    trial.add_argument("--seeds", type=int, help="how many cultures (default 20)")
+    trial.add_argument("--days", type=float, help="days of life of each (default 14)")
+    trial.add_argument("--first", type=int, metavar="SEED", help="the first seed (default 101)")
+    trial.add_argument("--jobs", type=int, help="processes (default: one for each processor)")
+    trial.add_argument(
+        "--whole", action="store_true", default=None, help="through the whole stack: slower by far (default: light)"
+    )
     _json(bench)
     return parser
 
@@ -389,6 +397,7 @@ def _validate(arguments: argparse.Namespace) -> int:
 def _bench(arguments: argparse.Namespace) -> int:
     from choroid.bench import as_text, bench
 
-    answer = bench(arguments.only)
+    options = {name: getattr(arguments, name) for name in ("seeds", "days", "first", "jobs", "whole")}
+    answer = bench(arguments.only, {name: value for name, value in options.items() if value is not None})
     emit(answer, as_json=arguments.json, text=as_text(answer))
     return 0

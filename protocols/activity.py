@@ -9,6 +9,7 @@ spikes of ten belong to bursts counts half (seizure-like hypersynchrony).
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from protocols.interval import Interval
@@ -57,16 +58,22 @@ class Heard:
     """A finding on record, not a reading: more than :data:`SEIZURE_SHARE` of the spikes were in bursts."""
 
 
-def activity(heard: Heard, weight: float, name: str = "activity", weights: dict[str, float] | None = None) -> Part:
-    """The activity as one part, of `weight`, of another score. `weights` are for sensitivity analysis."""
-    weights = weights or WEIGHTS
+def activity(
+    heard: Heard,
+    weight: float,
+    *,
+    weights: Mapping[str, float] = WEIGHTS,
+    corners: Mapping[str, Corners] = CORNERS,
+) -> Part:
+    """The activity as one part, of `weight`, of another score. `weights` and `corners` are for sensitivity analysis."""
+    name = "activity"
     known_weight = known = low = value = high = 0.0
     for field, share in weights.items():
         reading: Interval | None = getattr(heard, field)
         if reading is None or not all(math.isfinite(v) for v in (reading.low, reading.value, reading.high)):
             high += share
             continue
-        least, guess, most = CORNERS[field].range(reading)
+        least, guess, most = corners[field].range(reading)
         low, value, high = low + share * least, value + share * guess, high + share * most
         known, known_weight = known + share * guess, known_weight + share
     if known_weight == 0.0:
@@ -84,6 +91,13 @@ def activity(heard: Heard, weight: float, name: str = "activity", weights: dict[
         round(value * guess, 6),
         ", ".join(field for field in weights if getattr(heard, field) is not None),
     )
+
+
+def terms(heard: Heard) -> tuple[float, ...]:
+    """What each part of :data:`WEIGHTS` scores, times what is trusted: their weighted sum is the activity (0..1)."""
+    trusted = _trust(heard)[1]
+    readings = ((field, getattr(heard, field)) for field in WEIGHTS)
+    return tuple(0.0 if seen is None else CORNERS[field].score(seen.value) * trusted for field, seen in readings)
 
 
 def _trust(heard: Heard) -> tuple[float, float, float]:

@@ -13,6 +13,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from typing import Any, Self
 
+from protocols.activity import CORNERS as ACTIVITY_CORNERS
+from protocols.activity import WEIGHTS as ACTIVITY_WEIGHTS
 from protocols.activity import Heard, activity
 from protocols.grading import Letter
 from protocols.interval import Interval
@@ -103,12 +105,14 @@ def viability(
     *,
     weights: Mapping[str, float] = WEIGHTS,
     corners: Mapping[str, Corners] = CORNERS,
+    activity_weights: Mapping[str, float] = ACTIVITY_WEIGHTS,
+    activity_corners: Mapping[str, Corners] = ACTIVITY_CORNERS,
 ) -> Score:
-    """Score what is known. `weights` (which must sum to 1) and `corners` are for sensitivity analysis."""
+    """Score what is known. Weights (which must sum to 1) and corners are for sensitivity analysis."""
     parts: list[Part] = []
     for name, weight in weights.items():
         if name == "activity":
-            parts.append(activity(vitals.heard, weight))
+            parts.append(activity(vitals.heard, weight, weights=activity_weights, corners=activity_corners))
         elif name == "grade":
             parts.append(_grade(vitals.grade, weight))
         else:

@@ -32,9 +32,9 @@ WELL = Vitals(
     growth=exact(0.03),
     lactate_yield=exact(1.2),
     grade=MediumGrade(Letter.A, Letter.A),
-    heard=Heard(*(exact(value) for value in (1.0, 0.0, 0.8, 0.2, 1.0, 1.0, 1.0))),
+    heard=Heard(exact(1.0), exact(0.0), exact(0.8), exact(0.2), exact(1.0), exact(1.0), exact(1.0)),
 )
-KEPT = Treatment(*(exact(value) for value in (0.2, 0.05, 1.0, 0.1, 20.0, 0.0)))
+KEPT = Treatment(exact(0.2), exact(0.05), exact(1.0), exact(0.1), exact(20.0), exact(0.0))
 VITAL_NAMES = [
     each.name for each in fields(Vitals) if each.type != "bool" and each.name not in ("heard", "oxygen_uptake_by")
 ]
