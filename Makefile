@@ -6,7 +6,7 @@ READY := $(VENV)/.ready
 PORT ?= 8090
 JOBS ?= 2
 
-.PHONY: demo test lint bench trace proto docs clean
+.PHONY: demo test fuzz lint bench trace proto docs clean
 .DEFAULT_GOAL := test
 
 $(READY): pyproject.toml constraints.txt
@@ -20,6 +20,9 @@ demo: $(READY)  ## watch a simulated rig live on a page
 
 test: $(READY)  ## the whole suite, in as many processes as JOBS says
 	$(BIN)/python -m pytest -n $(JOBS) --dist loadfile
+
+fuzz: $(READY)  ## every parser on both sides of the wire, a million inputs each, led by coverage
+	$(BIN)/python -m tests.fuzz --jobs $(JOBS)
 
 lint: $(READY)  ## style, types, floors of the house
 	$(BIN)/ruff check .

@@ -13,6 +13,8 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
+from choroid.report import command as report
+from choroid.sensitivity import commands as sensitivity
 from choroid.tools import commands as tools
 
 Handler = Callable[[argparse.Namespace], int]
@@ -93,7 +95,7 @@ def _parser() -> argparse.ArgumentParser:
     campaign.add_argument("--seed", type=int, default=1, help="all is drawn from it (default 1)")
     campaign.add_argument("--jobs", type=int, help="processes (default: one for each processor)")
     campaign.add_argument("--faults", type=Path, metavar="FILE", help="the same faults for every trial (JSON)")
-    campaign.add_argument("--without", metavar="INTERLOCK", help="take an interlock away, to see the campaign fail")
+    campaign.add_argument("--without", metavar="INTERLOCK", help="take interlocks away (a,b), to see it fail")
     campaign.add_argument("--resume", type=Path, metavar="DIR", help="keep finished trials here; go on where it ended")
     campaign.add_argument(
         "--ray", metavar="ADDRESS", help="run the trials on this Ray cluster (local: on this machine)"
@@ -120,6 +122,7 @@ def _parser() -> argparse.ArgumentParser:
     devices = _command(commands, "devices", _devices, "the devices that have drivers")
     _json(devices)
     tools.add(commands)
+    report.add(commands)
 
     protocol = commands.add_parser("protocol", help="start, pause, resume, abort a protocol on a running rig")
     verbs = protocol.add_subparsers(title="verbs", metavar="VERB", required=True)
@@ -140,6 +143,21 @@ def _parser() -> argparse.ArgumentParser:
         verb.add_argument("--reason", default="", help="why, for the record")
         _json(verb)
 
+    assay = _command(commands, "assay", _assay, "tell a running rig what the laboratory found in its medium")
+    assay.add_argument("analyte", help="lactate, glucose, ammonia, glutamine, bicarbonate or osmolality")
+    assay.add_argument("value", help='with its unit, say "8.2 mM"')
+    assay.add_argument("--vessel", required=True, help="where the sample was taken: loop, spent, or a vessel's name")
+    assay.add_argument(
+        "--taken", required=True, metavar="TIME", help="when: 10:40 (today), or a date and time (2026-05-04T10:40)"
+    )
+    assay.add_argument("--sd", default="", help="its standard deviation with unit (default: that of usual instruments)")
+    assay.add_argument("--method", default="", help="how it was measured, for the record")
+    assay.add_argument("--zone", default="", help="time zone of --taken (default: that of the controller's machine)")
+    assay.add_argument("--sure", action="store_true", help="use it although it contradicts the estimate")
+    assay.add_argument("--data", type=Path, default=Path("choroid-data"), help="the running rig's data directory")
+    assay.add_argument("--reason", default="", help="why, for the record")
+    _json(assay)
+
     users = commands.add_parser("users", help="who may use a running rig's page: list, add, remove")
     verbs = users.add_subparsers(title="verbs", metavar="VERB", required=True)
     _command(verbs, "list", _users, "everybody who holds a token or a session")
@@ -158,8 +176,17 @@ def _parser() -> argparse.ArgumentParser:
     validate.add_argument("--plots", type=Path, metavar="DIR", help="write figures there (needs matplotlib)")
     _json(validate)
 
+    sensitivity.add(commands)
     bench = _command(commands, "bench", _bench, "measure the numbers of the house on this machine")
     bench.add_argument("only", nargs="*", help="names of benchmarks (default: all)")
+    trial = bench.add_argument_group("of the estimator")
+    trial.add_argument("--seeds", type=int, help="how many cultures (default 20)")
+    trial.add_argument("--days", type=float, help="days of life of each (default 14)")
+    trial.add_argument("--first", type=int, metavar="SEED", help="the first seed (default 101)")
+    trial.add_argument("--jobs", type=int, help="processes (default: one for each processor)")
+    trial.add_argument(
+        "--whole", action="store_true", default=None, help="through the whole stack: slower by far (default: light)"
+    )
     _json(bench)
     return parser
 
@@ -326,6 +353,25 @@ def _protocol(arguments: argparse.Namespace) -> int:
     return 0
 
 
+def _assay(arguments: argparse.Namespace) -> int:
+    from choroid.assay import as_text, assay
+
+    answer = assay(
+        arguments.analyte,
+        arguments.value,
+        vessel=arguments.vessel,
+        taken=arguments.taken,
+        sd=arguments.sd,
+        method=arguments.method,
+        zone=arguments.zone,
+        sure=arguments.sure,
+        reason=arguments.reason,
+        data=arguments.data,
+    )
+    emit(answer, as_json=arguments.json, text=as_text(answer))
+    return 0
+
+
 def _users(arguments: argparse.Namespace) -> int:
     from choroid.users import as_text, users
 
@@ -351,6 +397,7 @@ def _validate(arguments: argparse.Namespace) -> int:
 def _bench(arguments: argparse.Namespace) -> int:
     from choroid.bench import as_text, bench
 
-    answer = bench(arguments.only)
+    options = {name: getattr(arguments, name) for name in ("seeds", "days", "first", "jobs", "whole")}
+    answer = bench(arguments.only, {name: value for name, value in options.items() if value is not None})
     emit(answer, as_json=arguments.json, text=as_text(answer))
     return 0

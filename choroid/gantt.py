@@ -1,4 +1,4 @@
-"""A plan as a picture: one lane for each kind of step, time from left to right. Plain SVG, nothing to load."""
+"""A plan as a picture: one lane for each kind of step of each branch, time from left to right. Plain SVG, nothing to load."""
 
 from __future__ import annotations
 
@@ -14,12 +14,13 @@ TICKS_S = (60, 300, 600, 1800, 3600, 2 * 3600, 6 * 3600, 12 * 3600, 86_400, 2 * 
 
 
 def gantt(title: str, steps: Sequence[Mapping[str, Any]], *, span_s: float, sterile: str = "kidney.give_back") -> str:
-    """SVG text of `steps` (`verb`, `begin_s`, `end_s`, perhaps `ml`) over `span_s` seconds.
+    """SVG text of `steps` (`verb`, `begin_s`, `end_s`, perhaps `branch` and `ml`) over `span_s` seconds.
 
     Bars of `sterile` (the verb that opens the return valve) stand out. Reading takes no colour: a bar's tip tells what
     it is, when, and how much.
     """
-    lanes = list(dict.fromkeys(step["verb"] for step in steps))
+    lanes = list(dict.fromkeys((step.get("branch", ""), step["verb"]) for step in steps))
+    lanes.sort(key=lambda lane: lane[0])  # a branch's lanes beside each other, the protocol's own first
     span_s = max(span_s, 1.0)
     height = TOP + LANE * len(lanes) + 40
     parts = [
@@ -36,12 +37,13 @@ def gantt(title: str, steps: Sequence[Mapping[str, Any]], *, span_s: float, ster
         parts.append(f'<line x1="{x:.1f}" x2="{x:.1f}" y1="{TOP - 8}" y2="{height - 30}" stroke="#e3e7ec"/>')
         parts.append(f'<text x="{x:.1f}" y="{height - 12}" text-anchor="middle" fill="#5b6672">{_time(at_s)}</text>')
         at_s += tick_s
-    for row, lane in enumerate(lanes):
+    for row, (branch, verb) in enumerate(lanes):
         y = TOP + LANE * row
-        parts.append(f'<text x="{LEFT - 10}" y="{y + 16}" text-anchor="end" fill="#1d2733">{escape(lane)}</text>')
+        name = f"{branch}: {verb}" if branch else verb
+        parts.append(f'<text x="{LEFT - 10}" y="{y + 16}" text-anchor="end" fill="#1d2733">{escape(name)}</text>')
         for step in steps:
-            if step["verb"] == lane:
-                parts.append(_bar(step, y, span_s, STERILE if lane == sterile else _colour(lane)))
+            if (step.get("branch", ""), step["verb"]) == (branch, verb):
+                parts.append(_bar(step, y, span_s, STERILE if verb == sterile else _colour(verb)))
     return "\n".join([*parts, "</svg>", ""])
 
 

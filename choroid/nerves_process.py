@@ -28,7 +28,7 @@ from controller.nerves.tokens import Grant, Keyring, Scope, new_token
 from sim.neurons.array import SAMPLE_RATE_HZ, UV_PER_UNIT, SimulatedArray
 
 if TYPE_CHECKING:
-    from controller.rig.description import Rig
+    from controller.rig.description import Organoid, Rig
 
 ENDPOINT = "nerves.json"
 LEDGER = "stimulation.db"
@@ -180,6 +180,17 @@ class EngineHandle:
             await process.wait()
 
 
+def tissue_said(organoid: Organoid) -> dict[str, Any]:
+    """What the rig file says of the organoid's age and review, as the engine takes it."""
+    review = organoid.review
+    return {
+        "age_d": organoid.age_d,
+        "age_on": None if organoid.age_on is None else organoid.age_on.isoformat(),
+        "capacity": organoid.capacity,
+        "review": None if review is None else {"by": review.by, "on": review.on.isoformat(), "valid_d": review.valid_d},
+    }
+
+
 async def spawn_engine(rig: Rig, data_dir: Path, seed: int) -> EngineHandle:
     """Start the engine of a rig whose array is simulated, and return when its door is open.
 
@@ -198,6 +209,7 @@ async def spawn_engine(rig: Rig, data_dir: Path, seed: int) -> EngineHandle:
         "diameter_um": nerves.diameter_um,
         "seed": seed,
         "data_dir": str(data_dir),
+        "tissue": tissue_said(rig.organoid),
     }
     process = await asyncio.create_subprocess_exec(
         sys.executable,
@@ -265,7 +277,9 @@ async def _child(config: dict[str, Any]) -> None:
         print(json.dumps(said), flush=True)
 
     listening = asyncio.create_task(_listen(device, stop))
-    engine = EngineConfig(ledger=data_dir / LEDGER, envelope=Envelope.of(config["material"]))
+    engine = EngineConfig(
+        ledger=data_dir / LEDGER, envelope=Envelope.of(config["material"]), tissue=config.get("tissue")
+    )
     try:
         await serve(device, engine, keyring, ready=ready, stop=stop)
     finally:

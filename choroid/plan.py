@@ -19,6 +19,7 @@ from typing import Any
 from choroid.failure import UserError
 from choroid.gantt import gantt
 from choroid.simulate import EPOCH, Start, simulate
+from choroid.timeline import within
 from controller.clock import Clock
 from controller.execution.catalogue import chosen
 from controller.execution.journal import Journal
@@ -219,13 +220,13 @@ def _paper_story(rig: Rig, present: Present, paper: Rehearsed) -> dict[str, Any]
     timeline: list[dict[str, Any]] = []
     for event in paper.events:
         step: dict[str, Any] = {"n": event.n, "verb": event.verb, "begin_s": event.begin_s, "end_s": event.end_s}
-        step["text"] = event.text
+        step |= {"text": event.text, "branch": event.branch}
         if event.line:
             step |= {"ml": event.ul / ML, "line": event.line, "from": event.source, "to": event.target}
             into[event.target] += event.ul
             out[event.source] += event.ul
             text = f"{event.line}: {event.ul / ML:.2f} mL, {event.source} → {event.target}"
-            timeline.append({"at_s": round(event.begin_s, 1), "kind": "step", "text": text})
+            timeline.append({"at_s": round(event.begin_s, 1), "kind": "step", "text": within(event.branch, text)})
         steps.append(step)
     refusals = [{"at_s": round(paper.seconds, 1), "kind": "refused", "text": breach} for breach in paper.breaches]
     volumes = {

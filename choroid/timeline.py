@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from controller.execution.branches import spoken
+from controller.execution.rules import rules_of
 from controller.process import Controller
 from controller.rig.description import Rig
-from protocols.grading import RULES, Letter
+from protocols.grading import Letter, RuleSet
 from protocols.interval import Interval
 
 ML = 1000.0
@@ -19,6 +21,7 @@ def story(controller: Controller, rig: Rig, *, after: int = 0) -> dict[str, Any]
     `timeline` (at_s, kind, text); `steps` (verb, begin_s, end_s, and for transfers ml, line, from, to); `grades`; and
     `volumes` (mL: start_ml, end_ml, in_ml, out_ml) by vessel, where the start is the end less what went in and out.
     """
+    rules = rules_of(rig)
     timeline: list[dict[str, Any]] = []
     steps: dict[int, dict[str, Any]] = {}
     grades: list[dict[str, Any]] = []
@@ -32,27 +35,31 @@ def story(controller: Controller, rig: Rig, *, after: int = 0) -> dict[str, Any]
         body = row.body
         if row.kind == "moved":
             line = rig.lines[body["line"]]
+            step = steps.get(body.get("n", 0))
             text = f"{body['line']}: {body['ul'] / ML:.2f} ± {3 * body['sd_ul'] / ML:.2f} mL, {line.from_} → {line.to}"
+            text = within(step["branch"] if step else "", text)
             into[line.to] += body["ul"]
             out[line.from_] += body["ul"]
-            step = steps.get(body.get("n", 0))
             if step is not None:
                 step |= {"line": body["line"], "from": line.from_, "to": line.to}
                 step["ml"] = round(step.get("ml", 0.0) + body["ul"] / ML, 3)
         elif row.kind == "step":
-            text = _words(body)
+            branch = spoken(body.get("at", ""))
+            words = _words(body)
+            text = None if words is None else within(branch, words)
             steps[body["n"]] = {
                 "n": body["n"],
+                "branch": branch,
                 "verb": body["verb"],
                 "begin_s": at_s,
                 "end_s": at_s,
-                "text": text or "",
+                "text": words or "",
             }
         elif row.kind == "step.done" and body["n"] in steps:
             steps[body["n"]]["end_s"] = at_s
         elif row.kind == "note.grade":
             kind, text = "grade", f"grade {body['grade']}, limited by {body['limiting']}"
-            best = at_best(body)
+            best = at_best(body, rules)
             grades.append({"at_s": at_s, "grade": body["grade"], "at_best": best, "limiting": body["limiting"]})
             grades[-1]["confidence"] = body["confidence"]
         elif row.kind == "act.refused" and str(body.get("by", "")).startswith("protocol"):
@@ -80,6 +87,11 @@ def story(controller: Controller, rig: Rig, *, after: int = 0) -> dict[str, Any]
     return {"timeline": timeline, "steps": list(steps.values()), "grades": grades, "volumes": volumes}
 
 
+def within(branch: str, text: str) -> str:
+    """What a step of a branch did, with the branch's name."""
+    return f"[{branch}] {text}" if branch else text
+
+
 def _words(body: Mapping[str, Any]) -> str | None:
     """A step that moves nothing, for the timeline; transfers tell their own when they are done."""
     args = body["args"]
@@ -87,17 +99,19 @@ def _words(body: Mapping[str, Any]) -> str | None:
         return f"measure {args['point']}"
     if body["verb"] == "sleep":
         return f"wait {args['seconds']:g} s"
+    if body["verb"] == "together":
+        return f"together: {', '.join(args['branches'])}"
     return None
 
 
-def at_best(note: Mapping[str, Any]) -> str:
+def at_best(note: Mapping[str, Any], rules: RuleSet) -> str:
     """The grade that a `note.grade` would have by its best values; the grade itself is that of the pessimistic ends."""
-    rules = {rule.name: rule for rule in RULES}
     order = tuple(Letter)
     worst = Letter.A
     for name, finding in note["variables"].items():
         letter = Letter.A if finding["grade"] is None else Letter(finding["grade"])
-        if name in rules and isinstance(finding["input"], dict):
-            letter = rules[name].judged(Interval.from_json(finding["input"]))[1]
+        rule = rules.rule(name)
+        if rule is not None and isinstance(finding["input"], dict):
+            letter = rule.judged(Interval.from_json(finding["input"]))[1]
         worst = max(worst, letter, key=order.index)
     return worst.value

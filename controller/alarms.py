@@ -60,7 +60,7 @@ DEFINITIONS: dict[str, Definition] = {
         ),
         Definition(
             "over_pressure_heart", "critical", "the heart is stopped: no circulation",
-            "look for a kink or a clot in the heart line, then reset by restarting the heart", "5 min", 2.0,
+            "look for a kink or a clot in the heart line; it is tried again by itself, ever more seldom", "5 min", 2.0,
         ),
         Definition(
             "over_pressure_filter", "high", "no medium can be given back",
@@ -85,6 +85,18 @@ DEFINITIONS: dict[str, Definition] = {
         Definition(
             "gas_mixture", "critical", "with too much CO2 the medium turns acid within minutes; CO2 was shut",
             "check the air supply and its flow controller", "10 min", 5.0,
+        ),
+        Definition(
+            "acidity", "critical", "beyond 0.3 pH for an hour tissue suffers; where the gas has failed it goes on turning",
+            "check the gas bottles and their flow controllers, then the pH probe", "10 min", 60.0, 60.0,
+        ),
+        Definition(
+            "sensor_flat", "high", "a stuck probe is believed by nobody: what depends on it rests or goes to its basal state",
+            "check the probe and its cable; restart it", "30 min",
+        ),
+        Definition(
+            "activity_fall", "high", "a fall by half of the own baseline may be the first sign of dying tissue",
+            "look at medium, oxygen and warmth of the last hours, then at the array", "1 h",
         ),
         Definition(
             "closed_valve", "high", "a pump pressed against a closed valve; it was stopped",
@@ -133,6 +145,10 @@ DEFINITIONS: dict[str, Definition] = {
         Definition(
             "medium_expired", "medium", "medium past its date may be spoilt, and goes on being fed",
             "put in a fresh bottle and enter its lot (`choroid load`)", "1 d",
+        ),
+        Definition(
+            "assay_doubtful", "medium", "an assay contradicts the estimate of the medium; one of the two is wrong",
+            "look again or assay again; if it is right, enter it with --sure", "1 d", event=True,
         ),
         Definition(
             "run_held", "high", "a protocol waits for a person",

@@ -18,10 +18,12 @@ from typing import Any, Protocol
 from controller.alarms import DEFINITIONS, Alarms
 from controller.body import Body
 from controller.clock import Clock
+from controller.execution.assays import Assays
 from controller.execution.journal import Journal
 from controller.execution.ledger import Ledger
 from controller.execution.runner import Runner
 from controller.guard import ALIVE, GOODBYE
+from controller.liveliness import Liveliness
 from controller.memory.history import FLUSH_S, History
 from controller.memory.output_series import OutputSeries
 from controller.nerves.summary import NervesSource, NervesSummary
@@ -36,10 +38,10 @@ from controller.safety.terms import Intent, Limits, Trip
 from controller.state import State, StateStore
 from controller.upkeep import Upkeep
 from controller.version import software_version
-from controller.vitals import VitalSigns
+from controller.vigilance import reading_causes
+from controller.vitals import VitalSigns, disturbance
 from drivers.commands import Quality
 from drivers.transport.opener import Opener
-from protocols.grading import Letter
 
 logger = logging.getLogger(__name__)
 
@@ -111,7 +113,7 @@ class Controller:
         self.clock = clock
         self.nerves = nerves_source
         self.nerves_summary: NervesSummary | None = None
-        self.store = StateStore()
+        self.store = StateStore(Liveliness(rig).flat)
         self.journal = journal or Journal(data_dir / "journal.db", clock, durable=durable)
         self.history = History(data_dir / "history.db", clock, flush_s=FLUSH_S if durable else LAZY_FLUSH_S)
         self._outputs = OutputSeries(self.history.add)
@@ -124,6 +126,7 @@ class Controller:
         self.body: Body
         self.gate: Gate
         self.runs: Runner
+        self.assays: Assays
         self._opener = opener
         self._limits = limits or limits_of(rig)
         self._sinks = sinks
@@ -176,7 +179,16 @@ class Controller:
             trust=self.upkeep.trust,
             recipes=self._recipes,
         )
-        self._vitals = VitalSigns(self.rig, self.runs.estimator, self._last_letter)
+        self.assays = Assays(
+            self.rig,
+            estimator=self.runs.estimator,
+            journal=self.journal,
+            clock=self.clock,
+            alarm=self.alarms.event,
+        )
+        self._vitals = VitalSigns(
+            self.rig, self.runs.estimator, grade=self.last_grade, journal=self.journal, clock=self.clock
+        )
         heart = HeartRegulator(self.rig)
         self._regulators = (heart, TemperatureRegulator(self.rig), GasMixer(self.rig))
         await self.body.begin(self.gate.poll)
@@ -276,11 +288,12 @@ class Controller:
             self.alarms.event("guard_lost", "guard", str(error))
 
     def _score(self, state: State) -> None:
-        """The viability score, once a minute; into the journal once an hour."""
+        """Viability, welfare and happiness, once a minute; into the journal once an hour."""
         if state.at_s < self._next_score_s:
             return
         self._next_score_s = state.at_s + SCORE_EVERY_S
-        self.viability = self._vitals.score(state).to_json()
+        why_unusual = disturbance(state.trips, self.alarms.active())
+        self.viability = self._vitals.score(state, self.nerves_summary, why_unusual)
         if state.at_s >= self._next_score_row_s:
             self._next_score_row_s = state.at_s + SCORE_JOURNAL_EVERY_S
             self._record("viability", self.viability)
@@ -289,10 +302,6 @@ class Controller:
         """The note of the last graded batch: grade, limiting variable, reasons, variables, estimate."""
         row = self.journal.last("note.grade")
         return None if row is None else {"utc": row.utc, **row.body}
-
-    def _last_letter(self) -> Letter | None:
-        row = self.journal.last("note.grade")
-        return None if row is None else Letter(row.body["grade"])
 
     def _note_trips(self, trips: tuple[Trip, ...]) -> None:
         if trips == self._trips == ():
@@ -322,13 +331,13 @@ class Controller:
     def _causes(self, state: State, late_s: float) -> Mapping[tuple[str, str], str]:
         """What is wrong at this moment, as (alarm kind, source) -> detail."""
         causes = {(trip.interlock, trip.point): trip.detail for trip in state.trips if trip.interlock in DEFINITIONS}
-        for point, reading in state.readings.items():
-            if reading.quality is Quality.BAD:
-                causes[("device_lost", point.partition(".")[0])] = reading.detail
+        causes.update(reading_causes(self.rig, state))
         for name, view in state.actuators.items():
             if view.fault:
                 causes[("device_lost", name.partition(".")[0])] = view.fault
         causes.update(self.upkeep.causes)
+        if self._vitals.concern:
+            causes[("activity_fall", "nerves")] = self._vitals.concern
         if late_s > TICK_S:
             causes[("slow_loop", "controller")] = f"a tick came {late_s:.1f} s late"
         if self.history.problem is not None:
@@ -354,6 +363,8 @@ class Controller:
             self.store.read(
                 "nerves.active_electrodes", float(summary.active_electrodes), "electrodes", Quality.GOOD, now_s
             )
+            if summary.treatment is not None and (evoked := summary.treatment.evoked_ratio) is not None:
+                self.store.read("nerves.evoked_ratio", evoked, "ratio", Quality.GOOD, now_s)
 
     def health(self) -> Health:
         """Whether the control loop lives (D6); a page that still answers proves nothing."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from types import MappingProxyType
 
@@ -20,6 +20,8 @@ class Reading:
     at_s: float
     detail: str = ""
     same_since_s: float = 0.0
+    stuck: bool = False
+    """Whether its probe answers, and always the same (:mod:`controller.liveliness`); the quality is bad then."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +64,9 @@ class State:
 class StateStore:
     """Where sampling, gate and ledger put what they learn; `state` is the snapshot of the last tick."""
 
-    def __init__(self) -> None:
+    def __init__(self, flat: Callable[[str, float, float], str | None] | None = None) -> None:
+        """`flat(point, value, at_s)` says why a reading cannot be live, as :meth:`Liveliness.flat` does."""
+        self._flat = flat
         self._readings: dict[str, Reading] = {}
         self._news: dict[str, Reading] = {}
         self._actuators: dict[str, ActuatorView] = {}
@@ -84,7 +88,11 @@ class StateStore:
         """Take in a reading; remembers since when the value has not changed (I2, flat)."""
         before = self._readings.get(point)
         since_s = before.same_since_s if before is not None and before.value == value else at_s
-        self._readings[point] = self._news[point] = Reading(value, unit, quality, at_s, detail, since_s)
+        stuck = None if self._flat is None else self._flat(point, value, at_s)
+        if stuck is not None:
+            quality, detail = Quality.BAD, stuck
+        reading = Reading(value, unit, quality, at_s, detail, since_s, stuck is not None)
+        self._readings[point] = self._news[point] = reading
 
     def news(self) -> Mapping[str, Reading]:
         """The readings that have come since this was asked last, the latest of each point."""
@@ -97,7 +105,7 @@ class StateStore:
         if before is None:
             self._readings[point] = Reading(float("nan"), unit, Quality.BAD, float("-inf"), detail)
         elif before.quality is not Quality.BAD or before.detail != detail:
-            self._readings[point] = replace(before, quality=Quality.BAD, detail=detail)
+            self._readings[point] = replace(before, quality=Quality.BAD, detail=detail, stuck=False)
 
     def actuator(self, name: str, view: ActuatorView) -> None:
         """Take in a view of an actuator."""

@@ -1,96 +1,310 @@
-"""The vital signs that the viability score is made of, gathered from the state once a minute.
+"""The vital signs that viability, welfare and happiness are made of, gathered from the state once a minute.
 
-The score is advice (design §4.12): it moves nothing. What is missing or doubtful is left out and lowers the confidence.
+The scores are advice (design §4.12): they move nothing. What is missing or doubtful is left out, which lowers coverage and
+widens intervals. Nothing here knows what a task is, or how one goes (N10).
 """
 
 from __future__ import annotations
 
 import math
-from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
+from datetime import datetime
+from typing import Any
 
+from controller.alarms import DEFINITIONS, URGENCY, Alarm, AlarmState
+from controller.clock import Clock
 from controller.execution.estimator import Estimator
+from controller.execution.journal import Journal
+from controller.nerves.summary import NervesSummary, Treatment
 from controller.rig.description import Rig
+from controller.safety.terms import Trip
 from controller.state import State
-from drivers.device import Quality
+from controller.usual import Usual
+from drivers.device import PumpStatus, Quality
+from protocols.activity import Heard
+from protocols.baseline import Norm
 from protocols.grading import Letter
-from protocols.viability import Viability, Vitals, viability
+from protocols.happiness import happiness
+from protocols.interval import Interval
+from protocols.media_filter import MAKES_LACTATE, USES_GLUCOSE, MediaState
+from protocols.viability import LEAST_OXYGEN_PCT, MediumGrade, Vitals, viability
+from protocols.welfare import Treatment as Treated
+from protocols.welfare import welfare
 
 STALE_S = 120.0
-DAY_S = 86_400.0
-HOUR_S = 3_600.0
-BASELINE_S = 7 * DAY_S
-"""The tissue's own baseline is the mean of its firing, over about a week once there is one."""
-WARM_UP_S = 1200.0
-"""Before the array has been heard for so long there is no baseline to compare with."""
+UNCERTAINTY = {"temperature": 0.3, "oxygen": 2.0, "ph": 0.03}
+"""A probe's bounds, in its unit: of the makers' order for a probe in use [P]; doubled three times over for a reading that is
+marked uncertain."""
+DOUBTFUL = 3.0
+GRADE_OLD_S = 48 * 3600.0
+"""An older grade says nothing of today's medium."""
+LOOK_OLD_S = 48 * 3600.0
+"""The estimator's rates are not told when nothing has corrected them for so long."""
+LEAST_LOOKS = 2
+YIELD_KNOWN_SD = 0.25
+"""The lactate yield is told once assays have made it surer than the prior's 0.35 mol/mol."""
+Z_BOUND = 0.5
+"""How far a minute's firing rate may be off, in spreads of the baseline."""
+SILENCE_Z = -20.0
+ELECTRODE_FAULT_HZ = 250.0
+"""Ten times the 1,500 events a minute that are normal at most is a fault of the electrode (FinalSpark)."""
+FALLEN_SHARE = 0.5
+FALLEN_MIN = 10
+"""Firing under half of what is usual for so many minutes is an alarm (electrodes.md §5)."""
+PER_SIDE = ("low", "value", "high")
+
+IDLE = Treatment(0.0, 24.0, None, False, 0, "none", "nobody can stimulate here")
+"""A rig without an array."""
+
+
+def disturbance(trips: Iterable[Trip], alarms: Iterable[Alarm]) -> str:
+    """Why this is no usual moment: an interlock that has tripped, or an urgent alarm whose cause is there now.
+
+    Events (a held run, an acknowledged drift) stay until somebody acknowledges them and say nothing of the present.
+    """
+    for trip in trips:
+        return f"{trip.interlock} {trip.point}"
+    for alarm in alarms:
+        here = alarm.state in (AlarmState.UNACKNOWLEDGED, AlarmState.ACKNOWLEDGED)
+        if here and URGENCY[alarm.priority] <= URGENCY["high"] and not DEFINITIONS[alarm.kind].event:
+            return alarm.id
+    return ""
 
 
 class VitalSigns:
-    """Keeps what the score needs to remember: a day of pH, the tissue's own firing baseline."""
+    """Makes the scores; remembers what is usual, and for how long oxygen has been short."""
 
-    def __init__(self, rig: Rig, estimator: Estimator, grade: Callable[[], Letter | None]) -> None:
+    def __init__(
+        self,
+        rig: Rig,
+        estimator: Estimator,
+        *,
+        grade: Callable[[], Mapping[str, Any] | None],
+        journal: Journal,
+        clock: Clock,
+    ) -> None:
+        self._rig = rig
         self._lung = rig.organs.lung
         self._skin = rig.organs.skin
+        self._heart = rig.lines[rig.organs.heart.line].pump
+        self._outlets = [f"{name}.oxygen" for name, each in rig.devices.items() if each.at == rig.organoid.chamber]
         self._estimator = estimator
         self._grade = grade
-        self._expected_umol_d = estimator.state.rate_umol_d
-        self._ph_hours: deque[tuple[float, float, float]] = deque()
-        self._baseline_hz = 0.0
-        self._heard_s = 0.0
-        self._at_s: float | None = None
+        self._clock = clock
+        self._usual = Usual(journal, clock)
+        self._short_since: dict[str, float | None] = dict.fromkeys(PER_SIDE)
+        self._looks = -1
+        self._looked_s = 0.0
+        self._fallen = 0
 
-    def score(self, state: State) -> Viability:
-        """The score of this moment."""
-        ph = self._trusted(state, self._lung.ph)
-        firing = self._trusted(state, "nerves.firing_rate")
-        return viability(
-            Vitals(
-                oxygen_pct=self._trusted(state, self._lung.oxygen),
-                temperature_c=self._trusted(state, self._skin.temperature),
-                ph=ph,
-                ph_spread=self._spread(state.at_s, ph),
-                grade=self._grade(),
-                firing_ratio=self._ratio(state.at_s, firing),
-                lactate_ratio=self._lactate_ratio(),
-            )
+    @property
+    def concern(self) -> str:
+        """What a person must be told: firing has fallen by half; empty when all is as usual."""
+        if self._fallen < FALLEN_MIN:
+            return ""
+        return f"firing has been under {FALLEN_SHARE:.0%} of this organoid's own baseline for {self._fallen} minutes"
+
+    def score(self, state: State, nerves: NervesSummary | None, disturbance: str) -> dict[str, Any]:
+        """The scores of this moment as plain data; call about once a minute. `disturbance`: why it is no usual one."""
+        if disturbance:
+            self._usual.disturbed(disturbance)
+        self._usual.turn()
+        treatment = self._treatment(nerves)
+        heard, band = self._heard(state, nerves, treatment)
+        vitals = self._vitals(state, heard)
+        treated = self._treated(state, treatment, band)
+        alive, kept = viability(vitals), welfare(treated)
+        if not all(gate.is_open for gate in alive.gates.values()):
+            self._usual.disturbed(f"{alive.limiting} gate")
+        return {
+            **alive.to_json(),
+            "inputs": vitals.to_json(),
+            "welfare": kept.to_json() | {"inputs": treated.to_json()},
+            "happiness": happiness(alive, kept).to_json(),
+            "stimulation": None if treatment is None else _stimulation(treatment),
+            "baseline": self._usual.norms(),
+        }
+
+    # --- viability --------------------------------------------------------------------------------------
+
+    def _vitals(self, state: State, heard: Heard) -> Vitals:
+        found = self._grade()
+        medium = None if found is None else self._medium(found)
+        media = self._media(state.at_s)
+        uptake, by = self._uptake(state, media)
+        return Vitals(
+            temperature_c=self._trusted(state, self._skin.temperature, "temperature"),
+            oxygen_short_s=self._short(state),
+            sterility_failed=found is not None and _barrier_failed(found),
+            oxygen_uptake=uptake,
+            oxygen_uptake_by=by,
+            lactate_yield=None if media is None else _yield(media),
+            grade=medium,
+            heard=heard,
         )
 
-    def _trusted(self, state: State, point: str) -> float | None:
+    def _trusted(self, state: State, point: str, quantity: str) -> Interval | None:
         reading = state.readings.get(point)
         if reading is None or reading.quality is Quality.BAD or not math.isfinite(reading.value):
             return None
-        return reading.value if state.at_s - reading.at_s <= STALE_S else None
+        if state.at_s - reading.at_s > STALE_S:
+            return None
+        off = UNCERTAINTY[quantity] * (1.0 if reading.quality is Quality.GOOD else DOUBTFUL)
+        return Interval(reading.value, reading.value - off, reading.value + off)
 
-    def _spread(self, now_s: float, ph: float | None) -> float | None:
-        """Highest less lowest pH of the last day, kept by the hour."""
-        if ph is not None:
-            if self._ph_hours and now_s - self._ph_hours[-1][0] < HOUR_S:
-                begun_s, low, high = self._ph_hours[-1]
-                self._ph_hours[-1] = (begun_s, min(low, ph), max(high, ph))
-            else:
-                self._ph_hours.append((now_s, ph, ph))
-        while self._ph_hours and now_s - self._ph_hours[0][0] > DAY_S:
-            self._ph_hours.popleft()
-        if not self._ph_hours:
+    def _short(self, state: State) -> Interval | None:
+        """For how long oxygen has been too low: by the reading, and by either end of what it may be."""
+        oxygen = self._trusted(state, self._lung.oxygen, "oxygen")
+        if oxygen is None:
             return None
-        return max(high for _, _, high in self._ph_hours) - min(low for _, low, _ in self._ph_hours)
+        lasted = {}
+        for side, seen in zip(PER_SIDE, (oxygen.high, oxygen.value, oxygen.low), strict=True):
+            if seen >= LEAST_OXYGEN_PCT:
+                self._short_since[side] = None
+            elif self._short_since[side] is None:
+                self._short_since[side] = state.at_s
+            since_s = self._short_since[side]
+            lasted[side] = 0.0 if since_s is None else state.at_s - since_s
+        return Interval(lasted["value"], lasted["low"], lasted["high"])
 
-    def _ratio(self, now_s: float, firing_hz: float | None) -> float | None:
-        """Firing over the tissue's own baseline; silence is 0, an unknown rate is None."""
-        since_s = 0.0 if self._at_s is None else now_s - self._at_s
-        self._at_s = now_s
-        if firing_hz is None:
+    def _medium(self, found: Mapping[str, Any]) -> MediumGrade | None:
+        """The last grade, unless it is old. Its own uncertainty: what is missing or crosses an edge may hide a better one."""
+        age = self._clock.utc() - datetime.fromisoformat(found["utc"])
+        if age.total_seconds() > GRADE_OLD_S:
             return None
-        self._heard_s += since_s
-        if self._heard_s > 0:
-            self._baseline_hz += (firing_hz - self._baseline_hz) * since_s / min(self._heard_s, BASELINE_S)
-        if self._heard_s < WARM_UP_S or self._baseline_hz <= 0:
-            return None
-        return firing_hz / self._baseline_hz
+        letter, letters = Letter(found["grade"]), tuple(Letter)
+        if found.get("confidence", 1.0) >= 1.0 or letter is Letter.A:
+            return MediumGrade(letter, letter)
+        if letter is Letter.C and found.get("missing"):
+            return MediumGrade(letter, Letter.A)
+        return MediumGrade(letter, letters[letters.index(letter) - 1])
 
-    def _lactate_ratio(self) -> float | None:
-        """Lactate making over what that much tissue is expected to make; None before the soft sensor has seen enough."""
-        sensor = self._estimator.state
-        if sensor.observations < 2 or self._expected_umol_d <= 0:
+    def _media(self, now_s: float) -> MediaState | None:
+        """The estimator's state, as long as something has corrected it lately."""
+        media = self._estimator.state
+        if media.observations != self._looks:
+            self._looks, self._looked_s = media.observations, now_s
+        fresh = media.observations >= LEAST_LOOKS and now_s - self._looked_s <= LOOK_OLD_S
+        return media if fresh else None
+
+    def _uptake(self, state: State, media: MediaState | None) -> tuple[Interval | None, str]:
+        """Oxygen uptake over the own baseline: by a probe at the chamber's outlet, else told from lactate making."""
+        measured = self._measured_uptake(state)
+        norm = self._usual.note("oxygen_uptake", None if measured is None else measured.value)
+        made = None if media is None else Interval.around(media.rate_umol_d, media.sd(MAKES_LACTATE), floor=0.0)
+        usual_lactate = self._usual.note("lactate_umol_d", None if made is None else made.value)
+        if measured is not None:
+            return (None if norm is None else measured.scaled(1.0 / norm.value)), ""
+        if made is None or usual_lactate is None:
+            return None, ""
+        return made.scaled(1.0 / usual_lactate.value), "told from lactate making [P]"
+
+    def _measured_uptake(self, state: State) -> Interval | None:
+        """Flow times what the medium has lost of its saturation in the chamber (µL/min × %); only its trend counts."""
+        loop = self._trusted(state, self._lung.oxygen, "oxygen")
+        heart = state.actuators.get(self._heart or "")
+        status = None if heart is None else heart.status
+        if loop is None or not isinstance(status, PumpStatus) or not status.running:
             return None
-        return sensor.rate_umol_d / self._expected_umol_d
+        for point in self._outlets:
+            outlet = self._trusted(state, point, "oxygen")
+            if outlet is not None and point != self._lung.oxygen:
+                lost, off = max(loop.value - outlet.value, 0.0), outlet.high - outlet.value
+                return Interval(lost, max(lost - off, 0.0), lost + off).scaled(max(status.flow_ul_min, 1.0))
+        return None
+
+    # --- nerves -----------------------------------------------------------------------------------------
+
+    def _heard(
+        self, state: State, nerves: NervesSummary | None, treatment: Treatment | None
+    ) -> tuple[Heard, Interval | None]:
+        """What the array tells, and the firing in spreads of the own baseline."""
+        if nerves is None or not nerves.electrodes or state.at_s - nerves.at_s > STALE_S:
+            self._usual.note("firing_hz", None)
+            return Heard(), None
+        firing = self._usual.note("firing_hz", nerves.firing_rate_hz)
+        share = nerves.active_electrodes / nerves.electrodes
+        active = self._usual.note("active_share", share)
+        self._watch(nerves.firing_rate_hz, firing)
+        z = None if firing is None else max(firing.z(nerves.firing_rate_hz), SILENCE_Z)
+        band = None if z is None else Interval(z, z - Z_BOUND, z + Z_BOUND)
+        one = 1.0 / nerves.electrodes
+        sound = sum(rate < ELECTRODE_FAULT_HZ for rate in nerves.rates_hz) / max(len(nerves.rates_hz), 1)
+        evoked = None if treatment is None else treatment.evoked_ratio
+        return (
+            Heard(
+                active_ratio=None
+                if active is None
+                else Interval(share, max(share - one, 0.0), share + one).scaled(1.0 / active.value),
+                rate_z=band,
+                evoked_ratio=None if evoked is None else Interval(evoked, 0.7 * evoked, 1.3 * evoked),
+                signal_quality=Interval.exact(sound),
+            ),
+            band,
+        )
+
+    def _watch(self, firing_hz: float, norm: Norm | None) -> None:
+        fallen = norm is not None and firing_hz < FALLEN_SHARE * norm.value
+        self._fallen = self._fallen + 1 if fallen else 0
+
+    # --- welfare ----------------------------------------------------------------------------------------
+
+    def _treatment(self, nerves: NervesSummary | None) -> Treatment | None:
+        if self._rig.nerves is None:
+            return IDLE
+        return None if nerves is None else nerves.treatment
+
+    def _treated(self, state: State, treatment: Treatment | None, band: Interval | None) -> Treated:
+        lung = self._lung
+        osmolality = self._media(state.at_s)
+        seen = None if osmolality is None else osmolality.interval("loop", "osmolality_mosm")
+        wanted = self._rig.vessels[lung.vessel].contains
+        normal = 290.0 if wanted is None else self._rig.media[wanted].osmolality_mosm
+        salt = self._usual.spread("osmolality_mosm", None if seen is None else seen.value)
+        return Treated(
+            temperature_spread_c=self._steady(state, "temperature_c", self._skin.temperature, "temperature"),
+            ph_spread=self._steady(state, "ph", lung.ph, "ph"),
+            osmolality_spread_pct=None
+            if salt is None or seen is None
+            else Interval.around(100.0 * salt / normal, 100.0 * seen.sd / normal, floor=0.0),
+            stimulation_load=None if treatment is None else Interval.exact(treatment.load),
+            rest_h=None if treatment is None else Interval.exact(treatment.rest_h),
+            own_band=band,
+        )
+
+    def _steady(self, state: State, signal: str, point: str, quantity: str) -> Interval | None:
+        """Highest less lowest of the last day; a probe that is silent now tells nothing of how steady it is."""
+        reading = self._trusted(state, point, quantity)
+        spread = self._usual.spread(signal, None if reading is None else reading.value)
+        if spread is None or reading is None:
+            return None
+        off = UNCERTAINTY[quantity] / 3.0  # an offset leaves a difference alone; noise and drift within a day do not
+        return Interval(spread, max(spread - off, 0.0), spread + off)
+
+
+def _barrier_failed(found: Mapping[str, Any]) -> bool:
+    sterility = found.get("variables", {}).get("sterility", {})
+    return bool(sterility.get("grade") == Letter.D.value)
+
+
+def _yield(media: MediaState) -> Interval | None:
+    """Lactate made a glucose used, once assays have told more of it than was believed beforehand."""
+    made, used = float(media.mean[MAKES_LACTATE]), float(media.mean[USES_GLUCOSE])
+    if used <= 0.0:
+        return None
+    ratio = made / used
+    both = float(media.covariance[MAKES_LACTATE, USES_GLUCOSE])
+    variance = (media.sd(MAKES_LACTATE) ** 2 - 2 * ratio * both + (ratio * media.sd(USES_GLUCOSE)) ** 2) / used**2
+    sd = math.sqrt(max(variance, 0.0))
+    return Interval.around(ratio, sd, floor=0.0) if sd < YIELD_KNOWN_SD else None
+
+
+def _stimulation(treatment: Treatment) -> dict[str, Any]:
+    return {
+        "load": round(treatment.load, 6),
+        "rest_h": round(treatment.rest_h, 3),
+        "response_lost": treatment.response_lost,
+        "tier": treatment.tier,
+        "level": treatment.level,
+        "reason": treatment.reason,
+    }

@@ -12,6 +12,7 @@ from fastapi.responses import FileResponse, JSONResponse, Response
 from fastapi.staticfiles import StaticFiles
 from starlette.exceptions import HTTPException
 
+from controller.execution.assays import AssayError, AssayRefused
 from controller.execution.runner import RunnerError
 from controller.execution.states import IllegalTransition
 from controller.nerves.summary import NervesSource
@@ -23,7 +24,7 @@ from dashboards.face import ControllerFace, SpeedControl
 from dashboards.feed import Feed
 from dashboards.feed import routes as feed_routes
 from dashboards.models import Errored
-from dashboards.routes import books, rig, runs, safety, session, users
+from dashboards.routes import assays, books, rig, runs, safety, session, users
 from protocols.parameters import ParamError
 from protocols.registry import UnknownProtocol
 
@@ -32,6 +33,8 @@ VERSION = "1"
 
 ANSWERS: dict[type[Exception], int] = {
     RunnerError: 409,
+    AssayRefused: 409,
+    AssayError: 422,
     IllegalTransition: 409,
     UnknownProtocol: 404,
     ParamError: 422,
@@ -66,7 +69,7 @@ def create_app(
     app.state.speed = speed
     app.state.feed = Feed(controller, speed, nerves)
     app.include_router(session.open_routes)
-    for part in (session, rig, runs, safety, books, users):
+    for part in (session, rig, runs, safety, books, assays, users):
         app.include_router(part.routes)
     if speed is not None:
         app.include_router(session.speed_routes)

@@ -100,6 +100,32 @@ class RunsFace(Protocol):
         """Every run, oldest first."""
 
 
+class AssaysFace(Protocol):
+    """What the laboratory found, and what is believed of the medium."""
+
+    def enter(
+        self,
+        analyte: str,
+        value: str,
+        *,
+        vessel: str,
+        taken: str,
+        user: str,
+        sd: str = ...,
+        method: str = ...,
+        reason: str = ...,
+        zone: str = ...,
+        sure: bool = ...,
+    ) -> dict[str, Any]:
+        """Take one in; returns what it did to the estimate."""
+
+    def recent(self, limit: int = ...) -> list[dict[str, Any]]:
+        """The latest entered, newest first."""
+
+    def medium(self) -> dict[str, Any]:
+        """The estimate of this moment, with bounds."""
+
+
 class GateFace(Protocol):
     """The emergency stop."""
 
@@ -127,7 +153,7 @@ class JournalFace(Protocol):
 
 
 class ControllerFace(Protocol):
-    """A controller as the faces see it. `gate` and `runs` exist once it has started."""
+    """A controller as the faces see it. `gate`, `runs` and `assays` exist once it has started."""
 
     @property
     def rig(self) -> Rig:
@@ -158,6 +184,10 @@ class ControllerFace(Protocol):
         """The runner."""
 
     @property
+    def assays(self) -> AssaysFace:
+        """The assays."""
+
+    @property
     def gate(self) -> GateFace:
         """The safety gate, of which the faces may only use the emergency stop."""
 
@@ -175,7 +205,7 @@ class ControllerFace(Protocol):
 
     @property
     def viability(self) -> dict[str, Any] | None:
-        """The latest viability score, as :meth:`protocols.viability.Viability.to_json` gives it."""
+        """The latest scores, as :meth:`controller.vitals.VitalSigns.score` gives them."""
 
     def last_grade(self) -> dict[str, Any] | None:
         """The latest grade with its time, inputs, limits and reasons."""

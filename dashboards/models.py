@@ -33,6 +33,20 @@ class Invite(_Body):
     reason: str = Field(default="", max_length=1000)
 
 
+class EnterAssay(_Body):
+    """What the laboratory found; `value` and `sd` with their units, `taken` a time of day or an ISO 8601 time."""
+
+    analyte: str = Field(max_length=40)
+    value: str = Field(max_length=64)
+    vessel: str = Field(max_length=100)
+    taken: str = Field(max_length=40)
+    sd: str = Field(default="", max_length=64)
+    method: str = Field(default="", max_length=200)
+    zone: str = Field(default="", max_length=64)
+    sure: bool = False
+    reason: str = Field(default="", max_length=1000)
+
+
 class SetSpeed(_Body):
     """How fast a simulated rig is to live (times life)."""
 
@@ -293,6 +307,68 @@ class LedgerModel(BaseModel):
     vessels: list[VesselVolume]
 
 
+class Bounds(BaseModel):
+    """A value and the bounds between which it is believed to lie (95 %)."""
+
+    value: float
+    low: float
+    high: float
+
+
+class AssayRow(BaseModel):
+    """One assay as it stands in the journal; `off_sd` is how far it lay from `expected`, in standard deviations."""
+
+    id: int
+    entered_utc: str
+    analyte: str
+    vessel: str
+    where: Literal["loop", "spent"]
+    taken_utc: str
+    value: float
+    sd: float
+    unit: str
+    used: bool
+    sure: bool
+    text: str
+    method: str
+    user: str
+    reason: str
+    off_sd: float
+    expected: Bounds
+
+
+class AssayTaken(BaseModel):
+    """What an assay did to the estimate: when it was taken, `before` and `after`, and `now`."""
+
+    id: int
+    analyte: str
+    vessel: str
+    taken_utc: str
+    value: float
+    sd: float
+    unit: str
+    used: bool
+    off_sd: float
+    before: Bounds
+    after: Bounds
+    now: Bounds
+
+
+class AssaysModel(BaseModel):
+    """The latest assays, newest first."""
+
+    assays: list[AssayRow]
+
+
+class MediumModel(BaseModel):
+    """What is believed of the medium now: species → bounds (mM, osmolality mOsm/kg)."""
+
+    utc: str
+    loop: dict[str, Bounds]
+    spent: dict[str, Bounds]
+    lactate_umol_d: float
+
+
 class GradeModel(BaseModel):
     """The last grade with its inputs, limits and reasons; null before the first."""
 
@@ -300,7 +376,10 @@ class GradeModel(BaseModel):
 
 
 class ViabilityModel(BaseModel):
-    """The viability score (0 to 1) with parts, weights, missing data and confidence; null before the first."""
+    """Viability (0 to 1) with its interval, coverage, parts, weights and gates; within it the same of `welfare`, the
+    `happiness` rating made of both, `stimulation` (load, rest, tier and level, null while unknown) and the organoid's own
+    `baseline`. Null before the first.
+    """
 
     viability: dict[str, Any] | None
 

@@ -158,6 +158,7 @@ def step_view(step: StepView) -> dict[str, Any]:
     return {
         "n": step.n,
         "verb": step.verb,
+        "branch": step.branch,
         "args": {name: value for name, value in step.args.items() if isinstance(value, str | int | float)},
         "state": step.state,
         "result": _result(step.result),

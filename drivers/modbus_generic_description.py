@@ -11,6 +11,7 @@ import re
 import struct
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -200,8 +201,12 @@ def describe(where: str, settings: Mapping[str, float | str | bool]) -> Descript
     return parse(where, file.name, text)
 
 
+@lru_cache(maxsize=64)
 def parse(where: str, source: str, text: str) -> Description:
-    """The description in `text`; `where` and `source` are for the error's words. Raises :class:`BadDescription`."""
+    """The description in `text`; `where` and `source` are for the error's words. Raises :class:`BadDescription`.
+
+    A text is read once, however often its device is built: YAML takes a hundred times as long as all the rest.
+    """
     import yaml  # the guard knows every driver and has to stay light: who describes nothing loads nothing
 
     reader = _Reader()

@@ -44,9 +44,10 @@ PULSES = {"520": 10_982.0, "530": 10_982.0, "620": 10_982.0, "720": 10_982.0}
 SERIES = ("323", "505", "520", "530", "620", "720")
 
 _NUMBER = r"\d{1,6}(?:\.\d{1,4})?"
-_SHORT = re.compile(rf"(\S{{2,16}}) ({_NUMBER}) (CW|CCW) ([01])".encode())
+_WORD = r"[!-~]{1,16}"
+_SHORT = re.compile(rf"({_WORD}) ({_NUMBER}) (CW|CCW) ([01])".encode())
 _LONG = re.compile(
-    rf"(\S{{2,16}}) ({_NUMBER}) (\S{{1,16}}) (\S{{1,16}}) ({_NUMBER}) (CW|CCW) P/N (\d{{1,2}}) (\d{{1,10}}) ([01])".encode()
+    rf"({_WORD}) ({_NUMBER}) ({_WORD}) ({_WORD}) ({_NUMBER}) (CW|CCW) P/N (\d{{1,2}}) (\d{{1,10}}) ([01])".encode()
 )
 
 

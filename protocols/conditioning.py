@@ -1,9 +1,9 @@
-"""What to do with a graded batch, to the microlitre: pure arithmetic, neutral in volume for the loop.
+"""How a batch is treated, to the microlitre: pure arithmetic, neutral in volume for the loop.
 
-A: give back as it is. B: dose glucose and base where that pays at the pumps' least dose, and thin by a share of fresh
-medium that grows from nothing at the edge of A to a quarter at the edge of C; more would wash out what tissue secretes,
-which is the reason why labs change only part of a medium. C: replace one half or more. D: replace all that can be pumped
-out. Fresh medium also makes up for what evaporated.
+What share is replaced, and whether it is dialysed or conditioned, is decided in :mod:`protocols.economy` within what the
+grade permits. Here glucose and base are dosed for the whole circuit, since the batch goes back into the loop: so a small
+batch carries what a large one would, and less medium passes the pumps. The batch itself is never made more alkaline than
+grade A, nor sweeter than half as much again as fresh medium. Fresh medium also makes up for what evaporated.
 """
 
 from __future__ import annotations
@@ -12,31 +12,27 @@ import math
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from protocols.grading import Grade, Letter
-from protocols.interval import Interval
 from protocols.language import Targets
-from protocols.soft_sensor import MediaValues, bicarbonate_mm, pco2_mmhg
+from protocols.mixing import STANDARD_PCO2, Body
+from protocols.soft_sensor import bicarbonate_mm
 
-VERSION = "conditioning-1"
+VERSION = "conditioning-2"
 
-HALF = 0.5
-QUARTER = 0.25
 TRIFLE_UL = 200.0
 """Not worth a transfer."""
 DREGS_UL = 300.0
 """Left above the spent vessel's floor when it is emptied: three standard deviations and a margin."""
-STANDARD_PCO2 = pco2_mmhg(5.0, 100.0)
-"""With bicarbonate for the set-point pH at 5 % CO2, the pH regulator has room to both sides."""
 PH_CEILING = 7.45
 """Base never takes a batch beyond grade A's upper pH."""
-THINNED = ("lactate_mm", "ammonia_mm", "passes", "osmolality_change_pct", "insulin_share", "ldh_ratio")
-"""Variables that fresh medium mends; glucose and pH have their own stocks."""
+SWEETEST = 1.5
+"""Glucose of a batch over that of fresh medium, at the very most: it is thinned again in the loop."""
 
 
 @dataclass(frozen=True, slots=True)
 class BatchPlan:
     """Volumes (µL) in the order in which they are moved."""
 
+    dialysate_ul: float
     discard_ul: float
     fresh_ul: float
     glucose_ul: float
@@ -50,61 +46,29 @@ class BatchPlan:
         return asdict(self)
 
 
-def fresh_share(grade: Grade) -> float:
-    """Share of the batch (0..1) to replace by fresh medium."""
-    if grade.letter is Letter.A:
-        return 0.0
-    if grade.letter is Letter.D:
-        return 1.0
-    worst = 0.0
-    for finding in grade.findings:
-        if finding.variable in THINNED and isinstance(finding.inputs, Interval):
-            worst = max(worst, _badness(finding.variable, finding.inputs))
-    if grade.letter is Letter.C:
-        return min(max(HALF, HALF * worst), 1.0)
-    return min(QUARTER * worst, QUARTER)
-
-
-_EDGES = {
-    "lactate_mm": (5.0, 10.0, 20.0),
-    "ammonia_mm": (0.3, 0.8, 2.0),
-    "passes": (3.0, 6.0, 10.0),
-    "osmolality_change_pct": (3.0, 7.0, 12.0),
-    "ldh_ratio": (1.5, 2.5, 5.0),
-}
-
-
-def _badness(variable: str, interval: Interval) -> float:
-    """0 at the edge of A, 1 at the edge of B, 2 at the edge of C, by the pessimistic end."""
-    if variable == "insulin_share":
-        a, b, c, worst = -0.7, -0.4, -0.2, -interval.low
-    else:
-        a, b, c = _EDGES[variable]
-        worst = interval.high
-    if worst <= b:
-        return max(0.0, (worst - a) / (b - a))
-    return 1.0 + (worst - b) / (c - b)
-
-
 def plan_batch(
-    grade: Grade,
-    batch: MediaValues,
+    share: float,
+    batch: Body,
     ph: float | None,
     *,
+    conditioned: bool,
+    emptied: bool,
     spent_ul: float,
-    loop_ul: float,
+    loop: Body,
     targets: Targets,
     min_dose_ul: float,
+    dialysate_ul: float = 0.0,
 ) -> BatchPlan:
     """How to treat the batch of `spent_ul` (residue included) so that the loop comes back to its working volume.
 
-    `min_dose_ul` is the least any of the dosing pumps gives; `ph` is that of the batch, None when it is not known.
+    `share` (0..1) of it is replaced by fresh medium; `emptied`: all that can be pumped out. `loop` is what is left in the
+    loop; `min_dose_ul` the least any of the dosing pumps gives; `ph` that of the batch, None when it is not known. With
+    `dialysate_ul`, `batch` is what dialysis has made of it.
     """
-    share = fresh_share(grade)
-    wanted_ul = max(targets.loop_ul - loop_ul, 0.0)
+    wanted_ul = max(targets.loop_ul - loop.ul, 0.0)
     goal_ul = targets.spent_ul + wanted_ul  # what the spent vessel has to hold before it is given back
     least_left_ul = targets.spent_floor_ul + DREGS_UL
-    if grade.letter is Letter.D:
+    if emptied:
         discard_ul = max(spent_ul - least_left_ul, 0.0)
     else:
         discard_ul = min(share * max(spent_ul - targets.spent_ul, 0.0), max(spent_ul - least_left_ul, 0.0))
@@ -112,55 +76,58 @@ def plan_batch(
         discard_ul = 0.0
     left_ul = spent_ul - discard_ul
     glucose_ul = base_ul = 0.0
-    if grade.letter in (Letter.B, Letter.C):
-        glucose_ul, base_ul = _doses(left_ul, batch, ph, targets, min_dose_ul)
+    if conditioned and not emptied:
+        glucose_ul, base_ul = _doses(left_ul, batch, ph, loop, targets, min_dose_ul)
         if left_ul + glucose_ul + base_ul > goal_ul:  # the doses need room: as much of the batch goes
-            left_ul = max(goal_ul * left_ul / (left_ul + glucose_ul + base_ul), least_left_ul)
+            left_ul = max(goal_ul - glucose_ul - base_ul, least_left_ul)
             left_ul = min(left_ul, spent_ul)
             discard_ul = spent_ul - left_ul
-            glucose_ul, base_ul = _doses(left_ul, batch, ph, targets, min_dose_ul)
     fresh_ul = max(goal_ul - left_ul - glucose_ul - base_ul, 0.0)
     if 0.0 < fresh_ul < min_dose_ul:
-        if discard_ul > 0.0:  # a little more out, and the least dose in
+        if discard_ul > 0.0 and share > 0.0:  # a little more out, and the least dose in
             discard_ul += min(min_dose_ul - fresh_ul, max(left_ul - least_left_ul, 0.0))
             fresh_ul = min_dose_ul
         else:
             fresh_ul = 0.0  # made up for when it has grown to the least dose
     held_ul = spent_ul - discard_ul + fresh_ul + glucose_ul + base_ul
     give_back_ul = min(max(held_ul - targets.spent_ul, 0.0), wanted_ul)
-    return BatchPlan(discard_ul, fresh_ul, glucose_ul, base_ul, give_back_ul, share)
+    return BatchPlan(dialysate_ul, discard_ul, fresh_ul, glucose_ul, base_ul, give_back_ul, share)
 
 
 def _doses(
-    volume_ul: float, batch: MediaValues, ph: float | None, targets: Targets, min_dose_ul: float
+    volume_ul: float, batch: Body, ph: float | None, loop: Body, targets: Targets, min_dose_ul: float
 ) -> tuple[float, float]:
-    """Glucose and base stock for `volume_ul` of the batch; a dose below the least is none."""
-    glucose_ul = _glucose_dose_ul(volume_ul, batch, targets)
-    base_ul = _base_dose_ul(volume_ul, batch, ph, targets)
+    """Glucose and base stock for `volume_ul` of the batch and for the loop; a dose below the least is none."""
+    glucose_ul = _glucose_dose_ul(volume_ul, batch, loop, targets)
+    base_ul = _base_dose_ul(volume_ul, batch, ph, loop, targets)
     return (
         glucose_ul if glucose_ul >= min_dose_ul else 0.0,
         base_ul if base_ul >= min_dose_ul else 0.0,
     )
 
 
-def _glucose_dose_ul(volume_ul: float, batch: MediaValues, targets: Targets) -> float:
-    """Stock that brings glucose to the set-point; reckoned from the upper bound, so that it never overshoots."""
-    missing = targets.glucose_mm - batch.glucose_mm.high
-    if missing <= 0 or targets.glucose_stock_mm <= targets.glucose_mm:
-        return 0.0
-    return volume_ul * missing / (targets.glucose_stock_mm - targets.glucose_mm)
+def _dose_ul(volume_ul: float, now: float, goal: float, stock: float) -> float:
+    """Stock that brings `volume_ul` from `now` to `goal`."""
+    return volume_ul * (goal - now) / (stock - goal) if goal > now and stock > goal else 0.0
 
 
-def _base_dose_ul(volume_ul: float, batch: MediaValues, ph: float | None, targets: Targets) -> float:
-    """Bicarbonate that brings the batch to the set-point pH, now and at 5 % CO2, but not beyond grade A's pH."""
+def _glucose_dose_ul(volume_ul: float, batch: Body, loop: Body, targets: Targets) -> float:
+    """Stock that brings batch and loop to the set-point; reckoned from the upper bound, so that it never overshoots."""
+    goal, stock = targets.glucose_mm, targets.glucose_stock_mm
+    wanted_ul = _dose_ul(volume_ul, batch.glucose_mm.high, goal, stock)
+    wanted_ul += _dose_ul(loop.ul, loop.glucose_mm.high, goal, stock)
+    return min(wanted_ul, _dose_ul(volume_ul, batch.glucose_mm.high, SWEETEST * goal, stock))
+
+
+def _base_dose_ul(volume_ul: float, batch: Body, ph: float | None, loop: Body, targets: Targets) -> float:
+    """Bicarbonate that brings both to the set-point pH, now and at 5 % CO2, but the batch not beyond grade A's pH."""
     if ph is None:
         return 0.0
-    now = batch.bicarbonate_mm.value
-    goal = max(bicarbonate_mm(targets.ph, STANDARD_PCO2), now * _tenfold(targets.ph - ph))
-    goal = min(goal, now * _tenfold(PH_CEILING - ph))
-    if goal <= now or targets.base_stock_mm <= goal:
-        return 0.0
-    return volume_ul * (goal - now) / (targets.base_stock_mm - goal)
+    now, stock = batch.bicarbonate_mm.value, targets.base_stock_mm
+    standard = bicarbonate_mm(targets.ph, STANDARD_PCO2)
+    wanted_ul = _dose_ul(volume_ul, now, max(standard, now * _tenfold(targets.ph - ph)), stock)
+    wanted_ul += _dose_ul(loop.ul, loop.bicarbonate_mm.value, standard, stock)
+    return min(wanted_ul, _dose_ul(volume_ul, now, now * _tenfold(PH_CEILING - ph), stock))
 
 
 def _tenfold(exponent: float) -> float:

@@ -1,8 +1,9 @@
 """Media grades A to D: the worst variable decides, each judged by the pessimistic end of its interval.
 
-A: reuse. B: condition, then reuse. C: replace at least half. D: discard. The edges are those of biology.md §3.2, a
-proposal anchored in the limits published there (primary neurons suffer from 1 mM ammonia). Pure and versioned; a grade
-carries its inputs, the limits it was held against, its reasons and the variable that decided.
+A: reuse. B: condition, then reuse. C: replace at least half. D: discard. The edges come from a rule file: the shipped one
+is `protocols/grading.yaml` (biology.md §3.2, a proposal anchored in the limits published there), a lab names its own in
+the rig file. Pure; a grade carries its inputs, the limits it was held against, its reasons, the variable that decided, and
+the version and hash of the rules.
 """
 
 from __future__ import annotations
@@ -12,8 +13,6 @@ from enum import StrEnum
 from typing import Any, Literal
 
 from protocols.interval import Interval
-
-VERSION = "grading-1"
 
 
 class Letter(StrEnum):
@@ -42,6 +41,7 @@ class Rule:
     edges: tuple[Any, Any, Any]
     required: bool
     strict: bool = False
+    source: str = ""
 
     def letter(self, worst: float) -> Letter:
         """The grade of one value."""
@@ -74,18 +74,17 @@ class Rule:
         return "; ".join(f"{letter} {sign} {edge:g}" for letter, edge in zip("ABC", self.edges, strict=True))
 
 
-RULES: tuple[Rule, ...] = (
-    Rule("lactate_mm", "mM", "high", (5.0, 10.0, 20.0), required=True, strict=True),
-    Rule("ammonia_mm", "mM", "high", (0.3, 0.8, 2.0), required=True, strict=True),
-    Rule("glucose_share", "of set-point", "low", (0.6, 0.3, 0.1), required=True, strict=True),
-    Rule("glucose_mm", "mM", "low", (2.5, 1.5, 0.5), required=True),
-    Rule("ph", "pH", "band", ((7.25, 7.45), (7.10, 7.55), (6.9, 7.7)), required=True),
-    Rule("osmolality_change_pct", "% from set-point", "band", ((-3, 3), (-7, 7), (-12, 12)), required=True),
-    Rule("oxygen_pct", "% air saturation", "low", (60.0, 40.0, 20.0), required=True),
-    Rule("passes", "times given back", "high", (3.0, 6.0, 10.0), required=True),
-    Rule("ldh_ratio", "of baseline", "high", (1.5, 2.5, 5.0), required=False, strict=True),
-    Rule("insulin_share", "retained", "low", (0.7, 0.4, 0.2), required=False, strict=True),
-)
+@dataclass(frozen=True, slots=True)
+class RuleSet:
+    """The rules of one rule file; `sha256` is that of their meaning."""
+
+    version: str
+    sha256: str
+    rules: tuple[Rule, ...]
+
+    def rule(self, name: str) -> Rule | None:
+        """The rule of one variable, if it has one."""
+        return next((rule for rule in self.rules if rule.name == name), None)
 
 
 class Turbidity(StrEnum):
@@ -117,6 +116,7 @@ class Sample:
     osmolality_change_pct: Interval | None = None
     oxygen_pct: Interval | None = None
     passes: Interval | None = None
+    age_d: Interval | None = None
     ldh_ratio: Interval | None = None
     insulin_share: Interval | None = None
     turbidity: Turbidity | None = None
@@ -144,7 +144,8 @@ class Grade:
     findings: tuple[Finding, ...]
     missing: tuple[str, ...]
     confidence: float
-    version: str = VERSION
+    version: str
+    rules_sha256: str
 
     def to_json(self) -> dict[str, Any]:
         """Plain data for the journal."""
@@ -155,6 +156,7 @@ class Grade:
             "missing": list(self.missing),
             "confidence": self.confidence,
             "version": self.version,
+            "rules_sha256": self.rules_sha256,
             "variables": {finding.variable: _finding_json(finding) for finding in self.findings},
         }
 
@@ -169,12 +171,12 @@ def _finding_json(finding: Finding) -> dict[str, Any]:
     return {"grade": letter, "input": inputs, "limits": finding.limits, "reason": finding.reason}
 
 
-def grade(sample: Sample, rules: tuple[Rule, ...] = RULES) -> Grade:
-    """Judge a batch."""
+def grade(sample: Sample, rules: RuleSet) -> Grade:
+    """Judge a batch by these rules."""
     findings: list[Finding] = []
     missing: list[str] = []
     sure = 0
-    for rule in rules:
+    for rule in rules.rules:
         interval: Interval | None = getattr(sample, rule.name)
         if interval is None:
             missing.append(rule.name)
@@ -204,6 +206,8 @@ def grade(sample: Sample, rules: tuple[Rule, ...] = RULES) -> Grade:
         findings=tuple(findings),
         missing=tuple(missing),
         confidence=round(sure / len(findings), 3),
+        version=rules.version,
+        rules_sha256=rules.sha256,
     )
 
 

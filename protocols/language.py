@@ -12,12 +12,15 @@ end a protocol from outside, as :class:`RunEnded`, which it must let pass.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
+from protocols.dialysis import Dialyser
+from protocols.grading import RuleSet
 from protocols.interval import Interval
-from protocols.soft_sensor import MediaEstimate
+from protocols.prices import Prices
+from protocols.soft_sensor import Composition, MediaEstimate
 
 VERSION = 1
 """Raised when a verb changes its meaning: part of every protocol's source hash."""
@@ -67,6 +70,8 @@ class VesselVolume:
     """How often the medium in it has been given back already (mean)."""
     age_s: float
     """How long ago it came from its bottle (mean, s)."""
+    insulin: float = 1.0
+    """What is left of the supplements of fresh medium (0..1) after stocks have thinned it and dialysis has leaked."""
 
 
 class Heart(Protocol):
@@ -93,6 +98,13 @@ class Kidney(Protocol):
 
     async def mass(self, settle_s: float = 0.0) -> Measurement:
         """What the balance under the spent vessel shows (g)."""
+
+    @property
+    def dialyser(self) -> Dialyser | None:
+        """The dialyser in the spent vessel, if the rig has one."""
+
+    async def dialyse(self, dialysate_ul: float) -> Amount:
+        """Pass so much basal medium (µL) through the dialyser, from its bottle to waste; the batch keeps its volume."""
 
 
 class Gut(Protocol):
@@ -193,6 +205,10 @@ class Targets(Protocol):
     def osmolality_mosm(self) -> float:
         """Osmolality of fresh medium (mOsm/kg)."""
 
+    @property
+    def media(self) -> Mapping[str, Composition]:
+        """What the bottles hold: `fresh`, `glucose`, `base`, and `basal` where the rig has a dialyser."""
+
 
 class Lab(Protocol):
     """What a protocol holds: the organs, and a few verbs of its own."""
@@ -229,6 +245,22 @@ class Lab(Protocol):
     def targets(self) -> Targets:
         """The rig's set-points."""
 
+    @property
+    def rules(self) -> RuleSet:
+        """What media are graded by on this rig."""
+
+    @property
+    def prices(self) -> Prices:
+        """What treating a batch costs on this rig."""
+
+    async def together(self, *works: Coroutine[Any, Any, Any], names: Sequence[str] = ()) -> list[Any]:
+        """Run coroutines that use this lab as branches, at the same time; their results in order, when all are through.
+
+        `names` (default 1, 2, …) are for people and the journal. Doses that share a vessel, and readings in the vessel
+        that everything passes through, take turns, first come, first served: where the order matters, write it in one
+        branch. A hold, a question to a person, a stop and an error are the whole run's.
+        """
+
     async def measure(self, point: str, settle_s: float = 0.0) -> Measurement:
         """A settled reading of any sensor `device.point`."""
 
@@ -257,7 +289,7 @@ class Lab(Protocol):
         """The least volume (µL) that a transfer's pump gives; `verb` as in `kidney.draw`."""
 
     def volumes(self) -> Mapping[str, VesselVolume]:
-        """Vessel volumes as of the end of the last step, under the roles `loop`, `spent`, `waste`."""
+        """Vessel volumes as of the end of the branch's last step, under the roles `loop`, `spent`, `waste`."""
 
 
 ProtocolFunction = Callable[[Lab, Mapping[str, float]], Awaitable[None]]

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from protocols.expression import BOOL, GRADE, PLAIN, Expression, MissingValue
@@ -411,6 +411,41 @@ class Repeat(Step):
 
     def inner(self) -> Iterator[Step]:
         yield from self.steps
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Together(Step):
+    """Branches at the same time, by name. Each begins with the names that were saved before; what it saves is there for
+    the others when all are through. An `end` in a branch ends that branch, and the recipe when all are through.
+    """
+
+    branches: Mapping[str, Sequence[Step]]
+
+    async def run(self, now: Now) -> None:
+        own = {name: replace(now, values=dict(now.values), idle=0) for name in self.branches}
+
+        async def along(name: str) -> bool:
+            try:
+                await _run_all(self.branches[name], own[name])
+            except _Ended:
+                return True
+            return False
+
+        ended = await now.lab.together(*(along(name) for name in self.branches), names=tuple(self.branches))
+        before = dict(now.values)
+        for branch in own.values():
+            now.values |= {key: value for key, value in branch.values.items() if before.get(key, _NOTHING) != value}
+        now.idle = 0
+        if any(ended):
+            raise _Ended
+
+    def inner(self) -> Iterator[Step]:
+        for steps in self.branches.values():
+            yield from steps
+
+
+_NOTHING = object()
+"""Equal to no value of a recipe."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,29 +1,36 @@
-"""Recycling: draw spent medium, measure, grade, and give back what is good enough, conditioned where it pays.
+"""Recycling: draw spent medium when it is worth it, measure, grade, and give back what is good enough.
 
-Each cycle is neutral in volume for the loop and leaves the spent vessel where it stood. Every microlitre of a cycle is
-in its note `recycle`, what it was judged by in its note `grade`.
+Each cycle looks at the loop first: as long as leaving it alone is the cheapest, nothing is drawn, since each pass through
+a pump harms medium too. What is drawn is graded, and given back, conditioned, diluted, dialysed or thrown away, whatever
+costs least among what its grade permits (:mod:`protocols.economy`). A cycle is neutral in volume for the loop and leaves
+the spent vessel where it stood. Every microlitre of it, and the decision with all that was weighed up, is in its note
+`recycle`; what it was judged by in its note `grade`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 
-from protocols.conditioning import TRIFLE_UL, BatchPlan, plan_batch
+from protocols.conditioning import TRIFLE_UL
+from protocols.economy import Bench, Decision, draw, treatment
 from protocols.grading import Grade, Letter, Sample, grade
 from protocols.interval import Interval
 from protocols.language import Amount, Lab, Measurement
+from protocols.mixing import Body, retained
 from protocols.parameters import Param
-from protocols.soft_sensor import MediaEstimate
+from protocols.soft_sensor import MediaEstimate, MediaValues
 
 NAME = "recycle"
 TITLE = "Draw, measure, grade, condition and give back medium"
 PARAMS = (
-    Param("batch", "uL", 18_000.0, 2_000.0, 35_000.0, "medium drawn each time"),
-    Param("every", "s", 8 * 3_600.0, 3_600.0, 7 * 86_400.0, "time from one cycle to the next"),
+    Param("batch", "uL", 18_000.0, 2_000.0, 35_000.0, "most medium drawn at a time"),
+    Param("least", "uL", 0.0, 0.0, 35_000.0, "medium drawn even when nothing calls for it"),
+    Param("every", "s", 8 * 3_600.0, 3_600.0, 7 * 86_400.0, "time from one look to the next"),
     Param("cycles", "", 0, 0, 100_000, "how many; 0 goes on until stopped"),
 )
 
 SETTLE_S = 60.0
+DAY_S = 86_400.0
 NOTHING = Amount(0.0, 0.0, 0.0)
 
 
@@ -33,62 +40,88 @@ async def protocol(lab: Lab, params: Mapping[str, float]) -> None:
     while not params["cycles"] or cycle < params["cycles"]:
         await lab.sleep_until(cycle * params["every_s"])
         cycle += 1
-        await recycle_once(lab, params["batch_ul"], cycle)
+        await recycle_once(lab, params["batch_ul"], cycle, least_ul=params["least_ul"])
 
 
-async def recycle_once(lab: Lab, batch_ul: float, cycle: int) -> None:
-    """One cycle."""
+async def recycle_once(lab: Lab, batch_ul: float, cycle: int, *, least_ul: float = 0.0) -> None:
+    """One cycle: look at the loop, and draw and treat a batch if that is worth it."""
     targets = lab.targets
-    drawn = await lab.kidney.draw(min(batch_ul, targets.spent_room_ul, targets.loop_spare_ul))
+    most_ul = min(batch_ul, targets.spent_room_ul, targets.loop_spare_ul)
+    estimate = await lab.estimate()
+    acidity = await lab.lung.acidity()
+    verdict = await judge(lab, estimate.loop, acidity, "loop")
+    bench = _bench(lab, estimate)
+    spent, loop = _bodies(lab, estimate)
+    wish = draw(bench, verdict, spent, loop, acidity.value, most_ul=most_ul, least_ul=min(least_ul, most_ul))
+    if wish.chosen.action == "rest":
+        await lab.note("grade", {"cycle": cycle, "of": "loop", **verdict.to_json(), "estimate": estimate.to_json()})
+        await _note(lab, cycle, verdict, wish, {})
+        return
+    drawn = await lab.kidney.draw(wish.chosen.draw_ul)
     estimate = await lab.estimate()
     acidity = await lab.liver.acidity(SETTLE_S)
-    verdict = await judge(lab, estimate, acidity)
-    await lab.note("grade", {"cycle": cycle, **verdict.to_json(), "estimate": estimate.to_json()})
+    verdict = await judge(lab, estimate.spent, acidity)
+    await lab.note("grade", {"cycle": cycle, "of": "batch", **verdict.to_json(), "estimate": estimate.to_json()})
     if verdict.of("sterility") is Letter.D:
         await lab.ask(
             "the sterile barrier failed. Likely cause: the filter burst or is clogged. Next: replace the filter, then"
             " resume; the batch is thrown away"
         )
-    volumes = lab.volumes()
-    plan = plan_batch(
-        verdict,
-        estimate.spent,
-        acidity.value,
-        spent_ul=volumes["spent"].ul,
-        loop_ul=volumes["loop"].ul,
-        targets=targets,
+    batch, loop = _bodies(lab, estimate)
+    await treat(lab, treatment(_bench(lab, estimate), verdict, batch, loop, acidity.value), cycle, verdict, drawn)
+
+
+def _bench(lab: Lab, estimate: MediaEstimate) -> Bench:
+    return Bench(
+        rules=lab.rules,
+        prices=lab.prices,
+        targets=lab.targets,
+        media=lab.targets.media,
+        dialyser=lab.kidney.dialyser,
         min_dose_ul=lab.liver.min_dose_ul,
+        lactate_umol_d=estimate.lactate_umol_d.value,
     )
-    await treat(lab, plan, cycle, verdict, drawn)
 
 
-async def judge(lab: Lab, estimate: MediaEstimate, acidity: Measurement) -> Grade:
-    """Grade the batch in the spent vessel by what was measured and what is estimated."""
+def _bodies(lab: Lab, estimate: MediaEstimate) -> tuple[Body, Body]:
+    """Spent vessel and loop as they are believed to be."""
+    volumes = lab.volumes()
+    spent, loop = volumes["spent"], volumes["loop"]
+    return Body.of(estimate.spent, spent), Body.of(estimate.loop, loop)
+
+
+async def judge(lab: Lab, media: MediaValues | MediaEstimate, acidity: Measurement, where: str = "spent") -> Grade:
+    """Grade the medium `where` ("spent" or "loop") by what was measured and what is estimated of it."""
+    if isinstance(media, MediaEstimate):
+        media = media.spent if where == "spent" else media.loop
     oxygen = await lab.lung.oxygen()
     pressure = await lab.immune.pressure()
-    targets, batch = lab.targets, estimate.spent
+    targets, volume = lab.targets, lab.volumes()[where]
     change = 100.0 / targets.osmolality_mosm
-    osmolality = batch.osmolality_mosm
+    osmolality = media.osmolality_mosm
     sample = Sample(
-        lactate_mm=batch.lactate_mm,
-        ammonia_mm=batch.ammonia_mm,
-        glucose_share=batch.glucose_mm.scaled(1.0 / targets.glucose_mm),
-        glucose_mm=batch.glucose_mm,
+        lactate_mm=media.lactate_mm,
+        ammonia_mm=media.ammonia_mm,
+        glucose_share=media.glucose_mm.scaled(1.0 / targets.glucose_mm),
+        glucose_mm=media.glucose_mm,
         ph=acidity.interval,
         osmolality_change_pct=Interval(
             osmolality.value * change - 100.0, osmolality.low * change - 100.0, osmolality.high * change - 100.0
         ),
         oxygen_pct=oxygen.interval,
-        passes=Interval.exact(lab.volumes()["spent"].passes),
+        passes=Interval.exact(volume.passes),
+        insulin_share=retained(volume.insulin),
+        age_d=Interval.exact(volume.age_s / DAY_S),
         sterile=None if pressure.value is None else pressure.value < lab.immune.max_pressure_kpa,
     )
-    return grade(sample)
+    return grade(sample, lab.rules)
 
 
-async def treat(lab: Lab, plan: BatchPlan, cycle: int, verdict: Grade, drawn: Amount) -> None:
-    """Carry out a plan; what is left in the spent vessel beyond its residue goes to waste."""
-    targets = lab.targets
-    before = lab.volumes()
+async def treat(lab: Lab, decision: Decision, cycle: int, verdict: Grade, drawn: Amount) -> None:
+    """Carry out a decision; what is left in the spent vessel beyond its residue goes to waste."""
+    targets, plan = lab.targets, decision.chosen.plan
+    passes = lab.volumes()["spent"].passes
+    dialysate = await lab.kidney.dialyse(plan.dialysate_ul) if plan.dialysate_ul > 0 else NOTHING
     discarded = await lab.kidney.discard(plan.discard_ul) if plan.discard_ul > 0 else NOTHING
     fresh = await lab.gut.feed(plan.fresh_ul) if plan.fresh_ul > 0 else NOTHING
     glucose = await lab.liver.add_glucose(plan.glucose_ul) if plan.glucose_ul > 0 else NOTHING
@@ -99,22 +132,32 @@ async def treat(lab: Lab, plan: BatchPlan, cycle: int, verdict: Grade, drawn: Am
     given = await lab.kidney.give_back(give_ul) if give_ul >= TRIFLE_UL else NOTHING
     excess_ul = lab.volumes()["spent"].ul - targets.spent_ul
     excess = await lab.kidney.discard(excess_ul) if excess_ul >= 2 * TRIFLE_UL else NOTHING
+    moved = {
+        "drawn_ul": drawn.ul,
+        "dialysate_ul": dialysate.ul,
+        "discarded_ul": discarded.ul + excess.ul,
+        "fresh_ul": fresh.ul,
+        "glucose_ul": glucose.ul,
+        "base_ul": base.ul,
+        "given_back_ul": given.ul,
+    }
+    await _note(lab, cycle, verdict, decision, {**moved, "passes": passes})
+
+
+async def _note(lab: Lab, cycle: int, verdict: Grade, decision: Decision, moved: Mapping[str, float]) -> None:
+    volumes = lab.volumes()
     await lab.note(
         "recycle",
         {
             "cycle": cycle,
             "grade": verdict.letter.value,
             "limiting": verdict.limiting,
-            "fresh_share": plan.fresh_share,
-            "planned": plan.to_json(),
-            "drawn_ul": drawn.ul,
-            "discarded_ul": discarded.ul + excess.ul,
-            "fresh_ul": fresh.ul,
-            "glucose_ul": glucose.ul,
-            "base_ul": base.ul,
-            "given_back_ul": given.ul,
-            "loop_ul": lab.volumes()["loop"].ul,
-            "spent_ul": lab.volumes()["spent"].ul,
-            "passes": before["spent"].passes,
+            "action": decision.chosen.action,
+            "fresh_share": decision.chosen.plan.fresh_share,
+            "planned": decision.chosen.plan.to_json(),
+            "decision": decision.to_json(),
+            **moved,
+            "loop_ul": volumes["loop"].ul,
+            "spent_ul": volumes["spent"].ul,
         },
     )

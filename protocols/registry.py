@@ -14,14 +14,20 @@ from types import ModuleType
 
 from protocols import (
     conditioning,
+    dialysis,
+    economy,
     exchange,
     grading,
     interval,
     language,
+    media_filter,
+    mixing,
     parameters,
+    prices,
     pump_calibration,
     recycle,
     soft_sensor,
+    unscented,
 )
 from protocols.language import ProtocolFunction
 from protocols.parameters import Param
@@ -98,7 +104,8 @@ def _recipe(module: ModuleType, source: str) -> Recipe:
 
 def source_hash(source: str) -> str:
     """sha256 of a protocol's own text and of every text of Choroid that its course depends on."""
-    shared = (language, interval, parameters, grading, soft_sensor, conditioning)
+    of_media = (grading, soft_sensor, unscented, media_filter, mixing, dialysis, prices, conditioning, economy)
+    shared = (language, interval, parameters, *of_media)
     digest = hashlib.sha256(source.encode())
     for module in shared:
         digest.update(inspect.getsource(module).encode())

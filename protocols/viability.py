@@ -1,139 +1,139 @@
-"""A first viability score: how well the tissue seems to be, from what a rig measures anyway.
+"""Viability: how well the tissue seems to be (biology.md §4). A care-quality proxy, **not** evidence of feeling.
 
-It is a care-quality proxy, **not** evidence of feeling, and its weights are a proposal: none is published (biology.md §4).
-Each reading is mapped to 0..1 by a trapezoid whose corners are the edges of the media grades; the score is their
-weighted sum, and no more than the worst of the vital ones (oxygen, warmth) allows. What is missing counts as nothing: the
-score is what can be vouched for, so missing data lower it and the confidence, and can never raise it. Pure and versioned.
+V = G · Π sᵢ^wᵢ over LDH, oxygen uptake, activity, growth, lactate yield and medium grade; G is 0 when sterility fails,
+when it is colder than 33 or hotter than 39 °C, or when oxygen has been under 5 % of air saturation for more than ten
+minutes. Form, weights and gates are the proposal of biology.md §4 [P]: none is published, `choroid sensitivity` shows
+what hangs on them. Corners are the edges of the media grades where there is one. Pure and versioned;
+:mod:`protocols.scoring` says how missing readings count. It is kept from 0 to 1, and shown as a percentage.
 """
 
 from __future__ import annotations
 
-import math
-from dataclasses import dataclass, fields
-from typing import Any
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields
+from typing import Any, Self
 
+from protocols.activity import CORNERS as ACTIVITY_CORNERS
+from protocols.activity import WEIGHTS as ACTIVITY_WEIGHTS
+from protocols.activity import Heard, activity
 from protocols.grading import Letter
+from protocols.interval import Interval
+from protocols.scoring import FLOOR, Corners, Gate, Part, Score, combined, gate, missing, part
 
-VERSION = "viability-1"
+VERSION = "viability-2"
 LABEL = "care-quality proxy, not evidence of feeling"
+
+WEIGHTS = {"ldh": 0.20, "oxygen_uptake": 0.20, "activity": 0.20, "growth": 0.15, "lactate_yield": 0.10, "grade": 0.15}
+CORNERS = {
+    "ldh": Corners(-1.0, 0.0, 1.5, 5.0),
+    "oxygen_uptake": Corners(0.2, 0.8, 1.6, 3.0),
+    "growth": Corners(-0.05, 0.0, 0.12, 0.3),
+    "lactate_yield": Corners(0.0, 0.8, 1.5, 2.2),
+}
+"""`ldh`: times the baseline (A up to 1.5, D from 5; §3.2). `oxygen_uptake`: times the own baseline [P]. `growth`: relative
+change of volume a day [P]. `lactate_yield`: mol lactate a mol glucose, 1.0 to 1.4 aerobic, 2.0 without oxygen (§1.1)."""
+
+GRADES = {Letter.A: 1.0, Letter.B: 0.8, Letter.C: 0.4, Letter.D: 0.0}
+"""What a media grade counts [P]."""
+
+COLDEST_C, HOTTEST_C = 33.0, 39.0
+LEAST_OXYGEN_PCT = 5.0
+OXYGEN_SHORT_S = 600.0
+
+
+@dataclass(frozen=True, slots=True)
+class MediumGrade:
+    """The medium's grade: `letter` by pessimistic ends, `best` by the best values (a grade's own uncertainty)."""
+
+    letter: Letter
+    best: Letter
 
 
 @dataclass(frozen=True, slots=True)
 class Vitals:
-    """What is known; None is missing."""
+    """What is known; None is missing. Units as :data:`CORNERS` says."""
 
-    oxygen_pct: float | None = None
-    """Dissolved oxygen, % of air saturation."""
-    temperature_c: float | None = None
-    ph: float | None = None
-    ph_spread: float | None = None
-    """Highest less lowest pH of the last day."""
-    grade: Letter | None = None
-    """The latest media grade."""
-    firing_ratio: float | None = None
-    """Firing rate over the tissue's own baseline."""
-    lactate_ratio: float | None = None
-    """Lactate making over what that much tissue is expected to make."""
-
-
-@dataclass(frozen=True, slots=True)
-class Corners:
-    """A trapezoid: 0 up to `zero_low`, 1 from `one_low` to `one_high`, 0 from `zero_high`."""
-
-    zero_low: float
-    one_low: float
-    one_high: float
-    zero_high: float
-
-    def score(self, value: float) -> float:
-        """0..1; NaN scores 0."""
-        if not self.zero_low < value < self.zero_high:
-            return 1.0 if self.one_low <= value <= self.one_high else 0.0
-        if value < self.one_low:
-            return (value - self.zero_low) / (self.one_low - self.zero_low)
-        if value > self.one_high:
-            return (self.zero_high - value) / (self.zero_high - self.one_high)
-        return 1.0
-
-
-CORNERS = {
-    "oxygen_pct": Corners(5.0, 60.0, 110.0, 200.0),
-    "temperature_c": Corners(33.0, 36.0, 37.8, 39.0),
-    "ph": Corners(6.9, 7.25, 7.45, 7.7),
-    "ph_spread": Corners(-1.0, 0.0, 0.15, 0.6),
-    "firing_ratio": Corners(0.0, 0.6, 1.6, 5.0),
-    "lactate_ratio": Corners(0.0, 0.4, 1.8, 4.0),
-}
-GRADES = {Letter.A: 1.0, Letter.B: 0.8, Letter.C: 0.4, Letter.D: 0.0}
-WEIGHTS = {
-    "oxygen_pct": 0.20,
-    "temperature_c": 0.15,
-    "ph": 0.10,
-    "ph_spread": 0.05,
-    "grade": 0.15,
-    "firing_ratio": 0.20,
-    "lactate_ratio": 0.15,
-}
-VITAL = ("oxygen_pct", "temperature_c")
-
-
-@dataclass(frozen=True, slots=True)
-class Part:
-    """One part of the score: the reading, what it scores (0..1), its weight."""
-
-    value: float | str | None
-    score: float
-    weight: float
-
-
-@dataclass(frozen=True, slots=True)
-class Viability:
-    """The score (0..1) with everything it is made of; `confidence` is the weight of what is known (0..1)."""
-
-    score: float
-    parts: dict[str, Part]
-    missing: tuple[str, ...]
-    confidence: float
-    limiting: str
-    version: str = VERSION
-    label: str = LABEL
+    temperature_c: Interval | None = None
+    oxygen_short_s: Interval | None = None
+    """For how long dissolved oxygen has been under :data:`LEAST_OXYGEN_PCT` without a break; 0 while it is above."""
+    sterility_failed: bool = False
+    """A finding on record, not a reading: it cannot go missing."""
+    ldh: Interval | None = None
+    oxygen_uptake: Interval | None = None
+    oxygen_uptake_by: str = ""
+    """What the uptake was told from, when it was not measured itself."""
+    growth: Interval | None = None
+    lactate_yield: Interval | None = None
+    grade: MediumGrade | None = None
+    heard: Heard = field(default_factory=Heard)
 
     def to_json(self) -> dict[str, Any]:
-        """Plain data for the journal, the API and the page."""
-        parts = {
-            name: {"value": part.value, "score": part.score, "weight": part.weight} for name, part in self.parts.items()
-        }
-        return {
-            "score": self.score,
-            "parts": parts,
-            "missing": list(self.missing),
-            "confidence": self.confidence,
-            "limiting": self.limiting,
-            "version": self.version,
-            "label": self.label,
-        }
+        """Plain data, from which :meth:`from_json` makes the same again: a journalled score can be recomputed."""
+        data: dict[str, Any] = {}
+        for name, value in _flat(self).items():
+            if isinstance(value, Interval):
+                value = value.to_json()
+            elif isinstance(value, MediumGrade):
+                value = {"letter": value.letter.value, "best": value.best.value}
+            data[name] = value
+        return data
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> Self:
+        """What :meth:`to_json` wrote."""
+        own = {each.name for each in fields(cls)}
+        values = {name: _read(value) for name, value in data.items()}
+        heard = Heard(**{name: value for name, value in values.items() if name not in own})
+        return cls(**{name: value for name, value in values.items() if name in own}, heard=heard)
 
 
-def viability(vitals: Vitals) -> Viability:
-    """Score what is known."""
-    parts: dict[str, Part] = {}
-    missing: list[str] = []
-    for field in fields(Vitals):
-        name, value = field.name, getattr(vitals, field.name)
-        if value is None or (isinstance(value, float) and not math.isfinite(value)):
-            missing.append(name)
-            parts[name] = Part(None, 0.0, WEIGHTS[name])
-        elif isinstance(value, Letter):
-            parts[name] = Part(value.value, GRADES[value], WEIGHTS[name])
+def _flat(vitals: Vitals) -> dict[str, Any]:
+    flat = {each.name: getattr(vitals, each.name) for each in fields(vitals) if each.name != "heard"}
+    return flat | {each.name: getattr(vitals.heard, each.name) for each in fields(vitals.heard)}
+
+
+def _read(value: Any) -> Any:
+    if not isinstance(value, Mapping):
+        return value
+    if "letter" in value:
+        return MediumGrade(Letter(value["letter"]), Letter(value["best"]))
+    return Interval.from_json(value)
+
+
+def viability(
+    vitals: Vitals,
+    *,
+    weights: Mapping[str, float] = WEIGHTS,
+    corners: Mapping[str, Corners] = CORNERS,
+    activity_weights: Mapping[str, float] = ACTIVITY_WEIGHTS,
+    activity_corners: Mapping[str, Corners] = ACTIVITY_CORNERS,
+) -> Score:
+    """Score what is known. Weights (which must sum to 1) and corners are for sensitivity analysis."""
+    parts: list[Part] = []
+    for name, weight in weights.items():
+        if name == "activity":
+            parts.append(activity(vitals.heard, weight, weights=activity_weights, corners=activity_corners))
+        elif name == "grade":
+            parts.append(_grade(vitals.grade, weight))
         else:
-            parts[name] = Part(value, CORNERS[name].score(value), WEIGHTS[name])
-    total = sum(part.weight * part.score for part in parts.values())
-    ceiling = min(parts[name].score for name in VITAL)
-    limiting = min(parts, key=lambda name: (parts[name].score - 1.0) * parts[name].weight)
-    return Viability(
-        score=round(min(total, ceiling), 6),
-        parts=parts,
-        missing=tuple(missing),
-        confidence=round(sum(parts[name].weight for name in parts if name not in missing), 6),
-        limiting=limiting if parts[limiting].score < 1.0 else "none",
+            note = vitals.oxygen_uptake_by if name == "oxygen_uptake" else ""
+            parts.append(part(name, weight, corners[name], getattr(vitals, name), note))
+    gates = (
+        gate("temperature", vitals.temperature_c, COLDEST_C, HOTTEST_C, "°C"),
+        gate("oxygen", vitals.oxygen_short_s, float("-inf"), OXYGEN_SHORT_S, f"s under {LEAST_OXYGEN_PCT:g} %"),
+        _sterility(vitals.sterility_failed),
     )
+    return combined(tuple(parts), gates, version=VERSION, label=LABEL)
+
+
+def _grade(seen: MediumGrade | None, weight: float) -> Part:
+    if seen is None:
+        return missing("grade", weight)
+    score, high = max(FLOOR, GRADES[seen.letter]), max(FLOOR, GRADES[seen.best])
+    note = "" if seen.letter is seen.best else f"{seen.best} by its best values"
+    return Part("grade", weight, score, score, max(score, high), score, 1.0, seen.letter.value, note)
+
+
+def _sterility(failed: bool) -> Gate:
+    text = "the barrier failed" if failed else "no failure on record"
+    return Gate("sterility", not failed, surely=not failed, possibly=not failed, text=text)

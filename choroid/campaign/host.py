@@ -14,11 +14,13 @@ import sqlite3
 from collections.abc import Callable, Coroutine, Mapping
 from contextvars import Context, copy_context
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any, cast
 
 import numpy as np
 
+from choroid.campaign import careless
 from choroid.campaign.lives import LIFE, LifeLoop
 from choroid.campaign.storage import CampaignClock, Disk, FrailDatabase, Killed, MortalJournal, OnRow
 from choroid.campaign.telemetry import Broker, Forwarder
@@ -113,6 +115,7 @@ class Host:
         self._frozen_since_s: float | None = None
         self._frozen_until_s = 0.0
         self._rows_to_live: tuple[int, bool] | None = None
+        self._asked = 0
         self._plan = GuardPlan.from_json(guard_plan(rig).to_json())
         self._beside: set[asyncio.Task[Any]] = set()
         electrodes = rig.nerves.electrodes if rig.nerves else 0
@@ -306,6 +309,17 @@ class Host:
             if life is not None and life.ready and life.controller is not None:
                 self._loop.create_task(_pester(life.controller, self.run_id or ""), context=life.context.copy())
             await asyncio.sleep(FLOOD_EVERY_S)
+
+    def careless(self, output: str, for_s: float) -> None:
+        """Somebody asks by hand for what `output` must not do."""
+        self._spawn(self._careless(output, for_s))
+
+    async def _careless(self, output: str, for_s: float) -> None:
+        end_s = self._loop.time() + for_s
+        while self._loop.time() < end_s:
+            self._asked += 1
+            self.visit(partial(careless.ask, lab=self.lab, output=output, number=self._asked))
+            await asyncio.sleep(careless.EVERY_S)
 
     def visit(self, work: Callable[[Controller], Coroutine[Any, Any, None]]) -> bool:
         """Let a person do something at the controller; False when there is none that answers."""

@@ -29,8 +29,19 @@ HEART_DOWN_S = 30.0
 HOT_C, COLD_C = 39.5, 34.0
 COLD_TOLD_S = 900.0
 PH_LOW, PH_HIGH = 6.9, 7.8
+PH_SOUR = 6.7
+"""An alarm does not excuse this: CO2 can be shut without any other gas being heard."""
 PH_FOR_S = 180.0
 """Gas that stops or turns is told within a minute; the medium follows within another."""
+PRESSED = 1.3
+PRESSED_FOR_S = 30.0
+"""A line is not kept so far above its highest pressure for so long: a sensor is read every other second, a pump stopped
+at once."""
+DRAWN_UL = 600.0
+DRAWN_AFTER_S = 60.0
+"""Where the heart's motor has stood for so long, no more than this is drawn from its loop: its status may be 29 s old."""
+REACH_S = 180.0
+"""A device is back to order so long after the last fault of it or of its line."""
 MISLEADING = frozenset(
     ("leak", "occlusion", "empty", "reversed", "bubble", "worn_tubing", "stuck", "offset", "drift", "noise", "ignores",
      "eeprom", "clogged_filter", "reboot", "power_cut", "garble")
@@ -105,6 +116,9 @@ class Watch:
         self._heart_since_s: float | None = None
         self._cold_since_s: float | None = None
         self._sour_since_s: float | None = None
+        self._pressed_since_s: dict[str, float] = {}
+        self._stands_since_s: float | None = None
+        self._stood_ul = 0.0
         self._told: dict[str, float] = {}
         self._raised: dict[str, deque[float]] = {}
         self._all_raised: deque[float] = deque()
@@ -234,6 +248,8 @@ class Watch:
         self._see_heart(truth.moved_ul, kinds, at_work, now_s)
         self._see_lines(truth.moved_ul)
         self._see_warmth(truth.temperature_c, kinds, now_s)
+        self._see_pressure(truth.pressures_kpa, at_work, now_s)
+        self._see_draw(truth.moved_ul, at_work, now_s)
         self._see_acidity(truth.ph[self._rig.organs.lung.vessel], kinds, now_s)
         self.least_viability = min(self.least_viability, truth.viability)
         if self._survivable and truth.viability < self._first_viability - LOST_VIABILITY:
@@ -310,15 +326,77 @@ class Watch:
                 f"the chamber has been below {COLD_C:g} °C for {cold_s:.0f} s, and no alarm says so",
             )
 
+    def _see_pressure(self, pressures: Mapping[str, float], at_work: bool, now_s: float) -> None:
+        """No pump goes on pressing against what does not give way, as long as it can be told and its gauge be read."""
+        safety = self._rig.safety
+        for line, rule in (
+            (self._heart, safety.over_pressure_heart),
+            (self._rig.organs.kidney.return_, safety.over_pressure_filter),
+        ):
+            pump = self._rig.lines[line].pump or ""
+            if pressures[line] <= PRESSED * rule.high_kpa:
+                self._pressed_since_s.pop(line, None)
+                continue
+            since_s = self._pressed_since_s.setdefault(line, now_s)
+            reached = at_work and not self._troubled(rule.point, now_s) and not self._troubled(pump, now_s)
+            if not reached:
+                self._pressed_since_s[line] = now_s
+            elif now_s - since_s > PRESSED_FOR_S:
+                self.tell(
+                    "pressure within hard limits",
+                    line,
+                    f"{line} has been above {PRESSED * rule.high_kpa:.0f} kPa for {now_s - since_s:.0f} s"
+                    f" ({pressures[line]:.0f} kPa), and its pump is not stopped (I1)",
+                )
+
+    def _see_draw(self, moved: Mapping[str, float], at_work: bool, now_s: float) -> None:
+        """Medium is not taken away from tissue that nothing circulates to."""
+        draw = self._rig.organs.kidney.draw
+        heart, pump = (self._rig.lines[line].pump or "" for line in (self._heart, draw))
+        if self._lab.drives.moving.get(heart, 0.0) or not at_work or self._troubled(pump, now_s):
+            self._stands_since_s = None
+            return
+        if self._stands_since_s is None:
+            self._stands_since_s = now_s
+        if now_s - self._stands_since_s <= DRAWN_AFTER_S:
+            self._stood_ul = moved[draw]
+        elif moved[draw] - self._stood_ul > DRAWN_UL:
+            self.tell(
+                "nothing is drawn while the heart stands",
+                draw,
+                f"{(moved[draw] - self._stood_ul) / ML:.2f} mL were drawn while the heart has stood for"
+                f" {now_s - self._stands_since_s:.0f} s (I1)",
+            )
+
+    def _troubled(self, point: str, now_s: float) -> bool:
+        """Whether something ails a point, its device, its line or the controller's computer, or did lately."""
+        device = point.partition(".")[0]
+        where = {point, device, self._rig.devices[device].link, "host"}
+        return any(
+            fault.target in where
+            and fault.kind not in ("clock_step", "dst", "flood", "careless")
+            and fault.at_s <= now_s <= fault.at_s + fault.for_s + REACH_S
+            for fault in self._faults
+        )
+
     def _see_acidity(self, acidity: float, kinds: set[str], now_s: float) -> None:
         if PH_LOW <= acidity <= PH_HIGH:
             self._sour_since_s = None
             return
         self._sour_since_s = now_s if self._sour_since_s is None else self._sour_since_s
-        if now_s - self._sour_since_s > PH_FOR_S and not kinds & {"gas_mixture", "device_lost", "command_failed"}:
+        if now_s - self._sour_since_s <= PH_FOR_S:
+            return
+        if not kinds & {"gas_mixture", "device_lost", "command_failed"}:
             self.tell(
                 "gas within hard limits", "ph", f"the loop has been beyond pH {acidity:.2f} for minutes, no alarm"
             )
+        elif acidity < PH_SOUR and not self._gas_troubled(now_s):
+            self.tell("gas within hard limits", "sour", f"the loop is at pH {acidity:.2f}, and CO2 is not shut (I1)")
+
+    def _gas_troubled(self, now_s: float) -> bool:
+        """Whether CO2 could perhaps not be shut, or only late."""
+        lung = self._rig.organs.lung
+        return self._troubled(lung.co2, now_s) or self._troubled(lung.ph, now_s)
 
     # --- at the end -------------------------------------------------------------------------------------
 

@@ -156,18 +156,22 @@ def interlocks(rig: Rig) -> tuple[str, ...]:
 
 
 def limits_without(rig: Rig, interlock: str | None) -> Limits:
-    """The kernel's limits of `rig` with one interlock taken away: to show that a campaign finds that it is missing.
+    """The kernel's limits of `rig` with interlocks taken away: to show that a campaign finds that they are missing.
 
-    Raises :class:`UserError` for a name that :func:`interlocks` does not have.
+    `interlock` is one of :func:`interlocks`, or several with commas between; raises :class:`UserError` for any other.
     """
     limits = limits_of(rig)
-    if interlock is None:
-        return limits
-    if interlock not in interlocks(rig):
-        raise UserError(
-            f"the kernel has no interlock “{interlock}”. Likely cause: a slip."
-            f" Next: choose among {', '.join(interlocks(rig))}"
-        )
+    for name in (interlock or "").split(",") if interlock else ():
+        if name not in interlocks(rig):
+            raise UserError(
+                f"the kernel has no interlock “{name}”. Likely cause: a slip."
+                f" Next: choose among {', '.join(interlocks(rig))}; several with commas between"
+            )
+        limits = _lacking(limits, name)
+    return limits
+
+
+def _lacking(limits: Limits, interlock: str) -> Limits:
     match interlock:
         case "volumes":
             everything = {
@@ -179,6 +183,7 @@ def limits_without(rig: Rig, interlock: str | None) -> Limits:
         case "one_at_a_time":
             return replace(limits, pumps={name: replace(pump, excludes=()) for name, pump in limits.pumps.items()})
         case "heart_flow":
-            return replace(limits, heart_stale_s=1e12)
+            # That the heart stands is still told; but nothing that draws from its loop is stopped for it.
+            return replace(limits, heart_stale_s=1e12, draw=None)
         case _:
             return replace(limits, interlocks=tuple(rule for rule in limits.interlocks if rule.name != interlock))

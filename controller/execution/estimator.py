@@ -1,30 +1,48 @@
-"""The soft sensor at work on a rig: follows every booked transfer, is corrected by pH and gas, remembers in the journal."""
+"""The state estimator at work on a rig: follows every booked transfer, is corrected by pH and gas and by assays.
+
+All that it knows is in the journal: each row `estimate` has the state with what went into it, `moved` the transfers,
+`assay` what the laboratory found. After a restart, or when an assay comes in hours after it was taken, the newest state
+that may be trusted is taken up and all that has happened since is gone through again, each thing at its time.
+"""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
-from dataclasses import replace
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
 from controller.clock import Clock
-from controller.execution.journal import Journal
+from controller.execution.journal import Entry, Journal
 from controller.execution.ledger import EVAPORATION_SD_UL_D, EVAPORATION_UL_D, Ledger, Movement
 from controller.execution.weighing import Store, settled
 from controller.rig.description import Rig
 from drivers.device import Quality
-from protocols import soft_sensor
-from protocols.soft_sensor import Compartment, Composition, MediaEstimate, SensorState, Where
+from protocols import media_filter
+from protocols.assay import Assay
+from protocols.dialysis import exchanged
+from protocols.media_filter import MediaState
+from protocols.soft_sensor import VERSION, Composition, MediaEstimate, Where, pco2_mmhg
 
 PH_RANGE = (6.5, 8.0)
 CO2_SHARE_RANGE = (0.005, 0.2)
+AIR_CO2 = 4.2e-4
 PATIENCE_S = 60.0
 GAS_STALE_S = 60.0
 
 
+@dataclass(frozen=True, slots=True)
+class Known:
+    """A state and the moment that it is of; `seq` is the journal's last row that is in it."""
+
+    state: MediaState
+    at: datetime
+    seq: int
+
+
 class Estimator:
-    """One rig's soft sensor; `latest` is its last word."""
+    """One rig's estimator; `latest` is its last word."""
 
     def __init__(self, rig: Rig, *, ledger: Ledger, journal: Journal, clock: Clock, store: Store) -> None:
         self._rig = rig
@@ -34,44 +52,79 @@ class Estimator:
         self._store = store
         self._spent = rig.organs.kidney.vessel
         self._circulating = (rig.organs.lung.vessel, rig.organoid.chamber)
+        self._state = self._replayed()
         self._at_s = clock.now_s()
-        self._state = self._begin()
-        self.latest: MediaEstimate | None = None
-        self._rebuild()
+        last = journal.last("estimate")
+        self.latest: MediaEstimate | None = None if last is None else MediaEstimate.from_json(last.body["estimate"])
         ledger.listen(self._moved)
 
     @property
-    def state(self) -> SensorState:
-        """What the soft sensor remembers."""
+    def state(self) -> MediaState:
+        """What the estimator remembers, as of the last thing that happened."""
         return self._state
+
+    @property
+    def began(self) -> datetime | None:
+        """When the culture began: the journal's first entry of volumes."""
+        opened = self._journal.last("ledger.opened")
+        return None if opened is None else _utc(opened)
+
+    def where(self, vessel: str) -> Where | None:
+        """Which of the two bodies of medium a vessel of the rig belongs to; None for bottles and waste."""
+        if vessel in self._circulating:
+            return "loop"
+        return "spent" if vessel == self._spent else None
+
+    def now(self) -> MediaState:
+        """The state carried on to this moment; asking moves nothing."""
+        return self._lived(self._state, self._clock.now_s() - self._at_s)
+
+    def at(self, when: datetime) -> MediaState:
+        """The state as of an earlier moment, with all that is known by now of the time before it."""
+        return self._replayed(when)
 
     async def estimate(self, *, run: str | None = None) -> MediaEstimate:
         """Read pH of the loop and the gas flows, correct by them if they may be trusted, and journal the state."""
         ph = await self._acidity()
-        self._pass_time(self._clock.now_s() - self._at_s)
-        self._follow_ledger()
         pco2 = self._pco2()
-        titrated = ph is not None and pco2 is not None
-        if ph is not None and pco2 is not None:
-            self._state = soft_sensor.titrated(self._state, ph, pco2)
-        self.latest = soft_sensor.estimate(self._state, titrated=titrated)
-        inputs: dict[str, Any] = {"ph": ph, "pco2_mmhg": pco2}
+        volumes = self._ledger.volumes()
+        inputs: dict[str, Any] = {
+            "ph": ph,
+            "pco2_mmhg": pco2,
+            "loop_ul": sum(volumes[name].ul for name in self._circulating),
+            "spent_ul": volumes[self._spent].ul,
+        }
+        self._pass_time()
+        self._state = _looked(self._state, inputs)
+        return self._told(inputs, titrated=ph is not None and pco2 is not None, run=run)
+
+    def learn(self, seq: int) -> MediaEstimate:
+        """Take in the assay of journal row `seq`, at the time when it was taken, and journal the state."""
+        self._state = self._replayed()
+        self._at_s = self._clock.now_s()
+        return self._told({"ph": None, "pco2_mmhg": None, "assay": seq}, titrated=False, run=None)
+
+    # --- inside -----------------------------------------------------------------------------------------
+
+    def _told(self, inputs: Mapping[str, Any], *, titrated: bool, run: str | None) -> MediaEstimate:
+        self.latest = media_filter.estimate(self._state, titrated=titrated)
         body = {"state": self._state.to_json(), "inputs": inputs, "estimate": self.latest.to_json()}
         self._journal.append("estimate", body, run=run)
         return self.latest
 
-    # --- inside -----------------------------------------------------------------------------------------
-
-    def _begin(self) -> SensorState:
+    def _begin(self) -> MediaState:
         rig = self._rig
-        volumes = self._ledger.volumes()
-        loop_ul = sum(volumes[name].ul for name in self._circulating)
+        opened = self._journal.last("ledger.opened")
+        volumes = {name: vessel.volume_ul for name, vessel in rig.vessels.items()}
+        volumes |= {} if opened is None else opened.body
         organoid = rig.organoid
-        tissue_mm3 = organoid.count * math.pi / 6 * organoid.diameter_mm**3
-        return soft_sensor.begin(
-            Compartment(loop_ul, self._content(self._circulating[0]) or _NOTHING),
-            Compartment(volumes[self._spent].ul, self._content(self._spent) or _NOTHING),
-            tissue_mm3=tissue_mm3,
+        return media_filter.begin(
+            self._content(self._circulating[0]) or _NOTHING,
+            self._content(self._spent) or _NOTHING,
+            loop_ul=sum(volumes[name] for name in self._circulating),
+            spent_ul=volumes[self._spent],
+            tissue_mm3=organoid.count * math.pi / 6 * organoid.diameter_mm**3,
+            water_ul_d=(EVAPORATION_UL_D, EVAPORATION_SD_UL_D),
         )
 
     def _content(self, vessel: str) -> Composition | None:
@@ -88,39 +141,32 @@ class Estimator:
             osmolality_mosm=medium.osmolality_mosm,
         )
 
-    def _pass_time(self, seconds: float) -> None:
-        self._at_s = self._clock.now_s()
-        days = max(seconds, 0.0) / soft_sensor.DAY_S
-        self._state = soft_sensor.elapsed(
-            self._state,
-            seconds,
-            evaporated_ul=EVAPORATION_UL_D * days,
-            evaporated_sd_ul=EVAPORATION_SD_UL_D * days,
-        )
+    def _pass_time(self) -> None:
+        now_s = self._clock.now_s()
+        self._state = self._lived(self._state, now_s - self._at_s)
+        self._at_s = now_s
+
+    @staticmethod
+    def _lived(state: MediaState, seconds: float) -> MediaState:
+        return media_filter.elapsed(state, seconds, water_ul_d=EVAPORATION_UL_D)
 
     def _moved(self, movement: Movement) -> None:
-        self._pass_time(self._clock.now_s() - self._at_s)
-        self._pour(movement.source, movement.target, movement.ul)
+        self._pass_time()
+        self._state = self._poured(self._state, movement.source, movement.target, movement.ul)
 
-    def _pour(self, source: str, target: str, ul: float) -> None:
-        poured: Where | Composition | None = self._where(source) or self._content(source)
-        self._state = soft_sensor.moved(self._state, poured, self._where(target), ul)
-
-    def _where(self, vessel: str) -> Where | None:
-        if vessel in self._circulating:
-            return "loop"
-        return "spent" if vessel == self._spent else None
-
-    def _follow_ledger(self) -> None:
-        """The ledger weighs and is reconciled; the soft sensor takes its volumes over."""
-        volumes = self._ledger.volumes()
-        loop_ul = sum(volumes[name].ul for name in self._circulating)
-        state = self._state
-        self._state = replace(
-            state,
-            loop=replace(state.loop, volume_ul=loop_ul),
-            spent=replace(state.spent, volume_ul=volumes[self._spent].ul),
-        )
+    def _poured(self, state: MediaState, source: str, target: str, ul: float) -> MediaState:
+        poured: Where | Composition | None = self.where(source) or self._content(source)
+        kidney = self._rig.organs.kidney
+        dialyse = self._rig.lines.get(kidney.dialyse or "")
+        if dialyse is not None and (source, target) == (dialyse.from_, dialyse.to):
+            # For what passes the membrane, dialysis is as if a share of the batch had been replaced by dialysate.
+            koa = self._rig.dialysers[dialyse.dialyser or ""].koa_ul_min
+            share = exchanged(koa, kidney.dialysate_ul_min, ul, state.spent_ul)
+            replaced_ul = share * state.spent_ul
+            return media_filter.moved(
+                media_filter.moved(state, "spent", None, replaced_ul), poured, "spent", replaced_ul
+            )
+        return media_filter.moved(state, poured, self.where(target), ul)
 
     async def _acidity(self) -> float | None:
         point = self._rig.organs.lung.ph
@@ -140,7 +186,7 @@ class Estimator:
         low, high = CO2_SHARE_RANGE
         if total <= 0 or not low < co2 / total < high:
             return None
-        return soft_sensor.pco2_mmhg(co2, total)
+        return pco2_mmhg(co2 + AIR_CO2 * (flows[1] or 0.0), total)
 
     def _gas(self, point: str) -> float | None:
         reading = self._store.readings.get(point)
@@ -148,25 +194,65 @@ class Estimator:
             return None
         return reading.value if self._clock.now_s() - reading.at_s <= GAS_STALE_S else None
 
-    def _rebuild(self) -> None:
-        """Take up the state of the last estimate in the journal, and what was booked since."""
-        last = self._journal.last("estimate")
-        if last is None:
-            opened = self._journal.last("ledger.opened")
-            after, since = (opened.seq, opened.utc) if opened is not None else (0, self._clock.utc_text())
-        else:
-            after, since = last.seq, last.utc
-            body: Mapping[str, Any] = last.body
-            self._state = SensorState.from_json(body["state"])
-            self.latest = MediaEstimate.from_json(body["estimate"])
-        at = datetime.fromisoformat(since)
-        for entry in self._journal.entries(kinds=("moved",), after=after):
-            now = datetime.fromisoformat(entry.utc)
-            self._pass_time((now - at).total_seconds())
-            line = self._rig.lines[entry.body["line"]]
-            self._pour(line.from_, line.to, entry.body["ul"])
-            at = now
-        self._pass_time((self._clock.utc() - at).total_seconds())
+    # --- out of the journal -----------------------------------------------------------------------------
+
+    def _replayed(self, until: datetime | None = None) -> MediaState:
+        """The state of `until` (default: now), from the newest one that holds all that is known of its time."""
+        now = self._clock.utc() if until is None else until
+        assays = [(entry.seq, Assay.from_json(entry.body)) for entry in self._journal.entries(kinds=("assay",))]
+        used = [(seq, assay) for seq, assay in assays if assay.used]
+        known = self._checkpoint(used, now)
+        state, at = known.state, known.at
+        for when, happens in self._since(known, used, now):
+            state = happens(self._lived(state, (when - at).total_seconds()))
+            at = max(at, when)
+        return self._lived(state, (now - at).total_seconds())
+
+    def _checkpoint(self, assays: list[tuple[int, Assay]], before: datetime) -> Known:
+        for entry in self._journal.entries(kinds=("estimate",), newest_first=True):
+            at = _utc(entry)
+            late = any(seq > entry.seq and assay.taken <= at for seq, assay in assays)
+            if at <= before and not late and entry.body["state"].get("version") == VERSION:
+                return Known(MediaState.from_json(entry.body["state"]), at, entry.seq)
+        opened = self._journal.last("ledger.opened")
+        return Known(self._begin(), before, 0) if opened is None else Known(self._begin(), _utc(opened), opened.seq)
+
+    def _since(
+        self, known: Known, assays: list[tuple[int, Assay]], until: datetime
+    ) -> list[tuple[datetime, Callable[[MediaState], MediaState]]]:
+        """What has happened between a known state and `until`, in order."""
+        events: list[tuple[datetime, int, Callable[[MediaState], MediaState]]] = []
+        for entry in self._journal.entries(kinds=("moved", "estimate"), after=known.seq):
+            if (when := _utc(entry)) <= until:
+                events.append((when, entry.seq, self._happening(entry)))
+        for seq, assay in assays:
+            if (seq > known.seq or assay.taken > known.at) and assay.taken <= until:
+                events.append((assay.taken, seq, _finding(assay)))
+        return [(when, happens) for when, _, happens in sorted(events, key=lambda event: event[:2])]
+
+    def _happening(self, entry: Entry) -> Callable[[MediaState], MediaState]:
+        body = entry.body
+        if entry.kind == "estimate":
+            return lambda state: _looked(state, body["inputs"])
+        line = self._rig.lines[body["line"]]
+        return lambda state: self._poured(state, line.from_, line.to, body["ul"])
+
+
+def _looked(state: MediaState, inputs: Mapping[str, Any]) -> MediaState:
+    """What a look at the rig tells: volumes by the ledger, titration by pH and gas, as far as they were to be had."""
+    if "loop_ul" in inputs:
+        state = media_filter.with_volumes(state, loop_ul=inputs["loop_ul"], spent_ul=inputs["spent_ul"])
+    if inputs["ph"] is None or inputs["pco2_mmhg"] is None:
+        return state
+    return media_filter.titrated(state, inputs["ph"], inputs["pco2_mmhg"])
+
+
+def _finding(assay: Assay) -> Callable[[MediaState], MediaState]:
+    return lambda state: media_filter.assayed(state, assay.where, assay.species, assay.value, assay.sd)
+
+
+def _utc(entry: Entry) -> datetime:
+    return datetime.fromisoformat(entry.utc)
 
 
 _NOTHING = Composition(0.0, 0.0, 0.0, 0.0, 0.0, 290.0)

@@ -24,6 +24,7 @@ from controller.execution.reconcile import K, Residual, Unknowns
 from controller.execution.witnesses import DENSITY_REL_SD, DENSITY_UL_PER_G, Weight
 from controller.rig.description import Line, Rig
 from controller.state import Volume
+from protocols.dialysis import INSULIN_KOA, exchanged
 
 EVAPORATION_UL_D, EVAPORATION_SD_UL_D = 100.0, 60.0
 """Lost by the loop in a day: some 2 m of silicone tubing in a humid housing lose 36–150 µL (biology.md §1.3)."""
@@ -86,6 +87,8 @@ class Parcel:
     """Since it left its bottle."""
     unused: float = 1.0
     """Share that was never in the loop."""
+    insulin: float = 1.0
+    """Share of the insulin of fresh medium: stocks have none, and a dialyser leaks it."""
 
     def mixed(self, other: Parcel, share: float) -> Parcel:
         """With a `share` (0..1) of `other` in the mixture."""
@@ -93,6 +96,7 @@ class Parcel:
             self.passes + (other.passes - self.passes) * share,
             self.age_s + (other.age_s - self.age_s) * share,
             self.unused + (other.unused - self.unused) * share,
+            self.insulin + (other.insulin - self.insulin) * share,
         )
 
 
@@ -107,6 +111,7 @@ class Totals:
     fresh_ul: float = 0.0
     glucose_ul: float = 0.0
     base_ul: float = 0.0
+    dialysate_ul: float = 0.0
     evaporated_ul: float = 0.0
     loaded_ul: float = 0.0
     """What people put in, with its lot number."""
@@ -168,9 +173,13 @@ class Ledger:
         }
         for name in (self._loop, rig.organoid.chamber):
             self._vessels[name].parcel = Parcel(unused=0.0)
+        self._complete = rig.vessels[rig.lines[rig.organs.gut.feed].from_].contains
+        for name, vessel in rig.vessels.items():
+            if vessel.contains != self._complete:
+                self._vessels[name].parcel = replace(self._vessels[name].parcel, insulin=0.0)
         self._unknowns = Unknowns()
-        for name, vessel in self._vessels.items():
-            self._unknowns.add(name, vessel.ul, vessel.variance)
+        for name, held in self._vessels.items():
+            self._unknowns.add(name, held.ul, held.variance)
         self._unknowns.add(EVAPORATION, 0.0, 1.0)
         self._unknowns.add(DENSITY, 0.0, DENSITY_REL_SD**2)
         self.pumps: dict[str, PumpWatch] = {}
@@ -485,6 +494,11 @@ class Ledger:
         target.parcel = target.parcel.mixed(poured, share)
         into_loop = line.to == self._loop
         self.whereabouts.moved(name, line.from_, line.to, ul, share, into_loop=into_loop, utc=utc)
+        if name == self._rig.organs.kidney.dialyse:
+            spent, kidney = self._vessels[self._spent], self._rig.organs.kidney
+            koa = INSULIN_KOA * self._rig.dialysers[line.dialyser or ""].koa_ul_min
+            leaked = exchanged(koa, kidney.dialysate_ul_min, ul, spent.ul)
+            spent.parcel = replace(spent.parcel, insulin=spent.parcel.insulin * (1.0 - leaked))
         movement = Movement(name, line.from_, line.to, ul)
         for listener in self._listeners:
             listener(movement)
@@ -504,6 +518,8 @@ class Ledger:
             totals.glucose_ul += ul
         elif name == organs.liver.base:
             totals.base_ul += ul
+        elif name == organs.kidney.dialyse:
+            totals.dialysate_ul += ul
 
     def _correct(self, name: str, ul: float, sd_ul: float) -> None:
         """Somebody or the balance knows: whatever was thought before is forgotten. The balance knows by its density."""
@@ -531,7 +547,8 @@ class Ledger:
             share = ul / (before + ul)
         self._refresh()
         self.totals.loaded_ul += ul
-        vessel.parcel = vessel.parcel.mixed(Parcel(), share)
+        fresh = Parcel(insulin=1.0 if batch.medium == self._complete else 0.0)
+        vessel.parcel = vessel.parcel.mixed(fresh, share)
         self.whereabouts.loaded(batch, share=share)
 
     def _rebuild(self) -> None:

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
+from dataclasses import fields
 from typing import Any, Protocol
 
 from controller.execution.routes import Route
+from controller.execution.rules import prices_of, rules_of
 from controller.execution.steps import StepRecord
 from controller.rig.description import Rig
+from protocols.dialysis import Dialyser
 from protocols.interval import Interval
 from protocols.language import Amount, Measurement, ProtocolError, VesselVolume
-from protocols.soft_sensor import MediaEstimate
+from protocols.soft_sensor import Composition, MediaEstimate
 
 SPENT_MARGIN_UL = 1000.0
 """Kept free in the spent vessel below its ceiling: three standard deviations of what is in it, and a drip."""
@@ -28,6 +31,9 @@ class Stepper(Protocol):
 
     async def step(self, verb: str, args: Mapping[str, Any], perform: Perform) -> Any:
         """Do one step, or answer what is recorded of it (plain JSON data)."""
+
+    async def together(self, works: Sequence[Coroutine[Any, Any, Any]], names: Sequence[str]) -> list[Any]:
+        """Run coroutines as branches of the one that asks; their results in order."""
 
     async def transfer(self, step: StepRecord, verb: str, volume_ul: float) -> dict[str, float | None]:
         """Move liquid; `{ul, low, high}`, and `peak_kpa` where it passes the filter."""
@@ -57,7 +63,7 @@ class Stepper(Protocol):
         """The soft sensor's estimate."""
 
     def volumes_now(self) -> Mapping[str, VesselVolume]:
-        """Volumes as of the last step's end."""
+        """Volumes as of the end of the branch's last step."""
 
     def route(self, verb: str) -> Route:
         """Which way a verb moves liquid."""
@@ -134,6 +140,20 @@ class Kidney(Organ):
     async def mass(self, settle_s: float = 0.0) -> Measurement:
         """What the balance under the spent vessel shows (g)."""
         return await self._measure(self._rig.organs.kidney.mass, settle_s)
+
+    @property
+    def dialyser(self) -> Dialyser | None:
+        """The dialyser in the spent vessel, if the rig has one."""
+        line = self._rig.organs.kidney.dialyse
+        if line is None:
+            return None
+        route = self._run.route("kidney.dialyse")
+        koa = self._rig.dialysers[self._rig.lines[line].dialyser or ""].koa_ul_min
+        return Dialyser(koa, route.flow_ul_min, route.least_ul)
+
+    async def dialyse(self, dialysate_ul: float) -> Amount:
+        """Basal medium → dialyser → waste."""
+        return await self._move("kidney.dialyse", dialysate_ul)
 
 
 class Gut(Organ):
@@ -225,6 +245,10 @@ class Targets:
         self.glucose_stock_mm = rig.media[_medium(rig, rig.lines[liver.glucose].from_)].glucose_mm
         self.base_stock_mm = rig.media[_medium(rig, rig.lines[liver.base].from_)].bicarbonate_mm
         self.osmolality_mosm = fresh.osmolality_mosm
+        kidney = rig.organs.kidney
+        bottles = {"fresh": rig.organs.gut.feed, "glucose": liver.glucose, "base": liver.base}
+        bottles |= {} if kidney.dialyse is None else {"basal": kidney.dialyse}
+        self.media = {name: _composition(rig, rig.lines[line].from_) for name, line in bottles.items()}
 
 
 def _medium(rig: Rig, vessel: str) -> str:
@@ -234,6 +258,11 @@ def _medium(rig: Rig, vessel: str) -> str:
             f"vessel “{vessel}” feeds the rig and does not say what it contains. Next: add “contains:” to it"
         )
     return medium
+
+
+def _composition(rig: Rig, vessel: str) -> Composition:
+    medium = rig.media[_medium(rig, vessel)]
+    return Composition(**{field.name: getattr(medium, field.name) for field in fields(Composition)})
 
 
 class Lab:
@@ -250,6 +279,20 @@ class Lab:
         self.lung = Lung(run, rig)
         self.skin = Skin(run, rig)
         self.targets = Targets(rig)
+        self.rules = rules_of(rig)
+        self.prices = prices_of(rig)
+
+    async def together(self, *works: Coroutine[Any, Any, Any], names: Sequence[str] = ()) -> list[Any]:
+        """Run coroutines as branches, at the same time; their results in order."""
+        named = [str(name) for name in names or range(1, len(works) + 1)]
+        if len(named) != len(works) or len(set(named)) != len(named) or any("." in name for name in named):
+            for work in works:
+                work.close()
+            raise ProtocolError(
+                f"together() got {len(works)} branches and the names {', '.join(named)}. Next: give each a name of its own"
+                " without a dot, or none at all"
+            )
+        return await self._run.together(works, named)
 
     async def measure(self, point: str, settle_s: float = 0.0) -> Measurement:
         """A settled reading of any sensor."""
@@ -308,5 +351,5 @@ class Lab:
         return self._run.route(verb).least_ul
 
     def volumes(self) -> Mapping[str, VesselVolume]:
-        """Vessel volumes as of the end of the last step."""
+        """Vessel volumes as of the end of the branch's last step."""
         return self._run.volumes_now()

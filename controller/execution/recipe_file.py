@@ -143,6 +143,8 @@ class _Reader:
     parts: dict[Path, Recipe] = field(default_factory=dict)
     """Recipes from files that this one calls."""
     called_hashes: list[str] = field(default_factory=list)
+    saved: set[str] = field(default_factory=set)
+    """Names that the steps read so far save; of a branch, those of the branch."""
 
     @property
     def path(self) -> Path:
@@ -277,6 +279,11 @@ class _Reader:
                 self._wrong(place, "set wants names and values", "Write “- set: {missing: loop.target - loop.volume}”")
                 return None
             return dict(body)
+        if verb == "together":
+            if not isinstance(body, dict) or len(body) < 2:
+                self._wrong(place, "together wants two branches or more", "Give each a name and, below it, its steps")
+                return None
+            return dict(body)
         if body is None:
             body = {}
         elif not isinstance(body, dict):
@@ -298,6 +305,8 @@ class _Reader:
         where = f"{self.path}:{self.document.line(place)}"
         if verb == "set":
             return self._set(fields, place, where)
+        if verb == "together":
+            return self._together(fields, place, where)
         if verb in ("if", "repeat"):
             return self._block(verb, fields, place, where)
         if verb == "call":
@@ -342,8 +351,32 @@ class _Reader:
         else:
             unit, step = "", program.End(where=where)
         if save:
-            self.units |= saved_units(verb, save, unit)
+            self._saves(saved_units(verb, save, unit))
         return step
+
+    def _saves(self, units: Mapping[str, str]) -> None:
+        """From here on there are these names."""
+        self.units |= units
+        self.saved |= set(units)
+
+    def _together(self, fields: dict[str, Any], place: Place, where: str) -> Step:
+        """Each branch knows the names that were saved before; no two may save the same."""
+        units, saved = dict(self.units), self.saved
+        branches, savers, found = {}, dict[str, str](), dict[str, str]()
+        for name, body in fields.items():
+            checked = self._name(name, (*place, name), new=False)
+            self.units, self.saved = dict(units), set()
+            steps = self._steps(body, (*place, name))
+            for word in sorted(self.saved):
+                if word in savers:
+                    what = f"the branches “{savers[word]}” and “{name}” both save “{word}”"
+                    self._wrong((*place, name), what, "Choose two names: which is the later one nobody can tell")
+                savers[word] = name
+                found[word] = self.units[word]
+            if checked:
+                branches[checked] = tuple(steps)
+        self.units, self.saved = units | found, saved | set(found)
+        return program.Together(where=where, branches=branches)
 
     def _set(self, fields: dict[str, Any], place: Place, where: str) -> Step:
         values = {}
@@ -353,7 +386,7 @@ class _Reader:
             value = self._expression(text, Field("quantity", "", None), (*place, name))
             if checked:
                 if len(self.problems) == before or checked not in self.units:  # one error need not bring others
-                    self.units[checked] = value.unit
+                    self._saves({checked: value.unit})
                 values[checked] = value
         return program.SetValues(where=where, values=values)
 
@@ -383,7 +416,7 @@ class _Reader:
             self._wrong((*place, "every"), "“every” is below one second", "Write at least 1 s")
         count = self._name(fields.get("count"), (*place, "count"))
         if count:
-            self.units[count] = PLAIN
+            self._saves({count: PLAIN})
         steps = self._steps(fields["steps"], (*place, "steps"))
         return program.Repeat(
             where=where,

@@ -143,6 +143,7 @@ VERBS: Mapping[str, Verb] = {
             "count": Field("name", "save the number of the turn, from 1, under this name"),
         },
     ),
+    "together": Verb("branches at the same time: a name and steps for each; doses through the same vessel take turns"),
     "call": Verb(
         "carry out another recipe",
         {
@@ -153,7 +154,7 @@ VERBS: Mapping[str, Verb] = {
     ),
     "end": Verb("the recipe is done here"),
 }
-"""`set` takes any names; every other step takes the fields named here."""
+"""`set` takes any names with values, `together` any with steps; every other step takes the fields named here."""
 
 TOP: Mapping[str, str] = {
     "recipe": f"format: {FORMAT}",
@@ -187,12 +188,13 @@ def schema() -> dict[str, Any]:
         unit = f" ({entry.unit})" if entry.kind == "quantity" and entry.unit else ""
         return {**form, "description": entry.help + unit}
 
-    steps: list[dict[str, Any]] = [{"enum": [verb for verb, known in VERBS.items() if not _needed(known)]}]
+    bare = [verb for verb, known in VERBS.items() if not _needed(known) and verb not in ("set", "together")]
+    steps: list[dict[str, Any]] = [{"enum": bare}]
     for name, verb in VERBS.items():
         whole: dict[str, Any] = {
             "type": ["object", "null"] if not _needed(verb) else "object",
             "properties": {key: of(entry) for key, entry in verb.fields.items()},
-            "additionalProperties": quantity if name == "set" else False,
+            "additionalProperties": {"set": quantity, "together": kinds["steps"]}.get(name, False),
         }
         if needed := _needed(verb):
             whole["required"] = needed

@@ -19,12 +19,15 @@ class Policy(StrEnum):
     """Do it again: nothing was moved (readings)."""
     DEADLINE = "deadline"
     """Go on to the same absolute time (sleeps)."""
+    BRANCHES = "branches"
+    """Run its branches again, each fed with what is recorded of it; every step in them has a policy of its own."""
 
 
 POLICIES: dict[str, Policy] = {
     "kidney.draw": Policy.RESUME,
     "kidney.give_back": Policy.RESUME,
     "kidney.discard": Policy.RESUME,
+    "kidney.dialyse": Policy.RESUME,
     "gut.feed": Policy.RESUME,
     "liver.add_glucose": Policy.RESUME,
     "liver.add_base": Policy.RESUME,
@@ -32,6 +35,7 @@ POLICIES: dict[str, Policy] = {
     "estimate": Policy.REDO,
     "note": Policy.REDO,
     "ask": Policy.REDO,
+    "together": Policy.BRANCHES,
     "sleep": Policy.DEADLINE,
     "sleep_until": Policy.DEADLINE,
     "sleep_until_clock": Policy.DEADLINE,

@@ -8,12 +8,14 @@ them) is that of a rig on which all is well; the twin looks deeper (`choroid pla
 
 from __future__ import annotations
 
+import asyncio
 import math
-from collections.abc import Mapping
+from collections.abc import Coroutine, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from datetime import datetime, timedelta
 from typing import Any
 
+from controller.execution.branches import BRANCH, Branch, abreast, spoken
 from controller.execution.ledger import EVAPORATION_SD_UL_D, EVAPORATION_UL_D
 from controller.execution.organs import Lab, Perform
 from controller.execution.recipe_form import POINT_UNITS
@@ -25,7 +27,7 @@ from controller.rig.description import Rig
 from controller.safety.kernel import SIGMAS
 from controller.state import Volume
 from protocols.interval import Interval
-from protocols.language import ProtocolError, VesselVolume
+from protocols.language import ProtocolError, RunEnded, VesselVolume
 from protocols.parameters import ParamError
 from protocols.registry import Recipe
 from protocols.soft_sensor import MediaEstimate, MediaValues
@@ -38,8 +40,8 @@ WEIGHING_S = 12.0
 MOST_STEPS = 20_000
 
 
-class _Over(BaseException):
-    """The horizon is reached, or the run would be held; not an `Exception`, so that no protocol swallows it."""
+class _Over(RunEnded):
+    """The horizon is reached, or the run would be held; each branch comes to it by itself."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +57,8 @@ class Event:
     target: str = ""
     line: str = ""
     text: str = ""
+    branch: str = ""
+    """Its name; empty for the protocol itself."""
 
 
 @dataclass(slots=True)
@@ -87,6 +91,7 @@ async def rehearse(
     exception is its defect and ends the rehearsal without one, as the run itself will hold at it and say so.
     """
     paper = _Paper(rig, volumes, readings or {}, estimate, now, hours * 3600.0)
+    before = BRANCH.set(paper.root)
     try:
         await recipe.function(Lab(paper, rig), params)
         paper.out.ended = True
@@ -96,7 +101,9 @@ async def rehearse(
         paper.out.breaches.append(str(error))
     except Exception:  # noqa: S110  (the run itself holds at a defect of the protocol's, and says which)
         pass
-    paper.out.seconds = paper.now_s
+    finally:
+        BRANCH.reset(before)
+    paper.out.seconds = paper.latest_s
     paper.out.volumes = {name: Volume(ul, math.sqrt(paper.variance[name])) for name, ul in paper.ul.items()}
     return paper.out
 
@@ -116,7 +123,13 @@ class _Paper:
         self.out = Rehearsed()
         self.ul = {name: volume.ul for name, volume in volumes.items()}
         self.variance = {name: volume.sd_ul**2 for name, volume in volumes.items()}
-        self.now_s = 0.0
+        self.root = Branch()
+        self.latest_s = 0.0
+        self._branches = {self.root}
+        self._waiting: dict[Branch, asyncio.Future[None]] = {}
+        self._free_s: dict[str | None, float] = {}
+        """Until when a vessel, pump or valve is in use."""
+        self._evaporated_s = 0.0
         self._rig = rig
         self._readings = readings
         self._estimate = estimate
@@ -124,30 +137,74 @@ class _Paper:
         self._horizon_s = horizon_s
         self._routes = routes_of(rig)
         self._n = 0
-        self._volumes = self._look()
+        self.root.volumes = self._look()
+
+    @property
+    def now_s(self) -> float:
+        """Where the branch that asks stands on paper (s since the start)."""
+        return BRANCH.get().now_s
 
     # --- what the organs ask of a run -------------------------------------------------------------------
 
     async def step(self, verb: str, args: Mapping[str, Any], perform: Perform) -> Any:
+        branch = BRANCH.get()
+        branch.last += 1
+        await self._turn(branch)
         self._n += 1
-        if self._n > MOST_STEPS or self.now_s >= self._horizon_s:
+        if self._n > MOST_STEPS or branch.now_s >= self._horizon_s or self.out.breaches:
             raise _Over
-        step = StepRecord(self._n, verb, args)
-        begin_s = self.now_s
+        step = StepRecord(self._n, verb, args, branch.at)
+        begin_s = branch.now_s
         result = await perform(step)
-        self._volumes = self._look()
+        branch.volumes = self._look()
         if verb not in self._routes:
             text = str(args.get("message") or args.get("point") or args.get("kind") or "")
-            self.out.events.append(Event(self._n, verb, begin_s, min(self.now_s, self._horizon_s), text=text))
-        if self.now_s > self._horizon_s:
+            end_s = min(branch.now_s, self._horizon_s)
+            self.out.events.append(Event(step.n, verb, begin_s, end_s, text=text, branch=spoken(branch.path)))
+        if branch.now_s > self._horizon_s:
             raise _Over
         return result
 
+    async def together(self, works: Sequence[Coroutine[Any, Any, Any]], names: Sequence[str]) -> list[Any]:
+        branch = BRANCH.get()
+        branch.last += 1
+        children = [branch.child(name) for name in names]
+        self._branches = self._branches - {branch} | set(children)
+        try:
+            return await abreast(children, works, ended=self._branch_ended)
+        finally:
+            self._branches = self._branches - set(children) | {branch}
+            branch.now_s = max(child.now_s for child in (branch, *children))
+            branch.volumes = self._look()
+
+    async def _turn(self, branch: Branch) -> None:
+        """Wait until every other branch has come as far: on paper, what is earlier is booked first."""
+        if self._branches != {branch}:
+            self._waiting[branch] = asyncio.get_running_loop().create_future()
+            gate = self._waiting[branch]
+            self._next()
+            await gate
+
+    def _next(self) -> None:
+        """Let the branch that stands earliest go on, once each of them waits."""
+        if self._waiting and set(self._waiting) >= self._branches:
+            gate = self._waiting.pop(min(self._waiting, key=lambda branch: (branch.now_s, branch.path)))
+            if not gate.done():
+                gate.set_result(None)
+
+    def _branch_ended(self, branch: Branch) -> None:
+        self._branches = self._branches - {branch}
+        self._waiting.pop(branch, None)
+        self._next()
+
     async def transfer(self, step: StepRecord, verb: str, volume_ul: float) -> dict[str, float | None]:
         route = self._routes[verb]
+        used = (route.source, route.target, route.pump, route.valve)
+        self._wait_for(*used)
         self._fits(step, route, volume_ul)
         begin_s = self.now_s
         self._pass(volume_ul / route.flow_ul_min * 60.0 + 2 * WEIGHING_S)
+        self._free_s |= dict.fromkeys(used, self.now_s)
         sd_ul = route.rel_sd * volume_ul
         if route.weighed:
             sd_ul = math.hypot(math.sqrt(2.0) * MASS_SD_G * 1000.0, 0.002 * volume_ul)
@@ -159,7 +216,17 @@ class _Paper:
             spent = self._rig.organs.kidney.vessel
             self.variance[spent] = (MASS_SD_G * 1000.0) ** 2 + (0.002 * self.ul[spent]) ** 2
         self.out.events.append(
-            Event(step.n, verb, begin_s, self.now_s, volume_ul, route.source, route.target, route.line)
+            Event(
+                step.n,
+                verb,
+                begin_s,
+                self.now_s,
+                volume_ul,
+                route.source,
+                route.target,
+                route.line,
+                branch=spoken(BRANCH.get().path),
+            )
         )
         moved: dict[str, float | None] = {"ul": volume_ul, "low": volume_ul - 3 * sd_ul, "high": volume_ul + 3 * sd_ul}
         filtered = self._rig.lines[route.line].filter is not None
@@ -169,7 +236,12 @@ class _Paper:
         device = self._rig.devices.get(point.partition(".")[0])
         if device is None:
             raise ProtocolError(f"no sensor is called “{point}”. Next: use device.point as in the rig file")
+        vessel = self._rig.organs.kidney.vessel
+        if device.at == vessel:
+            self._wait_for(vessel)
         self._pass(settle_s + 3 * device.every_s)
+        if device.at == vessel:
+            self._free_s[vessel] = self.now_s
         value = self._value(point)
         unit = POINT_UNITS.get(point.rpartition(".")[2], "mL/min") or "pH"
         interval = None if value is None else Interval.around(value, ACCURACY_SD.get(unit, 0.0)).to_json()
@@ -209,7 +281,7 @@ class _Paper:
         return MediaEstimate(values, values, Interval.exact(0.0), titrated=False).to_json()
 
     def volumes_now(self) -> Mapping[str, VesselVolume]:
-        return self._volumes
+        return BRANCH.get().volumes
 
     def route(self, verb: str) -> Route:
         return self._routes[verb]
@@ -224,12 +296,20 @@ class _Paper:
         }
 
     def _pass(self, seconds: float) -> None:
-        """Time goes by, and water leaves the loop."""
-        within_s = min(seconds, max(self._horizon_s - self.now_s, 0.0))
-        self.now_s += seconds
+        """Time goes by for this branch, and water leaves the loop."""
+        branch = BRANCH.get()
+        branch.now_s += seconds
+        self.latest_s = max(self.latest_s, branch.now_s)
+        within_s = max(min(branch.now_s, self._horizon_s) - self._evaporated_s, 0.0)
+        self._evaporated_s += within_s
         loop = self._rig.organs.lung.vessel
         self.ul[loop] -= EVAPORATION_UL_D * within_s / DAY_S
         self.variance[loop] += (EVAPORATION_SD_UL_D * within_s / DAY_S) ** 2
+
+    def _wait_for(self, *names: str | None) -> None:
+        """As long as another branch uses them."""
+        free_s = max(self._free_s.get(name, 0.0) for name in names if name is not None)
+        self._pass(max(free_s - self.now_s, 0.0))
 
     def _fits(self, step: StepRecord, route: Route, volume_ul: float) -> None:
         """The gate's rule of room: three standard deviations from floor and ceiling (I4)."""

@@ -44,6 +44,10 @@ class Route:
 def routes_of(rig: Rig) -> dict[str, Route]:
     """Verb → route."""
     organs = rig.organs
+    kidney = organs.kidney
+    dialysis = (
+        {} if kidney.dialyse is None else {"kidney.dialyse": _route(rig, kidney.dialyse, kidney.dialysate_ul_min)}
+    )
     return {
         "kidney.draw": _route(rig, organs.kidney.draw, organs.kidney.flow_ul_min),
         "kidney.give_back": _route(rig, organs.kidney.return_, organs.kidney.flow_ul_min),
@@ -53,6 +57,7 @@ def routes_of(rig: Rig) -> dict[str, Route]:
             rig, organs.liver.glucose, organs.liver.flow_ul_min, least_ul=organs.liver.min_dose_ul
         ),
         "liver.add_base": _route(rig, organs.liver.base, organs.liver.flow_ul_min, least_ul=organs.liver.min_dose_ul),
+        **dialysis,
     }
 
 

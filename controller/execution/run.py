@@ -3,18 +3,23 @@
 The protocol function is run from its beginning each time; steps that the journal knows answer at once with what is
 recorded, the first that is not finished goes on by its policy. A command (pause, stop, abort) changes the state at once
 and is obeyed at the next moment at which everything can be brought to rest.
+
+Branches (`lab.together`) are tasks of one run: a hold, a stop and an error are the whole run's. It is held when every
+branch has come to a place where it can wait; the last to come there sees that everything stands.
 """
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Coroutine, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any
 
 from controller.clock import Clock
+from controller.execution.branches import BRANCH, Branch, Claims, abreast, in_verb
 from controller.execution.estimator import Estimator
 from controller.execution.journal import Journal
 from controller.execution.ledger import Alarm, Ledger
@@ -61,9 +66,12 @@ class History:
 
     started_utc: str
     state: RunState = RunState.IDLE
-    steps: dict[int, StepRecord] = field(default_factory=dict)
+    steps: dict[str, StepRecord] = field(default_factory=dict)
+    """By their place (:mod:`controller.execution.branches`), in the order in which they were begun."""
     volumes: dict[str, Any] = field(default_factory=dict)
     messages: list[str] = field(default_factory=list)
+    answered: set[str] = field(default_factory=set)
+    """Messages after which a person has resumed the run."""
 
 
 class Run:
@@ -87,12 +95,16 @@ class Run:
         self._bench = bench
         self._recipe = recipe
         self._steps = history.steps
+        self._answered = history.answered
         self._first_volumes: Mapping[str, Any] = history.volumes
-        self._volumes: Mapping[str, Any] = history.volumes
-        self._n = 0
-        self._busy = False
-        self._worker: asyncio.Task[Any] | None = None
+        self._branches: set[Branch] = {Branch()}
+        """Those with work of their own: not the ones that wait for branches of theirs."""
+        self._at_work: set[Branch] = set()
+        """Those with a verb under way."""
+        self._claims = Claims()
+        self._resting = False
         self._changed = asyncio.Event()
+        self._stirred = asyncio.Event()
         self._lab = Lab(self, bench.rig)
         self._loop = asyncio.get_running_loop()
         gone_s = (bench.clock.utc() - datetime.fromisoformat(history.started_utc)).total_seconds()
@@ -111,7 +123,7 @@ class Run:
 
     def view(self) -> RunView:
         """The run as it stands."""
-        latest = range(max(1, len(self._steps) - PROGRESS_STEPS + 1), len(self._steps) + 1)
+        latest = list(self._steps.values())[-PROGRESS_STEPS:]
         return RunView(
             id=self.id,
             protocol=self.protocol,
@@ -119,7 +131,7 @@ class Run:
             step=len(self._steps),
             started_utc=self.started_utc,
             params=self.params,
-            progress=tuple(step_view(self._steps[n], ended=self.state.ended) for n in latest),
+            progress=tuple(step_view(step, ended=self.state.ended) for step in latest),
             messages=tuple(self.messages),
         )
 
@@ -127,15 +139,18 @@ class Run:
 
     async def live(self) -> None:
         """Drive the run to its end; returns when its state has ended."""
+        BRANCH.set(next(iter(self._branches)))
         try:
             await self._take_up()
             while True:
-                self._n, self._volumes = 0, self._first_volumes
+                root = Branch(volumes=self._first_volumes)
+                self._branches = {root}
+                BRANCH.set(root)
                 try:
                     await self._once()
                 except Exception as error:
                     # The protocol itself failed: nothing moves, and a person decides. Resuming runs it again.
-                    await self._end_stray_verb()
+                    await self._end_stray_verbs()
                     what = str(error) or type(error).__name__
                     await self._hold(f"the protocol stopped: {what}. Next: mend the cause and resume, or abort the run")
                     continue
@@ -161,13 +176,12 @@ class Run:
         found = [await resolve(self.id, step, reason=reason, give_up=give_up) for step in left]
         return [problem for problem in found if problem is not None]
 
-    async def _end_stray_verb(self) -> None:
+    async def _end_stray_verbs(self) -> None:
         """A verb that the protocol began and did not await must not go on behind a held run."""
-        stray, self._worker = self._worker, None
-        if stray is not None and stray is not asyncio.current_task() and not stray.done():
+        strays = [branch.worker for branch in self._at_work if branch.worker not in (None, asyncio.current_task())]
+        for stray in strays:
             stray.cancel()
-            await asyncio.gather(stray, return_exceptions=True)
-        self._busy = False
+        await asyncio.gather(*strays, return_exceptions=True)
 
     async def _once(self) -> None:
         if self._recipe is None:
@@ -193,21 +207,48 @@ class Run:
 
     async def checkpoint(self) -> None:
         """Obey what was commanded: hold here, or end."""
+        branch = self._here()
         while True:
             if self.state in (RunState.STOPPING, RunState.ABORTING):
                 raise RunEnded
             if self.state is RunState.HOLDING:
-                await self._come_to_rest()
-                for problem in await self._settle("the run is held"):
-                    self._tell(advise(problem, 99).message, hold=True)
-                if self.state is RunState.HOLDING:
-                    self._go(Event.RESTED)
+                await self._holding(branch)
             elif self.state is RunState.HELD:
                 await self._changed.wait()
             elif self.state is RunState.RESTARTING:
                 self._go(Event.RESTARTED)
             else:
                 return
+
+    async def _holding(self, branch: Branch) -> None:
+        """Once every other branch is quiet, bring everything to rest; until then wait for them, or for a command."""
+        branch.quiet = True
+        self._stir()
+        try:
+            while self.state is RunState.HOLDING:
+                if self._resting or not all(other.quiet for other in self._branches - {branch}):
+                    await self._stirred.wait()
+                    continue
+                self._resting = True
+                try:
+                    await self._come_to_rest()
+                    for problem in await self._settle("the run is held"):
+                        self._tell(advise(problem, 99).message, hold=True)
+                finally:
+                    self._resting = False
+                if self.state is RunState.HOLDING:
+                    self._go(Event.RESTED)
+        finally:
+            branch.quiet = False
+
+    def _here(self) -> Branch:
+        """The branch whose verb this is."""
+        return BRANCH.get()
+
+    def _stir(self) -> None:
+        """Wake the branches that wait for each other."""
+        self._stirred.set()
+        self._stirred = asyncio.Event()
 
     async def _come_to_rest(self) -> None:
         """Everything the run can move stands, by readback; as long as it does not, try again and say so."""
@@ -253,64 +294,98 @@ class Run:
         state = after(self.state, event)
         self._bench.journal.append("run.state", {"event": event, "from": self.state, "to": state, **why}, run=self.id)
         self.state = state
+        if event is Event.RESUME:
+            self._answered.update(self.messages)
         self._changed.set()
         self._changed = asyncio.Event()
+        self._stir()
 
     # --- steps ------------------------------------------------------------------------------------------
 
     async def step(self, verb: str, args: Mapping[str, Any], perform: Perform) -> Any:
-        """The next step: what is recorded of it, or do it now."""
-        if self._busy:
-            raise ProtocolError(f"{verb} was asked while another verb was at work. Next: await one verb at a time")
-        self._busy = True
-        self._worker = asyncio.current_task()
-        try:
-            self._n += 1
-            step = self._steps.get(self._n)
-            if step is not None and (step.verb != verb or dict(step.args) != dict(args)):
-                raise ProtocolError(
-                    f"step {self._n} was {step.verb}{dict(step.args)} and is now {verb}{dict(args)}: the protocol does not"
-                    " repeat itself. Likely cause: it uses something else than what the lab told it"
-                )
+        """The next step of this branch: what is recorded of it, or do it now."""
+        branch = self._here()
+        with in_verb(branch, verb, self._at_work):
+            step = self._known(branch, verb, args)
             if step is None or not step.done:
-                step = await self._do(step, verb, args, perform)
-            if step.volumes is not None:
-                self._volumes = step.volumes
+                step = await self._begun(branch, step, verb, args)
+                self._done(step, await perform(step))
+                await asyncio.sleep(0)  # a protocol of nothing but notes must not keep the loop to itself
+            branch.volumes = step.volumes or branch.volumes
             return step.result
-        finally:
-            self._busy = False
 
-    async def _do(self, step: StepRecord | None, verb: str, args: Mapping[str, Any], perform: Perform) -> StepRecord:
+    async def together(self, works: Sequence[Coroutine[Any, Any, Any]], names: Sequence[str]) -> list[Any]:
+        """Run coroutines as branches of this one; one step, which is done when all of them are."""
+        branch, args = self._here(), {"branches": list(names)}
+        try:
+            with in_verb(branch, "together", self._at_work):
+                step = self._known(branch, "together", args)
+                if step is None or not step.done:
+                    step = await self._begun(branch, step, "together", args)
+                children = [branch.child(name) for name in names]
+                self._branches = self._branches - {branch} | set(children)
+                try:
+                    results = await abreast(children, works, ended=self._branch_ended)
+                finally:
+                    self._branches = self._branches - set(children) | {branch}
+                if not step.done:
+                    self._done(step, None)
+                branch.volumes = step.volumes or branch.volumes
+                return results
+        finally:
+            for work in works:
+                work.close()
+
+    def _branch_ended(self, branch: Branch) -> None:
+        self._branches = self._branches - {branch}
+        self._stir()
+
+    def _known(self, branch: Branch, verb: str, args: Mapping[str, Any]) -> StepRecord | None:
+        """What is recorded of the branch's next step; raises :class:`ProtocolError` when it was another."""
+        branch.last += 1
+        step = self._steps.get(branch.at)
+        if step is not None and (step.verb != verb or dict(step.args) != dict(args)):
+            raise ProtocolError(
+                f"step {branch.at} was {step.verb}{dict(step.args)} and is now {verb}{dict(args)}: the protocol does not"
+                " repeat itself. Likely cause: it uses something else than what the lab told it"
+            )
+        return step
+
+    async def _begun(self, branch: Branch, step: StepRecord | None, verb: str, args: Mapping[str, Any]) -> StepRecord:
+        """The step, on record as begun."""
         await self.checkpoint()
         await self._unaltered()
-        if step is None:
-            step = StepRecord(self._n, verb, args)
-            body = {"n": step.n, "verb": verb, "args": args, "policy": POLICIES[verb]}
-            now = self._bench.clock.utc()
-            until = None
-            if verb == "sleep":
-                until = now + timedelta(seconds=args["seconds"])
-            elif verb == "sleep_until_clock":
-                until = next_time(now, args["at"], args["zone"], args["after"], since_s=self._since_turn_s(args))
-            if until is not None:
-                body["until"] = step.until = until.isoformat(timespec="milliseconds")
-                # From here on it is a matter of the monotonic clock: a step of UTC does not move it (E7).
-                step.deadline_s = self._loop.time() + (until - now).total_seconds()
-            self._bench.journal.append("step", body, run=self.id)
-            self._steps[step.n] = step
-        result = await perform(step)
+        if step is not None:
+            return step
+        step = StepRecord(len(self._steps) + 1, verb, args, branch.at)
+        body = {"n": step.n, "at": step.at, "verb": verb, "args": args, "policy": POLICIES[verb]}
+        now = self._bench.clock.utc()
+        until = None
+        if verb == "sleep":
+            until = now + timedelta(seconds=args["seconds"])
+        elif verb == "sleep_until_clock":
+            since_s = self._since_turn_s(branch, args)
+            until = next_time(now, args["at"], args["zone"], args["after"], since_s=since_s)
+        if until is not None:
+            body["until"] = step.until = until.isoformat(timespec="milliseconds")
+            # From here on it is a matter of the monotonic clock: a step of UTC does not move it (E7).
+            step.deadline_s = self._loop.time() + (until - now).total_seconds()
+        self._bench.journal.append("step", body, run=self.id)
+        self._steps[step.at] = step
+        return step
+
+    def _done(self, step: StepRecord, result: Any) -> None:
+        """Put a step's result on record, with the volumes after it."""
         volumes = look(self._bench.rig, self._bench.ledger)
         self._bench.journal.append("step.done", {"n": step.n, "result": result, "volumes": volumes}, run=self.id)
         step.done, step.result, step.volumes = True, result, volumes
-        await asyncio.sleep(0)  # a protocol of nothing but notes must not keep the loop to itself
-        return step
 
-    def _since_turn_s(self, args: Mapping[str, Any]) -> float | None:
+    def _since_turn_s(self, branch: Branch, args: Mapping[str, Any]) -> float | None:
         """How long ago (s) the turn before ended its wait for the same time of day, if it did so in this process."""
         if args["after"] is None:
             return None
-        for n in range(self._n - 1, 0, -1):
-            step = self._steps[n]
+        for n in range(branch.last - 1, 0, -1):
+            step = self._steps[f"{branch.path}{n}"]
             same = step.verb == "sleep_until_clock" and all(step.args[key] == args[key] for key in ("at", "zone"))
             if same:
                 return None if step.deadline_s is None else self._loop.time() - step.deadline_s
@@ -332,24 +407,34 @@ class Run:
 
     async def transfer(self, step: StepRecord, verb: str, volume_ul: float) -> dict[str, float | None]:
         """Move liquid; `{ul, low, high}`, and `peak_kpa` where it passes the filter and was watched."""
-        ul, low, high = await self._bench.transfers.transfer(self, step, self.route(verb), volume_ul)
+        route = self.route(verb)
+        async with self._claim(route.source, route.target, route.pump, route.valve):
+            ul, low, high = await self._bench.transfers.transfer(self, step, route, volume_ul)
         moved: dict[str, float | None] = {"ul": ul, "low": low, "high": high}
         return moved if step.peak_kpa is None else {**moved, "peak_kpa": round(step.peak_kpa, 3)}
 
+    def _claim(self, *names: str | None) -> contextlib.AbstractAsyncContextManager[None]:
+        """Have vessels, pumps and valves to this branch alone."""
+        return self._claims.hold(names, self._here(), self._stir)
+
     async def measured(self, point: str, settle_s: float) -> dict[str, Any]:
-        """A settled reading; starts over when the run was held in between."""
+        """A settled reading; starts over when the run was held in between. One in the vessel that everything passes
+        through waits until another branch's dose is over: it would be of no one medium.
+        """
         device = self._bench.rig.devices.get(point.partition(".")[0])
         if device is None:
             raise ProtocolError(f"no sensor is called “{point}”. Next: use device.point as in the rig file")
-        while True:
-            await self.checkpoint()
-            await self.wait(settle_s) if settle_s > 0 else None
-            if self.interrupted:
-                continue
-            patience_s = max(MEASURE_PATIENCE_S, 6 * device.every_s)
-            reading = await settled(self._bench.store, point, every_s=device.every_s, patience_s=patience_s)
-            if not self.interrupted:
-                break
+        vessel = self._bench.rig.organs.kidney.vessel
+        async with self._claim(vessel if device.at == vessel else None):
+            while True:
+                await self.checkpoint()
+                await self.wait(settle_s) if settle_s > 0 else None
+                if self.interrupted:
+                    continue
+                patience_s = max(MEASURE_PATIENCE_S, 6 * device.every_s)
+                reading = await settled(self._bench.store, point, every_s=device.every_s, patience_s=patience_s)
+                if not self.interrupted:
+                    break
         interval = None if reading.value is None else Interval.around(reading.value, reading.sd).to_json()
         return {"point": point, "unit": reading.unit, "interval": interval, "detail": reading.detail}
 
@@ -411,16 +496,17 @@ class Run:
             step.noted = True
 
     async def asked(self, step: StepRecord, message: str) -> None:
-        """Hold until a person resumes; a message that was told before a restart has been waited for already."""
+        """Hold until a person resumes; one who has done so before a restart is not asked again."""
         text = f"step {step.n}: {message}"
-        if text not in self.messages:
+        if text not in self._answered:
             await self._hold(text)
 
     async def estimated(self) -> dict[str, Any]:
         """The soft sensor's estimate, of settled readings."""
-        await self.checkpoint()
-        return (await self._bench.estimator.estimate(run=self.id)).to_json()
+        async with self._claim(self._bench.rig.organs.kidney.vessel):
+            await self.checkpoint()
+            return (await self._bench.estimator.estimate(run=self.id)).to_json()
 
     def volumes_now(self) -> Mapping[str, VesselVolume]:
-        """Volumes as of the last step's end."""
-        return {role: VesselVolume(**data) for role, data in self._volumes.items()}
+        """Volumes as of the end of this branch's last step."""
+        return {role: VesselVolume(**data) for role, data in self._here().volumes.items()}

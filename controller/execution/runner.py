@@ -22,7 +22,7 @@ from controller.execution.rehearsal import HOURS, rehearse
 from controller.execution.routes import Trust
 from controller.execution.run import Bench, History, Run
 from controller.execution.states import Event, RunState, after
-from controller.execution.steps import records_of
+from controller.execution.steps import answered_of, records_of
 from controller.execution.transfers import Door, Transfers
 from controller.execution.views import RunView, look
 from controller.execution.weighing import Store
@@ -196,6 +196,7 @@ class Runner:
             steps=records_of(rows),
             volumes=body["volumes"],
             messages=[row.body["text"] for row in rows if row.kind == "run.message"],
+            answered=answered_of(rows),
         )
         run = Run(self._bench, run_id, body["protocol"], recipe, body["params"], history)
         if state is not RunState.IDLE:

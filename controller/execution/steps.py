@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from controller.execution.journal import Entry
+from controller.execution.states import Event
 from controller.execution.witnesses import Moved
 
 
@@ -44,6 +45,8 @@ class StepRecord:
     n: int
     verb: str
     args: Mapping[str, Any]
+    at: str
+    """Its place: branch and number within it (:mod:`controller.execution.branches`)."""
     parts: list[Moved] = field(default_factory=list)
     acts: int = 0
     open_act: Act | None = None
@@ -79,13 +82,14 @@ class StepRecord:
         self.finished = end == "done"
 
 
-def records_of(entries: Iterable[Entry]) -> dict[int, StepRecord]:
-    """The steps of one run from its journal rows, by number."""
+def records_of(entries: Iterable[Entry]) -> dict[str, StepRecord]:
+    """The steps of one run from its journal rows, by place, in the order in which they were begun."""
     steps: dict[int, StepRecord] = {}
     for entry in entries:
         body = entry.body
         if entry.kind == "step":
-            steps[body["n"]] = StepRecord(body["n"], body["verb"], body["args"], until=body.get("until"))
+            place = body.get("at", str(body["n"]))  # rows of releases that had no branches
+            steps[body["n"]] = StepRecord(body["n"], body["verb"], body["args"], place, until=body.get("until"))
         elif entry.kind == "step.act":
             step = steps[body["n"]]
             step.acts = body["act"]
@@ -101,4 +105,18 @@ def records_of(entries: Iterable[Entry]) -> dict[int, StepRecord]:
         elif entry.kind == "step.done":
             step = steps[body["n"]]
             step.done, step.result, step.volumes = True, body["result"], body["volumes"]
-    return steps
+    return {step.at: step for step in steps.values()}
+
+
+def answered_of(entries: Iterable[Entry]) -> set[str]:
+    """The messages of one run after which a person has resumed it. One that was told right before a crash, and that
+    nobody has answered, is not among them.
+    """
+    told: set[str] = set()
+    answered: set[str] = set()
+    for entry in entries:
+        if entry.kind == "run.message":
+            told.add(entry.body["text"])
+        elif entry.kind == "run.state" and entry.body["event"] == Event.RESUME:
+            answered |= told
+    return answered

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from controller.execution.branches import spoken
 from controller.execution.ledger import Ledger
 from controller.execution.states import RunState
 from controller.execution.steps import StepRecord
@@ -24,6 +25,8 @@ class StepView:
     args: Mapping[str, Any]
     state: str
     result: Any
+    branch: str = ""
+    """Name of the branch that it belongs to; empty for the protocol itself."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +46,7 @@ class RunView:
 def step_view(step: StepRecord, *, ended: bool) -> StepView:
     """One step as it stands; `ended` tells whether its run has."""
     state = "done" if step.done else "interrupted" if ended else "running"
-    return StepView(step.n, step.verb, step.args, state, step.result)
+    return StepView(step.n, step.verb, step.args, state, step.result, spoken(step.at))
 
 
 def look(rig: Rig, ledger: Ledger) -> dict[str, Any]:
@@ -60,6 +63,7 @@ def look(rig: Rig, ledger: Ledger) -> dict[str, Any]:
             "sd_ul": volumes[name].sd_ul,
             "passes": parcels[name].passes,
             "age_s": parcels[name].age_s,
+            "insulin": parcels[name].insulin,
         }
         for role, name in roles.items()
     }

@@ -11,8 +11,11 @@ from __future__ import annotations
 
 from bisect import bisect_left, insort
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+
+STRETCH_S = 600.0
+"""The day is counted in stretches of so long: a pulse now and then leaves no rest between."""
 
 
 class SlidingBudget:
@@ -53,6 +56,11 @@ class SlidingBudget:
         for b, amount in added.items():
             self._amounts[b] = self._amounts.get(b, 0.0) + amount
             self._total += amount
+
+    @property
+    def total(self) -> float:
+        """Everything booked that has not been forgotten: the window's sum, and up to two bins more."""
+        return self._total
 
     def holds(self, b: int) -> bool:
         """Whether anything is booked in this bin."""
@@ -103,6 +111,10 @@ class Bookings:
         self._longest = 0
         self.seconds = SlidingBudget(max(1, round(sample_rate_hz)), 3600)
         """Seconds of the last hour in which anything was promised, each counted once."""
+        self.hour = SlidingBudget(max(1, round(60 * sample_rate_hz)), 60)
+        """Charge (nC) to the organoid in the last hour."""
+        self.day = SlidingBudget(max(1, round(STRETCH_S * sample_rate_hz)), round(86_400 / STRETCH_S))
+        """Stretches of the last day in which anything was promised, each counted once."""
         self._session: tuple[int, int] | None = None
 
     def of_requester(self, requester: str) -> Scope:
@@ -148,14 +160,26 @@ class Bookings:
             insort(self._by_electrode[pulse.electrode], (pulse.first_frame, pulse.first_frame + tolerance_frames))
             insort(self._in_time, (pulse.first_frame, pulse.end_frame, pulse.electrode))
             self._longest = max(self._longest, pulse.end_frame - pulse.first_frame)
+            self.hour.add({self.hour.bin_of(pulse.first_frame): pulse.charge_nc})
             self._mark(self.seconds.bin_of(pulse.first_frame), rest_s)
+            self._mark_day(self.day.bin_of(pulse.first_frame))
 
-    def restore(self, pulses: list[tuple[int, str, int, float]], seconds: list[int], rest_s: float) -> None:
-        """Book what earlier sessions gave: pulses (frame, requester, electrode, nC) and seconds with
-        stimulation.
+    def restore(
+        self,
+        pulses: list[tuple[int, str, int, float]],
+        seconds: list[int],
+        rest_s: float,
+        minutes: Mapping[int, float] | None = None,
+        stretches: Sequence[int] = (),
+    ) -> None:
+        """Book what earlier sessions gave: pulses (frame, requester, electrode, nC) of the last minute, seconds with
+        stimulation of the last hour, the charge (nC) of its earlier minutes, stretches of the last day.
         """
         for second in seconds:
             self._mark(second, rest_s)
+        for stretch in stretches:
+            self._mark_day(stretch)
+        self.hour.add(minutes or {})
         for frame, requester, electrode, charge_nc in pulses:
             self.add(requester, [Booking(frame, frame + 1, electrode, charge_nc)], 0, rest_s)
 
@@ -163,6 +187,10 @@ class Bookings:
         if not self.seconds.holds(second):
             self.seconds.add({second: 1.0})
         self._session = self.session_with(second, rest_s)
+
+    def _mark_day(self, stretch: int) -> None:
+        if not self.day.holds(stretch):
+            self.day.add({stretch: 1.0})
 
     def session_with(self, second: int, rest_s: float) -> tuple[int, int]:
         """First and last second of the stretch without a rest to which a pulse in `second` would belong.
@@ -184,3 +212,5 @@ class Bookings:
             scope.charge.forget_before(frame)
             scope.pulses.forget_before(frame)
         self.seconds.forget_before(frame)
+        self.hour.forget_before(frame)
+        self.day.forget_before(frame)

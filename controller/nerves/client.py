@@ -16,7 +16,7 @@ from typing import TypeVar
 import grpc
 import grpc.aio
 
-from controller.nerves.summary import NervesSummary
+from controller.nerves.summary import NervesSummary, Treatment
 from controller.nerves.wire import nerves_pb2 as pb
 from controller.nerves.wire import nerves_pb2_grpc as pb_grpc
 
@@ -86,6 +86,7 @@ class GatewayNerves:
                     active_electrodes=reply.active_electrodes,
                     electrodes=reply.electrodes,
                     rates_hz=tuple(reply.rates_hz),
+                    treatment=_treatment(reply.welfare),
                 )
 
     async def _follow_spikes(self) -> None:
@@ -100,6 +101,18 @@ class GatewayNerves:
                     (frame / info.sample_rate_hz, electrode)
                     for frame, electrode in zip(reply.frames, reply.electrodes, strict=True)
                 )
+
+
+def _treatment(said: pb.Welfare) -> Treatment:
+    return Treatment(
+        load=said.load,
+        rest_h=said.rest_h,
+        evoked_ratio=said.evoked_ratio if said.HasField("evoked_ratio") else None,
+        response_lost=said.response_lost,
+        tier=said.tier,
+        level=said.level,
+        reason=said.reason,
+    )
 
 
 @contextlib.asynccontextmanager

@@ -23,9 +23,10 @@ from controller.nerves.governor import Decision, Reason, Request, View, book, de
 from controller.nerves.kernels import ALL, Blank, SpikeDetector, Spikes
 from controller.nerves.leases import Lease, LeaseRefused, Leases
 from controller.nerves.ledger import Ledger, State
+from controller.nerves.permit import DAY_S, Permit, Tissue, permit
 from controller.nerves.rates import ACTIVE_HZ, FiringRates
 from controller.nerves.ring import FrameRing, Gap, SpikeRing
-from controller.nerves.welfare import ResponseMonitor
+from controller.nerves.welfare import Load, ResponseMonitor, load
 
 logger = logging.getLogger(__name__)
 
@@ -115,7 +116,7 @@ class Core:
     others.
     """
 
-    def __init__(self, device: ArrayDevice, ledger: Ledger, envelope: Envelope) -> None:
+    def __init__(self, device: ArrayDevice, ledger: Ledger, envelope: Envelope, tissue: Tissue | None = None) -> None:
         info = device.info
         self.info = info
         self.envelope = envelope
@@ -144,7 +145,12 @@ class Core:
         self._next_second = 0
         self._trouble = ""
         past = ledger.past(info.sample_rate_hz)
-        self._bookings.restore(past.pulses, past.seconds, envelope.rest_s)
+        self._bookings.restore(past.pulses, past.seconds, envelope.rest_s, past.minutes, past.stretches)
+        self._tissue = tissue or Tissue()
+        self.permit: Permit = permit(self._tissue, 0.0)
+        """What age and review of the organoid allow now."""
+        self.load: Load = load(self._bookings, self._monitor, envelope)
+        """What stimulation weighs on the tissue, as of the last second."""
 
     @property
     def next_frame(self) -> int:
@@ -302,6 +308,7 @@ class Core:
             pending=self.pending,
             response_lost=self._monitor.lost,
             inhibited=self._trouble,
+            permit=self.permit,
         )
         try:
             decision = decide(request, view, self.envelope)
@@ -395,6 +402,8 @@ class Core:
         self._next_second = now + round(self.info.sample_rate_hz)
         self._impedances = self._device.impedances()
         self._bookings.forget_before(now)
+        self.permit = permit(self._tissue, now / self.info.sample_rate_hz / DAY_S)
+        self.load = load(self._bookings, self._monitor, self.envelope)
         late = now - round(self.info.sample_rate_hz)
         silent = [number for number, pulse in self._handed.items() if pulse.not_after < late]
         for number in silent:

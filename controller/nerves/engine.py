@@ -13,10 +13,12 @@ import gc
 import logging
 import sys
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from datetime import datetime
 from pathlib import Path
+from typing import Any
 
 from controller.clock import Clock
 from controller.nerves.core import Core
@@ -25,6 +27,7 @@ from controller.nerves.envelope import Envelope
 from controller.nerves.gateway import Door, Gateway
 from controller.nerves.kernels import warm_up
 from controller.nerves.ledger import Ledger, checkpoint
+from controller.nerves.permit import Tissue, tissue_at
 from controller.nerves.tokens import Keyring
 
 logger = logging.getLogger(__name__)
@@ -43,6 +46,8 @@ class EngineConfig:
     host: str = "127.0.0.1"
     port: int = 0
     envelope: Envelope = field(default_factory=Envelope)
+    tissue: Mapping[str, Any] | None = None
+    """What the rig file says of the organoid's age and review (see :func:`controller.nerves.permit.tissue_at`)."""
 
 
 class RealTimeThread(threading.Thread):
@@ -99,10 +104,13 @@ async def serve(
     """
     loop = asyncio.get_running_loop()
     warm_up(device.info.electrodes)
-    ledger = Ledger(config.ledger, device.info, Clock(follow_system=True).utc_text())
+    clock = Clock(follow_system=True)
+    ledger = Ledger(config.ledger, device.info, clock.utc_text())
     if ledger.unknown:
         logger.warning("%d pulse(s) of an earlier session have an unknown fate; see the ledger", ledger.unknown)
-    core = Core(device, ledger, config.envelope)
+    began = datetime.fromisoformat(ledger.first_utc)
+    tissue = Tissue() if config.tissue is None else tissue_at(config.tissue, clock.utc(), began)
+    core = Core(device, ledger, config.envelope, tissue)
     gateway = Gateway(core, keyring, config.ledger, ledger.unknown)
     door = Door(gateway, keyring)
     thread = RealTimeThread(device, core, gateway, lambda: loop.call_soon_threadsafe(stop.set))

@@ -60,6 +60,10 @@ class Envelope:
     session_s: float = 1200.0
     """Longest time without a rest."""
     rest_s: float = 300.0
+    organoid_nc_h: float = 60_000.0
+    """Charge to the whole organoid in any hour: an eighth of what the budget of a second would let through [P]."""
+    day_h: float = 16.0
+    """Hours of any 24 with stimulation: at least 8 h a day are free of it (biology.md §4 [P])."""
     ahead_s: float = 5.0
     """How far in the future a pulse may be asked for."""
     tolerance_s: float = 0.01
@@ -98,6 +102,7 @@ HARD: Final = {
     "voltage_v": 2.0,
     "impedance_age_s": 7 * 86_400.0,
     "duty": 0.9,
+    "day_h": 20.0,
     "ahead_s": 60.0,
     "tolerance_s": 0.01,
     "pulses_per_request": 1024,

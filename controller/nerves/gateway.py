@@ -192,6 +192,7 @@ class Gateway(pb_grpc.NervesServicer):
             electrodes=self._core.info.electrodes,
             rates_hz=firing.rates_hz,
             noise_uv=firing.noise_uv,
+            welfare=_welfare(self._core),
         )
 
     async def StreamSummary(self, request: pb.StreamSummaryRequest, context: Context) -> AsyncIterator[pb.SummaryReply]:
@@ -419,6 +420,19 @@ _STATES: dict[str, pb.PulseFate.State.ValueType] = {
     "cancelled": pb.PulseFate.CANCELLED,
     "unknown": pb.PulseFate.UNKNOWN,
 }
+
+
+def _welfare(core: Core) -> pb.Welfare:
+    load, permit = core.load, core.permit
+    return pb.Welfare(
+        load=load.share,
+        rest_h=load.rest_h,
+        evoked_ratio=load.evoked_ratio,
+        response_lost=load.response_lost,
+        tier=permit.tier,
+        level=permit.level.name,
+        reason=permit.reason,
+    )
 
 
 def _stimulate_reply(outcome: Outcome) -> pb.StimulateReply:

@@ -12,9 +12,10 @@ from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from controller.nerves.bookings import Booking, Bookings
+from controller.nerves.bookings import STRETCH_S, Booking, Bookings
 from controller.nerves.device import ArrayInfo, Impedance, Phase
 from controller.nerves.envelope import Envelope, disc_area_cm2, shannon_k
+from controller.nerves.permit import OPEN, ORDINARY, Permit
 
 TOLERANCE_S = 0.001
 """How late a pulse may come when its asker names a frame but no latest one."""
@@ -92,6 +93,8 @@ class View:
     response_lost: bool
     inhibited: str = ""
     """Why no stimulation is possible at all at this moment, such as a ledger that cannot be written."""
+    permit: Permit = ORDINARY
+    """What age and review of the organoid allow."""
 
 
 def decide(request: Request, view: View, envelope: Envelope) -> Decision:
@@ -120,7 +123,8 @@ def decide(request: Request, view: View, envelope: Envelope) -> Decision:
     if tolerance >= 0:
         reasons += _neighbours(request, starts, tolerance, length, view, envelope)
         reasons += _budgets(request, starts, charge_nc, view, envelope)
-        reasons += _welfare(starts, view, envelope)
+        reasons += _welfare(starts, len(request.electrodes) * charge_nc, view, envelope)
+        reasons += _permitted(request, starts, view)
     if reasons:
         return Decision(False, tuple(reasons))
     return Decision(True, (), starts, tolerance, length, charge_nc)
@@ -329,8 +333,8 @@ def _budgets(
         yield from _over("pulse_budget", f"{who} would receive in one minute", fullest, most_pulses, "pulses")
 
 
-def _welfare(starts: Sequence[int], view: View, envelope: Envelope) -> Iterator[Reason]:
-    """Rest, duty and loss of response (N9)."""
+def _welfare(starts: Sequence[int], charge_nc: float, view: View, envelope: Envelope) -> Iterator[Reason]:
+    """Rest, duty, load and loss of response (N9); `charge_nc` is that of all electrodes at one start."""
     seconds = view.bookings.seconds
     new = {b: 1.0 for b in sorted({seconds.bin_of(start) for start in starts}) if not seconds.holds(b)}
     limit_s = envelope.duty * 3600.0
@@ -343,8 +347,39 @@ def _welfare(starts: Sequence[int], view: View, envelope: Envelope) -> Iterator[
             f"{length_s} s of stimulation without a rest of {envelope.rest_s:g} s; let the tissue rest",
             length_s / envelope.session_s,
         )
+    hour = view.bookings.hour
+    charge: defaultdict[int, float] = defaultdict(float)
+    for start in starts:
+        charge[hour.bin_of(start)] += charge_nc
+    fullest = hour.fullest(charge, envelope.organoid_nc_h)
+    yield from _over("load", "the organoid would receive in one hour", fullest, envelope.organoid_nc_h, "nC")
+    day = view.bookings.day
+    stretches = {b: 1.0 for b in sorted({day.bin_of(start) for start in starts}) if not day.holds(b)}
+    most = envelope.day_h * 3600.0 / STRETCH_S
+    fullest = day.fullest(stretches, most) * STRETCH_S / 3600.0
+    yield from _over("day", "hours of 24 with stimulation would be", fullest, envelope.day_h, "h")
     if view.response_lost:
         yield Reason("response", f"the tissue hardly answers any more; let it rest for {envelope.rest_s:g} s")
+
+
+def _permitted(request: Request, starts: Sequence[int], view: View) -> Iterator[Reason]:
+    """Age and review of the organoid (N9): each refusal says why no more is allowed."""
+    level, why = view.permit.level, view.permit.reason
+    if level is OPEN:
+        return
+    if level.duty <= 0.0:
+        yield Reason("review", f"no stimulation is allowed: {why}")
+        return
+    charge = max(abs(phase.charge_nc) for phase in request.phases)
+    for reason in _over("review", f"at the {level.name} level the charge of a phase is", charge, level.charge_nc, "nC"):
+        yield Reason(reason.limit, f"{reason.text}: {why}", reason.excess)
+    seconds = view.bookings.seconds
+    new = {b: 1.0 for b in sorted({seconds.bin_of(start) for start in starts}) if not seconds.holds(b)}
+    most = level.duty * 3600.0
+    fullest = seconds.fullest(new, most)
+    text = f"at the {level.name} level seconds with stimulation in an hour would be"
+    for reason in _over("review", text, fullest, most, ""):
+        yield Reason(reason.limit, f"{reason.text}: {why}", reason.excess)
 
 
 def _over(limit: str, what: str, value: float, most: float, unit: str) -> Iterator[Reason]:

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
+from controller.nerves.bookings import STRETCH_S
 from controller.nerves.device import ArrayInfo, Pulse
 from controller.nerves.governor import Decision, Request
 from controller.nerves.kernels import Blank
@@ -41,6 +42,7 @@ _APPEND_ONLY = "".join(
     for table in ("session", "decision", "pulse", "fate", "gap", "blank")
     for verb in ("update", "delete")
 )
+DAY_S = 86_400.0
 MOST_ROWS = 1000
 MOST_TEXT = 200
 MOST_INTEGER = (1 << 63) - 1
@@ -85,11 +87,14 @@ class Record:
 @dataclass(frozen=True, slots=True)
 class Past:
     """What the tissue received before this session: the last minute's pulses (frame, requester, electrode,
-    nC) and the last hour's seconds with stimulation, both counted back from frame 0.
+    nC), the last hour's seconds with stimulation, the charge (nC) of its earlier minutes, and the last day's stretches
+    (:data:`~controller.nerves.bookings.STRETCH_S`) with stimulation; all counted back from frame 0.
     """
 
     pulses: list[tuple[int, str, int, float]]
     seconds: list[int]
+    minutes: dict[int, float]
+    stretches: list[int]
 
 
 class Ledger:
@@ -186,6 +191,11 @@ class Ledger:
         if self._db.in_transaction:
             self._db.execute("ROLLBACK")
 
+    @property
+    def first_utc(self) -> str:
+        """When the record began: the first session's UTC."""
+        return str(self._db.execute("SELECT utc FROM session ORDER BY id LIMIT 1").fetchone()[0])
+
     def past(self, sample_rate_hz: float) -> Past:
         """What earlier sessions gave the tissue, as if they had ended just before frame 0 of this one.
 
@@ -194,6 +204,8 @@ class Ledger:
         """
         pulses: list[tuple[int, str, int, float]] = []
         seconds: list[int] = []
+        minutes: dict[int, float] = {}
+        stretches: set[int] = set()
         ended = 0
         for (session,) in self._db.execute(
             "SELECT id FROM session WHERE id < ? ORDER BY id DESC", (self.session,)
@@ -216,10 +228,28 @@ class Ledger:
                 (shift, sample_rate_hz, session, -shift - round(3600 * sample_rate_hz)),
             )
             seconds += [second for (second,) in hour.fetchall()]
+            charge = self._db.execute(
+                f"SELECT CAST(floor((fate.frame + ?) / ?) AS INT), sum(charge_nc) {given}"
+                " AND fate.frame >= ? AND fate.frame < ? GROUP BY 1",
+                (
+                    shift,
+                    60 * sample_rate_hz,
+                    session,
+                    -shift - round(3600 * sample_rate_hz),
+                    -shift - round(60 * sample_rate_hz),  # the last minute's pulses are booked one by one
+                ),
+            )
+            for minute_of, nc in charge.fetchall():
+                minutes[minute_of] = minutes.get(minute_of, 0.0) + nc
+            day = self._db.execute(
+                f"SELECT DISTINCT CAST(floor((fate.frame + ?) / ?) AS INT) {given} AND fate.frame >= ?",
+                (shift, STRETCH_S * sample_rate_hz, session, -shift - round(DAY_S * sample_rate_hz)),
+            )
+            stretches |= {stretch for (stretch,) in day.fetchall()}
             ended = shift
-            if -ended > 3600 * sample_rate_hz:
+            if -ended > DAY_S * sample_rate_hz:
                 break
-        return Past(sorted(pulses), sorted(seconds))
+        return Past(sorted(pulses), sorted(seconds), minutes, sorted(stretches))
 
     def close(self) -> None:
         """Commit and close."""

@@ -7,6 +7,24 @@ from typing import Protocol
 
 
 @dataclass(frozen=True, slots=True)
+class Treatment:
+    """How the organoid is treated by whoever stimulates it.
+
+    `load` is the fullest of the welfare budgets (1 at its limit), `rest_h` the hours of the last 24 without any pulse,
+    `evoked_ratio` recent evoked answers over its own earlier ones (None while unknown). `tier`, `level` and `reason`
+    are the permit's: what age and review allow, and why it is not more.
+    """
+
+    load: float
+    rest_h: float
+    evoked_ratio: float | None
+    response_lost: bool
+    tier: int
+    level: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
 class NervesSummary:
     """Firing of the whole array. `at_s` is loop time; rates in Hz, corrected for blanked time (N8).
 
@@ -19,6 +37,8 @@ class NervesSummary:
     active_electrodes: int
     electrodes: int
     rates_hz: tuple[float, ...]
+    treatment: Treatment | None = None
+    """None where nobody can stimulate, or where it is not known."""
 
 
 class NervesSource(Protocol):

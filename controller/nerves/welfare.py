@@ -1,16 +1,20 @@
-"""Does the tissue still answer? Evoked spikes after each pulse, against this tissue's own earlier answers
-(N9).
+"""Does the tissue still answer, and how much has it been asked? Evoked spikes after each pulse, against this
+tissue's own earlier answers (N9), and how full the welfare budgets are.
 
 A steep fall under stimulation means exhaustion or harm; either way the right act is to stop for a while.
-Rest and duty are plain counting and live with the other budgets.
+Rest, duty and load are plain counting and live with the other budgets (:mod:`controller.nerves.bookings`).
 """
 
 from __future__ import annotations
 
 from collections import deque
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
+
+from controller.nerves.bookings import STRETCH_S, Bookings
+from controller.nerves.envelope import Envelope
 
 AFTER_FROM_S = 0.006
 AFTER_UNTIL_S = 0.056
@@ -58,6 +62,11 @@ class ResponseMonitor:
         self.lost = False
 
     @property
+    def known(self) -> bool:
+        """Whether there is a baseline, and as many recent answers as it takes to hold against it."""
+        return self._learned >= LEARN_PULSES and len(self._answers) == RECENT_PULSES
+
+    @property
     def recent(self) -> float:
         """Spikes a pulse of the last pulses; 0 before the first."""
         return sum(self._answers) / len(self._answers) if self._answers else 0.0
@@ -93,3 +102,30 @@ class ResponseMonitor:
         if self.baseline >= CLEAR_ANSWER and len(self._answers) == RECENT_PULSES:
             self.lost = self.lost or self.recent < LOST_BELOW * self.baseline
         self.baseline += BASELINE_SHARE * (answer - self.baseline)
+
+
+@dataclass(frozen=True, slots=True)
+class Load:
+    """What stimulation weighs on the tissue.
+
+    `share` is the fullest of the welfare budgets (seconds and charge of the hour, hours of the day), 1 at its limit;
+    `rest_h` hours of the last 24 without any pulse; `evoked_ratio` recent answers over this tissue's own, None while
+    unknown; `response_lost` whether it hardly answers any more.
+    """
+
+    share: float
+    rest_h: float
+    evoked_ratio: float | None
+    response_lost: bool
+
+
+def load(bookings: Bookings, monitor: ResponseMonitor, envelope: Envelope) -> Load:
+    """The load of this moment; call after :meth:`Bookings.forget_before`."""
+    stimulated_h = min(bookings.day.total * STRETCH_S / 3600.0, 24.0)
+    share = max(
+        bookings.seconds.total / (envelope.duty * 3600.0),
+        bookings.hour.total / envelope.organoid_nc_h,
+        stimulated_h / envelope.day_h,
+    )
+    evoked = monitor.recent / monitor.baseline if monitor.known and monitor.baseline >= CLEAR_ANSWER else None
+    return Load(share, 24.0 - stimulated_h, evoked, monitor.lost)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from controller.rig.description import Rig
-from controller.rig.problems import Finding
+from controller.rig.problems import Finding, nearest
 from controller.rig.quantities import quantity_text
 
 
@@ -47,6 +47,30 @@ def kidney_lines(rig: Rig) -> Iterator[Finding]:
             verb = "ends in" if end == "to" else "starts at"
             what = f"line “{name}” {verb} “{there}”, not {'in' if end == 'to' else 'at'} “{vessel}”"
             yield Finding(("organs", "kidney", key), what, f"Name a line with “{end}: {vessel}”")
+
+
+def kidney_dialyses_its_vessel(rig: Rig) -> Iterator[Finding]:
+    """The kidney's line of dialysate passes through a dialyser that hangs in the kidney's vessel."""
+    kidney = rig.organs.kidney
+    line = rig.lines.get(kidney.dialyse or "")
+    if line is None:
+        if kidney.dialyse is not None:
+            what = f"line “{kidney.dialyse}” does not exist"
+            yield Finding(("organs", "kidney", "dialyse"), what, nearest(kidney.dialyse, rig.lines, "lines"))
+        return
+    place = ("organs", "kidney", "dialyse")
+    if line.dialyser is None:
+        what = f"line “{kidney.dialyse}” passes through no dialyser"
+        yield Finding(place, what, "Add “dialyser: name” to it, and describe it under “dialysers:”")
+    elif line.dialyser in rig.dialysers and rig.dialysers[line.dialyser].vessel != kidney.vessel:
+        what = f"dialyser “{line.dialyser}” hangs in “{rig.dialysers[line.dialyser].vessel}”, not in “{kidney.vessel}”"
+        yield Finding(place, what, f"Write “vessel: {kidney.vessel}” under it")
+    if line.pump is None:
+        yield Finding(place, f"line “{kidney.dialyse}” has no pump", "Name a line with “pump: device.channel”")
+    source = rig.vessels.get(line.from_)
+    if source is not None and source.contains is None:
+        what = f"nothing tells what “{line.from_}” contains"
+        yield Finding(("vessels", line.from_, "contains"), what, "Add “contains:” with the basal medium")
 
 
 def nothing_returns_unfiltered(rig: Rig) -> Iterator[Finding]:
@@ -105,6 +129,7 @@ RIG_RULES = (
     heart_flows,
     heart_feeds_the_chamber,
     kidney_lines,
+    kidney_dialyses_its_vessel,
     nothing_returns_unfiltered,
     organs_have_pumps,
     co2_range,

@@ -7,6 +7,7 @@ rules over a whole rig in :mod:`controller.rig.plumbing`, :mod:`controller.rig.w
 
 from __future__ import annotations
 
+from datetime import date
 from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints
@@ -20,6 +21,7 @@ from controller.rig.quantities import (
     LengthM,
     LengthMm,
     LengthUm,
+    MassKda,
     OsmolalityMosm,
     Percent,
     PowerW,
@@ -29,6 +31,7 @@ from controller.rig.quantities import (
     TimeS,
     VolumeUl,
 )
+from controller.rig.rules import Grading, shipped
 
 Name = Annotated[str, StringConstraints(pattern=r"^[A-Za-z][A-Za-z0-9_-]{0,39}$")]
 """A name that people give; it becomes part of points, topics and columns, so it is kept plain (S5)."""
@@ -44,13 +47,28 @@ class _Part(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, populate_by_name=False, allow_inf_nan=False)
 
 
+class Review(_Part):
+    """Somebody has weighed the benefit of stimulating this tissue: who, when, and for how long that holds."""
+
+    on: date
+    by: str = Field(min_length=2, max_length=100)
+    valid_d: TimeD = Field(default=180.0, alias="valid", gt=0, le=366)
+    note: str = Field(default="", max_length=1000)
+
+
 class Organoid(_Part):
     """The living tissue: how many, how large, how old, in which vessel."""
 
     count: int = Field(ge=1, le=10_000)
     diameter_mm: LengthMm = Field(alias="diameter", gt=0, le=6)
     age_d: TimeD = Field(alias="age", ge=0, le=3650)
+    age_on: date | None = None
+    """The day on which it was that old; without one, the day on which the rig's own record began."""
     chamber: str
+    capacity: Literal["ordinary", "advanced"] = "ordinary"
+    """`advanced`: capacities that call for precaution are known or suspected (docs/viability.md, tiers)."""
+    review: Review | None = None
+    """Required for more than gentle stimulation from 20 weeks on, and for any at all with advanced capacity."""
 
 
 class Medium(_Part):
@@ -89,6 +107,15 @@ class Filter(_Part):
     bubble_point_kpa: PressureKpa = Field(alias="bubble_point", gt=0, le=MOST_KPA)
 
 
+class Dialyser(_Part):
+    """Hollow fibres that hang in a stirred vessel; dialysate passes through them once."""
+
+    vessel: str
+    koa_ul_min: FlowUlMin = Field(alias="koa", gt=0, le=MOST_UL_MIN)
+    """Mass transfer of small solutes (lactate, ammonia, glucose), as built in: some 20 % below the maker's (biology §2)."""
+    cut_off_kda: MassKda = Field(alias="cut_off", ge=1, le=15)
+
+
 class Line(_Part):
     """A piece of tubing from one vessel to another; moved by a pump or passive (an overflow)."""
 
@@ -97,6 +124,8 @@ class Line(_Part):
     pump: str | None = None
     passive: bool = False
     filter: str | None = None
+    dialyser: str | None = None
+    """The dialyser that it passes through on its way."""
     valve: str | None = None
     bore_mm: LengthMm = Field(default=1.6, alias="bore", gt=0, le=20)
     length_m: LengthM = Field(default=0.5, alias="length", gt=0, le=100)
@@ -153,6 +182,9 @@ class Kidney(_Part):
     discard: str
     mass: str
     flow_ul_min: FlowUlMin = Field(alias="flow", gt=0, le=MOST_UL_MIN)
+    dialyse: str | None = None
+    """The line of dialysate, from a bottle of basal medium through a dialyser in `vessel` to waste."""
+    dialysate_ul_min: FlowUlMin = Field(default=500.0, alias="dialysate_flow", gt=0, le=MOST_UL_MIN)
 
 
 class Gut(_Part):
@@ -317,6 +349,7 @@ class Rig(_Part):
     media: dict[Name, Medium]
     vessels: dict[Name, Vessel]
     filters: dict[Name, Filter]
+    dialysers: dict[Name, Dialyser] = Field(default_factory=dict)
     lines: dict[Name, Line]
     devices: dict[Name, DeviceSpec]
     nerves: Nerves | None = None
@@ -324,6 +357,8 @@ class Rig(_Part):
     safety: Safety
     upkeep: UpkeepSpec = UpkeepSpec()
     telemetry: Telemetry = Telemetry()
+    grading: Grading = Field(default_factory=shipped)
+    """In the file: the name of a rule file beside it."""
 
     @property
     def simulated(self) -> bool:

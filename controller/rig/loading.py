@@ -13,6 +13,7 @@ from pydantic import ValidationError
 from controller.rig import anatomy, plumbing, wiring
 from controller.rig.description import Rig
 from controller.rig.document import read_document
+from controller.rig.grading import take_grading
 from controller.rig.problems import Finding, Problem, RigError
 from controller.rig.sketch import sketch
 from controller.rig.wording import findings_of
@@ -30,6 +31,7 @@ def load_rig(path: Path, *, models: Collection[str] | None = None) -> Rig:
     """
     document = read_document(path)
     misfits: list[Finding] = []
+    rules = take_grading(path, document.data)
     try:
         rig = Rig.model_validate(document.data)
     except ValidationError as error:
@@ -37,7 +39,7 @@ def load_rig(path: Path, *, models: Collection[str] | None = None) -> Rig:
         rig = sketch(document.data)
     told = {finding.place for finding in misfits}
     broken_rules = (finding for finding in _whole(rig, models, sound=not misfits) if finding.place not in told)
-    problems = [*document.problems, *map(document.problem, [*misfits, *broken_rules])]
+    problems = [*document.problems, *rules, *map(document.problem, [*misfits, *broken_rules])]
     if problems:
         raise RigError(path, problems)
     return rig

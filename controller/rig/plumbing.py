@@ -124,6 +124,34 @@ def line_filter(rig: Rig, name: str, line: Line) -> Iterator[Finding]:
         yield Finding(("lines", name, "filter"), f"filter “{line.filter}” does not exist", fix)
 
 
+def line_dialyser(rig: Rig, name: str, line: Line) -> Iterator[Finding]:
+    """Its dialyser is described, and fresh dialysate goes to waste behind it: what has taken up waste never returns."""
+    if line.dialyser is None:
+        return
+    place = ("lines", name, "dialyser")
+    if line.dialyser not in rig.dialysers:
+        yield Finding(
+            place, f"dialyser “{line.dialyser}” does not exist", nearest(line.dialyser, rig.dialysers, "dialysers")
+        )
+    if line.from_ in rig.vessels and rig.vessels[line.from_].kind != "source":
+        what = f"dialysate would come from “{line.from_}”, which is no bottle"
+        yield Finding(("lines", name, "from"), what, "Name a vessel with “kind: source” that holds basal medium")
+    if line.to in rig.vessels and rig.vessels[line.to].kind != "waste":
+        what = f"spent dialysate would run into “{line.to}”"
+        yield Finding(("lines", name, "to"), what, "Name a vessel with “kind: waste”")
+
+
+def dialysers_hang_in_vessels(rig: Rig) -> Iterator[Finding]:
+    """Each dialyser hangs in a vessel, and some line passes through it."""
+    for name, dialyser in rig.dialysers.items():
+        if dialyser.vessel not in rig.vessels:
+            fix = nearest(dialyser.vessel, rig.vessels, "vessels")
+            yield Finding(("dialysers", name, "vessel"), f"vessel “{dialyser.vessel}” does not exist", fix)
+        if not any(line.dialyser == name for line in rig.lines.values()):
+            fix = f"Add a line from a bottle to waste with “dialyser: {name}”, or remove it"
+            yield Finding(("dialysers", name), f"nothing passes through dialyser “{name}”", fix)
+
+
 def line_valve(rig: Rig, name: str, line: Line) -> Iterator[Finding]:
     """Its valve is a switch that some device has."""
     if line.valve is None or may_be_point(rig, line.valve):
@@ -148,5 +176,5 @@ def every_pump_is_on_a_line(rig: Rig) -> Iterator[Finding]:
 
 
 VESSEL_RULES = (vessel_amounts, vessel_contents, vessel_is_filled, vessel_is_emptied)
-LINE_RULES = (line_source, line_end, line_leads_on, line_is_driven, line_pump, line_filter, line_valve)
-RIG_RULES = (chamber_exists, every_pump_is_on_a_line)
+LINE_RULES = (line_source, line_end, line_leads_on, line_is_driven, line_pump, line_filter, line_dialyser, line_valve)
+RIG_RULES = (chamber_exists, every_pump_is_on_a_line, dialysers_hang_in_vessels)

@@ -20,6 +20,7 @@ _UNITS: pint.UnitRegistry[float] = pint.UnitRegistry(autoconvert_offset_to_baseu
 _UNITS.define("osmole = mole = Osm")
 _UNITS.define("molar = mole / liter = M")
 _UNITS.define("pH_unit = [acidity] = pH")
+_UNITS.define("EUR = [money]")
 
 LONGEST_TEXT = 64
 _QUANTITY = re.compile(
@@ -123,6 +124,7 @@ GasMlMin = Annotated[float, InUnit("mL/min")]
 LengthMm = Annotated[float, InUnit("mm")]
 LengthUm = Annotated[float, InUnit("um")]
 LengthM = Annotated[float, InUnit("m")]
+MassKda = Annotated[float, InUnit("kDa")]
 AreaCm2 = Annotated[float, InUnit("cm^2")]
 TimeS = Annotated[float, InUnit("s")]
 TimeD = Annotated[float, InUnit("day")]

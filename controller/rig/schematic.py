@@ -62,7 +62,7 @@ def _organ(rig: Rig, line: str) -> str | None:
     organs = rig.organs
     lines = {
         "heart": (organs.heart.line,),
-        "kidney": (organs.kidney.draw, organs.kidney.discard),
+        "kidney": (organs.kidney.draw, organs.kidney.discard, organs.kidney.dialyse),
         "immune": (organs.kidney.return_,),
         "gut": (organs.gut.feed,),
         "liver": (organs.liver.glucose, organs.liver.base),

@@ -27,6 +27,11 @@ _KINDS = {
     "finite_number": ("is not a finite number", "Write a plain number"),
     "bool_type": ("is neither true nor false", "Write true or false"),
     "bool_parsing": ("is neither true nor false", "Write true or false"),
+    **dict.fromkeys(
+        ("date_type", "date_parsing", "date_from_datetime_parsing", "date_from_datetime_inexact"),
+        ("is not a date", "Write year, month and day: 2026-05-31"),
+    ),
+    "string_too_short": ("is too short", "Write it in full"),
     "tuple_type": ("is not a list", "Write a list, such as [{shown}]"),
 }
 

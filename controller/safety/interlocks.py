@@ -6,7 +6,7 @@ from one moment to the next goes in and comes out as a :class:`~controller.safet
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from math import isfinite
 
@@ -72,22 +72,28 @@ def watch(view: View, limits: Limits) -> Watch:
     before = {(trip.interlock, trip.point): trip for trip in memory.trips}
     rules = {rule.name: rule for rule in limits.interlocks}
     strikes = [strike for strike in memory.strikes if now_s - strike[1] <= STRIKES_WITHIN_S]
+    lasting = {
+        key: after
+        for key, trip in before.items()
+        if (after := _outlasting(trip, now_s, rules.get(trip.interlock), strikes, limits)) is not None
+    }
     trips = []
     for trip in present:
+        lasts = lasting.pop((trip.interlock, trip.point), None)
         known = before.pop((trip.interlock, trip.point), None)
         rule = rules.get(trip.interlock)
         if rule is not None and rule.strikes and trip.cause is Cause.HIGH:
             if known is None or not known.present or known.cause is not Cause.HIGH:
                 strikes.append((rule.name, now_s))
-            if sum(name == rule.name for name, _ in strikes) >= rule.strikes:
+            if not rule.hold_most_s and sum(name == rule.name for name, _ in strikes) >= rule.strikes:
                 trip = replace(trip, latched=True)
         if known is not None:
-            if _lasts(known, now_s, rules, limits) and _SEVERITY[known.response] > _SEVERITY[trip.response]:
-                trip = replace(known, present=False)  # a sensor that fails meanwhile does not loosen it
+            if lasts is not None and _SEVERITY[lasts.response] > _SEVERITY[trip.response]:
+                trip = lasts  # a sensor that fails meanwhile does not loosen it
             else:
                 trip = replace(trip, since_s=known.since_s, latched=trip.latched or known.latched)
         trips.append(trip)
-    trips.extend(replace(old, present=False) for old in before.values() if _lasts(old, now_s, rules, limits))
+    trips.extend(lasting.values())
     return Watch(tuple(trips), tuple(strikes), rich_since_s)
 
 
@@ -185,15 +191,23 @@ def _trip(
 _SEVERITY = {Response.TELL: 0, Response.BASAL: 1, Response.OFF: 2}
 
 
-def _lasts(trip: Trip, now_s: float, rules: dict[str, Interlock], limits: Limits) -> bool:
-    """Whether a trip outlasts its cause. Doubt ends as soon as the reading is back."""
+def _outlasting(
+    trip: Trip, now_s: float, rule: Interlock | None, strikes: Sequence[tuple[str, float]], limits: Limits
+) -> Trip | None:
+    """What is left of a trip when its cause is gone, or None. Doubt ends as soon as the reading is back."""
     if trip.latched:
-        return True
+        return replace(trip, present=False)
     if trip.cause is not Cause.HIGH:
-        return False
+        return None
+    since_s = now_s - trip.seen_s
     if trip.interlock == GAS_MIXTURE and limits.mixture is not None:
-        hold_s = limits.mixture.hold_s
-    else:
-        rule = rules.get(trip.interlock)
-        hold_s = 0.0 if rule is None else rule.hold_s
-    return now_s - trip.seen_s < hold_s
+        return replace(trip, present=False) if since_s < limits.mixture.hold_s else None
+    if rule is None:
+        return None
+    hold_s = rule.hold_s
+    if rule.hold_most_s:
+        beyond = sum(name == rule.name for name, _ in strikes) - rule.strikes + 1
+        hold_s = min(hold_s * 2.0 ** max(beyond, 0), rule.hold_most_s)
+    if since_s < hold_s:
+        return replace(trip, present=False)
+    return replace(trip, present=False, response=Response.BASAL) if since_s < hold_s + rule.probation_s else None

@@ -16,6 +16,10 @@ PRESSURE_HOLD_S = 60.0
 """A pump that was stopped by pressure stands for so long, however fast the pressure falls."""
 PRESSURE_STRIKES = 3
 """Tries in half an hour: a bubble or a kink may free itself, a clot does not, and hammering at it bursts tubing."""
+HEART_HOLD_MOST_S = 300.0
+"""The heart is tried again for ever, ever more seldom and at its basal flow: tissue without circulation dies for certain,
+and a try ends within seconds where the line is still shut."""
+HEART_PROBATION_S = 120.0
 GAUGE_KPA = (-90.0, 1500.0)
 PROBE_C = (0.0, 60.0)
 """What a working sensor can say at all."""
@@ -137,6 +141,8 @@ def _interlocks(rig: Rig) -> tuple[Interlock, ...]:
             on_doubt=Response.BASAL,
             hold_s=PRESSURE_HOLD_S,
             strikes=PRESSURE_STRIKES,
+            hold_most_s=HEART_HOLD_MOST_S,
+            probation_s=HEART_PROBATION_S,
         ),
         Interlock(
             "over_pressure_filter",

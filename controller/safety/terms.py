@@ -99,7 +99,9 @@ class Interlock:
     """A level on one point, and what it means for its actuators (`trips`) when the level is left or cannot be trusted.
 
     Once tripped by a level it clears only `deadband` inside it (L2), and `hold_s` later. `strikes` such trips within
-    half an hour latch it until a person resets it (I5); 0: it never latches.
+    half an hour latch it until a person resets it (I5); 0: it never latches. With `hold_most_s` above 0 they do not:
+    from that trip on `hold_s` doubles each time, up to so long, and after each hold the actuators may for
+    `probation_s` do no more than their basal state.
     """
 
     name: str
@@ -117,6 +119,8 @@ class Interlock:
     on_doubt: Response = Response.OFF
     hold_s: float = 0.0
     strikes: int = 0
+    hold_most_s: float = 0.0
+    probation_s: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)

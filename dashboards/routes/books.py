@@ -15,6 +15,7 @@ STORY = (
     "alarm.raised",
     "alarm.reason",
     "alarm.returned",
+    "assay",
     "controller.started",
     "controller.stopped",
     "ledger.reconciled",

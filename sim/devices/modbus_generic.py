@@ -9,7 +9,9 @@ from __future__ import annotations
 
 import math
 import struct
+from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -97,7 +99,7 @@ class ModbusGeneric(ModbusSlave):
         text = spec.settings.get("description")
         if text is None:
             text = Path(str(spec.settings["file"])).read_text(encoding="utf-8")
-        self._told: dict[str, Any] = _keys_as_words(yaml.safe_load(str(text)))
+        self._told = _described(str(text))
         base, order = int(self._told.get("counted_from", 0)), self._told.get("word_order", "high_first")
         self._cells: dict[str, _Cell] = {}
         for point, told in self._told["points"].items():
@@ -245,6 +247,13 @@ class ModbusGeneric(ModbusSlave):
             self._refresh(follower)
             follower.was, follower.since_s = follower.unit_value(follower.raw), self.loop.time()
             follower.goal = value
+
+
+@lru_cache(maxsize=64)
+def _described(text: str) -> Mapping[str, Any]:
+    """What a description says; read once for all devices that share it, and changed by none."""
+    told: Mapping[str, Any] = _keys_as_words(yaml.safe_load(text))
+    return told
 
 
 def _keys_as_words(data: Any) -> Any:

@@ -17,14 +17,16 @@ DAY_S = 86_400.0
 def draw(rng: np.random.Generator, rig: Rig, days: float, rate: float) -> Schedule:
     """Draw faults over all kinds that this rig has targets for: about `rate` a day for `days`, by time.
 
-    Each kind is as likely as any other, each of its targets too; lengths and amounts come from the kind's ranges, short
-    ones as often as long ones. Every fault that is not momentary ends.
+    Each kind is as likely as its weight says, each of its targets as any other; lengths and amounts come from the kind's
+    ranges, short ones as often as long ones. Every fault that is not momentary ends.
     """
     kinds = [kind for kind in KINDS.values() if targets(kind.name, rig)]
+    weights = np.array([kind.weight for kind in kinds])
+    shares = np.cumsum(weights / weights.sum())
     times = np.sort(rng.uniform(0.0, days * DAY_S, int(rng.poisson(rate * days))))
     faults = []
     for at_s in times:
-        kind = kinds[int(rng.integers(len(kinds)))]
+        kind = kinds[min(int(np.searchsorted(shares, rng.random(), side="right")), len(kinds) - 1)]
         whom = targets(kind.name, rig)
         faults.append(draw_one(rng, kind, whom[int(rng.integers(len(whom)))], round(float(at_s), 3)))
     return Schedule(faults)

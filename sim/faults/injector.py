@@ -53,6 +53,9 @@ class Host(Protocol):
     def flood(self, for_s: float) -> None:
         """Ask and command without pause."""
 
+    def careless(self, output: str, for_s: float) -> None:
+        """Ask again and again for what `output` must not do."""
+
 
 @dataclass(slots=True)
 class Applied:
@@ -244,4 +247,6 @@ def _on_host(host: Host, fault: Fault, amount: float) -> Callable[[], None]:
             host.broker_down(for_s)
         case "flood":
             host.flood(for_s)
+        case "careless":
+            host.careless(fault.target, for_s)
     return lambda: None

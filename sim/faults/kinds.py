@@ -8,7 +8,7 @@ from typing import Literal
 from sim.faults.schedule import Fault
 
 Group = Literal["link", "device", "fluid", "host", "network"]
-Target = Literal["link", "device", "line", "vessel", "filter", "point", "host", "broker"]
+Target = Literal["link", "device", "line", "vessel", "filter", "point", "output", "host", "broker"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +45,8 @@ class Kind:
     alarms: frozenset[str] = frozenset()
     """Kinds of alarms, any of which must be raised when it lasts at least `told_within_s`; or none need be."""
     told_within_s: float = 0.0
+    weight: float = 1.0
+    """How much more often than others chance draws it: more for a kind that has many targets with a story each."""
 
     @property
     def momentary(self) -> bool:
@@ -252,6 +254,11 @@ _ALL = (
     Kind(
         "flood", "network", "A client asks and commands without pause.",
         "host", (5.0, 300.0), survivable_for_s=300.0,
+    ),
+    Kind(
+        "careless", "network",
+        "Somebody asks by hand, again and again, for what an output must not do: too much, too long, at the wrong time.",
+        "output", (30.0, 1200.0), survivable_for_s=1200.0, weight=4.0,
     ),
 )  # fmt: skip
 

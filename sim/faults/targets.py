@@ -51,6 +51,8 @@ def targets(kind: str, rig: Rig) -> tuple[str, ...]:
             return tuple(rig.filters)
         case "point":
             return tuple(point for point, what in points_of(rig).items() if what.kind in ("sensor", "level"))
+        case "output":
+            return _outputs(rig)
         case "host":
             return (HOST,)
         case "broker":
@@ -69,6 +71,13 @@ def _links(rig: Rig) -> tuple[str, ...]:
 
 def _pumped(rig: Rig) -> tuple[str, ...]:
     return tuple(name for name, line in rig.lines.items() if line.pump is not None)
+
+
+def _outputs(rig: Rig) -> tuple[str, ...]:
+    """What is commanded: pumps, the heater, the gases. A valve alone does nothing."""
+    organs, lung = rig.organs, rig.organs.lung
+    pumps = (line.pump for line in rig.lines.values() if line.pump is not None)
+    return tuple(dict.fromkeys((*pumps, organs.skin.heater, lung.air, lung.co2, lung.o2)))
 
 
 def _addressed(rig: Rig, link: str) -> list[str]:

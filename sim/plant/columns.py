@@ -44,12 +44,14 @@ GAS, METABOLISM, TURNOVER, EVAPORATION, OVERFLOW, LEAK, FILTER, PUMP, RETURN, FA
     DRIED,  # how often that began
     FLOW_UL_S,  # what flows, signed
     PRESSURE,  # kPa behind the pump
-) = range(18)
-LINE_COLUMNS = 18
+    KOA_UL_S,  # of the dialyser on it, small solutes
+) = range(19)
+LINE_COLUMNS = 19
 
 # How lines are plumbed, whole numbers.
-SOURCE, TARGET, FILTERED, BREATHES, RETURNS = range(5)
-LINK_COLUMNS = 5
+SOURCE, TARGET, FILTERED, BREATHES, RETURNS, DIALYSES = range(6)
+"""`DIALYSES` is the number of the vessel whose dialyser the line passes through, -1 for none."""
+LINK_COLUMNS = 6
 
 # Of a vessel, fixed numbers.
 CAPACITY, KLA, LIVE = range(3)

@@ -7,6 +7,15 @@ from __future__ import annotations
 
 from math import exp
 
+from sim.plant.columns import ALK, AMM, CAR, GLC, GLN, LAC, OSM, OXY
+from sim.plant.compiled import compiled
+
+SMALL = (GLC, LAC, AMM, ALK, GLN, OXY, CAR, OSM)
+"""What passes a membrane of 3 to 10 kDa freely. Albumin (66 kDa), LDH (140), growth factors (BDNF 27), particles and
+microbes stay."""
+INSULIN_KOA = 0.1
+"""KoA of insulin (5.8 kDa) over that of small solutes, through 10 kDa [P]: it leaks."""
+
 
 def clearance(koa: float, qb: float, qd: float) -> float:
     """Clearance (in the unit of the flows) of a solute at zero ultrafiltration."""
@@ -30,3 +39,14 @@ def recycled(c0: float, generated: float, k: float, c_dialysate: float, volume: 
     """V·dC/dt = G − K·(C − Cd) after `t`, in consistent units."""
     end = c_dialysate + generated / k
     return end + (c0 - end) * exp(-k * t / volume)
+
+
+@compiled
+def exchange_share(koa: float, q: float, passed: float, volume: float) -> float:
+    """Share of the distance between a stirred `volume` around the fibres and the dialysate that `passed` of it closes.
+
+    The limit of :func:`clearance` for a batch side that is stirred: K = Qd·(1 − e^(−KoA/Qd)), dC/dt = −K·(C − Cd)/V.
+    """
+    if volume <= 0.0 or q <= 0.0:
+        return 0.0
+    return 1.0 - exp(-(1.0 - exp(-koa / q)) * passed / volume)

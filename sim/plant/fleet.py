@@ -28,6 +28,7 @@ from sim.plant.columns import (
     CORE_M,
     COUNT,
     DEAD,
+    DIALYSES,
     FAULT,
     FILTER_KPA,
     FILTERED,
@@ -38,6 +39,7 @@ from sim.plant.columns import (
     GLN,
     INS,
     KLA,
+    KOA_UL_S,
     LAC,
     LDH,
     LINE_COLUMNS,
@@ -104,6 +106,8 @@ class Fleet:
             self.links[number, FILTERED] = line.filter is not None
             self.links[number, BREATHES] = kinds <= inside
             self.links[number, RETURNS] = name == organs.kidney.return_
+            dialyser = None if line.dialyser is None else rig.dialysers[line.dialyser]
+            self.links[number, DIALYSES] = -1 if dialyser is None else index[dialyser.vessel]
             every = self.lines[:, number]
             every[:, REVOLUTION_UL] = hydraulics.revolution_ul(line.bore_mm)
             every[:, RESISTANCE] = hydraulics.tube_kpa_per_ul_min(line.bore_mm, line.length_m)
@@ -112,6 +116,7 @@ class Fleet:
             every[:, WATER_UL_S] = evaporation.tube_loss_ul_s(line.bore_mm, outer_mm, line.length_m)
             every[:, OPEN] = line.valve is None
             every[:, SCALE] = 1.0
+            every[:, KOA_UL_S] = 0.0 if dialyser is None else dialyser.koa_ul_min / 60.0
         for number, seed in enumerate(seeds):
             random = np.random.default_rng(seed)
             self.lines[number, :, GAIN] = 1.0 + random.normal(0.0, hydraulics.GAIN_SPREAD, len(pumped))

@@ -13,7 +13,7 @@ from math import exp, pi
 import numpy as np
 from numpy.typing import NDArray
 
-from sim.plant import chemistry, gas, heat, hydraulics, membranes, organoid, sphere, turnover
+from sim.plant import chemistry, dialysis, gas, heat, hydraulics, membranes, organoid, sphere, turnover
 from sim.plant.columns import (
     AGE,
     ALB,
@@ -34,6 +34,7 @@ from sim.plant.columns import (
     CORE_M,
     COUNT,
     DEAD,
+    DIALYSES,
     DRIED,
     DRY,
     EVAPORATION,
@@ -51,6 +52,7 @@ from sim.plant.columns import (
     HEATER_W,
     INS,
     KLA,
+    KOA_UL_S,
     LAC,
     LDH,
     LEAK,
@@ -215,6 +217,9 @@ def move(
     if links[number, RETURNS] == 1 and not backwards:
         leaving[USE] += leaving[LIQ]
         tally[RETURN, USE] += leaving[LIQ]
+    dialysed = links[number, DIALYSES]
+    if dialysed >= 0 and not backwards and leaving[LIQ] > 0.0:
+        through_fibres(vessels[dialysed], leaving, line[KOA_UL_S], line[FLOW_UL_S])
     if line[LEAKING] > 0.0 and leaving[LIQ] > 0.0:
         part = min(1.0, line[LEAKING] * dt_s / 60.0 / leaving[LIQ])
         for column in range(COLUMNS):
@@ -227,6 +232,23 @@ def move(
         taker = vessels[target]
         for column in range(COLUMNS):
             taker[column] += leaving[column]
+
+
+@compiled
+def through_fibres(batch: F8, dialysate: F8, koa_ul_s: float, flow_ul_s: float) -> None:
+    """What dialysate and the batch around the fibres exchange; the pressures are balanced, no water passes."""
+    passed, volume = dialysate[LIQ], batch[LIQ]
+    if volume < LEAST_UL:
+        return
+    share = dialysis.exchange_share(koa_ul_s, flow_ul_s, passed, volume)
+    for column in dialysis.SMALL:
+        crossed = (dialysate[column] / passed * volume - batch[column]) * share
+        batch[column] += crossed
+        dialysate[column] -= crossed
+    # Basal medium has no insulin; what leaks is lost.
+    leaked = batch[INS] * dialysis.exchange_share(dialysis.INSULIN_KOA * koa_ul_s, flow_ul_s, passed, volume)
+    batch[INS] -= leaked
+    dialysate[INS] += leaked
 
 
 @compiled

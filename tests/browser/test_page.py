@@ -85,7 +85,7 @@ def test_readings_move_with_the_rig(browser: Browser, server: Server) -> None:
             "before => document.querySelector('[data-point=\"do_loop.oxygen\"] .chip-value').textContent !== before",
             arg=before,
         )
-        expect(page.get_by_test_id("viability")).to_contain_text("confidence")
+        expect(page.get_by_test_id("viability")).to_contain_text("coverage")
         expect(page.get_by_test_id("viability")).to_contain_text("not evidence of feeling")
         expect(page.get_by_test_id("mode")).to_have_text("SIMULATED · 60×")
         for name in ("reservoir", "loop", "chamber", "spent", "waste"):

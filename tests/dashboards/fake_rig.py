@@ -19,15 +19,21 @@ import numpy as np
 from controller.alarms import DEFINITIONS, Alarm, AlarmState
 from controller.execution.journal import Entry
 from controller.execution.ledger import Totals
+from controller.execution.rules import rules_of
 from controller.memory.history import Stretch
 from controller.nerves.summary import NervesSummary
 from controller.process import Health
 from controller.rig.loading import load_rig
 from controller.state import ActuatorView, Reading, State, Volume
 from drivers.device import Guarantee, Level, LevelStatus, PumpStatus, Quality, Run, Status, Stop, Switch, SwitchStatus
+from protocols.activity import Heard
 from protocols.grading import Sample, grade
+from protocols.happiness import happiness
 from protocols.interval import Interval
-from protocols.viability import Vitals, viability
+from protocols.viability import MediumGrade, Vitals, viability
+from protocols.welfare import Treatment as Treated
+from protocols.welfare import welfare
+from tests.dashboards.fake_assays import FakeAssays
 from tests.dashboards.fake_runs import FakeRuns
 
 BENCH = Path(__file__).resolve().parents[2] / "examples" / "rigs" / "bench.yaml"
@@ -230,6 +236,7 @@ class FakeController:
         self.alarms = FakeAlarms(self.journal, self.clock)
         self.gate = FakeGate(self.journal)
         self.runs = FakeRuns(self._act, self.journal.append, self.clock.utc_text)
+        self.assays = FakeAssays(self.journal, self.clock.utc_text)
         self.nerves = FakeNerves(array_clock or self.clock.now_s, 32)
         self.nerves_summary: NervesSummary | None = self.nerves.now()
         self.store = FakeStore()
@@ -259,16 +266,35 @@ class FakeController:
         )  # fmt: skip
         readings = self.store.state.readings
         good = {point: reading.value for point, reading in readings.items() if reading.quality is Quality.GOOD}
-        self.viability = viability(
-            Vitals(
-                oxygen_pct=good.get("do_loop.oxygen"),
-                temperature_c=good.get("t_chamber.temperature"),
-                ph=good.get("ph_loop.ph"),
-                ph_spread=0.06,
-                grade=None if self._grade is None else self._grade["letter"],
-                firing_ratio=good.get("nerves.firing_rate", 0.0) / 3.1,
-            )
-        ).to_json()
+        self.viability = self._scores(good.get("t_chamber.temperature"), good.get("do_loop.oxygen"))
+
+    def _scores(self, temperature_c: float | None, oxygen_pct: float | None) -> dict[str, Any]:
+        near = Interval(0.2, -0.3, 0.7)
+        heard = Heard(active_ratio=Interval(1.0, 0.97, 1.0), rate_z=near, signal_quality=Interval.exact(1.0))
+        letter = None if self._grade is None else self._grade["letter"]
+        vitals = Vitals(
+            temperature_c=None if temperature_c is None else Interval.around(temperature_c, 0.15),
+            oxygen_short_s=None if oxygen_pct is None else Interval.exact(0.0),
+            oxygen_uptake=Interval(0.98, 0.8, 1.15),
+            oxygen_uptake_by="told from lactate making [P]",
+            grade=None if letter is None else MediumGrade(letter, letter),
+            heard=heard,
+        )
+        treated = Treated(
+            temperature_spread_c=Interval.around(0.3, 0.05), ph_spread=Interval.around(0.06, 0.01),
+            stimulation_load=Interval.exact(0.31), rest_h=Interval.exact(19.5), own_band=near,
+        )  # fmt: skip
+        alive, kept = viability(vitals), welfare(treated)
+        return {
+            **alive.to_json(),
+            "inputs": vitals.to_json(),
+            "welfare": kept.to_json() | {"inputs": treated.to_json()},
+            "happiness": happiness(alive, kept).to_json(),
+            "stimulation": {
+                "load": 0.31, "rest_h": 19.5, "response_lost": False, "tier": 1, "level": "envelope", "reason": "",
+            },
+            "baseline": {"firing_hz": {"value": 3.1, "spread": 0.22, "hours": 40}},
+        }  # fmt: skip
 
     def health(self) -> Health:
         if self.ticking:
@@ -334,7 +360,8 @@ class FakeController:
                 glucose_share=Interval(0.71, 0.64, 0.78), glucose_mm=Interval(14.9, 13.4, 16.4),
                 ph=Interval(7.21, 7.19, 7.24), osmolality_change_pct=Interval(1.2, -0.6, 2.9),
                 oxygen_pct=Interval(90.1, 88.9, 91.3), passes=Interval.exact(2.0), sterile=True,
-            )
+            ),
+            rules_of(self.rig),
         )  # fmt: skip
         body = {"cycle": 12, **found.to_json()}
         self._grade = {"utc": self.clock.utc_text(), "letter": found.letter, **body}

@@ -14,6 +14,7 @@ from controller.nerves.governor import Request
 from controller.nerves.kernels import Spikes
 from controller.nerves.leases import Lease, LeaseRefused
 from controller.nerves.ledger import Ledger
+from controller.nerves.permit import Tissue
 
 PULSE = (Phase(200.0, -1.0), Phase(200.0, 1.0))
 """0.2 nC, balanced, negative first: well inside the envelope of a 30 µm platinum electrode."""
@@ -38,12 +39,22 @@ class VirtualCrystal:
 class Bench:
     """A core with its array, stepped by hand."""
 
-    def __init__(self, ledger: Path, *, electrodes: int = 32, seed: int = 7, envelope: Envelope | None = None) -> None:
+    def __init__(
+        self,
+        ledger: Path,
+        *,
+        electrodes: int = 32,
+        seed: int = 7,
+        envelope: Envelope | None = None,
+        tissue: Tissue | None = None,
+    ) -> None:
         self.crystal = VirtualCrystal()
         self.array: PacedArray = simulated_array(
             electrodes=electrodes, seed=seed, clock=self.crystal, sleep=self.crystal.sleep
         )
-        self.core = Core(self.array, Ledger(ledger, self.array.info, "2026-01-01T00:00:00Z"), envelope or Envelope())
+        self.core = Core(
+            self.array, Ledger(ledger, self.array.info, "2026-01-01T00:00:00Z"), envelope or Envelope(), tissue
+        )
         self.blocks: list[Block] = []
 
     def run(self, seconds: float) -> list[Spikes]:

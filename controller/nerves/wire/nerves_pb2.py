@@ -24,7 +24,7 @@ _sym_db = _symbol_database.Default()
 
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n#controller/nerves/wire/nerves.proto\x12\x11\x63horoid.nerves.v1\"\r\n\x0bInfoRequest\"\xe0\x02\n\tInfoReply\x12\r\n\x05\x61rray\x18\x01 \x01(\t\x12\x12\n\nelectrodes\x18\x02 \x01(\r\x12\x16\n\x0esample_rate_hz\x18\x03 \x01(\x01\x12\x13\n\x0buv_per_unit\x18\x04 \x01(\x01\x12\x10\n\x08material\x18\x05 \x01(\t\x12\x13\n\x0b\x64iameter_um\x18\x06 \x01(\x01\x12\x11\n\tsimulated\x18\x07 \x01(\x08\x12\x14\n\x0ctime_step_us\x18\x08 \x01(\x01\x12\x17\n\x0f\x63urrent_step_ua\x18\t \x01(\x01\x12\x13\n\x0blead_frames\x18\n \x01(\r\x12<\n\x08\x65nvelope\x18\x0b \x03(\x0b\x32*.choroid.nerves.v1.InfoReply.EnvelopeEntry\x12\x16\n\x0eimpedance_kohm\x18\x0c \x03(\x01\x1a/\n\rEnvelopeEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\x01:\x02\x38\x01\"\x0f\n\rStatusRequest\"\xd7\x01\n\x0bStatusReply\x12\x12\n\nnext_frame\x18\x01 \x01(\x04\x12\x0e\n\x06leases\x18\x02 \x01(\r\x12\x16\n\x0epulses_pending\x18\x03 \x01(\r\x12\x18\n\x10pulses_delivered\x18\x04 \x01(\x04\x12\x11\n\tcharge_nc\x18\x05 \x01(\x01\x12\x0c\n\x04gaps\x18\x06 \x01(\x04\x12\x13\n\x0blost_frames\x18\x07 \x01(\x04\x12\x0f\n\x07trouble\x18\x08 \x01(\t\x12\x13\n\x0bsubscribers\x18\t \x01(\r\x12\x16\n\x0eunknown_pulses\x18\n \x01(\r\"\x10\n\x0eSummaryRequest\"(\n\x14StreamSummaryRequest\x12\x10\n\x08\x65very_ms\x18\x01 \x01(\r\"\x90\x01\n\x0cSummaryReply\x12\r\n\x05\x66rame\x18\x01 \x01(\x04\x12\x16\n\x0emean_active_hz\x18\x02 \x01(\x01\x12\x19\n\x11\x61\x63tive_electrodes\x18\x03 \x01(\r\x12\x12\n\nelectrodes\x18\x04 \x01(\r\x12\x14\n\x08rates_hz\x18\x05 \x03(\x02\x42\x02\x10\x01\x12\x14\n\x08noise_uv\x18\x06 \x03(\x02\x42\x02\x10\x01\"\x91\x01\n\x03Gap\x12\x13\n\x0b\x66irst_frame\x18\x01 \x01(\x04\x12\x11\n\tend_frame\x18\x02 \x01(\x04\x12+\n\x05\x63\x61use\x18\x03 \x01(\x0e\x32\x1c.choroid.nerves.v1.Gap.Cause\"5\n\x05\x43\x61use\x12\x15\n\x11\x43\x41USE_UNSPECIFIED\x10\x00\x12\t\n\x05\x41RRAY\x10\x01\x12\n\n\x06READER\x10\x02\"9\n\x13StreamFramesRequest\x12\x12\n\nfrom_frame\x18\x01 \x01(\x04\x12\x0e\n\x06\x66rames\x18\x02 \x01(\r\"l\n\x0b\x46ramesReply\x12+\n\x06\x66rames\x18\x01 \x01(\x0b\x32\x19.choroid.nerves.v1.FramesH\x00\x12%\n\x03gap\x18\x02 \x01(\x0b\x32\x16.choroid.nerves.v1.GapH\x00\x42\t\n\x07\x63ontent\"Q\n\x06\x46rames\x12\x13\n\x0b\x66irst_frame\x18\x01 \x01(\x04\x12\r\n\x05\x63ount\x18\x02 \x01(\r\x12\x12\n\nelectrodes\x18\x03 \x01(\r\x12\x0f\n\x07samples\x18\x04 \x01(\x0c\".\n\x13StreamSpikesRequest\x12\x17\n\x0fmin_interval_ms\x18\x01 \x01(\r\"k\n\x0bSpikesReply\x12\x0c\n\x04lost\x18\x01 \x01(\x04\x12\x12\n\x06\x66rames\x18\x02 \x03(\x04\x42\x02\x10\x01\x12\x16\n\nelectrodes\x18\x03 \x03(\rB\x02\x10\x01\x12\x0e\n\x02uv\x18\x04 \x03(\x02\x42\x02\x10\x01\x12\x12\n\nnext_frame\x18\x05 \x01(\x04\"=\n\x13\x41\x63quireLeaseRequest\x12\x16\n\nelectrodes\x18\x01 \x03(\rB\x02\x10\x01\x12\x0e\n\x06ttl_ms\x18\x02 \x01(\r\"\"\n\x11RenewLeaseRequest\x12\r\n\x05lease\x18\x01 \x01(\t\"$\n\x13ReleaseLeaseRequest\x12\r\n\x05lease\x18\x01 \x01(\t\"Q\n\nLeaseReply\x12\x0f\n\x07granted\x18\x01 \x01(\x08\x12\x0e\n\x06reason\x18\x02 \x01(\t\x12\r\n\x05lease\x18\x03 \x01(\t\x12\x13\n\x0buntil_frame\x18\x04 \x01(\x04\"0\n\x05Phase\x12\x13\n\x0b\x64uration_us\x18\x01 \x01(\x01\x12\x12\n\ncurrent_ua\x18\x02 \x01(\x01\"\xdb\x01\n\x10StimulateRequest\x12\r\n\x05lease\x18\x01 \x01(\t\x12\x16\n\nelectrodes\x18\x02 \x03(\rB\x02\x10\x01\x12(\n\x06phases\x18\x03 \x03(\x0b\x32\x18.choroid.nerves.v1.Phase\x12\x10\n\x08\x61t_frame\x18\x04 \x01(\x04\x12\x11\n\tnot_after\x18\x05 \x01(\x04\x12\x0e\n\x06pulses\x18\x06 \x01(\r\x12\x15\n\rperiod_frames\x18\x07 \x01(\x04\x12\x0f\n\x07purpose\x18\x08 \x01(\t\x12\x19\n\x11reply_at_decision\x18\t \x01(\x08\"\xb7\x01\n\x0eStimulateReply\x12\x10\n\x08\x61\x63\x63\x65pted\x18\x01 \x01(\x08\x12*\n\x07reasons\x18\x02 \x03(\x0b\x32\x19.choroid.nerves.v1.Reason\x12\x10\n\x08limiting\x18\x03 \x01(\t\x12\x10\n\x08\x64\x65\x63ision\x18\x04 \x01(\x04\x12\x15\n\rdecided_frame\x18\x05 \x01(\x04\x12,\n\x06pulses\x18\x06 \x03(\x0b\x32\x1c.choroid.nerves.v1.PulseFate\"%\n\x06Reason\x12\r\n\x05limit\x18\x01 \x01(\t\x12\x0c\n\x04text\x18\x02 \x01(\t\"\x96\x02\n\tPulseFate\x12\x11\n\telectrode\x18\x01 \x01(\r\x12\x10\n\x08\x61t_frame\x18\x02 \x01(\x04\x12\x31\n\x05state\x18\x03 \x01(\x0e\x32\".choroid.nerves.v1.PulseFate.State\x12\x1c\n\x0f\x64\x65livered_frame\x18\x04 \x01(\x04H\x00\x88\x01\x01\x12\x0e\n\x06\x64\x65tail\x18\x05 \x01(\t\"o\n\x05State\x12\x15\n\x11STATE_UNSPECIFIED\x10\x00\x12\x0b\n\x07PLANNED\x10\x01\x12\n\n\x06HANDED\x10\x02\x12\r\n\tDELIVERED\x10\x03\x12\x0b\n\x07\x44ROPPED\x10\x04\x12\r\n\tCANCELLED\x10\x05\x12\x0b\n\x07UNKNOWN\x10\x06\x42\x12\n\x10_delivered_frame\"-\n\rLedgerRequest\x12\r\n\x05\x61\x66ter\x18\x01 \x01(\x04\x12\r\n\x05limit\x18\x02 \x01(\r\"\xfd\x02\n\x0cLedgerRecord\x12\x10\n\x08\x64\x65\x63ision\x18\x01 \x01(\x04\x12\x13\n\x0bsession_utc\x18\x02 \x01(\t\x12\x16\n\x0esample_rate_hz\x18\x03 \x01(\x01\x12\r\n\x05\x66rame\x18\x04 \x01(\x04\x12\x11\n\trequester\x18\x05 \x01(\t\x12\r\n\x05lease\x18\x06 \x01(\t\x12\x0f\n\x07purpose\x18\x07 \x01(\t\x12\x16\n\nelectrodes\x18\x08 \x03(\rB\x02\x10\x01\x12(\n\x06phases\x18\t \x03(\x0b\x32\x18.choroid.nerves.v1.Phase\x12\x10\n\x08\x61t_frame\x18\n \x01(\x04\x12\x11\n\tnot_after\x18\x0b \x01(\x04\x12\x10\n\x08\x61\x63\x63\x65pted\x18\x0c \x01(\x08\x12\x0f\n\x07reasons\x18\r \x03(\t\x12\x10\n\x08limiting\x18\x0e \x01(\t\x12\x11\n\tcharge_nc\x18\x0f \x01(\x01\x12,\n\x06pulses\x18\x10 \x03(\x0b\x32\x1c.choroid.nerves.v1.PulseFate\x12\x0f\n\x07session\x18\x11 \x01(\x04\x32\x9f\x07\n\x06Nerves\x12\x44\n\x04Info\x12\x1e.choroid.nerves.v1.InfoRequest\x1a\x1c.choroid.nerves.v1.InfoReply\x12J\n\x06Status\x12 .choroid.nerves.v1.StatusRequest\x1a\x1e.choroid.nerves.v1.StatusReply\x12M\n\x07Summary\x12!.choroid.nerves.v1.SummaryRequest\x1a\x1f.choroid.nerves.v1.SummaryReply\x12[\n\rStreamSummary\x12\'.choroid.nerves.v1.StreamSummaryRequest\x1a\x1f.choroid.nerves.v1.SummaryReply0\x01\x12X\n\x0cStreamFrames\x12&.choroid.nerves.v1.StreamFramesRequest\x1a\x1e.choroid.nerves.v1.FramesReply0\x01\x12X\n\x0cStreamSpikes\x12&.choroid.nerves.v1.StreamSpikesRequest\x1a\x1e.choroid.nerves.v1.SpikesReply0\x01\x12U\n\x0c\x41\x63quireLease\x12&.choroid.nerves.v1.AcquireLeaseRequest\x1a\x1d.choroid.nerves.v1.LeaseReply\x12Q\n\nRenewLease\x12$.choroid.nerves.v1.RenewLeaseRequest\x1a\x1d.choroid.nerves.v1.LeaseReply\x12U\n\x0cReleaseLease\x12&.choroid.nerves.v1.ReleaseLeaseRequest\x1a\x1d.choroid.nerves.v1.LeaseReply\x12S\n\tStimulate\x12#.choroid.nerves.v1.StimulateRequest\x1a!.choroid.nerves.v1.StimulateReply\x12M\n\x06Ledger\x12 .choroid.nerves.v1.LedgerRequest\x1a\x1f.choroid.nerves.v1.LedgerRecord0\x01\x62\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n#controller/nerves/wire/nerves.proto\x12\x11\x63horoid.nerves.v1\"\r\n\x0bInfoRequest\"\xe0\x02\n\tInfoReply\x12\r\n\x05\x61rray\x18\x01 \x01(\t\x12\x12\n\nelectrodes\x18\x02 \x01(\r\x12\x16\n\x0esample_rate_hz\x18\x03 \x01(\x01\x12\x13\n\x0buv_per_unit\x18\x04 \x01(\x01\x12\x10\n\x08material\x18\x05 \x01(\t\x12\x13\n\x0b\x64iameter_um\x18\x06 \x01(\x01\x12\x11\n\tsimulated\x18\x07 \x01(\x08\x12\x14\n\x0ctime_step_us\x18\x08 \x01(\x01\x12\x17\n\x0f\x63urrent_step_ua\x18\t \x01(\x01\x12\x13\n\x0blead_frames\x18\n \x01(\r\x12<\n\x08\x65nvelope\x18\x0b \x03(\x0b\x32*.choroid.nerves.v1.InfoReply.EnvelopeEntry\x12\x16\n\x0eimpedance_kohm\x18\x0c \x03(\x01\x1a/\n\rEnvelopeEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\x01:\x02\x38\x01\"\x0f\n\rStatusRequest\"\xd7\x01\n\x0bStatusReply\x12\x12\n\nnext_frame\x18\x01 \x01(\x04\x12\x0e\n\x06leases\x18\x02 \x01(\r\x12\x16\n\x0epulses_pending\x18\x03 \x01(\r\x12\x18\n\x10pulses_delivered\x18\x04 \x01(\x04\x12\x11\n\tcharge_nc\x18\x05 \x01(\x01\x12\x0c\n\x04gaps\x18\x06 \x01(\x04\x12\x13\n\x0blost_frames\x18\x07 \x01(\x04\x12\x0f\n\x07trouble\x18\x08 \x01(\t\x12\x13\n\x0bsubscribers\x18\t \x01(\r\x12\x16\n\x0eunknown_pulses\x18\n \x01(\r\"\x10\n\x0eSummaryRequest\"(\n\x14StreamSummaryRequest\x12\x10\n\x08\x65very_ms\x18\x01 \x01(\r\"\xbd\x01\n\x0cSummaryReply\x12\r\n\x05\x66rame\x18\x01 \x01(\x04\x12\x16\n\x0emean_active_hz\x18\x02 \x01(\x01\x12\x19\n\x11\x61\x63tive_electrodes\x18\x03 \x01(\r\x12\x12\n\nelectrodes\x18\x04 \x01(\r\x12\x14\n\x08rates_hz\x18\x05 \x03(\x02\x42\x02\x10\x01\x12\x14\n\x08noise_uv\x18\x06 \x03(\x02\x42\x02\x10\x01\x12+\n\x07welfare\x18\x07 \x01(\x0b\x32\x1a.choroid.nerves.v1.Welfare\"\x97\x01\n\x07Welfare\x12\x0c\n\x04load\x18\x01 \x01(\x01\x12\x0e\n\x06rest_h\x18\x02 \x01(\x01\x12\x19\n\x0c\x65voked_ratio\x18\x03 \x01(\x01H\x00\x88\x01\x01\x12\x15\n\rresponse_lost\x18\x04 \x01(\x08\x12\x0c\n\x04tier\x18\x05 \x01(\r\x12\r\n\x05level\x18\x06 \x01(\t\x12\x0e\n\x06reason\x18\x07 \x01(\tB\x0f\n\r_evoked_ratio\"\x91\x01\n\x03Gap\x12\x13\n\x0b\x66irst_frame\x18\x01 \x01(\x04\x12\x11\n\tend_frame\x18\x02 \x01(\x04\x12+\n\x05\x63\x61use\x18\x03 \x01(\x0e\x32\x1c.choroid.nerves.v1.Gap.Cause\"5\n\x05\x43\x61use\x12\x15\n\x11\x43\x41USE_UNSPECIFIED\x10\x00\x12\t\n\x05\x41RRAY\x10\x01\x12\n\n\x06READER\x10\x02\"9\n\x13StreamFramesRequest\x12\x12\n\nfrom_frame\x18\x01 \x01(\x04\x12\x0e\n\x06\x66rames\x18\x02 \x01(\r\"l\n\x0b\x46ramesReply\x12+\n\x06\x66rames\x18\x01 \x01(\x0b\x32\x19.choroid.nerves.v1.FramesH\x00\x12%\n\x03gap\x18\x02 \x01(\x0b\x32\x16.choroid.nerves.v1.GapH\x00\x42\t\n\x07\x63ontent\"Q\n\x06\x46rames\x12\x13\n\x0b\x66irst_frame\x18\x01 \x01(\x04\x12\r\n\x05\x63ount\x18\x02 \x01(\r\x12\x12\n\nelectrodes\x18\x03 \x01(\r\x12\x0f\n\x07samples\x18\x04 \x01(\x0c\".\n\x13StreamSpikesRequest\x12\x17\n\x0fmin_interval_ms\x18\x01 \x01(\r\"k\n\x0bSpikesReply\x12\x0c\n\x04lost\x18\x01 \x01(\x04\x12\x12\n\x06\x66rames\x18\x02 \x03(\x04\x42\x02\x10\x01\x12\x16\n\nelectrodes\x18\x03 \x03(\rB\x02\x10\x01\x12\x0e\n\x02uv\x18\x04 \x03(\x02\x42\x02\x10\x01\x12\x12\n\nnext_frame\x18\x05 \x01(\x04\"=\n\x13\x41\x63quireLeaseRequest\x12\x16\n\nelectrodes\x18\x01 \x03(\rB\x02\x10\x01\x12\x0e\n\x06ttl_ms\x18\x02 \x01(\r\"\"\n\x11RenewLeaseRequest\x12\r\n\x05lease\x18\x01 \x01(\t\"$\n\x13ReleaseLeaseRequest\x12\r\n\x05lease\x18\x01 \x01(\t\"Q\n\nLeaseReply\x12\x0f\n\x07granted\x18\x01 \x01(\x08\x12\x0e\n\x06reason\x18\x02 \x01(\t\x12\r\n\x05lease\x18\x03 \x01(\t\x12\x13\n\x0buntil_frame\x18\x04 \x01(\x04\"0\n\x05Phase\x12\x13\n\x0b\x64uration_us\x18\x01 \x01(\x01\x12\x12\n\ncurrent_ua\x18\x02 \x01(\x01\"\xdb\x01\n\x10StimulateRequest\x12\r\n\x05lease\x18\x01 \x01(\t\x12\x16\n\nelectrodes\x18\x02 \x03(\rB\x02\x10\x01\x12(\n\x06phases\x18\x03 \x03(\x0b\x32\x18.choroid.nerves.v1.Phase\x12\x10\n\x08\x61t_frame\x18\x04 \x01(\x04\x12\x11\n\tnot_after\x18\x05 \x01(\x04\x12\x0e\n\x06pulses\x18\x06 \x01(\r\x12\x15\n\rperiod_frames\x18\x07 \x01(\x04\x12\x0f\n\x07purpose\x18\x08 \x01(\t\x12\x19\n\x11reply_at_decision\x18\t \x01(\x08\"\xb7\x01\n\x0eStimulateReply\x12\x10\n\x08\x61\x63\x63\x65pted\x18\x01 \x01(\x08\x12*\n\x07reasons\x18\x02 \x03(\x0b\x32\x19.choroid.nerves.v1.Reason\x12\x10\n\x08limiting\x18\x03 \x01(\t\x12\x10\n\x08\x64\x65\x63ision\x18\x04 \x01(\x04\x12\x15\n\rdecided_frame\x18\x05 \x01(\x04\x12,\n\x06pulses\x18\x06 \x03(\x0b\x32\x1c.choroid.nerves.v1.PulseFate\"%\n\x06Reason\x12\r\n\x05limit\x18\x01 \x01(\t\x12\x0c\n\x04text\x18\x02 \x01(\t\"\x96\x02\n\tPulseFate\x12\x11\n\telectrode\x18\x01 \x01(\r\x12\x10\n\x08\x61t_frame\x18\x02 \x01(\x04\x12\x31\n\x05state\x18\x03 \x01(\x0e\x32\".choroid.nerves.v1.PulseFate.State\x12\x1c\n\x0f\x64\x65livered_frame\x18\x04 \x01(\x04H\x00\x88\x01\x01\x12\x0e\n\x06\x64\x65tail\x18\x05 \x01(\t\"o\n\x05State\x12\x15\n\x11STATE_UNSPECIFIED\x10\x00\x12\x0b\n\x07PLANNED\x10\x01\x12\n\n\x06HANDED\x10\x02\x12\r\n\tDELIVERED\x10\x03\x12\x0b\n\x07\x44ROPPED\x10\x04\x12\r\n\tCANCELLED\x10\x05\x12\x0b\n\x07UNKNOWN\x10\x06\x42\x12\n\x10_delivered_frame\"-\n\rLedgerRequest\x12\r\n\x05\x61\x66ter\x18\x01 \x01(\x04\x12\r\n\x05limit\x18\x02 \x01(\r\"\xfd\x02\n\x0cLedgerRecord\x12\x10\n\x08\x64\x65\x63ision\x18\x01 \x01(\x04\x12\x13\n\x0bsession_utc\x18\x02 \x01(\t\x12\x16\n\x0esample_rate_hz\x18\x03 \x01(\x01\x12\r\n\x05\x66rame\x18\x04 \x01(\x04\x12\x11\n\trequester\x18\x05 \x01(\t\x12\r\n\x05lease\x18\x06 \x01(\t\x12\x0f\n\x07purpose\x18\x07 \x01(\t\x12\x16\n\nelectrodes\x18\x08 \x03(\rB\x02\x10\x01\x12(\n\x06phases\x18\t \x03(\x0b\x32\x18.choroid.nerves.v1.Phase\x12\x10\n\x08\x61t_frame\x18\n \x01(\x04\x12\x11\n\tnot_after\x18\x0b \x01(\x04\x12\x10\n\x08\x61\x63\x63\x65pted\x18\x0c \x01(\x08\x12\x0f\n\x07reasons\x18\r \x03(\t\x12\x10\n\x08limiting\x18\x0e \x01(\t\x12\x11\n\tcharge_nc\x18\x0f \x01(\x01\x12,\n\x06pulses\x18\x10 \x03(\x0b\x32\x1c.choroid.nerves.v1.PulseFate\x12\x0f\n\x07session\x18\x11 \x01(\x04\x32\x9f\x07\n\x06Nerves\x12\x44\n\x04Info\x12\x1e.choroid.nerves.v1.InfoRequest\x1a\x1c.choroid.nerves.v1.InfoReply\x12J\n\x06Status\x12 .choroid.nerves.v1.StatusRequest\x1a\x1e.choroid.nerves.v1.StatusReply\x12M\n\x07Summary\x12!.choroid.nerves.v1.SummaryRequest\x1a\x1f.choroid.nerves.v1.SummaryReply\x12[\n\rStreamSummary\x12\'.choroid.nerves.v1.StreamSummaryRequest\x1a\x1f.choroid.nerves.v1.SummaryReply0\x01\x12X\n\x0cStreamFrames\x12&.choroid.nerves.v1.StreamFramesRequest\x1a\x1e.choroid.nerves.v1.FramesReply0\x01\x12X\n\x0cStreamSpikes\x12&.choroid.nerves.v1.StreamSpikesRequest\x1a\x1e.choroid.nerves.v1.SpikesReply0\x01\x12U\n\x0c\x41\x63quireLease\x12&.choroid.nerves.v1.AcquireLeaseRequest\x1a\x1d.choroid.nerves.v1.LeaseReply\x12Q\n\nRenewLease\x12$.choroid.nerves.v1.RenewLeaseRequest\x1a\x1d.choroid.nerves.v1.LeaseReply\x12U\n\x0cReleaseLease\x12&.choroid.nerves.v1.ReleaseLeaseRequest\x1a\x1d.choroid.nerves.v1.LeaseReply\x12S\n\tStimulate\x12#.choroid.nerves.v1.StimulateRequest\x1a!.choroid.nerves.v1.StimulateReply\x12M\n\x06Ledger\x12 .choroid.nerves.v1.LedgerRequest\x1a\x1f.choroid.nerves.v1.LedgerRecord0\x01\x62\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -64,45 +64,47 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_STREAMSUMMARYREQUEST']._serialized_start=681
   _globals['_STREAMSUMMARYREQUEST']._serialized_end=721
   _globals['_SUMMARYREPLY']._serialized_start=724
-  _globals['_SUMMARYREPLY']._serialized_end=868
-  _globals['_GAP']._serialized_start=871
-  _globals['_GAP']._serialized_end=1016
-  _globals['_GAP_CAUSE']._serialized_start=963
-  _globals['_GAP_CAUSE']._serialized_end=1016
-  _globals['_STREAMFRAMESREQUEST']._serialized_start=1018
-  _globals['_STREAMFRAMESREQUEST']._serialized_end=1075
-  _globals['_FRAMESREPLY']._serialized_start=1077
-  _globals['_FRAMESREPLY']._serialized_end=1185
-  _globals['_FRAMES']._serialized_start=1187
-  _globals['_FRAMES']._serialized_end=1268
-  _globals['_STREAMSPIKESREQUEST']._serialized_start=1270
-  _globals['_STREAMSPIKESREQUEST']._serialized_end=1316
-  _globals['_SPIKESREPLY']._serialized_start=1318
-  _globals['_SPIKESREPLY']._serialized_end=1425
-  _globals['_ACQUIRELEASEREQUEST']._serialized_start=1427
-  _globals['_ACQUIRELEASEREQUEST']._serialized_end=1488
-  _globals['_RENEWLEASEREQUEST']._serialized_start=1490
-  _globals['_RENEWLEASEREQUEST']._serialized_end=1524
-  _globals['_RELEASELEASEREQUEST']._serialized_start=1526
-  _globals['_RELEASELEASEREQUEST']._serialized_end=1562
-  _globals['_LEASEREPLY']._serialized_start=1564
-  _globals['_LEASEREPLY']._serialized_end=1645
-  _globals['_PHASE']._serialized_start=1647
-  _globals['_PHASE']._serialized_end=1695
-  _globals['_STIMULATEREQUEST']._serialized_start=1698
-  _globals['_STIMULATEREQUEST']._serialized_end=1917
-  _globals['_STIMULATEREPLY']._serialized_start=1920
-  _globals['_STIMULATEREPLY']._serialized_end=2103
-  _globals['_REASON']._serialized_start=2105
-  _globals['_REASON']._serialized_end=2142
-  _globals['_PULSEFATE']._serialized_start=2145
-  _globals['_PULSEFATE']._serialized_end=2423
-  _globals['_PULSEFATE_STATE']._serialized_start=2292
-  _globals['_PULSEFATE_STATE']._serialized_end=2403
-  _globals['_LEDGERREQUEST']._serialized_start=2425
-  _globals['_LEDGERREQUEST']._serialized_end=2470
-  _globals['_LEDGERRECORD']._serialized_start=2473
-  _globals['_LEDGERRECORD']._serialized_end=2854
-  _globals['_NERVES']._serialized_start=2857
-  _globals['_NERVES']._serialized_end=3784
+  _globals['_SUMMARYREPLY']._serialized_end=913
+  _globals['_WELFARE']._serialized_start=916
+  _globals['_WELFARE']._serialized_end=1067
+  _globals['_GAP']._serialized_start=1070
+  _globals['_GAP']._serialized_end=1215
+  _globals['_GAP_CAUSE']._serialized_start=1162
+  _globals['_GAP_CAUSE']._serialized_end=1215
+  _globals['_STREAMFRAMESREQUEST']._serialized_start=1217
+  _globals['_STREAMFRAMESREQUEST']._serialized_end=1274
+  _globals['_FRAMESREPLY']._serialized_start=1276
+  _globals['_FRAMESREPLY']._serialized_end=1384
+  _globals['_FRAMES']._serialized_start=1386
+  _globals['_FRAMES']._serialized_end=1467
+  _globals['_STREAMSPIKESREQUEST']._serialized_start=1469
+  _globals['_STREAMSPIKESREQUEST']._serialized_end=1515
+  _globals['_SPIKESREPLY']._serialized_start=1517
+  _globals['_SPIKESREPLY']._serialized_end=1624
+  _globals['_ACQUIRELEASEREQUEST']._serialized_start=1626
+  _globals['_ACQUIRELEASEREQUEST']._serialized_end=1687
+  _globals['_RENEWLEASEREQUEST']._serialized_start=1689
+  _globals['_RENEWLEASEREQUEST']._serialized_end=1723
+  _globals['_RELEASELEASEREQUEST']._serialized_start=1725
+  _globals['_RELEASELEASEREQUEST']._serialized_end=1761
+  _globals['_LEASEREPLY']._serialized_start=1763
+  _globals['_LEASEREPLY']._serialized_end=1844
+  _globals['_PHASE']._serialized_start=1846
+  _globals['_PHASE']._serialized_end=1894
+  _globals['_STIMULATEREQUEST']._serialized_start=1897
+  _globals['_STIMULATEREQUEST']._serialized_end=2116
+  _globals['_STIMULATEREPLY']._serialized_start=2119
+  _globals['_STIMULATEREPLY']._serialized_end=2302
+  _globals['_REASON']._serialized_start=2304
+  _globals['_REASON']._serialized_end=2341
+  _globals['_PULSEFATE']._serialized_start=2344
+  _globals['_PULSEFATE']._serialized_end=2622
+  _globals['_PULSEFATE_STATE']._serialized_start=2491
+  _globals['_PULSEFATE_STATE']._serialized_end=2602
+  _globals['_LEDGERREQUEST']._serialized_start=2624
+  _globals['_LEDGERREQUEST']._serialized_end=2669
+  _globals['_LEDGERRECORD']._serialized_start=2672
+  _globals['_LEDGERRECORD']._serialized_end=3053
+  _globals['_NERVES']._serialized_start=3056
+  _globals['_NERVES']._serialized_end=3983
 # @@protoc_insertion_point(module_scope)

@@ -224,6 +224,7 @@ class SummaryReply(_message.Message):
     ELECTRODES_FIELD_NUMBER: _builtins.int
     RATES_HZ_FIELD_NUMBER: _builtins.int
     NOISE_UV_FIELD_NUMBER: _builtins.int
+    WELFARE_FIELD_NUMBER: _builtins.int
     frame: _builtins.int
     mean_active_hz: _builtins.float
     active_electrodes: _builtins.int
@@ -232,6 +233,10 @@ class SummaryReply(_message.Message):
     def rates_hz(self) -> _containers.RepeatedScalarFieldContainer[_builtins.float]: ...
     @_builtins.property
     def noise_uv(self) -> _containers.RepeatedScalarFieldContainer[_builtins.float]: ...
+    @_builtins.property
+    def welfare(self) -> Global___Welfare:
+        """How the organoid is treated."""
+
     def __init__(
         self,
         *,
@@ -241,14 +246,61 @@ class SummaryReply(_message.Message):
         electrodes: _builtins.int = ...,
         rates_hz: _abc.Iterable[_builtins.float] | None = ...,
         noise_uv: _abc.Iterable[_builtins.float] | None = ...,
+        welfare: Global___Welfare | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["welfare", b"welfare"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["active_electrodes", b"active_electrodes", "electrodes", b"electrodes", "frame", b"frame", "mean_active_hz", b"mean_active_hz", "noise_uv", b"noise_uv", "rates_hz", b"rates_hz"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["active_electrodes", b"active_electrodes", "electrodes", b"electrodes", "frame", b"frame", "mean_active_hz", b"mean_active_hz", "noise_uv", b"noise_uv", "rates_hz", b"rates_hz", "welfare", b"welfare"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___SummaryReply: _TypeAlias = SummaryReply  # noqa: Y015
+
+@_typing.final
+class Welfare(_message.Message):
+    """What stimulation weighs on the tissue, and what its age and its review allow."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    LOAD_FIELD_NUMBER: _builtins.int
+    REST_H_FIELD_NUMBER: _builtins.int
+    EVOKED_RATIO_FIELD_NUMBER: _builtins.int
+    RESPONSE_LOST_FIELD_NUMBER: _builtins.int
+    TIER_FIELD_NUMBER: _builtins.int
+    LEVEL_FIELD_NUMBER: _builtins.int
+    REASON_FIELD_NUMBER: _builtins.int
+    load: _builtins.float
+    """The fullest of the welfare budgets; 1 is its limit."""
+    rest_h: _builtins.float
+    """Hours of the last 24 without any pulse."""
+    evoked_ratio: _builtins.float
+    """Recent evoked answers over this tissue's own earlier ones; absent while unknown."""
+    response_lost: _builtins.bool
+    tier: _builtins.int
+    """1 ordinary, 2 from 20 weeks on, 3 declared advanced."""
+    level: _builtins.str
+    """What is allowed: envelope, careful, gentle or none; and why it is not more."""
+    reason: _builtins.str
+    def __init__(
+        self,
+        *,
+        load: _builtins.float = ...,
+        rest_h: _builtins.float = ...,
+        evoked_ratio: _builtins.float | None = ...,
+        response_lost: _builtins.bool = ...,
+        tier: _builtins.int = ...,
+        level: _builtins.str = ...,
+        reason: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_evoked_ratio", b"_evoked_ratio", "evoked_ratio", b"evoked_ratio"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_evoked_ratio", b"_evoked_ratio", "evoked_ratio", b"evoked_ratio", "level", b"level", "load", b"load", "reason", b"reason", "response_lost", b"response_lost", "rest_h", b"rest_h", "tier", b"tier"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    _WhichOneofReturnType__evoked_ratio: _TypeAlias = _typing.Literal["evoked_ratio"]  # noqa: Y015
+    _WhichOneofArgType__evoked_ratio: _TypeAlias = _typing.Literal["_evoked_ratio", b"_evoked_ratio"]  # noqa: Y015
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__evoked_ratio) -> _WhichOneofReturnType__evoked_ratio | None: ...
+
+Global___Welfare: _TypeAlias = Welfare  # noqa: Y015
 
 @_typing.final
 class Gap(_message.Message):

@@ -87,7 +87,7 @@ export class Protocol {
     const still = each.state === "running" && state !== "running";
     return h("li", { class: `step ${each.state}${still ? " still" : ""}`, "data-testid": "step" },
       h("span", { class: "step-mark", "aria-hidden": "true", text: still ? "‖" : MARKS[each.state] ?? "" }),
-      h("span", { class: "step-what" }, h("span", { class: "step-number", text: each.n }), step(each.verb, each.args)),
+      h("span", { class: "step-what" }, h("span", { class: "step-number", text: each.n }), each.branch ? `${each.branch}: ` : "", step(each.verb, each.args)),
       h("span", { class: "step-result", title: bounds(each.result), text: result(each.result) }));
   }
 }

@@ -54,8 +54,9 @@ export function typed(value, name) {
 const trimmed = (value) => String(Number(value.toPrecision(6)));
 
 const NAMES = {
-  oxygen_pct: "oxygen", temperature_c: "temperature", ph: "pH", ph_spread: "pH steady", grade: "media grade",
-  firing_ratio: "firing", lactate_ratio: "lactate", lactate_mm: "lactate", ammonia_mm: "ammonia",
+  oxygen_pct: "oxygen", ph: "pH", grade: "media grade", ldh: "LDH", oxygen_uptake: "oxygen uptake", lactate_yield: "lactate yield",
+  temperature_spread_c: "temperature steady", ph_spread: "pH steady", osmolality_spread_pct: "osmolality steady",
+  stimulation_load: "stimulation load", rest_h: "rest", own_band: "own band", lactate_mm: "lactate", ammonia_mm: "ammonia",
   glucose_share: "glucose share", glucose_mm: "glucose", osmolality_change_pct: "osmolality", passes: "passes",
   ldh_ratio: "LDH", insulin_share: "insulin", turbidity: "turbidity", sterility: "sterility",
 };

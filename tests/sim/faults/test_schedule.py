@@ -56,6 +56,9 @@ class FakeHost:
     def flood(self, for_s: float) -> None:
         self._note("flood", for_s)
 
+    def careless(self, output: str, for_s: float) -> None:
+        self._note(f"careless {output}", for_s)
+
 
 # --- as data ------------------------------------------------------------------------------------------------
 

@@ -119,9 +119,56 @@ async def test_a_short_kink_of_the_heart_is_told_and_flow_comes_back(tmp_path: P
         await asyncio.sleep(BEGIN_S + 30.0)
         assert {alarm.kind for alarm in controller.alarms.active()} & KINDS["heart_occlusion"].alarms
         assert not flows(controller)
-        await asyncio.sleep(300.0)
+        await asyncio.sleep(420.0)
         assert flows(controller), "nobody had to come"
         assert lab.plant.truth().viability > 0.96
+
+
+@pytest.mark.parametrize("point", ["ph_loop.ph", "do_loop.oxygen", "p_heart.pressure", "ph_spent.ph"])
+async def test_I2_a_probe_that_sticks_is_told_and_believed_no_more(point: str, tmp_path: Path) -> None:
+    """Each was believed for as long as it lasted; a stuck pressure probe blinded its interlock."""
+    async with under(Fault("stuck", point, 600.0, 900.0), data=tmp_path) as (controller, lab, _):
+        await asyncio.sleep(600.0 + 420.0)
+        assert [alarm.source for alarm in controller.alarms.active() if alarm.kind == "sensor_flat"] == [point]
+        assert controller.store.readings[point].quality is Quality.BAD
+        heart = controller.store.actuators["reglo.heart"].status
+        assert isinstance(heart, PumpStatus)
+        believed = 1000.0 if point == "p_heart.pressure" else 2000.0
+        assert heart.flow_ul_min == pytest.approx(believed, rel=0.02), "without its gauge the heart has its basal flow"
+        await asyncio.sleep(700.0)
+        assert controller.store.readings[point].quality is Quality.GOOD
+        assert flows(controller)
+        assert lab.plant.truth().viability > 0.96
+
+
+async def test_gas_without_co2_is_told_before_the_medium_is_alkaline(tmp_path: Path) -> None:
+    async with under(Fault("power_cut", "gas_co2", 600.0, 300.0), data=tmp_path) as (controller, lab, _):
+        while not (told := [alarm for alarm in controller.alarms.active() if alarm.kind == "acidity"]):
+            await asyncio.sleep(5.0)
+        assert lab.plant.truth().ph["loop"] < 7.9
+        assert told[0].raised_s < 600.0 + 200.0
+        await asyncio.sleep(1800.0)
+        assert [alarm.state for alarm in controller.alarms.active() if alarm.kind == "acidity"] == ["returned"]
+
+
+async def test_a_heart_that_was_kinked_again_and_again_flows_again_without_anybody(tmp_path: Path) -> None:
+    """Three trips within half an hour once latched it until a reset; oxygen in the chamber fell to a third."""
+    kinks = [Fault("heart_occlusion", "heart", BEGIN_S + 300.0 * number, 20.0) for number in range(4)]
+    kinks.append(Fault("heart_occlusion", "heart", BEGIN_S + 1800.0, 900.0))
+    async with under(*kinks, data=tmp_path) as (controller, lab, _):
+        await asyncio.sleep(BEGIN_S + 1800.0 - 1.0)
+        assert flows(controller)
+        assert lab.plant.truth().viability > 0.96
+        await asyncio.sleep(901.0)
+        assert ("over_pressure_heart", False) in [
+            (trip.interlock, trip.latched) for trip in controller.store.state.trips
+        ]
+        await asyncio.sleep(300.0)
+        assert lab.plant.truth().flows_ul_min["heart"] > 900.0, "tried at its basal flow"
+        await asyncio.sleep(121.0)
+        assert flows(controller)
+        raised = [row.body["alarm"] for row in controller.journal.entries(kinds=("alarm.raised",))]
+        assert len([name for name in raised if name.startswith("over_pressure_heart")]) <= 5
 
 
 @pytest.mark.parametrize("name", ["ph_loop", "t_chamber", "dose_base"])

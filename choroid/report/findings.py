@@ -1,0 +1,152 @@
+"""What a reader must see first: everything of a period that is not as it should be, the worst on top."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any
+
+from choroid.report.wording import duration, quantity
+from controller.figures.figure import Verdict
+from controller.figures.records import Period
+from controller.rig.loading import effective_hash
+
+LEAST_COVERAGE = (0.95, 0.80)
+"""Below the first a series has gaps to look at, below the second its figures are doubtful."""
+LOW_VIABILITY = (0.8, 0.5)
+WORST_LETTERS = {"C": Verdict.WATCH, "D": Verdict.BAD}
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One thing to know: how bad, in which section (its HTML anchor), and what."""
+
+    verdict: Verdict
+    section: str
+    text: str
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain data."""
+        return {"verdict": self.verdict.name.lower(), "section": self.section, "text": self.text}
+
+
+def findings(period: Period, now: float) -> list[Finding]:
+    """Everything that is bad or to be watched, the worst first; `now` (UTC seconds) is for what has expired."""
+    found = [
+        *_record(period),
+        *_alarms(period),
+        *_organs(period),
+        *_medium(period),
+        *_viability(period),
+        *_coverage(period),
+        *_calibrations(period, now),
+        *_runs(period),
+    ]
+    return sorted(found, key=lambda finding: -finding.verdict)
+
+
+def _record(period: Period) -> list[Finding]:
+    found = []
+    if not period.chain.ok:
+        found.append(Finding(Verdict.BAD, "record", f"the journal's chain is broken: {period.chain.problem}"))
+    starts = period.faults.starts
+    here = effective_hash(period.rig)
+    if any(start[2] != here for start in starts):
+        text = (
+            "the rig ran on another description than the file given here; figures are judged by the file's set-points"
+        )
+        found.append(Finding(Verdict.WATCH, "record", text))
+    if len({start[2] for start in starts}) > 1:
+        found.append(Finding(Verdict.WATCH, "record", "the rig's description was changed within the period"))
+    if len(starts) > 1:
+        found.append(Finding(Verdict.WATCH, "faults", f"the controller was started {len(starts)} times"))
+    return found
+
+
+def _alarms(period: Period) -> list[Finding]:
+    found = []
+    for alarm in period.alarms:
+        urgent = alarm.priority in ("critical", "high")
+        if alarm.standing:
+            verdict = Verdict.BAD if urgent else Verdict.WATCH
+            found.append(Finding(verdict, "alarms", f"alarm {alarm.alarm} stands at the period's end: {alarm.detail}"))
+        elif urgent:
+            text = f"{alarm.priority} alarm {alarm.alarm}, {alarm.count} ×"
+            found.append(Finding(Verdict.WATCH, "alarms", text))
+        if alarm.late and alarm.within_s is not None:
+            text = f"alarm {alarm.alarm} was not acknowledged within {duration(alarm.within_s)}, {alarm.late} ×"
+            found.append(Finding(Verdict.BAD if urgent else Verdict.WATCH, "alarms", text))
+    return found
+
+
+def _organs(period: Period) -> list[Finding]:
+    found = []
+    for organ in period.organs:
+        for figure in organ.figures:
+            if figure.verdict >= Verdict.WATCH and figure.value is not None:
+                text = f"{organ.name}: {figure.label} {quantity(figure.value, figure.unit)} ({figure.limit})"
+                found.append(Finding(figure.verdict, f"organ-{organ.name}", text))
+    return found
+
+
+def _medium(period: Period) -> list[Finding]:
+    found = []
+    for letter, verdict in WORST_LETTERS.items():
+        graded = [grade for grade in period.grades if grade.grade == letter]
+        if graded:
+            text = f"{len(graded)} of {len(period.grades)} batches graded {letter}, the last limited by {graded[-1].limiting}"
+            found.append(Finding(verdict, "grades", text))
+    return found
+
+
+def _viability(period: Period) -> list[Finding]:
+    if not period.scores:
+        return []
+    worst = min(period.scores, key=lambda score: score.score)
+    watch, bad = LOW_VIABILITY
+    if worst.score >= watch:
+        return []
+    verdict = Verdict.BAD if worst.score < bad else Verdict.WATCH
+    return [Finding(verdict, "viability", f"viability fell to {worst.score:.2f}, limited by {worst.limiting}")]
+
+
+def _coverage(period: Period) -> list[Finding]:
+    """One line for all series that share a verdict: one lost cable must not fill a page."""
+    watch, bad = LEAST_COVERAGE
+    shares = {point: course.coverage for point, course in period.courses.items()}
+    found = []
+    for verdict, low, high in ((Verdict.BAD, -1.0, bad), (Verdict.WATCH, bad, watch)):
+        gappy = sorted((share, point) for point, share in shares.items() if low <= share < high)
+        if gappy:
+            named = ", ".join(f"{point} {share:.0%}" for share, point in gappy[:4])
+            more = f" and {len(gappy) - 4} more" if len(gappy) > 4 else ""
+            found.append(Finding(verdict, "faults", f"data are missing: {named}{more} of the period covered"))
+    return found
+
+
+def _calibrations(period: Period, now: float) -> list[Finding]:
+    found = []
+    for record in period.calibrations:
+        if record.expired(_iso(now)):
+            text = f"the calibration of {record.point} ran out on {record.expires_utc[:10]}"
+            found.append(Finding(Verdict.WATCH, "calibrations", text))
+    if not period.calibrations:
+        found.append(Finding(Verdict.WATCH, "calibrations", "no pump or sensor has a calibration on record"))
+    return found
+
+
+def _runs(period: Period) -> list[Finding]:
+    found = []
+    for run in period.runs:
+        held_s = sum(end - begin for begin, end in run.held)
+        if run.state in ("held", "holding"):
+            said = f": {run.messages[-1][1]}" if run.messages else ""
+            found.append(Finding(Verdict.BAD, "protocols", f"run {run.id} ({run.protocol}) waits for a person{said}"))
+        elif held_s > 0:
+            text = f"run {run.id} ({run.protocol}) was held {len(run.held)} ×, {duration(held_s)} in all"
+            found.append(Finding(Verdict.WATCH, "protocols", text))
+    return found
+
+
+def _iso(at: float) -> str:
+    return datetime.fromtimestamp(at, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")

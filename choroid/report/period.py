@@ -1,0 +1,122 @@
+"""Which period is meant: ISO dates with their zone, `7d`, `yesterday`, `begin`, `end`."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from datetime import UTC, date, datetime, time, timedelta
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
+
+from choroid.failure import UserError
+
+FORMS = "2026-03-01T08:00+01:00, 2026-03-01T07:00Z, 7d, 36h, yesterday, today, begin or end"
+_BACK = re.compile(r"(\d+(?:\.\d+)?)\s*(min|h|d|w)")
+_SECONDS = {"min": 60.0, "h": 3600.0, "d": 86_400.0, "w": 7 * 86_400.0}
+_DAY = re.compile(r"\d{4}-\d{2}-\d{2}")
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """A period in UTC seconds, [begin, end)."""
+
+    begin: float
+    end: float
+
+
+def zone_of(name: str) -> ZoneInfo:
+    """A zone of the IANA data base, such as Europe/Zurich; raises :class:`UserError` for an unknown one."""
+    try:
+        return ZoneInfo(name)
+    except (ZoneInfoNotFoundError, ValueError, OSError):
+        raise UserError(
+            f"--zone {name}: no such time zone. Likely cause: a slip, or this machine has no zone data."
+            " Next: write one such as Europe/Zurich or UTC"
+        ) from None
+
+
+def asked(
+    begin: str | None,
+    end: str | None,
+    *,
+    now: float,
+    recorded: tuple[float, float] | None,
+    zone: ZoneInfo | None = None,
+) -> Asked:
+    """The period that `--from` and `--to` mean.
+
+    `now` (UTC seconds) is where `7d` counts back from unless `--to` says otherwise; `recorded` is from the first to the
+    last record, what `begin` and `end` mean and what nothing at all means. Days and times without a zone are those of
+    `zone`; without one they are refused. Raises :class:`UserError`.
+    """
+    if recorded is None:
+        raise UserError(
+            "nothing is recorded there. Likely cause: the controller has not run yet with this --data."
+            " Next: start it, or name another --data"
+        )
+    days = zone or ZoneInfo("UTC")
+    words = (begin or "").strip().lower()
+    if words in ("yesterday", "today") and end is None:
+        day = datetime.fromtimestamp(now, days).date() - timedelta(days=words == "yesterday")
+        wanted = Asked(_midnight(day, days), min(_midnight(day + timedelta(days=1), days), now))
+    else:
+        stop = (
+            recorded[1] + 0.001 if end is None and begin is None else _moment(end or "now", "--to", now, recorded, zone)
+        )
+        back = _BACK.fullmatch(words)
+        if back is not None:
+            start = stop - float(back[1]) * _SECONDS[back[2]]
+        else:
+            start = recorded[0] if begin is None else _moment(begin, "--from", now, recorded, zone)
+        wanted = Asked(start, stop)
+    if wanted.end <= wanted.begin:
+        raise UserError(
+            f"the period ends ({_text(wanted.end)}) before it begins ({_text(wanted.begin)}). Likely cause: --from and --to"
+            " the wrong way round, or a zone mistaken. Next: give a --from that is before --to"
+        )
+    if wanted.begin > recorded[1] or wanted.end < recorded[0]:
+        raise UserError(
+            f"nothing is recorded between {_text(wanted.begin)} and {_text(wanted.end)}; the records go from"
+            f" {_text(recorded[0])} to {_text(recorded[1])}. Likely cause: another --data, or a simulation, whose calendar"
+            " is its own. Next: ask for a period within, or count back from the last record: --from 7d --to end"
+        )
+    return wanted
+
+
+def _moment(text: str, option: str, now: float, recorded: tuple[float, float], zone: ZoneInfo | None) -> float:
+    words = text.strip()
+    days = zone or ZoneInfo("UTC")
+    match words.lower():
+        case "now":
+            return now
+        case "begin":
+            return recorded[0]
+        case "end":
+            return recorded[1] + 0.001
+        case "today" | "yesterday":
+            day = datetime.fromtimestamp(now, days).date() - timedelta(days=words.lower() == "yesterday")
+            return _midnight(day, days)
+    if (back := _BACK.fullmatch(words.lower())) is not None:
+        return now - float(back[1]) * _SECONDS[back[2]]
+    try:
+        if _DAY.fullmatch(words):
+            moment = datetime.combine(date.fromisoformat(words), time())
+        else:
+            moment = datetime.fromisoformat(words)
+    except ValueError:
+        raise UserError(f"{option} {text} is no time. Next: write {FORMS}") from None
+    if moment.tzinfo is None:
+        if zone is None:
+            raise UserError(
+                f"{option} {text} has no time zone, and a report must not guess one. Next: write {words}"
+                f"{'T00:00' if _DAY.fullmatch(words) else ''}Z, or say which with --zone Europe/Zurich"
+            )
+        moment = moment.replace(tzinfo=zone)
+    return moment.timestamp()
+
+
+def _midnight(day: date, zone: ZoneInfo) -> float:
+    return datetime.combine(day, time(), zone).timestamp()
+
+
+def _text(at: float) -> str:
+    return datetime.fromtimestamp(at, UTC).strftime("%Y-%m-%d %H:%M:%SZ")

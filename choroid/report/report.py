@@ -1,0 +1,154 @@
+"""`choroid report`: read a rig's records for a period and tell what became of it."""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import closing
+from datetime import UTC, datetime, tzinfo
+from pathlib import Path
+from typing import Any
+
+from choroid.failure import UserError
+from choroid.report.findings import Finding, findings
+from choroid.report.html import html
+from choroid.report.period import asked, zone_of
+from choroid.report.wording import interval, moment, number, percent, unit_text
+from controller.clock import Clock
+from controller.figures.figure import Verdict
+from controller.figures.records import Period, Records
+from controller.memory.history_reader import HistoryUnreadable
+from controller.rig.loading import effective_hash, load_rig
+from controller.version import software_version
+from drivers.registry import MODELS, load_third_party
+
+
+def report(
+    rig_path: Path,
+    data: Path,
+    *,
+    begin: str | None = None,
+    end: str | None = None,
+    zone: str | None = None,
+    html_path: Path | None = None,
+    now: float | None = None,
+) -> dict[str, Any]:
+    """What `choroid report --json` prints; writes the HTML to `html_path` if given.
+
+    `now` (UTC seconds; default: the clock's) is what relative periods count back from. Raises :class:`UserError`,
+    :class:`~controller.rig.loading.RigError` or :class:`~controller.execution.journal.JournalError`.
+    """
+    load_third_party()
+    rig = load_rig(rig_path, models=MODELS)
+    now = _now() if now is None else now
+    days = None if zone is None else zone_of(zone)
+    shown: tzinfo = days or UTC
+    try:
+        with closing(Records(data)) as records:
+            wanted = asked(begin, end, now=now, recorded=records.extent(), zone=days)
+            period = records.period(rig, wanted.begin, wanted.end)
+    except HistoryUnreadable as error:
+        raise UserError(str(error)) from None
+    found = findings(period, now)
+    if html_path is not None:
+        text = html(period, found, zone=shown, made_at=now, release=software_version())
+        html_path.write_text(text, encoding="utf-8")
+    return _answer(period, found, now, shown) | ({} if html_path is None else {"html": str(html_path)})
+
+
+def as_text(answer: dict[str, Any]) -> str:
+    """The report for a terminal: what stands out, then every organ's figures."""
+    lines = [f"{answer['rig']}: {answer['shown_from']} to {answer['shown_to']} ({answer['zone']})", ""]
+    lines += [f"  {finding['verdict'].upper():<6}{finding['text']}" for finding in answer["findings"]]
+    if not answer["findings"]:
+        lines.append("  nothing stands out: every figure that has a limit is within it")
+    for name, organ in answer["organs"].items():
+        lines += ["", f"{name} ({organ['does']})"]
+        for figure in organ["figures"].values():
+            if figure["value"] is None:
+                lines.append(f"  {figure['label']:<46} no data: {figure['why_no_data']}")
+                continue
+            low, high = figure["low"], figure["high"]
+            value = f"{number(figure['value'], low, high)} {unit_text(figure['unit'])}"
+            between = interval(figure["value"], low, high)
+            covered = percent(figure["coverage"])
+            told = "".join((f"  95 %: {between}" if between else "", f"  covered {covered}" if covered else ""))
+            lines.append(f"  {figure['label']:<46} {value}{told}")
+    lines += ["", f"journal chain: {answer['journal']['verified'] or answer['journal']['problem']} rows verified"]
+    if "html" in answer:
+        lines.append(f"written to {answer['html']}")
+    return "\n".join(lines)
+
+
+def _answer(period: Period, found: list[Finding], now: float, zone: tzinfo) -> dict[str, Any]:
+    """Everything as plain data."""
+    ends = {"from_utc": _iso(period.begin), "to_utc": _iso(period.end)}
+    return {
+        "rig": period.rig.name,
+        "rig_sha256": effective_hash(period.rig),
+        "release": software_version(),
+        "made_utc": _iso(now),
+        **ends,
+        "shown_from": moment(period.begin, zone),
+        "shown_to": moment(period.end, zone),
+        "zone": str(zone),
+        "worst": max((finding.verdict for finding in found), default=Verdict.GOOD).name.lower(),
+        "findings": [finding.to_json() for finding in found],
+        "organs": {organ.name: organ.to_json() | ends for organ in period.organs},
+        "alarms": [alarm.to_json() for alarm in period.alarms],
+        "interventions": [deed.to_json() for deed in period.deeds],
+        "runs": [run.to_json() for run in period.runs],
+        "grades": [grade.to_json() for grade in period.grades],
+        "viability": [
+            {"at": each.at, "score": each.score, "low": each.low, "high": each.high, "coverage": each.coverage}
+            for each in period.scores
+        ],
+        "vessels_ml": _vessels(period),
+        "series": {
+            point: {
+                "unit": course.unit,
+                "mean": course.mean,
+                "least": course.least,
+                "most": course.most,
+                "coverage": round(course.coverage, 6),
+                "gaps": [list(gap) for gap in course.gaps],
+            }
+            for point, course in sorted(period.courses.items())
+        },
+        "calibrations": [
+            {"point": each.point, "at_utc": each.at_utc, "expires_utc": each.expires_utc}
+            for each in period.calibrations
+        ],
+        "starts": [
+            {"at": at, "rig": rig, "rig_sha256": digest, "release": release}
+            for at, rig, digest, release in period.faults.starts
+        ],
+        "journal": {
+            "verified": period.chain.rows if period.chain.ok else None,
+            "head_sha256": period.chain.head,
+            "problem": period.chain.problem,
+        },
+    }
+
+
+def _vessels(period: Period) -> dict[str, Any]:
+    if period.ledger_begin is None or period.ledger_end is None:
+        return {}
+    return {
+        name: {
+            "begin": round(period.ledger_begin.volumes[name].ul / 1000.0, 3),
+            "end": round(volume.ul / 1000.0, 3),
+            "end_sd": round(volume.sd_ul / 1000.0, 3),
+        }
+        for name, volume in period.ledger_end.volumes.items()
+    }
+
+
+def _iso(at: float) -> str:
+    return datetime.fromtimestamp(at, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+def _now() -> float:
+    async def ask() -> float:
+        return Clock(follow_system=True).utc().timestamp()
+
+    return asyncio.run(ask())

@@ -1,0 +1,1 @@
+"""`choroid sensitivity`: how far the scores can be trusted."""

@@ -1,0 +1,368 @@
+"""What hangs on the weights, corners and inputs of viability, welfare and happiness.
+
+No weight of these scores is published (biology.md §4), so whoever reads them must be able to see what a different choice
+would have said. With a data directory the journalled inputs of a rig are scored again; without, a table of example days.
+Each weight ×0.5 and ×1.5 (the others scaled so that all still sum to 1), each corner moved out and in by a fifth of its
+flank, each input missing; and how stable the order of days is when all weights vary at random at once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, fields, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from choroid.failure import UserError
+from choroid.sensitivity.example_days import EXAMPLE_DAYS, as_measured
+from controller.execution.journal_reader import JournalReader
+from controller.rig.loading import load_rig
+from drivers.registry import MODELS
+from protocols import activity, viability, welfare
+from protocols.happiness import VERSION as HAPPINESS
+from protocols.happiness import happiness
+from protocols.scoring import FLOOR, Corners
+from protocols.viability import Vitals
+from protocols.welfare import Treatment
+
+SHARE = 0.5
+"""How far a weight is moved."""
+FLANK = 0.2
+"""How far a corner is moved, as a share of the flank that it bounds."""
+MOST_MOMENTS = 200
+DRAWS = 1000
+SCORES = ("viability", "welfare", "happiness")
+LISTED = 8
+
+Weights = dict[str, float]
+CornersBy = dict[str, Corners]
+
+
+@dataclass(frozen=True, slots=True)
+class Moment:
+    """What was known at one moment, and of which day it is."""
+
+    day: str
+    vitals: Vitals
+    treated: Treatment
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """Everything that somebody chose: weights and corners."""
+
+    viability: Mapping[str, float]
+    welfare: Mapping[str, float]
+    activity: Mapping[str, float]
+    vital_corners: Mapping[str, Corners]
+    treated_corners: Mapping[str, Corners]
+    heard_corners: Mapping[str, Corners]
+
+    def scores(self, moment: Moment) -> tuple[float, float, float]:
+        """Viability, welfare, happiness of a moment."""
+        alive = viability.viability(
+            moment.vitals,
+            weights=self.viability,
+            corners=self.vital_corners,
+            activity_weights=self.activity,
+            activity_corners=self.heard_corners,
+        )
+        kept = welfare.welfare(moment.treated, weights=self.welfare, corners=self.treated_corners)
+        return alive.score, kept.score, happiness(alive, kept).score
+
+
+PROPOSED = Choice(
+    viability.WEIGHTS, welfare.WEIGHTS, activity.WEIGHTS, viability.CORNERS, welfare.CORNERS, activity.CORNERS
+)
+
+
+def sensitivity(
+    rig: Path | None = None,
+    *,
+    data: Path | None = None,
+    seed: int = 1,
+    draws: int = DRAWS,
+    plots: Path | None = None,
+) -> dict[str, Any]:
+    """The analysis as plain data; see the module's words. Raises :class:`UserError` when there is nothing to analyse."""
+    moments = _journalled(data) if data is not None else _examples(rig)
+    nominal = _means(PROPOSED, moments)
+    changes = [*_weight_changes(moments), *_corner_changes(moments), *_missing(moments)]
+    rows = []
+    for kind, name, changed in changes:
+        low, high = changed
+        rows.append(
+            {
+                "kind": kind,
+                "name": name,
+                **{score: [round(low[k], 6), round(high[k], 6)] for k, score in enumerate(SCORES)},
+                "swing": round(max(abs(each[2] - nominal[2]) for each in changed), 6),
+                "swing_viability": round(max(abs(each[0] - nominal[0]) for each in changed), 6),
+            }
+        )
+    rows.sort(key=lambda row: (-float(str(row["swing"])), str(row["name"])))
+    answer = {
+        "source": str(data) if data is not None else "example days",
+        "versions": [viability.VERSION, activity.VERSION, welfare.VERSION, HAPPINESS],
+        "moments": len(moments),
+        "days": _days(moments),
+        "nominal": {score: round(nominal[k], 6) for k, score in enumerate(SCORES)},
+        "tornado": rows,
+        "ranks": _ranks(moments, seed, draws),
+        "seed": seed,
+    }
+    if plots is not None:
+        from choroid.sensitivity.plots import draw
+
+        answer["plots"] = [str(path) for path in draw(answer, plots)]
+    return answer
+
+
+# --- what is scored -------------------------------------------------------------------------------------
+
+
+def _journalled(data: Path) -> list[Moment]:
+    """The hours of a journal, thinned evenly to :data:`MOST_MOMENTS`."""
+    reader = JournalReader(data / "journal.db")
+    moments = []
+    for row in reader.entries(kinds=("viability",)):
+        if "inputs" in row.body and "welfare" in row.body:
+            moments.append(
+                Moment(
+                    row.utc[:10],
+                    Vitals.from_json(row.body["inputs"]),
+                    Treatment.from_json(row.body["welfare"]["inputs"]),
+                )
+            )
+    reader.close()
+    if not moments:
+        raise UserError(
+            f"no scores with their inputs are in {data / 'journal.db'}. Likely cause: it was written by a release before"
+            " viability-2, or ran for less than a minute. Next: leave --data away to see example days"
+        )
+    step = max(1, -(-len(moments) // MOST_MOMENTS))
+    return moments[::step]
+
+
+def _examples(rig: Path | None) -> list[Moment]:
+    described = None if rig is None else load_rig(rig, models=MODELS)
+    days = EXAMPLE_DAYS if described is None else as_measured(EXAMPLE_DAYS, described)
+    return [Moment(name, vitals, treated) for name, (vitals, treated) in days.items()]
+
+
+def _days(moments: Sequence[Moment]) -> dict[str, dict[str, float]]:
+    by_day: dict[str, list[tuple[float, float, float]]] = {}
+    for moment in moments:
+        by_day.setdefault(moment.day, []).append(PROPOSED.scores(moment))
+    return {
+        day: {score: round(float(np.mean([each[k] for each in found])), 6) for k, score in enumerate(SCORES)}
+        for day, found in by_day.items()
+    }
+
+
+# --- one thing at a time --------------------------------------------------------------------------------
+
+Means = tuple[float, float, float]
+Change = tuple[str, str, tuple[Means, Means]]
+
+
+def _means(choice: Choice, moments: Sequence[Moment]) -> Means:
+    found = np.array([choice.scores(moment) for moment in moments]).mean(axis=0)
+    return float(found[0]), float(found[1]), float(found[2])
+
+
+def _weight_changes(moments: Sequence[Moment]) -> Iterator[Change]:
+    for part in ("viability", "welfare", "activity"):
+        for name in getattr(PROPOSED, part):
+            ends = [
+                _means(_with(part, reweighted(getattr(PROPOSED, part), {name: factor})), moments)
+                for factor in (1.0 - SHARE, 1.0 + SHARE)
+            ]
+            yield "weight", f"{part}.{name}", (ends[0], ends[1])
+
+
+def _with(field: str, table: Mapping[str, Any]) -> Choice:
+    """The proposal with one of its tables replaced."""
+    changed: dict[str, Any] = {field: table}
+    return replace(PROPOSED, **changed)
+
+
+def reweighted(weights: Mapping[str, float], factors: Mapping[str, float]) -> Weights:
+    """`weights` times `factors` (1 where there is none), scaled so that they sum to 1."""
+    raw = {name: weight * factors.get(name, 1.0) for name, weight in weights.items()}
+    total = sum(raw.values())
+    return {name: weight / total for name, weight in raw.items()}
+
+
+def _corner_changes(moments: Sequence[Moment]) -> Iterator[Change]:
+    for part, where in (("viability", "vital_corners"), ("welfare", "treated_corners"), ("activity", "heard_corners")):
+        table: Mapping[str, Corners] = getattr(PROPOSED, where)
+        for name, corners in table.items():
+            for corner in (each.name for each in fields(Corners)):
+                moved = [_moved(corners, corner, way) for way in (-FLANK, FLANK)]
+                if moved[0] is None or moved[1] is None:
+                    continue
+                ends = [_means(_with(where, {**table, name: each}), moments) for each in moved]
+                yield "corner", f"{part}.{name}.{corner}", (ends[0], ends[1])
+
+
+def _moved(corners: Corners, corner: str, by: float) -> Corners | None:
+    """With one corner moved by a share of its flank; None where the flank has no end."""
+    low = corner.endswith("low")
+    flank = corners.one_low - corners.zero_low if low else corners.zero_high - corners.one_high
+    if not np.isfinite(flank) or flank <= 0.0:
+        return None
+    return replace(corners, **{corner: getattr(corners, corner) + by * flank})
+
+
+def _missing(moments: Sequence[Moment]) -> Iterator[Change]:
+    """Each input taken away: one end is the score without it, the other as it is."""
+    nominal = _means(PROPOSED, moments)
+    takers: list[tuple[str, Callable[[Moment], Moment]]] = []
+    for name in ("temperature_c", "oxygen_short_s", "ldh", "oxygen_uptake", "growth", "lactate_yield", "grade"):
+        takers.append((name, lambda m, n=name: replace(m, vitals=replace(m.vitals, **{n: None}))))  # type: ignore[misc]
+    for name in (*activity.WEIGHTS, "signal_quality"):
+        takers.append(
+            (
+                name,
+                lambda m, n=name: replace(m, vitals=replace(m.vitals, heard=replace(m.vitals.heard, **{n: None}))),  # type: ignore[misc]
+            )
+        )
+    for name in welfare.WEIGHTS:
+        takers.append((name, lambda m, n=name: replace(m, treated=replace(m.treated, **{n: None}))))  # type: ignore[misc]
+    for name, take in takers:
+        without = _means(PROPOSED, [take(moment) for moment in moments])
+        yield "missing", name, (without, nominal)
+
+
+# --- everything at once ---------------------------------------------------------------------------------
+
+
+def _ranks(moments: Sequence[Moment], seed: int, draws: int) -> dict[str, Any]:
+    """How the order of days by happiness holds when every weight is drawn from 0.5 to 1.5 times its own.
+
+    `spearman`: quantiles (5, 50, 95 %) of the rank correlation with the order as proposed; `swapped`: the mean share of
+    pairs of days that change places; `first` and `last`: in which share of the draws the best and the worst day stay so.
+    Ties count as they are: a day that scores 0 by a gate does so whatever the weights are.
+    """
+    days = list(dict.fromkeys(moment.day for moment in moments))
+    if len(days) < 3:
+        return {"draws": 0, "days": len(days), "why": "fewer than three days have no order to speak of"}
+    member = np.array([days.index(moment.day) for moment in moments])
+    table = _Table(moments)
+    nominal = _by_day(table.happiness(PROPOSED.viability, PROPOSED.welfare, PROPOSED.activity), member, len(days))
+    generator = np.random.default_rng(seed)
+    correlations, swaps, first, last = [], [], 0, 0
+    for _ in range(draws):
+        drawn = [
+            reweighted(weights, dict(zip(weights, generator.uniform(1 - SHARE, 1 + SHARE, len(weights)), strict=True)))
+            for weights in (PROPOSED.viability, PROPOSED.welfare, PROPOSED.activity)
+        ]
+        found = _by_day(table.happiness(*drawn), member, len(days))
+        correlations.append(spearman(nominal, found))
+        swaps.append(_swapped(nominal, found))
+        first += int(found.argmax() == nominal.argmax())
+        last += int(found.argmin() == nominal.argmin())
+    low, middle, high = np.quantile(correlations, (0.05, 0.5, 0.95))
+    return {
+        "draws": draws,
+        "days": len(days),
+        "spearman": [round(float(low), 4), round(float(middle), 4), round(float(high), 4)],
+        "swapped": round(float(np.mean(swaps)), 4),
+        "first": round(first / draws, 4),
+        "last": round(last / draws, 4),
+    }
+
+
+class _Table:
+    """Every part's score of every moment, so that weights alone can be varied quickly."""
+
+    def __init__(self, moments: Sequence[Moment]) -> None:
+        alive = [viability.viability(moment.vitals) for moment in moments]
+        kept = [welfare.welfare(moment.treated) for moment in moments]
+        self._open = np.array([all(gate.is_open for gate in each.gates.values()) for each in alive], float)
+        self._alive = np.array([[part.score for part in each.parts.values()] for each in alive])
+        self._kept = np.array([[part.score for part in each.parts.values()] for each in kept])
+        self._heard = np.array([activity.terms(moment.vitals.heard) for moment in moments])
+        self._place = list(viability.WEIGHTS).index("activity")
+
+    def happiness(self, alive: Mapping[str, float], kept: Mapping[str, float], heard: Mapping[str, float]) -> Array:
+        """Of each moment, by these weights."""
+        parts = self._alive.copy()
+        parts[:, self._place] = np.maximum(FLOOR, self._heard @ np.array(list(heard.values())))
+        v = self._open * np.exp(np.log(parts) @ np.array(list(alive.values())))
+        w = np.exp(np.log(self._kept) @ np.array(list(kept.values())))
+        found: Array = np.sqrt(v * w)
+        return found
+
+
+Array = NDArray[np.float64]
+
+
+def _by_day(values: Array, member: NDArray[np.int64], days: int) -> Array:
+    sums = np.bincount(member, values, days)
+    found: Array = sums / np.bincount(member, minlength=days)
+    return found
+
+
+def spearman(a: Array, b: Array) -> float:
+    """Rank correlation, ties sharing their mean rank; of what stands still it is 0, unless both do."""
+    ranks = [_rank(each) for each in (a, b)]
+    if ranks[0].std() == 0.0 or ranks[1].std() == 0.0:
+        return 1.0 if np.array_equal(ranks[0], ranks[1]) else 0.0
+    return float(np.corrcoef(ranks[0], ranks[1])[0, 1])
+
+
+def _rank(values: Array) -> Array:
+    """Ranks, ties sharing their mean."""
+    _, inverse, counts = np.unique(np.round(values, 12), return_inverse=True, return_counts=True)
+    ends = np.cumsum(counts)
+    means: Array = ends - (counts - 1) / 2.0
+    return means[inverse]
+
+
+def _swapped(a: Array, b: Array) -> float:
+    before, after = np.sign(a[:, None] - a[None, :]), np.sign(b[:, None] - b[None, :])
+    pairs = np.triu_indices(len(a), 1)
+    return float(np.mean((before * after)[pairs] < 0))
+
+
+# --- for people and the command line --------------------------------------------------------------------
+
+
+def as_text(answer: Mapping[str, Any]) -> str:
+    """The tornado table and the order of days."""
+    nominal, ranks = answer["nominal"], answer["ranks"]
+    lines = [
+        f"{answer['moments']} moments of {len(answer['days'])} days ({answer['source']});"
+        f" {', '.join(answer['versions'])}",
+        "  as proposed: " + ", ".join(f"{name} {nominal[name]:.3f}" for name in SCORES) + " (means over the moments)",
+        "",
+        f"  {'change':<8}{'of':<44}{'happiness from':>15}{'to':>8}{'viability from':>16}{'to':>8}",
+    ]
+    for kind in ("weight", "corner", "missing"):
+        rows = [row for row in answer["tornado"] if row["kind"] == kind]
+        for row in rows[:LISTED]:
+            low, high = sorted(row["happiness"])
+            least, most = sorted(row["viability"])
+            lines.append(f"  {row['kind']:<8}{row['name']:<44}{low:>15.3f}{high:>8.3f}{least:>16.3f}{most:>8.3f}")
+        if len(rows) > LISTED:
+            lines.append(f"  {kind:<8}… and {len(rows) - LISTED} that move less (--json has all)")
+    lines.append("")
+    for day, found in answer["days"].items():
+        lines.append(f"  {day:<40}" + "  ".join(f"{name} {found[name]:.3f}" for name in SCORES))
+    lines.append("")
+    if ranks["draws"]:
+        low, middle, high = ranks["spearman"]
+        lines.append(
+            f"  order of {ranks['days']} days, {ranks['draws']} draws of all weights ±50 % (seed {answer['seed']}): rank"
+            f" correlation {middle:.3f} ({low:.3f} to {high:.3f}), {ranks['swapped']:.1%} of pairs swapped,"
+            f" best day stays best in {ranks['first']:.0%}, worst in {ranks['last']:.0%}"
+        )
+    else:
+        lines.append(f"  order of days: {ranks['why']}")
+    lines += [f"  wrote {path}" for path in answer.get("plots", ())]
+    return "\n".join(lines)

@@ -1,0 +1,196 @@
+"""The scores beside the plant's truth, under faults in virtual time: does the score fall when the tissue does?
+
+The whole, unchanged stack lives part of a healthy day first, so that the organoid has a baseline. Each fault then begins
+from a copy of that journal, on a plant of its own; `none` is the control. The faults are those that a lab fears: warmth,
+flow and with it oxygen, food, ammonia, and a probe that lies. The controller is told of none of them.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import shutil
+import sys
+import tempfile
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from choroid.failure import UserError
+from choroid.rates import RateNerves
+from choroid.sensitivity.analysis import spearman
+from choroid.simulate import EPOCH
+from controller.clock import Clock
+from controller.process import Controller
+from controller.rig.description import Rig
+from controller.rig.loading import load_rig
+from drivers.registry import MODELS
+from sim.lab import Lab
+from sim.virtual_time import run_virtual
+
+WARM_H = 8.0
+"""Long enough for the baseline's six whole hours."""
+LOOK_S = 900.0
+SETTLE_S = 1800.0
+"""Looks before this are the same for all faults, and count for none."""
+TRUE_FALL = 0.02
+"""A truth that has fallen by less has not fallen."""
+
+Trace = list[tuple[float, float, dict[str, Any]]]
+"""(hours, true viability, the scores) at each look."""
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """One fault: what the lab holds that the rig file does not say, and what is done to it at the start."""
+
+    name: str
+    rig: Callable[[Rig], Rig] = lambda rig: rig
+    strike: Callable[[Lab], None] = lambda _: None
+
+
+def _bottles(**changes: float) -> Callable[[Rig], Rig]:
+    """Every medium in the lab as if it were the loop's, with these species (mM) changed."""
+
+    def changed(rig: Rig) -> Rig:
+        media = {name: medium.model_copy(update=changes) for name, medium in rig.media.items()}
+        return rig.model_copy(update={"media": media})
+
+    return changed
+
+
+def _burnt_heater(rig: Rig) -> Rig:
+    skin = rig.organs.skin.model_copy(update={"power_w": 0.01})
+    return rig.model_copy(update={"organs": rig.organs.model_copy(update={"skin": skin})})
+
+
+def _no_flow(lab: Lab) -> None:
+    lab.plant.faults.flow_scale[lab.rig.organs.heart.line] = 0.02
+
+
+def _lying_probe(lab: Lab) -> None:
+    lab.plant.faults.sensor_offset[lab.rig.organs.skin.temperature] = -3.0
+
+
+FAULTS = (
+    Fault("none"),
+    Fault("heater burnt out", rig=_burnt_heater),
+    Fault("heart's line occluded", strike=_no_flow),
+    Fault("no glucose in any bottle", rig=_bottles(glucose_mm=0.05)),
+    Fault("4 mM ammonia in every bottle", rig=_bottles(ammonia_mm=4.0)),
+    Fault("temperature probe 3 K low", strike=_lying_probe),
+)
+
+
+def against_truth(
+    path: Path, *, seed: int, hours: float, faults: Sequence[Fault] = FAULTS, progress: bool = True
+) -> dict[str, Any]:
+    """Live every fault for `hours`; :func:`summary` says what is told of each. Raises :class:`UserError` for real links."""
+    rig = load_rig(path, models=MODELS)
+    if not rig.simulated:
+        raise UserError(
+            f"{path} has real links, and no fault is ever put on those. Next: name a rig whose links are all sim:"
+        )
+    answer: dict[str, Any] = {"rig": rig.name, "seed": seed, "hours": hours, "faults": {}}
+    with tempfile.TemporaryDirectory(prefix="choroid-") as folder:
+        healthy = Path(folder) / "healthy"
+        _told(progress, "a healthy beginning")
+        healthy.mkdir()
+        run_virtual(live(rig, FAULTS[0], healthy, seed, WARM_H, EPOCH))
+        for number, fault in enumerate(faults):
+            _told(progress, fault.name)
+            own = Path(folder) / str(number)
+            shutil.copytree(healthy, own)
+            trace = run_virtual(live(rig, fault, own, seed, hours, EPOCH + timedelta(hours=WARM_H, minutes=1)))
+            answer["faults"][fault.name] = summary(trace)
+            gc.collect()
+    return answer
+
+
+def _told(progress: bool, what: str) -> None:
+    if progress:
+        print(f"… {what}", file=sys.stderr, flush=True)
+
+
+async def live(rig: Rig, fault: Fault, data: Path, seed: int, hours: float, epoch: datetime) -> Trace:
+    """Run the stack on a lab with this fault, recycling as ever; returns what was true and what was said."""
+    loop = asyncio.get_running_loop()
+    lab = Lab(fault.rig(rig), seed=seed)
+    nerves = RateNerves(lab.plant, electrodes=rig.nerves.electrodes, seed=seed) if rig.nerves else None
+    clock = Clock(follow_system=False, epoch=epoch)
+    controller = Controller(rig=rig, opener=lab.opener, data_dir=data, clock=clock, nerves_source=nerves, durable=False)
+    stop = asyncio.Event()
+    trace: Trace = []
+    try:
+        await controller.start()
+        ticking = asyncio.create_task(controller.run(stop))
+        if controller.runs.active is None:
+            await controller.runs.start("recycle", {}, user="simulate", reason="the scores beside the truth")
+        fault.strike(lab)
+        begin_s = loop.time()
+        while (passed_s := loop.time() - begin_s) < hours * 3600.0 and not ticking.done():
+            await asyncio.sleep(min(LOOK_S, hours * 3600.0 - passed_s))
+            if controller.viability is not None:
+                lived_h = (loop.time() - begin_s) / 3600.0
+                trace.append((lived_h, lab.plant.truth().viability, controller.viability))
+        stop.set()
+        await ticking
+    finally:
+        await controller.close()
+        await lab.close()
+    return trace
+
+
+def summary(trace: Trace) -> dict[str, Any]:
+    """What became of truth and scores: from the first settled look to the last, and over all looks.
+
+    `agrees`: both fell, or neither did. `covered`: the share of looks at which the truth lay in the score's interval.
+    `ranks`: rank correlation of score and truth over the looks (None when the truth stood still).
+    """
+    looks = [each for each in trace if each[0] * 3600.0 >= SETTLE_S]
+    truth = np.array([true for _, true, _ in looks])
+    scores = np.array([said["score"] for _, _, said in looks])
+    fell = bool(truth[0] - truth[-1] > TRUE_FALL)
+    first, last = trace[0][2], looks[-1][2]
+    begun = max(float(first["score"]), float(scores[0]))
+    return {
+        "true": [round(float(trace[0][1]), 4), round(float(truth[-1]), 4)],
+        "score": [round(begun, 4), round(float(scores[-1]), 4)],
+        "high": [round(first["high"], 4), round(last["high"], 4)],
+        "of_known": [first["of_known"], last["of_known"]],
+        "happiness": [round(first["happiness"]["score"], 4), round(last["happiness"]["score"], 4)],
+        "limiting": last["limiting"],
+        "coverage": last["coverage"],
+        "fell": fell,
+        "agrees": bool(scores[-1] < begun) if fell else None,
+        "covered": round(float(np.mean([said["low"] <= true <= said["high"] for _, true, said in looks])), 3),
+        "ranks": round(spearman(truth, scores), 3) if fell else None,
+    }
+
+
+def as_text(answer: Mapping[str, Any]) -> str:
+    """One line for each fault."""
+    head = f"{'fault':<30}{'true viability':>18}{'score':>18}{'high end':>18}{'of what is known':>20}  limited by"
+    lines = [f"{answer['rig']}, seed {answer['seed']}, {answer['hours']:g} h of each fault", head]
+    for name, found in answer["faults"].items():
+        true, score, high, known = (_change(found[key]) for key in ("true", "score", "high", "of_known"))
+        lines.append(f"{name:<30}{true:>18}{score:>18}{high:>18}{known:>20}  {found['limiting']}")
+    lines.append("")
+    for name, found in answer["faults"].items():
+        if found["fell"]:
+            verdict = "fell with it" if found["agrees"] else "did NOT fall"
+            lines.append(
+                f"{name:<30}truth fell, the score {verdict}; rank correlation {found['ranks']:.2f}; truth within the"
+                f" interval at {found['covered']:.0%} of looks"
+            )
+        else:
+            lines.append(f"{name:<30}truth stood; truth within the interval at {found['covered']:.0%} of looks")
+    return "\n".join(lines)
+
+
+def _change(pair: Sequence[float | None]) -> str:
+    return " → ".join("–" if each is None else f"{each:.3f}" for each in pair)

@@ -1,0 +1,189 @@
+"""The heart: how much it circulates, how evenly, for how long it stood, and how far its tubing has turned."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from controller.figures.course import Course
+from controller.figures.figure import Figure, Limits, figure, missing
+from controller.figures.sources import Sources
+from controller.rig.description import Rig
+
+FLOW_ERROR_PCT = Limits(5.0, 15.0)
+"""Tubing relaxes by 5 to 15 % in its first days (biology.md §2)."""
+STANDING_MIN = Limits(1.0, 5.0)
+"""The alarm "no heart flow" asks for a person within five minutes: tissue runs out of oxygen."""
+STANDS_BELOW = 0.05
+"""Of the working flow: a minute with less counts as standing."""
+LAW_ML_REV, LAW_POWER, LAW_REL_SD = 0.081, 2.08, 0.25
+"""Volume of one turn from the bore (mm): mL = 0.081·d^2.08, fitted to the OMEGA FPU5 table for 1 to 4 mm, from pump to
+pump ±25 % (biology.md §2)."""
+
+
+def heart(sources: Sources) -> list[Figure]:
+    """Every figure of the heart."""
+    rig = sources.rig
+    line = rig.lines[rig.organs.heart.line]
+    pump = line.pump or ""
+    flow = sources.courses.get(f"{pump}.flow")
+    return [
+        _flow(sources, pump, flow),
+        _error(sources, pump, flow),
+        _measured(sources, flow),
+        _pulsatility(sources),
+        _standing(sources, pump, flow),
+        _volume(sources, pump, flow),
+        *_turns(sources, pump),
+    ]
+
+
+def _flow(sources: Sources, pump: str, flow: Course | None) -> Figure:
+    key, label, unit = "flow", "mean flow", "uL/min"
+    if flow is None:
+        return sources.no_series(key, label, unit, f"{pump}.flow")
+    return figure(
+        key,
+        label,
+        unit,
+        flow.mean,
+        coverage=flow.coverage,
+        basis=f"the pump's own word, least {flow.least:.4g}, most {flow.most:.4g}",
+    )
+
+
+def _error(sources: Sources, pump: str, flow: Course | None) -> Figure:
+    key, label, unit = "flow_error", "flow against set-point", "%"
+    if flow is None:
+        return sources.no_series(key, label, unit, f"{pump}.flow")
+    wanted = sources.rig.organs.heart.flow_ul_min
+    error = 100.0 * (flow.mean / wanted - 1.0)
+    return figure(
+        key,
+        label,
+        unit,
+        error,
+        coverage=flow.coverage,
+        limits=FLOW_ERROR_PCT,
+        judged=abs(error),
+        basis=f"mean flow over the rig file's {wanted:g} uL/min",
+    )
+
+
+def _measured(sources: Sources, flow: Course | None) -> Figure:
+    """Where a flow sensor stands in the heart's line, it says what the pump only reckons."""
+    key, label, unit = "flow_sensor_error", "pump's word against flow sensor", "%"
+    heart = sources.rig.organs.heart
+    points = [f"{name}.flow" for name, device in sources.rig.devices.items() if device.at == heart.line]
+    sensor = next((sources.courses[point] for point in points if point in sources.courses), None)
+    if sensor is None:
+        return missing(key, label, unit, "no flow sensor in the heart's line has readings in this period")
+    if flow is None or sensor.mean <= 0:
+        return missing(key, label, unit, "pump and flow sensor have no readings to compare")
+    error = 100.0 * (flow.mean / sensor.mean - 1.0)
+    return figure(
+        key,
+        label,
+        unit,
+        error,
+        coverage=min(flow.coverage, sensor.coverage),
+        limits=FLOW_ERROR_PCT,
+        judged=abs(error),
+        basis=f"{sensor.point} measured {sensor.mean:.4g} {sensor.unit}",
+    )
+
+
+def _pulsatility(sources: Sources) -> Figure:
+    """(greatest - least) / mean, of the pressure behind the pump: the flow itself is seldom sampled fast enough."""
+    key, label, unit = "pulsatility", "pulsatility of pressure", ""
+    point = sources.rig.organs.heart.pressure
+    if point is None:
+        return missing(key, label, unit, "the rig file names no pressure sensor for the heart")
+    pressure = sources.courses.get(point)
+    if pressure is None:
+        return sources.no_series(key, label, unit, point)
+    if pressure.mean <= 0:
+        return missing(key, label, unit, f"the mean of {point} is not above zero")
+    every_s = _every_s(sources.rig, point)
+    return figure(
+        key,
+        label,
+        unit,
+        pressure.ripple / pressure.mean,
+        coverage=pressure.coverage,
+        basis=f"(most - least)/mean within stretches of {point}, read every {every_s:g} s: roller strokes are"
+        " faster, so this holds the sensor's noise as well",
+    )
+
+
+def _standing(sources: Sources, pump: str, flow: Course | None) -> Figure:
+    key, label, unit = "standing", "time standing", "min"
+    if flow is None:
+        return sources.no_series(key, label, unit, f"{pump}.flow")
+    limit = STANDS_BELOW * sources.rig.organs.heart.flow_ul_min
+    standing = sum(1 for _, value in sources.raw(flow.point, sources.begin, sources.end) if value < limit)
+    return figure(
+        key,
+        label,
+        unit,
+        float(standing),
+        coverage=flow.coverage,
+        limits=STANDING_MIN,
+        basis=f"minutes with a mean flow below {limit:g} uL/min; gaps are not counted",
+    )
+
+
+def _volume(sources: Sources, pump: str, flow: Course | None) -> Figure:
+    key, label, unit = "circulated", "volume circulated", "mL"
+    if flow is None:
+        return sources.no_series(key, label, unit, f"{pump}.flow")
+    ml = flow.mean * flow.covered_s / 60.0 / 1000.0
+    return figure(key, label, unit, ml, coverage=flow.coverage, basis="flow over the time that it is known for")
+
+
+def _turns(sources: Sources, pump: str) -> list[Figure]:
+    """Revolutions in the period, from the pump's running total and the volume of a turn."""
+    key, label, unit = "revolutions", "revolutions of the tubing", "rev"
+    delivered_ul = counted_up(value for _, value in sources.raw(f"{pump}.delivered", sources.begin, sources.end))
+    age = missing(
+        "tubing_age",
+        "age of the tubing",
+        "d",
+        "no change of tubing is in the record; it is at least as old as the record",
+    )
+    if delivered_ul is None:
+        return [sources.no_series(key, label, unit, f"{pump}.delivered"), age]
+    turn_ul, rel_sd, source = volume_of_a_turn(sources.rig, pump)
+    turns = delivered_ul / turn_ul
+    basis = f"{delivered_ul / 1000:.4g} mL by the pump's own total, {turn_ul:.4g} uL a turn ({source})"
+    return [figure(key, label, unit, turns, sd=rel_sd * turns or None, basis=basis), age]
+
+
+def counted_up(totals: Iterable[float]) -> float | None:
+    """What a running total has grown by, through returns to zero (a power cycle); None for fewer than two values."""
+    before: float | None = None
+    grown = 0.0
+    values = 0
+    for total in totals:
+        values += 1
+        if before is not None:
+            grown += total - before if total >= before else total
+        before = total
+    return grown if values > 1 else None
+
+
+def volume_of_a_turn(rig: Rig, pump: str) -> tuple[float, float, str]:
+    """Volume of one turn (µL), its relative standard deviation, and where it is from."""
+    device, _, point = pump.partition(".")
+    spec = rig.devices[device]
+    told = spec.settings.get("ul_per_rev")
+    if isinstance(told, int | float) and not isinstance(told, bool):
+        return float(told), 0.0, "the rig file's ul_per_rev"
+    channel = next((each for each in spec.channels.values() if each.point == point), None)
+    bores = [line.bore_mm for line in rig.lines.values() if line.pump == pump]
+    bore_mm = channel.tubing_mm if channel is not None and channel.tubing_mm is not None else bores[0]
+    return LAW_ML_REV * bore_mm**LAW_POWER * 1000.0, LAW_REL_SD, f"law for a bore of {bore_mm:g} mm"
+
+
+def _every_s(rig: Rig, point: str) -> float:
+    device = rig.devices.get(point.partition(".")[0])
+    return device.every_s if device is not None else float("nan")

@@ -1,0 +1,98 @@
+"""The kidney: what it took, gave back and threw away, how well it measured that, and what it cleared."""
+
+from __future__ import annotations
+
+import math
+
+from controller.figures.dialysis import dialysis
+from controller.figures.figure import Figure, Limits, figure, missing
+from controller.figures.sources import Booked, Sources
+from controller.figures.transfers import ML, accuracy, volume
+
+UNEXPLAINED_ML_D = Limits(1.0, 5.0)
+"""The loop holds some 40 mL; a person must look before an eighth of it has gone unexplained."""
+
+
+def kidney(sources: Sources) -> list[Figure]:
+    """Every figure of the kidney."""
+    organ = sources.rig.organs.kidney
+    drawn, returned, discarded = (sources.moved(line) for line in (organ.draw, organ.return_, organ.discard))
+    return [
+        volume("drawn", "medium drawn from the loop", drawn, sources.days),
+        volume("returned", "medium given back", returned, sources.days),
+        volume("discarded", "medium thrown away", discarded, sources.days),
+        _net(sources),
+        accuracy("draw_error", "drawn against balance", drawn),
+        accuracy("return_error", "given back against balance", returned),
+        accuracy("discard_error", "thrown away against balance", discarded),
+        _unexplained(sources.ledger_begin, sources.ledger_end, sources.days),
+        _recycled(sources.ledger_begin, sources.ledger_end),
+        _clearance(sources),
+        *dialysis(sources),
+    ]
+
+
+def _net(sources: Sources) -> Figure:
+    """Net fluid taken from the loop, the exchange's counterpart of ultrafiltration."""
+    organ = sources.rig.organs.kidney
+    drawn, returned = sources.moved(organ.draw), sources.moved(organ.return_)
+    if not drawn and not returned:
+        return missing("net_removed", "net fluid taken from the loop", "mL/d", "nothing was drawn or given back")
+    net = (sum(each.ul for each in drawn) - sum(each.ul for each in returned)) / ML / sources.days
+    sd = math.sqrt(sum(each.sd_ul**2 for each in (*drawn, *returned))) / ML / sources.days
+    return figure(
+        "net_removed",
+        "net fluid taken from the loop",
+        "mL/d",
+        net,
+        sd=sd,
+        basis="drawn less given back, by the balance",
+    )
+
+
+def _unexplained(begin: Booked | None, end: Booked | None, days: float) -> Figure:
+    """What balance and people found that no transfer explains."""
+    key, label, unit = "unexplained", "volume that no transfer explains", "mL/d"
+    if begin is None or end is None:
+        return missing(key, label, unit, "the journal holds no ledger of this period")
+    ml = (end.totals.unaccounted_ul - begin.totals.unaccounted_ul) / ML / days
+    return figure(
+        key,
+        label,
+        unit,
+        ml,
+        limits=UNEXPLAINED_ML_D,
+        judged=abs(ml),
+        basis="the ledger's corrections by balance and people (gain > 0)",
+    )
+
+
+def _recycled(begin: Booked | None, end: Booked | None) -> Figure:
+    key, label, unit = "recycled_share", "share of the medium entering the loop that was reused", "%"
+    if begin is None or end is None:
+        return missing(key, label, unit, "the journal holds no ledger of this period")
+    recycled = end.totals.recycled_ul - begin.totals.recycled_ul
+    fresh = end.totals.fresh_ul - begin.totals.fresh_ul
+    if recycled + fresh <= 0:
+        return missing(key, label, unit, "no medium entered the loop in the period")
+    share = 100.0 * recycled / (recycled + fresh)
+    return figure(key, label, unit, share, basis=f"{recycled / ML:.4g} mL reused, {fresh / ML:.4g} mL fresh")
+
+
+def _clearance(sources: Sources) -> Figure:
+    """What leaves for good takes every small solute with it: the clearance of an exchange is its flow, sieving one."""
+    key, label, unit = "clearance", "clearance of small solutes by exchange", "uL/min"
+    discarded = sources.moved(sources.rig.organs.kidney.discard)
+    if not discarded:
+        return missing(key, label, unit, "nothing was discarded in the period")
+    minutes = sources.days * 1440.0
+    ul = sum(each.ul for each in discarded)
+    sd = math.sqrt(sum(each.sd_ul**2 for each in discarded))
+    return figure(
+        key,
+        label,
+        unit,
+        ul / minutes,
+        sd=sd / minutes,
+        basis="volume discarded over time; unbound solutes leave with it whole (sieving 1 by construction)",
+    )

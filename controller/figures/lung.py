@@ -1,0 +1,145 @@
+"""The lung: oxygen and carbon dioxide of the loop, how fast gas goes over, and how much of it was used."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+
+from controller.figures.course import Stretch
+from controller.figures.figure import Figure, Limits, figure, missing
+from controller.figures.sources import Sources
+from controller.figures.transient import Approach, approach
+
+ATMOSPHERE_KPA, WATER_KPA = 101.325, 6.27
+"""Standard pressure, and water vapour at 37 °C: the gas over medium is humid."""
+OXYGEN_OF_AIR = 0.2095
+MMHG_KPA = 7.50062
+LEAST_OXYGEN_PCT = 60.0
+"""Of air saturation; the lower edge of grade A (biology.md §3.2)."""
+LOW_OXYGEN_PCT = Limits(1.0, 5.0)
+STEP_PCT = 2.0
+"""A change of the inlet's oxygen (% of the gas) by this much makes a transient worth fitting."""
+STILL_PCT = 0.5
+"""The mixture must stay within this after its step."""
+WINDOW_S = 3600.0
+
+
+def lung(sources: Sources) -> list[Figure]:
+    """Every figure of the lung."""
+    return [*_oxygen(sources), _co2(sources), _kla(sources), _transfer(), *_gas(sources)]
+
+
+def _oxygen(sources: Sources) -> list[Figure]:
+    organ = sources.rig.organs.lung
+    course = sources.courses.get(organ.oxygen)
+    names = (
+        ("oxygen", "dissolved oxygen", "% air"),
+        ("po2", "oxygen partial pressure", "kPa"),
+        ("oxygen_deviation", "dissolved oxygen less set-point", "% air"),
+        ("oxygen_low", f"time below {LEAST_OXYGEN_PCT:g} % air saturation", "%"),
+    )
+    if course is None:
+        return [sources.no_series(*name, organ.oxygen) for name in names]
+    kpa = course.mean / 100.0 * OXYGEN_OF_AIR * (ATMOSPHERE_KPA - WATER_KPA)
+    off = course.mean - organ.oxygen_setpoint_pct
+    coverage = course.coverage
+    return [
+        figure(*names[0], course.mean, coverage=coverage, basis=f"least {course.least:.4g}, most {course.most:.4g}"),
+        figure(*names[1], kpa, coverage=coverage, basis="from dissolved oxygen, at standard pressure and 37 °C"),
+        figure(
+            *names[2],
+            off,
+            coverage=coverage,
+            basis=f"set-point {organ.oxygen_setpoint_pct:g} %; rms {course.rms_from(organ.oxygen_setpoint_pct):.3g}",
+        ),
+        figure(*names[3], 100.0 * course.out_share, coverage=coverage, limits=LOW_OXYGEN_PCT, basis=organ.oxygen),
+    ]
+
+
+def _co2(sources: Sources) -> Figure:
+    """Partial pressure over the medium, from the mixture that was blown in."""
+    key, label, unit = "pco2", "CO2 partial pressure of the gas", "mmHg"
+    organ = sources.rig.organs.lung
+    courses = {point: sources.courses.get(point) for point in (organ.air, organ.co2, organ.o2)}
+    absent = [point for point, course in courses.items() if course is None]
+    if absent:
+        return sources.no_series(key, label, unit, ", ".join(absent))
+    flows = {point: max(course.mean, 0.0) for point, course in courses.items() if course is not None}
+    total = sum(flows.values())
+    if total <= 0:
+        return missing(key, label, unit, "no gas flowed in the period")
+    share = flows[organ.co2] / total
+    coverage = min(course.coverage for course in courses.values() if course is not None)
+    mmhg = share * (ATMOSPHERE_KPA - WATER_KPA) * MMHG_KPA
+    basis = f"{100 * share:.2f} % of the mean gas flow; the medium follows it with a delay"
+    return figure(key, label, unit, mmhg, coverage=coverage, basis=basis)
+
+
+def _kla(sources: Sources) -> Figure:
+    key, label, unit = "kla", "kLa for oxygen", "1/h"
+    organ = sources.rig.organs.lung
+    if sources.courses.get(organ.oxygen) is None:
+        return sources.no_series(key, label, unit, organ.oxygen)
+    steps = list(oxygen_steps(sources))
+    if not steps:
+        return missing(key, label, unit, f"the gas mixture made no step of {STEP_PCT:g} % oxygen or more in the period")
+    fits: list[Approach] = []
+    for at in steps:
+        readings = list(sources.raw(organ.oxygen, at, min(at + WINDOW_S, sources.end)))
+        if (fit := approach([when - at for when, _ in readings], [value for _, value in readings])) is not None:
+            fits.append(fit)
+    if not fits:
+        why = f"{len(steps)} steps of the gas mixture, and after none a clean exponential approach of dissolved oxygen"
+        return missing(key, label, unit, why)
+    weights = [1.0 / max(fit.sd_h, 1e-6) ** 2 for fit in fits]
+    mean = sum(fit.rate_h * weight for fit, weight in zip(fits, weights, strict=True)) / sum(weights)
+    spread = sum(weight * (fit.rate_h - mean) ** 2 for fit, weight in zip(fits, weights, strict=True))
+    # Where the fits differ more than their own errors allow, the interval is what they differ by (Birge 1932).
+    birge = max(1.0, spread / (len(fits) - 1)) if len(fits) > 1 else 1.0
+    basis = f"{len(fits)} of {len(steps)} transients after a step of the gas mixture, dynamic method"
+    return figure(key, label, unit, mean, sd=math.sqrt(birge / sum(weights)), basis=basis)
+
+
+def oxygen_steps(sources: Sources) -> Iterator[float]:
+    """When (UTC seconds) the inlet's oxygen changed by a step and stayed."""
+    organ = sources.rig.organs.lung
+    shares = list(_inlet(*(sources.stretches(point) for point in (organ.air, organ.co2, organ.o2))))
+    hold = int(WINDOW_S / sources.width)
+    for i in range(2, len(shares) - hold):
+        at, share = shares[i]
+        before = shares[i - 2][1]  # the stretch between the two holds the step itself
+        after = [value for _, value in shares[i : i + hold]]
+        if abs(share - before) < STEP_PCT or max(after) - min(after) > STILL_PCT:
+            continue
+        if abs(shares[i - 1][1] - share) <= STILL_PCT and abs(shares[i - 1][1] - before) >= STEP_PCT:
+            continue  # told a stretch ago
+        yield at
+
+
+def _inlet(air: Iterator[Stretch], co2: Iterator[Stretch], o2: Iterator[Stretch]) -> Iterator[tuple[float, float]]:
+    """Oxygen of the inlet gas (%), stretch by stretch, where all three flows are known."""
+    flows = [{stretch.begin: max(stretch.total / stretch.n, 0.0) for stretch in gas} for gas in (air, co2, o2)]
+    for at in sorted(flows[0].keys() & flows[1].keys() & flows[2].keys()):
+        total = sum(flow[at] for flow in flows)
+        if total > 0:
+            yield at, 100.0 * (OXYGEN_OF_AIR * flows[0][at] + flows[2][at]) / total
+
+
+def _transfer() -> Figure:
+    why = "needs dissolved oxygen before and behind the oxygenator; this rig has one probe"
+    return missing("oxygen_transfer", "oxygen transfer rate", "umol/min", why)
+
+
+def _gas(sources: Sources) -> list[Figure]:
+    organ = sources.rig.organs.lung
+    figures = []
+    for key, what, point in (("air", "air", organ.air), ("co2", "CO2", organ.co2), ("o2", "oxygen", organ.o2)):
+        name = f"{key}_used", f"{what} used", "L"
+        course = sources.courses.get(point)
+        if course is None:
+            figures.append(sources.no_series(*name, point))
+            continue
+        litres = max(course.mean, 0.0) * course.covered_s / 60.0 / 1000.0
+        basis = f"mean {course.mean:.4g} {course.unit} of {point} over the time that it is known for"
+        figures.append(figure(*name, litres, coverage=course.coverage, basis=basis))
+    return figures

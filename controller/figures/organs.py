@@ -1,0 +1,104 @@
+"""All organs of a rig, each with its figures and which series to plot for it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from controller.figures.course import Band
+from controller.figures.figure import Figure, Verdict
+from controller.figures.gut import gut
+from controller.figures.heart import heart
+from controller.figures.immune import immune
+from controller.figures.kidney import kidney
+from controller.figures.liver import PH_BAND, liver
+from controller.figures.lung import LEAST_OXYGEN_PCT, lung
+from controller.figures.nerves import nerves
+from controller.figures.skin import comfort, skin
+from controller.figures.sources import Sources
+from controller.rig.description import Rig
+
+COMPUTED: dict[str, tuple[str, Callable[[Sources], list[Figure]]]] = {
+    "heart": ("circulates", heart),
+    "gut": ("gives fresh medium", gut),
+    "kidney": ("removes waste, balances volume", kidney),
+    "liver": ("conditions: pH, glucose, ammonia", liver),
+    "immune": ("sterile barrier", immune),
+    "lung": ("oxygen and CO2", lung),
+    "skin": ("warmth", skin),
+    "nerves": ("electrodes", nerves),
+}
+OUTPUT_EVERY_S = 60.0
+"""How often :mod:`controller.memory.output_series` writes."""
+NERVES_EVERY_S = 10.0
+
+
+@dataclass(frozen=True, slots=True)
+class Organ:
+    """One organ's figures; `series` are the points that show it."""
+
+    name: str
+    does: str
+    figures: tuple[Figure, ...]
+    series: tuple[str, ...]
+
+    @property
+    def verdict(self) -> Verdict:
+        """That of its worst figure."""
+        return max((figure.verdict for figure in self.figures), default=Verdict.NONE)
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain data."""
+        figures = {figure.key: figure.to_json() for figure in self.figures}
+        return {"does": self.does, "verdict": self.verdict.name.lower(), "figures": figures}
+
+
+def organs(sources: Sources) -> list[Organ]:
+    """Every organ."""
+    shown = series_of(sources.rig)
+    return [Organ(name, does, tuple(compute(sources)), shown[name]) for name, (does, compute) in COMPUTED.items()]
+
+
+def series_of(rig: Rig) -> dict[str, tuple[str, ...]]:
+    """Which series belong to which organ."""
+    organ = rig.organs
+    pump = rig.lines[organ.heart.line].pump
+    pressure = () if organ.heart.pressure is None else (organ.heart.pressure,)
+    inline = tuple(f"{name}.flow" for name, device in rig.devices.items() if device.at == organ.heart.line)
+    return {
+        "heart": (f"{pump}.flow", *inline, *pressure),
+        "gut": (),
+        "kidney": (organ.kidney.mass,),
+        "liver": (organ.lung.ph, organ.liver.ph),
+        "immune": (organ.immune.pressure,),
+        "lung": (organ.lung.oxygen, organ.lung.air, organ.lung.co2, organ.lung.o2),
+        "skin": (organ.skin.temperature, f"{organ.skin.heater}.duty"),
+        "nerves": ("nerves.firing_rate", "nerves.active_electrodes", "nerves.evoked_ratio"),
+    }
+
+
+def bands_of(rig: Rig) -> dict[str, Band]:
+    """The bands that series are judged by."""
+    return {
+        rig.organs.skin.temperature: comfort(rig),
+        rig.organs.lung.ph: Band(*PH_BAND),
+        rig.organs.lung.oxygen: Band(LEAST_OXYGEN_PCT, float("inf")),
+    }
+
+
+def every_s(rig: Rig, point: str) -> float:
+    """How often a series is written (s)."""
+    name, _, rest = point.partition(".")
+    if name == "nerves":
+        return NERVES_EVERY_S
+    if rest.endswith((".flow", ".duty")):
+        return OUTPUT_EVERY_S
+    device = rig.devices.get(name)
+    return OUTPUT_EVERY_S if device is None else device.every_s
+
+
+def shown_series(rig: Rig) -> Iterator[str]:
+    """Every series that some organ shows."""
+    for points in series_of(rig).values():
+        yield from points

@@ -1,0 +1,256 @@
+"""A rig's records opened for reading, and one period's figures computed from them; nothing is written.
+
+Works beside a running controller and on what `choroid simulate --data` left. Ninety days are streamed, not loaded.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterable, Iterator
+from contextlib import closing
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+from controller.calibrations import Calibration, current
+from controller.clock import Clock
+from controller.execution.journal import Entry, JournalError
+from controller.execution.journal_reader import JournalReader
+from controller.execution.ledger import Ledger
+from controller.figures.alarm_record import ROWS as ALARM_ROWS
+from controller.figures.alarm_record import AlarmFigures, alarm_figures
+from controller.figures.course import Course, course
+from controller.figures.organs import Organ, bands_of, every_s, organs, shown_series
+from controller.figures.sources import Booked, Note, Sources, Stimulation
+from controller.figures.story import (
+    FAULT_ROWS,
+    MACHINE,
+    RUN_ROWS,
+    Deed,
+    Faults,
+    GradeRecord,
+    RunRecord,
+    ScoreRecord,
+    deeds,
+    faults,
+    grades,
+    runs,
+    scores,
+)
+from controller.figures.transfers import ROWS as TRANSFER_ROWS
+from controller.figures.transfers import Transfer, transfers
+from controller.memory.history_reader import HistoryReader
+from controller.nerves.charge import charge_between
+from controller.rig.description import Rig
+
+STIMULATION = "stimulation.db"
+MOST_DEEDS = 500
+"""The newest so many are told one by one."""
+
+
+@dataclass(frozen=True, slots=True)
+class Chain:
+    """Whether the journal's hash chain holds: the rows walked, or what is wrong with it; and its head."""
+
+    rows: int
+    head: str
+    problem: str
+
+    @property
+    def ok(self) -> bool:
+        """Whether it holds."""
+        return not self.problem
+
+
+@dataclass(frozen=True, slots=True)
+class Period:
+    """Everything that is known of one period. Times in UTC seconds, [begin, end)."""
+
+    rig: Rig
+    begin: float
+    end: float
+    organs: list[Organ]
+    courses: dict[str, Course]
+    alarms: list[AlarmFigures]
+    deeds: list[Deed]
+    deeds_untold: int
+    runs: list[RunRecord]
+    transfers: list[Transfer]
+    ledger_begin: Booked | None
+    ledger_end: Booked | None
+    refills: list[tuple[float, str, float, float, str]]
+    """(when, vessel, µL, change in µL, batch or reason) of each time that a person set a vessel's volume."""
+    grades: list[GradeRecord]
+    scores: list[ScoreRecord]
+    faults: Faults
+    calibrations: list[Calibration]
+    chain: Chain
+
+
+class Records:
+    """The records in one data directory. Raises :class:`~controller.execution.journal.JournalError` or
+    :class:`~controller.memory.history_reader.HistoryUnreadable` when they cannot be read. To be closed.
+    """
+
+    def __init__(self, data: Path) -> None:
+        self._data = data
+        self._journal = JournalReader(data / "journal.db")
+        try:
+            self._history = HistoryReader(data / "history.db")
+        except BaseException:
+            self._journal.close()
+            raise
+
+    def extent(self) -> tuple[float, float] | None:
+        """When the first and the last thing was recorded (UTC seconds); None when nothing is there."""
+        ends = [self._history.extent()]
+        if (rows := self._journal.extent()) is not None:
+            ends.append((datetime.fromisoformat(rows[0]).timestamp(), datetime.fromisoformat(rows[1]).timestamp()))
+        known = [each for each in ends if each is not None]
+        return (min(first for first, _ in known), max(last for _, last in known)) if known else None
+
+    def period(self, rig: Rig, begin: float, end: float) -> Period:
+        """Read [begin, end) (UTC seconds)."""
+        journal, history = self._journal, self._history
+        first, last = _utc(begin), _utc(end)
+        courses = self._courses(rig, begin, end)
+        gas_width = history.width_for(begin, end, every_s(rig, rig.organs.lung.air))
+        moved = transfers(journal.between(first, last, TRANSFER_ROWS))
+        moved_rows = tuple(each for each in moved if begin <= each.end < end)
+        books = self._booked(rig, first), self._booked(rig, last)
+        sources = Sources(
+            rig,
+            begin,
+            end,
+            courses,
+            moved_rows,
+            *books,
+            estimates=_notes(journal.between(first, last, ("estimate",))),
+            assays=_notes(journal.entries(kinds=("assay",))),
+            filter_notes=_notes(journal.between(first, last, ("note.filter",))),
+            stimulation=self._stimulation(first, last),
+            raw=history.raw,
+            stretches=lambda point: history.stretches(point, begin, end, gas_width),
+            width=gas_width,
+        )
+        people = tuple(kind for kind in journal.kinds() if kind not in MACHINE)
+        done = deeds(journal.between(first, last, people)) if people else []
+        reconciled = [
+            (
+                datetime.fromisoformat(row.utc).timestamp(),
+                str(row.body["vessel"]),
+                float(row.body["ul"]),
+                float(row.body["change_ul"]),
+                str(row.body.get("batch") or row.body.get("reason", "")),
+            )
+            for row in journal.between(first, last, ("ledger.reconciled",))
+        ]
+        return Period(
+            rig=rig,
+            begin=begin,
+            end=end,
+            organs=organs(sources),
+            courses=courses,
+            alarms=alarm_figures(journal.entries(kinds=ALARM_ROWS), begin, end),
+            deeds=done[-MOST_DEEDS:],
+            deeds_untold=max(len(done) - MOST_DEEDS, 0),
+            runs=runs(journal.entries(kinds=RUN_ROWS), begin, end),
+            transfers=list(moved_rows),
+            ledger_begin=books[0],
+            ledger_end=books[1],
+            refills=reconciled,
+            grades=grades(journal.between(first, last, ("note.grade",))),
+            scores=scores(journal.between(first, last, ("viability",))),
+            faults=faults(journal.between(first, last, FAULT_ROWS)),
+            calibrations=sorted(current(self._data).values(), key=lambda each: each.expires_utc),
+            chain=self._chain(),
+        )
+
+    def close(self) -> None:
+        """Let go of the files."""
+        self._journal.close()
+        self._history.close()
+
+    # --- inside -----------------------------------------------------------------------------------------
+
+    def _courses(self, rig: Rig, begin: float, end: float) -> dict[str, Course]:
+        bands = bands_of(rig)
+        found = {}
+        shown = dict.fromkeys((*shown_series(rig), *self._history.series))
+        for point in shown:
+            if point.endswith(".delivered"):
+                continue  # a running total has no mean
+            period_s = every_s(rig, point)
+            width = self._history.width_for(begin, end, period_s)
+            made = course(
+                point,
+                self._history.series.get(point, ""),
+                self._history.stretches(point, begin, end, width),
+                begin=begin,
+                end=end,
+                width=width,
+                every_s=period_s,
+                band=bands.get(point),
+            )
+            if made is not None:
+                found[point] = made
+        return found
+
+    def _booked(self, rig: Rig, utc: str) -> Booked | None:
+        """The ledger as it stood at `utc`, by the code that keeps it; before the journal, as it was opened."""
+        opened = next(self._journal.entries(kinds=("ledger.opened",), limit=1), None)
+        if opened is None:
+            return None
+        # Rows before `until` count, so that a period from the very beginning starts with the opening row itself.
+        moment = max(datetime.fromisoformat(utc), datetime.fromisoformat(opened.utc) + timedelta(milliseconds=1))
+        with closing(self._journal.until(_text(moment))) as journal:
+            ledger = Ledger(rig, journal, _Moment(moment))
+            return Booked(ledger.volumes(), replace(ledger.totals))
+
+    def _stimulation(self, begin_utc: str, end_utc: str) -> Stimulation | None:
+        path = self._data / STIMULATION
+        if not path.is_file():
+            return None
+        try:
+            return Stimulation(*charge_between(path, begin_utc, end_utc))
+        except sqlite3.Error as error:
+            raise JournalError(
+                f"the stimulation ledger {path} cannot be read ({error}). Likely cause: the file is damaged."
+                " Next: restore it from a backup"
+            ) from None
+
+    def _chain(self) -> Chain:
+        try:
+            return Chain(self._journal.verify(), self._journal.sha256(), "")
+        except JournalError as error:
+            return Chain(0, self._journal.sha256(), str(error))
+
+
+class _Moment(Clock):
+    """A clock that stands at one moment: the ledger reckons evaporation up to there."""
+
+    def __init__(self, moment: datetime) -> None:
+        self._moment = moment
+
+    def now_s(self) -> float:
+        return 0.0
+
+    def utc(self) -> datetime:
+        return self._moment
+
+
+def _notes(rows: Iterable[Entry]) -> tuple[Note, ...]:
+    return tuple(_each_note(rows))
+
+
+def _each_note(rows: Iterable[Entry]) -> Iterator[Note]:
+    for row in rows:
+        yield Note(datetime.fromisoformat(row.utc).timestamp(), row.body)
+
+
+def _utc(at: float) -> str:
+    return _text(datetime.fromtimestamp(at, UTC))
+
+
+def _text(moment: datetime) -> str:
+    return moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")

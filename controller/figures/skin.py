@@ -1,0 +1,61 @@
+"""The skin: how far from its set-point the tissue was, for how long too far, and what the heater had to do."""
+
+from __future__ import annotations
+
+from controller.figures.course import Band, Course
+from controller.figures.figure import Figure, Limits, figure, missing
+from controller.figures.sources import Sources
+from controller.rig.description import Rig
+
+BAND_K = 0.2
+"""About the set-point (biology.md §6, proposed)."""
+OUT_PCT = Limits(5.0, 20.0)
+DUTY_PCT = Limits(85.0, 97.0)
+"""A heater that is on nearly all the time has nothing left for a cold night."""
+
+
+def comfort(rig: Rig) -> Band:
+    """The temperatures that count as kept."""
+    setpoint = rig.organs.skin.setpoint_c
+    return Band(setpoint - BAND_K, setpoint + BAND_K)
+
+
+def skin(sources: Sources) -> list[Figure]:
+    """Every figure of the skin."""
+    organ = sources.rig.organs.skin
+    return [
+        *_temperature(sources, sources.courses.get(organ.temperature)),
+        *_heater(sources, sources.courses.get(f"{organ.heater}.duty")),
+        missing("humidity", "humidity", "% RH", "the rig file names no humidity sensor for the skin"),
+    ]
+
+
+def _temperature(sources: Sources, course: Course | None) -> list[Figure]:
+    organ = sources.rig.organs.skin
+    names = (
+        ("deviation", "temperature less set-point", "K"),
+        ("rms", "temperature, rms distance from set-point", "K"),
+        ("out", f"time more than {BAND_K:g} K off", "%"),
+    )
+    if course is None:
+        return [sources.no_series(*name, organ.temperature) for name in names]
+    basis = f"{organ.temperature}: least {course.least:.2f}, most {course.most:.2f} degC; the probe's own error on top"
+    return [
+        figure(*names[0], course.mean - organ.setpoint_c, coverage=course.coverage, basis=basis),
+        figure(*names[1], course.rms_from(organ.setpoint_c), coverage=course.coverage, basis="of the stretches' means"),
+        figure(*names[2], 100.0 * course.out_share, coverage=course.coverage, limits=OUT_PCT, basis=organ.temperature),
+    ]
+
+
+def _heater(sources: Sources, course: Course | None) -> list[Figure]:
+    organ = sources.rig.organs.skin
+    names = ("duty", "heater on", "%"), ("heat", "heat given", "W")
+    if course is None:
+        return [sources.no_series(*name, f"{organ.heater}.duty") for name in names]
+    basis = f"pulses as given and read back; {organ.power_w:g} W by the rig file"
+    return [
+        figure(
+            *names[0], course.mean, coverage=course.coverage, limits=DUTY_PCT, basis=f"mean over time of {organ.heater}"
+        ),
+        figure(*names[1], course.mean / 100.0 * organ.power_w, coverage=course.coverage, basis=basis),
+    ]

@@ -1,0 +1,89 @@
+"""What the figures are computed from: one period's records, read once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from controller.execution.ledger import Totals
+from controller.figures.course import Course, Stretch
+from controller.figures.figure import Figure, missing
+from controller.figures.transfers import Transfer
+from controller.rig.description import Rig
+from controller.state import Volume
+
+DAY_S = 86_400.0
+Raw = Callable[[str, float, float], Iterator[tuple[float, float]]]
+"""(point, begin, end) -> readings as (UTC seconds, value)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Booked:
+    """The ledger as it stood at one moment."""
+
+    volumes: Mapping[str, Volume]
+    totals: Totals
+
+
+@dataclass(frozen=True, slots=True)
+class Stimulation:
+    """What the nerves' ledger says of the period: delivered pulses, their charge (nC), and of unknown fate."""
+
+    pulses: int
+    charge_nc: float
+    unknown: int
+    refused: int
+
+
+@dataclass(frozen=True, slots=True)
+class Note:
+    """A note or an estimate of a protocol: when (UTC seconds), and what."""
+
+    at: float
+    body: Mapping[str, Any]
+
+
+def no_readings(point: str, begin: float, end: float) -> Iterator[tuple[float, float]]:
+    """Where there is no history."""
+    return iter(())
+
+
+def no_stretches(point: str) -> Iterator[Stretch]:
+    """Where there is no history."""
+    return iter(())
+
+
+@dataclass(frozen=True, slots=True)
+class Sources:
+    """One period. `begin` and `end` are UTC seconds; courses by point; None is what there is no record of."""
+
+    rig: Rig
+    begin: float
+    end: float
+    courses: Mapping[str, Course]
+    transfers: tuple[Transfer, ...] = ()
+    ledger_begin: Booked | None = None
+    ledger_end: Booked | None = None
+    estimates: tuple[Note, ...] = ()
+    filter_notes: tuple[Note, ...] = ()
+    assays: tuple[Note, ...] = ()
+    """Whenever entered; each says when it was taken."""
+    stimulation: Stimulation | None = None
+    raw: Raw = field(default=no_readings)
+    stretches: Callable[[str], Iterator[Stretch]] = field(default=no_stretches)
+    """The stretches of a point in the whole period, `width` seconds wide."""
+    width: float = 120.0
+
+    @property
+    def days(self) -> float:
+        """Length of the period."""
+        return (self.end - self.begin) / DAY_S
+
+    def moved(self, line: str) -> list[Transfer]:
+        """The transfers along one line."""
+        return [each for each in self.transfers if each.line == line]
+
+    def no_series(self, key: str, label: str, unit: str, point: str) -> Figure:
+        """A figure that cannot be, for want of a series."""
+        return missing(key, label, unit, f"history holds no readings of {point} in this period")

@@ -1,0 +1,120 @@
+"""History read beside a running controller, or after it: nothing is written, locked or set aside.
+
+Reads stream row by row, so that a year takes no more memory than a day.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from controller.figures.course import Stretch
+from controller.memory.history import LEVELS_S, VERSION
+
+BUSY_S = 5.0
+FINEST_STRETCHES = 70_000
+"""A series is read in no more stretches than this: ninety days in two minutes each."""
+
+_STRETCHES = """
+SELECT bucket * level, n, total, least, most FROM rollup
+WHERE level = ? AND series = ? AND bucket >= ? AND bucket < ? ORDER BY bucket
+"""
+_RAW = "SELECT at, value FROM raw WHERE series = ? AND at >= ? AND at < ? ORDER BY at"
+
+
+class HistoryUnreadable(Exception):
+    """The file cannot be read: what, where, likely cause, next action."""
+
+
+class HistoryReader:
+    """See the module. Times are UTC in seconds since 1970; the reader sees the file as it was when it was opened."""
+
+    def __init__(self, path: Path) -> None:
+        if not path.is_file():
+            raise HistoryUnreadable(
+                f"there is no history at {path}. Likely cause: no controller has run with this --data. Next: name the"
+                " directory that `choroid run` or `choroid simulate --data` was given"
+            )
+        try:
+            self._db = sqlite3.connect(
+                f"{path.resolve().as_uri()}?mode=ro", uri=True, timeout=BUSY_S, isolation_level=None
+            )
+            self._db.execute("BEGIN")
+            (found,) = self._db.execute("PRAGMA user_version").fetchone()
+            if found != VERSION:
+                raise HistoryUnreadable(
+                    f"{path} has format {found}, this Choroid reads {VERSION}. Likely cause: another release wrote it."
+                    " Next: report with that release"
+                )
+            rows = self._db.execute("SELECT id, point, unit FROM series ORDER BY id").fetchall()
+        except sqlite3.Error as error:
+            raise HistoryUnreadable(
+                f"{path} cannot be read ({error}). Likely cause: the file is damaged, or its directory may not be read."
+                " Next: check permissions; restore it from a backup"
+            ) from None
+        self._ids: dict[str, int] = {}
+        self._units: dict[str, str] = {}
+        for number, point, unit in rows:  # a point whose unit was changed goes on under its newest one
+            self._ids[point], self._units[point] = number, unit
+
+    @property
+    def series(self) -> dict[str, str]:
+        """Every point that was ever kept, with the unit it was last in."""
+        return dict(self._units)
+
+    def extent(self) -> tuple[float, float] | None:
+        """When the oldest and the newest reading of all were taken; None when there are none."""
+        found = [
+            self._db.execute(
+                "SELECT (SELECT at FROM raw WHERE series = ?1 ORDER BY at LIMIT 1),"
+                " (SELECT at FROM raw WHERE series = ?1 ORDER BY at DESC LIMIT 1)",
+                (number,),
+            ).fetchone()
+            for number in self._ids.values()
+        ]
+        ends = [(first, last) for first, last in found if first is not None]
+        return (min(first for first, _ in ends), max(last for _, last in ends)) if ends else None
+
+    def width_for(self, begin: float, end: float, every_s: float) -> int:
+        """In what stretches (s) a series that is read every `every_s` is read for a period: the finest that hold two
+        readings each, or there would be gaps in what has none.
+        """
+        fits = (level for level in LEVELS_S if level >= 2 * every_s and (end - begin) / level <= FINEST_STRETCHES)
+        return next(fits, LEVELS_S[-1])
+
+    def stretches(self, point: str, begin: float, end: float, width: int) -> Iterator[Stretch]:
+        """The stretches of `point` that begin or lie in [begin, end), `width` wide (one of history's levels)."""
+        number = self._ids.get(point)
+        if number is None:
+            return
+        first, last = int(begin // width), -int(-end // width)
+        yield from map(Stretch._make, self._rows(_STRETCHES, (width, number, first, last)))
+
+    def raw(self, point: str, begin: float, end: float) -> Iterator[tuple[float, float]]:
+        """Every reading of `point` in [begin, end): (UTC seconds, value)."""
+        number = self._ids.get(point)
+        if number is not None:
+            for at, value in self._rows(_RAW, (number, begin, end)):
+                yield at, value
+
+    def last_before(self, point: str, at: float) -> float | None:
+        """The newest value of `point` before `at`."""
+        row = self._db.execute(
+            "SELECT value FROM raw WHERE series = ? AND at < ? ORDER BY at DESC LIMIT 1", (self._ids.get(point), at)
+        ).fetchone()
+        return None if row is None else float(row[0])
+
+    def close(self) -> None:
+        """Let go of the file."""
+        self._db.close()
+
+    def _rows(self, query: str, values: tuple[float, ...]) -> Iterator[tuple[Any, ...]]:
+        try:
+            yield from self._db.execute(query, values)
+        except sqlite3.DatabaseError as error:
+            raise HistoryUnreadable(
+                f"history cannot be read ({error}). Likely cause: the file is damaged. Next: keep a copy, and restore"
+                " history.db from a backup; the journal is a file of its own"
+            ) from None

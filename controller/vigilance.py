@@ -1,0 +1,27 @@
+"""What readings alone give reason to tell: devices that do not answer, probes that are stuck, medium that turns."""
+
+from __future__ import annotations
+
+from controller.regulation.trust import trusted
+from controller.rig.description import Rig
+from controller.state import State
+from drivers.commands import Quality
+
+PH_BEYOND = 0.3
+"""So far from its set-point the regulator has lost the pH: within its range it holds it to some hundredths."""
+PH_STALE_S = 60.0
+
+
+def reading_causes(rig: Rig, state: State) -> dict[tuple[str, str], str]:
+    """(alarm kind, source) → detail, as :meth:`controller.alarms.Alarms.levels` takes them."""
+    causes: dict[tuple[str, str], str] = {}
+    for point, reading in state.readings.items():
+        if reading.stuck:
+            causes["sensor_flat", point] = reading.detail
+        elif reading.quality is Quality.BAD:
+            causes["device_lost", point.partition(".")[0]] = reading.detail
+    lung = rig.organs.lung
+    ph = trusted(state, lung.ph, PH_STALE_S)
+    if ph is not None and abs(ph - lung.ph_setpoint) > PH_BEYOND:
+        causes["acidity", lung.ph] = f"pH {ph:.2f}, set-point {lung.ph_setpoint:g}"
+    return causes

@@ -1,0 +1,108 @@
+"""The electrophysiological activity score: what the array hears, against the organoid's own baseline (electrodes.md §5).
+
+There is no published norm: rates differ by orders of magnitude between protocols and arrays. So rates, active electrodes
+and evoked answers are held against the organoid's own rolling baseline. Weights are electrodes.md's proposal, unvalidated
+[P]; so are the corners, unless a line says otherwise. A plain weighted sum, times the signal quality; firing in which nine
+spikes of ten belong to bursts counts half (seizure-like hypersynchrony).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from protocols.interval import Interval
+from protocols.scoring import FLOOR, Corners, Part, missing
+
+VERSION = "activity-1"
+
+WEIGHTS = {
+    "active_ratio": 0.25,
+    "rate_z": 0.20,
+    "burst_cv": 0.15,
+    "sttc": 0.15,
+    "branching": 0.10,
+    "evoked_ratio": 0.15,
+}
+CORNERS = {
+    "active_ratio": Corners(0.0, 0.8, math.inf, math.inf),
+    "rate_z": Corners(-5.0, -1.5, 2.5, 8.0),
+    "burst_cv": Corners(0.0, 0.3, 1.5, 3.0),
+    "sttc": Corners(-0.1, 0.05, 0.5, 0.95),
+    "branching": Corners(0.5, 0.85, 1.05, 1.4),
+    "evoked_ratio": Corners(0.0, 0.7, math.inf, math.inf),
+}
+"""`active_ratio` and `evoked_ratio` are of the own baseline; `rate_z` is the logarithm of the firing rate, in spreads of the
+own baseline (:mod:`protocols.baseline`); `burst_cv` the coefficient of variation of inter-burst intervals (0 is clockwork, so
+hypersynchronous); `sttc` the mean spike-time tiling coefficient; `branching` the branching ratio (1 is critical)."""
+
+SEIZURE_SHARE = 0.9
+"""A larger share of spikes in bursts is taken for seizure-like [electrodes.md §5, P]."""
+SEIZURE_FACTOR = 0.5
+
+
+@dataclass(frozen=True, slots=True)
+class Heard:
+    """What is known of the firing; None is missing. See :data:`CORNERS`; `signal_quality` is 0..1."""
+
+    active_ratio: Interval | None = None
+    rate_z: Interval | None = None
+    burst_cv: Interval | None = None
+    sttc: Interval | None = None
+    branching: Interval | None = None
+    evoked_ratio: Interval | None = None
+    signal_quality: Interval | None = None
+    """Share of electrodes that can be believed."""
+    seizure_like: bool = False
+    """A finding on record, not a reading: more than :data:`SEIZURE_SHARE` of the spikes were in bursts."""
+
+
+def activity(
+    heard: Heard,
+    weight: float,
+    *,
+    weights: Mapping[str, float] = WEIGHTS,
+    corners: Mapping[str, Corners] = CORNERS,
+) -> Part:
+    """The activity as one part, of `weight`, of another score. `weights` and `corners` are for sensitivity analysis."""
+    name = "activity"
+    known_weight = known = low = value = high = 0.0
+    for field, share in weights.items():
+        reading: Interval | None = getattr(heard, field)
+        if reading is None or not all(math.isfinite(v) for v in (reading.low, reading.value, reading.high)):
+            high += share
+            continue
+        least, guess, most = corners[field].range(reading)
+        low, value, high = low + share * least, value + share * guess, high + share * most
+        known, known_weight = known + share * guess, known_weight + share
+    if known_weight == 0.0:
+        return missing(name, weight)
+    worst, guess, best = _trust(heard)
+    score = max(FLOOR, value * guess)
+    return Part(
+        name,
+        weight,
+        score,
+        max(FLOOR, low * worst),
+        max(FLOOR, high * best),
+        max(FLOOR, known / known_weight * (guess if heard.signal_quality is not None else 1.0)),
+        known_weight,
+        round(value * guess, 6),
+        ", ".join(field for field in weights if getattr(heard, field) is not None),
+    )
+
+
+def terms(heard: Heard) -> tuple[float, ...]:
+    """What each part of :data:`WEIGHTS` scores, times what is trusted: their weighted sum is the activity (0..1)."""
+    trusted = _trust(heard)[1]
+    readings = ((field, getattr(heard, field)) for field in WEIGHTS)
+    return tuple(0.0 if seen is None else CORNERS[field].score(seen.value) * trusted for field, seen in readings)
+
+
+def _trust(heard: Heard) -> tuple[float, float, float]:
+    """Factor for signal quality and hypersynchrony: at worst, as it seems, at best. What is not known is at its worst."""
+    calm = SEIZURE_FACTOR if heard.seizure_like else 1.0
+    if heard.signal_quality is None:
+        return 0.0, 0.0, calm
+    return heard.signal_quality.low * calm, heard.signal_quality.value * calm, heard.signal_quality.high * calm

@@ -1,0 +1,279 @@
+"""What is done with a batch, by what it costs: medium, consumables, and the risk of leaving the tissue in bad medium.
+
+Every treatment that the grade permits is reckoned to its end: what the loop will hold once the batch is back, and what it
+will have become within the horizon at the rate at which the tissue makes lactate. The risk is the probability, by the
+estimate's own interval, that some limit is passed by then, times the price of a day of harm. The least sum decides; all
+candidates and their costs go into the journal with the decision. Pure.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from protocols.conditioning import BatchPlan, plan_batch
+from protocols.dialysis import Dialyser
+from protocols.grading import Grade, Letter, RuleSet
+from protocols.interval import K_BOUND, Interval
+from protocols.language import Targets
+from protocols.mixing import Body, standard_ph
+from protocols.prices import Prices
+from protocols.soft_sensor import Composition
+
+VERSION = "economy-1"
+
+ACTIONS = ("rest", "return", "condition", "dilute", "dialyse", "discard")
+SHARES = (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0)
+"""Of the batch, replaced by fresh medium."""
+DIALYSATES = (0.5, 1.0, 2.0, 3.0)
+"""Of the batch's volume."""
+DRAWS = (0.2, 0.3, 0.4, 0.5, 0.65, 0.8, 1.0)
+"""Of the largest batch."""
+HALF = 0.5
+"""Of a batch of grade C is replaced or exchanged at least (biology.md §3.2)."""
+DIALYSABLE = ("lactate_mm", "ammonia_mm", "glucose_share", "glucose_mm", "ph", "osmolality_change_pct")
+"""What a dialyser mends; passes, insulin and particles it does not."""
+ML = 1000.0
+
+
+@dataclass(frozen=True, slots=True)
+class Bench:
+    """What does not depend on the batch: rules, prices, bottles, pumps, and the tissue's rate (µmol lactate a day)."""
+
+    rules: RuleSet
+    prices: Prices
+    targets: Targets
+    media: Mapping[str, Composition]
+    """`fresh`, `glucose`, `base`, and `basal` where the rig has a dialyser."""
+    dialyser: Dialyser | None
+    min_dose_ul: float
+    lactate_umol_d: float
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """One treatment: what it moves, what it costs (EUR), and why it may not be (empty: it may)."""
+
+    action: str
+    draw_ul: float
+    plan: BatchPlan
+    costs: Mapping[str, float]
+    risk: float
+    """Probability that the loop is beyond an edge of B at the end of the horizon."""
+    worst: str
+    """The variable that is the likeliest to be."""
+    refused: str = ""
+
+    @property
+    def total(self) -> float:
+        """EUR."""
+        return sum(self.costs.values())
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain data for the journal."""
+        return {
+            "action": self.action,
+            "draw_ul": round(self.draw_ul, 1),
+            "fresh_ul": round(self.plan.fresh_ul, 1),
+            "dialysate_ul": round(self.plan.dialysate_ul, 1),
+            "eur": round(self.total, 3),
+            "costs": {name: round(cost, 3) for name, cost in self.costs.items() if cost},
+            "risk": round(self.risk, 4),
+            "worst": self.worst,
+            **({"refused": self.refused} if self.refused else {}),
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """The cheapest permitted candidate, and the best of every other kind."""
+
+    chosen: Candidate
+    others: tuple[Candidate, ...]
+    examined: int
+
+    @property
+    def reason(self) -> str:
+        """One line for people."""
+        chosen = self.chosen
+        text = f"{chosen.action}: {chosen.total:.2f} EUR, risk {chosen.risk:.1%} ({chosen.worst})"
+        rest = [f"{other.action} {other.refused or f'{other.total:.2f} EUR'}" for other in self.others]
+        return f"{text}; {'; '.join(rest)}" if rest else text
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain data for the journal."""
+        return {
+            "version": VERSION,
+            "reason": self.reason,
+            "chosen": self.chosen.to_json(),
+            "others": [other.to_json() for other in self.others],
+            "examined": self.examined,
+        }
+
+
+def treatment(bench: Bench, verdict: Grade, batch: Body, loop: Body, ph: float | None) -> Decision:
+    """What to do with the `batch` in the spent vessel, graded `verdict`; `loop` is what is left in the loop."""
+    return _decided(list(_treatments(bench, verdict, batch, loop, ph, drawn_ul=0.0)))
+
+
+def draw(
+    bench: Bench, verdict: Grade, spent: Body, loop: Body, ph: float | None, *, most_ul: float, least_ul: float = 0.0
+) -> Decision:
+    """How much to draw, nothing included: `verdict` is the grade of the loop, `spent` what is in the spent vessel."""
+    candidates: list[Candidate] = []
+    if least_ul <= 0.0:
+        risk, worst, cost = _risk(bench, loop)
+        refused = "" if verdict.letter in (Letter.A, Letter.B) else f"grade {verdict.letter} has to be treated"
+        candidates.append(Candidate("rest", 0.0, NOTHING, {"risk": cost}, risk, worst, refused))
+    for draw_ul in sorted({max(share * most_ul, min(least_ul, most_ul)) for share in DRAWS}):
+        batch = spent.poured(loop.taken(draw_ul))
+        left = loop.taken(loop.ul - draw_ul)
+        candidates += _treatments(bench, verdict, batch, left, ph, drawn_ul=draw_ul)
+    return _decided(candidates)
+
+
+NOTHING = BatchPlan(0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0)
+
+
+def _treatments(
+    bench: Bench, verdict: Grade, batch: Body, loop: Body, ph: float | None, *, drawn_ul: float
+) -> Iterator[Candidate]:
+    """Every treatment of one batch."""
+    if verdict.letter is Letter.D:
+        yield _candidate(bench, "discard", verdict, batch, loop, ph, 1.0, 0.0, drawn_ul, conditioned=False)
+        return
+    yield _candidate(bench, "return", verdict, batch, loop, ph, 0.0, 0.0, drawn_ul, conditioned=False)
+    yield _candidate(bench, "condition", verdict, batch, loop, ph, 0.0, 0.0, drawn_ul)
+    for share in SHARES:
+        yield _candidate(bench, "dilute", verdict, batch, loop, ph, share, 0.0, drawn_ul)
+    if bench.dialyser is not None:
+        for volumes in DIALYSATES:
+            dialysate_ul = volumes * batch.ul
+            if dialysate_ul >= bench.dialyser.least_ul:
+                for share in (0.0, *SHARES[:5]):
+                    yield _candidate(bench, "dialyse", verdict, batch, loop, ph, share, dialysate_ul, drawn_ul)
+    yield _candidate(bench, "discard", verdict, batch, loop, ph, 1.0, 0.0, drawn_ul, conditioned=False)
+
+
+def _candidate(
+    bench: Bench,
+    action: str,
+    verdict: Grade,
+    batch: Body,
+    loop: Body,
+    ph: float | None,
+    share: float,
+    dialysate_ul: float,
+    drawn_ul: float,
+    *,
+    conditioned: bool = True,
+) -> Candidate:
+    media, prices, exchanged = bench.media, bench.prices, 0.0
+    treated = batch
+    if dialysate_ul > 0.0 and bench.dialyser is not None:
+        exchanged = bench.dialyser.exchanged(dialysate_ul, batch.ul)
+        treated = batch.nearer(Body.stock(dialysate_ul, media["basal"]), exchanged, ul=batch.ul, small=True)
+        treated = replace(treated, insulin=batch.insulin * (1.0 - bench.dialyser.leaked(dialysate_ul, batch.ul)))
+        # Dialysate brings its own bicarbonate; what the probe said before no longer holds.
+        ph = None if ph is None else standard_ph(treated.bicarbonate_mm.value)
+    plan = plan_batch(
+        share,
+        treated,
+        ph,
+        conditioned=conditioned,
+        emptied=action == "discard",
+        spent_ul=batch.ul,
+        loop=loop,
+        targets=bench.targets,
+        min_dose_ul=bench.min_dose_ul,
+        dialysate_ul=dialysate_ul,
+    )
+    held = treated.taken(batch.ul - plan.discard_ul)
+    for name, ul in (("fresh", plan.fresh_ul), ("glucose", plan.glucose_ul), ("base", plan.base_ul)):
+        held = held.poured(Body.stock(ul, media[name], complete=name == "fresh"))
+    used = replace(held, passes=held.passes + (held.ul - plan.fresh_ul) / held.ul if held.ul > 0 else 0.0)
+    after = loop.poured(used.taken(plan.give_back_ul))
+    risk, worst, risk_eur = _risk(bench, after)
+    costs = {
+        "fresh": prices.fresh_eur_ml * plan.fresh_ul / ML,
+        "stocks": (prices.glucose_eur_ml * plan.glucose_ul + prices.base_eur_ml * plan.base_ul) / ML,
+        "dialysis": (prices.basal_eur_ml + prices.dialyser_eur / prices.dialyser_life_ml) * dialysate_ul / ML,
+        "filter": prices.filter_eur / prices.filter_life_ml * plan.give_back_ul / ML,
+        "waste": prices.waste_eur_ml * (plan.discard_ul + dialysate_ul) / ML,
+        "risk": risk_eur,
+    }
+    refused = _refused(bench, action, verdict, share, exchanged, held, after)
+    return Candidate(action, drawn_ul, plan, costs, risk, worst, refused)
+
+
+def _refused(bench: Bench, action: str, verdict: Grade, share: float, exchanged: float, held: Body, after: Body) -> str:
+    """Why the grade does not permit this, if it does not: of what goes back (`held`), and of the loop `after`."""
+    letter = verdict.letter
+    if action == "discard":
+        return ""
+    if letter is Letter.D:
+        return "grade D is discarded"
+    if letter is Letter.B and action == "return":
+        return "grade B is conditioned first"
+    if letter is Letter.C:
+        causes = [f.variable for f in verdict.findings if f.letter is Letter.C]
+        mended = exchanged if all(cause in DIALYSABLE for cause in causes) else 0.0
+        if max(share, mended) < HALF - 1e-9:
+            return "of grade C at least half is replaced"
+    if letter is Letter.A:
+        return ""
+    # A small batch, half replaced, would do for its own grade and leave the tissue in medium of grade C for good.
+    for what, body in (("the batch", held), ("the loop", after)):
+        for name, interval in body.variables(bench.targets).items():
+            rule = bench.rules.rule(name)
+            # The lung sets the pH; what is known of a batch's is its probe's, and that went into the verdict.
+            if rule is not None and name != "ph" and rule.judged(interval)[0] in (Letter.C, Letter.D):
+                return f"{what} would still be {rule.judged(interval)[0]} by {name}"
+    return ""
+
+
+def _decided(candidates: Sequence[Candidate]) -> Decision:
+    """The least cost; among equals what is tried first, so the same every time. Throwing away is always permitted."""
+    permitted = [candidate for candidate in candidates if not candidate.refused]
+    chosen = min(permitted, key=lambda candidate: candidate.total)
+    others = []
+    for action in ACTIONS:
+        same = [each for each in candidates if each.action == action and action != chosen.action]
+        if same:
+            others.append(min(same, key=lambda each: (bool(each.refused), each.total)))
+    return Decision(chosen, tuple(others), len(candidates))
+
+
+def _risk(bench: Bench, loop: Body) -> tuple[float, str, float]:
+    """Probability that the loop is beyond an edge of B at the end of the horizon, the likeliest variable, the price."""
+    prices = bench.prices
+    then = loop.later(bench.lactate_umol_d * prices.horizon_d)
+    chances: dict[str, float] = {}
+    spared_b = spared_c = 1.0
+    for name, interval in then.variables(bench.targets).items():
+        rule = bench.rules.rule(name)
+        if rule is None:
+            continue
+        _, b, c = (beyond(interval, rule.sense, edge) for edge in rule.edges)
+        chances[name] = b
+        spared_b *= 1.0 - b
+        spared_c *= 1.0 - c
+    worst = max(chances, key=lambda name: chances[name]) if chances else "none"
+    eur = ((1.0 - spared_b) * prices.harm_b_eur_d + (1.0 - spared_c) * prices.harm_c_eur_d) * prices.horizon_d
+    return 1.0 - spared_b, worst, eur
+
+
+def beyond(interval: Interval, sense: str, edge: Any) -> float:
+    """Probability (0..1) that the value lies on the bad side of an edge; each side of the interval is half a normal."""
+    if sense == "band":
+        low, high = edge
+        return min(1.0, beyond(interval, "low", low) + beyond(interval, "high", high))
+    distance = interval.value - edge if sense == "high" else edge - interval.value
+    # The side of the interval that looks at the edge.
+    towards_high = (sense == "high") == (distance <= 0)
+    sd = (interval.high - interval.value if towards_high else interval.value - interval.low) / K_BOUND
+    if sd <= 0.0:
+        return 1.0 if distance > 0.0 else 0.0
+    return 0.5 * math.erfc(-distance / (sd * math.sqrt(2.0)))

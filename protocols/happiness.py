@@ -1,0 +1,56 @@
+"""The happiness rating: √(viability × welfare), a nickname for how well an organoid is kept (biology.md §4).
+
+There is no ground truth for such a number, and no literature supports the word (electrodes.md §5). It is shown with both its
+parts, its coverage and its interval, and its label says what it is. Nothing acts on it, and nothing that it is made of knows
+how a task goes.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+from protocols.scoring import Score
+
+VERSION = "happiness-1"
+LABEL = "care-quality proxy, not evidence of feeling; “happiness” is a nickname that no literature supports"
+
+
+@dataclass(frozen=True, slots=True)
+class Happiness:
+    """√(V·W) with its interval; `coverage` is the mean of theirs."""
+
+    score: float
+    low: float
+    high: float
+    coverage: float
+    viability: float
+    welfare: float
+    version: str = VERSION
+    label: str = LABEL
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain data for the journal, the API and the page."""
+        return {
+            "score": self.score,
+            "low": self.low,
+            "high": self.high,
+            "coverage": self.coverage,
+            "viability": self.viability,
+            "welfare": self.welfare,
+            "version": self.version,
+            "label": self.label,
+        }
+
+
+def happiness(viability: Score, welfare: Score) -> Happiness:
+    """The rating of one moment."""
+    return Happiness(
+        score=round(math.sqrt(viability.score * welfare.score), 6),
+        low=round(math.sqrt(viability.low * welfare.low), 6),
+        high=round(math.sqrt(viability.high * welfare.high), 6),
+        coverage=round((viability.coverage + welfare.coverage) / 2.0, 6),
+        viability=viability.score,
+        welfare=welfare.score,
+    )

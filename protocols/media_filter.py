@@ -1,0 +1,362 @@
+"""The state estimator of the medium: an unscented Kalman filter over loop and spent vessel, and the tissue's rates.
+
+States: in each vessel lactate, glucose, ammonia, glutamine, bicarbonate (mM) and osmolality (mOsm/kg); of the tissue how
+fast it makes lactate, uses glucose and frees ammonia (µmol/day); how fast glutamine decays by itself (1/day), how much
+water the loop loses (µL/day), how many osmoles go with a glucose, and how far the titration is off (pH).
+
+Process: the balances of the rig. Lactic acid titrates bicarbonate one to one; ammonia comes from glutamine, by tissue or
+by itself; nothing is taken up that is not there; transfers mix, water that leaves thickens. Tissue's rates, the titration's
+error and the other parameters wander slowly, so that they are learnt and never taken for certain. The particulars, their
+sources and what coverage was measured are in docs/estimation.md.
+
+Observations: pH of the loop under a known pCO2 (:func:`titrated`) and assays off line (:func:`assayed`). All functions are
+pure; a state is plain numbers and lives in the journal.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from protocols import unscented
+from protocols.interval import Interval
+from protocols.soft_sensor import (
+    BUFFER_MM_PER_PH,
+    CO2_SOLUBILITY_MM_MMHG,
+    PH_OF_FRESH,
+    PK_CARBONIC,
+    VERSION,
+    Composition,
+    MediaEstimate,
+    MediaValues,
+    Where,
+)
+
+Array = NDArray[np.float64]
+
+SPECIES = ("lactate_mm", "glucose_mm", "ammonia_mm", "glutamine_mm", "bicarbonate_mm", "osmolality_mosm")
+"""Of each vessel, in this order; the names are those of :class:`Composition`."""
+LACTATE, GLUCOSE, AMMONIA, GLUTAMINE, BICARBONATE, OSMOLALITY = range(len(SPECIES))
+LOOP, SPENT = 0, len(SPECIES)
+"""Where a vessel's species begin."""
+MAKES_LACTATE, USES_GLUCOSE, FREES_AMMONIA, DECAY, WATER, PARTICLES, BIAS = range(
+    2 * len(SPECIES), 2 * len(SPECIES) + 7
+)
+STATES = 2 * len(SPECIES) + 7
+NOT_NEGATIVE = (*range(LOOP, SPENT + len(SPECIES)), USES_GLUCOSE, FREES_AMMONIA, DECAY)
+
+DAY_S = 86_400.0
+LONGEST_STEP_D = 0.25
+"""Uptake that depends on what is there is taken as steady for so long."""
+LEAST_UL = 1000.0
+"""A vessel that the ledger believes to be empty is reckoned with so much: the figures stay finite."""
+
+GLUCOSE_MM_PER_S = 5.4e-3
+"""Adult human cortex uses so much, mol/m³/s (biology.md §1.1); mol/m³ is mM."""
+LACTATE_PER_GLUCOSE, LACTATE_PER_GLUCOSE_SD = 1.4, 0.35
+"""mol/mol: 1.0–1.4 with oxygen, 2.0 without (§1.1); large organoids are in between."""
+AMMONIA_PER_GLUCOSE, AMMONIA_PER_GLUCOSE_REL_SD = 0.06, 0.4
+"""mol/mol. A choice: no organoid figure was found (§7)."""
+TISSUE_REL_SD = 0.5
+"""How much of the tissue lives, and how hard it works."""
+KM_GLUCOSE_MM, KM_GLUTAMINE_MM = 1.6, 0.047
+"""Uptake falls to half at these: GLUT3 (§1.1), and the Monod model of §1.1."""
+DECAY_PER_D, DECAY_PER_D_SD = 0.07, 0.02
+"""Glutamine's half-life is 6–20 d: the middle, and at two standard deviations about the ends of 0.035–0.116 (§1.1)."""
+PARTICLES_PER_GLUCOSE, PARTICLES_PER_GLUCOSE_SD = 0.8, 0.4
+"""Osmoles that go with each glucose used: one by stoichiometry, burnt or turned into lactate that drives out
+bicarbonate; less as far as tissue gives back what nobody measures."""
+BIAS_SD_PH = 0.018
+"""The titration's systematic error: pH ± 0.012; pCO2 ± 3 % (flow controllers, barometer, distance from equilibrium)
+is ± 0.013; the buffer ± 1 mM per pH is ± 0.003."""
+PH_SD = 0.005
+"""From reading to reading: pH ± 0.004, gas ± 0.5 %."""
+
+RATES_DRIFT, RATE_DRIFT = 0.12, 0.06
+"""How far in a day (and with its square root) all the tissue's rates wander together, and each by itself, as a share."""
+DRIFT_SQRT_D = {DECAY: 0.004, WATER: 6.0, PARTICLES: 0.03, BIAS: 0.004}
+"""The same of the other parameters; a pH probe's is 0.001–0.004 a day."""
+UNKNOWN_SQRT_D = (0.05, 0.08, 0.004, 0.01, 0.06, 0.4)
+"""What the balances leave out, by species: other acids, amino acids, the dead volume of lines."""
+
+FRESH_REL_SD = (0.0, 0.03, 0.0, 0.08, 0.025, 0.007)
+FRESH_SD = (0.05, 0.05, 0.01, 0.01, 0.1, 0.5)
+"""How far a bottle is from its label, by species: in proportion, and at least. Glutamine decays in the bottle too."""
+SAME_BOTTLE = 0.98
+"""Correlation of two vessels' errors when both were filled from one bottle."""
+POURED_REL_SD = 0.02
+"""How well the shares of a mixture are known: volumes in lines, of vessels, of transfers that nothing weighs."""
+TITRATION_GATE = 3.0
+"""A titration further off than this pulls no harder than one at the gate."""
+ASSAY_GATE = 5.0
+"""An assay further off contradicts the estimate grossly: a slip is likelier than so rare an error."""
+
+LEAST_SD = np.array([1e-4] * 2 * len(SPECIES) + [1e-3, 1e-3, 1e-4, 1e-5, 1e-2, 1e-3, 1e-5])
+"""So far apart sigma points stand at the least."""
+INDEX = {name: number for number, name in enumerate(SPECIES)}
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class MediaState:
+    """Everything the estimator remembers: volumes (µL), the states' best values (STATES,) and their covariance."""
+
+    loop_ul: float
+    spent_ul: float
+    mean: Array
+    covariance: Array
+    observations: int = 0
+    """Titrations and assays so far."""
+
+    @property
+    def rate_umol_d(self) -> float:
+        """The tissue's lactate making (µmol/day), where nothing is short."""
+        return float(self.mean[MAKES_LACTATE])
+
+    def sd(self, state: int) -> float:
+        """Standard deviation of one state."""
+        return math.sqrt(max(float(self.covariance[state, state]), 0.0))
+
+    def interval(self, where: Where, species: str) -> Interval:
+        """What is believed of one of :data:`SPECIES` in a vessel."""
+        state = (LOOP if where == "loop" else SPENT) + INDEX[species]
+        return Interval.around(float(self.mean[state]), self.sd(state), floor=0.0)
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain numbers for the journal; of the covariance the lower triangle, row by row."""
+        return {
+            "version": VERSION,
+            "loop_ul": self.loop_ul,
+            "spent_ul": self.spent_ul,
+            "mean": self.mean.tolist(),
+            "covariance": self.covariance[np.tril_indices(STATES)].tolist(),
+            "observations": self.observations,
+        }
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> Self:
+        """What :meth:`to_json` wrote."""
+        lower = np.zeros((STATES, STATES))
+        lower[np.tril_indices(STATES)] = data["covariance"]
+        covariance = lower + lower.T - np.diag(np.diag(lower))
+        return cls(data["loop_ul"], data["spent_ul"], np.array(data["mean"]), covariance, data["observations"])
+
+
+def of_composition(composition: Composition) -> Array:
+    """A medium's species, shape (6,)."""
+    return np.array([getattr(composition, name) for name in SPECIES])
+
+
+def label_sd(species: Array) -> Array:
+    """How far a bottle with these species may be from its label, shape (6,)."""
+    sd: Array = np.maximum(np.array(FRESH_REL_SD) * species, np.array(FRESH_SD))
+    return sd
+
+
+def begin(
+    loop: Composition,
+    spent: Composition,
+    *,
+    loop_ul: float,
+    spent_ul: float,
+    tissue_mm3: float,
+    water_ul_d: tuple[float, float],
+) -> MediaState:
+    """A rig whose vessels hold fresh medium and `tissue_mm3` of tissue; `water_ul_d` is the loop's loss and its doubt."""
+    parts = of_composition(loop), of_composition(spent)
+    glucose = tissue_mm3 * 1e-6 * GLUCOSE_MM_PER_S * DAY_S * 1e3  # mm³ → L, mmol → µmol
+    rates = glucose * np.array([LACTATE_PER_GLUCOSE, 1.0, AMMONIA_PER_GLUCOSE])
+    own = glucose * np.array([LACTATE_PER_GLUCOSE_SD, 0.1, AMMONIA_PER_GLUCOSE_REL_SD * AMMONIA_PER_GLUCOSE])
+    others = np.array([DECAY_PER_D, water_ul_d[0], PARTICLES_PER_GLUCOSE, 0.0])
+    others_sd = np.array([DECAY_PER_D_SD, water_ul_d[1], PARTICLES_PER_GLUCOSE_SD, BIAS_SD_PH])
+    covariance = np.zeros((STATES, STATES))
+    loop_sd, spent_sd = label_sd(parts[0]), label_sd(parts[1])
+    covariance[:SPENT, :SPENT] = np.diag(loop_sd**2)
+    covariance[SPENT:MAKES_LACTATE, SPENT:MAKES_LACTATE] = np.diag(spent_sd**2)
+    if loop == spent:
+        shared = np.diag(SAME_BOTTLE * loop_sd * spent_sd)
+        covariance[:SPENT, SPENT:MAKES_LACTATE] = covariance[SPENT:MAKES_LACTATE, :SPENT] = shared
+    tissue = slice(MAKES_LACTATE, FREES_AMMONIA + 1)
+    covariance[tissue, tissue] = TISSUE_REL_SD**2 * np.outer(rates, rates) + np.diag(own**2)
+    covariance[DECAY:, DECAY:] = np.diag(others_sd**2)
+    return MediaState(loop_ul, spent_ul, np.concatenate((*parts, rates, others)), covariance)
+
+
+def elapsed(state: MediaState, seconds: float, *, water_ul_d: float) -> MediaState:
+    """Time passes: tissue works in the loop, glutamine decays everywhere, water leaves the loop, parameters wander.
+
+    `water_ul_d` is what the ledger books as lost; what is lost in truth is one of the states.
+    """
+    left = max(seconds, 0.0) / DAY_S
+    while left > 0.0:
+        days = min(left, LONGEST_STEP_D)
+        left = left - days if left - days > 1e-9 else 0.0
+        state = _step(state, days, water_ul_d)
+    return state
+
+
+def _step(state: MediaState, days: float, water_ul_d: float) -> MediaState:
+    volume = max(state.loop_ul, LEAST_UL)
+    belief = unscented.predicted((state.mean, state.covariance), LEAST_SD, lambda cloud: _lived(cloud, days, volume))
+    mean, covariance = _within(belief)
+    covariance = covariance + _wandering(mean) * days
+    loop_ul = max(state.loop_ul - water_ul_d * days, LEAST_UL)
+    return replace(state, loop_ul=loop_ul, mean=mean, covariance=covariance)
+
+
+def _lived(cloud: Array, days: float, volume_ul: float) -> Array:
+    """The balances over `days`, for each sigma point of `cloud` (m, STATES)."""
+    after = cloud.copy()
+    glucose = np.maximum(cloud[:, LOOP + GLUCOSE], 0.0)
+    # µmol/day over µL → mM: a factor of a thousand.
+    supply = glucose / (glucose + KM_GLUCOSE_MM) * (days * 1e3 / volume_ul)
+    lactate, used = cloud[:, MAKES_LACTATE] * supply, cloud[:, USES_GLUCOSE] * supply
+    glutamine = np.maximum(cloud[:, LOOP + GLUTAMINE], 0.0)
+    freed = cloud[:, FREES_AMMONIA] * supply * glutamine / (glutamine + KM_GLUTAMINE_MM)
+    after[:, LOOP + LACTATE] += lactate
+    after[:, LOOP + BICARBONATE] -= lactate
+    after[:, LOOP + GLUCOSE] -= used
+    after[:, LOOP + OSMOLALITY] -= cloud[:, PARTICLES] * used
+    after[:, LOOP + GLUTAMINE] -= freed
+    after[:, LOOP + AMMONIA] += freed
+    share = -np.expm1(-np.maximum(cloud[:, DECAY], 0.0) * days)
+    for where in (LOOP, SPENT):
+        gone = np.maximum(after[:, where + GLUTAMINE], 0.0) * share
+        after[:, where + GLUTAMINE] -= gone
+        after[:, where + AMMONIA] += gone
+    lost_ul = np.minimum(cloud[:, WATER] * days, 0.5 * volume_ul)
+    after[:, LOOP:SPENT] *= (volume_ul / (volume_ul - lost_ul))[:, None]
+    return after
+
+
+def _wandering(mean: Array) -> Array:
+    """Process noise of a day, (STATES, STATES)."""
+    noise = np.zeros((STATES, STATES))
+    where = np.arange(LOOP, MAKES_LACTATE)
+    noise[where, where] = np.array(UNKNOWN_SQRT_D * 2) ** 2
+    size = max(float(mean[USES_GLUCOSE]), 1e-3) * np.array([LACTATE_PER_GLUCOSE, 1.0, AMMONIA_PER_GLUCOSE])
+    tissue = slice(MAKES_LACTATE, FREES_AMMONIA + 1)
+    noise[tissue, tissue] = RATES_DRIFT**2 * np.outer(size, size) + np.diag((RATE_DRIFT * size) ** 2)
+    for number, drift in DRIFT_SQRT_D.items():
+        noise[number, number] = drift**2
+    return noise
+
+
+def moved(state: MediaState, source: Where | Composition | None, target: Where | None, ul: float) -> MediaState:
+    """`ul` went from a vessel or a stock into a vessel, or away (`target=None`)."""
+    if source is None or ul <= 0:
+        return state
+    if source == "loop":
+        state = replace(state, loop_ul=max(state.loop_ul - ul, 0.0))
+    elif source == "spent":
+        state = replace(state, spent_ul=max(state.spent_ul - ul, 0.0))
+    if target is None:
+        return state
+    before_ul = state.loop_ul if target == "loop" else state.spent_ul
+    share = ul / (before_ul + ul)
+    into = slice(LOOP, SPENT) if target == "loop" else slice(SPENT, MAKES_LACTATE)
+    known = state.mean[into].copy()
+    matrix = np.eye(STATES)
+    np.fill_diagonal(matrix[into, into], 1.0 - share)
+    if isinstance(source, Composition):
+        poured = of_composition(source)
+        label = label_sd(poured)
+        here = np.sqrt(np.maximum(np.diag(state.covariance)[into], 0.0))
+        # The same bottle may have been poured here before: its error adds up along a line, not as a random walk.
+        more = (1.0 - share) * here
+        doubt = (more + share * label) ** 2 - more**2
+    else:
+        giver = slice(LOOP, SPENT) if source == "loop" else slice(SPENT, MAKES_LACTATE)
+        poured = state.mean[giver].copy()
+        matrix[into, giver] += share * np.eye(len(SPECIES))
+        doubt = np.zeros(len(SPECIES))
+    mean, covariance = unscented.linear_map((state.mean, state.covariance), matrix)
+    if isinstance(source, Composition):
+        mean[into] += share * poured
+    doubt = doubt + (POURED_REL_SD * share * (1.0 - share) * (poured - known)) ** 2
+    covariance[into, into] += np.diag(doubt)
+    state = replace(state, mean=mean, covariance=covariance)
+    return replace(state, loop_ul=before_ul + ul) if target == "loop" else replace(state, spent_ul=before_ul + ul)
+
+
+def with_volumes(state: MediaState, *, loop_ul: float, spent_ul: float) -> MediaState:
+    """Take over volumes that are known better: the ledger weighs and is reconciled."""
+    return replace(state, loop_ul=max(loop_ul, LEAST_UL), spent_ul=max(spent_ul, 0.0))
+
+
+def ph_of(bicarbonate: Array, pco2: float) -> Array:
+    """pH of medium whose label says so much bicarbonate, under `pco2` (mmHg), by Newton's method."""
+    label = np.maximum(bicarbonate, 0.05)
+    co2_mm = CO2_SOLUBILITY_MM_MMHG * pco2
+    ph = PK_CARBONIC + np.log10(label / co2_mm)
+    for _ in range(6):
+        held = co2_mm * 10.0 ** (ph - PK_CARBONIC)
+        excess = held + BUFFER_MM_PER_PH * (ph - PH_OF_FRESH) - label
+        ph = ph - np.clip(excess / (held * math.log(10.0) + BUFFER_MM_PER_PH), -0.5, 0.5)
+    found: Array = ph
+    return found
+
+
+def titrated(state: MediaState, ph: float, pco2: float) -> MediaState:
+    """Correct by a pH of the loop (37 °C) under `pco2` (mmHg). Readings out of all reason are the caller's to drop."""
+    belief, _ = unscented.observed(
+        (state.mean, state.covariance),
+        LEAST_SD,
+        lambda cloud: ph_of(cloud[:, LOOP + BICARBONATE], pco2) + cloud[:, BIAS],
+        ph,
+        PH_SD,
+        gate=TITRATION_GATE,
+    )
+    mean, covariance = _within(belief)
+    return replace(state, mean=mean, covariance=covariance, observations=state.observations + 1)
+
+
+def surprise(state: MediaState, where: Where, species: str, value: float, sd: float) -> float:
+    """How many standard deviations (of estimate and assay together) an assay lies off."""
+    number = (LOOP if where == "loop" else SPENT) + INDEX[species]
+    return abs(value - float(state.mean[number])) / math.hypot(state.sd(number), sd)
+
+
+def assayed(state: MediaState, where: Where, species: str, value: float, sd: float) -> MediaState:
+    """Correct by an assay of one of :data:`SPECIES` with standard deviation `sd`.
+
+    One beyond :data:`ASSAY_GATE` is here because a person stands by it: then something has happened that no balance
+    knows of, and the doubt about this one value grows until the assay is within the gate.
+    """
+    number = (LOOP if where == "loop" else SPENT) + INDEX[species]
+    covariance = state.covariance
+    off = abs(value - float(state.mean[number]))
+    if off > ASSAY_GATE * math.hypot(state.sd(number), sd):
+        covariance = covariance.copy()
+        covariance[number, number] = (off / ASSAY_GATE) ** 2 - sd * sd
+    mean, covariance = _within(unscented.measured((state.mean, covariance), number, value, sd))
+    return replace(state, mean=mean, covariance=covariance, observations=state.observations + 1)
+
+
+def _within(belief: unscented.Belief) -> unscented.Belief:
+    """Concentrations and rates are not negative."""
+    mean, covariance = belief
+    mean = mean.copy()
+    some = list(NOT_NEGATIVE)
+    mean[some] = np.maximum(mean[some], 0.0)
+    return mean, covariance
+
+
+def estimate(state: MediaState, *, titrated: bool) -> MediaEstimate:
+    """The state as concentrations with bounds."""
+    return MediaEstimate(
+        loop=_values(state, "loop"),
+        spent=_values(state, "spent"),
+        lactate_umol_d=Interval.around(state.rate_umol_d, state.sd(MAKES_LACTATE), floor=0.0),
+        titrated=titrated,
+    )
+
+
+def _values(state: MediaState, where: Where) -> MediaValues:
+    return MediaValues(
+        **{name: state.interval(where, name) for name in SPECIES if name in MediaValues.__dataclass_fields__}
+    )

@@ -1,0 +1,110 @@
+"""Bodies of medium on paper: what pouring, dialysis and time make of them, with bounds. Pure."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, fields, replace
+
+from protocols.interval import Interval
+from protocols.language import Targets, VesselVolume
+from protocols.soft_sensor import CO2_SOLUBILITY_MM_MMHG, PK_CARBONIC, Composition, MediaValues, pco2_mmhg
+
+AMMONIA_PER_LACTATE = 0.1
+"""Ammonia that comes with each lactate, mol/mol: the tissue's 0.05, and about as much from glutamine's decay [P]."""
+STANDARD_PCO2 = pco2_mmhg(5.0, 100.0)
+"""5 % CO2: with bicarbonate for the set-point pH under it, the pH regulator has room to both sides."""
+
+
+@dataclass(frozen=True, slots=True)
+class Body:
+    """One body of medium as it is believed to be: µL, mM, mOsm/kg, times given back, share of insulin left."""
+
+    ul: float
+    lactate_mm: Interval
+    ammonia_mm: Interval
+    glucose_mm: Interval
+    bicarbonate_mm: Interval
+    osmolality_mosm: Interval
+    passes: float
+    insulin: float = 1.0
+
+    @classmethod
+    def of(cls, media: MediaValues, volume: VesselVolume) -> Body:
+        """From the estimate of a vessel and its volume."""
+        values = {field.name: getattr(media, field.name) for field in fields(MediaValues)}
+        return cls(volume.ul, **values, passes=volume.passes, insulin=volume.insulin)
+
+    @classmethod
+    def stock(cls, ul: float, composition: Composition, *, complete: bool = False) -> Body:
+        """So much of a bottle; `complete` medium has its supplements."""
+        values = {field.name: Interval.exact(getattr(composition, field.name)) for field in fields(MediaValues)}
+        return cls(ul, **values, passes=0.0, insulin=float(complete))
+
+    def poured(self, other: Body) -> Body:
+        """Both together. Bounds add up as if all errors had one cause, as a probe's error is the same in all vessels."""
+        total = self.ul + other.ul
+        return self.nearer(other, other.ul / total, ul=total) if total > 0 else self
+
+    def nearer(self, other: Body, share: float, *, ul: float, small: bool = False) -> Body:
+        """With `share` (0..1) of what `other` is like; of `small` solutes alone, passes and insulin are as they were."""
+        mixed = {
+            name: _between(getattr(self, name), getattr(other, name), share)
+            for name in (field.name for field in fields(MediaValues))
+        }
+        large = 0.0 if small else share
+        return Body(
+            ul,
+            **mixed,
+            passes=self.passes + (other.passes - self.passes) * large,
+            insulin=self.insulin + (other.insulin - self.insulin) * large,
+        )
+
+    def taken(self, ul: float) -> Body:
+        """`ul` of it."""
+        return replace(self, ul=ul)
+
+    def later(self, lactate_umol: float) -> Body:
+        """Once the tissue has made so much lactate in it (µmol), and with it taken glucose and bicarbonate."""
+        made = lactate_umol * 1000.0 / max(self.ul, 1.0)
+        return replace(
+            self,
+            lactate_mm=_shifted(self.lactate_mm, made),
+            ammonia_mm=_shifted(self.ammonia_mm, AMMONIA_PER_LACTATE * made),
+            glucose_mm=_shifted(self.glucose_mm, -made),
+            bicarbonate_mm=_shifted(self.bicarbonate_mm, -made),
+        )
+
+    def variables(self, targets: Targets) -> dict[str, Interval]:
+        """What the rules judge of it."""
+        osmolality, change = self.osmolality_mosm, 100.0 / targets.osmolality_mosm
+        return {
+            "lactate_mm": self.lactate_mm,
+            "ammonia_mm": self.ammonia_mm,
+            "glucose_mm": self.glucose_mm,
+            "glucose_share": self.glucose_mm.scaled(1.0 / targets.glucose_mm),
+            "osmolality_change_pct": Interval(
+                osmolality.value * change - 100.0, osmolality.low * change - 100.0, osmolality.high * change - 100.0
+            ),
+            "ph": Interval(*(standard_ph(getattr(self.bicarbonate_mm, end)) for end in ("value", "low", "high"))),
+            "passes": Interval.exact(self.passes),
+            "insulin_share": retained(self.insulin),
+        }
+
+
+def retained(insulin: float) -> Interval:
+    """What is left of insulin, with bounds: a third of what is gone may be more or less, as no leak was measured [P]."""
+    doubt = (1.0 - insulin) / 3.0
+    return Interval(insulin, max(0.0, insulin - doubt), min(1.0, insulin + doubt))
+
+
+def _between(a: Interval, b: Interval, share: float) -> Interval:
+    return Interval(*(x + (y - x) * share for x, y in ((a.value, b.value), (a.low, b.low), (a.high, b.high))))
+
+
+def _shifted(interval: Interval, by: float) -> Interval:
+    return Interval(*(max(0.0, end + by) for end in (interval.value, interval.low, interval.high)))
+
+
+def standard_ph(bicarbonate_mm: float) -> float:
+    """pH under 5 % CO2: what the lung, which varies CO2, starts from."""
+    return PK_CARBONIC + math.log10(max(bicarbonate_mm, 0.01) / (CO2_SOLUBILITY_MM_MMHG * STANDARD_PCO2))

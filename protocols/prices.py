@@ -1,0 +1,26 @@
+"""What treating media costs, as the rig's rule file says (`prices:`)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Prices:
+    """EUR a mL, EUR, mL, EUR a day, days, as each name says.
+
+    `harm_b` and `harm_c` are a day of tissue in medium beyond the edges of B and C; `horizon` is how far risk is reckoned.
+    """
+
+    fresh_eur_ml: float
+    basal_eur_ml: float
+    glucose_eur_ml: float
+    base_eur_ml: float
+    waste_eur_ml: float
+    filter_eur: float
+    filter_life_ml: float
+    dialyser_eur: float
+    dialyser_life_ml: float
+    harm_b_eur_d: float
+    harm_c_eur_d: float
+    horizon_d: float

@@ -1,0 +1,81 @@
+"""The unscented Kalman filter: means and covariances carried through any function by a few well-placed points.
+
+Julier & Uhlmann 2004 (Proc. IEEE 92:401), in the symmetric set with equal weights and no centre, which is the
+third-degree cubature rule of Arasaratnam & Haykin 2009 (IEEE Trans. Autom. Control 54:1254): 2·n points √n standard
+deviations from the mean. All weights are positive, so a predicted covariance is never indefinite, and there is nothing
+to tune. Pure: the same arrays in, the same out.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+import numpy as np
+from numpy.typing import NDArray
+
+Array = NDArray[np.float64]
+Belief = tuple[Array, Array]
+"""Mean, shape (n,), and covariance, shape (n, n)."""
+
+
+def points(mean: Array, covariance: Array, least_sd: Array) -> Array:
+    """Sigma points, shape (2·n, n); `least_sd` (n,) is added to each deviation, so that what is certain has points too."""
+    root = np.linalg.cholesky(covariance + np.diag(least_sd**2))
+    spread = math.sqrt(mean.size) * root.T
+    return np.concatenate((mean + spread, mean - spread))
+
+
+def moments(cloud: Array) -> Belief:
+    """Mean and covariance of sigma points, shape (m, n)."""
+    mean: Array = cloud.mean(axis=0)
+    off = cloud - mean
+    return mean, off.T @ off / cloud.shape[0]
+
+
+def predicted(belief: Belief, least_sd: Array, step: Callable[[Array], Array]) -> Belief:
+    """What a belief becomes under `step`, which takes and gives sigma points (2·n, n); process noise is the caller's."""
+    return moments(step(points(*belief, least_sd)))
+
+
+def linear_map(belief: Belief, matrix: Array) -> Belief:
+    """What a belief becomes under a linear map (n, n): exactly."""
+    mean, covariance = belief
+    return matrix @ mean, _symmetric(matrix @ covariance @ matrix.T)
+
+
+def observed(
+    belief: Belief, least_sd: Array, look: Callable[[Array], Array], seen: float, sd: float, *, gate: float
+) -> tuple[Belief, float]:
+    """Correct by one reading `seen` ± `sd` of the scalar `look` (points (2·n, n) to values (2·n,)).
+
+    A reading further than `gate` standard deviations from what was expected has its weight cut to that of one at the gate
+    (Huber): it pulls, and no more the further out it is. Returns the new belief and how many deviations it lay off.
+    """
+    mean, covariance = belief
+    cloud = points(mean, covariance, least_sd)
+    values = look(cloud)
+    expected = float(values.mean())
+    spread = values - expected
+    cross = (cloud - mean).T @ spread / cloud.shape[0]
+    variance = float(spread @ spread) / cloud.shape[0] + sd * sd
+    off = abs(seen - expected) / math.sqrt(variance)
+    if off > gate:
+        variance *= (off / gate) ** 2
+    gain = cross / variance
+    return (mean + gain * (seen - expected), _symmetric(covariance - np.outer(gain, gain) * variance)), off
+
+
+def measured(belief: Belief, index: int, seen: float, sd: float) -> Belief:
+    """Correct by one reading of one state itself: Kalman's own update, in Joseph's form, which rounding cannot break."""
+    mean, covariance = belief
+    gain = covariance[:, index] / (covariance[index, index] + sd * sd)
+    rest = np.eye(mean.size)
+    rest[:, index] -= gain
+    after = rest @ covariance @ rest.T + np.outer(gain, gain) * sd * sd
+    return mean + gain * (seen - mean[index]), _symmetric(after)
+
+
+def _symmetric(covariance: Array) -> Array:
+    half: Array = (covariance + covariance.T) / 2.0
+    return half

@@ -1,0 +1,56 @@
+"""The campaign can fail: with any one interlock taken out of the kernel, what it was there for happens (docs/campaign.md)."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from choroid.campaign.trial import run_trial
+from choroid.campaign.world import Trial, interlocks, limits_without, rig_of
+from sim.faults.schedule import Fault
+
+PROVOKED = {
+    "temperature": (Fault("careless", "relay.heater", 60.0, 900.0), "temperature within hard limits"),
+    "over_pressure_heart": (Fault("heart_occlusion", "heart", 60.0, 60.0), "pressure within hard limits"),
+    "over_pressure_filter": (Fault("clogged_filter", "sterile", 10.0, 600.0, 40.0), "pressure within hard limits"),
+    "volumes": (Fault("careless", "reglo.draw", 300.0, 300.0), "no pump runs dry"),
+    "mixture": (Fault("careless", "gas_air.flow", 60.0, 600.0), "gas within hard limits"),
+    "one_at_a_time": (Fault("careless", "dose_fresh.pump", 10.0, 300.0), "nothing moves unannounced"),
+    "heart_flow": (Fault("heart_occlusion", "heart", 20.0, 200.0), "nothing is drawn while the heart stands"),
+}
+"""Interlock → what asks for the harm that it keeps away, and the invariant that sees the harm in the plant."""
+
+
+def _trial(*faults: Fault, without: str | None = None) -> Trial:
+    return Trial(1, 0.2, "recycle", {"batch": "8 mL", "every": "1 h"}, faults=faults, without=without)
+
+
+def test_every_interlock_has_its_provocation() -> None:
+    assert set(PROVOKED) == set(interlocks(rig_of(_trial())))
+
+
+def test_I1_with_every_interlock_all_of_it_does_no_harm() -> None:
+    begins_s = range(0, 1200 * len(PROVOKED), 1200)
+    faults = [
+        replace(fault, at_s=begin_s + fault.at_s)
+        for begin_s, (fault, _) in zip(begins_s, PROVOKED.values(), strict=True)
+    ]
+    whole = run_trial(_trial(*faults))
+    assert whole.violations == []
+    assert sum(whole.faults.values()) == len(PROVOKED)
+
+
+@pytest.mark.parametrize("interlock", PROVOKED)
+def test_I1_what_an_interlock_keeps_away_happens_without_it(interlock: str) -> None:
+    fault, invariant = PROVOKED[interlock]
+    broken = run_trial(_trial(fault, without=interlock))
+    assert invariant in {violation["invariant"] for violation in broken.violations}
+
+
+def test_several_interlocks_are_taken_away_at_once() -> None:
+    rig = rig_of(_trial())
+    both = limits_without(rig, "volumes,mixture")
+    assert both.mixture is None
+    assert both.vessels == limits_without(rig, "volumes").vessels
+    assert both.interlocks == limits_without(rig, None).interlocks

@@ -1,0 +1,84 @@
+"""The scores through the whole stack in virtual time: they fall when the truth falls, and say by what."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from choroid.rates import RateNerves
+from choroid.sensitivity.truth import FAULTS, Trace, live, summary
+from controller.clock import Clock
+from controller.execution.journal import Journal
+from controller.rig.loading import load_rig
+from controller.usual import HOUR_US, ROW
+from controller.vitals import VitalSigns
+from drivers.registry import MODELS
+from protocols.viability import Vitals, viability
+from sim.lab import Lab
+
+BENCH = Path(__file__).parents[2] / "examples" / "rigs" / "bench.yaml"
+RIG = load_rig(BENCH, models=MODELS)
+EPOCH = datetime(2026, 1, 1, tzinfo=UTC)
+HOURS = 12
+pytestmark = pytest.mark.virtual_time
+
+
+async def with_a_past(folder: Path) -> None:
+    """A journal in which this organoid has been well for twelve hours: what an earlier process left."""
+    lab = Lab(RIG, seed=1)
+    assert RIG.nerves is not None
+    nerves = await RateNerves(lab.plant, electrodes=RIG.nerves.electrodes, seed=1).summary()
+    await lab.close()
+    assert nerves is not None
+    clock = Clock(follow_system=False, epoch=EPOCH)
+    journal = Journal(folder / "journal.db", clock, durable=False)
+    now_h = clock.utc_us() // HOUR_US
+    values = {"firing_hz": nerves.firing_rate_hz, "active_share": nerves.active_electrodes / nerves.electrodes}
+    for ago in range(HOURS, 0, -1):
+        anchors = {name: [now_h - ago, value] for name, value in values.items()}
+        body = {"hour": now_h - ago, "values": values, "left_out": {}, "anchors": anchors, "extremes": {}}
+        journal.append(ROW, body)
+    journal.close()
+
+
+async def lived(folder: Path, fault: str, hours: float) -> Trace:
+    await with_a_past(folder)
+    return await live(RIG, next(each for each in FAULTS if each.name == fault), folder, 1, hours, EPOCH)
+
+
+def part(scores: dict[str, Any], name: str) -> float:
+    return float(scores["parts"][name]["score"])
+
+
+async def test_the_score_falls_with_the_truth_when_ammonia_poisons(tmp_path: Path) -> None:
+    trace = await lived(tmp_path, "4 mM ammonia in every bottle", 5.0)
+    found = summary(trace)
+    assert found["true"][1] < found["true"][0] - 0.05
+    assert found["agrees"]
+    assert found["covered"] == 1.0
+    first, last = trace[0][2], trace[-1][2]
+    assert part(last, "activity") < part(first, "activity")
+    assert last["baseline"]["firing_hz"]["hours"] >= HOURS, "the baseline of the earlier process was taken up"
+    again = viability(Vitals.from_json(last["inputs"]))
+    assert again.score == last["score"], "a journalled score can be recomputed"
+
+
+async def test_a_burnt_heater_shuts_the_gate(tmp_path: Path) -> None:
+    trace = await lived(tmp_path, "heater burnt out", 2.0)
+    last = trace[-1][2]
+    assert (last["score"], last["high"], last["limiting"]) == (0.0, 0.0, "temperature")
+    rows = Journal(tmp_path / "journal.db", Clock(follow_system=False, epoch=EPOCH), durable=False)
+    left_out = [row.body["left_out"] for row in rows.entries(kinds=(ROW,)) if "firing_hz" in row.body["left_out"]]
+    alarms = [row.body["alarm"] for row in rows.entries(kinds=("alarm.raised",))]
+    rows.close()
+    assert left_out, "the cold hour was kept out of the baseline"
+    assert "temperature:t_chamber.temperature" in alarms
+
+
+def test_vital_signs_know_nothing_of_tasks() -> None:
+    """N10: nothing that the scores are gathered from could tell how a task goes."""
+    names = set(VitalSigns.__init__.__annotations__) | set(VitalSigns.score.__annotations__)
+    assert not {name for name in names if {"task", "reward", "score"} & set(name.split("_"))}

@@ -1,0 +1,224 @@
+"""Assays on the bench: what is refused, what is doubted, and that a late one counts as if it had come in time."""
+
+from __future__ import annotations
+
+import asyncio
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from controller.execution.assays import AssayError, AssayRefused, Assays, parse_taken
+from controller.execution.ledger import EVAPORATION_UL_D
+from controller.execution.states import RunState
+from protocols.media_filter import SPECIES, MediaState, elapsed
+from tests.execution.world import EPOCH, Controller, World
+
+
+def the_assays(controller: Controller) -> Assays:
+    return Assays(
+        controller.world.rig,
+        estimator=controller.runs.estimator,
+        journal=controller.journal,
+        clock=controller.clock,
+        alarm=controller.alarm,
+    )
+
+
+def at(hours: float) -> str:
+    return (EPOCH + timedelta(hours=hours)).isoformat()
+
+
+def enter(controller: Controller, *words: str, hours: float = 0.5, vessel: str = "loop", **more: Any) -> dict[str, Any]:
+    return the_assays(controller).enter(*words, vessel=vessel, taken=at(hours), user="anna", **more)
+
+
+async def bench(path: Path, *, hours: float = 1.0) -> Controller:
+    controller = Controller(World(), path)
+    await asyncio.sleep(hours * 3600.0)
+    return controller
+
+
+@pytest.mark.virtual_time
+@pytest.mark.parametrize(
+    ("words", "more", "says"),
+    [
+        (("lactose", "3 mM"), {}, "nobody estimates “lactose”"),
+        (("lactate", "3"), {}, "has no unit"),
+        (("lactate", "3 kg"), {}, "is in kilogram"),
+        (("lactate", "3,2 mM"), {}, "decimal comma"),
+        (("osmolality", "290 mg/dL"), {}, "mOsm/kg"),
+        (("lactate", "-1 mM"), {}, "cannot be"),
+        (("lactate", "820 mM"), {}, "cannot be"),
+        (("osmolality", "29 mOsm/kg"), {}, "cannot be"),
+        (("lactate", "3 mM"), {"sd": "0 mM"}, "standard deviation"),
+        (("lactate", "3 mM"), {"sd": "5 %"}, "standard deviation"),
+        (("lactate", "3 mM"), {"vessel": "kettle"}, "no vessel is called “kettle”"),
+        (("lactate", "3 mM"), {"vessel": "reservoir"}, "nobody estimates the medium in “reservoir”"),
+        (("lactate", "3 mM"), {"hours": 1.5}, "still to come"),
+        (("lactate", "3 mM"), {"hours": -0.5}, "before this culture began"),
+    ],
+)
+async def test_what_cannot_be_is_refused_and_says_why(
+    words: tuple[str, ...], more: dict[str, Any], says: str, tmp_path: Path
+) -> None:
+    controller = await bench(tmp_path / "j.db")
+    rows, state = controller.journal.next_seq, controller.runs.estimator.state
+    with pytest.raises(AssayError, match=r"Likely cause: .* Next: ") as refused:
+        enter(controller, *words, **more)
+    assert says in str(refused.value)
+    assert controller.journal.next_seq == rows
+    assert controller.runs.estimator.state is state
+    assert not any(pump.doses for pump in controller.world.pumps.values())
+    await controller.gone()
+
+
+@pytest.mark.virtual_time
+@pytest.mark.parametrize(
+    ("analyte", "text", "value"),
+    [
+        ("glucose", "360 mg/dL", 19.98),
+        ("lactate", "4.2 mg/dL", 0.4715),
+        ("lactate", "420 umol/L", 0.42),
+        ("ammonia", "34 ug/dL", 0.01996),
+        ("osmolality", "0.287 Osm/kg", 287.0),
+    ],
+)
+async def test_units_of_the_laboratory_are_understood(analyte: str, text: str, value: float, tmp_path: Path) -> None:
+    controller = await bench(tmp_path / "j.db")
+    told = enter(controller, analyte, text)
+    assert told["value"] == pytest.approx(value, rel=1e-3)
+    assert told["unit"] in ("mmol/L", "mOsm/kg")
+    row = controller.journal.last("assay")
+    assert row is not None
+    assert (row.body["text"], row.body["user"]) == (text, "anna")
+    await controller.gone()
+
+
+@pytest.mark.virtual_time
+async def test_the_same_assay_counts_once(tmp_path: Path) -> None:
+    controller = await bench(tmp_path / "j.db")
+    enter(controller, "glucose", "20.5 mM")
+    state = controller.runs.estimator.state
+    with pytest.raises(AssayRefused, match=r"entered before \(journal row [0-9]+, by anna\)"):
+        enter(controller, "glucose", "20.5 mM", sure=True)
+    assert controller.runs.estimator.state is state
+    enter(controller, "glucose", "20.5 mM", hours=0.6)  # another sample
+    await controller.gone()
+
+
+@pytest.mark.virtual_time
+async def test_a_gross_contradiction_is_kept_unused_until_somebody_stands_by_it(tmp_path: Path) -> None:
+    controller = await bench(tmp_path / "j.db")
+    state = controller.runs.estimator.state
+    with pytest.raises(AssayRefused, match="contradicts the estimate"):
+        enter(controller, "lactate", "8.2 mM")
+    assert controller.runs.estimator.state is state
+    assert [(kind, source) for kind, source, _ in controller.alarms] == [("assay_doubtful", "lactate in loop")]
+    row = controller.journal.last("assay")
+    assert row is not None
+    assert not row.body["used"]
+    with pytest.raises(AssayRefused, match="enter it with --sure"):
+        enter(controller, "lactate", "8.2 mM")
+    told = enter(controller, "lactate", "8.2 mM", sure=True)
+    assert told["used"]
+    assert told["after"]["value"] == pytest.approx(8.2, abs=0.5)
+    assert [row["used"] for row in the_assays(controller).recent()] == [True, False]
+    await controller.gone()
+
+
+async def _cycles(path: Path, entries: list[tuple[float, float, str, str]]) -> Controller:
+    """Two cycles of `recycle`; `entries` are (entered at h, taken at h, analyte, value), in order of entering."""
+    controller = Controller(World(), path, tick_s=5.0)
+    loop = controller.world.loop
+    begin_h = loop.time() / 3600.0
+    run = await controller.runs.start("recycle", {"cycles": "2", "every": "4 h"}, "anna", "a test")
+    for entered, taken, analyte, value in entries:
+        await asyncio.sleep((begin_h + entered) * 3600.0 - loop.time())
+        enter(controller, analyte, value, hours=begin_h + taken)
+    await controller.until(lambda: controller.runs.get(run).state is RunState.COMPLETE, 1e5)
+    await asyncio.sleep((begin_h + 10.0) * 3600.0 - loop.time())
+    return controller
+
+
+def _intervals(controller: Controller) -> list[float]:
+    state = controller.runs.estimator.now()
+    found = [state.interval(where, name) for where in ("loop", "spent") for name in SPECIES]  # type: ignore[arg-type]
+    return [end for interval in found for end in (interval.low, interval.value, interval.high)]
+
+
+@pytest.mark.virtual_time
+async def test_a_late_assay_counts_as_if_it_had_come_in_time(tmp_path: Path) -> None:
+    first, second = ("ammonia", "0.06 mM"), ("lactate", "1.1 mM")
+    in_time = await _cycles(tmp_path / "a.db", [(3.01, 3.0, *first), (7.01, 7.0, *second)])
+    wanted = _intervals(in_time)
+    await in_time.gone()
+    late = await _cycles(tmp_path / "b.db", [(7.01, 7.0, *second), (9.0, 3.0, *first)])
+    np.testing.assert_allclose(_intervals(late), wanted, rtol=2e-3, atol=2e-3)
+    before, after = (row.body["state"] for row in list(late.journal.entries(kinds=("estimate",)))[-2:])
+    untold = elapsed(MediaState.from_json(before), 2 * 3600.0, water_ul_d=EVAPORATION_UL_D)
+    told = MediaState.from_json(after)
+    assert told.interval("loop", "ammonia_mm").sd < 0.9 * untold.interval("loop", "ammonia_mm").sd
+    await late.gone()
+
+
+@pytest.mark.virtual_time
+async def test_assays_survive_a_restart(tmp_path: Path) -> None:
+    entries = [(7.01, 7.0, "lactate", "1.1 mM"), (9.0, 3.0, "ammonia", "0.06 mM")]
+    controller = await _cycles(tmp_path / "j.db", entries)
+    before = _intervals(controller)
+    world = controller.world
+    await controller.gone()
+    again = Controller(world, tmp_path / "j.db", tick_s=5.0)
+    np.testing.assert_allclose(_intervals(again), before, rtol=1e-6, atol=1e-6)
+    # Killed between the assay's own row and that of the new state, it is taken in at the restart.
+    row = again.journal.last("assay")
+    assert row is not None
+    body = {**row.body, "analyte": "glucose", "value": 15.0, "taken_utc": at(9.5)}
+    again.journal.append("assay", body)
+    await again.gone()
+    third = Controller(world, tmp_path / "j.db", tick_s=5.0)
+    assert _intervals(third)[4] < before[4] - 2.0
+    await third.gone()
+
+
+@pytest.mark.virtual_time
+async def test_asking_moves_nothing(tmp_path: Path) -> None:
+    controller = await bench(tmp_path / "j.db")
+    assays, rows, state = the_assays(controller), controller.journal.next_seq, controller.runs.estimator.state
+    medium = assays.medium()
+    assert medium["loop"]["glucose_mm"]["low"] < 21.0 < medium["loop"]["glucose_mm"]["high"]
+    assert controller.journal.next_seq == rows
+    assert controller.runs.estimator.state is state
+    await controller.gone()
+
+
+NOW = datetime(2026, 10, 25, 12, 0, tzinfo=UTC)
+
+
+@pytest.mark.parametrize(
+    ("text", "zone", "hour"),
+    [("10:40", "UTC", 10), ("10:40", "Europe/Berlin", 9), ("9:40", "UTC", 9), ("2026-10-25T10:40+02:00", "UTC", 8)],
+)
+def test_times_are_read_where_they_were_written(text: str, zone: str, hour: int) -> None:
+    assert parse_taken(text, NOW, zone) == datetime(2026, 10, 25, hour, 40, tzinfo=UTC)
+
+
+@pytest.mark.parametrize(
+    ("text", "zone", "says"),
+    [
+        ("02:30", "Europe/Berlin", "came twice"),
+        ("2026-03-29T02:30", "Europe/Berlin", "not at all"),
+        ("noon", "UTC", "is no time"),
+        ("25:00", "UTC", "is no time"),
+        ("2026-10-25", "UTC", "is no time"),
+        ("10:40", "Mars/Olympus", "no time zone"),
+        ("10:40", "../../etc/passwd", "no time zone"),
+    ],
+)
+def test_times_that_say_nothing_certain_are_refused(text: str, zone: str, says: str) -> None:
+    with pytest.raises(AssayError, match="Next: ") as refused:
+        parse_taken(text, NOW, zone)
+    assert says in str(refused.value)

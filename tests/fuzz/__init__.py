@@ -1,0 +1,1 @@
+"""Fuzzing of every parser, led by coverage: `python -m tests.fuzz`; see docs/fuzzing.md."""
