@@ -7,6 +7,7 @@ own, assays with noise (a quarter of its variance the same for a whole culture) 
 from __future__ import annotations
 
 import asyncio
+import math
 import multiprocessing
 import os
 import tempfile
@@ -108,7 +109,7 @@ class Laboratory:
         }
 
     def _found(self, name: str, truth: float) -> float:
-        noise = SAME_SHARE * self._same[name] + (1.0 - SAME_SHARE**2) ** 0.5 * float(self._random.normal())
+        noise = SAME_SHARE * self._same[name] + math.sqrt(1.0 - SAME_SHARE**2) * float(self._random.normal())
         return max(truth + ANALYTES[name].deviation(truth) * noise, ANALYTES[name].low)
 
     def _enter(self, taken: datetime, name: str, where: Where, value: float) -> None:

@@ -62,6 +62,7 @@ BENCHMARKS: dict[str, Benchmark] = {
     "bus": _bus,
     "rigs": _rigs,
     "nerves": _nerves,
+    "estimator": _estimator,
 }
 
 
