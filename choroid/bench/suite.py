@@ -49,6 +49,12 @@ def _stack() -> dict[str, Any]:
     return bench_stack()
 
 
+def _report() -> dict[str, Any]:
+    from choroid.bench.report import bench_report
+
+    return bench_report()
+
+
 def _estimator(**options: Any) -> dict[str, Any]:
     from choroid.bench.estimator import bench_estimator
 
@@ -63,6 +69,7 @@ BENCHMARKS: dict[str, Benchmark] = {
     "rigs": _rigs,
     "nerves": _nerves,
     "estimator": _estimator,
+    "report": _report,
 }
 
 
