@@ -13,6 +13,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
+from choroid import comparison_command
 from choroid.report import command as report
 from choroid.sensitivity import commands as sensitivity
 from choroid.tools import commands as tools
@@ -122,6 +123,7 @@ def _parser() -> argparse.ArgumentParser:
     devices = _command(commands, "devices", _devices, "the devices that have drivers")
     _json(devices)
     tools.add(commands)
+    comparison_command.add(commands)
     report.add(commands)
 
     protocol = commands.add_parser("protocol", help="start, pause, resume, abort a protocol on a running rig")

@@ -52,9 +52,12 @@ def figures(lab: Lab, controller: Controller, run_id: str) -> dict[str, Any]:
         "happiness": score["happiness"]["score"] if score else 0.0,
         "viability_true": round(truth.viability, 6),
         "grade_counts": grades,
+        **decisions(controller),
         "fresh_medium_ml": round(totals.fresh_ul / ML, 3),
         "recycled_ml": round(totals.recycled_ul / ML, 3),
         "discarded_ml": round(totals.discarded_ul / ML, 3),
+        "stocks_ml": round((totals.glucose_ul + totals.base_ul) / ML, 3),
+        "dialysate_ml": round(totals.dialysate_ul / ML, 3),
         "drawn_ml": round(totals.drawn_ul / ML, 3),
         "recycled_fraction": round(totals.recycled_fraction, 4),
         "mass_balance_vessel": worst,
@@ -72,6 +75,18 @@ def figures(lab: Lab, controller: Controller, run_id: str) -> dict[str, Any]:
         "alarms_active": [alarm.id for alarm in controller.alarms.active()],
         "violations": violations(lab, controller, vessels),
     }
+
+
+def decisions(controller: Controller) -> dict[str, Any]:
+    """What the recycler chose, how often; what the consumables of that cost (EUR, without risk); the latest reason."""
+    actions: dict[str, int] = {}
+    eur, reason = 0.0, ""
+    for row in controller.journal.entries(kinds=("note.recycle",)):
+        chosen = row.body["decision"]["chosen"]
+        actions[chosen["action"]] = actions.get(chosen["action"], 0) + 1
+        eur += sum(cost for name, cost in chosen["costs"].items() if name != "risk")
+        reason = row.body["decision"]["reason"]
+    return {"actions": actions, "consumables_eur": round(eur, 2), "last_reason": reason}
 
 
 def violations(lab: Lab, controller: Controller, vessels: dict[str, dict[str, float]]) -> list[str]:

@@ -12,7 +12,7 @@ import gc
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -36,6 +36,8 @@ EPOCH = datetime(2026, 1, 1, tzinfo=UTC)
 """Where virtual UTC begins: fixed, so that the same seed gives the same journal."""
 
 DAY_S = 86_400.0
+
+Watch = Callable[[float, Lab, Controller], None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,8 +66,11 @@ def simulate(
     timeline: bool = False,
     capture: Path | None = None,
     start: Start | None = None,
+    watch: Watch | None = None,
 ) -> dict[str, Any]:
     """Run `protocol` for `days` of life; returns the figures named in `choroid simulate --json`.
+
+    `watch` is called once an hour of life with the seconds since the beginning, the lab and the controller.
 
     Raises :class:`UserError` when the rig has links that are not simulated.
     """
@@ -82,7 +87,7 @@ def simulate(
             if start is not None
             else data or Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="choroid-")))
         )
-        answer = run_virtual(_run(rig, protocol, params, days, seed, folder, progress, timeline, capture, start))
+        answer = run_virtual(_run(rig, protocol, params, days, seed, folder, progress, timeline, capture, start, watch))
     wall_s = time.perf_counter() - started  # noqa: TID251
     answer["wall_s"] = round(wall_s, 3)
     answer["speed"] = round(answer["simulated_s"] / wall_s, 1)
@@ -115,6 +120,7 @@ async def _run(
     timeline: bool,
     capture: Path | None,
     start: Start | None,
+    watch: Watch | None,
 ) -> dict[str, Any]:
     loop = asyncio.get_running_loop()
     lab = Lab(rig if start is None else start.lab_rig, seed=seed)
@@ -135,6 +141,8 @@ async def _run(
         while loop.time() < end_s and not ticking.done():
             await asyncio.sleep(min(end_s - loop.time(), DAY_S / 24))
             gc.collect()
+            if watch is not None:
+                watch(loop.time() - begin_s, lab, controller)
             if progress:
                 done = (loop.time() - begin_s) / (end_s - begin_s)
                 print(f"\r{done:6.1%} of {days:g} d", end="", file=sys.stderr, flush=True)
@@ -173,6 +181,13 @@ def as_text(answer: dict[str, Any]) -> str:
         f"  alarms        {answer['alarms']} raised, active: {', '.join(answer['alarms_active']) or 'none'}",
         f"  journal       {answer['journal_rows']:,} rows, sha256 {answer['journal_sha256']}",
     ]
+    if answer["actions"]:
+        done = ", ".join(f"{action} {count}" for action, count in sorted(answer["actions"].items()))
+        lines += [
+            f"  decisions     {done}; stocks {answer['stocks_ml']:.1f} mL, dialysate {answer['dialysate_ml']:.1f} mL,"
+            f" consumables {answer['consumables_eur']:.2f} EUR",
+            f"  last of them  {answer['last_reason']}",
+        ]
     lines += [f"  VIOLATION     {text}" for text in answer["violations"]]
     lines += [f"  message       {text}" for text in answer["run_messages"]]
     return "\n".join(lines)

@@ -39,7 +39,7 @@ from controller.state import State, StateStore
 from controller.upkeep import Upkeep
 from controller.version import software_version
 from controller.vigilance import reading_causes
-from controller.vitals import VitalSigns, disturbance
+from controller.vitals import Scores, VitalSigns, disturbance
 from drivers.commands import Quality
 from drivers.transport.opener import Opener
 
@@ -139,7 +139,8 @@ class Controller:
         self._next_links_s = 0.0
         self._next_score_s = 0.0
         self._next_score_row_s = 0.0
-        self.viability: dict[str, Any] | None = None
+        self._scores: Scores | None = None
+        self._viability: dict[str, Any] | None = None
         self._closed = False
 
     async def start(self) -> None:
@@ -293,10 +294,18 @@ class Controller:
             return
         self._next_score_s = state.at_s + SCORE_EVERY_S
         why_unusual = disturbance(state.trips, self.alarms.active())
-        self.viability = self._vitals.score(state, self.nerves_summary, why_unusual)
+        self._scores = self._vitals.score(state, self.nerves_summary, why_unusual)
+        self._viability = None
         if state.at_s >= self._next_score_row_s:
             self._next_score_row_s = state.at_s + SCORE_JOURNAL_EVERY_S
-            self._record("viability", self.viability)
+            self._record("viability", self._scores.to_json())
+
+    @property
+    def viability(self) -> dict[str, Any] | None:
+        """The latest viability, welfare and happiness (:meth:`controller.vitals.Scores.to_json`); None before the first."""
+        if self._viability is None and self._scores is not None:
+            self._viability = self._scores.to_json()
+        return self._viability
 
     def last_grade(self) -> dict[str, Any] | None:
         """The note of the last graded batch: grade, limiting variable, reasons, variables, estimate."""

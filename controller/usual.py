@@ -35,7 +35,7 @@ class Usual:
         self._extremes: dict[str, tuple[float, float]] = {}
         self._why_not = ""
         self._baselines: dict[str, Baseline] = {}
-        self._norms: dict[str, Norm | None] = {}
+        self._norms: dict[str, Norm] = {}
         self._days: dict[str, deque[tuple[int, float, float]]] = {}
         self._restore()
 
@@ -62,13 +62,9 @@ class Usual:
             return None
         return max(high for _, _, high in hours) - min(low for _, low, _ in hours)
 
-    def norms(self) -> dict[str, Any]:
-        """The norms as plain data."""
-        return {
-            name: {"value": round(norm.value, 6), "spread": round(norm.spread, 4), "hours": norm.hours}
-            for name, norm in self._norms.items()
-            if norm is not None
-        }
+    def norms(self) -> Mapping[str, Norm]:
+        """The norms of this hour, of those signals that have one."""
+        return self._norms
 
     def turn(self) -> bool:
         """Close the hour when it is over; returns whether it was."""
@@ -103,7 +99,8 @@ class Usual:
         return self._clock.utc_us() // HOUR_US
 
     def _renew(self) -> None:
-        self._norms = {name: each.norm(self._hour) for name, each in self._baselines.items()}
+        found = {name: each.norm(self._hour) for name, each in self._baselines.items()}
+        self._norms = {name: norm for name, norm in found.items() if norm is not None}
 
     def _restore(self) -> None:
         """The hours of the journal's last rows; as many again are looked at as a window holds, for those left out."""

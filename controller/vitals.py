@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
@@ -27,7 +28,7 @@ from protocols.grading import Letter
 from protocols.happiness import happiness
 from protocols.interval import Interval
 from protocols.media_filter import MAKES_LACTATE, USES_GLUCOSE, MediaState
-from protocols.viability import LEAST_OXYGEN_PCT, MediumGrade, Vitals, viability
+from protocols.viability import LEAST_OXYGEN_PCT, MediumGrade, Vitals, shut_gate, viability
 from protocols.welfare import Treatment as Treated
 from protocols.welfare import welfare
 
@@ -36,6 +37,7 @@ UNCERTAINTY = {"temperature": 0.3, "oxygen": 2.0, "ph": 0.03}
 """A probe's bounds, in its unit: of the makers' order for a probe in use [P]; doubled three times over for a reading that is
 marked uncertain."""
 DOUBTFUL = 3.0
+GRADE_EVERY_S = 600.0
 GRADE_OLD_S = 48 * 3600.0
 """An older grade says nothing of today's medium."""
 LOOK_OLD_S = 48 * 3600.0
@@ -71,6 +73,31 @@ def disturbance(trips: Iterable[Trip], alarms: Iterable[Alarm]) -> str:
     return ""
 
 
+@dataclass(frozen=True, slots=True)
+class Scores:
+    """The inputs of one moment. The scores are worked out when somebody looks: mostly nobody does."""
+
+    vitals: Vitals
+    treated: Treated
+    treatment: Treatment | None
+    norms: Mapping[str, Norm]
+
+    def to_json(self) -> dict[str, Any]:
+        """Viability with its parts; within it welfare, happiness, what is stimulated and what is usual; and the inputs."""
+        alive, kept = viability(self.vitals), welfare(self.treated)
+        return {
+            **alive.to_json(),
+            "inputs": self.vitals.to_json(),
+            "welfare": kept.to_json() | {"inputs": self.treated.to_json()},
+            "happiness": happiness(alive, kept).to_json(),
+            "stimulation": None if self.treatment is None else _stimulation(self.treatment),
+            "baseline": {
+                name: {"value": round(norm.value, 6), "spread": round(norm.spread, 4), "hours": norm.hours}
+                for name, norm in self.norms.items()
+            },
+        }
+
+
 class VitalSigns:
     """Makes the scores; remembers what is usual, and for how long oxygen has been short."""
 
@@ -96,6 +123,8 @@ class VitalSigns:
         self._looks = -1
         self._looked_s = 0.0
         self._fallen = 0
+        self._found: Mapping[str, Any] | None = None
+        self._found_s = -math.inf
 
     @property
     def concern(self) -> str:
@@ -104,8 +133,8 @@ class VitalSigns:
             return ""
         return f"firing has been under {FALLEN_SHARE:.0%} of this organoid's own baseline for {self._fallen} minutes"
 
-    def score(self, state: State, nerves: NervesSummary | None, disturbance: str) -> dict[str, Any]:
-        """The scores of this moment as plain data; call about once a minute. `disturbance`: why it is no usual one."""
+    def score(self, state: State, nerves: NervesSummary | None, disturbance: str) -> Scores:
+        """The scores of this moment; call about once a minute. `disturbance`: why it is no usual one."""
         if disturbance:
             self._usual.disturbed(disturbance)
         self._usual.turn()
@@ -113,22 +142,14 @@ class VitalSigns:
         heard, band = self._heard(state, nerves, treatment)
         vitals = self._vitals(state, heard)
         treated = self._treated(state, treatment, band)
-        alive, kept = viability(vitals), welfare(treated)
-        if not all(gate.is_open for gate in alive.gates.values()):
-            self._usual.disturbed(f"{alive.limiting} gate")
-        return {
-            **alive.to_json(),
-            "inputs": vitals.to_json(),
-            "welfare": kept.to_json() | {"inputs": treated.to_json()},
-            "happiness": happiness(alive, kept).to_json(),
-            "stimulation": None if treatment is None else _stimulation(treatment),
-            "baseline": self._usual.norms(),
-        }
+        if (shut := shut_gate(vitals)) is not None:
+            self._usual.disturbed(f"{shut} gate")
+        return Scores(vitals, treated, treatment, self._usual.norms())
 
     # --- viability --------------------------------------------------------------------------------------
 
     def _vitals(self, state: State, heard: Heard) -> Vitals:
-        found = self._grade()
+        found = self._last_grade(state.at_s)
         medium = None if found is None else self._medium(found)
         media = self._media(state.at_s)
         uptake, by = self._uptake(state, media)
@@ -166,6 +187,12 @@ class VitalSigns:
             since_s = self._short_since[side]
             lasted[side] = 0.0 if since_s is None else state.at_s - since_s
         return Interval(lasted["value"], lasted["low"], lasted["high"])
+
+    def _last_grade(self, now_s: float) -> Mapping[str, Any] | None:
+        """The journal is not asked each minute for what changes every few hours."""
+        if now_s - self._found_s >= GRADE_EVERY_S:
+            self._found, self._found_s = self._grade(), now_s
+        return self._found
 
     def _medium(self, found: Mapping[str, Any]) -> MediumGrade | None:
         """The last grade, unless it is old. Its own uncertainty: what is missing or crosses an edge may hide a better one."""

@@ -26,15 +26,16 @@ WEIGHTS = {
     "evoked_ratio": 0.15,
 }
 CORNERS = {
-    "active_ratio": Corners(0.0, 0.8, math.inf, math.inf),
-    "rate_z": Corners(-5.0, -1.5, 2.5, 8.0),
+    "active_ratio": Corners(0.3, 0.9, math.inf, math.inf),
+    "rate_z": Corners(-3.15, -1.0, 2.0, 6.0),
     "burst_cv": Corners(0.0, 0.3, 1.5, 3.0),
     "sttc": Corners(-0.1, 0.05, 0.5, 0.95),
     "branching": Corners(0.5, 0.85, 1.05, 1.4),
     "evoked_ratio": Corners(0.0, 0.7, math.inf, math.inf),
 }
 """`active_ratio` and `evoked_ratio` are of the own baseline; `rate_z` is the logarithm of the firing rate, in spreads of the
-own baseline (:mod:`protocols.baseline`); `burst_cv` the coefficient of variation of inter-burst intervals (0 is clockwork, so
+own baseline (:mod:`protocols.baseline`): a fall by half, which is an alarm, is −3.15 where the spread is the least there
+is; `burst_cv` the coefficient of variation of inter-burst intervals (0 is clockwork, so
 hypersynchronous); `sttc` the mean spike-time tiling coefficient; `branching` the branching ratio (1 is critical)."""
 
 SEIZURE_SHARE = 0.9

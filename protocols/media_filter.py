@@ -79,12 +79,12 @@ PH_SD = 0.005
 
 RATES_DRIFT, RATE_DRIFT = 0.12, 0.06
 """How far in a day (and with its square root) all the tissue's rates wander together, and each by itself, as a share."""
-DRIFT_SQRT_D = {DECAY: 0.004, WATER: 6.0, PARTICLES: 0.03, BIAS: 0.004}
+DRIFT_SQRT_D = {DECAY: 0.004, WATER: 4.0, PARTICLES: 0.02, BIAS: 0.004}
 """The same of the other parameters; a pH probe's is 0.001–0.004 a day."""
-UNKNOWN_SQRT_D = (0.05, 0.08, 0.004, 0.01, 0.06, 0.4)
+UNKNOWN_SQRT_D = (0.05, 0.05, 0.004, 0.01, 0.06, 0.2)
 """What the balances leave out, by species: other acids, amino acids, the dead volume of lines."""
 
-FRESH_REL_SD = (0.0, 0.03, 0.0, 0.08, 0.025, 0.007)
+FRESH_REL_SD = (0.0, 0.02, 0.0, 0.08, 0.025, 0.005)
 FRESH_SD = (0.05, 0.05, 0.01, 0.01, 0.1, 0.5)
 """How far a bottle is from its label, by species: in proportion, and at least. Glutamine decays in the bottle too."""
 SAME_BOTTLE = 0.98

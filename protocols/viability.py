@@ -118,12 +118,26 @@ def viability(
         else:
             note = vitals.oxygen_uptake_by if name == "oxygen_uptake" else ""
             parts.append(part(name, weight, corners[name], getattr(vitals, name), note))
-    gates = (
+    return combined(tuple(parts), gates_of(vitals), version=VERSION, label=LABEL)
+
+
+def gates_of(vitals: Vitals) -> tuple[Gate, ...]:
+    """Warmth, oxygen, sterility."""
+    return (
         gate("temperature", vitals.temperature_c, COLDEST_C, HOTTEST_C, "°C"),
         gate("oxygen", vitals.oxygen_short_s, float("-inf"), OXYGEN_SHORT_S, f"s under {LEAST_OXYGEN_PCT:g} %"),
         _sterility(vitals.sterility_failed),
     )
-    return combined(tuple(parts), gates, version=VERSION, label=LABEL)
+
+
+def shut_gate(vitals: Vitals) -> str | None:
+    """The name of the first gate that is shut, without the cost of the score."""
+    temperature, short = vitals.temperature_c, vitals.oxygen_short_s
+    if temperature is None or not COLDEST_C <= temperature.value <= HOTTEST_C:
+        return "temperature"
+    if short is None or short.value > OXYGEN_SHORT_S:
+        return "oxygen"
+    return "sterility" if vitals.sterility_failed else None
 
 
 def _grade(seen: MediumGrade | None, weight: float) -> Part:

@@ -33,7 +33,7 @@ CORNERS = {
     "osmolality_spread_pct": Corners(-1.0, 0.0, 3.0, 12.0),
     "stimulation_load": Corners(-1.0, 0.0, 0.5, 1.5),
     "rest_h": Corners(0.0, 8.0, 24.0, 48.0),
-    "own_band": Corners(-5.0, -2.0, 2.0, 5.0),
+    "own_band": Corners(-3.15, -1.5, 1.5, 3.15),
 }
 """Spreads are highest less lowest of 24 h: skin ±0.2 °C and a probe's own noise (§6), grade A's width of pH and osmolality
 (§3.2). `stimulation_load` is the fullest of the stimulation budgets, 1 at its limit. `rest_h` are hours of the last 24

@@ -6,6 +6,9 @@ In memory (:attr:`Lab.opener`) for a stack under virtual time; over TCP and pseu
 from __future__ import annotations
 
 import asyncio
+import re
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Protocol
 from urllib.parse import parse_qs
 
@@ -45,6 +48,8 @@ class Lab:
         self.devices: dict[str, WireDevice] = {}
         self._servers: list[asyncio.Server] = []
         self._terminals: list[PseudoTerminal] = []
+        self._folder: TemporaryDirectory[str] | None = None
+        """Where the terminals are found."""
         for name, spec in rig.devices.items():
             device = self.devices[name] = _build(name, spec, self.drives)
             if spec.link not in self.lines:
@@ -83,13 +88,16 @@ class Lab:
         return endpoints
 
     async def serve_pty(self) -> dict[str, str]:
-        """Serve each line on a pseudo-terminal; returns link → path, such as /dev/pts/3.
+        """Serve each line on a pseudo-terminal; returns link → path, in a folder of their own.
 
-        A pseudo-terminal takes any baud rate and parity that a client sets, so it proves neither.
+        A line that is unplugged is gone from there until it is plugged in again, under the same name. A pseudo-terminal
+        takes any baud rate and parity that a client sets, so it proves neither.
         """
         endpoints: dict[str, str] = {}
+        folder = self._folder = TemporaryDirectory(prefix="choroid-lab-")
         for link, line in self.lines.items():
-            terminal = PseudoTerminal(line)
+            name = re.sub(r"\W+", "-", link.partition("?")[0].removeprefix("sim:")).strip("-")
+            terminal = PseudoTerminal(line, Path(folder.name) / name)
             self._terminals.append(terminal)
             endpoints[link] = terminal.path
         return endpoints
@@ -104,6 +112,8 @@ class Lab:
         for terminal in self._terminals:
             terminal.close()
         self._terminals.clear()
+        if self._folder is not None:
+            self._folder.cleanup()
         for device in self.devices.values():
             device.power_off()
         for server in servers:

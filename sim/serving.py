@@ -9,6 +9,7 @@ import struct
 import termios
 import tty
 from contextlib import suppress
+from pathlib import Path
 
 from sim.devices.wire import Line
 
@@ -143,17 +144,36 @@ class TcpClient(asyncio.Protocol):
 
 
 class PseudoTerminal:
-    """A line on a pseudo-terminal, raw: what programs open in place of /dev/ttyUSB0."""
+    """A line on a pseudo-terminal, raw: what programs open in place of /dev/ttyUSB0.
 
-    def __init__(self, line: Line) -> None:
+    With `link`, a path that is free, the terminal is found under that name, as an adapter is under /dev/serial/by-id: when
+    the cable is pulled the name is gone, and when it is put back the name is there again and leads to a new terminal.
+    Plugged in elsewhere (`Line.elsewhere`), it is called `-replugged`. Without `link` a pulled cable is for good.
+    """
+
+    def __init__(self, line: Line, link: Path | None = None) -> None:
         self._line = line
         self._loop = asyncio.get_running_loop()
+        self._name = link
+        self._shown: Path | None = None
+        self._open = False
+        self.path = ""
+        """What to open now; as long as the cable is pulled, what was opened before."""
+        self._plug()
+        if link is not None:
+            line.on_plug.append(self._plug)
+
+    def _plug(self) -> None:
         self._master, self._slave = os.openpty()  # ours stays open, or the master would fail between two clients
         tty.setraw(self._slave)
         os.set_blocking(self._master, False)
         self.path = os.ttyname(self._slave)
+        if self._name is not None:
+            self._shown = self._name.with_name(self._name.name + ("-replugged" if self._line.elsewhere else ""))
+            self._shown.symlink_to(self.path)
+            self.path = str(self._shown)
         self._open = True
-        line.connect(self)
+        self._line.connect(self)
         self._loop.add_reader(self._master, self._readable)
 
     def _readable(self) -> None:
@@ -169,14 +189,18 @@ class PseudoTerminal:
             os.write(self._master, data)
 
     def hang_up(self) -> None:
-        """The cable was pulled: the device file is gone, as a USB adapter's is, and comes back under no name."""
-        self.close()
-
-    def close(self) -> None:
-        """Give the terminal back."""
+        """The cable was pulled: the device file is gone, as a USB adapter's is."""
         if self._open:
             self._open = False
             self._loop.remove_reader(self._master)
             self._line.disconnect(self)
             os.close(self._master)
             os.close(self._slave)
+            if self._shown is not None:
+                self._shown.unlink(missing_ok=True)
+
+    def close(self) -> None:
+        """Give the terminal back, for good."""
+        if self._plug in self._line.on_plug:
+            self._line.on_plug.remove(self._plug)
+        self.hang_up()

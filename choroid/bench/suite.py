@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import platform
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from choroid.failure import UserError
@@ -49,6 +49,18 @@ def _stack() -> dict[str, Any]:
     return bench_stack()
 
 
+def _report() -> dict[str, Any]:
+    from choroid.bench.report import bench_report
+
+    return bench_report()
+
+
+def _estimator(**options: Any) -> dict[str, Any]:
+    from choroid.bench.estimator import bench_estimator
+
+    return bench_estimator(**options)
+
+
 BENCHMARKS: dict[str, Benchmark] = {
     "stack": _stack,
     "plant": _plant,
@@ -56,18 +68,23 @@ BENCHMARKS: dict[str, Benchmark] = {
     "bus": _bus,
     "rigs": _rigs,
     "nerves": _nerves,
+    "estimator": _estimator,
+    "report": _report,
 }
 
 
-def bench(only: list[str]) -> dict[str, Any]:
-    """Run the named benchmarks (all when none is named); returns `{machine, benchmarks: {name: figures}}`."""
+def bench(only: list[str], estimator: Mapping[str, Any] | None = None) -> dict[str, Any]:
+    """Run the named benchmarks (all when none is named); returns `{machine, benchmarks: {name: figures}}`.
+
+    `estimator` are the options of that benchmark, which is a trial of many cultures.
+    """
     unknown = [name for name in only if name not in BENCHMARKS]
     if unknown:
         raise UserError(f"no benchmark is called {', '.join(unknown)}. Next: choose among {', '.join(BENCHMARKS)}")
     figures: dict[str, Any] = {}
     for name in only or BENCHMARKS:
         print(f"choroid bench: {name} …", file=sys.stderr, flush=True)
-        figures[name] = BENCHMARKS[name]()
+        figures[name] = _estimator(**(estimator or {})) if name == "estimator" else BENCHMARKS[name]()
     machine = {"cpus": os.cpu_count(), "python": platform.python_version(), "machine": platform.machine()}
     return {"machine": machine, "benchmarks": figures}
 

@@ -397,8 +397,8 @@ async def _pester(controller: Controller, run_id: str) -> None:
     with contextlib.suppress(RunnerError):
         controller.runs.get(run_id)
     list(controller.journal.entries(limit=20, newest_first=True))
-    with contextlib.suppress(RunnerError):
+    with contextlib.suppress(RunnerError, JournalError):
         await controller.runs.pause("run-of-nobody", "flood", "a runaway script")
     if controller.runs.active is not None:
-        with contextlib.suppress(RunnerError):
+        with contextlib.suppress(RunnerError, JournalError):
             await controller.runs.start("recycle", {}, "flood", "a runaway script")

@@ -19,7 +19,7 @@ from choroid.campaign.lives import LifeLoop
 from choroid.campaign.storage import Killed
 from choroid.campaign.world import QUIET_S, Trial, limits_without, rig_of
 from controller.alarms import AlarmState
-from controller.execution.journal import GENESIS
+from controller.execution.journal import GENESIS, JournalUnwritten
 from controller.execution.states import RunState
 from controller.process import Controller
 from sim.faults.injector import Injector
@@ -148,16 +148,16 @@ async def _visit(host: Host, controller: Controller) -> None:
         if alarm.state is not AlarmState.ACKNOWLEDGED:
             with contextlib.suppress(KeyError):
                 controller.alarms.acknowledge(alarm.id, "campaign")
-    with contextlib.suppress(OSError):
-        if any(trip.latched for trip in controller.gate.trips):
-            controller.gate.reset("campaign", "looked at the rig")
+    if any(trip.latched for trip in controller.gate.trips):
+        controller.gate.reset("campaign", "looked at the rig")
     says_so = any(alarm.kind in ("journal_lost", "defect") or RESTART in alarm.detail for alarm in alarms)
     if says_so and not host.disk.full:
         host.restart()
         return
     active = controller.runs.active
     if active is not None and active.state is RunState.HELD:
-        await controller.runs.resume(active.id, "campaign", "looked at the rig")
+        with contextlib.suppress(JournalUnwritten):  # the page says so, and somebody comes again
+            await controller.runs.resume(active.id, "campaign", "looked at the rig")
 
 
 async def _rest(host: Host) -> None:
@@ -181,7 +181,8 @@ async def _rest(host: Host) -> None:
 async def _abort(controller: Controller) -> None:
     active = controller.runs.active
     if active is not None and active.state is not RunState.ABORTING:
-        await controller.runs.abort(active.id, "campaign", "the trial is over")
+        with contextlib.suppress(JournalUnwritten):
+            await controller.runs.abort(active.id, "campaign", "the trial is over")
 
 
 async def _collect() -> None:

@@ -11,7 +11,7 @@ from itertools import pairwise
 from controller.figures.course import Band, Slot
 
 WIDTH, HEIGHT = 720, 170
-LEFT, RIGHT, TOP, BOTTOM = 64, 12, 24, 26
+LEFT, RIGHT, TOP, BOTTOM = 64, 40, 24, 26
 LINE, FILL, GOOD = "#1f5f99", "#bcd3e8", "#e8f3ea"
 GRID, INK, FAINT = "#e3e7ec", "#1d2733", "#5b6672"
 TICKS_S = (60, 300, 900, 3600, 3 * 3600, 6 * 3600, 12 * 3600, 86_400, 2 * 86_400, 7 * 86_400, 14 * 86_400, 30 * 86_400)
@@ -65,7 +65,7 @@ def chart(
         parts.append(_text(LEFT - 6, y(tick) + 4, names[round(tick)] if names else f"{tick:.{digits}f}", "end"))
     for at, text in _times(span, zone):
         parts.append(_line(x(at), TOP, x(at), HEIGHT - BOTTOM, GRID))
-        parts.append(_text(x(at), HEIGHT - 9, text, "end" if x(at) > WIDTH - 4 * RIGHT else "middle"))
+        parts.append(_text(x(at), HEIGHT - 9, text, "middle"))
     for piece in _pieces(slots, (span[1] - span[0]) / 400.0):
         parts.extend(_drawn(piece, x, y, dots=dots))
     if not slots:

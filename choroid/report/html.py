@@ -22,6 +22,7 @@ ML = 1000.0
 MOST_ROWS = 60
 """Longer tables tell their newest rows and how many there are."""
 LETTERS = "DCBA"
+CELLS = {"#": "n", "@": "w"}
 NOTE = (
     "Organ figures are human-metric-compatible: they are the figures by which the human device of that name is judged,"
     " computed from this rig's records. Intervals are 95 %. Limits marked “proposed” are this project's, not a standard's."
@@ -154,7 +155,7 @@ def _people(period: Period, zone: tzinfo) -> str:
         if period.deeds_untold
         else ""
     )
-    heads = ("when", "who", "what", "why", "#journal row")
+    heads = ("@when", "who", "what", "why", "#journal row")
     return _section("people", "Interventions by people", told + _table(heads, rows, kind="long"))
 
 
@@ -176,7 +177,7 @@ def _protocols(period: Period, zone: tzinfo) -> str:
                 f"{len(run.held)} × {duration(held_s)}" if run.held else "",
             )
         )
-    heads = ("run", "protocol", "by", "started", "ended", "state at the end", "#steps done", "held")
+    heads = ("run", "protocol", "by", "@started", "@ended", "state at the end", "#steps done", "held")
     body = _table(heads, rows)
     messages = [
         (moment(at, zone), escape(run.id), escape(text))
@@ -184,7 +185,7 @@ def _protocols(period: Period, zone: tzinfo) -> str:
         for at, text in run.messages[-MOST_ROWS:]
     ]
     if messages:
-        body += "<h3>What they said</h3>" + _table(("when", "run", "message"), messages, kind="long")
+        body += "<h3>What they said</h3>" + _table(("@when", "run", "message"), messages, kind="long")
     return _section("protocols", "Protocols run", body)
 
 
@@ -248,7 +249,7 @@ def _medium(period: Period, zone: tzinfo) -> str:
             (moment(at, zone), escape(vessel), _ml(ul / ML), _ml(change / ML), escape(batch))
             for at, vessel, ul, change, batch in period.refills
         ]
-        heads = ("when", "vessel", "#set to, mL", "#change, mL", "batch or reason")
+        heads = ("@when", "vessel", "#set to, mL", "#change, mL", "batch or reason")
         body += "<h3>Bottles filled and volumes set by people</h3>" + _table(heads, filled)
     return _section("medium", "Medium", body)
 
@@ -284,7 +285,7 @@ def _grades(period: Period, zone: tzinfo) -> str:
             )
             for each in worse
         ]
-        heads = ("when", "grade", "#inputs known", "limited by", "reasons")
+        heads = ("@when", "grade", "#inputs known", "limited by", "reasons")
         body += "<h3>Batches below A</h3>" + _table(heads, rows, kind="long")
     return _section("grades", "Grades", body)
 
@@ -359,7 +360,7 @@ def _calibrations(period: Period, now: float, zone: tzinfo) -> str:
         true = f"true = {each.gain:.4g} × read" + (f" {each.offset:+.3g} {each.unit}" if each.offset else "")
         at, until = moment(_seconds(each.at_utc), zone), moment(expires, zone)
         rows.append((escape(each.point), escape(each.method), at, escape(each.by), escape(true), until, state))
-    heads = ("point", "by", "when", "who", "result", "valid until", "")
+    heads = ("point", "by", "@when", "who", "result", "@valid until", "")
     return _section("calibrations", "Calibrations", _table(heads, rows))
 
 
@@ -374,7 +375,7 @@ def _faults(period: Period, zone: tzinfo) -> str:
         if some:
             rows = [(moment(at, zone), escape(text)) for at, text in some[-MOST_ROWS:]]
             more = f" (the newest {MOST_ROWS} of {len(some)})" if len(some) > MOST_ROWS else ""
-            body += f"<h3>{head}{more}</h3>" + _table(("when", "what"), rows, kind="long")
+            body += f"<h3>{head}{more}</h3>" + _table(("@when", "what"), rows, kind="long")
     if faults.untold:
         body += f"<p>{faults.untold} more are in the journal.</p>"
     if not body:
@@ -412,7 +413,7 @@ def _record(period: Period, zone: tzinfo) -> str:
     ]
     if starts:
         body += "<h3>Starts of the controller</h3>" + _table(
-            ("when", "rig", "release", "rig description (sha256)"), starts
+            ("@when", "rig", "release", "rig description (sha256)"), starts
         )
     else:
         body += "<p>The controller was not started in the period; it ran through or not at all.</p>"
@@ -428,10 +429,11 @@ def _section(anchor: str, title: str, body: str, *, page: bool = False) -> str:
 
 
 def _table(heads: Sequence[str], rows: Rows, *, kind: str = "") -> str:
-    """Cells are HTML already; a head that begins with # is of numbers. Only a table of a `kind` is broken over pages."""
-    numeric = [head.startswith("#") for head in heads]
-    classes = [' class="n"' if is_number else ' class="t"' for is_number in numeric]
-    top = "".join(f"<th{side}>{escape(head.lstrip('#'))}</th>" for head, side in zip(heads, classes, strict=True))
+    """Cells are HTML already. A head that begins with # is of numbers, one with @ of what stays on its line. Only a table
+    of a `kind` is broken over pages.
+    """
+    classes = [f' class="{CELLS.get(head[:1], "t")}"' for head in heads]
+    top = "".join(f"<th{side}>{escape(head.lstrip('#@'))}</th>" for head, side in zip(heads, classes, strict=True))
     body = "".join(
         "<tr>" + "".join(f"<td{side}>{cell}</td>" for cell, side in zip(row, classes, strict=True)) + "</tr>"
         for row in rows

@@ -15,6 +15,7 @@ table { border-collapse: collapse; width: 100%; margin: .4rem 0 .8rem; }
 th { text-align: left; font-weight: 600; color: var(--faint); font-size: .82rem; }
 th, td { padding: .22rem .6rem .22rem 0; border-bottom: 1px solid var(--rule); vertical-align: top; }
 td.n, th.n { text-align: right; font-variant-numeric: tabular-nums; white-space: nowrap; }
+td.w { white-space: nowrap; }
 td.t { overflow-wrap: break-word; }
 table.figures td:first-child { width: 24%; } table.figures td:last-child { width: 38%; }
 .mark { display: inline-block; min-width: 3.4rem; text-align: center; border-radius: 3px; padding: 0 .35rem;

@@ -20,7 +20,7 @@ def link_of(text: str) -> LinkUrl:
 
 def must_exist(url: LinkUrl) -> None:
     """Raise :class:`UserError` for a serial port that is not there, and tell those that are."""
-    if url.scheme == "serial" and not Path(url.target).exists():
+    if url.scheme == "serial" and url.usb is None and not Path(url.target).exists():
         ports = [str(path) for pattern in ("ttyUSB*", "ttyACM*", "ttyS[0-3]") for path in Path("/dev").glob(pattern)]
         raise UserError(
             f"there is no port {url.target}. Likely cause: the adapter is unplugged, or has another number now."

@@ -63,6 +63,16 @@ class JournalError(Exception):
     """The journal cannot be used: what, where, likely cause, next action."""
 
 
+class JournalUnwritten(JournalError):
+    """A row could not be written, so what it announces is not done."""
+
+    def __init__(self, error: sqlite3.Error) -> None:
+        super().__init__(
+            f"the journal cannot be written: {error}. Likely cause: the disk is full, or another program holds the file."
+            " Next: free space or end that program; the rig goes on and nothing was done, so ask again then"
+        )
+
+
 class JournalDamaged(JournalError):
     """A row is not what was once written; `seq` is the first that does not fit."""
 
@@ -122,17 +132,20 @@ class Journal:
     def append(self, kind: str, body: Mapping[str, Any], *, run: str | None = None) -> int:
         """Write one row and return its number; a durable journal has it on the disk by then.
 
-        `body` is JSON (str keys; finite numbers). Raises ValueError for a NaN, TypeError for what is not JSON:
-        nothing is written then.
+        `body` is JSON (str keys; finite numbers). Raises ValueError for a NaN, TypeError for what is not JSON,
+        :class:`JournalUnwritten` when the file cannot take it: nothing is written then.
         """
         at_s = self._clock.now_s()
         utc = self._clock.utc_text()
         seq = self._seq + 1
         text = _encode(body)
         chained = _chain(self._head, seq, at_s, utc, kind, run, text)
-        if not self.durable and not self._uncommitted:
-            self._db.execute("BEGIN")
-        self._db.execute(_INSERT, (seq, at_s, utc, kind, run, text, chained))
+        try:
+            if not self.durable and not self._uncommitted:
+                self._db.execute("BEGIN")
+            self._db.execute(_INSERT, (seq, at_s, utc, kind, run, text, chained))
+        except sqlite3.Error as error:
+            raise JournalUnwritten(error) from error
         self._seq, self._head = seq, chained
         if not self.durable:
             self._uncommitted += 1

@@ -58,7 +58,7 @@ def _charge(sources: Sources) -> list[Figure]:
         return [missing(*name, why) for name in names]
     basis = f"stimulation ledger; {given.refused} requests refused"
     if given.unknown:
-        basis += f"; the fate of {given.unknown} pulses is unknown, they are counted"
+        basis += f"; {given.unknown} of unknown fate counted in"
     return [
         figure(*names[0], float(given.pulses), basis=basis),
         figure(*names[1], given.charge_nc, basis="first phase of each pulse; the second takes it back"),

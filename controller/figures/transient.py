@@ -11,6 +11,11 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+import numpy as np
+from numpy.typing import NDArray
+
+Floats = NDArray[np.float64]
+
 SLOWEST_H, FASTEST_H = 0.2, 120.0
 """Range of rates that are looked for (1/h)."""
 LEAST_READINGS = 20
@@ -31,14 +36,13 @@ class Approach:
     level: float
 
 
-def approach(times_s: Sequence[float], values: Sequence[float]) -> Approach | None:
-    """The best exponential through (seconds since the step, value); None where there is no such thing to be seen."""
-    n = len(values)
+def approach(times_s: Sequence[float], readings: Sequence[float]) -> Approach | None:
+    """The best exponential through (seconds since the step, reading); None where there is no such thing to be seen."""
+    n = len(readings)
     if n < LEAST_READINGS:
         return None
-    hours = [time_s / 3600.0 for time_s in times_s]
-    mean = sum(values) / n
-    whole = sum((value - mean) ** 2 for value in values)
+    hours, values = np.asarray(times_s) / 3600.0, np.asarray(readings, dtype=np.float64)
+    whole = float(((values - values.mean()) ** 2).sum())
     if whole <= 0:
         return None
     logs = [math.log(SLOWEST_H) + i * math.log(FASTEST_H / SLOWEST_H) / _COARSE for i in range(_COARSE + 1)]
@@ -54,7 +58,7 @@ def approach(times_s: Sequence[float], values: Sequence[float]) -> Approach | No
             low = a
     rate = math.exp((low + high) / 2)
     rest, level = _rest(rate, hours, values)
-    if 1.0 - rest / whole < LEAST_SHARE or rate * (hours[-1] - hours[0]) < LEAST_TIMES:
+    if 1.0 - rest / whole < LEAST_SHARE or rate * float(hours[-1] - hours[0]) < LEAST_TIMES:
         return None
     step = 0.02 * rate
     curve = (_rest(rate + step, hours, values)[0] - 2 * rest + _rest(rate - step, hours, values)[0]) / step**2
@@ -62,12 +66,12 @@ def approach(times_s: Sequence[float], values: Sequence[float]) -> Approach | No
     return Approach(rate, sd, level)
 
 
-def _rest(rate: float, hours: Sequence[float], values: Sequence[float]) -> tuple[float, float]:
+def _rest(rate: float, hours: Floats, values: Floats) -> tuple[float, float]:
     """Sum of squares that a + b·exp(-rate·t) leaves with the best a and b, and that a."""
-    n = len(values)
-    fall = [math.exp(-rate * hour) for hour in hours]
-    mean_f, mean_v = sum(fall) / n, sum(values) / n
-    square = sum((f - mean_f) ** 2 for f in fall)
-    b = sum((f - mean_f) * (v - mean_v) for f, v in zip(fall, values, strict=True)) / square if square > 0 else 0.0
-    a = mean_v - b * mean_f
-    return sum((v - a - b * f) ** 2 for f, v in zip(fall, values, strict=True)), a
+    fall = np.exp(-rate * hours)
+    mean_f, mean_v = float(fall.mean()), float(values.mean())
+    off_f, off_v = fall - mean_f, values - mean_v
+    square = float(off_f @ off_f)
+    b = float(off_f @ off_v) / square if square > 0 else 0.0
+    left = off_v - b * off_f
+    return float(left @ left), mean_v - b * mean_f

@@ -14,8 +14,8 @@ from controller.figures.course import Stretch
 from controller.memory.history import LEVELS_S, VERSION
 
 BUSY_S = 5.0
-FINEST_STRETCHES = 70_000
-"""A series is read in no more stretches than this: ninety days in two minutes each."""
+FINEST_STRETCHES = 25_000
+"""A series is read in no more stretches than this: a month in two minutes each, a quarter of a year in ten."""
 
 _STRETCHES = """
 SELECT bucket * level, n, total, least, most FROM rollup

@@ -23,7 +23,7 @@ from controller.rig.families import (
 )
 from controller.rig.problems import Finding, Place, nearest
 
-_LINKS = "Write serial:///dev/…?baud=9600, tcp://host:port or sim:name"
+_LINKS = "Write serial:///dev/…?baud=9600, serial:usb-serial=…, tcp://host:port or sim:name"
 
 
 def device_model(rig: Rig, name: str, device: DeviceSpec, models: Collection[str]) -> Iterator[Finding]:

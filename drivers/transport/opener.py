@@ -11,6 +11,7 @@ import serialx
 
 from drivers.errors import LinkDown
 from drivers.transport.url import LineSettings, LinkUrl
+from drivers.transport.usb import device_of
 
 Streams: TypeAlias = tuple[asyncio.StreamReader, asyncio.StreamWriter]
 Opener: TypeAlias = Callable[[LinkUrl, LineSettings], Awaitable[Streams]]
@@ -20,12 +21,15 @@ Opener: TypeAlias = Callable[[LinkUrl, LineSettings], Awaitable[Streams]]
 async def open_real(url: LinkUrl, line: LineSettings) -> Streams:
     """Open a serial port or a TCP connection.
 
-    Raises OSError when the system refuses and :class:`LinkDown` for `sim:` links: a real body never falls
-    back to the lab in software (C5).
+    Raises OSError when the system refuses, and :class:`LinkDown` when no USB adapter has the link's serial number, and for
+    `sim:` links: a real body never falls back to the lab in software (C5).
     """
     match url.scheme:
         case "serial":
-            streams: Streams = await serialx.open_serial_connection(url=url.target, **serial_arguments(line))
+            path = url.target
+            if (usb := url.usb) is not None:  # whatever it is called today; asking the system takes milliseconds
+                path = await asyncio.to_thread(device_of, *usb, f"link {url}")
+            streams: Streams = await serialx.open_serial_connection(url=path, **serial_arguments(line))
             return streams
         case "tcp":
             reader, writer = await asyncio.open_connection(url.host, url.port)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
@@ -11,7 +12,8 @@ from urllib.parse import parse_qsl, urlsplit
 Parity = Literal["N", "E", "O"]
 Scheme = Literal["serial", "tcp", "sim"]
 
-_EXAMPLES = "serial:///dev/ttyUSB0?baud=9600, tcp://192.0.2.7:4001 or sim:reglo"
+_EXAMPLES = "serial:///dev/ttyUSB0?baud=9600, serial:usb-serial=FT4XYZ, tcp://192.0.2.7:4001 or sim:reglo"
+_USB = re.compile(r"usb-serial=([A-Za-z0-9._-]{1,64})(?::([1-9]))?")
 _OPTIONS = frozenset({"baud", "bits", "parity", "stop", "echo"})
 
 
@@ -49,7 +51,10 @@ class LineSettings:
 
 @dataclass(frozen=True, slots=True)
 class LinkUrl:
-    """A parsed link: `scheme` and `target` (a device path, "host:port", or a name in the lab in software)."""
+    """A parsed link: `scheme` and `target`.
+
+    The target is a device path, "usb-serial=" and a serial number, "host:port", or a name in the lab in software.
+    """
 
     scheme: Scheme
     target: str
@@ -57,7 +62,7 @@ class LinkUrl:
 
     @classmethod
     def parse(cls, text: str) -> LinkUrl:
-        """Parse `serial:///dev/x?baud=9600&parity=N`, `tcp://host:port` or `sim:name`; else
+        """Parse `serial:///dev/x?baud=9600&parity=N`, `serial:usb-serial=FT4XYZ`, `tcp://host:port` or `sim:name`; else
         :class:`LinkUrlError`.
         """
         try:
@@ -68,7 +73,9 @@ class LinkUrl:
             raise LinkUrlError(f"link “{text}” cannot be read ({error}); write for example {_EXAMPLES}") from None
         if unknown := sorted(set(options) - _OPTIONS):
             raise LinkUrlError(f"link “{text}”: unknown option {unknown[0]}; known are {', '.join(sorted(_OPTIONS))}")
-        if parts.scheme == "serial" and parts.path and not parts.netloc:
+        if parts.scheme == "serial" and not parts.netloc and _USB.fullmatch(parts.path):
+            return cls("serial", parts.path, MappingProxyType(options))
+        if parts.scheme == "serial" and parts.path and not parts.netloc and not parts.path.startswith("usb-serial"):
             return cls("serial", parts.path, MappingProxyType(options))
         if parts.scheme == "tcp" and parts.hostname and port:
             host = f"[{parts.hostname}]" if ":" in parts.hostname else parts.hostname
@@ -76,6 +83,12 @@ class LinkUrl:
         if parts.scheme == "sim" and parts.path and not parts.netloc:
             return cls("sim", parts.path, MappingProxyType(options))
         raise LinkUrlError(f"link “{text}” is of no known kind; write for example {_EXAMPLES}")
+
+    @property
+    def usb(self) -> tuple[str, int] | None:
+        """The USB serial number of the adapter and which of its ports (from 1), if the link names it so."""
+        match = _USB.fullmatch(self.target) if self.scheme == "serial" else None
+        return None if match is None else (match[1], int(match[2] or 1))
 
     @property
     def host(self) -> str:
@@ -104,7 +117,7 @@ class LinkUrl:
 
     def __str__(self) -> str:
         query = "&".join(f"{key}={value}" for key, value in self.options.items())
-        separator = ":" if self.scheme == "sim" else "://"
+        separator = ":" if self.scheme == "sim" or self.usb else "://"
         return f"{self.scheme}{separator}{self.target}{'?' if query else ''}{query}"
 
 

@@ -122,6 +122,8 @@ class Line:
         self.outward: list[Outward] = []
         self.ghosts: set[Client] = set()
         """A fault: clients whose connection is dead and does not know it."""
+        self.on_plug: list[Callable[[], None]] = []
+        """Called when the cable is put back: whoever served the line serves it again."""
         self.elsewhere = False
         """A fault: the adapter is there under another name, so that what was served under the old one is gone."""
         self.asker: Client | None = None
@@ -217,4 +219,7 @@ class Line:
 
     def plug(self) -> None:
         """Put the cable back."""
-        self.plugged = True
+        if not self.plugged:
+            self.plugged = True
+            for serve in list(self.on_plug):
+                serve()

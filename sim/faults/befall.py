@@ -118,10 +118,12 @@ class Effects:
         def apply(lasting: list[float]) -> None:
             if line.elsewhere == bool(lasting):
                 return
-            if line.plugged:
+            plugged = line.plugged
+            if plugged:
                 line.unplug()
+            line.elsewhere = bool(lasting)  # before it is plugged in again: that is when it gets its name
+            if plugged:
                 line.plug()
-            line.elsewhere = bool(lasting)
             self._rename()
 
         return self._hold("replug", link, 1.0, apply)

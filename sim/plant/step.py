@@ -1,4 +1,7 @@
-"""One step of many rigs: the mechanisms, composed symmetrically (Strang), so that the error falls with the square of dt.
+"""One step of many rigs: the mechanisms, composed symmetrically (Strang).
+
+Each mechanism is of second order in dt. The whole falls to first order at small steps, for the tissue's feedback on what
+it lives in is taken once a step (measured in docs/validation.md).
 
 Lines forward for half a step, gas for half, tissue and turnover for the whole, gas for half, lines backward for half. Each
 line by itself is exact (its source only loses, so what enters it is steady); gas is exponential; the tissue goes by the

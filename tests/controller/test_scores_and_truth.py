@@ -54,9 +54,9 @@ def part(scores: dict[str, Any], name: str) -> float:
 
 
 async def test_the_score_falls_with_the_truth_when_ammonia_poisons(tmp_path: Path) -> None:
-    trace = await lived(tmp_path, "4 mM ammonia in every bottle", 5.0)
+    trace = await lived(tmp_path, "4 mM ammonia in every bottle", 2.0)
     found = summary(trace)
-    assert found["true"][1] < found["true"][0] - 0.05
+    assert found["true"][1] < found["true"][0] - 0.04
     assert found["agrees"]
     assert found["covered"] == 1.0
     first, last = trace[0][2], trace[-1][2]
@@ -67,7 +67,7 @@ async def test_the_score_falls_with_the_truth_when_ammonia_poisons(tmp_path: Pat
 
 
 async def test_a_burnt_heater_shuts_the_gate(tmp_path: Path) -> None:
-    trace = await lived(tmp_path, "heater burnt out", 2.0)
+    trace = await lived(tmp_path, "heater burnt out", 1.1)
     last = trace[-1][2]
     assert (last["score"], last["high"], last["limiting"]) == (0.0, 0.0, "temperature")
     rows = Journal(tmp_path / "journal.db", Clock(follow_system=False, epoch=EPOCH), durable=False)

@@ -39,7 +39,7 @@ async def test_a_norm_after_the_warm_up_and_the_same_after_a_restart(tmp_path: P
     assert usual.spread("ph", 7.35) is None
     await live(usual, 9.0, 4.2)
     before, spread = usual.norms(), usual.spread("ph", None)
-    assert before["firing_hz"]["value"] == pytest.approx(4.2)
+    assert before["firing_hz"].value == pytest.approx(4.2)
     assert spread == pytest.approx(0.10)
     journal.close()
 
@@ -60,7 +60,7 @@ async def test_hours_with_an_alarm_are_left_out_and_say_why(tmp_path: Path) -> N
     left_out = [row.body["left_out"].get("firing_hz", "") for row in journal.entries(kinds=(ROW,))]
     assert sum(why == "no_heart_flow reglo.heart" for why in left_out) >= 3
     assert "under 50 % of the norm" in " ".join(left_out).replace("%", " %").replace("  ", " ")
-    assert usual.norms()["firing_hz"]["value"] == pytest.approx(4.0)
+    assert usual.norms()["firing_hz"].value == pytest.approx(4.0)
     journal.close()
 
 

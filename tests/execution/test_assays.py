@@ -14,6 +14,7 @@ from controller.execution.assays import AssayError, AssayRefused, Assays, parse_
 from controller.execution.ledger import EVAPORATION_UL_D
 from controller.execution.states import RunState
 from protocols.media_filter import SPECIES, MediaState, elapsed
+from protocols.soft_sensor import Where
 from tests.execution.world import EPOCH, Controller, World
 
 
@@ -145,7 +146,8 @@ async def _cycles(path: Path, entries: list[tuple[float, float, str, str]]) -> C
 
 def _intervals(controller: Controller) -> list[float]:
     state = controller.runs.estimator.now()
-    found = [state.interval(where, name) for where in ("loop", "spent") for name in SPECIES]  # type: ignore[arg-type]
+    places: tuple[Where, ...] = ("loop", "spent")
+    found = [state.interval(where, name) for where in places for name in SPECIES]
     return [end for interval in found for end in (interval.low, interval.value, interval.high)]
 
 

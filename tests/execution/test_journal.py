@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from controller.clock import Clock
-from controller.execution.journal import GENESIS, Journal, JournalDamaged, JournalError, _chain
+from controller.execution.journal import GENESIS, Journal, JournalDamaged, JournalError, JournalUnwritten, _chain
 from controller.guard import SILENCE_S
 from sim.virtual_time import run_virtual
 
@@ -197,7 +197,7 @@ async def test_R2_a_file_that_another_program_locks_holds_the_loop_up_for_less_t
     other = sqlite3.connect(tmp_path / "journal.db", isolation_level=None)
     other.execute("BEGIN IMMEDIATE")
     begun_s = asyncio.get_running_loop().time()
-    with pytest.raises(sqlite3.OperationalError, match="locked"):
+    with pytest.raises(JournalUnwritten, match="locked"):
         journal.append("act", {})
     assert asyncio.get_running_loop().time() - begun_s < SILENCE_S / 2, "the guard kills a controller that is silent"
     other.execute("ROLLBACK")

@@ -189,6 +189,15 @@ def test_a_gate_that_is_shut_is_outvoted_by_nothing(name: str, value: Any, gate:
     assert gate in made.to_json()["gates"]
 
 
+@given(VITALS)
+def test_the_shut_gate_is_the_one_that_limits(vitals: Vitals) -> None:
+    made = viability.viability(vitals)
+    shut = viability.shut_gate(vitals)
+    assert (shut is not None) == (made.score == 0.0)
+    if shut is not None:
+        assert made.limiting == shut
+
+
 def test_a_reading_across_a_gate_widens_the_interval_only() -> None:
     made = viability.viability(replace(WELL, temperature_c=Interval(38.8, 38.5, 39.1)))
     assert (made.low, made.score, made.high) == (0.0, 1.0, 1.0)

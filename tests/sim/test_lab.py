@@ -15,7 +15,12 @@ import pytest
 from controller.rig.description import Rig
 from controller.rig.families import FAMILIES
 from controller.rig.loading import load_rig
+from drivers.device import DeviceConfig, LinkDown
+from drivers.mettler_sics import MettlerSics
 from drivers.registry import MODELS
+from drivers.transport.link import Link
+from drivers.transport.opener import open_real
+from drivers.transport.url import LinkUrl
 from sim.devices.catalogue import DEVICES
 from sim.devices.modbus_slave import sealed
 from sim.lab import Lab
@@ -304,3 +309,43 @@ async def test_a_pty_that_nobody_reads_keeps_no_old_bytes() -> None:
             assert 0 < len(os.read(port, 65_536)) <= 2048
         finally:
             os.close(port)
+
+
+async def test_C1_a_pty_is_gone_while_unplugged_and_comes_back_under_its_name() -> None:
+    async with bench_lab() as lab:
+        path = Path((await lab.serve_pty())["sim:reglo"])
+        assert path.name == "reglo"
+        for _ in range(3):
+            port = os.open(path, os.O_RDWR | os.O_NOCTTY | os.O_NONBLOCK)
+            try:
+                os.write(port, b"0x!\r")
+                assert await _read(port, b"\n") == b"2\r\n"
+                lab.lines["sim:reglo"].unplug()
+                assert not path.is_symlink()
+                with pytest.raises(OSError, match="Input/output error"):
+                    os.write(port, b"0x!\r")
+            finally:
+                os.close(port)
+            lab.lines["sim:reglo"].plug()
+            lab.lines["sim:reglo"].plug()  # twice does no harm
+        folder = path.parent
+    assert not folder.exists()
+
+
+async def test_C1_a_driver_on_a_pty_is_back_by_itself_after_the_cable_was_pulled() -> None:
+    async with bench_lab() as lab:
+        path = (await lab.serve_pty())["sim:balance"]
+        link = Link(LinkUrl.parse(f"serial://{path}"), open_real, line=MettlerSics.line)
+        balance = MettlerSics(link, DeviceConfig("balance"))
+        assert await link.start() == {}
+        await balance.sensors["mass"].read()
+        lab.lines["sim:balance"].unplug()
+        with pytest.raises(LinkDown):
+            await balance.sensors["mass"].read()
+        await asyncio.sleep(0.3)
+        lab.lines["sim:balance"].plug()
+        async with asyncio.timeout(10):
+            while not balance.conversation.verified:
+                await asyncio.sleep(0.05)
+        await balance.sensors["mass"].read()
+        await link.close()

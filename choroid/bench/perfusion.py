@@ -1,0 +1,172 @@
+"""A rig without wires: the plant, perfused by an ideal hand in virtual time, with the real ledger and estimator beside it.
+
+Devices, gate and protocol engine are left out, which makes it some fifty times faster than the whole stack; pumps still
+err as the plant's pumps do, the balance and the probes have their noise, gas is held by pH, and every eight hours a batch
+is drawn, partly replaced, sweetened and buffered by what the estimator believes, and given back.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Awaitable, Callable
+from datetime import UTC, datetime
+from pathlib import Path
+
+import numpy as np
+
+from controller.clock import Clock
+from controller.execution.assays import Assays
+from controller.execution.estimator import Estimator
+from controller.execution.journal import Journal
+from controller.execution.ledger import Ledger
+from controller.rig.description import Rig
+from controller.state import StateStore
+from drivers.device import Quality
+from sim.plant.columns import AMBIENT, COUNT
+from sim.plant.plant import Plant
+
+EPOCH = datetime(2026, 1, 1, tzinfo=UTC)
+HOUR_S = 3600.0
+CYCLE_H = 8
+BATCH_UL = 18_000.0
+BALANCE_SD_UL = 15.0
+LEAST_UL = 500.0
+GAS_EVERY_S = 600.0
+SWEET_BELOW_MM, BUFFER_BELOW_MM = 14.0, 19.0
+Each = Callable[[], Awaitable[None]]
+
+
+def as_it_is(rig: Rig, random: np.random.Generator) -> Rig:
+    """What really stands on the bench: bottles off their labels, organoids larger or smaller than noted."""
+    media = {}
+    for name, medium in rig.media.items():
+        off = 1.0 + random.normal(0.0, 1.0, 4) * (0.02, 0.015, 0.06, 0.005)
+        media[name] = medium.model_copy(
+            update={
+                "glucose_mm": medium.glucose_mm * off[0],
+                "bicarbonate_mm": medium.bicarbonate_mm * off[1],
+                "glutamine_mm": medium.glutamine_mm * off[2],
+                "osmolality_mosm": medium.osmolality_mosm * off[3],
+            }
+        )
+    diameter = rig.organoid.diameter_mm * (1.0 + 0.06 * float(random.normal()))
+    organoid = rig.organoid.model_copy(update={"diameter_mm": diameter})
+    return rig.model_copy(update={"media": media, "organoid": organoid})
+
+
+def working_harder(plant: Plant, random: np.random.Generator) -> None:
+    """Tissue that does a quarter more or less than it should."""
+    plant.fleet.body[0, COUNT] *= float(np.exp(random.normal(0.0, 0.25)))
+
+
+class Perfusion:
+    """One rig in the running (virtual) loop. `renewed` is the share of each batch that is replaced by fresh medium."""
+
+    def __init__(self, rig: Rig, *, seed: int, folder: Path) -> None:
+        random = np.random.default_rng([seed, 1])
+        self._loop = asyncio.get_running_loop()
+        self._random = random
+        self.rig = rig
+        self.plant = Plant(as_it_is(rig, random), seed=seed, now=self._loop.time)
+        body = self.plant.fleet.body[0]
+        body[AMBIENT] = rig.organs.skin.setpoint_c  # the skin's regulator is taken as ideal
+        working_harder(self.plant, random)
+        self.renewed = float(random.uniform(0.03, 0.3))
+        clock = Clock(follow_system=False, epoch=EPOCH)
+        self.clock = clock
+        self.store = StateStore()
+        self.journal = Journal(folder / "journal.db", clock, durable=False)
+        self.ledger = Ledger(rig, self.journal, clock)
+        self.estimator = Estimator(rig, ledger=self.ledger, journal=self.journal, clock=clock, store=self.store)
+        self.assays = Assays(rig, estimator=self.estimator, journal=self.journal, clock=clock)
+        self._co2_pct = 5.0
+
+    async def live(self, days: float, *, hourly: Each, drawn: Each) -> None:
+        """Perfuse for `days`; `hourly` and `drawn` (after each estimate of a drawn batch) are called on the way."""
+        heart = self.rig.lines[self.rig.organs.heart.line].pump
+        self.plant.set_pump(heart or "", self.rig.organs.heart.flow_ul_min)
+        begin_s = self._loop.time()
+        for hour in range(round(days * 24)):
+            if hour % CYCLE_H == 0 and hour:
+                await self._cycle(drawn)
+            while self._loop.time() < begin_s + (hour + 1) * HOUR_S:
+                self._breathe()
+                await asyncio.sleep(min(GAS_EVERY_S, begin_s + (hour + 1) * HOUR_S - self._loop.time()))
+            await hourly()
+
+    def close(self) -> None:
+        """Let go of the journal."""
+        self.journal.close()
+
+    # --- inside -----------------------------------------------------------------------------------------
+
+    def _breathe(self) -> None:
+        lung = self.rig.organs.lung
+        error = self.plant.sense(lung.ph) - lung.ph_setpoint
+        self._co2_pct = min(lung.co2_max_pct, max(lung.co2_min_pct, self._co2_pct * 10.0 ** (0.5 * error)))
+        co2 = round(lung.total_ml_min * self._co2_pct / 100.0, 2)
+        self.plant.set_gas(lung.co2, co2)
+        self.plant.set_gas(lung.air, round(lung.total_ml_min - co2, 2))
+
+    async def _cycle(self, drawn: Each) -> None:
+        organs = self.rig.organs
+        await self._move(organs.kidney.draw, BATCH_UL, organs.kidney.flow_ul_min)
+        sampling = asyncio.create_task(self._sample())
+        try:
+            estimate = await self.estimator.estimate()
+        finally:
+            sampling.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await sampling
+        await drawn()
+        fresh_ul = self.renewed * BATCH_UL
+        glucose_ul = 900.0 if estimate.spent.glucose_mm.value < SWEET_BELOW_MM else 0.0
+        base_ul = 700.0 if estimate.spent.bicarbonate_mm.value < BUFFER_BELOW_MM else 0.0
+        await self._move(organs.kidney.discard, fresh_ul + glucose_ul + base_ul, organs.kidney.flow_ul_min)
+        for line, ul, flow in (
+            (organs.gut.feed, fresh_ul, organs.gut.flow_ul_min),
+            (organs.liver.glucose, glucose_ul, organs.liver.flow_ul_min),
+            (organs.liver.base, base_ul, organs.liver.flow_ul_min),
+        ):
+            await self._move(line, ul, flow)
+        spent, loop = organs.kidney.vessel, organs.lung.vessel
+        volumes = self.ledger.volumes()
+        room_ul = self.rig.vessels[loop].volume_ul - volumes[loop].ul
+        await self._move(
+            organs.kidney.return_,
+            min(volumes[spent].ul - self.rig.vessels[spent].volume_ul, room_ul),
+            organs.kidney.flow_ul_min,
+        )
+        excess_ul = self.ledger.volumes()[spent].ul - self.rig.vessels[spent].volume_ul
+        await self._move(organs.kidney.discard, excess_ul, organs.kidney.flow_ul_min)
+
+    async def _move(self, name: str, ul: float, flow_ul_min: float) -> None:
+        """One transfer, booked as the balance saw it."""
+        if ul < LEAST_UL:
+            return
+        line = self.rig.lines[name]
+        before_ul = self._weighed_ul()
+        if line.valve is not None:
+            self.plant.set_switch(line.valve, True)
+        self.plant.set_pump(line.pump or "", flow_ul_min)
+        await asyncio.sleep(ul / flow_ul_min * 60.0)
+        self.plant.set_pump(line.pump or "", 0.0)
+        if line.valve is not None:
+            self.plant.set_switch(line.valve, False)
+        moved_ul = abs(self._weighed_ul() - before_ul)
+        self.ledger.moved(name, moved_ul, 1.5 * BALANCE_SD_UL, "balance")
+
+    def _weighed_ul(self) -> float:
+        truth = self.plant.truth().volumes_ul[self.rig.organs.kidney.vessel]
+        return truth + float(self._random.normal(0.0, BALANCE_SD_UL))
+
+    async def _sample(self) -> None:
+        """Readings for an estimate, as the rig's sampling would bring them."""
+        lung = self.rig.organs.lung
+        while True:
+            now_s = self._loop.time()
+            self.store.read(lung.ph, self.plant.sense(lung.ph), "pH", Quality.GOOD, now_s)
+            for point in (lung.air, lung.co2, lung.o2):
+                self.store.read(point, self.plant.sense(point), "mL/min", Quality.GOOD, now_s)
+            await asyncio.sleep(self.rig.devices[lung.ph.partition(".")[0]].every_s)
