@@ -17,6 +17,7 @@ from choroid import comparison_command
 from choroid.report import command as report
 from choroid.sensitivity import commands as sensitivity
 from choroid.tools import commands as tools
+from choroid.tools import ledger_commands
 
 Handler = Callable[[argparse.Namespace], int]
 
@@ -123,6 +124,7 @@ def _parser() -> argparse.ArgumentParser:
     devices = _command(commands, "devices", _devices, "the devices that have drivers")
     _json(devices)
     tools.add(commands)
+    ledger_commands.add(commands)
     comparison_command.add(commands)
     report.add(commands)
 

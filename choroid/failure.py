@@ -8,6 +8,7 @@ def explain(error: Exception) -> str | None:
     from controller.calibrations import CalibrationError
     from controller.connect import ConnectError
     from controller.execution.journal import JournalError
+    from controller.execution.ledger import LedgerError
     from controller.execution.runner import RunnerError
     from controller.rig.loading import RigError
     from controller.rig.quantities import QuantityError
@@ -16,7 +17,7 @@ def explain(error: Exception) -> str | None:
     from protocols.registry import UnknownProtocol
 
     of_the_rig = (RigError, QuantityError, ConnectError, DeviceError, CalibrationError)
-    of_a_run = (JournalError, RunnerError, ParamError, UnknownProtocol)
+    of_a_run = (JournalError, LedgerError, RunnerError, ParamError, UnknownProtocol)
     if isinstance(error, (*of_the_rig, *of_a_run, UserError)):
         return str(error)
     if isinstance(error, ExceptionGroup):

@@ -8,16 +8,15 @@ calibration is refused volumes at the gate (F5); the heart goes on, for a flow t
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 from controller.calibrations import FILE, Calibration, CalibrationError, current
-from controller.clock import Clock
 from controller.execution.batches import Batch
-from controller.execution.journal import Journal
+from controller.execution.journal import Entry
 from controller.execution.routes import Trust, dosing_of
 from controller.rig.description import Rig
 from controller.safety.terms import PumpTrust
@@ -35,6 +34,26 @@ BORE_TOLERANCE_MM = 0.015
 AGED_REL_SD = 0.03
 """What a pump's gain may have changed since it was calibrated: well tubing, some weeks (biology.md §2)."""
 FACTORY = "factory"
+
+
+class Record(Protocol):
+    """What is needed of :class:`controller.execution.journal.Journal`."""
+
+    def append(self, kind: str, body: Mapping[str, Any], *, run: str | None = None) -> int:
+        """Write one row."""
+
+    def entries(self, *, kinds: Sequence[str] = ...) -> Iterator[Entry]:
+        """Rows of some kinds, in order."""
+
+
+class Timekeeper(Protocol):
+    """What is needed of :class:`controller.clock.Clock`."""
+
+    def now_s(self) -> float:
+        """Monotonic seconds."""
+
+    def utc_text(self) -> str:
+        """UTC as ISO 8601."""
 
 
 class UpkeepError(Exception):
@@ -75,8 +94,8 @@ class Upkeep:
         self,
         rig: Rig,
         *,
-        journal: Journal,
-        clock: Clock,
+        journal: Record,
+        clock: Timekeeper,
         data: Path,
         batches: Callable[[], Mapping[str, Batch]] = dict,
     ) -> None:

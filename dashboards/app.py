@@ -13,10 +13,12 @@ from fastapi.staticfiles import StaticFiles
 from starlette.exceptions import HTTPException
 
 from controller.execution.assays import AssayError, AssayRefused
+from controller.execution.ledger import LedgerError
 from controller.execution.runner import RunnerError
 from controller.execution.states import IllegalTransition
 from controller.nerves.summary import NervesSource
 from controller.rig.quantities import QuantityError
+from controller.upkeep import UpkeepError
 from dashboards.access import Problem, Viewer, identify
 from dashboards.auth import Auth
 from dashboards.doorman import LOOPBACK_HOSTS, Doorman
@@ -24,7 +26,7 @@ from dashboards.face import ControllerFace, SpeedControl
 from dashboards.feed import Feed
 from dashboards.feed import routes as feed_routes
 from dashboards.models import Errored
-from dashboards.routes import assays, books, rig, runs, safety, session, users
+from dashboards.routes import assays, books, rig, runs, safety, session, upkeep, users
 from protocols.parameters import ParamError
 from protocols.registry import UnknownProtocol
 
@@ -39,6 +41,8 @@ ANSWERS: dict[type[Exception], int] = {
     UnknownProtocol: 404,
     ParamError: 422,
     QuantityError: 422,
+    LedgerError: 422,
+    UpkeepError: 422,
 }
 """What the layers below raise in words of their own."""
 
@@ -69,7 +73,7 @@ def create_app(
     app.state.speed = speed
     app.state.feed = Feed(controller, speed, nerves)
     app.include_router(session.open_routes)
-    for part in (session, rig, runs, safety, books, assays, users):
+    for part in (session, rig, runs, safety, books, upkeep, assays, users):
         app.include_router(part.routes)
     if speed is not None:
         app.include_router(session.speed_routes)

@@ -10,8 +10,10 @@ from datetime import datetime
 from typing import Any, Protocol
 
 from controller.alarms import Alarm
+from controller.execution.batches import Batch, Whereabouts
 from controller.execution.journal import Entry
 from controller.execution.ledger import Totals
+from controller.execution.reconcile import Residual
 from controller.execution.views import RunView
 from controller.memory.history import Stretch
 from controller.nerves.summary import NervesSource, NervesSummary
@@ -56,8 +58,41 @@ class LedgerFace(Protocol):
     def totals(self) -> Totals:
         """Sums since the journal began (µL)."""
 
+    @property
+    def whereabouts(self) -> Whereabouts:
+        """Batches of medium: what they are, where they are, where they went."""
+
     def volumes(self) -> Mapping[str, Volume]:
         """Every vessel's volume with its standard deviation (µL)."""
+
+    def gain(self, pump: str) -> tuple[float, float] | None:
+        """What a pump delivers over what its calibration says, and its standard deviation; None before any dose."""
+
+    def level(self, vessel: str, volume_ul: float, sd_ul: float, *, user: str, reason: str) -> Residual:
+        """A person read a vessel's volume; raises LedgerError for what cannot be."""
+
+    def load(self, batch: Batch, volume_ul: float, sd_ul: float, *, replaces: bool, user: str, reason: str) -> None:
+        """A person put medium into a vessel; raises LedgerError for what cannot be."""
+
+
+class UpkeepFace(Protocol):
+    """Calibrations and tubing."""
+
+    def to_json(self) -> list[dict[str, Any]]:
+        """Every pump: calibration and tubing."""
+
+    def install(
+        self,
+        pump: str,
+        *,
+        material: str,
+        bore_mm: float | None,
+        user: str,
+        reason: str,
+        lot: str = "",
+        life_revolutions: float | None = None,
+    ) -> object:
+        """New tubing is in a pump's head; raises UpkeepError for what cannot be."""
 
 
 class AlarmsFace(Protocol):
@@ -174,6 +209,10 @@ class ControllerFace(Protocol):
     @property
     def ledger(self) -> LedgerFace:
         """Where the medium went."""
+
+    @property
+    def upkeep(self) -> UpkeepFace:
+        """What has to be looked after."""
 
     @property
     def alarms(self) -> AlarmsFace:

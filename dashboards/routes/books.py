@@ -18,6 +18,9 @@ STORY = (
     "assay",
     "controller.started",
     "controller.stopped",
+    "calibration.taken",
+    "ledger.level",
+    "ledger.loaded",
     "ledger.reconciled",
     "ledger.weighed",
     "moved",
@@ -34,6 +37,7 @@ STORY = (
     "safety.trip",
     "act.refused",
     "speed.set",
+    "tubing.installed",
 )
 """What a person wants to read; the rest is every heater pulse."""
 

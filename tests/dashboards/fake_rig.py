@@ -17,14 +17,17 @@ from typing import Any
 import numpy as np
 
 from controller.alarms import DEFINITIONS, Alarm, AlarmState
+from controller.execution.batches import Batch, Whereabouts
 from controller.execution.journal import Entry
-from controller.execution.ledger import Totals
+from controller.execution.ledger import LedgerError, Totals
+from controller.execution.reconcile import Residual
 from controller.execution.rules import rules_of
 from controller.memory.history import Stretch
 from controller.nerves.summary import NervesSummary
 from controller.process import Health
 from controller.rig.loading import load_rig
 from controller.state import ActuatorView, Reading, State, Volume
+from controller.upkeep import Upkeep
 from drivers.device import Guarantee, Level, LevelStatus, PumpStatus, Quality, Run, Status, Stop, Switch, SwitchStatus
 from protocols.activity import Heard
 from protocols.grading import Sample, grade
@@ -136,8 +139,27 @@ class FakeLedger:
             glucose_ul=6_900.0, base_ul=1_100.0, evaporated_ul=480.0, unaccounted_ul=-120.0,
         )  # fmt: skip
 
+        self.whereabouts = Whereabouts()
+        self.whereabouts.loaded(Batch("NB-1", "fresh", "2026-05-01T08:00:00.000Z", "reservoir"))
+        self.entered: list[tuple[str, float]] = []
+
     def volumes(self) -> dict[str, Volume]:
         return {name: Volume(ul, 0.002 * ul + 20.0) for name, ul in self.ul.items()}
+
+    def gain(self, pump: str) -> tuple[float, float] | None:
+        return (0.97, 0.01) if pump == "reglo.draw" else None
+
+    def level(self, vessel: str, volume_ul: float, sd_ul: float, *, user: str, reason: str) -> Residual:
+        if vessel not in self.ul:
+            raise LedgerError(f"there is no vessel “{vessel}”")
+        self.entered.append((vessel, volume_ul))
+        return Residual(volume_ul - self.ul[vessel], sd_ul)
+
+    def load(self, batch: Batch, volume_ul: float, sd_ul: float, *, replaces: bool, user: str, reason: str) -> None:
+        if batch.vessel not in self.ul:
+            raise LedgerError(f"there is no vessel “{batch.vessel}”")
+        self.entered.append((batch.vessel, volume_ul))
+        self.whereabouts.loaded(batch)
 
 
 class FakeAlarms:
@@ -232,6 +254,7 @@ class FakeController:
         self.journal = FakeJournal(self.clock)
         self.history = FakeHistory(self.clock)
         self.ledger = FakeLedger({name: vessel.volume_ul for name, vessel in self.rig.vessels.items()})
+        self.upkeep = Upkeep(self.rig, journal=self.journal, clock=self.clock, data=Path("no-such-folder"))
         self.ledger.ul |= {"reservoir": 458_800.0, "glucose": 243_100.0, "base": 248_900.0, "waste": 43_700.0}
         self.alarms = FakeAlarms(self.journal, self.clock)
         self.gate = FakeGate(self.journal)

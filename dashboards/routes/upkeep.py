@@ -1,0 +1,217 @@
+"""What has to be looked after: pumps with calibration and tubing, bottles with lot numbers, levels that people read."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from fastapi import APIRouter
+from pydantic import BaseModel, ConfigDict, Field
+
+from controller.execution.batches import Batch
+from controller.rig.description import Material
+from controller.rig.quantities import parse_quantity
+from dashboards.access import Controlled, Operator, Problem, Viewer
+
+ML = 1000.0
+USUAL_REL_SD = 0.01
+"""How exactly a bottle was filled, when nobody says."""
+
+routes = APIRouter(prefix="/api")
+
+
+class _Body(BaseModel):
+    model_config = ConfigDict(extra="forbid", str_strip_whitespace=True)
+
+
+class NewTubing(_Body):
+    """New tubing in a pump's head; `bore` with its unit, by default as the rig file has it; `life` in revolutions."""
+
+    material: Material
+    bore: str | None = Field(default=None, max_length=40)
+    lot: str = Field(default="", max_length=100)
+    life: float | None = Field(default=None, gt=0, le=1e10, allow_inf_nan=False)
+    reason: str = Field(default="", max_length=1000)
+
+
+class Load(_Body):
+    """Medium put into a vessel: another bottle, or (`replaces` false) on top of what is there.
+
+    `volume` and `within` (its standard deviation) with their units; `made`, `thawed` and `expires` as ISO dates.
+    """
+
+    lot: str = Field(min_length=1, max_length=100, pattern=r"^[^\x00-\x1f]+$")
+    volume: str = Field(max_length=40)
+    within: str | None = Field(default=None, max_length=40)
+    medium: str | None = Field(default=None, max_length=40)
+    made: str = Field(default="", max_length=40, pattern=r"^$|^\d{4}-\d\d-\d\d")
+    thawed: str = Field(default="", max_length=40, pattern=r"^$|^\d{4}-\d\d-\d\d")
+    expires: str = Field(default="", max_length=40, pattern=r"^$|^\d{4}-\d\d-\d\d")
+    replaces: bool = True
+    reason: str = Field(default="", max_length=1000)
+
+
+class Level(_Body):
+    """What a person read of a vessel, and how exactly (standard deviation)."""
+
+    volume: str = Field(max_length=40)
+    within: str = Field(max_length=40)
+    reason: str = Field(default="", max_length=1000)
+
+
+class PumpsModel(BaseModel):
+    """Every pump with calibration, tubing, and what its weighed doses have told (`gain`, delivered over asked)."""
+
+    pumps: list[dict[str, Any]]
+
+
+class BatchModel(BaseModel):
+    """One batch: its label, where it is now (µL by vessel) and which lines it went along (µL)."""
+
+    lot: str
+    medium: str
+    vessel: str
+    loaded_utc: str
+    made_utc: str
+    thawed_utc: str
+    expires_utc: str
+    first_use_utc: str
+    by: str
+    now_ul: dict[str, float]
+    passed_ul: dict[str, float]
+
+
+class BatchesModel(BaseModel):
+    """Every batch."""
+
+    batches: list[BatchModel]
+
+
+class ParcelModel(BaseModel):
+    """What of one batch has been in the loop equally often, as a share (0..1) of its vessel."""
+
+    lot: str
+    uses: int
+    share: float
+
+
+class VesselModel(BaseModel):
+    """One vessel: volume with its standard deviation, and what the medium in it is made of."""
+
+    name: str
+    ml: float
+    sd_ml: float
+    parcels: list[ParcelModel]
+
+
+class VesselsModel(BaseModel):
+    """Every vessel."""
+
+    vessels: list[VesselModel]
+
+
+class LevelModel(BaseModel):
+    """What a level told: read less expected (mL), in standard deviations, and whether that is more than noise."""
+
+    vessel: str
+    residual_ml: float
+    sigmas: float
+    gross: bool
+
+
+@routes.get("/pumps", response_model=PumpsModel)
+async def pumps(rig: Controlled, _: Viewer) -> dict[str, Any]:
+    """Calibration, tubing and measured gain of every pump."""
+    return {"pumps": [_pump(rig, entry) for entry in rig.upkeep.to_json()]}
+
+
+@routes.post("/pumps/{name}/tubing", response_model=PumpsModel)
+async def install(rig: Controlled, user: Operator, name: str, body: NewTubing) -> dict[str, Any]:
+    """New tubing is in a pump's head: its revolutions begin at nothing, its calibration no longer holds."""
+    bore_mm = None if body.bore is None else parse_quantity(body.bore, "mm")
+    rig.upkeep.install(
+        name,
+        material=body.material,
+        bore_mm=bore_mm,
+        lot=body.lot,
+        life_revolutions=body.life,
+        user=user.name,
+        reason=body.reason,
+    )
+    return {"pumps": [_pump(rig, entry) for entry in rig.upkeep.to_json() if entry["pump"] == name]}
+
+
+@routes.get("/batches", response_model=BatchesModel)
+async def batches(rig: Controlled, _: Viewer) -> dict[str, Any]:
+    """Every batch: where it is, where it went."""
+    return {"batches": [_batch(rig, lot) for lot in rig.ledger.whereabouts.batches]}
+
+
+@routes.get("/batches/{name}", response_model=BatchModel)
+async def batch(rig: Controlled, _: Viewer, name: str) -> dict[str, Any]:
+    """One batch."""
+    known = rig.ledger.whereabouts.batches
+    if name not in known:
+        raise Problem(
+            404,
+            f"no batch has the number “{name}”",
+            where="the batch's number",
+            cause="a slip, or nobody has entered it",
+            action=f"choose among {', '.join(known)}",
+        )
+    return _batch(rig, name)
+
+
+@routes.get("/vessels", response_model=VesselsModel)
+async def vessels(rig: Controlled, _: Viewer) -> dict[str, Any]:
+    """What is in every vessel."""
+    return {
+        "vessels": [
+            {
+                "name": name,
+                "ml": volume.ul / ML,
+                "sd_ml": volume.sd_ul / ML,
+                "parcels": rig.ledger.whereabouts.vessel_json(name),
+            }
+            for name, volume in rig.ledger.volumes().items()
+        ]
+    }
+
+
+@routes.post("/vessels/{name}/load", response_model=BatchModel, status_code=201)
+async def load(rig: Controlled, user: Operator, name: str, body: Load) -> dict[str, Any]:
+    """A bottle was changed or filled up: with which lot, how much, until when it may be used."""
+    volume_ul = parse_quantity(body.volume, "uL")
+    sd_ul = USUAL_REL_SD * volume_ul if body.within is None else parse_quantity(body.within, "uL")
+    vessel = rig.rig.vessels.get(name)
+    medium = body.medium or (vessel.contains if vessel is not None else None) or ""
+    label = Batch(
+        lot=body.lot,
+        medium=medium,
+        loaded_utc=rig.clock.utc_text(),
+        vessel=name,
+        made_utc=body.made,
+        thawed_utc=body.thawed,
+        expires_utc=body.expires,
+        by=user.name,
+    )
+    rig.ledger.load(label, volume_ul, sd_ul, replaces=body.replaces, user=user.name, reason=body.reason)
+    return _batch(rig, body.lot)
+
+
+@routes.post("/vessels/{name}/level", response_model=LevelModel)
+async def level(rig: Controlled, user: Operator, name: str, body: Level) -> dict[str, Any]:
+    """Somebody read a vessel's level: one equation more for the ledger."""
+    volume_ul, sd_ul = parse_quantity(body.volume, "uL"), parse_quantity(body.within, "uL")
+    found = rig.ledger.level(name, volume_ul, sd_ul, user=user.name, reason=body.reason)
+    return {"vessel": name, "residual_ml": found.value / ML, "sigmas": found.sigmas, "gross": found.gross}
+
+
+def _pump(rig: Controlled, entry: dict[str, Any]) -> dict[str, Any]:
+    gain = rig.ledger.gain(entry["pump"])
+    told = None if gain is None else {"value": gain[0], "sd": gain[1]}
+    return {**entry, "gain": told}
+
+
+def _batch(rig: Controlled, lot: str) -> dict[str, Any]:
+    volumes = {name: volume.ul for name, volume in rig.ledger.volumes().items()}
+    return rig.ledger.whereabouts.batch_json(lot, volumes)
