@@ -18,6 +18,8 @@ STORY = (
     "assay",
     "controller.started",
     "controller.stopped",
+    "fault.made",
+    "fault.mended",
     "ledger.reconciled",
     "ledger.weighed",
     "moved",
