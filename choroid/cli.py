@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from choroid import comparison_command
+from choroid.kills import commands as kills
 from choroid.report import command as report
 from choroid.sensitivity import commands as sensitivity
 from choroid.tools import commands as tools
@@ -126,6 +127,7 @@ def _parser() -> argparse.ArgumentParser:
     tools.add(commands)
     ledger_commands.add(commands)
     comparison_command.add(commands)
+    kills.add(commands)
     report.add(commands)
 
     protocol = commands.add_parser("protocol", help="start, pause, resume, abort a protocol on a running rig")

@@ -14,6 +14,7 @@ from datetime import UTC, datetime
 from importlib import resources
 from pathlib import Path
 
+from choroid.demo_faults import LabFaults
 from choroid.failure import UserError
 from choroid.lab import stop_on_signals
 from choroid.listening import EngineNerves, follow_health
@@ -80,7 +81,8 @@ async def _demo(rig: Rig, port: int, duration_s: float | None, speed: float, see
         rig=rig, opener=lab.opener, data_dir=folder, clock=clock, nerves_source=nerves, durable=False
     )
     auth = Auth(demo=True)
-    app = create_app(controller, auth, speed=LoopSpeed(loop))
+    faults = LabFaults(rig, lab, seed)
+    app = create_app(controller, auth, speed=LoopSpeed(loop), mishaps=faults)
     try:
         async with asyncio.TaskGroup() as group:
             await controller.start()
@@ -96,6 +98,7 @@ async def _demo(rig: Rig, port: int, duration_s: float | None, speed: float, see
             await ticking
             page.cancel()
     finally:
+        faults.clear()
         await controller.close()
         if nerves is not None:
             await nerves.close()

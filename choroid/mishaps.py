@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import json
 import os
 import sys
 from collections.abc import AsyncIterator
@@ -27,7 +28,8 @@ HELP = """what can be typed:
   list                                       what lasts now
   end NUMBER                                 take one back
   clear                                      take all back
-  kinds                                      the kinds of faults and what they can befall"""
+  kinds                                      the kinds of faults and what they can befall
+  truth                                      what is in each vessel, and went through each line, exactly (JSON, µL)"""
 
 
 class Mishaps:
@@ -40,6 +42,7 @@ class Mishaps:
         self._script = Script(Schedule(), (), ())
         self._injector: Injector | None = None
         self._typed = b""
+        self._lab: Lab | None = None
         if faults is not None:
             try:
                 self._script = read_script(faults, rig)
@@ -55,6 +58,7 @@ class Mishaps:
         )
         running = asyncio.create_task(injector.run())
         loop = asyncio.get_running_loop()
+        self._lab = lab
         listening = False
         if self._by_hand:
             _say(HELP)
@@ -97,6 +101,9 @@ class Mishaps:
                     injector.end(found)
             case ["clear"]:
                 injector.clear()
+            case ["truth"] if self._lab is not None:
+                truth = self._lab.plant.truth()
+                _say(json.dumps({"volumes_ul": truth.volumes_ul, "moved_ul": truth.moved_ul}))
             case ["kinds"]:
                 _say(kinds(self._rig))
             case ["help"]:

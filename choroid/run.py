@@ -20,6 +20,7 @@ from choroid.listening import EngineNerves
 from choroid.remote import ENDPOINT
 from choroid.tools.recording import recorded
 from controller.clock import Clock
+from controller.execution.journal import Journal
 from controller.guarding import guard_plan
 from controller.process import Controller
 from controller.rig.description import Rig
@@ -48,11 +49,30 @@ def run(path: Path, *, data: Path, host: str, port: int, capture: Path | None = 
         )
     data.mkdir(parents=True, exist_ok=True)
     with recorded(capture, rig, open_real) as opener:
-        asyncio.run(_run(rig, path, data, host, port, opener))
+        asyncio.run(_run(rig, data, host, port, opener))
     return 0
 
 
-async def _run(rig: Rig, path: Path, data: Path, host: str, port: int, opener: Opener) -> None:
+async def _run(rig: Rig, data: Path, host: str, port: int, opener: Opener) -> None:
+    await keep(rig, data, host, port, opener, clock=Clock(follow_system=True))
+
+
+async def keep(
+    rig: Rig,
+    data: Path,
+    host: str,
+    port: int,
+    opener: Opener,
+    *,
+    clock: Clock,
+    journal: Journal | None = None,
+    time_scale: float = 1.0,
+) -> None:
+    """Keep the rig until a signal comes: guard, controller, page, nerves, sinks.
+
+    `journal` and `time_scale` (how much faster than life the loop may run) are for the kill matrix, which runs all of it
+    in a process that dies at a given row; everybody else leaves them.
+    """
     stop = asyncio.Event()
     stop_on_signals(stop, None)
     nerves = _nerves(rig, data)
@@ -65,11 +85,12 @@ async def _run(rig: Rig, path: Path, data: Path, host: str, port: int, opener: O
         rig=rig,
         opener=opener,
         data_dir=data,
-        clock=Clock(follow_system=True),
+        clock=clock,
         nerves_source=nerves,
         durable=True,
         sinks=sinks,
         heartbeat=heartbeat,
+        journal=journal,
     )
     auth = Auth(data, demo=False)
     app = create_app(controller, auth, host=host)
@@ -77,7 +98,7 @@ async def _run(rig: Rig, path: Path, data: Path, host: str, port: int, opener: O
     try:
         await controller.start()
         async with asyncio.TaskGroup() as group:
-            page = group.create_task(serve(app, host, listening, time_scale=1.0))
+            page = group.create_task(serve(app, host, listening, time_scale=time_scale))
             ticking = group.create_task(controller.run(stop))
             if nerves is not None:
                 group.create_task(nerves.start())

@@ -13,7 +13,11 @@ from fastapi.staticfiles import StaticFiles
 from starlette.exceptions import HTTPException
 
 from controller.execution.assays import AssayError, AssayRefused
+<<<<<<< HEAD
 from controller.execution.ledger import LedgerError
+=======
+from controller.execution.journal import JournalUnwritten
+>>>>>>> origin/main
 from controller.execution.runner import RunnerError
 from controller.execution.states import IllegalTransition
 from controller.nerves.summary import NervesSource
@@ -22,11 +26,15 @@ from controller.upkeep import UpkeepError
 from dashboards.access import Problem, Viewer, identify
 from dashboards.auth import Auth
 from dashboards.doorman import LOOPBACK_HOSTS, Doorman
-from dashboards.face import ControllerFace, SpeedControl
+from dashboards.face import ControllerFace, FaultsControl, SpeedControl
 from dashboards.feed import Feed
 from dashboards.feed import routes as feed_routes
 from dashboards.models import Errored
+<<<<<<< HEAD
 from dashboards.routes import assays, books, rig, runs, safety, session, upkeep, users
+=======
+from dashboards.routes import assays, books, faults, rig, runs, safety, session, users
+>>>>>>> origin/main
 from protocols.parameters import ParamError
 from protocols.registry import UnknownProtocol
 
@@ -41,8 +49,12 @@ ANSWERS: dict[type[Exception], int] = {
     UnknownProtocol: 404,
     ParamError: 422,
     QuantityError: 422,
+<<<<<<< HEAD
     LedgerError: 422,
     UpkeepError: 422,
+=======
+    JournalUnwritten: 503,
+>>>>>>> origin/main
 }
 """What the layers below raise in words of their own."""
 
@@ -55,8 +67,10 @@ def create_app(
     nerves: NervesSource | None = None,
     host: str = "127.0.0.1",
     names: frozenset[str] = frozenset(),
+    mishaps: FaultsControl | None = None,
 ) -> FastAPI:
-    """The application. `speed` only for simulated rigs; `nerves` is asked for spikes if the controller has none.
+    """The application. `speed` and `mishaps` only for simulated rigs; `nerves` is asked for spikes if the controller
+    has none.
 
     `host` is the address it will be bound to; besides that and loopback's, `names` are those it may be opened by.
     """
@@ -71,12 +85,15 @@ def create_app(
     app.state.controller = controller
     app.state.auth = auth
     app.state.speed = speed
+    app.state.faults = mishaps
     app.state.feed = Feed(controller, speed, nerves)
     app.include_router(session.open_routes)
     for part in (session, rig, runs, safety, books, upkeep, assays, users):
         app.include_router(part.routes)
     if speed is not None:
         app.include_router(session.speed_routes)
+    if mishaps is not None:
+        app.include_router(faults.routes)
     app.include_router(feed_routes)
     app.mount("/static", StaticFiles(directory=STATIC), name="static")
     app.add_middleware(Doorman, hosts=LOOPBACK_HOSTS | {host} | names)

@@ -264,6 +264,22 @@ class SpeedControl(Protocol):
         """Change it; raises ValueError outside its range."""
 
 
+class FaultsControl(Protocol):
+    """Faults of a simulated lab, made by hand; a real one has none."""
+
+    def kinds(self) -> list[dict[str, Any]]:
+        """What can go wrong: `kind, group, meaning, targets, momentary`."""
+
+    def lasting(self) -> list[dict[str, Any]]:
+        """What is wrong at this moment: `number, kind, target, meaning, left_s`."""
+
+    def make(self, kind: str, target: str, for_s: float) -> None:
+        """Let it go wrong for `for_s` (s; 0: until it is mended); raises ValueError for what cannot be."""
+
+    def mend(self, number: int) -> str:
+        """Take one back and say what it was; raises KeyError for one that does not last."""
+
+
 def started(controller: ControllerFace) -> bool:
     """Whether the controller has connected: its gate and its runner are made only then."""
     return hasattr(controller, "gate") and hasattr(controller, "runs")

@@ -54,6 +54,42 @@ class SetSpeed(_Body):
     reason: str = Field(default="", max_length=1000)
 
 
+class MakeFault(_Body):
+    """Let something go wrong in a simulated lab, for `for_s` seconds of its time (0: until it is mended)."""
+
+    kind: str = Field(max_length=60)
+    target: str = Field(max_length=200)
+    for_s: float = Field(default=0.0, ge=0, le=1e8, allow_inf_nan=False)
+    reason: str = Field(default="", max_length=1000)
+
+
+class FaultKind(BaseModel):
+    """One thing that can go wrong, and on what."""
+
+    kind: str
+    group: str
+    meaning: str
+    targets: list[str]
+    momentary: bool
+
+
+class LastingFault(BaseModel):
+    """One thing that is wrong; `left_s` is how long it still lasts, None until it is mended."""
+
+    number: int
+    kind: str
+    target: str
+    meaning: str
+    left_s: float | None
+
+
+class FaultsView(BaseModel):
+    """What can go wrong, and what is wrong now."""
+
+    kinds: list[FaultKind]
+    lasting: list[LastingFault]
+
+
 class Error(BaseModel):
     """What went wrong, for people."""
 
@@ -120,6 +156,8 @@ class RigView(BaseModel):
     description: str
     simulated: bool
     mixed: bool
+    faults: bool
+    """Whether faults can be made by hand: only in the demo."""
     organoid: OrganoidView
     electrodes: int
     goals: list[Goal]

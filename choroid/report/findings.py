@@ -14,6 +14,8 @@ from controller.rig.loading import effective_hash
 LEAST_COVERAGE = (0.95, 0.80)
 """Below the first a series has gaps to look at, below the second its figures are doubtful."""
 LOW_VIABILITY = (0.8, 0.5)
+LEAST_KNOWN = 0.5
+"""A score of which less is known says how little is known, and not how the tissue is."""
 WORST_LETTERS = {"C": Verdict.WATCH, "D": Verdict.BAD}
 
 
@@ -102,12 +104,21 @@ def _medium(period: Period) -> list[Finding]:
 def _viability(period: Period) -> list[Finding]:
     if not period.scores:
         return []
-    worst = min(period.scores, key=lambda score: score.score)
+    known = [score for score in period.scores if score.coverage >= LEAST_KNOWN]
+    found = []
+    if len(known) < len(period.scores):
+        text = (
+            f"{len(period.scores) - len(known)} of {len(period.scores)} viability scores could not be vouched for: less than"
+            f" {LEAST_KNOWN:.0%} of their inputs were known"
+        )
+        found.append(Finding(Verdict.WATCH, "viability", text))
     watch, bad = LOW_VIABILITY
-    if worst.score >= watch:
-        return []
-    verdict = Verdict.BAD if worst.score < bad else Verdict.WATCH
-    return [Finding(verdict, "viability", f"viability fell to {worst.score:.2f}, limited by {worst.limiting}")]
+    worst = min(known, key=lambda score: score.score, default=None)
+    if worst is not None and worst.score < watch:
+        verdict = Verdict.BAD if worst.score < bad else Verdict.WATCH
+        text = f"viability fell to {worst.score:.2f}, limited by {worst.limiting}"
+        found.append(Finding(verdict, "viability", text))
+    return found
 
 
 def _coverage(period: Period) -> list[Finding]:

@@ -15,6 +15,7 @@ from controller.figures.course import Course, Slot
 from controller.figures.figure import Figure, Verdict
 from controller.figures.organs import Organ, bands_of
 from controller.figures.records import Period
+from controller.figures.sources import Booked
 from controller.rig.loading import effective_hash
 from protocols.viability import LABEL
 
@@ -22,6 +23,7 @@ ML = 1000.0
 MOST_ROWS = 60
 """Longer tables tell their newest rows and how many there are."""
 LETTERS = "DCBA"
+LEAST_SHOWN_UL = 5.0
 CELLS = {"#": "n", "@": "w"}
 NOTE = (
     "Organ figures are human-metric-compatible: they are the figures by which the human device of that name is judged,"
@@ -215,7 +217,7 @@ def _medium(period: Period, zone: tzinfo) -> str:
         "#at the start",
         "#in",
         "#out",
-        "#evaporated and corrected",
+        "#filled, evaporated, corrected",
         "#at the end",
         "#95 %",
     )
@@ -240,18 +242,54 @@ def _medium(period: Period, zone: tzinfo) -> str:
         ("of that, used medium (recycled)", end.totals.recycled_ul - begin.totals.recycled_ul),
         ("fresh", end.totals.fresh_ul - begin.totals.fresh_ul),
         ("discarded", end.totals.discarded_ul - begin.totals.discarded_ul),
+        ("filled in by people", end.totals.loaded_ul - begin.totals.loaded_ul),
         ("evaporated (declared rate)", end.totals.evaporated_ul - begin.totals.evaporated_ul),
         ("corrected by balance and people (gain > 0)", end.totals.unaccounted_ul - begin.totals.unaccounted_ul),
     )
     body += "<h3>Totals of the ledger</h3>" + _table(("", "#mL"), [(name, _ml(ul / ML)) for name, ul in totals])
-    if period.refills:
-        filled: Rows = [
-            (moment(at, zone), escape(vessel), _ml(ul / ML), _ml(change / ML), escape(batch))
-            for at, vessel, ul, change, batch in period.refills
+    body += _batches(begin, end)
+    if period.handled:
+        hands: Rows = [
+            (
+                moment(each.at, zone),
+                escape(each.vessel),
+                each.what,
+                _ml(each.ul / ML),
+                escape(each.lot),
+                escape(each.who),
+                escape(each.why),
+            )
+            for each in period.handled
         ]
-        heads = ("@when", "vessel", "#set to, mL", "#change, mL", "batch or reason")
-        body += "<h3>Bottles filled and volumes set by people</h3>" + _table(heads, filled)
+        heads = ("@when", "vessel", "what", "#mL", "lot", "who", "why")
+        body += "<h3>Filled, set and read by people</h3>" + _table(heads, hands, kind="long")
     return _section("medium", "Medium", body)
+
+
+def _batches(begin: Booked, end: Booked) -> str:
+    """Where each lot of medium went in the period and where it is."""
+    before = {lot["lot"]: lot["passed_ul"] for lot in begin.batches}
+    rows: Rows = [
+        (
+            escape(lot["lot"]),
+            escape(lot["medium"]),
+            escape(lot["expires_utc"][:10]),
+            escape(
+                ", ".join(
+                    f"{line} {_ml((ul - before.get(lot['lot'], {}).get(line, 0.0)) / ML)}"
+                    for line, ul in lot["passed_ul"].items()
+                )
+            ),
+            escape(
+                ", ".join(f"{vessel} {_ml(ul / ML)}" for vessel, ul in lot["now_ul"].items() if ul >= LEAST_SHOWN_UL)
+            ),
+        )
+        for lot in end.batches
+    ]
+    if not rows:
+        return "<h3>By batch</h3><p>No data: no lot number is on record (<code>choroid medium</code>).</p>"
+    heads = ("lot", "medium", "expires", "went along, mL", "is now in, mL")
+    return "<h3>By batch</h3>" + _table(heads, rows, kind="long")
 
 
 def _grades(period: Period, zone: tzinfo) -> str:

@@ -6,8 +6,9 @@ from collections.abc import Iterable
 
 from controller.figures.course import Course
 from controller.figures.figure import Figure, Limits, figure, missing
-from controller.figures.sources import Sources
+from controller.figures.sources import DAY_S, Sources
 from controller.rig.description import Rig
+from controller.tubing import revolution_of
 
 FLOW_ERROR_PCT = Limits(5.0, 15.0)
 """Tubing relaxes by 5 to 15 % in its first days (biology.md §2)."""
@@ -15,9 +16,9 @@ STANDING_MIN = Limits(1.0, 5.0)
 """The alarm "no heart flow" asks for a person within five minutes: tissue runs out of oxygen."""
 STANDS_BELOW = 0.05
 """Of the working flow: a minute with less counts as standing."""
-LAW_ML_REV, LAW_POWER, LAW_REL_SD = 0.081, 2.08, 0.25
-"""Volume of one turn from the bore (mm): mL = 0.081·d^2.08, fitted to the OMEGA FPU5 table for 1 to 4 mm, from pump to
-pump ±25 % (biology.md §2)."""
+LAW_REL_SD = 0.25
+"""How far pumps lie apart from what their bore would have them move in a turn (OMEGA FPU5 manual, biology.md §2)."""
+TUBING_USED_PCT = Limits(80.0, 100.0)
 
 
 def heart(sources: Sources) -> list[Figure]:
@@ -141,21 +142,28 @@ def _volume(sources: Sources, pump: str, flow: Course | None) -> Figure:
 
 
 def _turns(sources: Sources, pump: str) -> list[Figure]:
-    """Revolutions in the period, from the pump's running total and the volume of a turn."""
-    key, label, unit = "revolutions", "revolutions of the tubing", "rev"
+    """Revolutions in the period and of the tubing: the journal's count, or what the pump's running total tells."""
+    key, label, unit = "revolutions", "revolutions in the period", "rev"
+    age, used = ("tubing_age", "age of the tubing", "d"), ("tubing_used", "life of the tubing used up", "%")
+    worn = sources.tubing.get(pump)
+    if worn is not None and worn.counted:
+        share = 100.0 * worn.revolutions / worn.life_revolutions
+        since = f"{worn.revolutions:,.0f} of {worn.life_revolutions:,.0f} revolutions, {worn.material}"
+        return [
+            figure(key, label, unit, worn.within, basis="counted by the controller, every hour"),
+            missing(*age, "no fitting of tubing is in the record; it is at least as old as the record")
+            if worn.installed is None
+            else figure(*age, (sources.end - worn.installed) / DAY_S, basis="since it was fitted, by the journal"),
+            figure(*used, share, limits=TUBING_USED_PCT, basis=since),
+        ]
+    unknown = [missing(*name, "the record holds no count of this tubing") for name in (age, used)]
     delivered_ul = counted_up(value for _, value in sources.raw(f"{pump}.delivered", sources.begin, sources.end))
-    age = missing(
-        "tubing_age",
-        "age of the tubing",
-        "d",
-        "no change of tubing is in the record; it is at least as old as the record",
-    )
     if delivered_ul is None:
-        return [sources.no_series(key, label, unit, f"{pump}.delivered"), age]
+        return [sources.no_series(key, label, unit, f"{pump}.delivered"), *unknown]
     turn_ul, rel_sd, source = volume_of_a_turn(sources.rig, pump)
     turns = delivered_ul / turn_ul
     basis = f"{delivered_ul / 1000:.4g} mL by the pump's own total, {turn_ul:.4g} uL a turn ({source})"
-    return [figure(key, label, unit, turns, sd=rel_sd * turns or None, basis=basis), age]
+    return [figure(key, label, unit, turns, sd=rel_sd * turns or None, basis=basis), *unknown]
 
 
 def counted_up(totals: Iterable[float]) -> float | None:
@@ -181,7 +189,7 @@ def volume_of_a_turn(rig: Rig, pump: str) -> tuple[float, float, str]:
     channel = next((each for each in spec.channels.values() if each.point == point), None)
     bores = [line.bore_mm for line in rig.lines.values() if line.pump == pump]
     bore_mm = channel.tubing_mm if channel is not None and channel.tubing_mm is not None else bores[0]
-    return LAW_ML_REV * bore_mm**LAW_POWER * 1000.0, LAW_REL_SD, f"law for a bore of {bore_mm:g} mm"
+    return revolution_of(bore_mm), LAW_REL_SD, f"law for a bore of {bore_mm:g} mm"
 
 
 def _every_s(rig: Rig, point: str) -> float:

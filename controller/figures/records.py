@@ -39,6 +39,8 @@ from controller.figures.story import (
 )
 from controller.figures.transfers import ROWS as TRANSFER_ROWS
 from controller.figures.transfers import Transfer, transfers
+from controller.figures.tubing_record import ROWS as TUBING_ROWS
+from controller.figures.tubing_record import worn
 from controller.memory.history_reader import HistoryReader
 from controller.nerves.charge import charge_between
 from controller.rig.description import Rig
@@ -46,6 +48,22 @@ from controller.rig.description import Rig
 STIMULATION = "stimulation.db"
 MOST_DEEDS = 500
 """The newest so many are told one by one."""
+
+
+HANDLED_ROWS = ("ledger.loaded", "ledger.reconciled", "ledger.level")
+
+
+@dataclass(frozen=True, slots=True)
+class Handled:
+    """A person's hand on a vessel: filled it with a lot, set its volume, or read its level (µL). `at` is UTC seconds."""
+
+    at: float
+    what: str
+    vessel: str
+    ul: float
+    lot: str
+    who: str
+    why: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,8 +96,7 @@ class Period:
     transfers: list[Transfer]
     ledger_begin: Booked | None
     ledger_end: Booked | None
-    refills: list[tuple[float, str, float, float, str]]
-    """(when, vessel, µL, change in µL, batch or reason) of each time that a person set a vessel's volume."""
+    handled: list[Handled]
     grades: list[GradeRecord]
     scores: list[ScoreRecord]
     faults: Faults
@@ -128,6 +145,7 @@ class Records:
             estimates=_notes(journal.between(first, last, ("estimate",))),
             assays=_notes(journal.entries(kinds=("assay",))),
             filter_notes=_notes(journal.between(first, last, ("note.filter",))),
+            tubing=worn(rig, journal.entries(kinds=TUBING_ROWS), begin, end),
             stimulation=self._stimulation(first, last),
             raw=history.raw,
             stretches=lambda point: history.stretches(point, begin, end, gas_width),
@@ -135,16 +153,7 @@ class Records:
         )
         people = tuple(kind for kind in journal.kinds() if kind not in MACHINE)
         done = deeds(journal.between(first, last, people)) if people else []
-        reconciled = [
-            (
-                datetime.fromisoformat(row.utc).timestamp(),
-                str(row.body["vessel"]),
-                float(row.body["ul"]),
-                float(row.body["change_ul"]),
-                str(row.body.get("batch") or row.body.get("reason", "")),
-            )
-            for row in journal.between(first, last, ("ledger.reconciled",))
-        ]
+        handled = [_handled(row) for row in journal.between(first, last, HANDLED_ROWS)]
         return Period(
             rig=rig,
             begin=begin,
@@ -158,7 +167,7 @@ class Records:
             transfers=list(moved_rows),
             ledger_begin=books[0],
             ledger_end=books[1],
-            refills=reconciled,
+            handled=handled,
             grades=grades(journal.between(first, last, ("note.grade",))),
             scores=scores(journal.between(first, last, ("viability",))),
             faults=faults(journal.between(first, last, FAULT_ROWS)),
@@ -205,7 +214,10 @@ class Records:
         moment = max(datetime.fromisoformat(utc), datetime.fromisoformat(opened.utc) + timedelta(milliseconds=1))
         with closing(self._journal.until(_text(moment))) as journal:
             ledger = Ledger(rig, journal, _Moment(moment))
-            return Booked(ledger.volumes(), replace(ledger.totals))
+            volumes = ledger.volumes()
+            held = {name: volume.ul for name, volume in volumes.items()}
+            lots = tuple(ledger.whereabouts.batch_json(lot, held) for lot in ledger.whereabouts.batches)
+            return Booked(volumes, replace(ledger.totals), lots)
 
     def _stimulation(self, begin_utc: str, end_utc: str) -> Stimulation | None:
         path = self._data / STIMULATION
@@ -237,6 +249,20 @@ class _Moment(Clock):
 
     def utc(self) -> datetime:
         return self._moment
+
+
+def _handled(row: Entry) -> Handled:
+    body = row.body
+    match row.kind:
+        case "ledger.loaded":
+            what = "filled anew" if body.get("replaces") else "topped up with"
+        case "ledger.level":
+            what = "level read"
+        case _:
+            what = "volume set to"
+    at = datetime.fromisoformat(row.utc).timestamp()
+    texts = (str(body.get(key, "")) for key in ("lot", "user", "reason"))
+    return Handled(at, what, str(body["vessel"]), float(body["ul"]), *texts)
 
 
 def _notes(rows: Iterable[Entry]) -> tuple[Note, ...]:

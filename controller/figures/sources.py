@@ -10,6 +10,7 @@ from controller.execution.ledger import Totals
 from controller.figures.course import Course, Stretch
 from controller.figures.figure import Figure, missing
 from controller.figures.transfers import Transfer
+from controller.figures.tubing_record import Worn
 from controller.rig.description import Rig
 from controller.state import Volume
 
@@ -24,6 +25,8 @@ class Booked:
 
     volumes: Mapping[str, Volume]
     totals: Totals
+    batches: tuple[Mapping[str, Any], ...] = ()
+    """Each lot: what it is, `now_ul` by vessel, `passed_ul` by line (:meth:`Whereabouts.batch_json`)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +73,7 @@ class Sources:
     assays: tuple[Note, ...] = ()
     """Whenever entered; each says when it was taken."""
     stimulation: Stimulation | None = None
+    tubing: Mapping[str, Worn] = field(default_factory=dict)
     raw: Raw = field(default=no_readings)
     stretches: Callable[[str], Iterator[Stretch]] = field(default=no_stretches)
     """The stretches of a point in the whole period, `width` seconds wide."""

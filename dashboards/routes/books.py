@@ -21,6 +21,8 @@ STORY = (
     "calibration.taken",
     "ledger.level",
     "ledger.loaded",
+    "fault.made",
+    "fault.mended",
     "ledger.reconciled",
     "ledger.weighed",
     "moved",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Query
+from fastapi import APIRouter, Query, Request
 
 from dashboards.access import Controlled, Problem, Viewer
 from dashboards.models import HistoryView, RigView, StateView
@@ -20,9 +20,10 @@ routes = APIRouter(prefix="/api")
 
 
 @routes.get("/rig", response_model=RigView)
-async def rig_description(rig: Controlled, user: Viewer) -> dict[str, Any]:
+async def rig_description(request: Request, rig: Controlled, user: Viewer) -> dict[str, Any]:
     """The rig, what the schematic is drawn from, and who one is."""
-    return rig_view(rig) | {"user": user.name, "role": user.role.word}
+    faults = request.app.state.faults is not None
+    return rig_view(rig) | {"user": user.name, "role": user.role.word, "faults": faults}
 
 
 @routes.get("/state", response_model=StateView)

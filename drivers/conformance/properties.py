@@ -23,10 +23,12 @@ from drivers.conformance.wire import (
     comes_back,
     ignores_other_addresses,
     never_takes_a_late_reply,
+    notices_a_half_open_line,
     survives_duplication,
     survives_flipped_bits,
     survives_garbage,
     survives_truncation,
+    unplugged_at_any_byte,
 )
 
 PROPERTIES: Mapping[str, Property] = {
@@ -45,6 +47,8 @@ PROPERTIES: Mapping[str, Property] = {
     "late": Property("takes no late reply for the next one's (C2)", never_takes_a_late_reply),
     "address": Property("takes no other device's reply for its own (C2)", ignores_other_addresses),
     "comes-back": Property("comes back by itself after a lost line or power cut (C1)", comes_back),
+    "unplugged": Property("comes back though it is unplugged at any byte (C1)", unplugged_at_any_byte),
+    "half-open": Property("notices a connection that is dead and does not break (C1)", notices_a_half_open_line),
     "ranges": Property("names units and refuses what is out of range (D7, F6)", keeps_units_and_ranges),
     "memory": Property("spares the device's memory", spares_the_memory),
     "no-blocking": Property("never keeps the event loop", never_blocks),

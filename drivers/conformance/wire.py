@@ -7,11 +7,11 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
 from functools import partial
 
-from drivers.conformance.bench import SETTLE_S, Bench, Spoil, accepted_commands, is_on, on_stage
+from drivers.conformance.bench import SETTLE_S, Bench, Spoil, Stage, accepted_commands, is_on, on_stage
 from drivers.conformance.trying import NotApplicable, expect, now_s, patiently, tried, truths_of, works_of
 from drivers.device import Command, DeviceError, Dispense, LevelStatus, PumpStatus, Stop, SwitchStatus
 
@@ -26,6 +26,8 @@ GARBAGE = (
 )
 LATE_S = (0.25, 0.61, 1.05, 1.6, 2.6, 4.0)
 CUTS = 10
+HALF_OPEN_S = 30.0
+"""A dead connection is opened anew within so long, while it is asked every second."""
 
 
 async def survives_garbage(bench: Bench) -> None:
@@ -201,6 +203,99 @@ async def comes_back(bench: Bench) -> None:
                 await patiently(partial(actuator.apply, Stop()))
                 await asyncio.sleep(SETTLE_S)
                 expect(not stage.moved, f"cut off in {command} ({told}), then Stop: still {dict(stage.far.outputs())}")
+
+
+async def unplugged_at_any_byte(bench: Bench) -> None:
+    """Unplugged after any byte of what is asked or answered, it is verified again by itself, obeys, and reads right (C1).
+
+    Every byte of verifying, of the first reading and status, and of each kind of command of the first point.
+    """
+    commands = await accepted_commands(bench)
+    async with on_stage(bench) as stage:
+        truths = await truths_of(stage)
+        device, cut = stage.device, _Cut(stage)
+        works: list[tuple[str, Callable[[int], Awaitable[object]]]] = [("verifying", lambda _: device.verify())]
+        for name, ask in works_of(device, []):
+            if name.partition(" ")[0] not in (known.partition(" ")[0] for known, _ in works):
+                works.append((name, partial(_ignoring, ask)))
+        for point, command in commands:
+            if point == commands[0][0]:
+                works.append((str(command), partial(_applying, device.actuators[point].apply, command)))
+        for name, work in works:
+            await work(-1)
+            whole = cut.passed
+            await _at_rest(stage)
+            expect(whole > 0, f"{name} passes no byte")
+            for after in range(whole):
+                cut.arm(after)
+                told = await tried(work(after))
+                cut.disarm()
+                expect(await stage.recovered(), f"{name}, unplugged after byte {after} ({told}): not verified again")
+                await _at_rest(stage)
+                expect(not stage.moved, f"{name}, unplugged after byte {after} ({told}), then Stop: still on")
+            cut.passed = 0
+            if name.startswith("reading "):  # what a command warms or fills reads otherwise later
+                point = name.removeprefix("reading ")
+                truths.compare(point, await patiently(device.sensors[point].read), 1, "after all that")
+
+
+async def _ignoring(work: Callable[[], Awaitable[object]], _: int) -> object:
+    return await work()
+
+
+async def _applying(apply: Callable[[Command], Awaitable[None]], command: Command, number: int) -> None:
+    """Apply `command`; a dose as another one each time, for the same would not be given twice."""
+    await apply(replace(command, dose_id=f"cut {number}") if isinstance(command, Dispense) else command)
+
+
+async def notices_a_half_open_line(bench: Bench) -> None:
+    """A connection that carries nothing any more, and does not break, is opened anew within a while (C1)."""
+    async with on_stage(bench) as stage:
+        opening = stage.peer.openings
+        stage.requests = lambda data: data if stage.peer.openings > opening else None
+        end_s = now_s() + HALF_OPEN_S
+        works = works_of(stage.device, [])
+        while stage.peer.openings == opening:
+            expect(now_s() < end_s, f"after {HALF_OPEN_S:g} s of silence the same dead connection is still used")
+            for _, work in works:
+                await tried(work())
+            await asyncio.sleep(1.0)
+        expect(await stage.recovered(), "it was opened anew, and is not verified again")
+        for _, work in works:
+            await patiently(work)
+
+
+class _Cut:
+    """Counts the bytes that pass on a stage in both directions, and pulls the cable after one of them."""
+
+    def __init__(self, stage: Stage) -> None:
+        self._stage = stage
+        self._after: int | None = None
+        self.passed = 0
+        stage.requests = self._pass
+        stage.replies = lambda reply: ((0.0, self._pass(reply) or b""),)
+
+    def arm(self, after: int) -> None:
+        """From now on let `after` bytes pass, and none more."""
+        self.passed, self._after = 0, after
+
+    def disarm(self) -> None:
+        """Let all bytes pass again."""
+        self._after = None
+
+    def _pass(self, data: bytes) -> bytes | None:
+        left = len(data) if self._after is None else max(0, self._after - self.passed)
+        self.passed += len(data)
+        if left < len(data):
+            self._stage.peer.hang_up()
+            self._after = None
+        return data[:left]
+
+
+async def _at_rest(stage: Stage) -> None:
+    for actuator in stage.device.actuators.values():
+        await patiently(partial(actuator.apply, Stop()))
+    await asyncio.sleep(SETTLE_S)
 
 
 async def _spoilt(bench: Bench, spoil: Spoil, told: str, *, compare: bool = True) -> None:

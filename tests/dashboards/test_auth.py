@@ -18,6 +18,7 @@ SAMPLES: dict[tuple[str, str], dict[str, Any]] = {
     ("POST", "/api/runs"): {"protocol": "recycle"},
     ("PUT", "/api/speed"): {"speed": 10},
     ("POST", "/api/estop/reset"): {"reason": "because"},
+    ("POST", "/api/faults"): {"kind": "unplug", "target": "sim:gas"},
     ("POST", "/api/users"): {"name": "bob", "role": "viewer"},
 }
 OPEN = {("GET", "/health")}
@@ -28,7 +29,7 @@ def routes(w: World) -> list[tuple[str, str]]:
     found = []
     for path, verbs in w.app.openapi()["paths"].items():
         filled = path.replace("{run_id}", "run-1").replace("{alarm_id}", "device_lost:ph_loop")
-        filled = filled.replace("{name}", "bob")
+        filled = filled.replace("{name}", "bob").replace("{number}", "1")
         found += [(verb.upper(), filled) for verb in verbs]
     assert len(found) > 20
     return found

@@ -32,6 +32,32 @@ class Speed:
         self.speed = speed
 
 
+class Mishaps:
+    """A lab in which one thing can go wrong."""
+
+    def __init__(self) -> None:
+        self.made: list[tuple[str, str, float]] = []
+
+    def kinds(self) -> list[dict[str, Any]]:
+        return [{"kind": "unplug", "group": "link", "meaning": "Pulled.", "targets": ["sim:gas"], "momentary": False}]
+
+    def lasting(self) -> list[dict[str, Any]]:
+        return [
+            {"number": n, "kind": kind, "target": target, "meaning": "Pulled.", "left_s": for_s or None}
+            for n, (kind, target, for_s) in enumerate(self.made, start=1)
+        ]
+
+    def make(self, kind: str, target: str, for_s: float) -> None:
+        if (kind, target) != ("unplug", "sim:gas"):
+            raise ValueError(f"{kind} cannot befall “{target}”")
+        self.made.append((kind, target, for_s))
+
+    def mend(self, number: int) -> str:
+        if not 1 <= number <= len(self.made):
+            raise KeyError(number)
+        return " ".join(self.made.pop(number - 1)[:2])
+
+
 @dataclass
 class World:
     """One application with its controller."""
@@ -67,7 +93,8 @@ async def world(folder: Path | None = None, *, demo: bool = False, simulated: bo
     controller = FakeController()
     auth = Auth(folder, demo=demo)
     tokens = {role: auth.issue(f"a {role.word}", role) for role in Role}
-    app = create_app(controller, auth, speed=Speed() if simulated else None)
+    mishaps = Mishaps() if simulated else None
+    app = create_app(controller, auth, speed=Speed() if simulated else None, mishaps=mishaps)
     try:
         yield World(app, controller, auth, tokens)
     finally:

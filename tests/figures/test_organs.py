@@ -13,7 +13,7 @@ from controller.execution.ledger import Totals
 from controller.figures.dialysis import dialysis
 from controller.figures.figure import Figure, Limits, Verdict
 from controller.figures.gut import gut
-from controller.figures.heart import LAW_ML_REV, LAW_POWER, counted_up, heart, volume_of_a_turn
+from controller.figures.heart import counted_up, heart, volume_of_a_turn
 from controller.figures.immune import immune, line_through
 from controller.figures.kidney import kidney
 from controller.figures.liver import liver
@@ -22,9 +22,10 @@ from controller.figures.nerves import nerves
 from controller.figures.organs import COMPUTED, organs
 from controller.figures.skin import skin
 from controller.figures.sources import Note, Stimulation
+from controller.figures.tubing_record import worn
 from controller.rig.loading import load_rig
 from controller.state import Volume
-from tests.figures.bench import BEGIN, DAY_S, RIG, RIGS, by_key, dose, sources, steady, value
+from tests.figures.bench import BEGIN, DAY_S, RIG, RIGS, Rows, by_key, dose, sources, steady, value
 
 VOLUMES = {name: Volume(vessel.volume_ul, 100.0) for name, vessel in RIG.vessels.items()}
 
@@ -65,13 +66,29 @@ def test_the_heart_flow_error_standing_volume_and_turns() -> None:
     assert value(found["standing"]) == 10
     assert found["standing"].verdict is Verdict.BAD
     assert value(found["circulated"]) == pytest.approx(mean * 1440 / 1000)
-    turn_ul = LAW_ML_REV * 1.02**LAW_POWER * 1000
+    turn_ul = 81.0 * 1.02**2.08
     assert value(found["revolutions"]) == pytest.approx(1800 * 1439 / turn_ul)
     low, high = found["revolutions"].low, found["revolutions"].high
     assert low is not None
     assert high is not None
     assert high - low == pytest.approx(2 * 1.96 * 0.25 * value(found["revolutions"]))
     assert found["tubing_age"].value is None
+
+
+def test_turns_that_the_controller_counted_are_taken_at_their_word_through_a_change_of_tubing() -> None:
+    rows = Rows()
+    for at_h, count in ((-1, 500.0), (1, 600.0), (2, 700.0)):
+        rows.add("tubing.turned", {"pumps": {"reglo.heart": {"revolutions": count}}}, at_s=at_h * 3600.0)
+    new = {"pump": "reglo.heart", "material": "pharmed-bpt", "life_revolutions": 1000.0}
+    rows.add("tubing.installed", new, at_s=12 * 3600.0)
+    rows.add("tubing.turned", {"pumps": {"reglo.heart": {"revolutions": 900.0}}}, at_s=20 * 3600.0)
+    rows.add("tubing.turned", {"pumps": {"reglo.heart": {"revolutions": 5000.0}}}, at_s=30 * 3600.0)
+    tubing = worn(RIG, rows.rows, BEGIN, BEGIN + DAY_S)
+    found = by_key(heart(sources(tubing=tubing)))
+    assert value(found["revolutions"]) == 200.0 + 900.0
+    assert value(found["tubing_age"]) == pytest.approx(0.5)
+    assert value(found["tubing_used"]) == pytest.approx(90.0)
+    assert found["tubing_used"].verdict is Verdict.WATCH
 
 
 def test_a_running_total_goes_through_a_power_cycle() -> None:

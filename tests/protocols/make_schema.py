@@ -1,4 +1,4 @@
-"""`python -m tests.protocols.make_schema`: write docs/recipes/recipe.schema.json from the code."""
+"""`python -m tests.protocols.make_schema`: write the JSON schemas of recipes and of grading rules into docs, from the code."""
 
 from __future__ import annotations
 
@@ -6,14 +6,27 @@ import json
 from pathlib import Path
 
 from controller.execution.recipe_form import schema
+from controller.rig import grading
 
-SCHEMA = Path(__file__).resolve().parents[2] / "docs" / "recipes" / "recipe.schema.json"
+DOCS = Path(__file__).resolve().parents[2] / "docs"
+SCHEMA = DOCS / "recipes" / "recipe.schema.json"
+GRADING = DOCS / "grading.schema.json"
 
 
 def text() -> str:
     """The file's text."""
-    return json.dumps(schema(), indent=1, ensure_ascii=False) + "\n"
+    return _json(schema())
+
+
+def grading_text() -> str:
+    """The text of the schema of rule files."""
+    return _json(grading.schema())
+
+
+def _json(data: object) -> str:
+    return json.dumps(data, indent=1, ensure_ascii=False) + "\n"
 
 
 if __name__ == "__main__":
     SCHEMA.write_text(text(), encoding="utf-8")
+    GRADING.write_text(grading_text(), encoding="utf-8")

@@ -28,6 +28,8 @@ const SENTENCES = {
   "safety.estop": (b) => ["bad", `Emergency stop${by(b)}`],
   "safety.reset": (b) => ["warn", `Emergency stop reset${by(b)}`],
   "act.refused": (b) => ["warn", `${spoken(b.actuator)} refused: ${spoken((b.reasons ?? []).join("; "))}`],
+  "fault.made": (b) => ["warn", `${spoken(b.fault)} of ${b.on} made by hand${by(b)}`],
+  "fault.mended": (b) => ["", `${spoken(b.fault)} mended${by(b)}`],
   "speed.set": (b) => ["", `Speed ${b.old}× → ${b.new}×${by(b)}`],
 };
 

@@ -5,6 +5,7 @@ import { showAlarms } from "./alarms.js";
 import { Charts } from "./charts.js";
 import { signIn } from "./dialog.js";
 import { byId } from "./dom.js";
+import { Faults } from "./faults.js";
 import { Feed } from "./feed.js";
 import { showGrade } from "./grade.js";
 import { chooseTheme, Header } from "./header.js";
@@ -49,6 +50,7 @@ async function begin() {
   const protocol = new Protocol(protocols, mayOperate);
   const raster = new Raster(byId("raster"), rig.electrodes);
   beginJournal();
+  if (rig.faults) new Faults(mayOperate);
   measureAbove();
   document.body.classList.add("ready");
   const feed = new Feed(
@@ -73,7 +75,7 @@ async function begin() {
 
 /** The columns fill what alarms leave of the window. */
 function measureAbove() {
-  const above = [byId("alarm-list"), byId("emergency")];
+  const above = [byId("alarm-list"), byId("emergency"), byId("fault-banner")];
   const measure = () => document.documentElement.style.setProperty("--above", `${above.reduce((sum, each) => sum + each.offsetHeight, 0)}px`);
   const observer = new ResizeObserver(measure);
   above.forEach((each) => observer.observe(each));

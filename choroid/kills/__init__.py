@@ -1,0 +1,1 @@
+"""`choroid kills`: the kill matrix over real processes (docs/protocols.md)."""

@@ -1,0 +1,47 @@
+"""The words of `choroid kills`."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from pathlib import Path
+from typing import Any
+
+
+def add(commands: Any) -> None:
+    """Add the subcommand to `commands`."""
+    text = "kill the controller at the journal's rows, in real processes, and see that nothing is lost or given twice"
+    parser: argparse.ArgumentParser = commands.add_parser("kills", help=text, description=text)
+    parser.set_defaults(handler=_kills)
+    parser.add_argument("recipes", nargs="*", help="shipped recipes (default: all)")
+    parser.add_argument("--rig", type=Path, help="a rig file whose links are all sim: (default: the bench rig)")
+    parser.add_argument("--every", type=_count, default=1, metavar="N", help="every N-th boundary (default: each)")
+    parser.add_argument("--sample", type=_count, metavar="N", help="N boundaries of each recipe, evenly spread")
+    parser.add_argument("--jobs", type=_count, default=1, metavar="J", help="so many trials at a time (default 1)")
+    parser.add_argument("--speed", type=float, default=30.0, help="times life, 1 to 600 (default 30)")
+    parser.add_argument("--resume", type=Path, metavar="DIR", help="keep trials here; go on where it ended")
+    parser.add_argument("--json", action="store_true", help="one JSON object on standard output, nothing else there")
+
+
+def _count(text: str) -> int:
+    number = int(text)
+    if number < 1:
+        raise argparse.ArgumentTypeError(f"{text}: write a whole number from 1 on")
+    return number
+
+
+def _kills(arguments: argparse.Namespace) -> int:
+    from choroid.demo import bench_rig
+    from choroid.kills.matrix import as_text, kills
+
+    answer = kills(
+        arguments.recipes,
+        rig=arguments.rig or bench_rig(),
+        every=arguments.every,
+        sample=arguments.sample,
+        jobs=arguments.jobs,
+        speed=arguments.speed,
+        resume=arguments.resume,
+    )
+    print(json.dumps(answer, ensure_ascii=False) if arguments.json else as_text(answer))
+    return 0 if not answer["failed"] else 1

@@ -1,0 +1,165 @@
+"""The kill matrix: every shipped recipe, killed at each of its journal boundaries, in real processes (E4, F1, F2).
+
+A reference trial tells how many rows a recipe writes; each of them gives two boundaries, before it is written and right
+after. The clocks of the lab and of the controller run faster than life; all else is as in `choroid run`.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import shutil
+import sys
+import tempfile
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from choroid.failure import UserError
+from choroid.kills.trial import Boundary, Outcome, compare, trial
+from controller.execution.catalogue import shipped
+from controller.execution.routes import routes_of
+from controller.rig.loading import load_rig
+
+SPEED = 30.0
+SHORT: Mapping[str, Mapping[str, str]] = {
+    "circulate": {"time": "20 min", "every": "10 min"},
+    "debubble": {"pulses": "2"},
+    "emergency-care": {"time": "1 h", "every": "30 min", "least_glucose": "50 mM", "volume": "3 mL"},
+    "exchange": {"cycles": "1"},
+    "partial-exchange": {"share": "20 %"},
+    "pump-calibration": {"doses": "2", "dose": "3 mL"},
+    "recycle": {"batch": "3 mL", "cycles": "1"},
+}
+"""Parameters that make a recipe short, and move what it may."""
+
+
+def boundaries(rows: int, *, every: int = 1, sample: int | None = None) -> list[Boundary]:
+    """Where a run of `rows` rows may be killed: right after the first to right before the last; every `every`-th of
+    these, or `sample` of them evenly spread.
+    """
+    found = [Boundary(row, before) for row in range(1, rows + 1) for before in (True, False) if 0 < row - before < rows]
+    if sample is not None:
+        count = min(sample, len(found))
+        return [found[round((part + 0.5) * len(found) / count - 0.5)] for part in range(count)]
+    return found[::every]
+
+
+def kills(
+    recipes: Sequence[str],
+    *,
+    rig: Path,
+    every: int = 1,
+    sample: int | None = None,
+    jobs: int = 1,
+    speed: float = SPEED,
+    resume: Path | None = None,
+) -> dict[str, Any]:
+    """The matrix of `recipes` (none: all that are shipped): `{"speed", "recipes": [...], "trials", "failed"}`.
+
+    With `resume`, trials are kept in that folder and those that have ended are not run again.
+    """
+    known = shipped()
+    for name in recipes:
+        if name not in known:
+            raise UserError(f"no recipe is called “{name}”. Next: choose among {', '.join(known)}")
+    routes = routes_of(load_rig(rig))
+    least_ul = {route.line: route.least_ul for route in routes.values()}
+    with contextlib.ExitStack() as stack:
+        folder = resume or Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="choroid-kills-")))
+        pool = stack.enter_context(ThreadPoolExecutor(max_workers=max(jobs, 1)))
+        matrix = _Matrix(rig, folder, speed, pool)
+        names = list(recipes or known)
+        references = dict(zip(names, matrix.trials([(name, None) for name in names]), strict=True))
+        planned = [
+            (name, boundary)
+            for name in names
+            if not references[name].problems
+            for boundary in boundaries(references[name].rows, every=every, sample=sample)
+        ]
+        outcomes = matrix.trials(planned, references=references, least_ul=least_ul)
+    rows: list[dict[str, Any]] = []
+    failures = 0
+    for name in names:
+        reference = references[name]
+        own = [outcome for outcome in outcomes if outcome.recipe == name]
+        failed = [outcome for outcome in own if outcome.problems]
+        failures += len(failed) + bool(reference.problems)
+        rows.append(
+            {
+                "recipe": name,
+                "params": dict(SHORT.get(name, {})),
+                "rows": reference.rows,
+                "boundaries": len(boundaries(reference.rows)),
+                "tried": len(own),
+                "passed": len(own) - len(failed),
+                "holds": sum(len(outcome.holds) for outcome in own),
+                "reference": reference.problems,
+                "failed": [asdict(outcome) for outcome in failed],
+            }
+        )
+    return {"speed": speed, "recipes": rows, "trials": len(outcomes), "failed": failures}
+
+
+class _Matrix:
+    """Trials in a folder, several at a time."""
+
+    def __init__(self, rig: Path, folder: Path, speed: float, pool: ThreadPoolExecutor) -> None:
+        self._rig = rig
+        self._folder = folder
+        self._speed = speed
+        self._pool = pool
+
+    def trials(
+        self,
+        planned: Sequence[tuple[str, Boundary | None]],
+        *,
+        references: Mapping[str, Outcome] | None = None,
+        least_ul: Mapping[str, float] | None = None,
+    ) -> list[Outcome]:
+        """Run them all; told on standard error as they end. Compared with the references where these are given."""
+        begun = [self._pool.submit(self._one, name, boundary) for name, boundary in planned]
+        outcomes = []
+        for number, waiting in enumerate(begun, start=1):
+            outcome = waiting.result()
+            if references is not None:
+                compare(outcome, references[outcome.recipe], least_ul or {})
+            outcomes.append(outcome)
+            where = f"{'before' if outcome.before else 'after'} row {outcome.row}" if outcome.row else "undisturbed"
+            verdict = "; ".join(outcome.problems) or "passed"
+            print(
+                f"{number}/{len(begun)} {outcome.recipe} {where}: {verdict} ({outcome.real_s:.0f} s)", file=sys.stderr
+            )
+        return outcomes
+
+    def _one(self, name: str, boundary: Boundary | None) -> Outcome:
+        where = f"{boundary.row}-{'before' if boundary.before else 'after'}" if boundary else "reference"
+        folder = self._folder / name / where
+        with contextlib.suppress(OSError, ValueError, TypeError):
+            kept = Outcome(**json.loads((folder / "outcome.json").read_text(encoding="utf-8")))
+            if not kept.problems:
+                return kept
+        shutil.rmtree(folder, ignore_errors=True)
+        return trial(self._rig, name, SHORT.get(name, {}), boundary, speed=self._speed, folder=folder)
+
+
+def as_text(answer: Mapping[str, Any]) -> str:
+    """The table for people."""
+    lines = ["recipe              rows  boundaries  killed at  holds  verdict"]
+    for row in answer["recipes"]:
+        failed = row["tried"] - row["passed"]
+        verdict = f"{failed} FAILED" if failed else f"all {row['tried']} passed"
+        if row["reference"]:
+            verdict = f"FAILED undisturbed: {'; '.join(row['reference'])}"
+        lines.append(
+            f"{row['recipe']:<18}{row['rows']:>6}{row['boundaries']:>12}{row['tried']:>11}{row['holds']:>7}  {verdict}"
+        )
+        for outcome in row["failed"]:
+            where = f"{'before' if outcome['before'] else 'after'} row {outcome['row']}"
+            lines.append(f"    {where}: {'; '.join(outcome['problems'])}")
+    lines.append(f"{answer['trials']} kills, {answer['failed']} failed, at {answer['speed']:g} times life")
+    lines.append("passed: no dose twice and none lost by the lab's truth, no step lost, the ledger within its bound")
+    lines.append("holds: beside the recipe's own questions, for a person who looked and let it go on")
+    return "\n".join(lines)

@@ -1,0 +1,325 @@
+"""One trial: `choroid lab` and a controller in processes of their own; the controller is killed, and started again.
+
+Then the lab is asked what is really in its vessels and went through its lines, and the journal what was asked, booked
+and done. A lab of the same seed has the same pumps: what a dose really is, relative to what was asked, is known from the
+recipe's reference, a trial in which nobody is killed.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from datetime import datetime
+from pathlib import Path
+from typing import IO, Any
+
+import yaml
+
+from choroid.failure import UserError
+from choroid.kills.host import OfRuns
+from choroid.remote import ENDPOINT, call
+from choroid.simulate import EPOCH
+from controller.clock import Clock
+from controller.execution.journal import Entry, Journal
+from controller.execution.ledger import Ledger
+from controller.execution.routes import routes_of
+from controller.rig.loading import load_rig
+
+SEED = 5
+START_S = 60.0
+"""Real time that a process has to come up, on a machine that is busy."""
+ANSWER_S = 20.0
+POLL_S = 0.15
+STARTS = 6
+MOST_HOLDS = 5
+SIGMAS = 4.0
+DRIP_UL = 20.0
+"""What a vessel may be off beyond the ledger's own doubt: a drip, and what is in the lines."""
+SAME = 0.02
+"""How exactly a pump repeats itself."""
+UNCERTAIN_UL = 150.0
+"""What may be missing of a dose that was cut short: it is charged pessimistically, never given twice."""
+
+
+@dataclass(frozen=True, slots=True)
+class Boundary:
+    """Where the process dies: the run's `row`-th journal row, before it is written or right after."""
+
+    row: int
+    before: bool
+
+
+@dataclass(slots=True)
+class Outcome:
+    """What came of one trial. Volumes by line or vessel in µL."""
+
+    recipe: str
+    row: int
+    before: bool
+    rows: int = 0
+    """Rows of the run, with the gate's about it."""
+    verbs: list[str] = field(default_factory=list)
+    asked_ul: dict[str, float] = field(default_factory=dict)
+    moved_ul: dict[str, float] = field(default_factory=dict)
+    doses: dict[str, int] = field(default_factory=dict)
+    questions: int = 0
+    holds: list[str] = field(default_factory=list)
+    """What the run was held for beside the recipe's own questions; somebody looked and let it go on."""
+    killed: bool = False
+    real_s: float = 0.0
+    problems: list[str] = field(default_factory=list)
+
+
+class TrialFailed(Exception):
+    """A process did not do what it should; the text says which, and where its words are."""
+
+
+def trial(
+    rig_path: Path, recipe: str, params: Mapping[str, str], boundary: Boundary | None, *, speed: float, folder: Path
+) -> Outcome:
+    """Run `recipe` to its end, through a kill at `boundary` if one is given; `folder` is new and keeps everything."""
+    folder.mkdir(parents=True)
+    begun_s = _now_s()
+    outcome = Outcome(recipe, boundary.row if boundary else 0, boundary is not None and boundary.before)
+    with contextlib.ExitStack() as stack:
+        bench = _Bench(rig_path, folder, speed, stack)
+        try:
+            asked = bench.attend(recipe, params, boundary, outcome)
+            truth = bench.truth()
+        except (TrialFailed, UserError) as error:
+            outcome.problems.append(str(error))
+            asked, truth = None, None
+    if truth is not None and asked is not None:
+        _judge(outcome, rig_path, folder / "data", truth, asked)
+    outcome.real_s = round(_now_s() - begun_s, 1)
+    (folder / "outcome.json").write_text(json.dumps(asdict(outcome), indent=1), encoding="utf-8")
+    return outcome
+
+
+def compare(outcome: Outcome, reference: Outcome, least_ul: Mapping[str, float]) -> None:
+    """Add to `outcome.problems` what the reference tells: a step that was lost, a dose that was given twice or not."""
+    if outcome.problems:
+        return
+    remaining = iter(outcome.verbs)
+    lost = next((verb for verb in reference.verbs if verb not in remaining), None)
+    if lost is not None:
+        outcome.problems.append(f"a step was lost: {lost}")
+    if outcome.questions < reference.questions:
+        outcome.problems.append(f"{reference.questions} questions, {outcome.questions} of them asked")
+    for line, moved_ul in outcome.moved_ul.items():
+        asked_ul, usual_ul = outcome.asked_ul.get(line, 0.0), reference.asked_ul.get(line, 0.0)
+        gain = reference.moved_ul[line] / usual_ul if usual_ul else 1.0
+        most_ul = asked_ul * gain * (1 + SAME) + DRIP_UL
+        if moved_ul > most_ul:
+            outcome.problems.append(f"{line}: {moved_ul:.0f} µL went through it, {most_ul:.0f} at the most: twice")
+        fewest_ul = asked_ul * gain * (1 - SAME) - least_ul.get(line, 0.0) - UNCERTAIN_UL
+        if moved_ul < fewest_ul:
+            outcome.problems.append(f"{line}: {moved_ul:.0f} µL went through it, {fewest_ul:.0f} at the least: lost")
+
+
+def _judge(outcome: Outcome, rig_path: Path, data: Path, truth: Mapping[str, Any], asked: Sequence[str]) -> None:
+    """Read the journal that is left, and hold it against the truth."""
+    rig = load_rig(rig_path)
+    lines = {verb: route.line for verb, route in routes_of(rig).items()}
+
+    async def read() -> tuple[list[Entry], dict[str, tuple[float, float]]]:
+        journal = Journal(data / "journal.db", Clock(follow_system=False, epoch=EPOCH), durable=False)
+        try:
+            journal.verify()
+            entries = list(journal.entries())
+            clock = Clock(follow_system=False, epoch=datetime.fromisoformat(entries[-1].utc))
+            volumes = Ledger(rig, journal, clock).volumes()
+            return entries, {name: (volume.ul, volume.sd_ul) for name, volume in volumes.items()}
+        finally:
+            journal.close()
+
+    entries, ledger = asyncio.run(read())
+    of_runs = OfRuns()  # what comes after the run's last word is no boundary of it
+    steps: dict[int, Mapping[str, Any]] = {}
+    done: set[int] = set()
+    given: dict[str, str] = {}
+    for entry in entries:
+        of_runs.counts(entry.kind, entry.body, entry.run)
+        if entry.kind == "run.state":
+            outcome.rows = of_runs.rows
+        elif entry.kind == "step":
+            steps[entry.body["n"]] = entry.body
+            outcome.verbs.append(entry.body["verb"])
+        elif entry.kind == "step.done":
+            done.add(entry.body["n"])
+        elif entry.kind == "step.act":
+            key = f"{entry.body['n']}.{entry.body['act']}"
+            if key in given:
+                outcome.problems.append(f"the dose {key} was begun twice")
+            given[key] = entry.body["line"]
+    outcome.questions = len(set(asked))
+    for step in steps.values():
+        if step["verb"] in lines:
+            line = lines[step["verb"]]
+            outcome.asked_ul[line] = outcome.asked_ul.get(line, 0.0) + step["args"]["volume_ul"]
+    for line in given.values():
+        outcome.doses[line] = outcome.doses.get(line, 0) + 1
+    outcome.moved_ul = {line: round(truth["moved_ul"][line], 1) for line in lines.values()}
+    if open_steps := set(steps) - done:
+        outcome.problems.append(f"steps without an end: {sorted(open_steps)}")
+    for vessel, (ul, sd_ul) in ledger.items():
+        bound_ul = SIGMAS * sd_ul + DRIP_UL
+        error_ul = ul - truth["volumes_ul"][vessel]
+        if abs(error_ul) > bound_ul:
+            outcome.problems.append(f"the ledger of {vessel} is off by {error_ul:.0f} µL, beyond {bound_ul:.0f} µL")
+
+
+class _Bench:
+    """The processes of one trial."""
+
+    def __init__(self, rig_path: Path, folder: Path, speed: float, stack: contextlib.ExitStack) -> None:
+        self._folder = folder
+        self._speed = speed
+        self._stack = stack
+        self._begun_s = time.time()  # noqa: TID251  (real processes)
+        self.data = folder / "data"
+        self._served = folder / "served.yaml"
+        own = folder / "rig.yaml"
+        own.write_text(_without_nerves(rig_path), encoding="utf-8")
+        words = ("-m", "choroid", "lab", str(own), "--speed", f"{speed:g}", "--seed", str(SEED), "--by-hand")
+        self._lab = self._start("lab", *words, "--write", str(self._served))
+        self._until(lambda: self._served.exists() and self._served.stat().st_size > 0, "the lab serves", START_S)
+        self._host: subprocess.Popen[bytes] | None = None
+
+    def attend(self, recipe: str, params: Mapping[str, str], boundary: Boundary | None, outcome: Outcome) -> list[str]:
+        """See the run to its end, doing at once what it asks a person for; returns what it asked."""
+        endpoint = self._control(boundary)
+        asked: list[str] = []
+        body = {"protocol": recipe, "params": dict(params), "reason": "the kill matrix"}
+        run = ""
+        try:
+            run = str(call(endpoint, "POST", "/api/runs", body)["id"])
+        except (OSError, UserError) as error:
+            if boundary is None:  # else it may have died while it answered
+                raise TrialFailed(f"the run was not begun: {error}") from None
+        deadline_s = _now_s() + 60.0 + 6 * 3600.0 / self._speed
+        while _now_s() < deadline_s:
+            host = self._host
+            if host is not None and host.poll() is not None:
+                if host.returncode != -signal.SIGKILL or boundary is None or outcome.killed:
+                    raise TrialFailed(f"the controller ended by itself ({host.returncode}); see {self._folder.name}")
+                outcome.killed = True
+                endpoint = self._control(None)
+            try:
+                runs = call(endpoint, "GET", "/api/runs")["runs"]
+                if not runs and outcome.killed:
+                    raise TrialFailed("the run is not on record any more")
+                view = next((each for each in runs if each["id"] == run or not run), None)
+                if view is not None and view["ended"]:
+                    if view["state"] != "complete":
+                        raise TrialFailed(f"the run is {view['state']}")
+                    if boundary is not None and not outcome.killed:
+                        raise TrialFailed(f"the run has no row {boundary.row}")
+                    self._settle()
+                    return asked
+                if view is not None and view["state"] == "held":
+                    message = view["messages"][-1] if view["messages"] else "nothing was said"
+                    if message.startswith("step "):
+                        asked.append(message)
+                    else:
+                        outcome.holds.append(message)
+                    if len(outcome.holds) > MOST_HOLDS:
+                        raise TrialFailed(f"the run is held again and again: {message}")
+                    call(endpoint, "POST", f"/api/runs/{view['id']}/resume", {"reason": "done as asked"})
+            except (OSError, UserError):
+                pass  # it died while it was asked: the next round sees that
+            time.sleep(POLL_S)  # noqa: TID251  (real processes)
+        raise TrialFailed(f"the run did not come to its end; see {self._folder.name}")
+
+    def truth(self) -> dict[str, Any]:
+        """What the lab says is really so."""
+        log = self._folder / "lab.log"
+        before = log.stat().st_size
+        stdin = self._lab.stdin
+        assert stdin is not None  # noqa: S101  (it was opened as a pipe)
+        stdin.write(b"truth\n")
+        stdin.flush()
+        self._until(lambda: log.stat().st_size > before and log.read_bytes().endswith(b"}\n"), "the truth", ANSWER_S)
+        found: dict[str, Any] = json.loads(log.read_bytes()[before:].splitlines()[-1])
+        return found
+
+    def _settle(self) -> None:
+        """The controller ends in order, so that its journal is whole and its guard goes."""
+        if self._host is not None:
+            self._host.send_signal(signal.SIGTERM)
+            self._host.wait(START_S)
+
+    def _control(self, boundary: Boundary | None) -> dict[str, str]:
+        """Start the controller; where it answers."""
+        doom = [] if boundary is None else ["--row", str(boundary.row), *(["--before"] if boundary.before else [])]
+        for _ in range(STARTS):  # as a service manager does: a start may fail for want of an answer in time
+            found = self._started(doom)
+            if found is not None:
+                return found
+        raise TrialFailed(f"the controller did not start; see host.log in {self._folder.name}")
+
+    def _started(self, doom: Sequence[str]) -> dict[str, str] | None:
+        host = self._host = self._start(
+            "host",
+            *("-m", "choroid.kills.host", str(self._served), "--data", str(self.data), "--speed", f"{self._speed:g}"),
+            *("--epoch", EPOCH.isoformat(), "--begun", repr(self._begun_s), *doom),
+        )
+        found: dict[str, str] = {}
+
+        def answers() -> bool:
+            if host.poll() is not None:
+                return True
+            with contextlib.suppress(OSError, ValueError, UserError):
+                endpoint = json.loads((self.data / ENDPOINT).read_text(encoding="utf-8"))
+                if endpoint["pid"] == host.pid and call(endpoint, "GET", "/health")["ok"]:
+                    found.update(endpoint)
+            return bool(found)
+
+        self._until(answers, "the controller answers", START_S)
+        return found or None
+
+    def _start(self, name: str, *words: str) -> subprocess.Popen[bytes]:
+        log: IO[bytes] = self._stack.enter_context((self._folder / f"{name}.log").open("ab"))
+        process = subprocess.Popen(  # noqa: S603  (our own modules, our own words)
+            [sys.executable, *words], stdin=subprocess.PIPE, stdout=log, stderr=log
+        )
+        self._stack.callback(_end, process)
+        return process
+
+    def _until(self, true: Callable[[], bool], what: str, seconds: float) -> None:
+        deadline_s = _now_s() + seconds
+        while not true():
+            if _now_s() > deadline_s:
+                raise TrialFailed(f"it did not come to pass within {seconds:g} s: {what}; see {self._folder.name}")
+            time.sleep(0.05)  # noqa: TID251  (real processes)
+
+
+def _end(process: subprocess.Popen[bytes]) -> None:
+    if process.poll() is None:
+        process.terminate()
+        try:
+            process.wait(10.0)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+    if process.stdin is not None:
+        with contextlib.suppress(OSError):
+            process.stdin.close()
+
+
+def _without_nerves(path: Path) -> str:
+    """The rig file's text without an electrode array: its engine is a process of its own, and no recipe uses it."""
+    description: dict[str, Any] = yaml.safe_load(path.read_text(encoding="utf-8"))
+    description.pop("nerves", None)
+    return yaml.safe_dump(description, sort_keys=False, allow_unicode=True)
+
+
+def _now_s() -> float:
+    return time.monotonic()  # noqa: TID251  (real processes)

@@ -1,0 +1,57 @@
+"""Faults of a simulated lab, made and mended by hand: only in the demo, where nothing real can come to harm."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from fastapi import APIRouter, Request
+
+from dashboards.access import Controlled, Operator, Problem, Viewer
+from dashboards.face import FaultsControl
+from dashboards.models import FaultsView, MakeFault
+
+routes = APIRouter(prefix="/api")
+
+
+@routes.get("/faults", response_model=FaultsView)
+async def faults(request: Request, _: Viewer) -> dict[str, Any]:
+    """What can go wrong in this lab, on what, and what does so at this moment."""
+    control: FaultsControl = request.app.state.faults
+    return {"kinds": control.kinds(), "lasting": control.lasting()}
+
+
+@routes.post("/faults", response_model=FaultsView)
+async def make(request: Request, rig: Controlled, user: Operator, body: MakeFault) -> dict[str, Any]:
+    """Let something go wrong now."""
+    control: FaultsControl = request.app.state.faults
+    try:
+        control.make(body.kind, body.target, body.for_s)
+    except ValueError as error:
+        raise Problem(
+            422,
+            str(error),
+            where="the fault",
+            cause="a slip in its kind or target",
+            action="choose among GET /api/faults",
+        ) from None
+    row = {"user": user.name, "fault": body.kind, "on": body.target, "for_s": body.for_s, "reason": body.reason}
+    rig.journal.append("fault.made", row)
+    return {"kinds": control.kinds(), "lasting": control.lasting()}
+
+
+@routes.delete("/faults/{number}", response_model=FaultsView)
+async def mend(request: Request, rig: Controlled, user: Operator, number: int) -> dict[str, Any]:
+    """Take one back; what it has done stays done."""
+    control: FaultsControl = request.app.state.faults
+    try:
+        what = control.mend(number)
+    except KeyError:
+        raise Problem(
+            404,
+            f"no fault has number {number}",
+            where="the fault's number",
+            cause="it is over",
+            action="look at the list again",
+        ) from None
+    rig.journal.append("fault.mended", {"user": user.name, "fault": what})
+    return {"kinds": control.kinds(), "lasting": control.lasting()}

@@ -1,0 +1,226 @@
+"""`python -m tests.protocols.plant_only`: sixty days of recycling beside exchange, on the plant alone.
+
+The recycler's own pure decisions (draw, grade, treatment, plan) act on the plant's vessels directly; no wires, controller
+or estimator: what it believes is the truth with bounds of a given width. Sixty days take some twenty seconds, so prices and
+rules can be tried; what the whole stack makes of them is for `choroid compare`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from controller.execution.organs import Targets
+from controller.execution.routes import routes_of
+from controller.execution.rules import prices_of, rules_of
+from controller.rig.loading import load_rig
+from protocols import economy
+from protocols.dialysis import Dialyser
+from protocols.grading import Grade, Sample, grade
+from protocols.interval import Interval
+from protocols.mixing import Body
+from sim.plant.columns import (
+    AMBIENT,
+    AMM,
+    CAR,
+    CO2_FRACTION,
+    COMMAND,
+    GLC,
+    INS,
+    LAC,
+    LIQ,
+    METABOLISM,
+    O2_FRACTION,
+    OSM,
+    TEMPERATURE,
+    VIABILITY,
+)  # fmt: skip
+from sim.plant.dialysis import INSULIN_KOA, SMALL, exchange_share
+from sim.plant.fleet import Fleet
+
+RIGS = Path(__file__).resolve().parents[2] / "examples" / "rigs"
+LOOK_H = 8
+STEP_S = 20.0
+BATCH_UL = 18_000.0
+EXCHANGED_UL = 20_000.0
+DISSOLVED_CO2_MM = 1.1
+PH = 7.35
+
+Row = NDArray[np.float64]
+
+
+@dataclass(slots=True)
+class Story:
+    """What came of it: mL used, the tissue, how bad the loop became, what was chosen."""
+
+    fresh_ml: float = 0.0
+    stocks_ml: float = 0.0
+    dialysate_ml: float = 0.0
+    viability: list[float] = field(default_factory=list)
+    lactate_mm: float = 0.0
+    ammonia_mm: float = 0.0
+    insulin: float = 1.0
+    passes: float = 0.0
+    actions: dict[str, int] = field(default_factory=dict)
+
+    @property
+    def mean_viability(self) -> float:
+        """Over the whole time."""
+        return float(np.mean(self.viability))
+
+
+class Culture:
+    """One rig's plant, warm, under 5 % CO2, its heart beating."""
+
+    def __init__(self, name: str, *, lactate_sd: float, ammonia_rel_sd: float) -> None:
+        self.rig = load_rig(RIGS / f"{name}.yaml")
+        self.story = Story()
+        self._sd = (lactate_sd, ammonia_rel_sd)
+        self.fleet = Fleet(self.rig, [1])
+        body = self.fleet.body[0]
+        body[CO2_FRACTION], body[O2_FRACTION], body[TEMPERATURE], body[AMBIENT] = 0.05, 0.19, 37.0, 37.0
+        heart = self.rig.lines[self.rig.organs.heart.line].pump or ""
+        self.fleet.lines[0, self.fleet.pumps[heart], COMMAND] = self.rig.organs.heart.flow_ul_min
+        names = self.fleet.vessel_names
+        self.loop: Row = self.fleet.vessels[0, names.index("loop")]
+        self.spent: Row = self.fleet.vessels[0, names.index("spent")]
+        self._body = body
+        self._passes = [0.0, 0.0]
+        self._made = 0.0
+        self.rate_umol_d = 30.0
+
+    def live(self) -> None:
+        """Until the next look."""
+        self.fleet.advance(STEP_S, round(LOOK_H * 3600 / STEP_S))
+        made = float(self.fleet.tally[0, METABOLISM, LAC])
+        self.rate_umol_d = (made - self._made) / 1000.0 * 24 / LOOK_H
+        self._made = made
+        story, loop = self.story, self.loop / self.loop[LIQ]
+        story.viability.append(float(self._body[VIABILITY]))
+        story.lactate_mm, story.ammonia_mm = max(story.lactate_mm, loop[LAC]), max(story.ammonia_mm, loop[AMM])
+        story.insulin, story.passes = min(story.insulin, loop[INS]), max(story.passes, self._passes[0])
+
+    def exchange(self) -> None:
+        """What labs do: throw a volume away, give as much fresh."""
+        self.loop *= 1.0 - EXCHANGED_UL / self.loop[LIQ]
+        wanted_ul = Targets(self.rig).loop_ul - self.loop[LIQ]
+        self.loop += self._bottle("fresh", wanted_ul)
+        self.story.fresh_ml += wanted_ul / 1000.0
+
+    def recycle(self) -> None:
+        """One look of the recycler."""
+        bench = self._bench()
+        loop = self._believed(self.loop, 0)
+        wish = economy.draw(bench, self._grade(bench, loop), self._believed(self.spent, 1), loop, PH, most_ul=BATCH_UL)
+        action = wish.chosen.action
+        if action != "rest":
+            self._pour(self.loop, self.spent, wish.chosen.draw_ul, 0, 1)
+            batch = self._believed(self.spent, 1)
+            verdict = self._grade(bench, batch)
+            chosen = economy.treatment(bench, verdict, batch, self._believed(self.loop, 0), PH).chosen
+            action, plan = chosen.action, chosen.plan
+            self._dialyse(plan.dialysate_ul)
+            self.spent *= 1.0 - plan.discard_ul / self.spent[LIQ]
+            for name, ul in (("fresh", plan.fresh_ul), ("glucose", plan.glucose_ul), ("base", plan.base_ul)):
+                self._passes[1] *= self.spent[LIQ] / (self.spent[LIQ] + ul)
+                self.spent += self._bottle(name, ul)
+            self._passes[1] += 1.0 - plan.fresh_ul / self.spent[LIQ]
+            self._pour(self.spent, self.loop, plan.give_back_ul, 1, 0)
+            self.story.fresh_ml += plan.fresh_ul / 1000.0
+            self.story.stocks_ml += (plan.glucose_ul + plan.base_ul) / 1000.0
+        self.story.actions[action] = self.story.actions.get(action, 0) + 1
+
+    # --- inside -----------------------------------------------------------------------------------------
+
+    def _bench(self) -> economy.Bench:
+        rig, targets, dialyser = self.rig, Targets(self.rig), None
+        if rig.organs.kidney.dialyse is not None:
+            route = routes_of(rig)["kidney.dialyse"]
+            koa = next(iter(rig.dialysers.values())).koa_ul_min
+            dialyser = Dialyser(koa, route.flow_ul_min, route.least_ul)
+        least_ul = routes_of(rig)["gut.feed"].least_ul
+        rules, prices = rules_of(rig), prices_of(rig)
+        return economy.Bench(rules, prices, targets, targets.media, dialyser, least_ul, self.rate_umol_d)
+
+    def _believed(self, row: Row, number: int) -> Body:
+        held = (row / row[LIQ]).tolist()
+        lactate_sd, ammonia_rel_sd = self._sd
+
+        def about(value: float, sd: float) -> Interval:
+            return Interval.around(value, sd, floor=0.0)
+
+        return Body(
+            float(row[LIQ]),
+            about(held[LAC], lactate_sd),
+            about(held[AMM], ammonia_rel_sd * held[AMM]),
+            about(held[GLC], 0.5),
+            about(held[CAR] - DISSOLVED_CO2_MM, lactate_sd),
+            about(held[OSM], 2.0),
+            self._passes[number],
+            min(1.0, held[INS]),
+        )
+
+    def _grade(self, bench: economy.Bench, body: Body) -> Grade:
+        seen = body.variables(bench.targets) | {"ph": Interval.around(PH, 0.02), "oxygen_pct": Interval.exact(90.0)}
+        return grade(Sample(**seen, sterile=True), bench.rules)  # type: ignore[arg-type]
+
+    def _bottle(self, name: str, ul: float) -> Row:
+        line = {"fresh": self.rig.organs.gut.feed, "glucose": self.rig.organs.liver.glucose}
+        of = line.get(name, self.rig.organs.liver.base)
+        return self.fleet.composition(self.rig.vessels[self.rig.lines[of].from_].contains) * ul
+
+    def _pour(self, source: Row, target: Row, ul: float, source_number: int, number: int) -> None:
+        row = source * (ul / source[LIQ])
+        source -= row
+        target += row
+        self._passes[number] += (self._passes[source_number] - self._passes[number]) * ul / target[LIQ]
+
+    def _dialyse(self, ul: float) -> None:
+        if ul <= 0.0:
+            return
+        kidney = self.rig.organs.kidney
+        line = self.rig.lines[kidney.dialyse or ""]
+        koa = self.rig.dialysers[line.dialyser or ""].koa_ul_min
+        basal = self.fleet.composition(self.rig.vessels[line.from_].contains)
+        share = exchange_share(koa, kidney.dialysate_ul_min, ul, self.spent[LIQ])
+        for column in SMALL:
+            self.spent[column] += (basal[column] * self.spent[LIQ] - self.spent[column]) * share
+        self.spent[INS] *= 1.0 - exchange_share(INSULIN_KOA * koa, kidney.dialysate_ul_min, ul, self.spent[LIQ])
+        self.story.dialysate_ml += ul / 1000.0
+
+
+def told(
+    name: str, *, days: int, recycling: bool = True, lactate_sd: float = 0.5, ammonia_rel_sd: float = 0.15
+) -> Story:
+    """The story of a culture on the example rig `name`."""
+    culture = Culture(name, lactate_sd=lactate_sd, ammonia_rel_sd=ammonia_rel_sd)
+    for look in range(days * 24 // LOOK_H):
+        if recycling:
+            culture.recycle()
+        elif look % (24 // LOOK_H) == 0:
+            culture.exchange()
+        culture.live()
+    return culture.story
+
+
+def main(days: int = 60) -> None:
+    """Print the table of docs/recycling.md."""
+    reference = told("bench", days=days, recycling=False)
+    arms = {"exchange": reference}
+    for sd in (0.3, 0.6, 1.0):
+        arms[f"recycle, lactate ± {sd} mM"] = told("bench", days=days, lactate_sd=sd)
+        arms[f"recycle with dialyser, ± {sd} mM"] = told("bench_dialysis", days=days, lactate_sd=sd)
+    print(f"{days} days{'':<26}fresh mL  share  stocks  dialysate  lactate  ammonia  insulin  passes  viability")
+    for name, story in arms.items():
+        print(
+            f"{name:<34}{story.fresh_ml:>7.0f}{story.fresh_ml / reference.fresh_ml:>7.0%}{story.stocks_ml:>8.0f}"
+            f"{story.dialysate_ml:>11.0f}{story.lactate_mm:>9.2f}{story.ammonia_mm:>9.2f}{story.insulin:>9.2f}"
+            f"{story.passes:>8.1f}{story.mean_viability:>11.4f}   {story.actions}"
+        )
+
+
+if __name__ == "__main__":
+    main()
