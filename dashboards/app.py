@@ -13,11 +13,8 @@ from fastapi.staticfiles import StaticFiles
 from starlette.exceptions import HTTPException
 
 from controller.execution.assays import AssayError, AssayRefused
-<<<<<<< HEAD
-from controller.execution.ledger import LedgerError
-=======
 from controller.execution.journal import JournalUnwritten
->>>>>>> origin/main
+from controller.execution.ledger import LedgerError
 from controller.execution.runner import RunnerError
 from controller.execution.states import IllegalTransition
 from controller.nerves.summary import NervesSource
@@ -30,11 +27,7 @@ from dashboards.face import ControllerFace, FaultsControl, SpeedControl
 from dashboards.feed import Feed
 from dashboards.feed import routes as feed_routes
 from dashboards.models import Errored
-<<<<<<< HEAD
-from dashboards.routes import assays, books, rig, runs, safety, session, upkeep, users
-=======
-from dashboards.routes import assays, books, faults, rig, runs, safety, session, users
->>>>>>> origin/main
+from dashboards.routes import assays, books, faults, rig, runs, safety, session, upkeep, users
 from protocols.parameters import ParamError
 from protocols.registry import UnknownProtocol
 
@@ -49,12 +42,9 @@ ANSWERS: dict[type[Exception], int] = {
     UnknownProtocol: 404,
     ParamError: 422,
     QuantityError: 422,
-<<<<<<< HEAD
     LedgerError: 422,
     UpkeepError: 422,
-=======
     JournalUnwritten: 503,
->>>>>>> origin/main
 }
 """What the layers below raise in words of their own."""
 
