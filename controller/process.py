@@ -294,7 +294,8 @@ class Controller:
             return
         self._next_score_s = state.at_s + SCORE_EVERY_S
         why_unusual = disturbance(state.trips, self.alarms.active())
-        self._scores = self._vitals.score(state, self.nerves_summary, why_unusual)
+        spikes = self.nerves.recent_spikes() if self.nerves is not None else ()
+        self._scores = self._vitals.score(state, self.nerves_summary, why_unusual, spikes)
         self._viability = None
         if state.at_s >= self._next_score_row_s:
             self._next_score_row_s = state.at_s + SCORE_JOURNAL_EVERY_S

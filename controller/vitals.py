@@ -7,9 +7,11 @@ widens intervals. Nothing here knows what a task is, or how one goes (N10).
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping
+from collections import deque
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from statistics import mean, stdev
 from typing import Any
 
 from controller.alarms import DEFINITIONS, URGENCY, Alarm, AlarmState
@@ -22,12 +24,13 @@ from controller.safety.terms import Trip
 from controller.state import State
 from controller.usual import Usual
 from drivers.device import PumpStatus, Quality
-from protocols.activity import Heard
+from protocols.activity import SEIZURE_SHARE, Heard
 from protocols.baseline import Norm
 from protocols.grading import Letter
 from protocols.happiness import happiness
 from protocols.interval import Interval
 from protocols.media_filter import MAKES_LACTATE, USES_GLUCOSE, MediaState
+from protocols.synchrony import Spike, Together, together
 from protocols.viability import LEAST_OXYGEN_PCT, MediumGrade, Vitals, shut_gate, viability
 from protocols.welfare import Treatment as Treated
 from protocols.welfare import welfare
@@ -43,6 +46,7 @@ GRADE_OLD_S = 48 * 3600.0
 LOOK_OLD_S = 48 * 3600.0
 """The estimator's rates are not told when nothing has corrected them for so long."""
 LEAST_LOOKS = 2
+RATE_KNOWN_REL_SD = 0.25
 YIELD_KNOWN_SD = 0.25
 """The lactate yield is told once assays have made it surer than the prior's 0.35 mol/mol."""
 Z_BOUND = 0.5
@@ -53,6 +57,9 @@ ELECTRODE_FAULT_HZ = 250.0
 FALLEN_SHARE = 0.5
 FALLEN_MIN = 10
 """Firing under half of what is usual for so many minutes is an alarm (electrodes.md §5)."""
+WINDOW_S = 5.0
+MOST_WINDOWS, LEAST_WINDOWS, LEAST_SPIKES = 60, 10, 200
+"""One window a minute is listened to: an hour of them, of which ten with two hundred spikes are enough to judge."""
 PER_SIDE = ("low", "value", "high")
 
 IDLE = Treatment(0.0, 24.0, None, False, 0, "none", "nobody can stimulate here")
@@ -123,6 +130,7 @@ class VitalSigns:
         self._looks = -1
         self._looked_s = 0.0
         self._fallen = 0
+        self._windows: deque[Together] = deque(maxlen=MOST_WINDOWS)
         self._found: Mapping[str, Any] | None = None
         self._found_s = -math.inf
 
@@ -133,8 +141,14 @@ class VitalSigns:
             return ""
         return f"firing has been under {FALLEN_SHARE:.0%} of this organoid's own baseline for {self._fallen} minutes"
 
-    def score(self, state: State, nerves: NervesSummary | None, disturbance: str) -> Scores:
-        """The scores of this moment; call about once a minute. `disturbance`: why it is no usual one."""
+    def score(
+        self, state: State, nerves: NervesSummary | None, disturbance: str, spikes: Sequence[Spike] = ()
+    ) -> Scores:
+        """The scores of this moment; call about once a minute. `disturbance`: why it is no usual one; `spikes`: those of
+        the last :data:`WINDOW_S`, where single ones are heard.
+        """
+        if spikes:
+            self._windows.append(together(spikes, WINDOW_S))
         if disturbance:
             self._usual.disturbed(disturbance)
         self._usual.turn()
@@ -218,7 +232,7 @@ class VitalSigns:
         """Oxygen uptake over the own baseline: by a probe at the chamber's outlet, else told from lactate making."""
         measured = self._measured_uptake(state)
         norm = self._usual.note("oxygen_uptake", None if measured is None else measured.value)
-        made = None if media is None else Interval.around(media.rate_umol_d, media.sd(MAKES_LACTATE), floor=0.0)
+        made = None if media is None else _lactate_making(media)
         usual_lactate = self._usual.note("lactate_umol_d", None if made is None else made.value)
         if measured is not None:
             return (None if norm is None else measured.scaled(1.0 / norm.value)), ""
@@ -265,10 +279,26 @@ class VitalSigns:
                 else Interval(share, max(share - one, 0.0), share + one).scaled(1.0 / active.value),
                 rate_z=band,
                 evoked_ratio=None if evoked is None else Interval(evoked, 0.7 * evoked, 1.3 * evoked),
+                sttc=self._sttc(),
                 signal_quality=Interval.exact(sound),
+                seizure_like=self._seizure_like(),
             ),
             band,
         )
+
+    def _sttc(self) -> Interval | None:
+        """Mean over the last hour's windows, with two standard errors."""
+        seen = [window.sttc for window in self._windows if window.sttc is not None]
+        if len(seen) < LEAST_WINDOWS:
+            return None
+        return Interval.around(mean(seen), stdev(seen) / math.sqrt(len(seen)))
+
+    def _seizure_like(self) -> bool:
+        """Whether nearly all spikes of the last windows were in bursts."""
+        spikes = sum(window.spikes for window in self._windows)
+        if len(self._windows) < LEAST_WINDOWS or spikes < LEAST_SPIKES:
+            return False
+        return sum(window.in_bursts for window in self._windows) / spikes > SEIZURE_SHARE
 
     def _watch(self, firing_hz: float, norm: Norm | None) -> None:
         fallen = norm is not None and firing_hz < FALLEN_SHARE * norm.value
@@ -297,6 +327,7 @@ class VitalSigns:
             stimulation_load=None if treatment is None else Interval.exact(treatment.load),
             rest_h=None if treatment is None else Interval.exact(treatment.rest_h),
             own_band=band,
+            seizure_like=self._seizure_like(),
         )
 
     def _steady(self, state: State, signal: str, point: str, quantity: str) -> Interval | None:
@@ -312,6 +343,12 @@ class VitalSigns:
 def _barrier_failed(found: Mapping[str, Any]) -> bool:
     sterility = found.get("variables", {}).get("sterility", {})
     return bool(sterility.get("grade") == Letter.D.value)
+
+
+def _lactate_making(media: MediaState) -> Interval | None:
+    """What the tissue makes (µmol/day), where that is known well enough to see a trend: pH alone rarely suffices."""
+    rate, sd = media.rate_umol_d, media.sd(MAKES_LACTATE)
+    return Interval.around(rate, sd, floor=0.0) if sd <= RATE_KNOWN_REL_SD * rate else None
 
 
 def _yield(media: MediaState) -> Interval | None:

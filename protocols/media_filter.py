@@ -2,7 +2,8 @@
 
 States: in each vessel lactate, glucose, ammonia, glutamine, bicarbonate (mM) and osmolality (mOsm/kg); of the tissue how
 fast it makes lactate, uses glucose and frees ammonia (µmol/day); how fast glutamine decays by itself (1/day), how much
-water the loop loses (µL/day), how many osmoles go with a glucose, and how far the titration is off (pH).
+water the loop loses (µL/day), how many osmoles go with a glucose, how far the titration is off (pH), and for each species
+how far the laboratory's assays are (in standard deviations of an assay).
 
 Process: the balances of the rig. Lactic acid titrates bicarbonate one to one; ammonia comes from glutamine, by tissue or
 by itself; nothing is taken up that is not there; transfers mix, water that leaves thickens. Tissue's rates, the titration's
@@ -47,7 +48,9 @@ LOOP, SPENT = 0, len(SPECIES)
 MAKES_LACTATE, USES_GLUCOSE, FREES_AMMONIA, DECAY, WATER, PARTICLES, BIAS = range(
     2 * len(SPECIES), 2 * len(SPECIES) + 7
 )
-STATES = 2 * len(SPECIES) + 7
+LABORATORY = BIAS + 1
+"""Where the errors that all assays of a species share begin."""
+STATES = LABORATORY + len(SPECIES)
 NOT_NEGATIVE = (*range(LOOP, SPENT + len(SPECIES)), USES_GLUCOSE, FREES_AMMONIA, DECAY)
 
 DAY_S = 86_400.0
@@ -76,8 +79,11 @@ BIAS_SD_PH = 0.018
 is ± 0.013; the buffer ± 1 mM per pH is ± 0.003."""
 PH_SD = 0.005
 """From reading to reading: pH ± 0.004, gas ± 0.5 %."""
+SAME_SHARE = 0.5
+"""Of an assay's standard deviation, what is the same for all assays of a species: calibrator, strip, hand. It does not
+average away, however often one assays."""
 
-RATES_DRIFT, RATE_DRIFT = 0.12, 0.06
+RATES_DRIFT, RATE_DRIFT = 0.10, 0.05
 """How far in a day (and with its square root) all the tissue's rates wander together, and each by itself, as a share."""
 DRIFT_SQRT_D = {DECAY: 0.004, WATER: 4.0, PARTICLES: 0.02, BIAS: 0.004}
 """The same of the other parameters; a pH probe's is 0.001–0.004 a day."""
@@ -96,7 +102,7 @@ TITRATION_GATE = 3.0
 ASSAY_GATE = 5.0
 """An assay further off contradicts the estimate grossly: a slip is likelier than so rare an error."""
 
-LEAST_SD = np.array([1e-4] * 2 * len(SPECIES) + [1e-3, 1e-3, 1e-4, 1e-5, 1e-2, 1e-3, 1e-5])
+LEAST_SD = np.array([1e-4] * 2 * len(SPECIES) + [1e-3, 1e-3, 1e-4, 1e-5, 1e-2, 1e-3, 1e-5] + [1e-4] * len(SPECIES))
 """So far apart sigma points stand at the least."""
 INDEX = {name: number for number, name in enumerate(SPECIES)}
 
@@ -123,7 +129,7 @@ class MediaState:
 
     def interval(self, where: Where, species: str) -> Interval:
         """What is believed of one of :data:`SPECIES` in a vessel."""
-        state = (LOOP if where == "loop" else SPENT) + INDEX[species]
+        state = _number(where, species)
         return Interval.around(float(self.mean[state]), self.sd(state), floor=0.0)
 
     def to_json(self) -> dict[str, Any]:
@@ -171,8 +177,10 @@ def begin(
     glucose = tissue_mm3 * 1e-6 * GLUCOSE_MM_PER_S * DAY_S * 1e3  # mm³ → L, mmol → µmol
     rates = glucose * np.array([LACTATE_PER_GLUCOSE, 1.0, AMMONIA_PER_GLUCOSE])
     own = glucose * np.array([LACTATE_PER_GLUCOSE_SD, 0.1, AMMONIA_PER_GLUCOSE_REL_SD * AMMONIA_PER_GLUCOSE])
-    others = np.array([DECAY_PER_D, water_ul_d[0], PARTICLES_PER_GLUCOSE, 0.0])
-    others_sd = np.array([DECAY_PER_D_SD, water_ul_d[1], PARTICLES_PER_GLUCOSE_SD, BIAS_SD_PH])
+    laboratory = [0.0] * len(SPECIES)
+    others = np.array([DECAY_PER_D, water_ul_d[0], PARTICLES_PER_GLUCOSE, 0.0, *laboratory])
+    same = [SAME_SHARE] * len(SPECIES)
+    others_sd = np.array([DECAY_PER_D_SD, water_ul_d[1], PARTICLES_PER_GLUCOSE_SD, BIAS_SD_PH, *same])
     covariance = np.zeros((STATES, STATES))
     loop_sd, spent_sd = label_sd(parts[0]), label_sd(parts[1])
     covariance[:SPENT, :SPENT] = np.diag(loop_sd**2)
@@ -317,8 +325,9 @@ def titrated(state: MediaState, ph: float, pco2: float) -> MediaState:
 
 def surprise(state: MediaState, where: Where, species: str, value: float, sd: float) -> float:
     """How many standard deviations (of estimate and assay together) an assay lies off."""
-    number = (LOOP if where == "loop" else SPENT) + INDEX[species]
-    return abs(value - float(state.mean[number])) / math.hypot(state.sd(number), sd)
+    look, own_sd = _assay(where, species, sd)
+    variance = float(look @ state.covariance @ look) + own_sd**2
+    return abs(value - float(look @ state.mean)) / math.sqrt(variance)
 
 
 def assayed(state: MediaState, where: Where, species: str, value: float, sd: float) -> MediaState:
@@ -327,14 +336,28 @@ def assayed(state: MediaState, where: Where, species: str, value: float, sd: flo
     One beyond :data:`ASSAY_GATE` is here because a person stands by it: then something has happened that no balance
     knows of, and the doubt about this one value grows until the assay is within the gate.
     """
-    number = (LOOP if where == "loop" else SPENT) + INDEX[species]
+    look, own_sd = _assay(where, species, sd)
     covariance = state.covariance
-    off = abs(value - float(state.mean[number]))
-    if off > ASSAY_GATE * math.hypot(state.sd(number), sd):
+    off = surprise(state, where, species, value, sd)
+    if off > ASSAY_GATE:
+        number = _number(where, species)
+        variance = float(look @ covariance @ look) + own_sd**2
         covariance = covariance.copy()
-        covariance[number, number] = (off / ASSAY_GATE) ** 2 - sd * sd
-    mean, covariance = _within(unscented.measured((state.mean, covariance), number, value, sd))
+        covariance[number, number] += variance * ((off / ASSAY_GATE) ** 2 - 1.0)
+    mean, covariance = _within(unscented.measured((state.mean, covariance), look, value, own_sd))
     return replace(state, mean=mean, covariance=covariance, observations=state.observations + 1)
+
+
+def _assay(where: Where, species: str, sd: float) -> tuple[Array, float]:
+    """What an assay sees of the states, (STATES,), and the deviation of its own."""
+    look = np.zeros(STATES)
+    look[_number(where, species)] = 1.0
+    look[LABORATORY + INDEX[species]] = sd
+    return look, sd * math.sqrt(1.0 - SAME_SHARE**2)
+
+
+def _number(where: Where, species: str) -> int:
+    return (LOOP if where == "loop" else SPENT) + INDEX[species]
 
 
 def _within(belief: unscented.Belief) -> unscented.Belief:

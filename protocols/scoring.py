@@ -77,6 +77,7 @@ class Part:
             "score": round(self.score, 6),
             "low": round(self.low, 6),
             "high": round(self.high, 6),
+            "known": round(self.known, 6),
             "weight": self.weight,
             "coverage": round(self.coverage, 6),
             "note": self.note,

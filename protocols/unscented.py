@@ -66,14 +66,16 @@ def observed(
     return (mean + gain * (seen - expected), _symmetric(covariance - np.outer(gain, gain) * variance)), off
 
 
-def measured(belief: Belief, index: int, seen: float, sd: float) -> Belief:
-    """Correct by one reading of one state itself: Kalman's own update, in Joseph's form, which rounding cannot break."""
+def measured(belief: Belief, look: Array, seen: float, sd: float) -> Belief:
+    """Correct by one reading of a linear combination `look` (n,) of the states: Kalman's own update, in Joseph's form,
+    which rounding cannot break.
+    """
     mean, covariance = belief
-    gain = covariance[:, index] / (covariance[index, index] + sd * sd)
-    rest = np.eye(mean.size)
-    rest[:, index] -= gain
+    cross = covariance @ look
+    gain = cross / (float(look @ cross) + sd * sd)
+    rest = np.eye(mean.size) - np.outer(gain, look)
     after = rest @ covariance @ rest.T + np.outer(gain, gain) * sd * sd
-    return mean + gain * (seen - mean[index]), _symmetric(after)
+    return mean + gain * (seen - float(look @ mean)), _symmetric(after)
 
 
 def _symmetric(covariance: Array) -> Array:

@@ -287,7 +287,7 @@ def _batches(begin: Booked, end: Booked) -> str:
         for lot in end.batches
     ]
     if not rows:
-        return "<h3>By batch</h3><p>No data: no lot number is on record (<code>choroid medium</code>).</p>"
+        return "<h3>By batch</h3><p>No data: no lot number is on record.</p>"
     heads = ("lot", "medium", "expires", "went along, mL", "is now in, mL")
     return "<h3>By batch</h3>" + _table(heads, rows, kind="long")
 

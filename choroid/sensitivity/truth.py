@@ -32,8 +32,8 @@ from drivers.registry import MODELS
 from sim.lab import Lab
 from sim.virtual_time import run_virtual
 
-WARM_H = 18.0
-"""Long enough for every baseline: lactate's begins with the second cycle, after eight hours, and takes six."""
+WARM_H = 8.0
+"""Long enough for the six whole hours that the firing's baseline takes."""
 LOOK_S = 900.0
 TRUE_FALL = 0.02
 """A truth that has fallen by less has not fallen."""

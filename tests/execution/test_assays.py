@@ -37,7 +37,7 @@ def enter(controller: Controller, *words: str, hours: float = 0.5, vessel: str =
 
 
 async def bench(path: Path, *, hours: float = 1.0) -> Controller:
-    controller = Controller(World(), path)
+    controller = Controller(World(), path, tick_s=60.0)
     await asyncio.sleep(hours * 3600.0)
     return controller
 

@@ -13,6 +13,8 @@ from hypothesis import strategies as st
 
 from protocols.media_filter import (
     ASSAY_GATE,
+    FRESH_REL_SD,
+    GLUCOSE,
     SPECIES,
     MediaState,
     assayed,
@@ -217,7 +219,7 @@ def test_one_bottle_poured_often_is_no_better_known_than_its_label() -> None:
     state = start()
     for _ in range(30):
         state = moved(moved(state, "loop", None, 21_000.0), FRESH, "loop", 21_000.0)
-    label = 2 * 2 * 0.03 * 21.0  # ± two deviations of 3 %
+    label = 2 * 2 * FRESH_REL_SD[GLUCOSE] * 21.0  # ± two deviations
     assert width(state, "glucose_mm") == pytest.approx(label, rel=0.1)
 
 
@@ -288,3 +290,12 @@ def test_state_and_estimate_survive_json() -> None:
     assert again.to_json() == state.to_json()
     answer = estimate(state, titrated=True)
     assert MediaEstimate.from_json(json.loads(json.dumps(answer.to_json()))) == answer
+
+
+def test_many_assays_do_not_average_a_laboratory_error_away() -> None:
+    state = lived(start(), 1.0)
+    for _ in range(200):
+        state = assayed(state, "loop", "osmolality_mosm", 285.0, 2.5)
+    assert state.interval("loop", "osmolality_mosm").sd > 0.8, (
+        "about the label's 1.4 and the laboratory's 1.25 together"
+    )

@@ -36,7 +36,7 @@ def test_a_linear_look_is_kalmans_update(index: int) -> None:
     (mean, covariance), off = unscented.observed(
         (MEAN, COVARIANCE), LEAST, lambda cloud: cloud[:, index], 1.3, 0.4, gate=100.0
     )
-    want_mean, want_covariance = unscented.measured((MEAN, COVARIANCE), index, 1.3, 0.4)
+    want_mean, want_covariance = unscented.measured((MEAN, COVARIANCE), np.eye(3)[index], 1.3, 0.4)
     np.testing.assert_allclose(mean, want_mean, atol=1e-9)
     np.testing.assert_allclose(covariance, want_covariance, atol=1e-9)
     assert off == pytest.approx(abs(1.3 - MEAN[index]) / np.sqrt(COVARIANCE[index, index] + 0.16))

@@ -25,7 +25,7 @@ function picture(found) {
     angle += span;
     ring.append(s("path", { class: part.coverage === 0 ? "arc missing" : "arc", d: arc(begin, end) }, s("title", { text: tell(name, part) })));
     if (part.coverage > 0 && part.score > 0.01) {
-      ring.append(s("path", { class: `arc full ${level(part.score)}`, d: arc(begin, begin + (end - begin) * part.score) }));
+      ring.append(s("path", { class: `arc full ${level(part.known)}`, d: arc(begin, begin + (end - begin) * part.score) }));
     }
   }
   ring.append(
@@ -44,11 +44,11 @@ function picture(found) {
 
 function row(name, part, limiting) {
   const missing = part.coverage === 0;
-  const bar = h("i", { class: `bar ${missing ? "missing" : level(part.score)}` }, h("b", {}));
+  const bar = h("i", { class: `bar ${missing ? "missing" : level(part.known)}` }, h("b", {}));
   bar.firstChild.style.width = `${missing ? 0 : Math.max(part.score * 100, 2)}%`;
   return h("li", { class: limiting ? "part limiting" : "part", title: tell(name, part) },
     h("span", { class: "part-name", text: named(name) }),
-    h("span", { class: "part-value", text: missing ? "missing" : value(part.value) }), bar,
+    h("span", { class: "part-value", text: missing ? "missing" : part.coverage < 1 ? `${value(part.value)} of ${fixed(part.coverage, 2)}` : value(part.value) }), bar,
     h("span", { class: "part-weight", text: percent(part.weight), title: "weight" }));
 }
 
