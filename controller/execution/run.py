@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import sqlite3
 from collections import deque
 from collections.abc import Coroutine, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -21,7 +22,7 @@ from typing import Any
 from controller.clock import Clock
 from controller.execution.branches import BRANCH, Branch, Claims, abreast, in_verb
 from controller.execution.estimator import Estimator
-from controller.execution.journal import Journal
+from controller.execution.journal import Journal, JournalUnwritten
 from controller.execution.ledger import Alarm, Ledger
 from controller.execution.organs import Lab, Perform
 from controller.execution.recovery import POLICIES, Problem, advise
@@ -40,6 +41,8 @@ from protocols.registry import Recipe
 
 __all__ = ["Bench", "History", "Run", "RunView", "StepView"]
 
+DISK_ERRORS = (JournalUnwritten, sqlite3.Error)
+"""What a row that cannot be written, or read, comes as."""
 MEASURE_PATIENCE_S = 60.0
 REST_AGAIN_S = 10.0
 LATE_S = 1.0
@@ -148,6 +151,9 @@ class Run:
                 BRANCH.set(root)
                 try:
                     await self._once()
+                except DISK_ERRORS:
+                    await self._end_stray_verbs()
+                    raise  # no fault of the protocol: the runner takes the run up again when rows can be written
                 except Exception as error:
                     # The protocol itself failed: nothing moves, and a person decides. Resuming runs it again.
                     await self._end_stray_verbs()

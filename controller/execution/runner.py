@@ -20,7 +20,7 @@ from controller.execution.parameters import parse_params
 from controller.execution.recipe_file import RecipeError, check_on
 from controller.execution.rehearsal import HOURS, rehearse
 from controller.execution.routes import Trust
-from controller.execution.run import Bench, History, Run
+from controller.execution.run import DISK_ERRORS, Bench, History, Run
 from controller.execution.states import Event, RunState, after
 from controller.execution.steps import answered_of, records_of
 from controller.execution.transfers import Door, Transfers
@@ -29,6 +29,9 @@ from controller.execution.weighing import Store
 from controller.rig.description import Rig
 from drivers.device import Quality
 from protocols.registry import Recipe, UnknownProtocol, get
+
+DISK_AGAIN_S = 10.0
+DISK_BACK = "the journal could not be written for a while; what was open is looked into, then the run goes on"
 
 
 class RunnerError(Exception):
@@ -177,13 +180,19 @@ class Runner:
                 self._recover(entry.run, entry)
 
     def _recover(self, run_id: str, started: Entry) -> None:
+        run = self._rebuilt(run_id, started, "the controller was restarted")
+        if run is not None:
+            self._live(run)
+
+    def _rebuilt(self, run_id: str, started: Entry, why: str) -> Run | None:
+        """A run as its journal rows have it, ready to be taken up; None when it has ended."""
         rows = list(self._journal.entries(run=run_id))
         state = RunState.IDLE
         for row in rows:
             if row.kind == "run.state":
                 state = RunState(row.body["to"])
         if state.ended:
-            return
+            return None
         body: Mapping[str, Any] = started.body
         recipe: Recipe | None = None
         with contextlib.suppress(UnknownProtocol, RecipeError, OSError):
@@ -201,8 +210,8 @@ class Runner:
         run = Run(self._bench, run_id, body["protocol"], recipe, body["params"], history)
         if state is not RunState.IDLE:
             after(state, Event.RECOVER)
-            run.command(Event.RECOVER, "controller", "the controller was restarted")
-        self._live(run)
+            run.command(Event.RECOVER, "controller", why)
+        return run
 
     async def close(self) -> None:
         """Let go of the runs without ending them: they are taken up again at the next start, as after a crash."""
@@ -216,7 +225,15 @@ class Runner:
 
     async def _watched(self, run: Run) -> None:
         try:
-            await run.live()
+            while True:
+                try:
+                    await run.live()
+                    return
+                except DISK_ERRORS as error:
+                    taken_up = await self._disk_back(run.id, error)
+                if taken_up is None:
+                    return
+                run = self._runs[run.id] = taken_up
         except asyncio.CancelledError:
             raise
         except Exception as error:
@@ -224,6 +241,18 @@ class Runner:
             with contextlib.suppress(Exception):
                 run.failed(error)
             raise
+
+    async def _disk_back(self, run_id: str, error: Exception) -> Run | None:
+        """A row of this run could not be written: everything rests until rows can be, then it is as after a crash (D2)."""
+        bench = self._bench
+        bench.alarm("journal_lost", "journal", f"run {run_id} waits: {type(error).__name__}: {error}")
+        while True:
+            await bench.transfers.rest(f"run:{run_id}", "the journal cannot be written")
+            await asyncio.sleep(DISK_AGAIN_S)
+            with contextlib.suppress(*DISK_ERRORS):
+                self._journal.append("run.message", {"text": DISK_BACK}, run=run_id)
+                rows = self._journal.entries(run=run_id, kinds=("run.start",))
+                return self._rebuilt(run_id, next(iter(rows)), "the journal can be written again")
 
     def _run(self, run_id: str) -> Run:
         run = self._runs.get(run_id)
