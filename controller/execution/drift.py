@@ -119,6 +119,7 @@ class PumpWatch:
         if abs(self.astray) < DOSES_ASTRAY and abs(measured_rel - gain) < FAR:
             return False
         self.astray = 0
+        self.told |= {"baseline", "calibration"}  # one finding is enough
         return True
 
     def fits(self, gain: float, variance: float) -> tuple[Literal["baseline", "calibration"], float] | None:
@@ -128,8 +129,9 @@ class PumpWatch:
         if self.doses == BASELINE_DOSES:
             self.baseline, self.baseline_variance, self.baseline_kpa = gain, variance, self.kpa
         found: tuple[Literal["baseline", "calibration"], float] | None = None
-        if self._beyond("calibration", gain, math.hypot(self.rel_sd, math.sqrt(variance))):
-            found = ("calibration", 0.0)
+        expected, doubt = _by_pressure(0.0, self.kpa)  # a pump is calibrated against none
+        if self._beyond("calibration", gain - expected, math.sqrt(self.rel_sd**2 + variance + doubt)):
+            found = ("calibration", expected)
         if self.baseline is not None:
             shift, doubt = _by_pressure(self.baseline_kpa, self.kpa)
             expected = self.baseline + shift

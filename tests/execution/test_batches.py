@@ -1,0 +1,106 @@
+"""Perfect mixing keeps every share: nothing is lost by pruning, and where a lot went can be asked (F1)."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from controller.execution.batches import PRUNE, Batch, Mixture
+from controller.execution.ledger import Ledger, LedgerError
+from tests.execution.test_ledger import opened
+from tests.execution.world import World
+
+SHARES = st.floats(1e-9, 1.0)
+
+
+def bottle(lot: str, **more: str) -> Batch:
+    return Batch(lot, "fresh", "2026-01-01T00:00:00.000Z", "reservoir", **more)
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.lists(st.tuples(st.sampled_from("abcdef"), SHARES, st.booleans()), max_size=200))
+def test_F1_shares_add_up_to_one_whatever_is_mixed_and_pruned(pours: list[tuple[str, float, bool]]) -> None:
+    mixture = Mixture.of("start", 1)
+    for lot, share, circled in pours:
+        mixture = mixture.with_(mixture.entered_loop() if circled else Mixture.of(lot), share)
+    assert sum(share for _, share in mixture) == pytest.approx(1.0)
+    assert sum(mixture.by_batch.values()) == pytest.approx(1.0)
+    lots = {lot for (lot, _), _ in mixture}
+    small = [key for key, share in mixture if share < PRUNE]
+    assert len(small) <= len(lots), "at most one parcel a lot stays below the bound"
+
+
+def test_F1_a_hundred_turns_of_recycling_keep_few_parcels_and_their_mean() -> None:
+    loop, uses = Mixture.of("A", 1), 1.0
+    for _ in range(100):
+        loop = loop.with_(loop.entered_loop(), 0.45)
+        uses += 0.45
+    assert loop.mean_uses == pytest.approx(uses, rel=0.01)
+    assert len(list(loop)) < 60
+
+
+def load(ledger: Ledger, lot: str, ml: float, *, replaces: bool = True, **more: str) -> None:
+    ledger.load(bottle(lot, **more), ml * 1000, 1000.0, replaces=replaces, user="anna", reason="a new bottle")
+
+
+@pytest.mark.virtual_time
+async def test_F1_where_did_that_lot_go(tmp_path: Path) -> None:
+    world = World()
+    ledger, journal = opened(tmp_path / "j.db", world)
+    load(ledger, "NB-7", 500.0, made_utc="2025-12-01", expires_utc="2026-06-01")
+    ledger.moved("feed", 6_000.0, 30.0, "balance")
+    ledger.moved("return", 9_000.0, 30.0, "balance")
+    await asyncio.sleep(3600.0)
+    where = ledger.whereabouts
+    volumes = {name: volume.ul for name, volume in ledger.volumes().items()}
+    told = where.batch_json("NB-7", volumes)
+    assert told["passed_ul"] == {"feed": 6_000.0, "return": pytest.approx(6_000.0)}
+    assert told["now_ul"]["loop"] == pytest.approx(6_000.0, rel=0.01)
+    assert told["now_ul"]["reservoir"] == pytest.approx(494_000.0)
+    assert told["first_use_utc"] == "2026-01-01T00:00:00.000Z"
+    assert [parcel["uses"] for parcel in where.vessel_json("loop") if parcel["lot"] == "NB-7"] == [1]
+    load(ledger, "NB-8", 20.0, replaces=False)
+    assert where.mixtures["reservoir"].by_batch == {
+        "NB-7": pytest.approx(494 / 514),
+        "NB-8": pytest.approx(20 / 514),
+    }
+    assert ledger.totals.unaccounted_ul == pytest.approx(0.0), "what has a lot number is no mystery"
+    journal.close()
+    again, journal = opened(tmp_path / "j.db", world)
+    for name in volumes:
+        assert again.whereabouts.vessel_json(name) == where.vessel_json(name)
+    assert again.whereabouts.batches == where.batches
+    assert again.whereabouts.flows_ul == where.flows_ul
+    journal.close()
+
+
+@pytest.mark.virtual_time
+async def test_a_bottle_that_cannot_be_is_refused_and_nothing_is_booked(tmp_path: Path) -> None:
+    ledger, journal = opened(tmp_path / "j.db", World())
+    rows = journal.next_seq
+    for lot, ml, more, reason in (
+        ("old", 500.0, {"expires_utc": "2025-12-31"}, "expired on 2025-12-31"),
+        ("big", 5000.0, {}, "do not go into 520 mL"),
+        (" ", 500.0, {}, "without a lot number"),
+        ("none", 0.0, {}, "cannot be"),
+        ("nan", float("nan"), {}, "cannot be"),
+    ):
+        with pytest.raises(LedgerError, match=reason):
+            load(ledger, lot, ml, **more)
+    with pytest.raises(LedgerError, match="do not go into"):
+        load(ledger, "twice", 100.0, replaces=False)
+    wrong = Batch("G-1", "glucose_stock", "", "reservoir")
+    with pytest.raises(LedgerError, match="the wrong bottle"):
+        ledger.load(wrong, 1e5, 100.0, replaces=True, user="anna", reason="")
+    with pytest.raises(LedgerError, match="there is no vessel"):
+        ledger.load(Batch("X", "fresh", "", "nowhere"), 1e5, 100.0, replaces=True, user="anna", reason="")
+    with pytest.raises(LedgerError, match="there is no vessel"):
+        ledger.level("nowhere", 1.0, 1.0, user="anna", reason="")
+    with pytest.raises(LedgerError, match="cannot be"):
+        ledger.level("loop", -1.0, 1.0, user="anna", reason="")
+    assert journal.next_seq == rows
+    journal.close()

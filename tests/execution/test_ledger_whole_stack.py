@@ -1,0 +1,95 @@
+"""Worn tubing, expired calibrations and turning heads on the real thing: drivers, wire, plant, gate, runner, alarms."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+import pytest
+
+from controller.calibrations import Calibration, keep
+from controller.execution.states import RunState
+from controller.process import Controller
+from drivers.commands import PumpStatus
+from sim.lab import Lab
+from tests.execution.test_whole_stack import controlled, until
+from tests.execution.world import RIG
+
+DRIFT = "pump_drift:reglo.draw"
+RECORD = Calibration(
+    "reglo.draw", "pump", "balance", "ada", "2025-12-20T00:00:00.000Z", "2025-12-31T00:00:00.000Z", "bench", 1.02,
+    "uL", ((5000.0, 5000.0), (5000.0, 5000.0)), 1.0, 0.0, 0.0,
+)  # fmt: skip
+
+
+async def calibrating(controller: Controller, doses: int) -> None:
+    params = {"dose": "5 mL", "doses": str(doses), "settle": "0 s"}
+    run = await controller.runs.start("pump-calibration", params, "anna", "a test")
+    await until(lambda: controller.runs.get(run).state.ended, within_s=4 * 3600.0)
+    assert controller.runs.get(run).state is RunState.COMPLETE, controller.runs.get(run).messages
+
+
+@pytest.mark.virtual_time
+async def test_F4_worn_tubing_raises_pump_drift_within_two_doses_and_well_tubing_does_not(tmp_path: Path) -> None:
+    lab = Lab(RIG, seed=3)
+    async with controlled(lab, tmp_path) as controller:
+        await calibrating(controller, 3)
+        assert [alarm.id for alarm in controller.alarms.active()] == []
+        heart = controller.upkeep.tubing["reglo.heart"]
+        lab.plant.faults.wear["draw"] = 0.15
+        await calibrating(controller, 2)
+        (alarm,) = controller.alarms.active()
+        assert alarm.id == DRIFT
+        assert "% less than it did in the doses before" in alarm.detail
+        gain = controller.ledger.gain("reglo.draw")
+        assert gain is not None
+        truth = lab.plant.truth()
+        for name, volume in controller.ledger.volumes().items():
+            assert abs(volume.ul - truth.volumes_ul[name]) < 4 * volume.sd_ul + 1.0, name
+        # What the heart's tubing has turned: 2 mL a minute at 63 µL a turn, counted in whole millilitres.
+        turned = controller.upkeep.tubing["reglo.heart"].revolutions
+        status = controller.store.state.actuators["reglo.heart"].status
+        assert isinstance(status, PumpStatus)
+        assert heart.revolutions < turned
+        assert turned == pytest.approx(status.delivered_ul / 63.0, abs=60.0)
+    await lab.close()
+
+
+@pytest.mark.virtual_time
+async def test_F5_an_expired_calibration_holds_the_run_until_somebody_calibrates_and_the_heart_goes_on(
+    tmp_path: Path,
+) -> None:
+    keep(tmp_path, RECORD)
+    lab = Lab(RIG, seed=4)
+    async with controlled(lab, tmp_path) as controller:
+        run = await controller.runs.start("recycle", {"cycles": "1", "batch": "3 mL"}, "anna", "a test")
+        await until(lambda: controller.runs.get(run).state is RunState.HELD)
+        (message,) = controller.runs.get(run).messages
+        assert "calibration: that of reglo.draw expired on 2025-12-31" in message
+        assert "Next: calibrate again" in message
+        assert lab.plant.truth().volumes_ul["spent"] == pytest.approx(3_000.0, abs=1.0), "nothing was moved"
+        assert "calibration_invalid:reglo.draw" in [alarm.id for alarm in controller.alarms.active()]
+        before = lab.plant.truth().volumes_ul["spent"]
+        await asyncio.sleep(300.0)
+        status = controller.store.state.actuators["reglo.heart"].status
+        assert isinstance(status, PumpStatus)
+        assert status.running
+        assert status.flow_ul_min == pytest.approx(2000.0, rel=0.01)
+        assert lab.plant.truth().volumes_ul["spent"] == pytest.approx(before, abs=1.0)
+        keep(
+            tmp_path,
+            Calibration(
+                "reglo.draw", "pump", "balance", "ada", "2026-01-01T00:04:00.000Z", "2026-02-01T00:00:00.000Z", "bench",
+                1.02, "uL", ((5000.0, 4750.0), (5000.0, 4760.0)), 0.951, 0.0, 0.002,
+            ),
+        )  # fmt: skip
+        await asyncio.sleep(70.0)
+        assert "calibration_invalid" not in {kind for kind, _ in controller.upkeep.causes}
+        await controller.runs.resume(run, "anna", "calibrated")
+        await until(lambda: controller.runs.get(run).state.ended)
+        assert controller.runs.get(run).state is RunState.COMPLETE
+        asked = [
+            row.body["ul"] for row in controller.journal.entries(kinds=("step.act",)) if row.body["line"] == "draw"
+        ]
+        assert asked[-1] == pytest.approx(3_000.0 / 0.951), "a pump that gives 5 % too little is asked for 5 % more"
+    await lab.close()
