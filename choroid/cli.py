@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from choroid import comparison_command
+from choroid import comparison_command, handover_command
 from choroid.kills import commands as kills
 from choroid.report import command as report
 from choroid.sensitivity import commands as sensitivity
@@ -128,6 +128,7 @@ def _parser() -> argparse.ArgumentParser:
     ledger_commands.add(commands)
     comparison_command.add(commands)
     kills.add(commands)
+    handover_command.add(commands)
     report.add(commands)
 
     protocol = commands.add_parser("protocol", help="start, pause, resume, abort a protocol on a running rig")

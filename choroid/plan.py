@@ -71,7 +71,7 @@ def plan(
     with contextlib.ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="choroid-plan-")))
         if data is not None:
-            _copied(data, folder)
+            copied(data, folder)
         present, paper = run_virtual(_on_paper(rig, recipe, values, folder, hours))
         answer: dict[str, Any] = {
             "rig": rig.name,
@@ -96,7 +96,7 @@ def plan(
     return answer
 
 
-def _copied(data: Path, folder: Path) -> None:
+def copied(data: Path, folder: Path) -> None:
     """A copy of a journal that may be in use: the twin goes on writing where the rig has come to."""
     source = data / "journal.db"
     if not source.is_file():

@@ -17,7 +17,7 @@ from typing import Any
 from controller.alarms import DEFINITIONS, URGENCY, Alarm, AlarmState
 from controller.clock import Clock
 from controller.execution.estimator import Estimator
-from controller.execution.journal import Journal
+from controller.execution.journal import Entry, Journal
 from controller.nerves.summary import NervesSummary, Treatment
 from controller.rig.description import Rig
 from controller.safety.terms import Trip
@@ -40,9 +40,15 @@ UNCERTAINTY = {"temperature": 0.3, "oxygen": 2.0, "ph": 0.03}
 """A probe's bounds, in its unit: of the makers' order for a probe in use [P]; doubled three times over for a reading that is
 marked uncertain."""
 DOUBTFUL = 3.0
-GRADE_EVERY_S = 600.0
+LOOK_UP_EVERY_S = 600.0
 GRADE_OLD_S = 48 * 3600.0
 """An older grade says nothing of today's medium."""
+TISSUE_NOTE = "note.tissue"
+BY_HAND = {"ldh": 0.0, "growth": -1.0}
+"""What a person may have found, and the least that it can be: less says that it was not measured."""
+BY_HAND_OLD_S = 7 * 86_400.0
+BY_HAND_REL_SD = 0.1
+"""Assay and images are off by a tenth [P]."""
 LOOK_OLD_S = 48 * 3600.0
 """The estimator's rates are not told when nothing has corrected them for so long."""
 LEAST_LOOKS = 2
@@ -125,6 +131,7 @@ class VitalSigns:
         self._estimator = estimator
         self._grade = grade
         self._clock = clock
+        self._journal = journal
         self._usual = Usual(journal, clock)
         self._short_since: dict[str, float | None] = dict.fromkeys(PER_SIDE)
         self._looks = -1
@@ -133,6 +140,7 @@ class VitalSigns:
         self._windows: deque[Together] = deque(maxlen=MOST_WINDOWS)
         self._found: Mapping[str, Any] | None = None
         self._found_s = -math.inf
+        self._looked: Entry | None = None
 
     @property
     def concern(self) -> str:
@@ -163,7 +171,8 @@ class VitalSigns:
     # --- viability --------------------------------------------------------------------------------------
 
     def _vitals(self, state: State, heard: Heard) -> Vitals:
-        found = self._last_grade(state.at_s)
+        self._look_up(state.at_s)
+        found = self._found
         medium = None if found is None else self._medium(found)
         media = self._media(state.at_s)
         uptake, by = self._uptake(state, media)
@@ -171,6 +180,8 @@ class VitalSigns:
             temperature_c=self._trusted(state, self._skin.temperature, "temperature"),
             oxygen_short_s=self._short(state),
             sterility_failed=found is not None and _barrier_failed(found),
+            ldh=self._by_hand("ldh"),
+            growth=self._by_hand("growth"),
             oxygen_uptake=uptake,
             oxygen_uptake_by=by,
             lactate_yield=None if media is None else _yield(media),
@@ -202,11 +213,21 @@ class VitalSigns:
             lasted[side] = 0.0 if since_s is None else state.at_s - since_s
         return Interval(lasted["value"], lasted["low"], lasted["high"])
 
-    def _last_grade(self, now_s: float) -> Mapping[str, Any] | None:
+    def _look_up(self, now_s: float) -> None:
         """The journal is not asked each minute for what changes every few hours."""
-        if now_s - self._found_s >= GRADE_EVERY_S:
+        if now_s - self._found_s >= LOOK_UP_EVERY_S:
             self._found, self._found_s = self._grade(), now_s
-        return self._found
+            self._looked = self._journal.last(TISSUE_NOTE)
+
+    def _by_hand(self, name: str) -> Interval | None:
+        """What a person has found of the tissue (examples/protocols/look.yaml), as long as it is not old."""
+        row = self._looked
+        if row is None or (self._clock.utc() - datetime.fromisoformat(row.utc)).total_seconds() > BY_HAND_OLD_S:
+            return None
+        value = row.body.get(name)
+        if not isinstance(value, int | float) or value < BY_HAND[name]:
+            return None
+        return Interval.around(value, BY_HAND_REL_SD * abs(value))
 
     def _medium(self, found: Mapping[str, Any]) -> MediumGrade | None:
         """The last grade, unless it is old. Its own uncertainty: what is missing or crosses an edge may hide a better one."""

@@ -78,9 +78,10 @@ def plan_batch(
     glucose_ul = base_ul = 0.0
     if conditioned and not emptied:
         glucose_ul, base_ul = _doses(left_ul, batch, ph, loop, targets, min_dose_ul)
-        if left_ul + glucose_ul + base_ul > goal_ul:  # the doses need room: as much of the batch goes
-            left_ul = max(goal_ul - glucose_ul - base_ul, least_left_ul)
-            left_ul = min(left_ul, spent_ul)
+        # Doses need room: as much of the batch goes, and not of its share of fresh medium, which has what stocks have not.
+        fresh_ul = max(goal_ul - left_ul, 0.0)
+        if left_ul + fresh_ul + glucose_ul + base_ul > goal_ul:
+            left_ul = min(max(goal_ul - fresh_ul - glucose_ul - base_ul, least_left_ul), spent_ul)
             discard_ul = spent_ul - left_ul
     fresh_ul = max(goal_ul - left_ul - glucose_ul - base_ul, 0.0)
     if 0.0 < fresh_ul < min_dose_ul:

@@ -65,6 +65,8 @@ class Candidate:
     worst: str
     """The variable that is the likeliest to be."""
     refused: str = ""
+    still: str = ""
+    """The variable by which the loop would still be of grade C or D afterwards."""
 
     @property
     def total(self) -> float:
@@ -83,6 +85,7 @@ class Candidate:
             "risk": round(self.risk, 4),
             "worst": self.worst,
             **({"refused": self.refused} if self.refused else {}),
+            **({"still": self.still} if self.still else {}),
         }
 
 
@@ -99,7 +102,7 @@ class Decision:
         """One line for people."""
         chosen = self.chosen
         text = f"{chosen.action}: {chosen.total:.2f} EUR, risk {chosen.risk:.1%} ({chosen.worst})"
-        rest = [f"{other.action} {other.refused or f'{other.total:.2f} EUR'}" for other in self.others]
+        rest = [f"{other.action} {other.refused or f'{other.total:.2f} EUR{_but(other)}'}" for other in self.others]
         return f"{text}; {'; '.join(rest)}" if rest else text
 
     def to_json(self) -> dict[str, Any]:
@@ -111,6 +114,10 @@ class Decision:
             "others": [other.to_json() for other in self.others],
             "examined": self.examined,
         }
+
+
+def _but(candidate: Candidate) -> str:
+    return f" but the loop would still be bad by {candidate.still}" if candidate.still else ""
 
 
 def treatment(bench: Bench, verdict: Grade, batch: Body, loop: Body, ph: float | None) -> Decision:
@@ -204,12 +211,12 @@ def _candidate(
         "waste": prices.waste_eur_ml * (plan.discard_ul + dialysate_ul) / ML,
         "risk": risk_eur,
     }
-    refused = _refused(bench, action, verdict, share, exchanged, held, after)
-    return Candidate(action, drawn_ul, plan, costs, risk, worst, refused)
+    refused = _refused(bench, action, verdict, share, exchanged, held)
+    return Candidate(action, drawn_ul, plan, costs, risk, worst, refused, _bad(bench, after))
 
 
-def _refused(bench: Bench, action: str, verdict: Grade, share: float, exchanged: float, held: Body, after: Body) -> str:
-    """Why the grade does not permit this, if it does not: of what goes back (`held`), and of the loop `after`."""
+def _refused(bench: Bench, action: str, verdict: Grade, share: float, exchanged: float, held: Body) -> str:
+    """Why the grade does not permit this, if it does not; `held` is what would go back."""
     letter = verdict.letter
     if action == "discard":
         return ""
@@ -218,31 +225,43 @@ def _refused(bench: Bench, action: str, verdict: Grade, share: float, exchanged:
     if letter is Letter.B and action == "return":
         return "grade B is conditioned first"
     if letter is Letter.C:
-        causes = [f.variable for f in verdict.findings if f.letter is Letter.C]
+        causes = [finding.variable for finding in verdict.findings if finding.letter is Letter.C]
         mended = exchanged if all(cause in DIALYSABLE for cause in causes) else 0.0
         if max(share, mended) < HALF - 1e-9:
             return "of grade C at least half is replaced"
-    if letter is Letter.A:
-        return ""
-    # A small batch, half replaced, would do for its own grade and leave the tissue in medium of grade C for good.
-    for what, body in (("the batch", held), ("the loop", after)):
-        for name, interval in body.variables(bench.targets).items():
-            rule = bench.rules.rule(name)
-            # The lung sets the pH; what is known of a batch's is its probe's, and that went into the verdict.
-            if rule is not None and name != "ph" and rule.judged(interval)[0] in (Letter.C, Letter.D):
-                return f"{what} would still be {rule.judged(interval)[0]} by {name}"
+    if letter is not Letter.A and (bad := _bad(bench, held)):
+        return f"would still be bad by {bad}"
+    return ""
+
+
+def _bad(bench: Bench, body: Body) -> str:
+    """The first variable by which a body would be of grade C or D; empty when it is better."""
+    for name, interval in body.variables(bench.targets).items():
+        rule = bench.rules.rule(name)
+        # The lung sets the pH; what is known of a batch's is its probe's, and that went into the verdict.
+        if rule is not None and name != "ph" and rule.judged(interval)[0] in (Letter.C, Letter.D):
+            return name
     return ""
 
 
 def _decided(candidates: Sequence[Candidate]) -> Decision:
-    """The least cost; among equals what is tried first, so the same every time. Throwing away is always permitted."""
+    """The least cost; among equals what is tried first, so the same every time.
+
+    What leaves the loop at grade C is not taken while something else mends it: a small batch, half replaced, would do for
+    its own grade and leave the tissue in bad medium for good. Where nothing mends it at once, as much is treated as can be
+    drawn, and the next look goes on from there.
+    """
     permitted = [candidate for candidate in candidates if not candidate.refused]
-    chosen = min(permitted, key=lambda candidate: candidate.total)
+    mending = [candidate for candidate in permitted if not candidate.still]
+    if not mending:
+        most_ul = max(candidate.draw_ul for candidate in permitted)
+        mending = [candidate for candidate in permitted if candidate.draw_ul == most_ul]
+    chosen = min(mending, key=lambda candidate: candidate.total)
     others = []
     for action in ACTIONS:
         same = [each for each in candidates if each.action == action and action != chosen.action]
         if same:
-            others.append(min(same, key=lambda each: (bool(each.refused), each.total)))
+            others.append(min(same, key=lambda each: (bool(each.refused), bool(each.still), each.total)))
     return Decision(chosen, tuple(others), len(candidates))
 
 

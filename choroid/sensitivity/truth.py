@@ -51,7 +51,7 @@ class Fault:
     strike: Callable[[Lab], None] = lambda _: None
 
 
-def _bottles(**changes: float) -> Callable[[Rig], Rig]:
+def bottles(**changes: float) -> Callable[[Rig], Rig]:
     """Every medium in the lab as if it were the loop's, with these species (mM) changed."""
 
     def changed(rig: Rig) -> Rig:
@@ -78,8 +78,8 @@ FAULTS = (
     Fault("none"),
     Fault("heater burnt out", rig=_burnt_heater),
     Fault("heart's line occluded", strike=_no_flow),
-    Fault("no glucose in any bottle", rig=_bottles(glucose_mm=0.05)),
-    Fault("4 mM ammonia in every bottle", rig=_bottles(ammonia_mm=4.0)),
+    Fault("no glucose in any bottle", rig=bottles(glucose_mm=0.05)),
+    Fault("4 mM ammonia in every bottle", rig=bottles(ammonia_mm=4.0)),
     Fault("temperature probe 3 K low", strike=_lying_probe),
 )
 

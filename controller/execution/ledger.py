@@ -173,9 +173,10 @@ class Ledger:
         }
         for name in (self._loop, rig.organoid.chamber):
             self._vessels[name].parcel = Parcel(unused=0.0)
-        self._complete = rig.vessels[rig.lines[rig.organs.gut.feed].from_].contains
+        plain = (rig.organs.liver.glucose, rig.organs.liver.base, rig.organs.kidney.dialyse)
+        self._stocks = {rig.vessels[rig.lines[line].from_].contains for line in plain if line is not None}
         for name, vessel in rig.vessels.items():
-            if vessel.contains != self._complete:
+            if vessel.contains in self._stocks:
                 self._vessels[name].parcel = replace(self._vessels[name].parcel, insulin=0.0)
         self._unknowns = Unknowns()
         for name, held in self._vessels.items():
@@ -547,7 +548,7 @@ class Ledger:
             share = ul / (before + ul)
         self._refresh()
         self.totals.loaded_ul += ul
-        fresh = Parcel(insulin=1.0 if batch.medium == self._complete else 0.0)
+        fresh = Parcel(insulin=0.0 if batch.medium in self._stocks else 1.0)
         vessel.parcel = vessel.parcel.mixed(fresh, share)
         self.whereabouts.loaded(batch, share=share)
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from choroid.rates import RateNerves
-from choroid.sensitivity.truth import FAULTS, Trace, live, summary
+from choroid.sensitivity.truth import FAULTS, Fault, Trace, bottles, live, summary
 from controller.clock import Clock
 from controller.execution.journal import Journal
 from controller.rig.loading import load_rig
@@ -41,12 +41,13 @@ async def with_a_past(folder: Path) -> None:
         anchors = {name: [now_h - ago, value] for name, value in values.items()}
         body = {"hour": now_h - ago, "values": values, "left_out": {}, "anchors": anchors, "extremes": {}}
         journal.append(ROW, body)
+    journal.append("note.tissue", {"ldh": 1.2, "growth": -9})
     journal.close()
 
 
-async def lived(folder: Path, fault: str, hours: float) -> Trace:
+async def lived(folder: Path, fault: Fault, hours: float) -> Trace:
     await with_a_past(folder)
-    return await live(RIG, next(each for each in FAULTS if each.name == fault), folder, 1, hours, EPOCH)
+    return await live(RIG, fault, folder, 1, hours, EPOCH)
 
 
 def part(scores: dict[str, Any], name: str) -> float:
@@ -54,20 +55,21 @@ def part(scores: dict[str, Any], name: str) -> float:
 
 
 async def test_the_score_falls_with_the_truth_when_ammonia_poisons(tmp_path: Path) -> None:
-    trace = await lived(tmp_path, "4 mM ammonia in every bottle", 2.0)
+    trace = await lived(tmp_path, Fault("much ammonia", rig=bottles(ammonia_mm=12.0)), 1.5)
     found = summary(trace)
-    assert found["true"][1] < found["true"][0] - 0.04
+    assert found["true"][1] < found["true"][0] - 0.1
     assert found["agrees"]
     assert found["covered"] == 1.0
     first, last = trace[0][2], trace[-1][2]
     assert part(last, "activity") < part(first, "activity")
     assert last["baseline"]["firing_hz"]["hours"] >= HOURS, "the baseline of the earlier process was taken up"
+    assert (part(last, "ldh"), last["parts"]["growth"]["coverage"]) == (1.0, 0.0), "as found by hand"
     again = viability(Vitals.from_json(last["inputs"]))
     assert again.score == last["score"], "a journalled score can be recomputed"
 
 
 async def test_a_burnt_heater_shuts_the_gate(tmp_path: Path) -> None:
-    trace = await lived(tmp_path, "heater burnt out", 1.1)
+    trace = await lived(tmp_path, next(each for each in FAULTS if "heater" in each.name), 1.1)
     last = trace[-1][2]
     assert (last["score"], last["high"], last["limiting"]) == (0.0, 0.0, "temperature")
     rows = Journal(tmp_path / "journal.db", Clock(follow_system=False, epoch=EPOCH), durable=False)

@@ -31,14 +31,25 @@ PARAMS: Mapping[str, Mapping[str, str]] = {
     "feed": {},
     "filter-integrity": {},
     "filter-probe": {},
+    "hand-over": {},
     "partial-exchange": {"share": "30 %"},
     "prime": {},
     "pump-calibration": {"doses": "2", "dose": "3 mL"},
     "rinse": {},
     "sample": {},
+    "sensor-calibration": {"settle": "20 s"},
+    "take-up": {"patience": "20 min"},
 }
 """Shipped recipe → parameters that make it short, and make it move what it may."""
-ASKS = {"back-flush": 1, "end-of-culture": 2, "prime": 1, "sample": 2}
+ASKS = {
+    "back-flush": 1,
+    "end-of-culture": 2,
+    "hand-over": 3,
+    "prime": 1,
+    "sample": 2,
+    "sensor-calibration": 4,
+    "take-up": 1,
+}
 """How often a person is called when all is well."""
 ROUTES = routes_of(RIG)
 

@@ -26,11 +26,14 @@ WHEN = {
     "feed": "For what evaporated and what the tissue ate, between two exchanges.",
     "filter-integrity": "Before a culture, after every filter change, and whenever sterility is in doubt.",
     "filter-probe": "Called by back-flush; by itself, to follow the filter's pressure over weeks.",
+    "hand-over": "When the culture moves: this on the rig that it leaves, take-up on the one to which it comes.",
     "partial-exchange": "One medium change, of a share of the loop.",
     "prime": "Once, when the tubing is new or was dry, before organoids go in.",
     "pump-calibration": "After changing tubing, and monthly. A pump whose gain is `due` wants its maker's calibration.",
     "recycle": "The house's own way: give back what is good enough.",
     "rinse": "Between two media, and after a batch of grade D.",
+    "take-up": "When a culture has come from another rig; `choroid handover` there says what to give as `loop` and `ph`.",
+    "sensor-calibration": "Weekly, and when two probes disagree. The loop's own steers the gas: compare it in one medium.",
     "sample": "For an assay outside: the sample leaves by the discard line, nothing else is opened.",
 }
 

@@ -1,4 +1,4 @@
-"""`python -m tests.protocols.make_schema`: write the JSON schemas of recipes and of grading rules into docs, from the code."""
+"""`python -m tests.protocols.make_schema`: write the schemas of recipes and of grading rules into docs, from the code."""
 
 from __future__ import annotations
 
