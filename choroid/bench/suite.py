@@ -55,6 +55,12 @@ def _report() -> dict[str, Any]:
     return bench_report()
 
 
+def _vitals() -> dict[str, Any]:
+    from choroid.bench.vitals import bench_vitals
+
+    return bench_vitals()
+
+
 def _estimator(**options: Any) -> dict[str, Any]:
     from choroid.bench.estimator import bench_estimator
 
@@ -70,6 +76,7 @@ BENCHMARKS: dict[str, Benchmark] = {
     "nerves": _nerves,
     "estimator": _estimator,
     "report": _report,
+    "vitals": _vitals,
 }
 
 

@@ -68,9 +68,9 @@ async def balance_behind_a_proxy() -> AsyncIterator[tuple[Proxy, int]]:
     try:
         yield proxy, front.sockets[0].getsockname()[1]
     finally:
+        await asyncio.sleep(0.1)  # who has just come is let in first
         front.close()
         server.close()
-        await asyncio.sleep(0.1)  # who has just come is let in first
         await proxy.close()
         line.unplug()
         device.power_off()

@@ -1,0 +1,76 @@
+"""What the scores cost a simulation: a look at the vital signs of the bench rig in mid-run, and a journalled row."""
+
+from __future__ import annotations
+
+import asyncio
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+from choroid.demo import bench_rig
+from choroid.rates import RateNerves
+from choroid.simulate import EPOCH
+from controller.clock import Clock
+from controller.process import SCORE_EVERY_S, SCORE_JOURNAL_EVERY_S, Controller
+from controller.rig.loading import load_rig
+from controller.vitals import VitalSigns, disturbance
+from drivers.registry import MODELS
+from sim.lab import Lab
+from sim.virtual_time import run_virtual
+
+LIVED_S = 1800.0
+LOOKS = 500
+ROUNDS = 7
+WANTED_US = 2.0
+
+
+def bench_vitals() -> dict[str, Any]:
+    """Microseconds for each simulated second, the best of some rounds (others share this machine)."""
+    with tempfile.TemporaryDirectory(prefix="choroid-bench-") as folder:
+        return run_virtual(_measured(Path(folder)))
+
+
+async def _measured(folder: Path) -> dict[str, Any]:
+    rig = load_rig(bench_rig(), models=MODELS)
+    lab = Lab(rig, seed=1)
+    nerves = RateNerves(lab.plant, electrodes=rig.nerves.electrodes if rig.nerves else 1, seed=1)
+    clock = Clock(follow_system=False, epoch=EPOCH)
+    controller = Controller(
+        rig=rig, opener=lab.opener, data_dir=folder, clock=clock, nerves_source=nerves, durable=False
+    )
+    stop = asyncio.Event()
+    try:
+        await controller.start()
+        ticking = asyncio.create_task(controller.run(stop))
+        await controller.runs.start("recycle", {}, user="bench", reason="choroid bench vitals")
+        await asyncio.sleep(LIVED_S)
+        vitals = VitalSigns(
+            rig,
+            controller.runs.estimator,
+            grade=controller.last_grade,
+            journal=controller.journal,
+            clock=clock,
+        )
+        look_us, row_us = 1e9, 1e9
+        for _ in range(ROUNDS):
+            began = time.process_time()
+            for _ in range(LOOKS):
+                why = disturbance(controller.store.state.trips, controller.alarms.active())
+                scores = vitals.score(controller.store.state, controller.nerves_summary, why)
+            look_us = min(look_us, (time.process_time() - began) / LOOKS * 1e6)
+            began = time.process_time()
+            controller.journal.append("viability", scores.to_json())
+            row_us = min(row_us, (time.process_time() - began) * 1e6)
+        stop.set()
+        await ticking
+    finally:
+        await controller.close()
+        await lab.close()
+    a_second = look_us / SCORE_EVERY_S + row_us / SCORE_JOURNAL_EVERY_S
+    return {
+        "look_us": round(look_us, 1),
+        "row_us": round(row_us, 1),
+        "us_per_simulated_s": round(a_second, 3),
+        "goal_us_per_simulated_s": WANTED_US,
+    }
