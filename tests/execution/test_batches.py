@@ -43,8 +43,17 @@ def test_F1_a_hundred_turns_of_recycling_keep_few_parcels_and_their_mean() -> No
     assert len(list(loop)) < 60
 
 
-def load(ledger: Ledger, lot: str, ml: float, *, replaces: bool = True, **more: str) -> None:
-    ledger.load(bottle(lot, **more), ml * 1000, 1000.0, replaces=replaces, user="anna", reason="a new bottle")
+def load(
+    ledger: Ledger, lot: str, ml: float, *, replaces: bool = True, made_utc: str = "", expires_utc: str = ""
+) -> None:
+    ledger.load(
+        bottle(lot, made_utc=made_utc, expires_utc=expires_utc),
+        ml * 1000,
+        1000.0,
+        replaces=replaces,
+        user="anna",
+        reason="a new bottle",
+    )
 
 
 @pytest.mark.virtual_time
@@ -82,15 +91,15 @@ async def test_F1_where_did_that_lot_go(tmp_path: Path) -> None:
 async def test_a_bottle_that_cannot_be_is_refused_and_nothing_is_booked(tmp_path: Path) -> None:
     ledger, journal = opened(tmp_path / "j.db", World())
     rows = journal.next_seq
-    for lot, ml, more, reason in (
-        ("old", 500.0, {"expires_utc": "2025-12-31"}, "expired on 2025-12-31"),
-        ("big", 5000.0, {}, "do not go into 520 mL"),
-        (" ", 500.0, {}, "without a lot number"),
-        ("none", 0.0, {}, "cannot be"),
-        ("nan", float("nan"), {}, "cannot be"),
+    for lot, ml, expires_utc, reason in (
+        ("old", 500.0, "2025-12-31", "expired on 2025-12-31"),
+        ("big", 5000.0, "", "do not go into 520 mL"),
+        (" ", 500.0, "", "without a lot number"),
+        ("none", 0.0, "", "cannot be"),
+        ("nan", float("nan"), "", "cannot be"),
     ):
         with pytest.raises(LedgerError, match=reason):
-            load(ledger, lot, ml, **more)
+            load(ledger, lot, ml, expires_utc=expires_utc)
     with pytest.raises(LedgerError, match="do not go into"):
         load(ledger, "twice", 100.0, replaces=False)
     wrong = Batch("G-1", "glucose_stock", "", "reservoir")

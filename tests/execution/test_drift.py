@@ -20,8 +20,14 @@ from tests.execution.world import World
 UL_PER_TURN = 63.0
 """Tubing of 1.02 mm in a Reglo ICC."""
 MASS_SD_G = 0.015
-ICC = {"rel_sd": 0.08, "dose_sd_ul": 10.0, "calibration": "factory"}
-EZO = {"rel_sd": 0.02, "dose_sd_ul": 5.0, "calibration": "factory"}
+
+
+def icc(ul: float) -> Nominal:
+    return Nominal(ul, 0.08, 10.0, "factory")
+
+
+def ezo(ul: float) -> Nominal:
+    return Nominal(ul, 0.02, 5.0, "factory")
 
 
 class Rounds:
@@ -56,7 +62,7 @@ class Rounds:
         self.spent_ul += sign * moved
         self.true_loop_ul -= moved if line == "draw" else -moved if line == "return" else 0.0
         after = self.weight()
-        nominal = Nominal(ul, **(EZO if line == "feed" else ICC))
+        nominal = ezo(ul) if line == "feed" else icc(ul)
         self.ledger.moved(
             line, sign * (after - before) * 1000.0, 25.0, "balance",
             nominal=nominal, weight=Weight(after, MASS_SD_G), detail=detail,
@@ -155,7 +161,7 @@ async def test_F4_the_alarm_says_how_much_which_why_and_what_next(tmp_path: Path
         ledger.weighed(Weight(before / 1000, 0.015))
         ul = 2_000.0 * share
         weight = Weight((before + ul) / 1000, 0.015)
-        ledger.moved("draw", ul, 25.0, "balance", nominal=Nominal(2_000.0, **ICC), weight=weight)
+        ledger.moved("draw", ul, 25.0, "balance", nominal=icc(2_000.0), weight=weight)
     (detail,) = details
     assert detail.startswith("reglo.draw delivers 15.")
     assert "% less than it did in the doses before" in detail

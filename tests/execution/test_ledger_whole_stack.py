@@ -12,6 +12,7 @@ from controller.execution.states import RunState
 from controller.process import Controller
 from drivers.commands import PumpStatus
 from sim.lab import Lab
+from tests.execution.protocols_for_tests import CATALOGUE
 from tests.execution.test_whole_stack import controlled, until
 from tests.execution.world import RIG
 
@@ -22,22 +23,22 @@ RECORD = Calibration(
 )  # fmt: skip
 
 
-async def calibrating(controller: Controller, doses: int) -> None:
-    params = {"dose": "5 mL", "doses": str(doses), "settle": "0 s"}
-    run = await controller.runs.start("pump-calibration", params, "anna", "a test")
-    await until(lambda: controller.runs.get(run).state.ended, within_s=4 * 3600.0)
-    assert controller.runs.get(run).state is RunState.COMPLETE, controller.runs.get(run).messages
+async def drawing(controller: Controller, doses: int) -> None:
+    for _ in range(doses):
+        run = await controller.runs.start(CATALOGUE["one_draw"], {"volume": "3 mL"}, "anna", "a test")
+        await until(lambda run=run: controller.runs.get(run).state.ended)  # type: ignore[misc]
+        assert controller.runs.get(run).state is RunState.COMPLETE, controller.runs.get(run).messages
 
 
 @pytest.mark.virtual_time
 async def test_F4_worn_tubing_raises_pump_drift_within_two_doses_and_well_tubing_does_not(tmp_path: Path) -> None:
     lab = Lab(RIG, seed=3)
     async with controlled(lab, tmp_path) as controller:
-        await calibrating(controller, 3)
+        await drawing(controller, 5)
         assert [alarm.id for alarm in controller.alarms.active()] == []
         heart = controller.upkeep.tubing["reglo.heart"]
         lab.plant.faults.wear["draw"] = 0.15
-        await calibrating(controller, 2)
+        await drawing(controller, 2)
         (alarm,) = controller.alarms.active()
         assert alarm.id == DRIFT
         assert "% less than it did in the doses before" in alarm.detail
@@ -62,7 +63,7 @@ async def test_F5_an_expired_calibration_holds_the_run_until_somebody_calibrates
     keep(tmp_path, RECORD)
     lab = Lab(RIG, seed=4)
     async with controlled(lab, tmp_path) as controller:
-        run = await controller.runs.start("recycle", {"cycles": "1", "batch": "3 mL"}, "anna", "a test")
+        run = await controller.runs.start(CATALOGUE["one_draw"], {"volume": "3 mL"}, "anna", "a test")
         await until(lambda: controller.runs.get(run).state is RunState.HELD)
         (message,) = controller.runs.get(run).messages
         assert "calibration: that of reglo.draw expired on 2025-12-31" in message
