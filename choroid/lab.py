@@ -11,6 +11,7 @@ from typing import Any
 import yaml
 
 from choroid.mishaps import Mishaps
+from controller.rig.described import seen_from_anywhere
 from controller.rig.description import Rig
 from controller.rig.loading import load_rig
 from sim.lab import Lab
@@ -82,6 +83,7 @@ def table(rig: Rig, endpoints: dict[str, str]) -> str:
 def pointing_at(path: Path, endpoints: dict[str, str]) -> str:
     """The rig file's text with each device's link replaced by its endpoint (comments are not kept)."""
     description: dict[str, Any] = yaml.safe_load(path.read_text(encoding="utf-8"))
+    seen_from_anywhere(path, description)
     for device in description["devices"].values():
         device["link"] = as_link(endpoints.get(device["link"], device["link"]))
     description["mixed"] = True  # the electrode array stays simulated: sim:array

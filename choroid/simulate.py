@@ -170,7 +170,9 @@ def as_text(answer: dict[str, Any]) -> str:
         f" in {answer['wall_s']:.1f} s ({answer['speed']:,.0f} × life, {answer['transactions']:,} requests on the wire)",
         f"  viability     {answer['viability']:.3f} ({answer['viability_low']:.3f} to {answer['viability_high']:.3f},"
         f" coverage {answer['viability_confidence']:.2f}; of what is known {answer['viability_of_known'] or 0.0:.3f}),"
-        f" true {answer['viability_true']:.3f}; welfare {answer['welfare']:.3f}, happiness {answer['happiness']:.3f} (a care-quality proxy)",
+        f" true {answer['viability_true']:.3f}",
+        f"  care          welfare {answer['welfare']:.3f}, “happiness” {answer['happiness']:.3f}"
+        " (care-quality proxies, not evidence of feeling)",
         f"  grades        {grades}",
         f"  medium        fresh {answer['fresh_medium_ml']:.1f} mL, recycled {answer['recycled_ml']:.1f} mL"
         f" ({answer['recycled_fraction']:.0%}), discarded {answer['discarded_ml']:.1f} mL",

@@ -91,6 +91,10 @@ DEFINITIONS: dict[str, Definition] = {
             "check the gas bottles and their flow controllers, then the pH probe", "10 min", 60.0, 60.0,
         ),
         Definition(
+            "heart_backwards", "critical", "the chamber is drained within minutes",
+            "stop the heart by hand, look which way it turns and how its tubing lies", "2 min", 10.0,
+        ),
+        Definition(
             "sensor_flat", "high", "a stuck probe is believed by nobody: what depends on it rests or goes to its basal state",
             "check the probe and its cable; restart it", "30 min",
         ),

@@ -91,7 +91,7 @@ class ModbusGeneric(Device):
         "on the device, written in the link (?baud=19200&parity=E). Modbus TCP (port 502) is another framing: put a "
         "gateway in RTU-over-TCP mode between.",
         settings=(
-            ("file", "path of the description, such as examples/devices/thermostat.yaml; or"),
+            ("file", "path of the description as seen from the rig file, such as ../devices/thermostat.yaml; or"),
             ("description", "the description itself, as a YAML block text (description: |)"),
         ),
         commands=(

@@ -175,18 +175,19 @@ class Description:
 def describe(where: str, settings: Mapping[str, float | str | bool]) -> Description:
     """The description that a device's settings hold (`description`: YAML text) or name (`file`: a path).
 
-    Raises :class:`BadDescription` with all its problems, or BadSetting when there is none to read.
+    With both, the text came from that file: loading a rig reads it. Raises :class:`BadDescription` with all its problems,
+    or BadSetting when there is none to read.
     """
     inline, path = settings.get("description"), settings.get("file")
-    if (inline is None) == (path is None):
+    if inline is not None:
+        return parse(where, "its description" if path is None else Path(str(path)).name, str(inline))
+    if path is None:
         raise BadSetting(
-            "needs one of the settings file and description" + (", not both" if inline is not None else ""),
+            "needs one of the settings file and description",
             where=where,
             cause="a slip in the rig file",
             action=f"write file: and the path of a description such as {EXAMPLE}, or description: | and its text",
         )
-    if inline is not None:
-        return parse(where, "its description", str(inline))
     file = Path(str(path))
     try:
         with file.open("rb") as opened:
@@ -195,8 +196,8 @@ def describe(where: str, settings: Mapping[str, float | str | bool]) -> Descript
         raise BadSetting(
             f"setting file: {file.absolute()} cannot be read ({error})",
             where=where,
-            cause="a slip in the path, or the program was started in another folder",
-            action="write the path as seen from the folder where the program is started, or from the root (/…)",
+            cause="a slip in the path; only in a rig file is it seen from the file's own folder",
+            action="write the path from the root (/…)",
         ) from None
     return parse(where, file.name, text)
 

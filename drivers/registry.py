@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from importlib.metadata import entry_points
+import sys
+from collections.abc import Callable, Iterable
+from importlib.metadata import EntryPoint, entry_points
 
 from drivers.alicat_mfc import AlicatMfc
 from drivers.atlas_ezo import AtlasEzoDo, AtlasEzoEc, AtlasEzoOrp, AtlasEzoPh, AtlasEzoRtd
@@ -71,17 +72,40 @@ _BUILT_IN: tuple[type[Device], ...] = (
 MODELS: dict[str, type[Device]] = {driver.model.id: driver for driver in _BUILT_IN}
 
 
-def load_third_party() -> list[str]:
+def load_third_party(told: Callable[[str], None] | None = None) -> list[str]:
     """Add the drivers that installed packages offer; return their model ids. A built-in model is never
     replaced.
+
+    One that cannot be loaded is left out and told of in one line, to `told` or on standard error: whatever is wrong with
+    it, no other device of the rig is the worse for it.
     """
     added = []
     for entry in entry_points(group=ENTRY_POINTS):
-        driver = entry.load()
-        if driver.model.id not in MODELS:
-            MODELS[driver.model.id] = driver
-            added.append(driver.model.id)
+        try:
+            driver = entry.load()
+            if not (isinstance(driver, type) and issubclass(driver, Device)):
+                raise TypeError(f"it is {driver!r} and no subclass of drivers.device.Device")
+            model = driver.model.id
+        except Exception as error:  # it is somebody else's code: it may raise anything
+            (told or _on_standard_error)(_unloadable(entry, error))
+            continue
+        if model not in MODELS:
+            MODELS[model] = driver
+            added.append(model)
     return added
+
+
+def _unloadable(entry: EntryPoint, error: Exception) -> str:
+    package = "an unnamed package" if entry.dist is None else f"{entry.dist.name} {entry.dist.version}"
+    return (
+        f"{package}: its driver “{entry.name}” ({entry.value}) cannot be loaded"
+        f" ({type(error).__name__}: {' '.join(str(error).split())}). Likely cause: a broken or outdated installation of"
+        f" that package. Next: reinstall, update or remove it; all other drivers are there"
+    )
+
+
+def _on_standard_error(line: str) -> None:
+    print(f"choroid: {line}", file=sys.stderr)
 
 
 def catalogue() -> list[DeviceModel]:

@@ -61,7 +61,8 @@ class Treatment:
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> Self:
         """What :meth:`to_json` wrote."""
-        return cls(**{n: Interval.from_json(v) if isinstance(v, Mapping) else v for n, v in data.items()})
+        read: dict[str, Any] = {n: Interval.from_json(v) if isinstance(v, Mapping) else v for n, v in data.items()}
+        return cls(**read)
 
 
 def welfare(

@@ -11,6 +11,7 @@ from pathlib import Path
 from pydantic import ValidationError
 
 from controller.rig import anatomy, plumbing, wiring
+from controller.rig.described import take_descriptions
 from controller.rig.description import Rig
 from controller.rig.document import read_document
 from controller.rig.grading import take_grading
@@ -31,7 +32,7 @@ def load_rig(path: Path, *, models: Collection[str] | None = None) -> Rig:
     """
     document = read_document(path)
     misfits: list[Finding] = []
-    rules = take_grading(path, document.data)
+    rules = [*take_grading(path, document.data), *map(document.problem, take_descriptions(path, document.data))]
     try:
         rig = Rig.model_validate(document.data)
     except ValidationError as error:

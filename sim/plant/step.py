@@ -129,6 +129,8 @@ def command_lines(links: I8, lines: F8, body: F8, dt_s: float) -> None:
         line[FLOW_UL_S] = flow / 60.0
         if free != 0.0:
             line[PRESSURE] = hydraulics.P_STALL_KPA * max(0.0, 1.0 - abs(flow / free))
+            if free < 0.0:  # the gauge sits where the pump delivers: a pump that turns backwards sucks there
+                line[PRESSURE] = -line[PRESSURE]
 
 
 @compiled

@@ -286,7 +286,7 @@ def test_every_example_is_sound(path: Path) -> None:
     ("given", "what"),
     [
         ({}, "needs one of"),
-        ({"file": "x.yaml", "description": "y"}, "not both"),
+        ({"file": "x.yaml", "description": "points:"}, "x.yaml"),
         ({"file": "no/such/file.yaml"}, "cannot be read"),
         ({"file": "examples"}, "cannot be read"),
         ({"description": MIXED, "baud": 9600}, "unknown"),

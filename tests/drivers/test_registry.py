@@ -5,10 +5,12 @@ from __future__ import annotations
 import asyncio
 import os
 import socket
+from importlib.metadata import EntryPoint
 
 import pytest
 import serialx
 
+from drivers import registry
 from drivers.device import DeviceConfig, Guarantee, LinkDown
 from drivers.registry import MODELS, build, catalogue, line_settings, open_link
 from drivers.settings import BadSetting
@@ -204,3 +206,35 @@ def test_capture_writes_a_file_on_request(tmp_path: object) -> None:
     capture.close()
     assert len(capture.frames()) == 2
     assert len(path.read_text().splitlines()) == 5
+
+
+class _Distribution:
+    name, version = "acme-drip", "1.2"
+
+
+def _entry(value: str) -> EntryPoint:
+    entry = EntryPoint("drip", value, registry.ENTRY_POINTS)
+    vars(entry)["dist"] = _Distribution()
+    return entry
+
+
+@pytest.mark.parametrize(
+    ("value", "why"),
+    [
+        ("no_such_package.driver:Drip", "ModuleNotFoundError"),
+        ("json:no_such_name", "AttributeError"),
+        ("json:dumps", "no subclass of drivers.device.Device"),
+        ("drivers.device:Device", "AttributeError"),
+    ],
+)
+def test_a_broken_third_party_driver_is_one_line_and_no_others_worry(
+    value: str, why: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(registry, "entry_points", lambda group: [_entry(value), _entry("drivers.julabo:Julabo")])
+    assert registry.load_third_party() == []
+    told = capsys.readouterr().err
+    assert told.count("\n") == 1
+    assert told.startswith(f"choroid: acme-drip 1.2: its driver “drip” ({value}) cannot be loaded")
+    assert why in told
+    assert "Next: " in told
+    assert "julabo" in registry.MODELS

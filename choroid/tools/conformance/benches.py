@@ -179,8 +179,18 @@ def lab_bench(model: str) -> Bench:
 def _brought() -> list[Bench]:
     found: list[Bench] = []
     for entry in entry_points(group=ENTRY_POINTS):
-        loaded: Any = entry.load()
-        found.append(loaded if isinstance(loaded, Bench) else loaded())
+        try:
+            loaded: Any = entry.load()
+            bench = loaded if isinstance(loaded, Bench) else loaded()
+            if not isinstance(bench, Bench):
+                raise TypeError(f"it gives {bench!r} and no drivers.conformance.Bench")
+        except Exception as error:  # it is somebody else's code: it may raise anything
+            package = "an unnamed package" if entry.dist is None else f"{entry.dist.name} {entry.dist.version}"
+            raise UserError(
+                f"{package}: its bench “{entry.name}” ({entry.value}) cannot be loaded ({type(error).__name__}: {error})."
+                " Likely cause: a slip in that package. Next: mend its entry point (docs/writing-a-driver.md)"
+            ) from error
+        found.append(bench)
     return found
 
 

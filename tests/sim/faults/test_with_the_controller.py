@@ -151,6 +151,18 @@ async def test_gas_without_co2_is_told_before_the_medium_is_alkaline(tmp_path: P
         assert [alarm.state for alarm in controller.alarms.active() if alarm.kind == "acidity"] == ["returned"]
 
 
+async def test_a_heart_that_turns_backwards_is_told_before_its_chamber_is_dry(tmp_path: Path) -> None:
+    """No reading but the sign of the pressure shows it; once nothing did."""
+    async with under(Fault("reversed", "reglo.heart", BEGIN_S, 120.0), data=tmp_path) as (controller, lab, _):
+        await asyncio.sleep(BEGIN_S + 25.0)
+        assert "heart_backwards" in {alarm.kind for alarm in controller.alarms.active()}
+        assert lab.plant.truth().volumes_ul["chamber"] > 1000.0
+        await asyncio.sleep(600.0)
+        assert flows(controller)
+        told = [alarm.state for alarm in controller.alarms.active() if alarm.kind == "heart_backwards"]
+        assert told == ["returned"]
+
+
 async def test_a_heart_that_was_kinked_again_and_again_flows_again_without_anybody(tmp_path: Path) -> None:
     """Three trips within half an hour once latched it until a reset; oxygen in the chamber fell to a third."""
     kinks = [Fault("heart_occlusion", "heart", BEGIN_S + 300.0 * number, 20.0) for number in range(4)]
