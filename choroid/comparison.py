@@ -165,7 +165,7 @@ def summary(results: Sequence[Mapping[str, Any]], arms: Sequence[str]) -> dict[s
             continue
         pairs = list(zip(runs, by_arm[reference], strict=True))
         answer["pairs"][arm] = {
-            "fresh_ratio": paired([a["fresh_medium_ml"] / b["fresh_medium_ml"] for a, b in pairs]),
+            "fresh_ratio": _ratio([(a["fresh_medium_ml"], b["fresh_medium_ml"]) for a, b in pairs]),
             "viability_true_end": paired([a["viability_true"] - b["viability_true"] for a, b in pairs]),
             "viability_true_mean": paired([_mean_truth(a) - _mean_truth(b) for a, b in pairs]),
         }
@@ -189,6 +189,13 @@ def paired(differences: Sequence[float]) -> dict[str, float | None]:
     sd = math.sqrt(sum((each - centre) ** 2 for each in differences) / (count - 1))
     half = float(stats.t.ppf(0.5 + CONFIDENCE / 2, count - 1)) * sd / math.sqrt(count)
     return {"mean": round(centre, 6), "low": round(centre - half, 6), "high": round(centre + half, 6)}
+
+
+def _ratio(pairs: Sequence[tuple[float, float]]) -> dict[str, float | None]:
+    """Paired ratios; nothing where the reference used none."""
+    if any(reference <= 0.0 for _, reference in pairs):
+        return {"mean": None, "low": None, "high": None}
+    return paired([used / reference for used, reference in pairs])
 
 
 def agreement(samples: Sequence[Mapping[str, float]]) -> dict[str, Any]:
@@ -244,6 +251,8 @@ def as_text(answer: Mapping[str, Any]) -> str:
 
 
 def _range(found: Mapping[str, float | None], factor: float, unit: str) -> str:
+    if found["mean"] is None:
+        return "nothing to compare with"
     digits = 1 if factor > 1 else 5
     sign = "" if factor > 1 else "+"
     values = [None if found[name] is None else f"{factor * (found[name] or 0.0):{sign}.{digits}f}" for name in found]

@@ -1,4 +1,4 @@
-"""`python -m tests.protocols.plant_only`: sixty days of recycling beside exchange, on the plant alone.
+"""`python -m tests.protocols.plant_only 60`: sixty days of recycling beside exchange, on the plant alone.
 
 The recycler's own pure decisions (draw, grade, treatment, plan) act on the plant's vessels directly; no wires, controller
 or estimator: what it believes is the truth with bounds of a given width. Sixty days take some twenty seconds, so prices and
@@ -7,6 +7,7 @@ rules can be tried; what the whole stack makes of them is for `choroid compare`.
 
 from __future__ import annotations
 
+import sys
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -223,4 +224,4 @@ def main(days: int = 60) -> None:
 
 
 if __name__ == "__main__":
-    main()
+    main(*map(int, sys.argv[1:]))
