@@ -70,6 +70,7 @@ def bench_report() -> dict[str, Any]:
             "series": series,
             "journal_rows": rows,
             "seconds": spent_s,
+            "cpu_seconds": usage.ru_utime + usage.ru_stime,
             "greatest_mb": usage.ru_maxrss / 1024.0,
             "html_mb": page.stat().st_size / 1e6,
         }

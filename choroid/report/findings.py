@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
-from choroid.report.wording import duration, quantity
+from choroid.report.wording import duration, percent, quantity
 from controller.figures.figure import Verdict
 from controller.figures.records import Period
 from controller.rig.loading import effective_hash
@@ -55,7 +55,8 @@ def _record(period: Period) -> list[Finding]:
     here = effective_hash(period.rig)
     if any(start[2] != here for start in starts):
         text = (
-            "the rig ran on another description than the file given here; figures are judged by the file's set-points"
+            "the rig ran on another description than the file given here (a file edited since, or another release of"
+            " Choroid); figures are judged by the set-points of the file"
         )
         found.append(Finding(Verdict.WATCH, "record", text))
     if len({start[2] for start in starts}) > 1:
@@ -86,7 +87,7 @@ def _organs(period: Period) -> list[Finding]:
     for organ in period.organs:
         for figure in organ.figures:
             if figure.verdict >= Verdict.WATCH and figure.value is not None:
-                text = f"{organ.name}: {figure.label} {quantity(figure.value, figure.unit)} ({figure.limit})"
+                text = f"{organ.name}: {figure.label} {quantity(figure.value, figure.unit)}; {figure.limit}"
                 found.append(Finding(figure.verdict, f"organ-{organ.name}", text))
     return found
 
@@ -129,7 +130,7 @@ def _coverage(period: Period) -> list[Finding]:
     for verdict, low, high in ((Verdict.BAD, -1.0, bad), (Verdict.WATCH, bad, watch)):
         gappy = sorted((share, point) for point, share in shares.items() if low <= share < high)
         if gappy:
-            named = ", ".join(f"{point} {share:.0%}" for share, point in gappy[:4])
+            named = ", ".join(f"{point} {percent(share)}" for share, point in gappy[:4])
             more = f" and {len(gappy) - 4} more" if len(gappy) > 4 else ""
             found.append(Finding(verdict, "faults", f"data are missing: {named}{more} of the period covered"))
     return found

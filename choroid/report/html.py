@@ -85,7 +85,7 @@ def _summary(period: Period, found: Sequence[Finding]) -> str:
     raised = sum(alarm.count for alarm in period.alarms)
     tiles = (
         (f"{counts[Verdict.BAD]} bad, {counts[Verdict.WATCH]} to watch", "findings"),
-        (f"{raised}, {sum(alarm.standing for alarm in period.alarms)} standing", "alarms"),
+        (f"{raised} raised, {sum(alarm.standing for alarm in period.alarms)} standing", "alarms"),
         (", ".join(f"{graded[letter]} {letter}" for letter in "ABCD" if graded[letter]) or "none", "batches graded"),
         (f"{min(scores):.2f} to {max(scores):.2f}" if scores else "no data", "viability score (0 to 1)"),
         ("no data" if recycled.value is None else f"{recycled.value:.0f} %", "of medium entering the loop was reused"),
@@ -122,7 +122,7 @@ def _summary(period: Period, found: Sequence[Finding]) -> str:
 def _alarms(period: Period) -> str:
     rows = [
         (
-            escape(alarm.alarm),
+            f'{escape(alarm.alarm)}<br><span class="basis">{escape(alarm.detail)}</span>',
             escape(alarm.priority),
             str(alarm.count),
             str(alarm.times),
@@ -132,15 +132,14 @@ def _alarms(period: Period) -> str:
             "" if alarm.within_s is None else duration(alarm.within_s),
             str(alarm.late),
             "yes" if alarm.standing else "",
-            escape(alarm.detail),
         )
         for alarm in period.alarms
     ]
     if not rows:
         return _section("alarms", "Alarms", "<p>No alarm stood at any time in the period.</p>")
     heads = (
-        "alarm", "priority", "#raised", "#causes", "#acknowledged", "#median time", "#longest", "#to respond within", "#late",
-        "stands", "the last said",
+        "alarm", "@priority", "#raised", "#causes", "#seen", "#seen after, median", "#at the latest", "#due within", "#late",
+        "stands",
     )  # fmt: skip
     return _section("alarms", "Alarms", _table(heads, rows))
 
@@ -179,7 +178,7 @@ def _protocols(period: Period, zone: tzinfo) -> str:
                 f"{len(run.held)} × {duration(held_s)}" if run.held else "",
             )
         )
-    heads = ("run", "protocol", "by", "@started", "@ended", "state at the end", "#steps done", "held")
+    heads = ("@run", "protocol", "by", "@started", "@ended", "state at the end", "#steps done", "held")
     body = _table(heads, rows)
     messages = [
         (moment(at, zone), escape(run.id), escape(text))
@@ -187,7 +186,7 @@ def _protocols(period: Period, zone: tzinfo) -> str:
         for at, text in run.messages[-MOST_ROWS:]
     ]
     if messages:
-        body += "<h3>What they said</h3>" + _table(("@when", "run", "message"), messages, kind="long")
+        body += "<h3>What they said</h3>" + _table(("@when", "@run", "message"), messages, kind="long")
     return _section("protocols", "Protocols run", body)
 
 
@@ -360,8 +359,13 @@ def _organs(period: Period, zone: tzinfo) -> str:
 
 
 def _organ(period: Period, organ: Organ, zone: tzinfo) -> str:
-    rows = [_figure_row(figure) for figure in organ.figures]
-    heads = ("figure", "#value", "unit", "#95 % interval", "#covered", "", "from")
+    rows = [_figure_row(figure) for figure in organ.figures if figure.value is not None]
+    reasons: dict[str, list[str]] = {}
+    for figure in organ.figures:
+        if figure.value is None:
+            reasons.setdefault(figure.why, []).append(figure.label)
+    rows += [_missing_row(labels, why) for why, labels in reasons.items()]
+    heads = ("figure", "#value", "@unit", "#95 % interval", "#covered", "", "from")
     bands = bands_of(period.rig)
     plots = "".join(
         chart(point, unit_text(course.unit), course.slots, (period.begin, period.end), band=bands.get(point), zone=zone)
@@ -374,7 +378,7 @@ def _organ(period: Period, organ: Organ, zone: tzinfo) -> str:
 
 def _figure_row(figure: Figure) -> Sequence[str]:
     if figure.value is None:
-        return (escape(figure.label), "no data", "", "", "", "", f'<span class="basis">{escape(figure.why)}</span>')
+        raise ValueError(f"{figure.key} has no value")
     limit = f"; {figure.limit}" if figure.limit else ""
     return (
         escape(figure.label),
@@ -385,6 +389,11 @@ def _figure_row(figure: Figure) -> Sequence[str]:
         _mark(figure.verdict) if figure.verdict else "",
         f'<span class="basis">{escape(figure.basis + limit)}</span>',
     )
+
+
+def _missing_row(labels: Sequence[str], why: str) -> Sequence[str]:
+    """Figures without data for one and the same reason."""
+    return (escape(", ".join(labels)), "no data", "", "", "", "", f'<span class="basis">{escape(why)}</span>')
 
 
 def _calibrations(period: Period, now: float, zone: tzinfo) -> str:

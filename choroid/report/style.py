@@ -14,17 +14,20 @@ p { margin: .3rem 0 .6rem; }
 table { border-collapse: collapse; width: 100%; margin: .4rem 0 .8rem; }
 th { text-align: left; font-weight: 600; color: var(--faint); font-size: .82rem; }
 th, td { padding: .22rem .6rem .22rem 0; border-bottom: 1px solid var(--rule); vertical-align: top; }
-td.n, th.n { text-align: right; font-variant-numeric: tabular-nums; white-space: nowrap; }
+td.n, th.n { text-align: right; font-variant-numeric: tabular-nums; } td.n { white-space: nowrap; }
 td.w { white-space: nowrap; }
 td.t { overflow-wrap: break-word; }
 table.figures td:first-child { width: 24%; } table.figures td:last-child { width: 38%; }
-.mark { display: inline-block; min-width: 3.4rem; text-align: center; border-radius: 3px; padding: 0 .35rem;
+.mark { display: inline-block; min-width: 3.4rem; flex: none; text-align: center; border-radius: 3px; padding: 0 .35rem;
   font-size: .78rem; font-weight: 600; color: #fff; }
 .mark.good { background: var(--good); } .mark.watch { background: var(--watch); } .mark.bad { background: var(--bad); }
 .mark.none { color: var(--faint); background: #eef1f4; font-weight: 400; }
 ul.findings { list-style: none; padding: 0; margin: .4rem 0; }
-ul.findings li { padding: .25rem 0; border-bottom: 1px solid var(--rule); display: flex; gap: .7rem; }
-ul.findings a { color: inherit; text-decoration: none; } ul.findings a:hover { text-decoration: underline; }
+ul.findings li { padding: .25rem 0; border-bottom: 1px solid var(--rule); display: flex; gap: .7rem;
+  align-items: flex-start; }
+ul.findings a { color: inherit; text-decoration: none; }
+td a { color: #1f5f99; text-decoration: none; }
+ul.findings a:hover { text-decoration: underline; }
 .grid { display: grid; grid-template-columns: repeat(4, 1fr); gap: .6rem; margin: .8rem 0; }
 .tile { border: 1px solid var(--rule); border-radius: 4px; padding: .5rem .7rem; }
 .tile b { display: block; font-size: 1.15rem; font-variant-numeric: tabular-nums; }
@@ -33,11 +36,14 @@ nav { font-size: .88rem; margin: .6rem 0; } nav a { margin-right: .9rem; color: 
   white-space: nowrap; }
 svg.chart { width: 100%; height: auto; display: block; margin: .3rem 0 .7rem; font-family: inherit; }
 code { font-family: ui-monospace, "DejaVu Sans Mono", monospace; font-size: .82rem; overflow-wrap: anywhere; }
-@media (max-width: 50rem) { .grid { grid-template-columns: repeat(2, 1fr); } body { padding: 1rem; } }
+@media screen and (max-width: 50rem) { .grid { grid-template-columns: repeat(2, 1fr); } body { padding: 1rem; } }
 @page { size: A4; margin: 16mm 14mm 18mm; }
 @media print {
-  body { font-size: 9.5pt; max-width: none; padding: 0; }
+  html { font-size: 8.5pt; }
+  body { font-size: 9pt; max-width: none; padding: 0; }
   nav { display: none; }
+  td.t { overflow-wrap: anywhere; }
+  table { table-layout: auto; font-size: 8.5pt; }
   h2, h3 { break-after: avoid; }
   section.organ { break-inside: auto; }
   table, svg.chart, .tile, ul.findings li { break-inside: avoid; }
