@@ -241,7 +241,7 @@ class BronkhorstPropar(WireDevice):
         if at != len(data):
             return NO_COMMAND, at
         for _, share in writes:
-            if self.listens:
+            if self.listens and self.obeys:
                 self.setpoint = round(share)
         self._act()
         return OK, at

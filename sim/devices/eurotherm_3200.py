@@ -2,7 +2,7 @@
 
 Temperatures are 16-bit integers with `decimals` places (device setting, default 1). Address 26 is the remote set-point:
 volatile, and believed for 5 s after each writing; then SP1 holds again. Addresses 2, 24 and 25 are kept in EEPROM, and
-`eeprom_writes` counts how often they were written.
+`memory_writes` counts how often they were written.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class Eurotherm3200(ModbusSlave):
         """How long an unrepeated remote set-point is believed; math.inf for a firmware that never forgets."""
         self.sensor_broken = False
         self.range_c = (-10.0, 100.0)
-        self.eeprom_writes = 0
+        self.memory_writes: int = 0
         self._stored = {SP1: self._raw(20.0), SP2: self._raw(20.0)}
         self._registers = {MANUAL: 0, BAND: 20, ACTION: 0, TI: 360, TD: 60, SELECT: 0, VERSION: 0x0210}
         self._remote: int | None = None
@@ -125,12 +125,14 @@ class Eurotherm3200(ModbusSlave):
         if address in (TARGET, SP1, SP2, REMOTE):
             if not low <= value <= high:
                 raise ModbusError(ILLEGAL_VALUE)
+            if not self.obeys:
+                return
             if address == REMOTE:
                 self._remote, self._remote_at_s = value, self.loop.time()
                 if self.remote_s < 1e6:
                     self.loop.call_later(self.remote_s + 0.001, self._grown_old, self.boots)
             else:
-                self.eeprom_writes += 1
+                self.memory_writes += 1
                 self._stored[(SP2 if self._registers[SELECT] else SP1) if address == TARGET else address] = value
         elif address in (SELECT, MANUAL, BAND, TI, TD):
             self._registers[address] = value

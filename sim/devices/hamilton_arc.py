@@ -78,7 +78,7 @@ class HamiltonArc(ModbusSlave):
         """Active warnings: measurement, calibration, interface, hardware."""
         self.errors = [0, 0, 0, 0]
         self.quality_pct = 100.0
-        self.memory_writes = 0
+        self.memory_writes: int = 0
         """Writes that wear the memory; the sensor stands 100 000."""
         self._point = f"{name}.{self.point}"
         self._temperature = f"{name}.temperature"

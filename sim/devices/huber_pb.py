@@ -32,7 +32,7 @@ class HuberPb(WireDevice):
         self.setpoint = 2000
         self.least, self.most = -5000, 15000
         self.serial = 400_000 + sum(name.encode())
-        self.writes = 0
+        self.setpoints_taken = 0
         self._buffer = b""
 
     def _boot(self) -> None:
@@ -56,9 +56,9 @@ class HuberPb(WireDevice):
                     self.send(b"{S%02X%04X\r\n" % (variable, value & 0xFFFF))
 
     def _write(self, variable: int, value: int) -> None:
-        if variable == SETPOINT and not self.locked and self.least <= value <= self.most:
+        if variable == SETPOINT and self.obeys and not self.locked and self.least <= value <= self.most:
             self.setpoint = value
-            self.writes += 1
+            self.setpoints_taken += 1
             self.bath.regulate(value / 100.0)
 
     def _read(self, variable: int) -> int | None:

@@ -50,7 +50,7 @@ class IsmatecRegloDigital(AsciiDevice):
         self.run_s = self.pause_s = 1.0
         self.cycles = 0
         self.roller_steps = 0
-        self.memory_writes = 0
+        self.memory_writes: int = 0
         """How often settings were written to the memory that wears."""
         self._total_before = 0.0
         self.motor = PumpMotor(
@@ -141,6 +141,8 @@ class IsmatecRegloDigital(AsciiDevice):
         if argument:
             return self._setting(code, argument)
         match code:
+            case "H" | "I" | "J" | "K" if not self.obeys:
+                pass
             case "H":
                 return self._start()
             case "I":

@@ -72,6 +72,8 @@ class Julabo(AsciiDevice):
             self._say(answer)
 
     def _obey(self, name: str, number: float) -> None:
+        if not self.obeys:
+            return
         match name:
             case "out_sp_00" | "out_sp_01" | "out_sp_02":
                 if LOW_LIMIT_C <= number <= HIGH_LIMIT_C:

@@ -50,7 +50,7 @@ class Longer(WireDevice):
         self.speed = round(self.max_rpm / 2 / self.step_rpm)
         self.state = 0
         self.clockwise = True
-        self.memory_writes = 0
+        self.memory_writes: int = 0
         self.motor = PumpMotor(
             ul_per_rev=float(settings.get("ul_per_rev", 100.0)),
             drive=lambda flow_ul_min: plant.set_pump(f"{name}.pump", flow_ul_min),
@@ -117,6 +117,8 @@ class Longer(WireDevice):
         return b""
 
     def _run(self, speed: int, state: int, clockwise: bool) -> None:
+        if not self.obeys:
+            return
         self.speed = min(speed, int(self.max_rpm / self.step_rpm + 1e-6))
         self.state, self.clockwise = state, clockwise
         rpm = self.max_rpm if state & 2 else self.speed * self.step_rpm if state & 1 else 0.0

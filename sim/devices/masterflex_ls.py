@@ -150,6 +150,8 @@ class MasterflexLs(WireDevice):
 
     def _do(self, command: str) -> bool:
         match command[0]:
+            case "S" | "V" | "G" | "H" if not self.obeys:
+                pass
             case "S":
                 return self._set_speed(float(command[1:]))
             case "V":

@@ -37,7 +37,7 @@ class MasterflexUsb(AsciiDevice):
         self.on_s, self.off_s = 1.0, 1.0
         self.batches, self.done = 1, 0
         self.unit = 1
-        self.memory_writes = 0
+        self.memory_writes: int = 0
         self._cleared = 0.0
         self._pause: asyncio.TimerHandle | None = None
         self.motor = PumpMotor(
@@ -151,6 +151,8 @@ class MasterflexUsb(AsciiDevice):
 
     def _do(self, request: str) -> bool:
         match request:
+            case "H" | "I" | "J" | "K" if not self.obeys:
+                pass
             case "H":
                 self._start()
             case "I":

@@ -228,6 +228,8 @@ class ModbusGeneric(ModbusSlave):
                 raw = struct.unpack(">" + code, swapped)[0]
                 if cell.kind == "f32" and not math.isfinite(raw):
                     raise ModbusError(ILLEGAL_VALUE)
+                if not self.obeys:
+                    return
                 cell.raw = float(raw)
                 self.writes[cell.name] += 1
                 self._act(cell)

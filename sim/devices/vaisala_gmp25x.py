@@ -50,7 +50,7 @@ class VaisalaGmp25x(ModbusSlave):
         self.device_status = 0
         """1 critical error, 2 error, 4 warning."""
         self.identity: dict[int, str] = {0: "Vaisala", 1: "GMP252", 2: "1.3.0"}
-        self.eeprom_writes = 0
+        self.memory_writes: int = 0
         self._point = f"{name}.co2"
         self._started_s = 0.0
 
@@ -113,10 +113,10 @@ class VaisalaGmp25x(ModbusSlave):
             raise ModbusError(ILLEGAL_VALUE)
         if 773 <= register <= 775 and count == 1 and body[5] == 0 and body[6] <= 1:
             self.modes[register - 773] = body[6]
-            self.eeprom_writes += 1
+            self.memory_writes += 1
         elif register == 777 and count == 1 and body[5] == 0 and body[6] <= 100:
             self.filtering = body[6]
-            self.eeprom_writes += 1
+            self.memory_writes += 1
         elif POWER_UP <= register < VOLATILE + 8 and register % 2 and count == 2:
             self._set(register, struct.unpack(">f", body[7:9] + body[5:7])[0])
         else:
@@ -132,7 +132,7 @@ class VaisalaGmp25x(ModbusSlave):
         if not low <= value <= high:
             raise ModbusError(ILLEGAL_VALUE)
         kept[which] = value
-        self.eeprom_writes += kept is self.stored
+        self.memory_writes += kept is self.stored
 
     def _identification(self, body: bytes) -> bytes:
         """Basic identification (application protocol V1.1b3, 6.21), always from the first object on."""

@@ -116,7 +116,7 @@ class ViciActuator(AsciiDevice):
         self._move(goal, step)
 
     def _move(self, goal: int, step: int) -> None:
-        if goal == self.position or self.stuck:
+        if goal == self.position or self.stuck or not self.obeys:
             return
         distance = (goal - self.position) * step % self.positions
         self.moves += 1

@@ -87,6 +87,8 @@ class WatsonMarlow(AsciiDevice):
     def _do(self, code: str, argument: str) -> bool:
         """Obey a command; False when it is none."""
         match code:
+            case "SP" | "SI" | "SD" | "GO" | "ST" | "RR" | "RL" | "RC" | "DO" if not self.obeys:
+                pass
             case "SP":
                 self._speed(decimal(argument))
             case "SI" | "SD":

@@ -57,6 +57,8 @@ class WireDevice(ABC):
         """A fault: its interface hears and says nothing, while its outputs and timers go on."""
         self.obeys = True
         """A fault when False: what it is told to do it acknowledges and does not do."""
+        self.memory_writes: int | None = None
+        """How often its non-volatile memory was written, in a model whose memory wears by what a host can send; else None."""
         self.loop = asyncio.get_running_loop()
 
     @abstractmethod

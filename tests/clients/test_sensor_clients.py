@@ -90,7 +90,7 @@ async def test_minimalmodbus_reads_carbon_dioxide_and_sets_a_volatile_compensati
         assert isinstance(device, VaisalaGmp25x)
         found = await answer(python, "minimalmodbus_probes.py", path, "vaisala")
         assert found == {"co2": 50_000.0, "status": [0, 0], "pressure": [1013.25, 950.0]}
-        assert device.eeprom_writes == 0
+        assert device.memory_writes == 0
 
 
 async def test_the_makers_client_sets_a_flow_of_gas() -> None:

@@ -110,7 +110,7 @@ async def test_a_whole_cycle() -> None:
         await bath.close()
         assert box.bath.goal_c == 20.0
         assert (await setpoint.status()) == LevelStatus(0.0, pytest.approx(36.9, abs=0.3))  # type: ignore[arg-type]
-        assert box.eeprom_writes == 0
+        assert box.memory_writes == 0
 
 
 async def test_the_remote_set_point_is_repeated_by_polls_and_forgotten_without_them() -> None:
@@ -123,7 +123,7 @@ async def test_the_remote_set_point_is_repeated_by_polls_and_forgotten_without_t
             assert pair.box.working() == 370
         await asyncio.sleep(5.1)  # the host is gone: nobody polls
         assert pair.box.bath.goal_c == 20.0
-        assert pair.box.eeprom_writes == 0
+        assert pair.box.memory_writes == 0
 
 
 async def test_A6_after_a_new_connection_nothing_is_repeated_unasked() -> None:

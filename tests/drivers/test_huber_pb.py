@@ -83,7 +83,7 @@ async def test_a_whole_cycle() -> None:
         for value in (37.0, 37.0, 38.25):
             await setpoint.apply(Level(value))
             assert pair.box.bath.goal_c == value
-        assert pair.box.writes == 2
+        assert pair.box.setpoints_taken == 2
         await asyncio.sleep(1200)
         assert await setpoint.status() == LevelStatus(38.25, 38.25)
         assert await pair.driver.sensors["temperature"].read() == 38.25
@@ -122,7 +122,7 @@ async def test_the_thermostats_own_limits_are_kept() -> None:
     ) as pair:
         with pytest.raises(Refused, match="outside -50 to 60"):
             await pair.driver.actuators["setpoint"].apply(Level(80.0))
-        assert pair.box.writes == 0
+        assert pair.box.setpoints_taken == 0
 
 
 @pytest.mark.parametrize(
@@ -138,7 +138,7 @@ async def test_A6_limits_that_leave_no_rest_are_told_before_anything_is_set(
         assert words in str(pair.failures["d"])
         with pytest.raises(LinkDown):
             await pair.driver.actuators["setpoint"].apply(Level(37.0))
-        assert pair.box.writes == 0
+        assert pair.box.setpoints_taken == 0
 
 
 @pytest.mark.parametrize(

@@ -211,7 +211,7 @@ async def test_the_whole_cycle_with_the_simulated_probe() -> None:
         assert [await probe.sensors["co2"].read(), probe.sensors["co2"].quality] == [412.5, Quality.UNCERTAIN]
         assert [await probe.sensors["co2"].read(), probe.sensors["co2"].quality] == [412.5, Quality.GOOD]
         assert device.volatile == [980.0, 25.0, 95.0, 0.0]
-        assert device.eeprom_writes == 0
+        assert device.memory_writes == 0
 
 
 async def test_a_reading_cut_short_leaves_nothing_that_the_next_one_could_take() -> None:

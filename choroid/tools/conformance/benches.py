@@ -60,8 +60,6 @@ SENSED: Mapping[str, tuple[float, float]] = {
 ELSE = (5.0, 8.0)
 SHIFTED_BATH_C = 90.0
 SENSE_OUTPUTS_ONLY = frozenset({"vici-actuator"})
-WRITE_COUNTERS = ("memory_writes", "eeprom_writes", "nonvolatile_writes")
-"""A simulated device that counts what is written to its memory does so under one of these names."""
 
 
 class BenchPlant:
@@ -139,10 +137,7 @@ class LabEnd:
 
     def memory_writes(self) -> int | None:
         """What the simulated device counts, if it does."""
-        for name in WRITE_COUNTERS:
-            if isinstance(count := getattr(self.device, name, None), int):
-                return count
-        return None
+        return self.device.memory_writes
 
 
 def all_benches(models: list[str] | None = None) -> list[Bench]:

@@ -72,12 +72,12 @@ async def test_the_remote_set_point_is_believed_for_five_seconds_and_wears_nothi
     await asyncio.sleep(2)
     assert await working(talker) == 200
     assert device.bath.goal_c == 20.0
-    assert device.eeprom_writes == 0
+    assert device.memory_writes == 0
     device.remote_s = math.inf
     await talker.ask(sealed(hexed("01 06 00 1A 01 72")), 600)
     assert device.bath.temperature_c == pytest.approx(37.0, abs=0.2)
     await talker.ask(sealed(hexed("01 06 00 02 01 2C")), 0.1)
-    assert device.eeprom_writes == 1
+    assert device.memory_writes == 1
     assert await working(talker) == 370
     device.power_cycle()
     assert await working(talker) == 300
@@ -112,7 +112,7 @@ async def _fed(chunks: list[bytes]) -> int:
         await asyncio.sleep(0.02)
     await asyncio.sleep(0.1)
     assert await talker.ask(sealed(hexed("01 03 00 6B 00 01"))) == sealed(hexed("01 03 02 02 10"))
-    return device.eeprom_writes
+    return device.memory_writes
 
 
 @settings(max_examples=50, deadline=None)

@@ -77,7 +77,7 @@ async def _fed(chunks: list[bytes]) -> int:
         talker.say(chunk)
     await talker.ask(b"\r\n", 1.0)
     assert await talker.ask(b"{M31****\r\n") == b"{S313A98\r\n"
-    return device.writes
+    return device.setpoints_taken
 
 
 @settings(max_examples=60, deadline=None)

@@ -82,11 +82,11 @@ async def test_only_what_is_outside_is_an_exception(request_: str, code: int) ->
 async def test_volatile_values_are_lost_at_a_reset_and_stored_ones_wear_the_memory() -> None:
     device, talker, _ = await probe()
     assert await talker.ask(sealed(hexed("F0 10 02 08 00 02 04 00 00 44 61"))) == sealed(hexed("F0 10 02 08 00 02"))
-    assert (device.volatile[0], device.eeprom_writes) == (900.0, 0)
+    assert (device.volatile[0], device.memory_writes) == (900.0, 0)
     await talker.ask(sealed(hexed("F0 10 02 08 00 02 04 00 00 7F C0")))
     assert device.volatile[0] == 900.0  # a NaN is ignored
     await talker.ask(sealed(hexed("F0 10 02 04 00 02 04 00 00 42 BE")))
-    assert (device.stored[2], device.eeprom_writes) == (95.0, 1)
+    assert (device.stored[2], device.memory_writes) == (95.0, 1)
     device.power_cycle()
     assert device.volatile == [1013.25, 25.0, 95.0, 0.0]
 
