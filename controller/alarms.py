@@ -159,6 +159,10 @@ DEFINITIONS: dict[str, Definition] = {
             "read its message, then resume or abort it", "2 h", event=True,
         ),
         Definition(
+            "run_unanswered", "critical", "a protocol has waited for hours and nobody has answered",
+            "call somebody who can; the organoid is circulated, warmed and gassed, and nothing else", "30 min", event=True,
+        ),
+        Definition(
             "emergency_stop", "critical", "everything but the basal circulation stands",
             "make the rig safe, then reset with a reason", "5 min", event=True,
         ),

@@ -45,6 +45,8 @@ DISK_ERRORS = (JournalUnwritten, sqlite3.Error)
 """What a row that cannot be written, or read, comes as."""
 MEASURE_PATIENCE_S = 60.0
 REST_AGAIN_S = 10.0
+ANSWER_S = 2 * 3600.0
+"""So long may a held run wait before another alarm, a critical one, says that nobody came."""
 LATE_S = 1.0
 """What a wait may overshoot without being late."""
 
@@ -106,6 +108,8 @@ class Run:
         """Those with a verb under way."""
         self._claims = Claims()
         self._resting = False
+        self._answer_by_s: float | None = None
+        """While it is held: when somebody else is to be called."""
         self._changed = asyncio.Event()
         self._stirred = asyncio.Event()
         self._lab = Lab(self, bench.rig)
@@ -220,7 +224,7 @@ class Run:
             if self.state is RunState.HOLDING:
                 await self._holding(branch)
             elif self.state is RunState.HELD:
-                await self._changed.wait()
+                await self._held()
             elif self.state is RunState.RESTARTING:
                 self._go(Event.RESTARTED)
             else:
@@ -246,6 +250,17 @@ class Run:
                     self._go(Event.RESTED)
         finally:
             branch.quiet = False
+
+    async def _held(self) -> None:
+        """Wait for a person; one who does not come is called for again, more loudly."""
+        if self._answer_by_s is None:
+            await self._changed.wait()
+        elif (left_s := self._answer_by_s - self._loop.time()) > 0:
+            await self.wait(left_s)
+        else:
+            self._answer_by_s = None
+            last = self.messages[-1] if self.messages else "it was paused"
+            self._bench.alarm("run_unanswered", self.id, f"for {ANSWER_S / 3600:g} h nobody has answered: {last}")
 
     def _here(self) -> Branch:
         """The branch whose verb this is."""
@@ -302,6 +317,7 @@ class Run:
         self.state = state
         if event is Event.RESUME:
             self._answered.update(self.messages)
+        self._answer_by_s = self._loop.time() + ANSWER_S if state is RunState.HELD else None
         self._changed.set()
         self._changed = asyncio.Event()
         self._stir()

@@ -93,7 +93,9 @@ async def test_a_recipe_edited_under_way_is_held_until_the_old_text_is_back(tmp_
     kept = path.read_text()
     path.write_text(kept.replace("2 mL", "9 mL"))
     assert await to_an_end(controller, run) is RunState.HELD
-    assert "was changed or removed while its run is under way" in controller.runs.get(run).messages[-1]
+    message = controller.runs.get(run).messages[-1]
+    assert "mine.yaml was changed or removed while its run is under way" in message
+    assert "put the old text back and resume, or abort the run and start anew" in message
     assert world.pumps["dose_fresh.pump"].doses == []
     await controller.runs.resume(run, "anna", "too early")
     await asyncio.sleep(5.0)
@@ -291,6 +293,39 @@ async def test_every_six_hours_and_what_is_missed_is_left_out(tmp_path: Path) ->
     at_h = [round(entry.at_s / 3600.0, 1) for entry in controller.journal.entries(kinds=("note.turn",))]
     assert at_h == [1.0, 7.0, 25.0, 31.0, 37.0]
     await controller.gone()
+
+
+@pytest.mark.virtual_time
+@pytest.mark.parametrize("step_h", [-1.0, 1.0])
+async def test_E7_every_six_hours_is_six_hours_whatever_the_clock_does(step_h: float, tmp_path: Path) -> None:
+    """The clock steps after the first turn, through both changes of daylight saving and over a restart."""
+    folder = tmp_path / "recipes"
+    folder.mkdir()
+    recipe_of(folder, "steps: [repeat: {times: 6, every: 6 h, steps: [note: {kind: turn}]}]\n")
+    for number, day in enumerate((87, 297)):  # 2026-03-29 and 2026-10-25, when Europe's clocks change
+        world = World()
+        world.clock_step_s = day * 86_400.0 - 9 * 3600.0 - world.loop.time()
+        path = tmp_path / f"{number}.db"
+        begun_s = world.loop.time()
+        first = Controller(world, path, catalogue={}, recipes=folder, tick_s=SLOW_S)
+        run = await first.runs.start("mine", {}, "anna", "a test")
+        await asyncio.sleep(3600.0)
+        world.clock_step_s += step_h * 3600.0
+        await first.until(lambda kept=first: len(notes(kept, "turn")) == 3, 1e6)
+        at_h = [(row.at_s - begun_s) / 3600.0 for row in first.journal.entries(kinds=("note.turn",))]
+        assert at_h == pytest.approx([0.0, 6.0, 12.0], abs=0.01)
+        await first.gone()
+        await asyncio.sleep(600.0)
+        second = Controller(world, path, catalogue={}, recipes=folder, tick_s=SLOW_S)
+        await second.runs.recover()
+        await second.until(lambda kept=second: kept.runs.list()[0].state.ended, 1e6)
+        rows = list(second.journal.entries(run=run, kinds=("note.turn",)))
+        apart_h = [(later.at_s - sooner.at_s) / 3600.0 for sooner, later in pairwise(rows)]
+        assert len(rows) == 6
+        # Only UTC ran through the restart: the grid is taken up where it says, off by the step once and never again.
+        assert apart_h[2] == pytest.approx(6.0 - step_h, abs=0.01)
+        assert apart_h[3:] == pytest.approx([6.0, 6.0], abs=0.01)
+        await second.gone()
 
 
 def daily(folder: Path, at: str = "09:00", zone: str = "Europe/Berlin", times: int = 4) -> Recipe:

@@ -361,6 +361,37 @@ async def test_ask_holds_until_a_person_resumes_also_over_a_restart(tmp_path: Pa
     await second.gone()
 
 
+@pytest.mark.virtual_time
+async def test_E4_a_question_that_was_told_and_not_yet_held_for_when_the_controller_died_is_asked_again(
+    tmp_path: Path,
+) -> None:
+    async def asking(lab: Lab, params: Mapping[str, float]) -> None:
+        await lab.ask("is the bottle new?")
+        await lab.note("asked", {})
+
+    world, catalogue = World(), {"asking": recipe(asking)}
+    reference = Controller(World(), tmp_path / "reference.db", catalogue=catalogue)
+    await reference.runs.start("asking", {}, "anna", "a test")
+    await reference.until(lambda: only(reference.runs) is RunState.HELD)
+    told = next(row.seq for row in reference.journal.entries(kinds=("run.message",)))
+    skipped = reference.journal.next_seq - 1 - reference.journal.rows  # rows that were not counted
+    await reference.gone()
+
+    doomed = Controller(world, tmp_path / "j.db", die_at=told - skipped, catalogue=catalogue)
+    run = await doomed.runs.start("asking", {}, "anna", "a test")
+    while not doomed.journal.dead:
+        await asyncio.sleep(0.5)
+    await doomed.gone()
+    second = Controller(world, tmp_path / "j.db", catalogue=catalogue)
+    await second.runs.recover()
+    await second.until(lambda: only(second.runs) is RunState.HELD)
+    assert second.journal.last("note.asked") is None
+    await second.runs.resume(run, "anna", "it is")
+    await second.until(lambda: only(second.runs).ended)
+    assert second.journal.last("note.asked") is not None
+    await second.gone()
+
+
 def test_E8_the_policy_waits_for_what_passes_and_holds_for_the_rest() -> None:
     stale = Problem(Trouble.REFUSED, "reglo.draw", ("interlock temperature: t_chamber.temperature stale: 20 s old",))
     assert [advise(stale, tries).after_s for tries in range(6)] == [*PATIENCE[Trouble.REFUSED], None]

@@ -122,3 +122,33 @@ async def test_the_vessel_on_the_balance_may_have_a_weight_of_its_own(tmp_path: 
         assert believed.ul > 15_000.0
         assert not [alarm.id for alarm in controller.alarms.active()]
     await lab.close()
+
+
+@pytest.mark.virtual_time
+async def test_a_question_that_nobody_answers_for_a_day_leaves_the_rig_safe_and_calls_more_loudly(
+    tmp_path: Path,
+) -> None:
+    lab = Lab(RIG, seed=5)
+    async with controlled(lab, tmp_path) as controller:
+        await asyncio.sleep(600.0)
+        run = await controller.runs.start("sample", {}, "anna", "a test")
+        await until(lambda: controller.runs.get(run).state is RunState.HELD)
+        await asyncio.sleep(3600.0)
+        assert [alarm.kind for alarm in controller.alarms.active() if alarm.kind.startswith("run_")] == ["run_held"]
+        before = lab.plant.truth()
+        await asyncio.sleep(24 * 3600.0)
+        waiting = [alarm for alarm in controller.alarms.active() if alarm.kind.startswith("run_")]
+        assert {alarm.kind for alarm in waiting} == {"run_held", "run_unanswered"}
+        assert all(alarm.times == 1 for alarm in waiting), "once is enough"
+        after = lab.plant.truth()
+        for line in ("draw", "return", "discard", "feed", "glucose", "base"):
+            assert after.moved_ul[line] == before.moved_ul[line], line
+        assert after.moved_ul["heart"] > before.moved_ul["heart"] + 100_000.0
+        assert after.temperature_c == pytest.approx(37.0, abs=0.5)
+        assert after.viability > 0.8
+        assert controller.runs.get(run).state is RunState.HELD
+        while not controller.runs.get(run).state.ended:
+            if controller.runs.get(run).state is RunState.HELD:
+                await controller.runs.resume(run, "anna", "I was away; it is done")
+            await asyncio.sleep(5.0)
+        assert controller.runs.get(run).state is RunState.COMPLETE

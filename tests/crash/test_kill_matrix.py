@@ -1,0 +1,106 @@
+"""`choroid kills`: which boundaries there are, what counts as a failure, and one short trial in real processes (E4)."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from choroid.kills.host import OfRuns
+from choroid.kills.matrix import SHORT, as_text, boundaries, kills
+from choroid.kills.trial import Boundary, Outcome, compare
+from controller.execution.catalogue import shipped
+from controller.execution.parameters import parse_params
+from tests.execution.world import BENCH
+
+REFERENCE = Outcome(
+    "feed",
+    0,
+    False,
+    rows=20,
+    verbs=["gut.feed", "kidney.give_back", "note"],
+    asked_ul={"feed": 2000.0, "return": 2000.0},
+    moved_ul={"feed": 2080.0, "return": 1960.0, "draw": 0.0},
+    questions=1,
+)
+LEAST_UL = {"feed": 500.0, "return": 50.0}
+
+
+def test_each_row_has_two_boundaries_and_a_sample_is_spread_over_them() -> None:
+    every = boundaries(5)
+    assert every[0] == Boundary(1, before=False)
+    assert every[-1] == Boundary(5, before=True)
+    assert len(every) == len(set(every)) == 8
+    assert boundaries(5, every=3) == every[::3]
+    spread = boundaries(40, sample=5)
+    assert len(spread) == 5
+    assert [each.row for each in spread] == sorted(each.row for each in spread)
+    assert spread[0].row < 8
+    assert spread[-1].row > 32
+    assert boundaries(3, sample=50) == boundaries(3)
+
+
+def test_rows_of_the_regulators_are_not_counted() -> None:
+    counted = OfRuns()
+    rows = [
+        ("run.start", {}, "run-9", True),
+        ("act", {"actuator": "heater", "by": "regulator:temperature"}, None, False),
+        ("act.outcome", {"actuator": "heater"}, None, False),
+        ("act", {"actuator": "reglo.draw", "by": "run:run-9"}, None, True),
+        ("act.outcome", {"actuator": "reglo.draw"}, None, True),
+        ("alarm.raised", {"alarm": "x"}, None, False),
+        ("moved", {"line": "draw"}, "run-9", True),
+    ]
+    assert [counted.counts(kind, body, run) for kind, body, run, _ in rows] == [row[3] for row in rows]
+    assert counted.rows == 4
+
+
+@pytest.mark.parametrize(
+    ("changes", "says"),
+    [
+        ({}, ""),
+        ({"moved_ul": {"feed": 2080.0, "return": 1960.0, "draw": 15.0}}, ""),
+        ({"verbs": ["gut.feed", "gut.feed", "kidney.give_back", "note"]}, ""),
+        ({"verbs": ["gut.feed", "note"]}, "a step was lost: kidney.give_back"),
+        ({"questions": 0}, "1 questions, 0 of them asked"),
+        ({"moved_ul": {"feed": 4160.0, "return": 1960.0, "draw": 0.0}}, "feed: 4160 µL went through it"),
+        ({"moved_ul": {"feed": 2080.0, "return": 800.0, "draw": 0.0}}, "lost"),
+        ({"moved_ul": {"feed": 2080.0, "return": 1960.0, "draw": 300.0}}, "twice"),
+        ({"problems": ["it did not start"]}, "it did not start"),
+    ],
+)
+def test_a_trial_is_judged_by_its_reference(changes: dict[str, object], says: str) -> None:
+    outcome = replace(REFERENCE, **{"row": 7, "problems": [], **changes})  # type: ignore[arg-type]
+    compare(outcome, REFERENCE, LEAST_UL)
+    assert "; ".join(outcome.problems).count(says) if says else outcome.problems == []
+    assert len(outcome.problems) == bool(says)
+
+
+def test_the_short_parameters_are_within_their_ranges() -> None:
+    recipes = shipped()
+    assert set(SHORT) <= set(recipes)
+    for name, given in SHORT.items():
+        parse_params(recipes[name], given)
+
+
+def test_E4_a_controller_killed_in_a_dose_by_the_command_itself(tmp_path: Path) -> None:
+    """One boundary, in real processes; the whole matrix is a command's work (docs/protocols.md)."""
+    words = [sys.executable, "-m", "choroid", "kills", "feed", "--sample", "1", "--speed", "60"]
+    words += ["--resume", str(tmp_path), "--json"]
+    done = subprocess.run(words, capture_output=True, text=True, timeout=240, check=False)
+    assert done.returncode == 0, done.stderr + done.stdout
+    answer = json.loads(done.stdout)
+    (row,) = answer["recipes"]
+    assert (row["recipe"], row["tried"], row["passed"], row["failed"]) == ("feed", 1, 1, [])
+    assert row["boundaries"] == 2 * (row["rows"] - 1)
+    (folder,) = (path for path in (tmp_path / "feed").iterdir() if path.name != "reference")
+    kept = json.loads((folder / "outcome.json").read_text())
+    assert kept["killed"]
+    assert kept["moved_ul"]["feed"] > 1500.0
+    again = kills(["feed"], rig=BENCH, sample=1, speed=60.0, resume=tmp_path)  # nothing is run a second time
+    assert again == answer
+    assert "all 1 passed" in as_text(again)
