@@ -189,7 +189,7 @@ def _parser() -> argparse.ArgumentParser:
     trial = bench.add_argument_group("of the estimator")
     trial.add_argument("--seeds", type=int, help="how many cultures (default 20)")
     trial.add_argument("--days", type=float, help="days of life of each (default 14)")
-    trial.add_argument("--first", type=int, metavar="SEED", help="the first seed (default 101)")
+    trial.add_argument("--first", type=int, metavar="SEED", help="the first seed (default 201)")
     trial.add_argument("--jobs", type=int, help="processes (default: one for each processor)")
     trial.add_argument(
         "--whole", action="store_true", default=None, help="through the whole stack: slower by far (default: light)"

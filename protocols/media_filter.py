@@ -83,11 +83,11 @@ SAME_SHARE = 0.5
 """Of an assay's standard deviation, what is the same for all assays of a species: calibrator, strip, hand. It does not
 average away, however often one assays."""
 
-RATES_DRIFT, RATE_DRIFT = 0.10, 0.05
+RATES_DRIFT, RATE_DRIFT = 0.10, 0.03
 """How far in a day (and with its square root) all the tissue's rates wander together, and each by itself, as a share."""
 DRIFT_SQRT_D = {DECAY: 0.004, WATER: 4.0, PARTICLES: 0.02, BIAS: 0.004}
 """The same of the other parameters; a pH probe's is 0.001–0.004 a day."""
-UNKNOWN_SQRT_D = (0.05, 0.05, 0.004, 0.01, 0.06, 0.2)
+UNKNOWN_SQRT_D = (0.05, 0.03, 0.004, 0.01, 0.06, 0.2)
 """What the balances leave out, by species: other acids, amino acids, the dead volume of lines."""
 
 FRESH_REL_SD = (0.0, 0.02, 0.0, 0.08, 0.025, 0.005)

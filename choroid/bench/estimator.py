@@ -41,8 +41,8 @@ SEEDS, DAYS = 20, 14.0
 LEAST_DAYS = 1.0
 DAY_S = 86_400.0
 LOOK_EVERY_S = 20.0
-FIRST_SEED = 101
-"""The parameters of the estimator were looked at on seeds 1 to 12; what is reported comes from others."""
+FIRST_SEED = 201
+"""The parameters of the estimator were looked at on seeds 1 to 16 and 101 to 120; what is reported comes from others."""
 ASSAYED = ("lactate", "glucose", "ammonia", "osmolality")
 """Glutamine and bicarbonate are never assayed here."""
 LATE_SHARE, LATE_H = 0.3, (4.0, 20.0)
