@@ -96,8 +96,7 @@ class HistoryReader:
         """Every reading of `point` in [begin, end): (UTC seconds, value)."""
         number = self._ids.get(point)
         if number is not None:
-            for at, value in self._rows(_RAW, (number, begin, end)):
-                yield at, value
+            yield from self._rows(_RAW, (number, begin, end))
 
     def last_before(self, point: str, at: float) -> float | None:
         """The newest value of `point` before `at`."""
