@@ -20,8 +20,6 @@ from typing import Any
 from choroid.failure import UserError
 from choroid.kills.trial import Boundary, Outcome, compare, trial
 from controller.execution.catalogue import shipped
-from controller.execution.routes import routes_of
-from controller.rig.loading import load_rig
 
 SPEED = 30.0
 SHORT: Mapping[str, Mapping[str, str]] = {
@@ -65,8 +63,6 @@ def kills(
     for name in recipes:
         if name not in known:
             raise UserError(f"no recipe is called “{name}”. Next: choose among {', '.join(known)}")
-    routes = routes_of(load_rig(rig))
-    least_ul = {route.line: route.least_ul for route in routes.values()}
     with contextlib.ExitStack() as stack:
         folder = resume or Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="choroid-kills-")))
         pool = stack.enter_context(ThreadPoolExecutor(max_workers=max(jobs, 1)))
@@ -79,12 +75,12 @@ def kills(
             if not references[name].problems
             for boundary in boundaries(references[name].rows, every=every, sample=sample)
         ]
-        outcomes = matrix.trials(planned, references=references, least_ul=least_ul)
+        outcomes = matrix.trials(planned, references=references)
     rows: list[dict[str, Any]] = []
     failures = 0
     for name in names:
         reference = references[name]
-        own = [outcome for outcome in outcomes if outcome.recipe == name]
+        own = [outcome for outcome in outcomes if outcome.recipe == name and (outcome.reached or outcome.problems)]
         failed = [outcome for outcome in own if outcome.problems]
         failures += len(failed) + bool(reference.problems)
         rows.append(
@@ -100,7 +96,7 @@ def kills(
                 "failed": [asdict(outcome) for outcome in failed],
             }
         )
-    return {"speed": speed, "recipes": rows, "trials": len(outcomes), "failed": failures}
+    return {"speed": speed, "recipes": rows, "trials": sum(row["tried"] for row in rows), "failed": failures}
 
 
 class _Matrix:
@@ -117,7 +113,6 @@ class _Matrix:
         planned: Sequence[tuple[str, Boundary | None]],
         *,
         references: Mapping[str, Outcome] | None = None,
-        least_ul: Mapping[str, float] | None = None,
     ) -> list[Outcome]:
         """Run them all; told on standard error as they end. Compared with the references where these are given."""
         begun = [self._pool.submit(self._one, name, boundary) for name, boundary in planned]
@@ -125,10 +120,10 @@ class _Matrix:
         for number, waiting in enumerate(begun, start=1):
             outcome = waiting.result()
             if references is not None:
-                compare(outcome, references[outcome.recipe], least_ul or {})
+                compare(outcome, references[outcome.recipe])
             outcomes.append(outcome)
             where = f"{'before' if outcome.before else 'after'} row {outcome.row}" if outcome.row else "undisturbed"
-            verdict = "; ".join(outcome.problems) or "passed"
+            verdict = "; ".join(outcome.problems) or ("passed" if outcome.reached else "it has no such row this time")
             print(
                 f"{number}/{len(begun)} {outcome.recipe} {where}: {verdict} ({outcome.real_s:.0f} s)", file=sys.stderr
             )

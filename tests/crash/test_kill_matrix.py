@@ -12,7 +12,7 @@ import pytest
 
 from choroid.kills.host import OfRuns
 from choroid.kills.matrix import SHORT, as_text, boundaries, kills
-from choroid.kills.trial import Boundary, Outcome, compare
+from choroid.kills.trial import Boundary, Outcome, compare, weigh_up
 from controller.execution.catalogue import shipped
 from controller.execution.parameters import parse_params
 from tests.execution.world import BENCH
@@ -24,10 +24,11 @@ REFERENCE = Outcome(
     rows=20,
     verbs=["gut.feed", "kidney.give_back", "note"],
     asked_ul={"feed": 2000.0, "return": 2000.0},
+    booked_ul={"feed": 2085.0, "return": 1950.0},
+    doubt_ul={"feed": 22.0, "return": 22.0},
     moved_ul={"feed": 2080.0, "return": 1960.0, "draw": 0.0},
     questions=1,
 )
-LEAST_UL = {"feed": 500.0, "return": 50.0}
 
 
 def test_each_row_has_two_boundaries_and_a_sample_is_spread_over_them() -> None:
@@ -67,15 +68,26 @@ def test_rows_of_the_regulators_are_not_counted() -> None:
         ({"verbs": ["gut.feed", "gut.feed", "kidney.give_back", "note"]}, ""),
         ({"verbs": ["gut.feed", "note"]}, "a step was lost: kidney.give_back"),
         ({"questions": 0}, "1 questions, 0 of them asked"),
-        ({"moved_ul": {"feed": 4160.0, "return": 1960.0, "draw": 0.0}}, "feed: 4160 µL went through it"),
-        ({"moved_ul": {"feed": 2080.0, "return": 800.0, "draw": 0.0}}, "lost"),
-        ({"moved_ul": {"feed": 2080.0, "return": 1960.0, "draw": 300.0}}, "twice"),
+        (
+            {
+                "moved_ul": {"feed": 4160.0, "return": 1960.0, "draw": 0.0},
+                "booked_ul": {"feed": 4160.0, "return": 1960.0},
+            },
+            "feed: 4160 µL went through it, 2140 at the most: twice",
+        ),
+        (
+            {"moved_ul": {"feed": 2080.0, "return": 800.0, "draw": 0.0}},
+            "return: 800 µL went through it, 1950 are booked",
+        ),
+        ({"booked_ul": {"feed": 2085.0, "return": 3900.0}}, "3900 are booked"),
+        ({"verbs": [], "reached": False}, ""),
         ({"problems": ["it did not start"]}, "it did not start"),
     ],
 )
 def test_a_trial_is_judged_by_its_reference(changes: dict[str, object], says: str) -> None:
     outcome = replace(REFERENCE, **{"row": 7, "problems": [], **changes})  # type: ignore[arg-type]
-    compare(outcome, REFERENCE, LEAST_UL)
+    weigh_up(outcome)
+    compare(outcome, REFERENCE)
     assert "; ".join(outcome.problems).count(says) if says else outcome.problems == []
     assert len(outcome.problems) == bool(says)
 
