@@ -91,7 +91,9 @@ async def _demo(rig: Rig, port: int, duration_s: float | None, speed: float, see
             if nerves is not None:
                 group.create_task(nerves.start())
                 group.create_task(follow_health(nerves, lab.plant, stop))
-            await controller.runs.start("recycle", {}, user="demo", reason="the demo shows a recycling rig")
+            await controller.runs.start(
+                "recycle", {"least": "18 mL"}, user="demo", reason="the demo shows a recycling rig"
+            )
             print(f"Choroid demo: rig {rig.name}, simulated, {speed:g} times life", file=sys.stderr)
             print(f"Open http://127.0.0.1:{port}/ in a browser (Ctrl-C ends)", file=sys.stderr, flush=True)
             await stop.wait()

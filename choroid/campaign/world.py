@@ -76,7 +76,9 @@ def draw_trial(
     rng = np.random.default_rng([seed, number])
     protocol = "recycle" if rng.random() < 0.7 else "exchange"
     if protocol == "recycle":
-        params = {"batch": f"{rng.integers(4, 21)} mL", "every": f"{rng.choice([1.0, 1.5, 2.0, 4.0, 8.0]):g} h"}
+        batch = f"{rng.integers(4, 21)} mL"
+        # A good loop would be left alone, and faults would find nothing moving.
+        params = {"batch": batch, "least": batch, "every": f"{rng.choice([1.0, 1.5, 2.0, 4.0, 8.0]):g} h"}
     else:
         params = {"volume": f"{rng.integers(2, 21)} mL", "every": f"{rng.choice([1.0, 2.0, 4.0, 12.0]):g} h"}
     edits = _edits(rng)

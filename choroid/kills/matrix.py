@@ -29,7 +29,7 @@ SHORT: Mapping[str, Mapping[str, str]] = {
     "exchange": {"cycles": "1"},
     "partial-exchange": {"share": "20 %"},
     "pump-calibration": {"doses": "2", "dose": "3 mL"},
-    "recycle": {"batch": "3 mL", "cycles": "1"},
+    "recycle": {"batch": "3 mL", "least": "3 mL", "cycles": "1"},
 }
 """Parameters that make a recipe short, and move what it may."""
 

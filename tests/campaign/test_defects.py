@@ -21,7 +21,7 @@ FOUND = {
 @pytest.mark.parametrize("fault", FOUND.values(), ids=FOUND.keys())
 def test_what_was_found_stays_mended(fault: Fault) -> None:
     hours = (fault.at_s + fault.for_s) / 3600.0
-    trial = Trial(1, hours, "recycle", {"batch": "8 mL", "every": "2 h"}, faults=(fault,))
+    trial = Trial(1, hours, "recycle", {"batch": "8 mL", "least": "8 mL", "every": "2 h"}, faults=(fault,))
     result = run_trial(trial)
     assert result.violations == []
     assert result.viability > 0.945, (

@@ -23,7 +23,7 @@ PROVOKED = {
 
 
 def _trial(*faults: Fault, without: str | None = None) -> Trial:
-    return Trial(1, 0.2, "recycle", {"batch": "8 mL", "every": "1 h"}, faults=faults, without=without)
+    return Trial(1, 0.2, "recycle", {"batch": "8 mL", "least": "8 mL", "every": "1 h"}, faults=faults, without=without)
 
 
 def test_every_interlock_has_its_provocation() -> None:

@@ -32,7 +32,9 @@ async def test_D2_a_run_whose_row_cannot_be_written_waits_and_is_taken_up(full_a
     controller.journal._db = cast(sqlite3.Connection, FrailDatabase(controller.journal._db, disk))
     await controller.start()
     ticking = asyncio.create_task(controller.run(stop))
-    run_id = await controller.runs.start("recycle", {"batch": "8 mL", "every": "2 h"}, user="test", reason="disk")
+    run_id = await controller.runs.start(
+        "recycle", {"batch": "8 mL", "least": "8 mL", "every": "2 h"}, user="test", reason="disk"
+    )
     await asyncio.sleep(full_at_s)
     disk.full = True
     await asyncio.sleep(900.0)
