@@ -28,12 +28,14 @@ from protocols.dialysis import INSULIN_KOA, exchanged
 
 EVAPORATION_UL_D, EVAPORATION_SD_UL_D = 100.0, 60.0
 """Lost by the loop in a day: some 2 m of silicone tubing in a humid housing lose 36–150 µL (biology.md §1.3)."""
+SPENT_EVAPORATION_UL_D, SPENT_EVAPORATION_SD_UL_D = 20.0, 20.0
+"""Lost by the spent vessel through the shorter tubing that ends in it [P]: a fifth of the loop's, known no better."""
 FILL_REL_SD = 0.005
 """How well a vessel was filled to what the rig file says; a person with a pipette."""
 DAY_S = 86_400.0
 KINDS = ("moved", "ledger.weighed", "ledger.reconciled", "ledger.level", "ledger.loaded")
-EVAPORATION, DENSITY = "evaporation", "density"
-"""Unknowns beside the volumes: how fast water leaves (in its standard deviations) and how heavy the medium is (relative)."""
+DENSITY = "density"
+"""An unknown beside the volumes: how heavy the medium is (relative)."""
 
 
 Alarm = Callable[[str, str, str], None]
@@ -43,6 +45,22 @@ Listener = Callable[["Movement"], None]
 
 def no_alarm(kind: str, source: str, detail: str) -> None:
     """Where nobody listens."""
+
+
+@dataclass(frozen=True, slots=True)
+class Loss:
+    """Water that leaves a vessel unseen. How fast, in standard deviations from what is expected, is one unknown number:
+    its error adds up along a line and not as a random walk.
+    """
+
+    unknown: str
+    ul_d: float
+    sd_ul_d: float
+
+    def in_time(self, seconds: float) -> tuple[float, float]:
+        """Expected loss and its standard deviation (µL)."""
+        days = max(seconds, 0.0) / DAY_S
+        return self.ul_d * days, self.sd_ul_d * days
 
 
 class LedgerError(Exception):
@@ -181,7 +199,12 @@ class Ledger:
         self._unknowns = Unknowns()
         for name, held in self._vessels.items():
             self._unknowns.add(name, held.ul, held.variance)
-        self._unknowns.add(EVAPORATION, 0.0, 1.0)
+        self._losses = {
+            self._spent: Loss("evaporation of spent", SPENT_EVAPORATION_UL_D, SPENT_EVAPORATION_SD_UL_D),
+            self._loop: Loss("evaporation", EVAPORATION_UL_D, EVAPORATION_SD_UL_D),
+        }
+        for loss in self._losses.values():
+            self._unknowns.add(loss.unknown, 0.0, 1.0)
         self._unknowns.add(DENSITY, 0.0, DENSITY_REL_SD**2)
         self.pumps: dict[str, PumpWatch] = {}
         """What the doses of each pump have told, since its calibration or tubing last changed."""
@@ -196,10 +219,12 @@ class Ledger:
     def volumes(self) -> dict[str, Volume]:
         """Every vessel's volume now, with its standard deviation (µL)."""
         volumes = {name: vessel.volume() for name, vessel in self._vessels.items()}
-        lost, sd = self._evaporated(self._clock.now_s() - self._booked_s)
-        loop, (rate, rate_variance, shared) = self._vessels[self._loop], self._evaporation
-        variance = loop.variance - 2.0 * sd * shared + sd * sd * rate_variance
-        volumes[self._loop] = Volume(loop.ul - lost - sd * rate, math.sqrt(max(variance, 0.0)))
+        since_s = self._clock.now_s() - self._booked_s
+        for name, loss in self._losses.items():
+            lost, sd = loss.in_time(since_s)
+            vessel, (rate, rate_variance, shared) = self._vessels[name], self._rates[name]
+            variance = vessel.variance - 2.0 * sd * shared + sd * sd * rate_variance
+            volumes[name] = Volume(vessel.ul - lost - sd * rate, math.sqrt(max(variance, 0.0)))
         return volumes
 
     def parcels(self) -> dict[str, Parcel]:
@@ -449,21 +474,14 @@ class Ledger:
         self._unknowns.exchanged(line.from_, line.to, variance)
         self._refresh()
 
-    @staticmethod
-    def _evaporated(seconds: float) -> tuple[float, float]:
-        days = max(seconds, 0.0) / DAY_S
-        return EVAPORATION_UL_D * days, EVAPORATION_SD_UL_D * days
-
     def _advance(self, seconds: float) -> None:
-        """Book what left unseen since the last booking, and let all medium age.
-
-        The rate is one unknown number, so its error adds up along a line and not as a random walk.
-        """
-        lost, sd = self._evaporated(seconds)
-        lost += sd * self._unknowns.mean(EVAPORATION)
-        self._unknowns.add_to(self._loop, {EVAPORATION: -sd}, -lost)
+        """Book what left unseen since the last booking, and let all medium age."""
+        for name, loss in self._losses.items():
+            lost, sd = loss.in_time(seconds)
+            lost += sd * self._unknowns.mean(loss.unknown)
+            self._unknowns.add_to(name, {loss.unknown: -sd}, -lost)
+            self.totals.evaporated_ul += lost
         self._refresh()
-        self.totals.evaporated_ul += lost
         for vessel in self._vessels.values():
             vessel.parcel = replace(vessel.parcel, age_s=vessel.parcel.age_s + max(seconds, 0.0))
 
@@ -472,11 +490,14 @@ class Ledger:
         unknowns = self._unknowns
         for name, vessel in self._vessels.items():
             vessel.ul, vessel.variance = unknowns.mean(name), unknowns.variance(name)
-        self._evaporation = (
-            unknowns.mean(EVAPORATION),
-            unknowns.variance(EVAPORATION),
-            unknowns.covariance(self._loop, EVAPORATION),
-        )
+        self._rates = {
+            name: (
+                unknowns.mean(loss.unknown),
+                unknowns.variance(loss.unknown),
+                unknowns.covariance(name, loss.unknown),
+            )
+            for name, loss in self._losses.items()
+        }
 
     def _account(self) -> None:
         """Take over what the unknowns say now; what came or went with it is not explained by a transfer."""
