@@ -19,7 +19,7 @@ from controller.alarms import DEFINITIONS, Alarms
 from controller.body import Body
 from controller.clock import Clock
 from controller.execution.assays import Assays
-from controller.execution.journal import Journal
+from controller.execution.journal import Journal, JournalUnwritten
 from controller.execution.ledger import Ledger
 from controller.execution.runner import Runner
 from controller.guard import ALIVE, GOODBYE
@@ -266,6 +266,9 @@ class Controller:
             self._defect(name, error)
 
     def _defect(self, name: str, error: BaseException) -> None:
+        if isinstance(error, JournalUnwritten):  # a disk that is full is no defect of this program (D2)
+            self._unwritten(error)
+            return
         logger.error("%s failed", name, exc_info=error)
         self.alarms.event("defect", name.partition(" ")[0], f"{type(error).__name__}: {error}")
 
@@ -331,9 +334,12 @@ class Controller:
     def _record(self, kind: str, body: Mapping[str, Any]) -> None:
         try:
             self.journal.append(kind, body)
-        except Exception as error:  # a disk that is full is no defect of this program (D2)
-            logger.exception("the journal cannot be written")
-            self.alarms.event("journal_lost", "journal", f"{type(error).__name__}: {error}")
+        except JournalUnwritten as error:
+            self._unwritten(error)
+
+    def _unwritten(self, error: JournalUnwritten) -> None:
+        logger.error("%s", error)
+        self.alarms.event("journal_lost", "journal", str(error))
 
     def _alarm_levels(self, state: State, late_s: float) -> None:
         self.alarms.levels(self._causes(state, late_s), state.at_s)

@@ -11,7 +11,7 @@ from typing import Any
 
 from choroid.simulate import EPOCH
 from controller.clock import Clock
-from controller.execution.journal import BUSY_S, Journal
+from controller.execution.journal import BUSY_S, Journal, JournalUnwritten
 
 OnRow = Callable[[int, str, Mapping[str, Any], str | None], None]
 _BEGIN = datetime(1970, 1, 1, tzinfo=UTC)
@@ -99,7 +99,10 @@ class MortalJournal(Journal):
             self._killed()
         if (wait_s := self._disk.wait_s) > 0:
             self._wait(wait_s)
-        self._disk.check()
+        try:
+            self._disk.check()
+        except sqlite3.Error as error:
+            raise JournalUnwritten(error) from error
         seq = super().append(kind, body, run=run)
         self._told(seq, kind, body, run)
         if due:

@@ -47,5 +47,7 @@ def test_a_cable_is_pulled_and_plugged_in_again(browser: Browser, demo: Server) 
         page.get_by_test_id("mend").click()
         expect(page.get_by_test_id("fault")).to_have_count(0)
         expect(banner).to_be_hidden()
-        expect(page.get_by_test_id("journal")).to_contain_text("unplug of sim:balance made by hand by demo", ignore_case=True)
+        expect(page.get_by_test_id("journal")).to_contain_text(
+            "unplug of sim:balance made by hand by demo", ignore_case=True
+        )
         assert visit.complaints == []
