@@ -130,7 +130,7 @@ class Laboratory:
 
 
 def one_culture(seed: int, days: float, whole: bool = False) -> Tally:
-    """One seed through the light harness, or through the whole stack with its `recycle`."""
+    """One seed through the light harness, or through the whole stack with its `recycle`, which draws at every look."""
     with tempfile.TemporaryDirectory(prefix="choroid-estimator-") as folder:
         return run_virtual((_stacked if whole else _perfused)(seed, days, Path(folder)))
 
@@ -166,7 +166,7 @@ async def _stacked(seed: int, days: float, folder: Path) -> Tally:
         estimator = controller.runs.estimator
         laboratory = Laboratory(controller.assays, lab.plant, seed=seed, began=clock.utc(), fresh=estimator.state)
         ticking = asyncio.create_task(controller.run(stop))
-        await controller.runs.start("recycle", {}, user="bench", reason="choroid bench estimator")
+        await controller.runs.start("recycle", {"least": "18 mL"}, user="bench", reason="choroid bench estimator")
         estimated, next_s = estimator.latest, loop.time() + HOUR_S
         while loop.time() < end_s and not ticking.done():
             await asyncio.sleep(LOOK_EVERY_S)

@@ -127,7 +127,9 @@ async def live(rig: Rig, fault: Fault, data: Path, seed: int, hours: float, epoc
         await controller.start()
         ticking = asyncio.create_task(controller.run(stop))
         if controller.runs.active is None:
-            await controller.runs.start("recycle", {}, user="simulate", reason="the scores beside the truth")
+            await controller.runs.start(
+                "recycle", {"least": "18 mL"}, user="simulate", reason="the scores beside the truth"
+            )
         fault.strike(lab)
         begin_s = loop.time()
         while (passed_s := loop.time() - begin_s) < hours * 3600.0 and not ticking.done():

@@ -17,6 +17,8 @@ from drivers.registry import MODELS
 
 RIG = Path(__file__).resolve().parents[2] / "examples" / "rigs" / "bench.yaml"
 SHORT_D = 0.004
+DRAWN = {"least": "18 mL"}
+"""A good loop would be left alone, and no transfer pump would run."""
 
 
 @pytest.fixture(scope="module")
@@ -24,7 +26,7 @@ def captured(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Six minutes of the bench rig's life."""
     path = tmp_path_factory.mktemp("capture") / "bench.jsonl"
     plain = dict(MODELS)
-    simulate(RIG, protocol="recycle", params={}, days=SHORT_D, seed=1, progress=False, capture=path)
+    simulate(RIG, protocol="recycle", params=DRAWN, days=SHORT_D, seed=1, progress=False, capture=path)
     assert plain == MODELS  # nobody is watched any more
     return path
 
@@ -44,9 +46,9 @@ def test_the_same_wishes_give_the_same_bytes(captured: Path, capsys: pytest.Capt
 
 def test_capturing_changes_nothing(captured: Path, tmp_path: Path) -> None:
     watched = simulate(
-        RIG, protocol="recycle", params={}, days=SHORT_D, seed=1, progress=False, capture=tmp_path / "again.jsonl"
+        RIG, protocol="recycle", params=DRAWN, days=SHORT_D, seed=1, progress=False, capture=tmp_path / "again.jsonl"
     )
-    alone = simulate(RIG, protocol="recycle", params={}, days=SHORT_D, seed=1, progress=False)
+    alone = simulate(RIG, protocol="recycle", params=DRAWN, days=SHORT_D, seed=1, progress=False)
     assert watched["journal_sha256"] == alone["journal_sha256"]
     assert (tmp_path / "again.jsonl").read_bytes() == captured.read_bytes()
 
