@@ -15,6 +15,8 @@ from drivers.commands import Quality
 
 FUTURE_S = 1.0
 """A reading from later than this after now is not believed."""
+FLAT_S = 180.0
+"""A pH probe that says exactly the same for so long has stopped."""
 STRIKES_WITHIN_S = 1800.0
 """Trips on a level are counted together when they come within so long of each other."""
 
@@ -52,12 +54,8 @@ def evaluate(view: View, limits: Limits) -> tuple[Trip, ...]:
         draws = () if limits.draw is None else (limits.draw,)
         trips.append(_trip(NO_HEART_FLOW, limits.heart, why, view.now_s, draws, Cause.LOW))
     trips.extend(_closed_valves(view, limits))
-    mixture = limits.mixture
-    since_s = view.watch.rich_since_s
-    if mixture is not None and since_s is not None and view.now_s - since_s >= mixture.delay_s:
-        why = _too_much_co2(view, mixture)
-        if why is not None:
-            trips.append(_trip(GAS_MIXTURE, mixture.co2, why, view.now_s, (mixture.co2,), Cause.HIGH))
+    if limits.mixture is not None and (trip := _mixture(view, limits.mixture, GAS_MIXTURE in before)) is not None:
+        trips.append(trip)
     return tuple(trips)
 
 
@@ -150,22 +148,49 @@ def _rich_since(view: View, limits: Limits) -> float | None:
     return view.now_s if view.watch.rich_since_s is None else view.watch.rich_since_s
 
 
-def _too_much_co2(view: View, mixture: Mixture) -> str | None:
-    """Judged by what is measured; a gas that is not heard counts as none.
-
-    A controller that is only cut off keeps its flow, one without power closes, and nobody can tell which it is: without
-    CO2 the medium turns alkaline within hours, in CO2 alone acid within a minute. CO2 that is not heard itself could not
-    be shut.
-    """
-    co2, air, o2 = (_flow(view, point, mixture) for point in (mixture.co2, mixture.air, mixture.o2))
-    if co2 is None:
+def _mixture(view: View, mixture: Mixture, before: bool) -> Trip | None:
+    """CO2 that must not flow; `before`: whether it was shut already."""
+    since_s = view.watch.rich_since_s
+    if _flow(view, mixture.air, mixture) is None:
+        why = _unheard_air(view, mixture, before)
+    elif since_s is not None and view.now_s - since_s >= mixture.delay_s:
+        why = _too_much_co2(view, mixture)
+    else:
         return None
-    total = co2 + (air or 0.0) + (o2 or 0.0)
+    return None if why is None else _trip(GAS_MIXTURE, mixture.co2, why, view.now_s, (mixture.co2,), Cause.HIGH)
+
+
+def _unheard_air(view: View, mixture: Mixture, before: bool) -> str | None:
+    """Judged by pH, at once: in CO2 alone the medium is acid within a minute, without CO2 alkaline within several."""
+    co2 = _flow(view, mixture.co2, mixture)
+    if not before and (co2 is None or co2 <= 0.0):
+        return None
+    ph, least = _believed(view, mixture.ph, mixture.ph_stale_s), mixture.ph_open if before else mixture.ph_shut
+    if ph is None:
+        return f"{mixture.air} is not heard: it may be without power, and closed; nor does {mixture.ph} tell"
+    if ph < least:
+        return f"{mixture.air} is not heard: it may be without power, and closed; pH {ph:.2f} is not above {least:.2f}"
+    return None
+
+
+def _too_much_co2(view: View, mixture: Mixture) -> str | None:
+    """Judged by what is measured; oxygen that is not heard counts as none. CO2 that is not heard could not be shut."""
+    co2, air, o2 = (_flow(view, point, mixture) for point in (mixture.co2, mixture.air, mixture.o2))
+    if co2 is None or air is None:
+        return None
+    total = co2 + air + (o2 or 0.0)
     if total <= 0.0 or co2 / total <= mixture.trip_co2:
         return None
-    if air is None:
-        return f"CO2 flows and {mixture.air} is not heard: it may be without power, and closed"
     return f"CO2 is {co2 / total:.0%} of the gas, more than {mixture.trip_co2:.0%}: air fails"
+
+
+def _believed(view: View, point: str, stale_s: float) -> float | None:
+    """A reading that is good, fresh and alive, else None."""
+    reading = view.readings.get(point)
+    if reading is None or reading.quality is not Quality.GOOD or not isfinite(reading.value):
+        return None
+    fresh = -FUTURE_S <= view.now_s - reading.at_s <= stale_s
+    return reading.value if fresh and view.now_s - reading.same_since_s <= FLAT_S else None
 
 
 def _flow(view: View, point: str, mixture: Mixture) -> float | None:

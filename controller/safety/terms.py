@@ -153,6 +153,9 @@ class Mixture:
 
     When what is measured has more than `trip_co2` for `delay_s` (flows take a while to settle and are not read all
     at once), air has failed and CO2 is shut for at least `hold_s`.
+
+    While air is not heard nobody can tell a controller that is only cut off, and keeps its flow, from one without power.
+    Then pH decides: CO2 is shut below `ph_shut` and stays so until the medium is above `ph_open`.
     """
 
     air: str
@@ -161,6 +164,10 @@ class Mixture:
     most_co2: float
     trip_co2: float
     stale_s: float
+    ph: str
+    ph_shut: float
+    ph_open: float
+    ph_stale_s: float
     delay_s: float = 20.0
     hold_s: float = 120.0
 

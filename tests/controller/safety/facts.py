@@ -18,7 +18,7 @@ NOW_S = 10_000.0
 TEMPERATURE, HEART_PRESSURE, FILTER_PRESSURE = "t_chamber.temperature", "p_heart.pressure", "p_filter.pressure"
 HEATER, VALVE, HEART = "relay.heater", "relay.return_valve", "reglo.heart"
 DRAW, RETURN, DISCARD, FEED = "reglo.draw", "reglo.return", "reglo.discard", "dose_fresh.pump"
-AIR, CO2, O2 = "gas_air.flow", "gas_co2.flow", "gas_o2.flow"
+AIR, CO2, O2, PH = "gas_air.flow", "gas_co2.flow", "gas_o2.flow", "ph_loop.ph"
 
 
 @dataclass(frozen=True)
@@ -45,6 +45,7 @@ def peace(**changes: Any) -> View:
             FILTER_PRESSURE: Told(1.0),
             AIR: Told(47.0),
             CO2: Told(3.0),
+            PH: Told(7.4),
             O2: Told(0.0),
         },
         volumes={
