@@ -18,7 +18,8 @@ async def test_a_viewer_sees_pumps_batches_and_vessels() -> None:
         assert pumps["reglo.heart"]["gain"] is None
         assert pumps["reglo.heart"]["circulates"]
         assert pumps["reglo.draw"]["tubing"]["bore_mm"] == 1.02
-        assert pumps["reglo.draw"]["tubing"]["remaining_revolutions"] == LIFE_REVOLUTIONS["other"]
+        assert pumps["reglo.draw"]["tubing"]["material"] == "pharmed-bpt"
+        assert pumps["reglo.draw"]["tubing"]["remaining_revolutions"] == LIFE_REVOLUTIONS["pharmed-bpt"]
         assert pumps["reglo.draw"]["calibration"]["valid"]
         (batch,) = (await viewer.get("/api/batches")).json()["batches"]
         assert batch["now_ul"] == {"reservoir": 458_800.0}

@@ -2,13 +2,15 @@
 
 import asyncio
 import json
+import os
 import sys
 
 from alicat import FlowController
 
 
 async def main() -> None:
-    async with FlowController(sys.argv[1], unit=sys.argv[2]) as controller:
+    # The package takes a path for a serial port only when it begins with /dev; the lab names its terminals by links.
+    async with FlowController(os.path.realpath(sys.argv[1]), unit=sys.argv[2]) as controller:
         before = await controller.get()
         await controller.set_flow_rate(float(sys.argv[3]))
         await asyncio.sleep(3.0)
