@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from datetime import datetime
 from typing import Any
 
+from controller.execution.journal import Entry
+from controller.execution.routes import by_line, routes_of
 from controller.process import Controller
 from sim.lab import Lab
 
@@ -15,10 +18,11 @@ def figures(lab: Lab, controller: Controller, run_id: str) -> dict[str, Any]:
     """Everything `choroid simulate --json` promises but time and speed. Volumes in mL, scores 0 to 1.
 
     The mass balance is that of the vessel that closes worst: ledger less truth, against three standard deviations of
-    what the ledger claims for it; `vessels` lists them all.
+    what the ledger claims for it and what a dose under way may have moved; `vessels` lists them all.
     """
     truth = lab.plant.truth()
     believed = controller.ledger.volumes()
+    moving = under_way(controller)
     vessels: dict[str, dict[str, float]] = {}
     for name, volume in believed.items():
         true_ul = truth.volumes_ul[name]
@@ -26,7 +30,7 @@ def figures(lab: Lab, controller: Controller, run_id: str) -> dict[str, Any]:
             "ledger_ml": round(volume.ul / ML, 4),
             "true_ml": round(true_ul / ML, 4),
             "error_ml": round((volume.ul - true_ul) / ML, 4),
-            "bound_ml": round(SIGMAS * volume.sd_ul / ML, 4),
+            "bound_ml": round((SIGMAS * volume.sd_ul + moving.get(name, 0.0)) / ML, 4),
         }
     worst = max(vessels, key=lambda name: abs(vessels[name]["error_ml"]) / max(vessels[name]["bound_ml"], 1e-6))
     grades: dict[str, int] = dict.fromkeys("ABCD", 0)
@@ -75,6 +79,30 @@ def figures(lab: Lab, controller: Controller, run_id: str) -> dict[str, Any]:
         "alarms_active": [alarm.id for alarm in controller.alarms.active()],
         "violations": violations(lab, controller, vessels),
     }
+
+
+def under_way(controller: Controller) -> dict[str, float]:
+    """Vessel → the most (µL) that doses without an outcome may have moved into it or out of it by now.
+
+    The ledger books a dose at its end, so this is doubt that its standard deviations have not got.
+    """
+    doses: dict[tuple[str | None, int], Entry] = {}
+    for row in controller.journal.entries(kinds=("step.act", "step.refused", "moved")):
+        if row.kind == "step.act":
+            doses[row.run, row.body["n"]] = row
+        elif "n" in row.body:
+            doses.pop((row.run, row.body["n"]), None)
+    routes = by_line(routes_of(controller.rig))
+    most: dict[str, float] = {}
+    for row in doses.values():
+        route = routes[row.body["line"]]
+        trust = controller.upkeep.trust(route.pump)
+        lasted_s = (controller.clock.utc() - datetime.fromisoformat(row.utc)).total_seconds()
+        pumped_ul = min(row.body["ul"], row.body["flow_ul_min"] * max(lasted_s, 0.0) / 60.0)
+        greatest_ul = pumped_ul * trust.gain * (1.0 + SIGMAS * trust.rel_sd) + SIGMAS * trust.dose_sd_ul
+        for vessel in (route.source, route.target):
+            most[vessel] = most.get(vessel, 0.0) + greatest_ul
+    return most
 
 
 def decisions(controller: Controller) -> dict[str, Any]:
