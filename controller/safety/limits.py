@@ -27,9 +27,9 @@ BASAL_CO2_FRACTION = 0.06
 """What the gas falls back to: pH near 7.4 in a 26 mM bicarbonate medium."""
 MOST_O2_FRACTION = 0.4
 CO2_TRIP_OVER = 0.05
-PH_SHUT_UNDER, PH_OPEN_OVER = 0.05, 0.10
-"""About the set-point: between these pH decides on CO2 while air is not heard. In CO2 alone it falls by 0.3 in ten seconds."""
 """So much CO2 beyond the rig's highest share (0..1), measured, means that air has failed."""
+PH_SHUT_UNDER, PH_OPEN_OVER = 0.05, 0.10
+"""About the set-point: by these pH decides on CO2 while air is not heard. In CO2 alone it falls by 0.3 in ten seconds."""
 POLLS_MISSED = 3
 """A status that has not come for so many polls, and `POLL_GRACE_S`, is stale."""
 POLL_GRACE_S = 5.0
