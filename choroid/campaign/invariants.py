@@ -386,7 +386,7 @@ class Watch:
         self._sour_since_s = now_s if self._sour_since_s is None else self._sour_since_s
         if now_s - self._sour_since_s <= PH_FOR_S:
             return
-        if not kinds & {"gas_mixture", "device_lost", "command_failed"}:
+        if not kinds & {"acidity", "gas_mixture", "device_lost", "command_failed"}:
             self.tell(
                 "gas within hard limits", "ph", f"the loop has been beyond pH {acidity:.2f} for minutes, no alarm"
             )
