@@ -29,6 +29,9 @@ from drivers.registry import MODELS
 from sim.lab import Lab
 from sim.virtual_time import MAX_SPEED, ScaledLoop, run_scaled
 
+SHOWN = {"least": "18 mL", "every": "2 h"}
+"""A good loop would be left alone for days. Who opens the page sees medium move within two minutes (at 60 times life)."""
+
 
 def bench_rig() -> Path:
     """The bench rig's file: in the checkout, or carried by the wheel."""
@@ -91,9 +94,7 @@ async def _demo(rig: Rig, port: int, duration_s: float | None, speed: float, see
             if nerves is not None:
                 group.create_task(nerves.start())
                 group.create_task(follow_health(nerves, lab.plant, stop))
-            await controller.runs.start(
-                "recycle", {"least": "18 mL"}, user="demo", reason="the demo shows a recycling rig"
-            )
+            await controller.runs.start("recycle", SHOWN, user="demo", reason="the demo shows a recycling rig")
             print(f"Choroid demo: rig {rig.name}, simulated, {speed:g} times life", file=sys.stderr)
             print(f"Open http://127.0.0.1:{port}/ in a browser (Ctrl-C ends)", file=sys.stderr, flush=True)
             await stop.wait()
