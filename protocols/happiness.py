@@ -19,12 +19,13 @@ LABEL = "care-quality proxy, not evidence of feeling; “happiness” is a nickn
 
 @dataclass(frozen=True, slots=True)
 class Happiness:
-    """√(V·W) with its interval; `coverage` is the mean of theirs."""
+    """√(V·W) with its interval; `coverage` is the mean of theirs, and `of_known` √ of theirs, None where one has none."""
 
     score: float
     low: float
     high: float
     coverage: float
+    of_known: float | None
     viability: float
     welfare: float
     version: str = VERSION
@@ -37,6 +38,7 @@ class Happiness:
             "low": self.low,
             "high": self.high,
             "coverage": self.coverage,
+            "of_known": self.of_known,
             "viability": self.viability,
             "welfare": self.welfare,
             "version": self.version,
@@ -46,11 +48,15 @@ class Happiness:
 
 def happiness(viability: Score, welfare: Score) -> Happiness:
     """The rating of one moment."""
+    known = None
+    if viability.of_known is not None and welfare.of_known is not None:
+        known = round(math.sqrt(viability.of_known * welfare.of_known), 6)
     return Happiness(
         score=round(math.sqrt(viability.score * welfare.score), 6),
         low=round(math.sqrt(viability.low * welfare.low), 6),
         high=round(math.sqrt(viability.high * welfare.high), 6),
         coverage=round((viability.coverage + welfare.coverage) / 2.0, 6),
+        of_known=known,
         viability=viability.score,
         welfare=welfare.score,
     )

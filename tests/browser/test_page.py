@@ -92,6 +92,33 @@ def test_readings_move_with_the_rig(browser: Browser, server: Server) -> None:
             expect(page.locator(f'[data-vessel="{name}"]')).to_have_count(1)
 
 
+def test_viability_shows_what_is_known_beside_its_coverage_and_what_is_possible(
+    browser: Browser, server: Server
+) -> None:
+    """The score itself counts what is missing as failed: it is the range's lower end, not the headline."""
+    with visiting(browser, server.url) as visit:
+        page = visit.live()
+        card = page.get_by_test_id("viability")
+        expect(card.locator(".ring-score")).to_have_text("100%")
+        expect(card).to_contain_text("of what is known")
+        expect(page.get_by_test_id("possible")).to_contain_text("if all that is missing had failed")
+        expect(page.get_by_test_id("rating").locator("tbody tr")).to_have_count(2)
+        expect(page.get_by_test_id("rating")).to_contain_text("Welfare")
+        expect(card).not_to_contain_text("[object")
+
+
+def test_a_gate_that_is_not_open_is_the_headline_whatever_else_is_known(browser: Browser, bad_day: Server) -> None:
+    with visiting(browser, bad_day.url) as visit:
+        page = visit.live()
+        card = page.get_by_test_id("viability")
+        expect(card.locator(".ring-score")).to_have_text("0%")
+        expect(card).to_contain_text("the score: a gate is not open")
+        expect(card).to_contain_text("Temperature: not known")
+        expect(card).to_contain_text("Until it is known, the score is 0")
+        expect(page.get_by_test_id("rating").locator("tbody tr").nth(1).locator(".strong")).to_have_text("0\u00a0%")
+        expect(card).not_to_contain_text("[object")
+
+
 def test_spikes_are_painted(browser: Browser, server: Server) -> None:
     with visiting(browser, server.url) as visit:
         page = visit.live()

@@ -288,7 +288,8 @@ class FakeController:
             {device.link: "verified" for device in self.rig.devices.values()},
         )  # fmt: skip
         readings = self.store.state.readings
-        good = {point: reading.value for point, reading in readings.items() if reading.quality is Quality.GOOD}
+        told = readings.keys() - self.silent
+        good = {point: readings[point].value for point in told if readings[point].quality is Quality.GOOD}
         self.viability = self._scores(good.get("t_chamber.temperature"), good.get("do_loop.oxygen"))
 
     def _scores(self, temperature_c: float | None, oxygen_pct: float | None) -> dict[str, Any]:

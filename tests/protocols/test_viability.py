@@ -106,6 +106,15 @@ def test_an_organoid_that_is_well_scores_one() -> None:
     assert happiness.happiness(made, kept).score == 1.0
 
 
+def test_what_is_known_of_happiness_is_the_root_of_both_and_never_the_score() -> None:
+    alive, kept = viability.viability(but(WELL, "ldh", None)), welfare.welfare(KEPT)
+    rating = happiness.happiness(alive, kept)
+    assert rating.of_known == 1.0
+    assert rating.score == pytest.approx(alive.score**0.5)
+    assert rating.score < 1.0
+    assert happiness.happiness(alive, welfare.welfare(Treatment())).of_known is None
+
+
 def test_weights_are_those_of_the_proposal_and_sum_to_one() -> None:
     """biology.md §4 and electrodes.md §5."""
     for weights in (viability.WEIGHTS, welfare.WEIGHTS, activity.WEIGHTS):

@@ -110,13 +110,13 @@ class Chart {
     this.unit = name;
     this.series = series.map((one, i) => ({ ...one, rows: [], now: null, color: `series-${i + 1}` }));
     this.values = this.series.map((one) => h("span", { class: `chart-value ${one.color}` }));
+    const several = series.length > 1; // then the unit stands in the title: beside each number there is its place
     this.when = h("span", { class: "chart-when" });
     this.svg = s("svg", { class: "plot", role: "img", "aria-label": `${title} over time` });
     place.append(h("figure", { class: "chart" },
-      h("figcaption", {}, h("span", { class: "chart-title", text: title }), this.when),
+      h("figcaption", {}, h("span", { class: "chart-title", text: several && name !== "pH" ? `${title}, ${unit(name)}` : title }), this.when),
       h("div", { class: "chart-values" }, this.values.map((value, i) => h("span", { class: "chart-one" }, value,
-        h("small", {}, i === this.values.length - 1 || this.values.length === 1 ? unit(name === "pH" ? "" : name) : "",
-          this.series.length > 1 ? h("em", { class: this.series[i].color, text: ` ${this.series[i].label}` }) : "")))),
+        several ? h("small", {}, h("em", { class: this.series[i].color, text: this.series[i].label })) : h("small", { text: unit(name === "pH" ? "" : name) })))),
       this.svg));
     new ResizeObserver(() => this.fit()).observe(this.svg);
     this.fit();

@@ -2,6 +2,9 @@
 
 const SVG = "http://www.w3.org/2000/svg";
 
+/** What is there, out of lists of lists in which a condition may have left null or false. */
+const shown = (children) => children.flat(Infinity).filter((child) => child !== null && child !== undefined && child !== false);
+
 function fill(node, attributes, children) {
   for (const [name, value] of Object.entries(attributes ?? {})) {
     if (value === undefined || value === null || value === false) continue;
@@ -9,7 +12,7 @@ function fill(node, attributes, children) {
     else if (name.startsWith("on")) node.addEventListener(name.slice(2), value);
     else node.setAttribute(name, value === true ? "" : value);
   }
-  node.append(...children.flat().filter((child) => child !== null && child !== undefined && child !== false));
+  node.append(...shown(children));
   return node;
 }
 
@@ -27,7 +30,7 @@ export function redraw(node, key, make) {
   const text = JSON.stringify(key);
   if (node.drawnKey === text) return;
   node.drawnKey = text;
-  node.replaceChildren(...[make()].flat());
+  node.replaceChildren(...shown([make()]));
 }
 
 export const calm = () => matchMedia("(prefers-reduced-motion: reduce)").matches;

@@ -73,9 +73,9 @@ async function begin() {
   window.choroid = { feed };
 }
 
-/** The columns fill what alarms leave of the window. */
+/** The columns fill what the head and alarms leave of the window. */
 function measureAbove() {
-  const above = [byId("alarm-list"), byId("emergency"), byId("fault-banner")];
+  const above = [document.querySelector(".head"), byId("alarm-list"), byId("emergency"), byId("fault-banner")];
   const measure = () => document.documentElement.style.setProperty("--above", `${above.reduce((sum, each) => sum + each.offsetHeight, 0)}px`);
   const observer = new ResizeObserver(measure);
   above.forEach((each) => observer.observe(each));

@@ -1,10 +1,11 @@
-// The viability ring: one arc a part, as long as its weight, as full as its score; what is missing is left open.
-// Under it welfare and the rating made of both, and what the organoid's age and its review allow.
+// The viability ring: one arc a part, as long as its weight, as full as its score; what is missing is left open. Its number
+// is what is known alone, never without its coverage and the range of what is possible; while a gate is not open it is the score itself.
+// Under it welfare and the rating made of both in the same manner, and what the organoid's age and its review allow.
 
 import { byId, h, redraw, s } from "./dom.js";
 import { capital, fixed, named, percent } from "./words.js";
 
-const SIZE = 180, MIDDLE = SIZE / 2, RADIUS = 74, GAP = 0.045;
+const SIZE = 180, MIDDLE = SIZE / 2, RADIUS = 78, GAP = 0.045;
 
 export function showViability(found) {
   redraw(byId("viability-body"), found && shown(found), () => (found ? picture(found) : [h("p", { class: "empty", text: "The first score comes within a minute of rig time." })]));
@@ -15,57 +16,83 @@ const shown = ({ inputs, baseline, ...rest }) => rest;
 
 function picture(found) {
   const parts = Object.entries(found.parts);
+  const shut = Object.entries(found.gates).filter(([, gate]) => !gate.open);
+  const headline = shut.length ? found.score : found.of_known;
+  return [
+    h("div", { class: "vital-row" }, ring(found, headline, shut.length > 0),
+      h("div", { class: "vital-words" },
+        h("strong", { text: shut.length ? "the score: a gate is not open" : headline === null ? "nothing is known yet" : "of what is known" }),
+        h("span", { text: `coverage ${percent(found.coverage)}`, title: "The weight of the parts that are known" }),
+        h("span", { class: "dim", "data-testid": "possible", text: possible(found, shut.length > 0) }))),
+    shut.map(([name, gate]) => h("p", { class: "note", text: `${capital(named(name))}: ${gate.text}. ${gate.open === null ? "Until it is known, the score is 0" : "This alone makes the score 0"}.` })),
+    h("ul", { class: "parts" }, parts.map(([name, part]) => row(name, part, found.limiting === name))),
+    rating(found, shut.length > 0),
+    h("p", { class: "note", text: `${capital(found.label)}.` }),
+  ];
+}
+
+function ring(found, headline, shut) {
+  const parts = Object.entries(found.parts);
   const total = parts.reduce((sum, [, part]) => sum + part.weight, 0);
-  const range = between(found);
-  const ring = s("svg", { class: "ring", viewBox: `0 0 ${SIZE} ${SIZE}`, role: "img", "aria-label": `Viability ${percent(found.score)}, between ${range}, coverage ${percent(found.coverage)}` });
+  const image = s("svg", { class: "ring", viewBox: `0 0 ${SIZE} ${SIZE}`, role: "img", "aria-label": `Viability ${whole(headline)}${shut ? "" : " of what is known"}, coverage ${percent(found.coverage)}, possible ${between(found)}` });
   let angle = -Math.PI / 2;
   for (const [name, part] of parts) {
     const span = (part.weight / total) * 2 * Math.PI;
     const begin = angle + GAP / 2, end = angle + span - GAP / 2;
     angle += span;
-    ring.append(s("path", { class: part.coverage === 0 ? "arc missing" : "arc", d: arc(begin, end) }, s("title", { text: tell(name, part) })));
+    image.append(s("path", { class: part.coverage === 0 ? "arc missing" : "arc", d: arc(begin, end) }, s("title", { text: tell(name, part) })));
     if (part.coverage > 0 && part.score > 0.01) {
-      ring.append(s("path", { class: `arc full ${level(part.known)}`, d: arc(begin, begin + (end - begin) * part.score) }));
+      image.append(s("path", { class: `arc full ${level(part.known)}`, d: arc(begin, begin + (end - begin) * part.score) }));
     }
   }
-  ring.append(
-    s("text", { class: "ring-score", x: MIDDLE, y: MIDDLE + 5, "text-anchor": "middle" }, s("tspan", { text: Math.round(found.score * 100) }), s("tspan", { class: "ring-sign", dx: 3, text: "%" })),
-    s("text", { class: "ring-under", x: MIDDLE, y: MIDDLE + 25, "text-anchor": "middle", text: `${range}` }),
-    s("text", { class: "ring-under", x: MIDDLE, y: MIDDLE + 42, "text-anchor": "middle", text: `coverage ${percent(found.coverage)}` }));
-  const shut = Object.entries(found.gates).filter(([, gate]) => !gate.open);
-  return [
-    h("div", { class: "ring-place" }, ring),
-    shut.map(([name, gate]) => h("p", { class: "note", text: `${capital(named(name))}: ${gate.text}. This alone makes the score 0.` })),
-    h("ul", { class: "parts" }, parts.map(([name, part]) => row(name, part, found.limiting === name))),
-    rating(found),
-    h("p", { class: "note", text: `${capital(found.label)}. What is missing counts as if it had failed; of what is known: ${found.of_known === null ? "–" : percent(found.of_known)}.` }),
-  ];
+  image.append(s("text", { class: "ring-score", x: MIDDLE, y: MIDDLE + 17, "text-anchor": "middle" },
+    s("tspan", { text: headline === null ? "–" : Math.round(headline * 100) }), s("tspan", { class: "ring-sign", dx: 3, text: headline === null ? "" : "%" })));
+  return image;
+}
+
+/** What the score can be, in words: its ends differ by what is missing, and by what the readings leave open. */
+function possible(found, shut) {
+  const range = `possible: ${between(found)}`;
+  if (shut) return range;
+  return found.coverage > 0.999 ? `${range}, as far as the readings tell` : `${range}; ${percent(found.low)} if all that is missing had failed`;
 }
 
 function row(name, part, limiting) {
   const missing = part.coverage === 0;
-  const bar = h("i", { class: `bar ${missing ? "missing" : level(part.known)}` }, h("b", {}));
-  bar.firstChild.style.width = `${missing ? 0 : Math.max(part.score * 100, 2)}%`;
-  return h("li", { class: limiting ? "part limiting" : "part", title: tell(name, part) },
-    h("span", { class: "part-name", text: named(name) }),
-    h("span", { class: "part-value", text: missing ? "missing" : part.coverage < 1 ? `${value(part.value)} of ${fixed(part.coverage, 2)}` : value(part.value) }), bar,
+  const bar = h("i", { class: `bar ${level(part.known)}` }, h("b", {}));
+  bar.firstChild.style.width = `${Math.max(part.score * 100, 2)}%`;
+  const said = missing ? "missing" : part.coverage < 1 ? `${percent(part.coverage)} known` : value(part.value);
+  return h("li", { class: `part${limiting && !missing ? " limiting" : ""}${missing ? " unknown" : ""}`, title: tell(name, part) },
+    h("span", { class: "part-name", text: named(name) }), h("span", { class: "part-value", text: said }), missing ? null : bar,
     h("span", { class: "part-weight", text: percent(part.weight), title: "weight" }));
 }
 
-/** Welfare, the rating made of both, and what may be asked of the tissue. */
-function rating({ welfare, happiness, stimulation }) {
+/** Welfare and the rating made of both, each with what is known, its coverage and what is possible; and what may be asked of the tissue. */
+function rating({ welfare, happiness, stimulation }, shut) {
   const why = Object.entries(welfare.parts).map(([name, part]) => tell(name, part)).join("\n");
-  const asked = stimulation && (stimulation.reason && stimulation.level !== "none" ? `${stimulation.level} level: ${stimulation.reason}` : stimulation.reason);
-  return h("dl", { class: "rating", "data-testid": "rating" },
-    h("div", { title: why }, h("dt", { text: "Welfare" }), h("dd", { text: `${percent(welfare.score)} (${between(welfare)})` })),
-    h("div", { title: capital(happiness.label) }, h("dt", { text: "“Happiness”" }), h("dd", { text: `${percent(happiness.score)} (${between(happiness)}), coverage ${percent(happiness.coverage)}` })),
-    stimulation && stimulation.tier > 0 && h("div", { title: capital(asked || "what the stimulation envelope allows") },
-      h("dt", { text: `Stimulation, tier ${stimulation.tier}` }),
-      h("dd", { text: `${percent(stimulation.load)} of its budget, ${stimulation.level} level${stimulation.response_lost ? ", response lost: resting" : ""}` })),
-    stimulation && stimulation.tier > 1 && h("p", { class: "note", text: `${capital(stimulation.reason)}.` }));
+  const line = (name, score, known, title) => h("tr", { title }, h("th", { scope: "row", text: name }),
+    h("td", { class: "strong", text: whole(known) }), h("td", { text: percent(score.coverage) }), h("td", { text: between(score) }));
+  return [
+    h("table", { class: "rating", "data-testid": "rating" },
+      h("thead", {}, h("tr", {}, h("td", {}), ["of known", "coverage", "possible"].map((text) => h("th", { scope: "col", text })))),
+      h("tbody", {}, line("Welfare", welfare, welfare.of_known, why),
+        line("“Happiness”", happiness, shut ? happiness.score : happiness.of_known, capital(happiness.label)))),
+    stimulation && stimulation.tier > 0 && allowed(stimulation),
+  ];
 }
 
-const between = (score) => `${Math.round(score.low * 100)} to ${percent(score.high)}`;
+function allowed(stimulation) {
+  const asked = stimulation.reason && stimulation.level !== "none" ? `${stimulation.level} level: ${stimulation.reason}` : stimulation.reason;
+  return [
+    h("p", { class: "allowed", title: capital(asked || "what the stimulation envelope allows") },
+      h("span", { class: "dim", text: `Stimulation, tier ${stimulation.tier}` }),
+      h("span", { text: `${percent(stimulation.load)} of budget${stimulation.tier > 1 ? `, ${stimulation.level}` : ""}${stimulation.response_lost ? ", response lost: resting" : ""}` })),
+    stimulation.tier > 1 && h("p", { class: "note", text: `${capital(stimulation.reason)}.` }),
+  ];
+}
+
+const whole = (share) => (share === null ? "–" : percent(share));
+const between = (score) => `${Math.round(score.low * 100)}–${percent(score.high)}`;
 const level = (score) => (score >= 0.8 ? "good" : score >= 0.5 ? "fair" : "poor");
 const value = (found) => (typeof found === "number" ? fixed(found, 2) : String(found));
 

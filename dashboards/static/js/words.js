@@ -73,7 +73,7 @@ const VERBS = {
 export function step(verb, args) {
   const what = VERBS[verb] ?? verb.replaceAll("_", " ").replace(".", " · ");
   if (args.volume_ul !== undefined) return `${what} ${volume(args.volume_ul).join(" ")}`;
-  if (args.point !== undefined) return `${what} ${spoken(args.point)}`;
+  if (args.point !== undefined) return `${what} ${spoken(args.point).replace(/\bph\b/g, "pH").replace(/\bdo\b/g, "DO")}`;
   if (args.seconds !== undefined) return `${what} ${duration(args.seconds)}`;
   if (args.kind !== undefined) return `${what} the ${args.kind}`;
   return what;
