@@ -120,14 +120,13 @@ def _level(rule: Interlock, view: View, before: Trip | None) -> Trip | None:
     was = None if before is None else before.cause
     high = rule.high - (rule.deadband if was is Cause.HIGH else 0.0)
     low = rule.low + (rule.deadband if was is Cause.LOW else 0.0)
+    # The limit that was passed is told, not where the trip clears, as long as the value is beyond both.
     if value > high:
-        return _trip(
-            rule.name, rule.point, f"{value:g} is above {high:g}", view.now_s, rule.trips, Cause.HIGH, rule.on_high
-        )
+        why = f"{value:g} is above {rule.high if value > rule.high else high:g}"
+        return _trip(rule.name, rule.point, why, view.now_s, rule.trips, Cause.HIGH, rule.on_high)
     if value < low:
-        return _trip(
-            rule.name, rule.point, f"{value:g} is below {low:g}", view.now_s, rule.trips, Cause.LOW, rule.on_low
-        )
+        why = f"{value:g} is below {rule.low if value < rule.low else low:g}"
+        return _trip(rule.name, rule.point, why, view.now_s, rule.trips, Cause.LOW, rule.on_low)
     return None
 
 

@@ -201,10 +201,20 @@ def test_L2_a_trip_clears_only_inside_its_deadband() -> None:
     assert follow(with_reading(TEMPERATURE, Told(38.45)), 5).trips == ()
 
 
+def test_a_trip_tells_the_limit_that_was_passed_and_inside_the_deadband_where_it_clears() -> None:
+    memory = follow(with_reading(HEART_PRESSURE, Told(99.0)), 5)
+    assert memory.trips[0].detail == "99 is above 60"
+    memory = follow(with_reading(HEART_PRESSURE, Told(58.0)), 5, memory, NOW_S + 6)
+    assert memory.trips[0].detail == "58 is above 54"
+    cold = follow(with_reading(TEMPERATURE, Told(34.0)), 5)
+    assert cold.trips[0].detail == "34 is below 35"
+
+
 def test_a_pressure_trip_outlasts_its_cause() -> None:
     memory = follow(with_reading(HEART_PRESSURE, Told(99.0)), 2)
-    memory = follow(peace(), 58, memory, NOW_S + 3)
     held = Trip("over_pressure_heart", HEART_PRESSURE, "99 is above 60", NOW_S, (HEART,), False, Cause.HIGH)
+    assert memory.trips == (replace(held, seen_s=NOW_S + 2),)
+    memory = follow(peace(), 58, memory, NOW_S + 3)
     assert memory.trips == (replace(held, seen_s=NOW_S + 2, present=False),)
     tried = follow(peace(), 0, memory, NOW_S + 62)
     assert tried.trips == (replace(memory.trips[0], response=Response.BASAL),), "tried at the basal flow first"

@@ -184,23 +184,100 @@ def test_I1_level_triggered() -> None:
     assert ask(HEATER, PULSE, cool).accepted
 
 
-def test_I1_pressure_holds_then_latches_until_a_person_resets_it() -> None:
+def at(now_s: float, memory: Watch, point: str | None = None, kpa: float = 0.0) -> View:
+    """Everything fresh at that moment; `point`, when it is given, says so much."""
+    view = calm() if point is None else with_reading(point, reading(kpa, at_s=now_s))
+    return _kept_fresh(replace(view, now_s=now_s, watch=memory))
+
+
+def test_I1_pressure_at_the_filter_holds_then_latches_until_a_person_resets_it() -> None:
     memory, now_s = Watch(), NOW_S
     for strike in range(3):
-        high = replace(with_reading(HEART_KPA, reading(70.0, at_s=now_s)), now_s=now_s, watch=memory)
-        memory = watch(_kept_fresh(high), LIMITS)
+        memory = watch(at(now_s, memory, FILTER_KPA, 90.0), LIMITS)
         assert memory.trips[0].latched == (strike == 2)
         now_s += 59.0
-        low = _kept_fresh(replace(calm(), now_s=now_s, watch=memory))
-        assert not ask(HEART, Run(2000.0), low).accepted  # held, although the pressure has fallen
-        assert ask(HEART, Stop(), low).accepted
+        assert not ask(RETURN, dose(), at(now_s, memory)).accepted  # held, although the pressure has fallen
+        assert ask(RETURN, Stop(), at(now_s, memory)).accepted
         now_s += 2.0
-        memory = watch(_kept_fresh(replace(calm(), now_s=now_s, watch=memory)), LIMITS)
+        memory = watch(at(now_s, memory), LIMITS)
         assert bool(memory.trips) == (strike == 2)
         now_s += 1.0
-    late = _kept_fresh(replace(calm(), now_s=now_s + 86_400.0, watch=memory))
-    assert "latched" in (ask(HEART, Run(2000.0), late).limiting or "")
-    assert ask(HEART, Run(2000.0), replace(late, watch=memory.reset())).accepted
+    late = at(now_s + 86_400.0, memory)
+    assert "latched" in (ask(RETURN, dose(), late).limiting or "")
+    assert ask(RETURN, dose(), replace(late, watch=memory.reset())).accepted
+
+
+def test_I1_pressure_at_the_heart_holds_ever_longer_and_is_tried_at_the_basal_flow() -> None:
+    """Tissue without circulation dies for certain, so nobody has to come for a heart to be tried again."""
+    memory, now_s = Watch(), NOW_S
+    for hold_s in (60.0, 60.0, 120.0, 240.0, 300.0, 300.0):
+        memory = watch(at(now_s, memory, HEART_KPA, 70.0), LIMITS)
+        held = at(now_s + hold_s - 1.0, memory)
+        assert not ask(HEART, Run(2000.0), held).accepted  # although the pressure has fallen
+        assert ask(HEART, Stop(), held).accepted
+        now_s += hold_s
+        memory = watch(at(now_s, memory), LIMITS)
+        assert ask(HEART, Run(2000.0), at(now_s, memory)).command == LIMITS.basal[HEART]
+        assert [trip.latched for trip in memory.trips] == [False]
+        now_s += 1.0
+    assert ask(HEART, Run(2000.0), at(now_s + 118.0, memory)).command == LIMITS.basal[HEART]
+    assert ask(HEART, Run(2000.0), at(now_s + 119.0, memory)).command == Run(2000.0)
+
+
+STEP_S = 20.0
+BOUTS = st.lists(
+    st.tuples(st.integers(1, 4), st.sampled_from([1, 3, 4, 10, 16, 22, 95])), min_size=1, max_size=7
+)  # fmt: skip
+"""How many steps of high pressure, and of peace after it: shorter and longer than each hold, probation, half an hour."""
+
+
+@settings(max_examples=60, deadline=None)
+@given(bouts=BOUTS)
+def test_I1_whatever_the_pressure_does_a_heart_is_held_soon_tried_and_never_latched(
+    bouts: list[tuple[int, int]],
+) -> None:
+    memory, now_s = Watch(), NOW_S
+    for high, peace in bouts:
+        for step in range(1, high + peace + 1):
+            now_s += STEP_S
+            pressed = step <= high
+            view = at(now_s, memory, *((HEART_KPA, 70.0) if pressed else ()))
+            memory = watch(view, LIMITS)
+            assert not any(trip.latched for trip in memory.trips)
+            since_s = max(step - high, 0) * STEP_S
+            verdict = ask(HEART, Run(2000.0), view)
+            if since_s < 60.0:
+                assert not verdict.accepted
+            elif since_s < 180.0:
+                assert verdict.command in (None, LIMITS.basal[HEART]), "never at once with its full flow"
+            elif since_s >= 420.0:
+                assert verdict.command == Run(2000.0)
+            if since_s >= 300.0:
+                assert verdict.accepted
+
+
+@settings(max_examples=60, deadline=None)
+@given(bouts=BOUTS)
+def test_I1_whatever_the_pressure_does_a_filter_latches_at_three_strikes_within_half_an_hour(
+    bouts: list[tuple[int, int]],
+) -> None:
+    memory, now_s = Watch(), NOW_S
+    begun_s: list[float] = []
+    latched = False
+    for high, peace in bouts:
+        begun_s.append(now_s + STEP_S)
+        latched = latched or sum(begun_s[-1] - each_s <= 1800.0 for each_s in begun_s) >= 3
+        for step in range(1, high + peace + 1):
+            now_s += STEP_S
+            pressed = step <= high
+            view = at(now_s, memory, *((FILTER_KPA, 90.0) if pressed else ()))
+            memory = watch(view, LIMITS)
+            assert any(trip.latched for trip in memory.trips) == latched
+            since_s = max(step - high, 0) * STEP_S
+            assert ask(RETURN, dose(), view).accepted == (not latched and since_s >= 60.0)
+    forgiven = memory.reset()
+    assert not any(trip.latched for trip in forgiven.trips)
+    assert forgiven.strikes == ()
 
 
 def _kept_fresh(view: View) -> View:
