@@ -11,19 +11,24 @@ from choroid.campaign.world import Trial, interlocks, limits_without, rig_of
 from sim.faults.schedule import Fault
 
 PROVOKED = {
+    "over_pressure_filter": (Fault("clogged_filter", "sterile", 10.0, 900.0, 40.0), "pressure within hard limits"),
     "temperature": (Fault("careless", "relay.heater", 60.0, 900.0), "temperature within hard limits"),
     "over_pressure_heart": (Fault("heart_occlusion", "heart", 60.0, 60.0), "pressure within hard limits"),
-    "over_pressure_filter": (Fault("clogged_filter", "sterile", 10.0, 600.0, 40.0), "pressure within hard limits"),
-    "volumes": (Fault("careless", "reglo.draw", 300.0, 300.0), "no pump runs dry"),
-    "mixture": (Fault("careless", "gas_air.flow", 60.0, 600.0), "gas within hard limits"),
     "one_at_a_time": (Fault("careless", "dose_fresh.pump", 10.0, 300.0), "nothing moves unannounced"),
-    "heart_flow": (Fault("heart_occlusion", "heart", 20.0, 200.0), "nothing is drawn while the heart stands"),
+    "volumes": (Fault("careless", "reglo.discard", 10.0, 300.0), "no pump runs dry"),
+    "mixture": (Fault("careless", "gas_air.flow", 60.0, 600.0), "gas within hard limits"),
+    "heart_flow": (Fault("heart_occlusion", "heart", 20.0, 300.0), "nothing is drawn while the heart stands"),
 }
-"""Interlock → what asks for the harm that it keeps away, and the invariant that sees the harm in the plant."""
+"""Interlock → what asks for the harm that it keeps away, and the invariant that sees the harm in the plant.
+
+Every third of them meets the recycler at work, which begins anew each hour when all of them come one by one.
+"""
 
 
 def _trial(*faults: Fault, without: str | None = None) -> Trial:
-    return Trial(1, 0.2, "recycle", {"batch": "8 mL", "least": "8 mL", "every": "1 h"}, faults=faults, without=without)
+    return Trial(
+        1, 0.2, "recycle", {"batch": "16 mL", "least": "16 mL", "every": "1 h"}, faults=faults, without=without
+    )
 
 
 def test_every_interlock_has_its_provocation() -> None:
@@ -39,6 +44,7 @@ def test_I1_with_every_interlock_all_of_it_does_no_harm() -> None:
     whole = run_trial(_trial(*faults))
     assert whole.violations == []
     assert sum(whole.faults.values()) == len(PROVOKED)
+    assert whole.cycles == 2, "the third, without heart flow, was held before it drew"
 
 
 @pytest.mark.parametrize("interlock", PROVOKED)
