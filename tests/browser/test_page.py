@@ -99,7 +99,10 @@ def test_viability_shows_what_is_known_beside_its_coverage_and_what_is_possible(
     with visiting(browser, server.url) as visit:
         page = visit.live()
         card = page.get_by_test_id("viability")
-        expect(card.locator(".ring-score")).to_have_text("100%")
+        found = page.evaluate("async () => (await (await fetch('/api/viability')).json()).viability")
+        assert found["score"] < 0.5 < found["of_known"]
+        expect(card.locator(".ring-score")).to_have_text(f"{found['of_known']:.0%}")
+        expect(card).to_contain_text(f"coverage {found['coverage'] * 100:.0f}\u00a0%")
         expect(card).to_contain_text("of what is known")
         expect(page.get_by_test_id("possible")).to_contain_text("if all that is missing had failed")
         expect(page.get_by_test_id("rating").locator("tbody tr")).to_have_count(2)
