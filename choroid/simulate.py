@@ -79,6 +79,8 @@ def simulate(
         raise UserError(
             f"{path} has real links, and a simulation never opens those. Next: simulate a rig whose links are all sim:"
         )
+    if data is not None:
+        data.mkdir(parents=True, exist_ok=True)
     started = time.perf_counter()  # noqa: TID251  (the real cost is the figure asked for)
     with contextlib.ExitStack() as stack:
         stack.enter_context(_rarely_collected())

@@ -31,6 +31,9 @@ COLD_TOLD_S = 900.0
 PH_LOW, PH_HIGH = 6.9, 7.8
 PH_SOUR = 6.7
 """An alarm does not excuse this: CO2 can be shut without any other gas being heard."""
+MUCH_CO2_MM = 2.5
+"""Dissolved CO2 as under a gas with 11 % of it, twice what the loop lives in. Dead tissue and microbes sour it too, and
+then it is not the gas."""
 PH_FOR_S = 180.0
 """Gas that stops or turns is told within a minute; the medium follows within another."""
 PRESSED = 1.3
@@ -250,7 +253,8 @@ class Watch:
         self._see_warmth(truth.temperature_c, kinds, now_s)
         self._see_pressure(truth.pressures_kpa, at_work, now_s)
         self._see_draw(truth.moved_ul, at_work, now_s)
-        self._see_acidity(truth.ph[self._rig.organs.lung.vessel], kinds, now_s)
+        loop = self._rig.organs.lung.vessel
+        self._see_acidity(truth.ph[loop], truth.concentrations[loop]["co2"], kinds, at_work, now_s)
         self.least_viability = min(self.least_viability, truth.viability)
         if self._survivable and truth.viability < self._first_viability - LOST_VIABILITY:
             self.tell(
@@ -379,9 +383,9 @@ class Watch:
             for fault in self._faults
         )
 
-    def _see_acidity(self, acidity: float, kinds: set[str], now_s: float) -> None:
-        if PH_LOW <= acidity <= PH_HIGH:
-            self._sour_since_s = None
+    def _see_acidity(self, acidity: float, co2_mm: float, kinds: set[str], at_work: bool, now_s: float) -> None:
+        if PH_LOW <= acidity <= PH_HIGH or not at_work:
+            self._sour_since_s = None  # a controller that has just come back has as long as any to tell
             return
         self._sour_since_s = now_s if self._sour_since_s is None else self._sour_since_s
         if now_s - self._sour_since_s <= PH_FOR_S:
@@ -390,7 +394,7 @@ class Watch:
             self.tell(
                 "gas within hard limits", "ph", f"the loop has been beyond pH {acidity:.2f} for minutes, no alarm"
             )
-        elif acidity < PH_SOUR and not self._gas_troubled(now_s):
+        elif acidity < PH_SOUR and co2_mm > MUCH_CO2_MM and not self._gas_troubled(now_s):
             self.tell("gas within hard limits", "sour", f"the loop is at pH {acidity:.2f}, and CO2 is not shut (I1)")
 
     def _gas_troubled(self, now_s: float) -> bool:
@@ -463,6 +467,10 @@ class Watch:
                 "no step lost", f"{run}.{n}", f"the dose of step {n} of {run} along {line} was never settled (F2)"
             )
 
+    def _down_within(self, begin_s: float, end_s: float) -> float:
+        """For how long no controller was at work between two moments (s)."""
+        return sum(max(0.0, min(b, end_s) - max(a, begin_s)) for a, b in self._down)
+
     def _judge_alarms(self, host: Host, injector: Injector) -> None:
         """Whoever is to be told of a fault was told in time."""
         now_s = asyncio.get_running_loop().time()
@@ -475,7 +483,10 @@ class Watch:
                 continue
             begin_s = applied.begun_s
             end_s = begin_s + within_s + LOOK_S
-            # Nobody is told while no controller is at work; the one that comes back has as long as any.
+            # Nobody is told while no controller is at work; the one that comes back has as long as any, if there is
+            # still something to be told.
+            if fault.for_s and fault.for_s - self._down_within(begin_s, begin_s + fault.for_s) < within_s + LOOK_S:
+                continue
             end_s += sum(max(0.0, min(b, end_s + b - a) - max(a, begin_s)) for a, b in self._down if a <= end_s)
             if any(word in kind.alarms and since_s <= end_s and until_s >= begin_s for since_s, until_s, word in heard):
                 continue

@@ -23,6 +23,7 @@ from tests.controller.safety.facts import (
     LIMITS,
     NOW_S,
     O2,
+    PH,
     RETURN,
     RIG,
     TEMPERATURE,
@@ -167,12 +168,44 @@ def test_a_moment_of_odd_flows_is_not_a_failure_of_air() -> None:
     assert follow(with_reading(AIR, Told(0.0)), 15, memory, NOW_S + 18).trips == ()
 
 
-@pytest.mark.parametrize("told", [None, Told(47.0, Quality.BAD), Told(nan)])
-def test_I2_air_that_is_not_heard_may_be_without_power_and_shuts_co2(told: Told | None) -> None:
-    assert follow(with_reading(AIR, told), 19).trips == ()
-    (trip,) = follow(with_reading(AIR, told), 21).trips
+UNHEARD = [None, Told(47.0, Quality.BAD), Told(nan)]
+
+
+@pytest.mark.parametrize("air", UNHEARD)
+def test_I2_while_air_is_not_heard_ph_decides_on_co2(air: Told | None) -> None:
+    """A controller that is cut off keeps its flow, one without power closes, and nobody can tell which it is."""
+
+    def airless(ph: float) -> View:
+        view = with_reading(AIR, air)
+        return replace(view, readings={**view.readings, PH: Told(ph)})
+
+    mixture = LIMITS.mixture
+    assert mixture is not None
+    shut, opened = mixture.ph_shut, mixture.ph_open
+    assert follow(airless(shut + 0.01), 120).trips == ()
+    memory = follow(airless(shut - 0.01), 0)
+    (trip,) = memory.trips
     assert (trip.interlock, trip.actuators) == ("gas_mixture", (CO2,))
     assert "not heard" in trip.detail
+    assert f"pH {shut - 0.01:.2f}" in trip.detail
+    memory = follow(airless(opened - 0.01), 10, memory, NOW_S + 1)
+    assert [trip.present for trip in memory.trips] == [True], "shut until the medium is well above its set-point"
+    memory = follow(airless(opened + 0.01), 100, memory, NOW_S + 12)
+    assert [trip.present for trip in memory.trips] == [False], "and held for a while"
+    assert follow(airless(opened + 0.01), 40, memory, NOW_S + 113).trips == ()
+
+
+@pytest.mark.parametrize("air", UNHEARD)
+@pytest.mark.parametrize(
+    "ph",
+    [None, Told(7.4, Quality.BAD), Told(nan), Told(7.4, at_s=NOW_S - 600.0), Told(7.4, same_since_s=NOW_S - 600.0)],
+)
+def test_I2_air_and_ph_that_are_not_heard_shut_co2(air: Told | None, ph: Told | None) -> None:
+    view = with_reading(AIR, air)
+    readings = {name: told for name, told in view.readings.items() if name != PH}
+    view = replace(view, readings=readings if ph is None else {**readings, PH: ph})
+    (trip,) = watch(view, LIMITS).trips
+    assert (trip.interlock, trip.actuators) == ("gas_mixture", (CO2,))
 
 
 def test_co2_that_is_not_heard_itself_could_not_be_shut() -> None:
