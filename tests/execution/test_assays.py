@@ -135,7 +135,7 @@ async def _cycles(path: Path, entries: list[tuple[float, float, str, str]]) -> C
     controller = Controller(World(), path, tick_s=5.0)
     loop = controller.world.loop
     begin_h = loop.time() / 3600.0
-    run = await controller.runs.start("recycle", {"cycles": "2", "every": "4 h", "least": "18 mL"}, "anna", "a test")
+    run = await controller.runs.start("recycle", {"cycles": "2", "every": "4 h"}, "anna", "a test")
     for entered, taken, analyte, value in entries:
         await asyncio.sleep((begin_h + entered) * 3600.0 - loop.time())
         enter(controller, analyte, value, hours=begin_h + taken)
