@@ -6,7 +6,7 @@ from dataclasses import replace
 from math import inf, nan
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from controller.safety.interlocks import STRIKES_WITHIN_S, evaluate, watch
@@ -316,6 +316,7 @@ def test_I5_a_reset_does_not_hide_what_is_still_wrong() -> None:
     assert still.trips[0].response is Response.OFF
 
 
+@settings(deadline=None)
 @given(st.lists(st.tuples(st.sampled_from([5.0, 58.0, 70.0, nan]), st.integers(1, 120)), max_size=12))
 def test_I1_whatever_went_before_high_pressure_is_always_a_trip(bouts: list[tuple[float, int]]) -> None:
     memory, now_s = Watch(), NOW_S
