@@ -30,7 +30,8 @@ async def _life(data: Path, *, tcp: bool) -> tuple[list[str], dict[str, float]]:
         ends = await lab.serve_tcp()
         rig = RIG.model_copy(
             update={
-                "devices": {n: spec.model_copy(update={"link": ends[spec.link]}) for n, spec in RIG.devices.items()}
+                "devices": {n: spec.model_copy(update={"link": ends[spec.link]}) for n, spec in RIG.devices.items()},
+                "upkeep": RIG.upkeep.model_copy(update={"calibration": "factory"}),  # as `choroid lab --write` says
             }
         )
         opener = open_real  # type: ignore[assignment]
