@@ -112,7 +112,11 @@ def of_replies(model: str, address: str) -> Holds | None:
 
 
 def of_requests(model: str, address: str) -> Holds | None:
-    """What a device of `model` at `address` may take for a request; None without a checksum."""
+    """What a device of `model` at `address` may take for a request; None without a checksum.
+
+    A transmitter on a Keller bus understands Modbus too (Keller, communication protocol 4.0, chapter 2), its driver does not.
+    """
+    model = "keller-x-line" if model == "keller-bus" else model
     return _of(model, int(address) if address.isdigit() else 1, EVERYBODY)
 
 

@@ -46,8 +46,8 @@ def test_C2_no_bytes_do_harm(side: str, model: str, data: st.DataObject) -> None
 
 
 def test_C2_a_driver_that_takes_a_corrupted_frame_is_found_out(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("drivers.transport.modbus._checksum_right", lambda frame: True)
     one, seeds = of("driver", "eurotherm-3200")
+    monkeypatch.setattr("drivers.transport.modbus._checksum_right", lambda frame: True)
     flipped = [seed[:2] + bytes((1, 0, 0, 0, 1)) for seed in seeds]
 
     def feed_all() -> None:
@@ -59,9 +59,10 @@ def test_C2_a_driver_that_takes_a_corrupted_frame_is_found_out(monkeypatch: pyte
 
 
 def test_C2_a_device_that_raises_is_found_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    one, _ = of("device", "vici-actuator")  # its golden dialogue is recorded before it is broken
     monkeypatch.setattr("sim.devices.vici_actuator.ViciActuator.command", lambda self, text: int(text))
     with pytest.raises(ValueError, match="invalid literal"):
-        of("device", "vici-actuator")[0].build()(b"\0CP\r")
+        one.build()(b"\0CP\r")
 
 
 @pytest.mark.parametrize(
