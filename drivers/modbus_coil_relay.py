@@ -89,6 +89,7 @@ class ModbusCoilRelay(Device):
         self.unit = ModbusUnit(self._conversation, unit_number(config))
         self._coils: list[bool] = []
         self._coils_at_s = -1.0
+        self._changes = 0
         relays = [RelayChannel(self, number, channel) for number, channel in config.channels.items()]
         self._count = 8 * (1 + max((relay.number for relay in relays), default=0) // 8)
         self.actuators.update({relay.point: relay for relay in relays})
@@ -108,12 +109,16 @@ class ModbusCoilRelay(Device):
         """Whether relay `number` is closed, by the board's own word, not older than `SHARED_S`."""
         loop = asyncio.get_running_loop()
         if not self._coils or loop.time() - self._coils_at_s > SHARED_S:
-            self._coils = await self.unit.read_coils(0, self._count)
-            self._coils_at_s = loop.time()
+            changes, asked_s = self._changes, loop.time()
+            coils = await self.unit.read_coils(0, self._count)
+            if changes != self._changes:
+                return coils[number]  # true when it was asked for; a command went out meanwhile, so it is not shared
+            self._coils, self._coils_at_s = coils, asked_s
         return self._coils[number]
 
     def forget(self) -> None:
-        """The coils are about to change: what was read of them is old."""
+        """The coils change: what was read of them, or is being read, is old."""
+        self._changes += 1
         self._coils = []
 
 
