@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -482,12 +482,11 @@ class Watch:
             if not kind.alarms or 0.0 < fault.for_s < within_s:
                 continue
             begin_s = applied.begun_s
-            end_s = begin_s + within_s + LOOK_S
             # Nobody is told while no controller is at work; the one that comes back has as long as any, if there is
             # still something to be told.
             if fault.for_s and fault.for_s - self._down_within(begin_s, begin_s + fault.for_s) < within_s + LOOK_S:
                 continue
-            end_s += sum(max(0.0, min(b, end_s + b - a) - max(a, begin_s)) for a, b in self._down if a <= end_s)
+            end_s = time_to_tell(begin_s, within_s + LOOK_S, self._down)
             if any(word in kind.alarms and since_s <= end_s and until_s >= begin_s for since_s, until_s, word in heard):
                 continue
             self.tell(
@@ -496,3 +495,13 @@ class Watch:
                 f"{fault.kind} of {fault.target} at {begin_s:.0f} s for {fault.for_s:.0f} s:"
                 f" none of {', '.join(kind.alarms)} within {within_s:.0f} s",
             )
+
+
+def time_to_tell(begin_s: float, within_s: float, down: Sequence[tuple[float, float]]) -> float:
+    """When a controller has been at work for `within_s` since `begin_s`; `down` are the times (s) when none was, in order."""
+    end_s = begin_s + within_s
+    for since_s, until_s in down:
+        if since_s > end_s:
+            break
+        end_s += max(until_s - max(since_s, begin_s), 0.0)
+    return end_s
