@@ -66,11 +66,12 @@ def fuzz(name: str, runs: int, keep: Path) -> Score:
     corpus.mkdir(parents=True, exist_ok=True)
     found.mkdir(parents=True, exist_ok=True)
     score = _load(folder, name)
+    score.findings = 0
     left = runs - score.inputs
     if left > 0:
         done = subprocess.run(
             [sys.executable, "-m", "tests.fuzz.target", side, model, f"-runs={left}", f"-seed={score.inputs + 1}"]
-            + [str(corpus)],
+            + [str(corpus), str(found)],  # what was found once is tried again first
             capture_output=True,
             text=True,
             errors="replace",
