@@ -119,6 +119,7 @@ class Watch:
         self._heart_since_s: float | None = None
         self._cold_since_s: float | None = None
         self._sour_since_s: float | None = None
+        self._gassed_since_s: float | None = None
         self._pressed_since_s: dict[str, float] = {}
         self._stands_since_s: float | None = None
         self._stood_ul = 0.0
@@ -384,6 +385,10 @@ class Watch:
         )
 
     def _see_acidity(self, acidity: float, co2_mm: float, kinds: set[str], at_work: bool, now_s: float) -> None:
+        if acidity >= PH_SOUR or co2_mm <= MUCH_CO2_MM or not at_work:
+            self._gassed_since_s = None  # medium that microbes have soured is no fault of the gas
+        elif self._gassed_since_s is None:
+            self._gassed_since_s = now_s
         if PH_LOW <= acidity <= PH_HIGH or not at_work:
             self._sour_since_s = None  # a controller that has just come back has as long as any to tell
             return
@@ -394,7 +399,11 @@ class Watch:
             self.tell(
                 "gas within hard limits", "ph", f"the loop has been beyond pH {acidity:.2f} for minutes, no alarm"
             )
-        elif acidity < PH_SOUR and co2_mm > MUCH_CO2_MM and not self._gas_troubled(now_s):
+        elif (
+            self._gassed_since_s is not None
+            and now_s - self._gassed_since_s > PH_FOR_S
+            and not self._gas_troubled(now_s)
+        ):
             self.tell("gas within hard limits", "sour", f"the loop is at pH {acidity:.2f}, and CO2 is not shut (I1)")
 
     def _gas_troubled(self, now_s: float) -> bool:
