@@ -116,6 +116,7 @@ def summary(results: Sequence[dict[str, Any]], failures: list[dict[str, Any]]) -
         "restarts": sum(each["lives"] - 1 for each in results),
         "checks": sum(each["looks"] + each["rows"] for each in results),
         "cycles": sum(each["cycles"] for each in results),
+        "runs_refused": sum(1 for each in results if each["refused"]),
         "alarms": sum(each["alarms"] for each in results),
         "least_viability": min((each["viability"] for each in results), default=0.0),
         "violations": failures,

@@ -50,6 +50,8 @@ class Result:
     alarms: int = 0
     looks: int = 0
     cycles: int = 0
+    refused: str = ""
+    """Why its run was refused before it began, if it was."""
     viability: float = 0.0
     down_s: float = 0.0
 
@@ -125,6 +127,7 @@ async def _run(trial: Trial, data: Path, log: _Log) -> Result:
         await lab.close()
         log.over = True
         await host.bury()
+    result.refused = host.refused
     result.violations = [asdict(each) for each in watch.found]
     result.simulated_s = round(simulated_s, 3)
     result.faults = dict(Counter(applied.fault.kind for applied in injector.applied))

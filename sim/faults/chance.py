@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import numpy as np
 
@@ -14,13 +15,14 @@ from sim.faults.targets import targets
 DAY_S = 86_400.0
 
 
-def draw(rng: np.random.Generator, rig: Rig, days: float, rate: float) -> Schedule:
+def draw(rng: np.random.Generator, rig: Rig, days: float, rate: float, *, survivable: bool = False) -> Schedule:
     """Draw faults over all kinds that this rig has targets for: about `rate` a day for `days`, by time.
 
     Each kind is as likely as its weight says, each of its targets as any other; lengths and amounts come from the kind's
-    ranges, short ones as often as long ones. Every fault that is not momentary ends.
+    ranges, short ones as often as long ones. Every fault that is not momentary ends. With `survivable` all of them are such
+    as tissue must live through: no kind that may kill it, none for longer than its kind is survivable.
     """
-    kinds = [kind for kind in KINDS.values() if targets(kind.name, rig)]
+    kinds = [kind for kind in KINDS.values() if targets(kind.name, rig) and (kind.survivable or not survivable)]
     weights = np.array([kind.weight for kind in kinds])
     shares = np.cumsum(weights / weights.sum())
     times = np.sort(rng.uniform(0.0, days * DAY_S, int(rng.poisson(rate * days))))
@@ -28,7 +30,10 @@ def draw(rng: np.random.Generator, rig: Rig, days: float, rate: float) -> Schedu
     for at_s in times:
         kind = kinds[min(int(np.searchsorted(shares, rng.random(), side="right")), len(kinds) - 1)]
         whom = targets(kind.name, rig)
-        faults.append(draw_one(rng, kind, whom[int(rng.integers(len(whom)))], round(float(at_s), 3)))
+        fault = draw_one(rng, kind, whom[int(rng.integers(len(whom)))], round(float(at_s), 3))
+        if survivable and not kind.momentary:
+            fault = replace(fault, for_s=min(fault.for_s, kind.survivable_for_s))
+        faults.append(fault)
     return Schedule(faults)
 
 
