@@ -82,7 +82,14 @@ class _Here(Executor):
     def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
         self.texts.append(args[0])
         future: Future[Any] = Future()
-        result = {"trial": args[0], "violations": [], "faults": {"stall": 2}, "simulated_s": 10.0, "lives": 2}
+        result = {
+            "trial": args[0],
+            "violations": [],
+            "faults": {"stall": 2},
+            "simulated_s": 10.0,
+            "lives": 2,
+            "refused": "",
+        }
         result |= {"rows": 5, "alarms": 1, "looks": 2, "cycles": 1, "viability": 0.9}
         future.set_result(result)
         return future
