@@ -13,8 +13,9 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
+from choroid.campaign.findings import Violation
 from choroid.campaign.host import Host
-from choroid.campaign.invariants import EXPECTED_LOGS, Violation, Watch
+from choroid.campaign.invariants import EXPECTED_LOGS, Watch
 from choroid.campaign.lives import LifeLoop
 from choroid.campaign.storage import Killed
 from choroid.campaign.world import QUIET_S, Trial, limits_without, rig_of

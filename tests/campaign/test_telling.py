@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from choroid.campaign.invariants import time_to_tell
+from choroid.campaign.telling import time_to_tell
 
 
 def test_only_time_at_work_counts_towards_telling() -> None:

@@ -1,0 +1,166 @@
+"""Whether the books are true: nothing given twice, lost, unannounced or booked wrongly (E4, F1, F2)."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from choroid.campaign.findings import Findings
+from choroid.campaign.telling import Telling
+from choroid.campaign.troubles import Troubles
+from controller.process import Controller
+from controller.rig.description import Rig
+from sim.lab import Lab
+
+DOUBTING = frozenset(
+    ("balance_drift", "pump_drift", "command_failed", "transfer_overlong", "run_held", "over_pressure_filter")
+)
+DOUBLE = 1.25
+DOUBLE_UL = 300.0
+"""A step that moves so much more than it was asked was given twice; pumps err by some percent, counters by a step."""
+STRAY_UL = 150.0
+SIGMAS = 4.5
+"""Of the ledger's doubt: three would be left by chance once in every few trials."""
+LEAST_UL = 60.0
+ML = 1000.0
+
+
+@dataclass(slots=True)
+class _Open:
+    """A dose that the journal has announced and not settled."""
+
+    run: str
+    n: int
+    ul: float
+    line: str
+    begun_ul: float
+
+
+class Doses:
+    """What the journal announces and books, beside what truly went through the lines."""
+
+    def __init__(self, rig: Rig, lab: Lab, findings: Findings, troubles: Troubles, telling: Telling) -> None:
+        self._lab = lab
+        self._tell = findings.tell
+        self._troubles = troubles
+        self._telling = telling
+        self._heart = rig.organs.heart.line
+        self._open: dict[str, _Open] = {}
+        self._asked: dict[tuple[str, int], float] = {}
+        self._given: dict[tuple[str, int], float] = {}
+        self._moved = dict(lab.plant.truth().moved_ul)
+
+    def announced(self, body: Mapping[str, Any], run: str) -> None:
+        """A row says that a dose will be given."""
+        line = body["line"]
+        moved = self._lab.plant.truth().moved_ul[line]
+        if line in self._open:
+            self._tell(
+                "no double dose", f"{run}.{body['n']}", f"step {body['n']} doses {line} while a dose is open (E4)"
+            )
+        self._open[line] = _Open(run, body["n"], body["ul"], line, moved)
+        self._asked.setdefault((run, body["n"]), body["ul"])
+
+    def settled(self, kind: str, body: Mapping[str, Any], run: str) -> None:
+        """A row says what came of it."""
+        opened = next((o for o in self._open.values() if (o.run, o.n) == (run, body["n"])), None)
+        if opened is None:
+            return
+        line = opened.line
+        del self._open[line]
+        truly = self._lab.plant.truth().moved_ul[line] - opened.begun_ul
+        self._moved[line] = self._lab.plant.truth().moved_ul[line]
+        if kind == "step.refused":
+            if truly > LEAST_UL:
+                self._tell("mass balance", line, f"{line}: a dose that was refused moved {truly / ML:.3f} mL (F2)")
+            return
+        step = (run, opened.n)
+        given = self._given[step] = self._given.get(step, 0.0) + truly
+        asked = self._asked[step]
+        if given > DOUBLE * asked + DOUBLE_UL:
+            self._tell(
+                "no double dose",
+                f"{run}.{opened.n}",
+                f"step {opened.n} of {run} asked for {asked / ML:.2f} mL along {line};"
+                f" {given / ML:.2f} mL were truly moved (E4)",
+            )
+        low, high = body["low"], body["high"]
+        slack = max(LEAST_UL, 0.5 * (high - low), 0.02 * truly)
+        if not low - slack <= truly <= high + slack and not self._excused():
+            self._tell(
+                "mass balance",
+                f"{line}.{body['end']}",
+                f"{line}: the ledger books {low / ML:.3f} to {high / ML:.3f} mL ({body['source']}, {body['end']}),"
+                f" {truly / ML:.3f} mL were truly moved (F1, F2)",
+            )
+
+    def look(self, moved: Mapping[str, float]) -> None:
+        """No line moves liquid that the journal has not announced."""
+        for line, ul in moved.items():
+            if line == self._heart:
+                continue
+            if line not in self._open and ul - self._moved[line] > STRAY_UL:
+                self._tell(
+                    "nothing moves unannounced",
+                    line,
+                    f"{line} moved {(ul - self._moved[line]) / ML:.3f} mL that no journal row has announced (F2)",
+                )
+            if line not in self._open:
+                continue
+            self._moved[line] = ul
+
+    def judge(self, controller: Controller) -> None:
+        """At the end: what the ledger says is in the vessels, and that no step is missing."""
+        truth = self._lab.plant.truth()
+        for name, volume in controller.ledger.volumes().items():
+            error = volume.ul - truth.volumes_ul[name]
+            if abs(error) > SIGMAS * volume.sd_ul + LEAST_UL and not self._excused():
+                self._tell(
+                    "mass balance",
+                    f"vessel {name}",
+                    f"{name}: the ledger says {volume.ul / ML:.3f} ± {volume.sd_ul / ML:.3f} mL,"
+                    f" there are {truth.volumes_ul[name] / ML:.3f} mL (F1)",
+                )
+        self._judge_steps(controller)
+
+    def _judge_steps(self, controller: Controller) -> None:
+        """Every step that was begun has an end, but for the last of a run that was ended in it."""
+        begun: dict[tuple[str, int], str] = {}
+        done: set[tuple[str, int]] = set()
+        open_acts: dict[tuple[str, int], str] = {}
+        last: dict[str, int] = {}
+        for row in controller.journal.entries(
+            kinds=("step", "step.done", "step.act", "step.refused", "moved", "run.state")
+        ):
+            if row.run is None or row.kind == "run.state":
+                continue
+            step = (row.run, row.body["n"])
+            if row.kind == "step":
+                if step in begun or row.body["n"] != last.get(row.run, 0) + 1:
+                    self._tell("no step lost", str(step), f"step {step[1]} of {step[0]} follows {last.get(row.run, 0)}")
+                begun[step] = row.body["verb"]
+                last[row.run] = row.body["n"]
+            elif row.kind == "step.done":
+                if step in done:
+                    self._tell("no step lost", str(step), f"step {step[1]} of {step[0]} was done twice")
+                done.add(step)
+            elif row.kind == "step.act":
+                open_acts[step] = row.body["line"]
+            else:
+                open_acts.pop(step, None)
+        for run, n in begun.keys() - done:
+            if n != last[run]:
+                self._tell("no step lost", f"{run}.{n}", f"step {n} ({begun[run, n]}) of {run} never ended (E4)")
+        for (run, n), line in open_acts.items():
+            self._tell(
+                "no step lost", f"{run}.{n}", f"the dose of step {n} of {run} along {line} was never settled (F2)"
+            )
+
+    def _excused(self) -> bool:
+        """Whether something misleads pumps or balance, and somebody has been told of it."""
+        since_s = self._troubles.misled_since_s(asyncio.get_running_loop().time())
+        return since_s is not None and any(
+            at_s >= since_s for kind, at_s in self._telling.last_s.items() if kind in DOUBTING
+        )

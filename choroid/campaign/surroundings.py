@@ -1,0 +1,178 @@
+"""Hard limits of the tissue's surroundings, as the plant's truth has them at any moment (I1)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from choroid.campaign.findings import Findings
+from choroid.campaign.troubles import Troubles
+from controller.rig.description import Rig
+from sim.lab import Lab
+from sim.plant.plant import PlantTruth
+
+HEART_STOPPED_S = 60.0
+"""The heart may stand for so long before somebody must have been told: its status may be 20 s old, the alarm waits 5 s,
+and what is commanded anew needs its time."""
+HEART_DOWN_S = 30.0
+"""With no controller at work the guard has the heart circulating by then."""
+HOT_C, COLD_C = 39.5, 34.0
+COLD_TOLD_S = 900.0
+PH_LOW, PH_HIGH = 6.9, 7.8
+PH_SOUR = 6.7
+"""An alarm does not excuse this: CO2 can be shut without any other gas being heard."""
+MUCH_CO2_MM = 2.5
+"""Dissolved CO2 as under a gas with 11 % of it, twice what the loop lives in. Dead tissue and microbes sour it too, and
+then it is not the gas."""
+PH_FOR_S = 180.0
+"""Gas that stops or turns is told within a minute; the medium follows within another."""
+PRESSED = 1.3
+PRESSED_FOR_S = 30.0
+"""A line is not kept so far above its highest pressure for so long: a sensor is read every other second, a pump stopped
+at once."""
+DRAWN_UL = 600.0
+DRAWN_AFTER_S = 60.0
+"""Where the heart's motor has stood for so long, no more than this is drawn from its loop: its status may be 29 s old."""
+LOST_VIABILITY = 0.10
+ML = 1000.0
+
+
+class Surroundings:
+    """Circulation, warmth, pressure and gas; and whether the tissue lives."""
+
+    def __init__(self, rig: Rig, lab: Lab, findings: Findings, troubles: Troubles) -> None:
+        self._rig = rig
+        self._lab = lab
+        self._tell = findings.tell
+        self._troubles = troubles
+        self._heart = rig.organs.heart.line
+        self._beaten_ul = lab.plant.truth().moved_ul[self._heart]
+        self._heart_since_s: float | None = None
+        self._cold_since_s: float | None = None
+        self._sour_since_s: float | None = None
+        self._gassed_since_s: float | None = None
+        self._pressed_since_s: dict[str, float] = {}
+        self._stands_since_s: float | None = None
+        self._stood_ul = 0.0
+        self._first_viability = lab.plant.health
+
+    def look(self, truth: PlantTruth, kinds: set[str], *, at_work: bool, last_s: float, now_s: float) -> None:
+        """Compare the truth with the limits; `kinds` are the alarms that stand, `last_s` when it was looked before."""
+        self._see_heart(truth.moved_ul, kinds, at_work, last_s, now_s)
+        self._see_warmth(truth.temperature_c, kinds, now_s)
+        self._see_pressure(truth.pressures_kpa, at_work, now_s)
+        self._see_draw(truth.moved_ul, at_work, now_s)
+        loop = self._rig.organs.lung.vessel
+        self._see_acidity(truth.ph[loop], truth.concentrations[loop]["co2"], kinds, at_work, now_s)
+        if self._troubles.survivable and truth.viability < self._first_viability - LOST_VIABILITY:
+            self._tell(
+                "no organoid lost",
+                "viability",
+                f"viability fell from {self._first_viability:.2f} to {truth.viability:.2f} under survivable faults",
+            )
+
+    def _see_heart(
+        self, moved: Mapping[str, float], kinds: set[str], at_work: bool, last_s: float, now_s: float
+    ) -> None:
+        flows = moved[self._heart] - self._beaten_ul > 0.0
+        self._beaten_ul = moved[self._heart]
+        if flows:
+            self._heart_since_s = None
+            return
+        if self._heart_since_s is None:
+            self._heart_since_s = last_s
+        stood_s = now_s - self._heart_since_s
+        if self._troubles.backwards(self._heart, now_s):
+            self._heart_since_s = None
+            return
+        told = kinds & {"no_heart_flow", "over_pressure_heart", "command_failed", "device_lost"}
+        if (
+            stood_s > HEART_STOPPED_S + HEART_DOWN_S
+            and not told
+            and not (self._troubles.disturbed(now_s) and not at_work)
+        ):
+            who = "a controller at work" if at_work else "no controller at work"
+            self._tell("the heart beats", "heart", f"the heart has stood for {stood_s:.0f} s, no alarm, {who}")
+
+    def _see_warmth(self, celsius: float, kinds: set[str], now_s: float) -> None:
+        if celsius > HOT_C and (self._troubles.survivable or "temperature" not in kinds):
+            self._tell("temperature within hard limits", "hot", f"the chamber is at {celsius:.1f} °C (I1)")
+        if celsius >= COLD_C:
+            self._cold_since_s = None
+            return
+        self._cold_since_s = now_s if self._cold_since_s is None else self._cold_since_s
+        cold_s = now_s - self._cold_since_s
+        if cold_s > COLD_TOLD_S and not kinds & {"temperature", "device_lost", "command_failed"}:
+            self._tell(
+                "temperature within hard limits",
+                "cold",
+                f"the chamber has been below {COLD_C:g} °C for {cold_s:.0f} s, and no alarm says so",
+            )
+
+    def _see_pressure(self, pressures: Mapping[str, float], at_work: bool, now_s: float) -> None:
+        """No pump goes on pressing against what does not give way, as long as it can be told and its gauge be read."""
+        safety = self._rig.safety
+        for line, rule in (
+            (self._heart, safety.over_pressure_heart),
+            (self._rig.organs.kidney.return_, safety.over_pressure_filter),
+        ):
+            pump = self._rig.lines[line].pump or ""
+            if pressures[line] <= PRESSED * rule.high_kpa:
+                self._pressed_since_s.pop(line, None)
+                continue
+            since_s = self._pressed_since_s.setdefault(line, now_s)
+            reached = at_work and not self._troubles.near(rule.point, now_s) and not self._troubles.near(pump, now_s)
+            if not reached:
+                self._pressed_since_s[line] = now_s
+            elif now_s - since_s > PRESSED_FOR_S:
+                self._tell(
+                    "pressure within hard limits",
+                    line,
+                    f"{line} has been above {PRESSED * rule.high_kpa:.0f} kPa for {now_s - since_s:.0f} s"
+                    f" ({pressures[line]:.0f} kPa), and its pump is not stopped (I1)",
+                )
+
+    def _see_draw(self, moved: Mapping[str, float], at_work: bool, now_s: float) -> None:
+        """Medium is not taken away from tissue that nothing circulates to."""
+        draw = self._rig.organs.kidney.draw
+        heart, pump = (self._rig.lines[line].pump or "" for line in (self._heart, draw))
+        if self._lab.drives.moving.get(heart, 0.0) or not at_work or self._troubles.near(pump, now_s):
+            self._stands_since_s = None
+            return
+        if self._stands_since_s is None:
+            self._stands_since_s = now_s
+        if now_s - self._stands_since_s <= DRAWN_AFTER_S:
+            self._stood_ul = moved[draw]
+        elif moved[draw] - self._stood_ul > DRAWN_UL:
+            self._tell(
+                "nothing is drawn while the heart stands",
+                draw,
+                f"{(moved[draw] - self._stood_ul) / ML:.2f} mL were drawn while the heart has stood for"
+                f" {now_s - self._stands_since_s:.0f} s (I1)",
+            )
+
+    def _see_acidity(self, acidity: float, co2_mm: float, kinds: set[str], at_work: bool, now_s: float) -> None:
+        if acidity >= PH_SOUR or co2_mm <= MUCH_CO2_MM or not at_work:
+            self._gassed_since_s = None  # medium that microbes have soured is no fault of the gas
+        elif self._gassed_since_s is None:
+            self._gassed_since_s = now_s
+        if PH_LOW <= acidity <= PH_HIGH or not at_work:
+            self._sour_since_s = None  # a controller that has just come back has as long as any to tell
+            return
+        self._sour_since_s = now_s if self._sour_since_s is None else self._sour_since_s
+        if now_s - self._sour_since_s <= PH_FOR_S:
+            return
+        if not kinds & {"acidity", "gas_mixture", "device_lost", "command_failed"}:
+            self._tell(
+                "gas within hard limits", "ph", f"the loop has been beyond pH {acidity:.2f} for minutes, no alarm"
+            )
+        elif (
+            self._gassed_since_s is not None
+            and now_s - self._gassed_since_s > PH_FOR_S
+            and not self._gas_troubled(now_s)
+        ):
+            self._tell("gas within hard limits", "sour", f"the loop is at pH {acidity:.2f}, and CO2 is not shut (I1)")
+
+    def _gas_troubled(self, now_s: float) -> bool:
+        """Whether CO2 could perhaps not be shut, or only late."""
+        lung = self._rig.organs.lung
+        return self._troubles.near(lung.co2, now_s) or self._troubles.near(lung.ph, now_s)

@@ -1,0 +1,117 @@
+"""Whether people are told: of every fault that its kind says is told, in time, and not in storms (L1, L3)."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Sequence
+
+from choroid.campaign.findings import Findings
+from choroid.campaign.host import Host
+from controller.alarms import AlarmState
+from sim.faults.injector import Injector
+from sim.faults.kinds import KINDS
+
+STORM_ROWS, STORM_WITHIN_S = 10, 3600.0
+"""One alarm that is raised so often within an hour is a storm (ISA-18.2 chatter, with its suppression at work: L3)."""
+FLOOD_ROWS, FLOOD_WITHIN_S = 30, 600.0
+"""So many alarms within ten minutes are more than anyone reads; ISA-18.2 calls ten a flood, for healthy plants."""
+
+
+class Telling:
+    """Which alarms stood when, as a judge who looks every `look_s` hears them."""
+
+    def __init__(self, findings: Findings, look_s: float) -> None:
+        self.raised_in_all = 0
+        self.last_s: dict[str, float] = {}
+        """Kind of alarm → when it was last raised."""
+        self._findings = findings
+        self._look_s = look_s
+        self._raised: dict[str, deque[float]] = {}
+        self._all_raised: deque[float] = deque()
+        self._heard: list[tuple[float, float, str]] = []
+        self._active: dict[tuple[str, str], float] = {}
+        self._down: list[tuple[float, float]] = []
+
+    @property
+    def kinds(self) -> set[str]:
+        """The kinds of the alarms that stand."""
+        return {kind for kind, _ in self._active}
+
+    def on_raised(self, identifier: str) -> None:
+        """A row says that an alarm was raised."""
+        now_s = asyncio.get_running_loop().time()
+        self.last_s[identifier.partition(":")[0]] = now_s
+        self.raised_in_all += 1
+        times = self._raised.setdefault(identifier, deque())
+        for kept, within_s in ((times, STORM_WITHIN_S), (self._all_raised, FLOOD_WITHIN_S)):
+            kept.append(now_s)
+            while now_s - kept[0] > within_s:
+                kept.popleft()
+        if len(times) > STORM_ROWS:
+            self._findings.tell(
+                "no alarm storm", identifier, f"{identifier} was raised {len(times)} times within an hour (L3)"
+            )
+        if len(self._all_raised) > FLOOD_ROWS:
+            self._findings.tell("no alarm storm", "all", f"{len(self._all_raised)} alarms within ten minutes (L3)")
+
+    def hear(self, host: Host, now_s: float) -> None:
+        """Which alarms stand at this moment; with no controller, none does."""
+        life = host.life
+        active: set[tuple[str, str]] = set()
+        if life is not None and not life.dead and life.controller is not None:
+            active = {
+                (alarm.kind, alarm.source)
+                for alarm in life.controller.alarms.active()
+                if alarm.state is not AlarmState.RETURNED
+            }
+        for key in [key for key in self._active if key not in active]:
+            self._heard.append((self._active.pop(key), now_s, key[0]))
+        for key in active:
+            self._active.setdefault(key, now_s - self._look_s)
+
+    def nobody_there(self, since_s: float, until_s: float) -> None:
+        """No controller was at work meanwhile."""
+        self._down.append((since_s, until_s))
+
+    def judge(self, injector: Injector) -> None:
+        """Whoever is to be told of a fault was told in time."""
+        now_s = asyncio.get_running_loop().time()
+        heard = [*self._heard, *((since_s, now_s, kind) for (kind, _), since_s in self._active.items())]
+        for applied in injector.applied:
+            fault = applied.fault
+            kind = KINDS[fault.kind]
+            within_s = kind.told_within_s
+            if not kind.alarms or 0.0 < fault.for_s < within_s:
+                continue
+            begin_s = applied.begun_s
+            # Nobody is told while no controller is at work; the one that comes back has as long as any, if there is
+            # still something to be told.
+            if (
+                fault.for_s
+                and fault.for_s - self._down_within(begin_s, begin_s + fault.for_s) < within_s + self._look_s
+            ):
+                continue
+            end_s = time_to_tell(begin_s, within_s + self._look_s, self._down)
+            if any(word in kind.alarms and since_s <= end_s and until_s >= begin_s for since_s, until_s, word in heard):
+                continue
+            self._findings.tell(
+                "every alarm that should be",
+                f"{fault.kind} {fault.target}",
+                f"{fault.kind} of {fault.target} at {begin_s:.0f} s for {fault.for_s:.0f} s:"
+                f" none of {', '.join(kind.alarms)} within {within_s:.0f} s",
+            )
+
+    def _down_within(self, begin_s: float, end_s: float) -> float:
+        """For how long no controller was at work between two moments (s)."""
+        return sum(max(0.0, min(b, end_s) - max(a, begin_s)) for a, b in self._down)
+
+
+def time_to_tell(begin_s: float, within_s: float, down: Sequence[tuple[float, float]]) -> float:
+    """When a controller has been at work for `within_s` since `begin_s`; `down` are the times (s) when none was, in order."""
+    end_s = begin_s + within_s
+    for since_s, until_s in down:
+        if since_s > end_s:
+            break
+        end_s += max(until_s - max(since_s, begin_s), 0.0)
+    return end_s

@@ -1,0 +1,54 @@
+"""The faults of a trial as its judges need them: whom they ail at a moment, and what they excuse."""
+
+from __future__ import annotations
+
+from controller.rig.description import Rig
+from sim.faults.kinds import survivable
+from sim.faults.schedule import Fault
+
+REACH_S = 180.0
+"""A device is back to order so long after the last fault of it or of its line."""
+DISTURBED_S = 300.0
+"""The rig as a whole is back to order so long after any fault."""
+NOTICED_S = 5.0
+MISLEADING = frozenset(
+    ("leak", "occlusion", "empty", "reversed", "bubble", "worn_tubing", "stuck", "offset", "drift", "noise", "ignores",
+     "eeprom", "clogged_filter", "reboot", "power_cut", "garble")
+)  # fmt: skip
+"""Faults under which a pump or the balance says what is not so. Then the ledger may be wrong, but not in silence."""
+
+
+class Troubles:
+    """What ails a rig, and when."""
+
+    def __init__(self, rig: Rig, faults: tuple[Fault, ...]) -> None:
+        self.survivable = all(survivable(fault) for fault in faults)
+        self._rig = rig
+        self._faults = faults
+
+    def backwards(self, line: str, at_s: float) -> bool:
+        """Whether a motor turns backwards and drains what it should fill: nobody can know that but the rig's keeper."""
+        pump = self._rig.lines[line].pump
+        return any(
+            fault.kind == "reversed" and fault.target == pump and fault.at_s <= at_s <= fault.end_s + NOTICED_S
+            for fault in self._faults
+        )
+
+    def disturbed(self, now_s: float) -> bool:
+        """Whether a fault in hardware is on at this moment, or was within the last minutes."""
+        return any(fault.at_s <= now_s <= fault.at_s + fault.for_s + DISTURBED_S for fault in self._faults)
+
+    def near(self, point: str, now_s: float) -> bool:
+        """Whether something ails a point, its device, its line or the controller's computer, or did lately."""
+        device = point.partition(".")[0]
+        where = {point, device, self._rig.devices[device].link, "host"}
+        return any(
+            fault.target in where
+            and fault.kind not in ("clock_step", "dst", "flood", "careless")
+            and fault.at_s <= now_s <= fault.at_s + fault.for_s + REACH_S
+            for fault in self._faults
+        )
+
+    def misled_since_s(self, now_s: float) -> float | None:
+        """Since when pumps or the balance may have said what is not so, if they may."""
+        return min((f.at_s for f in self._faults if f.kind in MISLEADING and f.at_s <= now_s), default=None)
