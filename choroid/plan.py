@@ -25,7 +25,7 @@ from controller.execution.catalogue import chosen
 from controller.execution.journal import Journal
 from controller.execution.ledger import Ledger
 from controller.execution.parameters import parse_params
-from controller.execution.recipe_file import check_on
+from controller.execution.recipe_on_rig import check_on
 from controller.execution.rehearsal import HOURS, Rehearsed, rehearse
 from controller.execution.states import RunState
 from controller.rig.description import Medium, Rig

@@ -17,7 +17,8 @@ from controller.execution.estimator import Estimator
 from controller.execution.journal import Entry, Journal
 from controller.execution.ledger import Alarm, Ledger, no_alarm
 from controller.execution.parameters import parse_params
-from controller.execution.recipe_file import RecipeError, check_on
+from controller.execution.recipe_file import RecipeError
+from controller.execution.recipe_on_rig import check_on
 from controller.execution.rehearsal import HOURS, rehearse
 from controller.execution.routes import Trust
 from controller.execution.run import DISK_ERRORS, Bench, History, Run

@@ -8,8 +8,9 @@ from pathlib import Path
 import pytest
 
 from controller.execution.catalogue import SHIPPED, find, of_file, shipped
-from controller.execution.recipe_file import RecipeError, check_on, read_recipe
+from controller.execution.recipe_file import RecipeError, read_recipe
 from controller.execution.recipe_form import VERBS
+from controller.execution.recipe_on_rig import check_on
 from controller.rig.loading import load_rig
 from protocols.parameters import complete
 from protocols.program import MOVES, READS
