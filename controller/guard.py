@@ -28,6 +28,7 @@ from typing import TYPE_CHECKING, TextIO
 
 from controller.clock import Clock
 from controller.guard_plan import GuardPlan
+from controller.ownership import OWNER, holders
 from controller.safety.readback import mismatch
 from drivers.device import Actuator, Command, DeviceError, PumpStatus, Run, Status, Stop
 from drivers.registry import build, load_third_party, open_link
@@ -60,7 +61,7 @@ def guard_main(
         _kill(pid)
     logging.disable(logging.CRITICAL)  # its own log tells it all, and nobody reads standard error any more
     with log_path.open("a", encoding="utf-8") as log:
-        owner = log_path.with_name("journal.db.owner")
+        owner = log_path.with_name(OWNER)
         return asyncio.run(_bring_to_rest(plan, why, log, patience_s, lambda: _taken_over(owner, pid)))
 
 
@@ -195,17 +196,8 @@ def _kill(pid: int) -> None:
 
 
 def _taken_over(owner: Path, dead_pid: int) -> bool:
-    """Whether a controller other than the dead one holds the journal, by the kernel's own list of locks."""
-    try:
-        inode = owner.stat().st_ino
-        locks = Path("/proc/locks").read_text(encoding="ascii").splitlines()
-    except OSError:
-        return False
-    for lock in locks:
-        words = lock.split()
-        if "FLOCK" in words and any(word.endswith(f":{inode}") for word in words) and str(dead_pid) not in words:
-            return True
-    return False
+    """Whether a controller other than the dead one holds the journal."""
+    return any(pid != dead_pid for pid in holders(owner))
 
 
 if __name__ == "__main__":

@@ -21,6 +21,13 @@ def add(commands: Any) -> None:
     talk.add_argument("device", help="its name in the rig file")
     talk.add_argument("--rig", type=Path, required=True, help="the rig file; no controller may be running on it")
     talk.add_argument("--raw", action="store_true", help="send other lines as they are typed, past every limit")
+    talk.add_argument("--read-only", action="store_true", help="ask only; allowed while a controller runs the rig")
+    talk.add_argument(
+        "--beside-controller", action="store_true", help="talk even while a controller runs the rig, at your own risk"
+    )
+    talk.add_argument(
+        "--data", type=Path, default=Path("choroid-data"), help="where a controller of this rig keeps its journal"
+    )
     calibrate = commands.add_parser("calibrate", help="record what was measured of a pump or a sensor, and list it")
     kinds = calibrate.add_subparsers(title="kinds", metavar="KIND", required=True)
     pump = _command(kinds, "pump", _calibrate_pump, "a pump, by balance or by stopwatch")
@@ -81,7 +88,14 @@ def _probe(arguments: argparse.Namespace) -> int:
 def _talk(arguments: argparse.Namespace) -> int:
     from choroid.tools.talk import talk
 
-    return talk(arguments.device, arguments.rig, raw=arguments.raw)
+    return talk(
+        arguments.device,
+        arguments.rig,
+        raw=arguments.raw,
+        data=arguments.data,
+        read_only=arguments.read_only,
+        beside_controller=arguments.beside_controller,
+    )
 
 
 def _calibrate_pump(arguments: argparse.Namespace) -> int:

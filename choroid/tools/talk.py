@@ -3,6 +3,9 @@
 Words ask through the driver: `id`, `read`, `status`, `stop`. None of them can set anything in motion: what moves goes
 through the safety gate of a running rig, and nowhere else. With `--raw`, other lines are sent as they are typed, past
 every limit; whoever does that stands beside the device, and at the end its outputs are turned off.
+
+While a controller runs the same rig, or another device on the same link, the talk is refused; with `--read-only` it may
+ask, and with `--beside-controller` everything else as well.
 """
 
 from __future__ import annotations
@@ -17,6 +20,7 @@ from pymodbus.framer import FramerRTU
 
 from choroid.failure import UserError
 from choroid.tools.meaning import meaning
+from choroid.tools.occupied import require_free
 from controller.connect import device_config
 from controller.rig.description import DeviceSpec, Rig
 from controller.rig.loading import load_rig
@@ -60,7 +64,9 @@ class _Shown(Capture):
 class Talk:
     """One talk with one device, on a link of its own."""
 
-    def __init__(self, name: str, spec: DeviceSpec, opener: Opener, say: Say, *, raw: bool) -> None:
+    def __init__(
+        self, name: str, spec: DeviceSpec, opener: Opener, say: Say, *, raw: bool, read_only: bool = False
+    ) -> None:
         driver = MODELS[spec.model]
         url = LinkUrl.parse(spec.link)
         capture = _Shown(driver, say)
@@ -68,6 +74,7 @@ class Talk:
         self.device = build(spec.model, self.link, device_config(name, spec))
         self._say = say
         self._raw = raw
+        self._read_only = read_only
         self._raw_sent = False
 
     async def begin(self) -> None:
@@ -98,6 +105,8 @@ class Talk:
                     await self._each(sensors, points, units)
                 case "status":
                     await self._each({point: each.status for point, each in self.device.actuators.items()}, points)
+                case "stop" if self._read_only:
+                    self._say("! “stop” commands, and with --read-only nothing is commanded")
                 case "stop":
                     await self._each({point: self._stopping(point) for point in self.device.actuators}, points)
                 case _ if self._raw:
@@ -169,19 +178,29 @@ class Talk:
             await self.link.close()
 
 
-def talk(name: str, path: Path, *, raw: bool) -> int:
-    """Talk until the input ends; returns the exit status. Raises :class:`UserError` for a device that is not there."""
+def talk(
+    name: str, path: Path, *, raw: bool, data: Path, read_only: bool = False, beside_controller: bool = False
+) -> int:
+    """Talk until the input ends; returns the exit status.
+
+    `data` is where a controller of this rig would keep its journal. Raises :class:`UserError` for a device that is not
+    there, or that a controller has, unless `read_only` or `beside_controller`.
+    """
+    if raw and read_only:
+        raise UserError("--raw sends what commands, and --read-only forbids it. Next: leave out one of the two")
     load_third_party()
     rig = load_rig(path, models=MODELS)
     if name not in rig.devices:
         raise UserError(f"{path} has no device {name}. Next: choose one of {', '.join(rig.devices)}")
-    return asyncio.run(_talk(name, rig, raw))
+    if not (read_only or beside_controller):
+        require_free(name, rig, data)
+    return asyncio.run(_talk(name, rig, raw, read_only))
 
 
-async def _talk(name: str, rig: Rig, raw: bool) -> int:
+async def _talk(name: str, rig: Rig, raw: bool, read_only: bool) -> int:
     spec = rig.devices[name]
     lab = Lab(rig, seed=1) if spec.link.startswith("sim:") else None
-    conversation = Talk(name, spec, lab.opener if lab else open_real, _print, raw=raw)
+    conversation = Talk(name, spec, lab.opener if lab else open_real, _print, raw=raw, read_only=read_only)
     if raw:
         _print("! raw lines pass no limit and no interlock: stand beside the device. `help` tells the words")
     loop = asyncio.get_running_loop()

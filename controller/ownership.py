@@ -1,0 +1,27 @@
+"""Who holds a data directory's journal, by the kernel's own list of locks: nothing is opened, so nobody is kept out."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+OWNER = "journal.db.owner"
+"""The file in a data directory that a controller keeps locked as long as it runs (:mod:`controller.execution.journal`)."""
+LOCKS = Path("/proc/locks")
+
+
+def holders(owner: Path, locks: Path = LOCKS) -> tuple[int, ...]:
+    """The processes that hold the lock on `owner`; none when there is no such file, or no such list (not Linux).
+
+    A process of another container is told as 0 (proc(5), “/proc/locks”). One that waits for the lock does not hold it.
+    """
+    try:
+        inode = owner.stat().st_ino
+        lines = locks.read_text(encoding="ascii").splitlines()
+    except OSError:
+        return ()
+    found = []
+    for line in lines:
+        words = line.split()
+        if len(words) > 5 and words[1] == "FLOCK" and words[5].endswith(f":{inode}"):
+            found.append(int(words[4]))
+    return tuple(found)
