@@ -92,7 +92,7 @@ class Assays:
             self._doubt(assay, seq, off, before)
         self._estimator.learn(seq)
         after, now = (
-            found.interval(where, assay.species) for found in (self._estimator.at(when), self._estimator.state)
+            found.interval(where, assay.species) for found in (self._estimator.at(when), self._estimator.now())
         )
         told = {"before": before.to_json(), "after": after.to_json(), "now": now.to_json()}
         return {"id": seq, **row, "off_sd": round(off, 3), **told}

@@ -3,14 +3,19 @@
 All that it knows is in the journal: each row `estimate` has the state with what went into it, `moved` the transfers,
 `assay` what the laboratory found. After a restart, or when an assay comes in hours after it was taken, the newest state
 that may be trusted is taken up and all that has happened since is gone through again, each thing at its time.
+
+A prediction over six hours is not, to the last digit, two over three: the sigma points are chosen anew, and uptake is
+taken as steady for as long as a step. So time is cut only where something happened to the medium or was learnt of it (a
+transfer, a look at the rig, a sample), never where somebody asked, entered an assay or started the controller; else an
+assay that came in late would give another estimate than the same one in time.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from datetime import datetime
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
 from typing import Any
 
 from controller.clock import Clock
@@ -21,7 +26,7 @@ from controller.rig.description import Rig
 from drivers.device import Quality
 from protocols import media_filter
 from protocols.assay import Assay
-from protocols.dialysis import exchanged
+from protocols.dialysis import exchanged, koa_at
 from protocols.media_filter import MediaState
 from protocols.soft_sensor import VERSION, Composition, MediaEstimate, Where, pco2_mmhg
 
@@ -34,7 +39,7 @@ GAS_STALE_S = 60.0
 
 @dataclass(frozen=True, slots=True)
 class Known:
-    """A state and the moment that it is of; `seq` is the journal's last row that is in it."""
+    """A state and the moment that it is of: the last thing that happened; `seq` is the journal's last row that is in it."""
 
     state: MediaState
     at: datetime
@@ -52,8 +57,7 @@ class Estimator:
         self._store = store
         self._spent = rig.organs.kidney.vessel
         self._circulating = (rig.organs.lung.vessel, rig.organoid.chamber)
-        self._state = self._replayed()
-        self._at_s = clock.now_s()
+        self._state, self._at_s = self._caught_up()
         last = journal.last("estimate")
         self.latest: MediaEstimate | None = None if last is None else MediaEstimate.from_json(last.body["estimate"])
         ledger.listen(self._moved)
@@ -81,7 +85,8 @@ class Estimator:
 
     def at(self, when: datetime) -> MediaState:
         """The state as of an earlier moment, with all that is known by now of the time before it."""
-        return self._replayed(when)
+        known = self._replayed(when)
+        return self._lived(known.state, (when - known.at).total_seconds())
 
     async def estimate(self, *, run: str | None = None) -> MediaEstimate:
         """Read pH of the loop and the gas flows, correct by them if they may be trusted, and journal the state."""
@@ -100,15 +105,15 @@ class Estimator:
 
     def learn(self, seq: int) -> MediaEstimate:
         """Take in the assay of journal row `seq`, at the time when it was taken, and journal the state."""
-        self._state = self._replayed()
-        self._at_s = self._clock.now_s()
+        self._state, self._at_s = self._caught_up()
         return self._told({"ph": None, "pco2_mmhg": None, "assay": seq}, titrated=False, run=None)
 
     # --- inside -----------------------------------------------------------------------------------------
 
     def _told(self, inputs: Mapping[str, Any], *, titrated: bool, run: str | None) -> MediaEstimate:
-        self.latest = media_filter.estimate(self._state, titrated=titrated)
-        body = {"state": self._state.to_json(), "inputs": inputs, "estimate": self.latest.to_json()}
+        self.latest = media_filter.estimate(self.now(), titrated=titrated)
+        as_of = _text(self._clock.utc() - timedelta(seconds=self._clock.now_s() - self._at_s))
+        body = {"state": self._state.to_json(), "as_of": as_of, "inputs": inputs, "estimate": self.latest.to_json()}
         self._journal.append("estimate", body, run=run)
         return self.latest
 
@@ -160,7 +165,8 @@ class Estimator:
         dialyse = self._rig.lines.get(kidney.dialyse or "")
         if dialyse is not None and (source, target) == (dialyse.from_, dialyse.to):
             # For what passes the membrane, dialysis is as if a share of the batch had been replaced by dialysate.
-            koa = self._rig.dialysers[dialyse.dialyser or ""].koa_ul_min
+            fibres = self._rig.dialysers[dialyse.dialyser or ""]
+            koa = koa_at(kidney.dialysate_ul_min, fibres.koa_ul_min, fibres.koa_at_ul_min)
             share = exchanged(koa, kidney.dialysate_ul_min, ul, state.spent_ul)
             replaced_ul = share * state.spent_ul
             return media_filter.moved(
@@ -196,21 +202,26 @@ class Estimator:
 
     # --- out of the journal -----------------------------------------------------------------------------
 
-    def _replayed(self, until: datetime | None = None) -> MediaState:
-        """The state of `until` (default: now), from the newest one that holds all that is known of its time."""
-        now = self._clock.utc() if until is None else until
+    def _caught_up(self) -> tuple[MediaState, float]:
+        """The state of the last thing that happened, and when that was in loop time."""
+        now = self._clock.utc()
+        known = self._replayed(now)
+        return known.state, self._clock.now_s() - max((now - known.at).total_seconds(), 0.0)
+
+    def _replayed(self, until: datetime) -> Known:
+        """The state of the last thing that happened before `until`, from the newest that holds all known of its time."""
         assays = [(entry.seq, Assay.from_json(entry.body)) for entry in self._journal.entries(kinds=("assay",))]
         used = [(seq, assay) for seq, assay in assays if assay.used]
-        known = self._checkpoint(used, now)
+        known = self._checkpoint(used, until)
         state, at = known.state, known.at
-        for when, happens in self._since(known, used, now):
+        for when, happens in self._since(known, used, until):
             state = happens(self._lived(state, (when - at).total_seconds()))
             at = max(at, when)
-        return self._lived(state, (now - at).total_seconds())
+        return replace(known, state=state, at=at)
 
     def _checkpoint(self, assays: list[tuple[int, Assay]], before: datetime) -> Known:
         for entry in self._journal.entries(kinds=("estimate",), newest_first=True):
-            at = _utc(entry)
+            at = datetime.fromisoformat(entry.body.get("as_of", entry.utc))  # older rows: their own
             late = any(seq > entry.seq and assay.taken <= at for seq, assay in assays)
             if at <= before and not late and entry.body["state"].get("version") == VERSION:
                 return Known(MediaState.from_json(entry.body["state"]), at, entry.seq)
@@ -220,14 +231,19 @@ class Estimator:
     def _since(
         self, known: Known, assays: list[tuple[int, Assay]], until: datetime
     ) -> list[tuple[datetime, Callable[[MediaState], MediaState]]]:
-        """What has happened between a known state and `until`, in order."""
-        events: list[tuple[datetime, int, Callable[[MediaState], MediaState]]] = []
+        """What has happened between a known state and `until`, in order.
+
+        A sample counts before what was booked at the same instant, and samples of one instant stand in an order of their
+        own, whichever was entered first.
+        """
+        events: list[tuple[datetime, tuple[str | int, ...], Callable[[MediaState], MediaState]]] = []
         for entry in self._journal.entries(kinds=("moved", "estimate"), after=known.seq):
-            if (when := _utc(entry)) <= until:
-                events.append((when, entry.seq, self._happening(entry)))
+            learnt = entry.kind == "estimate" and "assay" in entry.body["inputs"]
+            if (when := _utc(entry)) <= until and not learnt:
+                events.append((when, ("then", entry.seq), self._happening(entry)))
         for seq, assay in assays:
             if (seq > known.seq or assay.taken > known.at) and assay.taken <= until:
-                events.append((assay.taken, seq, _finding(assay)))
+                events.append((assay.taken, ("sample", assay.analyte, assay.vessel, seq), _finding(assay)))
         return [(when, happens) for when, _, happens in sorted(events, key=lambda event: event[:2])]
 
     def _happening(self, entry: Entry) -> Callable[[MediaState], MediaState]:
@@ -249,6 +265,10 @@ def _looked(state: MediaState, inputs: Mapping[str, Any]) -> MediaState:
 
 def _finding(assay: Assay) -> Callable[[MediaState], MediaState]:
     return lambda state: media_filter.assayed(state, assay.where, assay.species, assay.value, assay.sd)
+
+
+def _text(when: datetime) -> str:
+    return when.isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
 def _utc(entry: Entry) -> datetime:
