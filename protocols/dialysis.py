@@ -13,6 +13,9 @@ from math import exp
 
 INSULIN_KOA = 0.1
 """KoA of insulin (5.8 kDa) over that of small solutes, through a cut-off of 10 kDa [P]; no figure was found."""
+KOA_RISE = 0.28
+"""Exponent of the flow: urea's KoA rises by 14 % from 500 to 800 mL/min (Leypoldt 1997, Kidney Int 51:2013 [R]); the law of
+Lévêque for a laminar stream in a fibre gives 1/3. In bundles that spread the flow well it hardly rises (Bhimani 2010)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +34,11 @@ class Dialyser:
     def leaked(self, dialysate_ul: float, batch_ul: float) -> float:
         """Share (0..1) of the batch's insulin that is lost to `dialysate_ul`."""
         return exchanged(INSULIN_KOA * self.koa_ul_min, self.flow_ul_min, dialysate_ul, batch_ul)
+
+
+def koa_at(flow_ul_min: float, koa_ul_min: float, measured_at_ul_min: float | None) -> float:
+    """KoA (µL/min) at a dialysate flow, of a dialyser whose KoA was measured at another; None: taken as constant."""
+    return koa_ul_min if measured_at_ul_min is None else koa_ul_min * (flow_ul_min / measured_at_ul_min) ** KOA_RISE
 
 
 def exchanged(koa_ul_min: float, flow_ul_min: float, dialysate_ul: float, batch_ul: float) -> float:

@@ -10,7 +10,7 @@ from controller.execution.routes import Route
 from controller.execution.rules import prices_of, rules_of
 from controller.execution.steps import StepRecord
 from controller.rig.description import Rig
-from protocols.dialysis import Dialyser
+from protocols.dialysis import Dialyser, koa_at
 from protocols.interval import Interval
 from protocols.language import Amount, Measurement, ProtocolError, VesselVolume
 from protocols.soft_sensor import Composition, MediaEstimate
@@ -148,7 +148,8 @@ class Kidney(Organ):
         if line is None:
             return None
         route = self._run.route("kidney.dialyse")
-        koa = self._rig.dialysers[self._rig.lines[line].dialyser or ""].koa_ul_min
+        fibres = self._rig.dialysers[self._rig.lines[line].dialyser or ""]
+        koa = koa_at(route.flow_ul_min, fibres.koa_ul_min, fibres.koa_at_ul_min)
         return Dialyser(koa, route.flow_ul_min, route.least_ul)
 
     async def dialyse(self, dialysate_ul: float) -> Amount:

@@ -15,7 +15,7 @@ from typing import Any
 from controller.figures.figure import Figure, figure, missing
 from controller.figures.sources import Sources
 from controller.figures.transfers import Transfer, seconds, volume
-from protocols.dialysis import exchanged
+from protocols.dialysis import exchanged, koa_at
 
 SOLUTES = {"ammonia": "ammonia_mm", "lactate": "lactate_mm"}
 WITHIN_S = 4 * 3600.0
@@ -58,8 +58,9 @@ def _clearance(sources: Sources, done: Sequence[Transfer], solute: str) -> Figur
     pairs = [pair for each in done if (pair := _pair(sources, each, solute)) is not None]
     if not pairs:
         line = sources.rig.organs.kidney.dialyse
-        koa = sources.rig.dialysers[sources.rig.lines[line or ""].dialyser or ""].koa_ul_min
+        fibres = sources.rig.dialysers[sources.rig.lines[line or ""].dialyser or ""]
         flow = sources.rig.organs.kidney.dialysate_ul_min
+        koa = koa_at(flow, fibres.koa_ul_min, fibres.koa_at_ul_min)
         promised = flow * -math.log1p(-exchanged(koa, flow, 1.0, 1.0))
         why = f"no assays of {solute} in the spent medium within 4 h before and after a dialysis"
         return missing(key, label, unit, f"{why}; the rig file's KoA promises {promised:.3g} uL/min")

@@ -113,6 +113,8 @@ class Dialyser(_Part):
     vessel: str
     koa_ul_min: FlowUlMin = Field(alias="koa", gt=0, le=MOST_UL_MIN)
     """Mass transfer of small solutes (lactate, ammonia, glucose), as built in: some 20 % below the maker's (biology §2)."""
+    koa_at_ul_min: FlowUlMin | None = Field(default=None, alias="koa_at", gt=0, le=MOST_UL_MIN)
+    """The dialysate flow at which it was measured: KoA rises with the flow. Left out, it is taken as the same at any."""
     cut_off_kda: MassKda = Field(alias="cut_off", ge=1, le=15)
 
 

@@ -45,8 +45,9 @@ GAS, METABOLISM, TURNOVER, EVAPORATION, OVERFLOW, LEAK, FILTER, PUMP, RETURN, FA
     FLOW_UL_S,  # what flows, signed
     PRESSURE,  # kPa behind the pump
     KOA_UL_S,  # of the dialyser on it, small solutes
-) = range(19)
-LINE_COLUMNS = 19
+    KOA_AT_UL_S,  # the dialysate flow at which that is so; 0: at any
+) = range(20)
+LINE_COLUMNS = 20
 
 # How lines are plumbed, whole numbers.
 SOURCE, TARGET, FILTERED, BREATHES, RETURNS, DIALYSES = range(6)

@@ -5,7 +5,7 @@ Z = exp[KoA·(Qd − Qb)/(Qb·Qd)]; K = Qb·(Z − 1)/(Z − Qb/Qd); with Qb = Q
 
 from __future__ import annotations
 
-from math import exp
+from math import exp, log
 
 from sim.plant.columns import ALK, AMM, CAR, GLC, GLN, LAC, OSM, OXY
 from sim.plant.compiled import compiled
@@ -15,6 +15,9 @@ SMALL = (GLC, LAC, AMM, ALK, GLN, OXY, CAR, OSM)
 microbes stay."""
 INSULIN_KOA = 0.1
 """KoA of insulin (5.8 kDa) over that of small solutes, through 10 kDa [P]: it leaks."""
+RISE = log(1.14) / log(800 / 500)
+"""Exponent with which KoA rises with dialysate flow: 14 % from 500 to 800 mL/min for urea, in conventional bundles
+(Leypoldt 1997, Kidney Int 51:2013 [R]; S73 shows the same in a figure)."""
 
 
 def clearance(koa: float, qb: float, qd: float) -> float:
@@ -39,6 +42,14 @@ def recycled(c0: float, generated: float, k: float, c_dialysate: float, volume: 
     """V·dC/dt = G − K·(C − Cd) after `t`, in consistent units."""
     end = c_dialysate + generated / k
     return end + (c0 - end) * exp(-k * t / volume)
+
+
+@compiled
+def risen(koa: float, measured_at: float, qd: float) -> float:
+    """KoA at a dialysate flow `qd`, measured at another (same unit; 0: it is the same at any)."""
+    if measured_at <= 0.0 or qd <= 0.0:
+        return koa
+    return koa * float((qd / measured_at) ** RISE)
 
 
 @compiled

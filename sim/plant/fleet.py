@@ -39,6 +39,7 @@ from sim.plant.columns import (
     GLN,
     INS,
     KLA,
+    KOA_AT_UL_S,
     KOA_UL_S,
     LAC,
     LDH,
@@ -116,7 +117,9 @@ class Fleet:
             every[:, WATER_UL_S] = evaporation.tube_loss_ul_s(line.bore_mm, outer_mm, line.length_m)
             every[:, OPEN] = line.valve is None
             every[:, SCALE] = 1.0
-            every[:, KOA_UL_S] = 0.0 if dialyser is None else dialyser.koa_ul_min / 60.0
+            if dialyser is not None:
+                every[:, KOA_UL_S] = dialyser.koa_ul_min / 60.0
+                every[:, KOA_AT_UL_S] = (dialyser.koa_at_ul_min or 0.0) / 60.0
         for number, seed in enumerate(seeds):
             random = np.random.default_rng(seed)
             self.lines[number, :, GAIN] = 1.0 + random.normal(0.0, hydraulics.GAIN_SPREAD, len(pumped))

@@ -55,6 +55,7 @@ from sim.plant.columns import (
     HEATER_W,
     INS,
     KLA,
+    KOA_AT_UL_S,
     KOA_UL_S,
     LAC,
     LDH,
@@ -224,7 +225,8 @@ def move(
         tally[RETURN, USE] += leaving[LIQ]
     dialysed = links[number, DIALYSES]
     if dialysed >= 0 and not backwards and leaving[LIQ] > 0.0:
-        through_fibres(vessels[dialysed], leaving, line[KOA_UL_S], line[FLOW_UL_S])
+        koa_ul_s = dialysis.risen(line[KOA_UL_S], line[KOA_AT_UL_S], line[FLOW_UL_S])
+        through_fibres(vessels[dialysed], leaving, koa_ul_s, line[FLOW_UL_S])
     if line[LEAKING] > 0.0 and leaving[LIQ] > 0.0:
         part = min(1.0, line[LEAKING] * dt_s / 60.0 / leaving[LIQ])
         for column in range(COLUMNS):

@@ -9,15 +9,16 @@ import numpy as np
 import pytest
 
 from controller.rig.loading import load_rig
-from sim.plant.columns import ALB, AMM, COLUMNS, COMMAND, GAIN, INS, LAC, LIQ, TRO
-from sim.plant.dialysis import INSULIN_KOA, SMALL, clearance, exchange_share
+from protocols.dialysis import koa_at
+from sim.plant.columns import ALB, AMM, COLUMNS, COMMAND, GAIN, INS, KOA_AT_UL_S, LAC, LIQ, TRO
+from sim.plant.dialysis import INSULIN_KOA, SMALL, clearance, exchange_share, risen
 from sim.plant.fleet import Fleet
 
 RIG = load_rig(Path(__file__).parents[2] / "examples" / "rigs" / "bench_dialysis.yaml")
 KOA, FLOW, MINUTES = 600.0, 500.0, 30
 
 
-def dialysed(flow_ul_min: float) -> tuple[Fleet, np.ndarray, np.ndarray]:
+def dialysed(flow_ul_min: float, measured_at_ul_min: float = FLOW) -> tuple[Fleet, np.ndarray, np.ndarray]:
     fleet = Fleet(RIG, [1])
     spent = fleet.vessels[0, fleet.vessel_names.index("spent")]
     spent *= 5.0
@@ -25,7 +26,7 @@ def dialysed(flow_ul_min: float) -> tuple[Fleet, np.ndarray, np.ndarray]:
         spent[column] = value * spent[LIQ]
     before = spent / spent[LIQ]
     line = fleet.lines[0, fleet.pumps["reglo2.dialysate"]]
-    line[GAIN], line[COMMAND] = 1.0, flow_ul_min
+    line[GAIN], line[COMMAND], line[KOA_AT_UL_S] = 1.0, flow_ul_min, measured_at_ul_min / 60.0
     fleet.advance(2.0, MINUTES * 30)
     return fleet, before, spent / spent[LIQ]
 
@@ -61,3 +62,14 @@ def test_it_is_the_counter_current_formula_for_a_fast_batch_side() -> None:
     assert exchange_share(KOA, FLOW, 1e9, 15_000.0) == pytest.approx(1.0)
     assert exchange_share(KOA, FLOW, 100.0, 0.0) == 0.0
     assert LIQ not in SMALL
+
+
+def test_koa_rises_with_the_flow_alike_in_the_plant_and_in_what_protocols_reckon() -> None:
+    assert risen(800.0, 500.0, 800.0) == pytest.approx(912.0)
+    assert risen(800.0, 0.0, 800.0) == risen(800.0, 500.0, 500.0) == 800.0, "unknown where measured; and there itself"
+    for flow in (100.0, 500.0, 2_000.0):
+        assert koa_at(flow, KOA, 500.0) == pytest.approx(risen(KOA, 500.0, flow), rel=1e-2)
+    assert koa_at(100.0, KOA, None) == KOA
+    _, before, slow = dialysed(FLOW, measured_at_ul_min=2_000.0)
+    share = 1.0 - exp(-risen(KOA, 2_000.0, FLOW) / FLOW)
+    assert slow[LAC] / before[LAC] == pytest.approx(exp(-share * FLOW * MINUTES / 15_000.0), rel=5e-3)
