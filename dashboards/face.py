@@ -65,6 +65,9 @@ class LedgerFace(Protocol):
     def volumes(self) -> Mapping[str, Volume]:
         """Every vessel's volume with its standard deviation (µL)."""
 
+    def unexplained(self) -> Volume:
+        """The balance error with its standard deviation (µL)."""
+
     def gain(self, pump: str) -> tuple[float, float] | None:
         """What a pump delivers over what its calibration says, and its standard deviation; None before any dose."""
 

@@ -210,10 +210,11 @@ def alarm_view(alarm: Alarm) -> dict[str, Any]:
 
 
 def ledger_view(ledger: LedgerFace) -> dict[str, Any]:
-    """Where the medium went (mL). The balance error is what no transfer explains; its bound is three deviations."""
+    """Where the medium went (mL). The balance error is what no transfer explains; its bound is three deviations of what was
+    moved and weighed, whatever the doubt about how full the bottles are.
+    """
     totals = ledger.totals
-    volumes = ledger.volumes()
-    bound_ul = BOUND_SD * math.sqrt(sum(volume.sd_ul**2 for volume in volumes.values()))
+    error = ledger.unexplained()
     return {
         "fresh_ml": totals.fresh_ul / ML,
         "drawn_ml": totals.drawn_ul / ML,
@@ -223,11 +224,12 @@ def ledger_view(ledger: LedgerFace) -> dict[str, Any]:
         "glucose_ml": totals.glucose_ul / ML,
         "base_ml": totals.base_ul / ML,
         "evaporated_ml": totals.evaporated_ul / ML,
-        "mass_balance_error_ml": totals.unaccounted_ul / ML,
-        "mass_balance_bound_ml": bound_ul / ML,
+        "mass_balance_error_ml": error.ul / ML,
+        "mass_balance_bound_ml": BOUND_SD * error.sd_ul / ML,
         "recycled_fraction": totals.recycled_fraction,
         "vessels": [
-            {"name": name, "ml": volume.ul / ML, "sd_ml": volume.sd_ul / ML} for name, volume in volumes.items()
+            {"name": name, "ml": volume.ul / ML, "sd_ml": volume.sd_ul / ML}
+            for name, volume in ledger.volumes().items()
         ],
     }
 

@@ -11,7 +11,8 @@ with time, until somebody reads its level.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, replace
 from datetime import datetime
 from typing import Any, Literal
@@ -20,7 +21,7 @@ from controller.clock import Clock
 from controller.execution.batches import Batch, Whereabouts
 from controller.execution.drift import LEARNED_REL_SD, WANDER_REL_SD, Drift, PumpWatch
 from controller.execution.journal import Entry, Journal
-from controller.execution.reconcile import K, Residual, Unknowns
+from controller.execution.reconcile import K, Residual, Unknowns, surplus
 from controller.execution.witnesses import DENSITY_REL_SD, DENSITY_UL_PER_G, Weight
 from controller.rig.description import Line, Rig
 from controller.state import Volume
@@ -36,6 +37,10 @@ DAY_S = 86_400.0
 KINDS = ("moved", "ledger.weighed", "ledger.reconciled", "ledger.level", "ledger.loaded")
 DENSITY = "density"
 """An unknown beside the volumes: how heavy the medium is (relative)."""
+BOOKED = "all as booked"
+"""Another: what all vessels hold together by the bookings alone, which no weighing corrects. Its doubt (how full they were,
+what evaporated) is the volumes' own, so that in the difference of both only what was moved and weighed is left.
+"""
 
 
 Alarm = Callable[[str, str, str], None]
@@ -135,6 +140,8 @@ class Totals:
     """What people put in, with its lot number."""
     unaccounted_ul: float = 0.0
     """Corrections: what the balance or a person found that no transfer explains (gain > 0)."""
+    reconciled_ul: float = 0.0
+    """Of it, what a person set with name and reason."""
 
     @property
     def recycled_fraction(self) -> float:
@@ -206,6 +213,8 @@ class Ledger:
         for loss in self._losses.values():
             self._unknowns.add(loss.unknown, 0.0, 1.0)
         self._unknowns.add(DENSITY, 0.0, DENSITY_REL_SD**2)
+        self._unknowns.add(BOOKED, 0.0, 0.0, kept=True)
+        self._begin_booked()
         self.pumps: dict[str, PumpWatch] = {}
         """What the doses of each pump have told, since its calibration or tubing last changed."""
         self.whereabouts = Whereabouts()
@@ -238,6 +247,17 @@ class Ledger:
         if name not in self._unknowns:
             return None
         return 1.0 + self._unknowns.mean(name), math.sqrt(self._unknowns.variance(name))
+
+    def unexplained(self) -> Volume:
+        """The balance error: what weighings and readings found that no transfer, loss or person explains (µL, gain > 0),
+        with the standard deviation that it has if nothing leaks.
+
+        It is what all vessels are believed to hold, less what they hold as booked. How full the bottles were is in both and
+        cancels; what is left is the doubt of what was moved and weighed.
+        """
+        terms = {**dict.fromkeys(self._vessels, 1.0), BOOKED: -1.0}
+        sd_ul = self._unknowns.residual(terms, 0.0, 0.0).sd
+        return Volume(self.totals.unaccounted_ul - self.totals.reconciled_ul, sd_ul)
 
     def listen(self, listener: Listener) -> None:
         """Call `listener` at every booking from now on."""
@@ -283,9 +303,9 @@ class Ledger:
         ul, noise = weight.g * DENSITY_UL_PER_G, weight.sd_g * DENSITY_UL_PER_G
         before = self._vessels[self._spent].ul
         residual = self._unknowns.residual({self._spent: 1.0, DENSITY: -ul}, ul, noise**2)
-        change = ul - before
+        change, sd = ul - before, noise
         if residual.gross:
-            noise = max(noise, abs(change) / K)
+            sd = max(noise, abs(change) / K)
             self._alarm(
                 "balance_drift",
                 self._spent,
@@ -293,29 +313,28 @@ class Ledger:
                 f" more than {K * residual.sd / 1000:.2f} mL apart. Likely cause: a leak, a drip, or somebody handled the"
                 " vessel. Next: look at the spent vessel and its lines",
             )
-        elif abs(change) < math.hypot(noise, DENSITY_REL_SD * ul):
+        elif abs(change) < _least_change(ul, noise):
             return  # within the noise: not worth a row
-        self._journal.append("ledger.weighed", {"vessel": self._spent, "ul": ul, "sd_ul": noise, "change_ul": change})
+        body = {"vessel": self._spent, "ul": ul, "sd_ul": sd, "noise_ul": noise, "change_ul": change}
+        self._journal.append("ledger.weighed", body)
         self._up_to_now()
-        self._correct(self._spent, ul, noise)
+        self._weigh(body)
 
     def reconcile(self, vessel: str, volume_ul: float, sd_ul: float, *, user: str, reason: str) -> None:
         """A person changed a vessel's volume or knows better: take it over, with who and why (D4)."""
         self._known(vessel)
         before = self.volumes()[vessel].ul
-        self._journal.append(
-            "ledger.reconciled",
-            {
-                "vessel": vessel,
-                "ul": volume_ul,
-                "sd_ul": sd_ul,
-                "change_ul": volume_ul - before,
-                "user": user,
-                "reason": reason,
-            },
-        )
+        body = {
+            "vessel": vessel,
+            "ul": volume_ul,
+            "sd_ul": sd_ul,
+            "change_ul": volume_ul - before,
+            "user": user,
+            "reason": reason,
+        }
+        self._journal.append("ledger.reconciled", body)
         self._up_to_now()
-        self._correct(vessel, volume_ul, sd_ul)
+        self._reconcile(body)
 
     def level(self, vessel: str, volume_ul: float, sd_ul: float, *, user: str, reason: str) -> Residual:
         """A person (or a level probe) read a vessel's volume: one equation more for all that is unknown.
@@ -479,7 +498,8 @@ class Ledger:
         for name, loss in self._losses.items():
             lost, sd = loss.in_time(seconds)
             lost += sd * self._unknowns.mean(loss.unknown)
-            self._unknowns.add_to(name, {loss.unknown: -sd}, -lost)
+            for each in (name, BOOKED):
+                self._unknowns.add_to(each, {loss.unknown: -sd}, -lost)
             self.totals.evaporated_ul += lost
         self._refresh()
         for vessel in self._vessels.values():
@@ -549,6 +569,39 @@ class Ledger:
         self._unknowns.known(name, ul, sd_ul**2, by=by, factor=ul)
         self._account()
 
+    def _begin_booked(self) -> None:
+        """As booked there is what the vessels begin with, and the doubt is theirs."""
+        self._unknowns.known(BOOKED, 0.0, 0.0)
+        for name in self._vessels:
+            self._unknowns.add_to(BOOKED, {name: 1.0}, self._unknowns.mean(name))
+
+    @contextmanager
+    def _booking(self, name: str) -> Iterator[None]:
+        """What is done to a vessel within the block is a booking: nothing that would have to be explained."""
+        self._unknowns.add_to(BOOKED, {name: -1.0}, -self._unknowns.mean(name))
+        yield
+        self._unknowns.add_to(BOOKED, {name: 1.0}, self._unknowns.mean(name))
+
+    def _weigh(self, body: Mapping[str, Any]) -> None:
+        vessel, ul = body["vessel"], body["ul"]
+        noise = body.get("noise_ul", body["sd_ul"])  # journals from before it was written have the doubt alone
+        expected = self._unknowns.residual({vessel: 1.0, DENSITY: -ul}, ul, noise**2).sd
+        self._correct(vessel, ul, noise)
+        if body["sd_ul"] > noise:
+            # Beyond k·σ the vessel is known less well, but what is unexplained is none the smaller for it.
+            with self._booking(vessel):
+                self._unknowns.wander(vessel, body["sd_ul"] ** 2 - noise**2)
+            self._refresh()
+        else:
+            # Small differences are not booked, so that those that are scatter more than weighings do.
+            self._unknowns.wander(BOOKED, surplus(expected, _least_change(ul, noise)))
+
+    def _reconcile(self, body: Mapping[str, Any]) -> None:
+        before = self.totals.unaccounted_ul
+        with self._booking(body["vessel"]):
+            self._correct(body["vessel"], body["ul"], body["sd_ul"])
+        self.totals.reconciled_ul += self.totals.unaccounted_ul - before
+
     def _level(self, body: Mapping[str, Any]) -> None:
         vessel, ul, sd_ul = body["vessel"], body["ul"], body["sd_ul"]
         if body["gross"]:
@@ -561,12 +614,12 @@ class Ledger:
         batch = Batch(**{name: body[name] for name in Batch.__dataclass_fields__})
         vessel, ul, sd_ul = self._vessels[batch.vessel], body["ul"], body["sd_ul"]
         before = max(vessel.ul, 0.0)
-        if body["replaces"]:
-            self._unknowns.known(batch.vessel, ul, sd_ul**2)
-            share = 1.0
-        else:
-            self._unknowns.wander(batch.vessel, sd_ul**2, by=ul)
-            share = ul / (before + ul)
+        with self._booking(batch.vessel):
+            if body["replaces"]:
+                self._unknowns.known(batch.vessel, ul, sd_ul**2)
+            else:
+                self._unknowns.wander(batch.vessel, sd_ul**2, by=ul)
+        share = 1.0 if body["replaces"] else ul / (before + ul)
         self._refresh()
         self.totals.loaded_ul += ul
         fresh = Parcel(insulin=0.0 if batch.medium in self._stocks else 1.0)
@@ -598,6 +651,7 @@ class Ledger:
                 if medium is not None:
                     uses = int(name in (self._loop, self._rig.organoid.chamber))
                     self.whereabouts.loaded(Batch(f"{name} at the start", medium, utc, name), uses=uses)
+        self._begin_booked()
         self._refresh()
 
     def _replay(self, entry: Entry) -> None:
@@ -611,13 +665,20 @@ class Ledger:
                 self._level(body)
             case "ledger.loaded":
                 self._load(body)
+            case "ledger.reconciled":
+                self._reconcile(body)
             case _:
-                self._correct(body["vessel"], body["ul"], body["sd_ul"])
+                self._weigh(body)
 
     def to_json(self) -> dict[str, Any]:
         """Volumes, totals and how the tests of the residuals came out, as plain data."""
         volumes = {name: asdict(volume) for name, volume in self.volumes().items()}
         return {"volumes": volumes, "totals": asdict(self.totals), "tests": asdict(self.tests)}
+
+
+def _least_change(ul: float, noise: float) -> float:
+    """What a weighing of `ul` has to differ by (µL) to be worth a row."""
+    return math.hypot(noise, DENSITY_REL_SD * ul)
 
 
 def _nominal_of(body: Mapping[str, Any]) -> Nominal | None:

@@ -40,6 +40,20 @@ class Residual:
         return abs(self.sigmas) > K
 
 
+def surplus(sd: float, least: float) -> float:
+    """How much more variance than `sd`² a normal error has of which only those beyond ±`least` are taken notice of.
+
+    The second moment of a normal distribution cut at both sides: σ² (1 + a φ(a) / Q(a)), a = least / σ.
+    """
+    if sd <= 0.0:
+        return 0.0
+    a = least / sd
+    beyond = 0.5 * math.erfc(a / math.sqrt(2.0))
+    if beyond <= 0.0:
+        return least * least  # so far out that all of it lies at the edge
+    return sd * sd * a * math.exp(-0.5 * a * a) / (math.sqrt(2.0 * math.pi) * beyond)
+
+
 class Unknowns:
     """Means and covariances of named unknowns; a dozen or two of them, so that plain lists are quickest."""
 
@@ -47,12 +61,18 @@ class Unknowns:
         self._at: dict[str, int] = {}
         self._mean: list[float] = []
         self._cov: list[list[float]] = []
+        self._kept: frozenset[int] = frozenset()
 
     def __contains__(self, name: str) -> bool:
         return name in self._at
 
-    def add(self, name: str, mean: float, variance: float) -> None:
-        """A new unknown that has nothing to do with the others yet."""
+    def add(self, name: str, mean: float, variance: float, *, kept: bool = False) -> None:
+        """A new unknown that has nothing to do with the others yet. One that is `kept` no measurement ever corrects, while
+        what its error has in common with the others is followed: a consider state (Jazwinski, Stochastic Processes and
+        Filtering Theory, 1970, §8.4).
+        """
+        if kept:
+            self._kept |= {len(self._mean)}
         self._at = {**self._at, name: len(self._mean)}
         for row in self._cov:
             row.append(0.0)
@@ -66,6 +86,7 @@ class Unknowns:
         other._at = self._at
         other._mean = self._mean.copy()
         other._cov = [row.copy() for row in self._cov]
+        other._kept = self._kept
         return other
 
     def mean(self, name: str) -> float:
@@ -130,14 +151,18 @@ class Unknowns:
         size = len(self._mean)
         shared = [sum(factor * self._cov[self._at[name]][k] for name, factor in terms.items()) for k in range(size)]
         weight = 1.0 / (found.sd * found.sd)
+        kept = [(i, k, self._cov[i][k]) for i in self._kept for k in self._kept]
         for i in range(size):
             share = shared[i] * weight
             if share == 0.0:
                 continue
-            self._mean[i] += share * found.value
+            if i not in self._kept:
+                self._mean[i] += share * found.value
             row = self._cov[i]
             for k in range(size):
                 row[k] -= share * shared[k]
+        for i, k, variance in kept:
+            self._cov[i][k] = variance
         return found
 
     def _combine(self, at: int, term: int, factor: float) -> None:

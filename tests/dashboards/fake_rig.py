@@ -146,6 +146,9 @@ class FakeLedger:
     def volumes(self) -> dict[str, Volume]:
         return {name: Volume(ul, 0.002 * ul + 20.0) for name, ul in self.ul.items()}
 
+    def unexplained(self) -> Volume:
+        return Volume(self.totals.unaccounted_ul, 60.0)
+
     def gain(self, pump: str) -> tuple[float, float] | None:
         return (0.97, 0.01) if pump == "reglo.draw" else None
 

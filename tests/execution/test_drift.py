@@ -79,9 +79,11 @@ class Rounds:
         self.kpa += 0.23  # the filter fouls
 
 
-def rounds(tmp_path: Path, seed: int, course: Callable[[Rounds], None]) -> Rounds:
+def rounds(
+    tmp_path: Path, seed: int, course: Callable[[Rounds], None], bench_of: Callable[[Path, int], Rounds] = Rounds
+) -> Rounds:
     async def live() -> Rounds:
-        bench = Rounds(tmp_path / f"{seed}.db", seed)
+        bench = bench_of(tmp_path / f"{seed}.db", seed)
         course(bench)
         await asyncio.sleep(0)
         bench.journal.close()
