@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from math import exp, log, pi
 
-from sim.plant.compiled import compiled
+from sim.plant.compiled import compiled, kept
 
 V_MAX = 0.024
 """Volumetric oxygen uptake, mol/(m³·s): tuned on V4 alone (core begins at a radius of 358 µm); the "mature" value of
@@ -67,7 +67,7 @@ def pace(temperature_c: float) -> float:
     return rate
 
 
-@compiled
+@kept
 def radius_m(volume_mm3: float) -> float:
     """Radius (m) of a sphere of this volume (mm³)."""
     root: float = (3.0 * volume_mm3 / (4.0 * pi)) ** (1.0 / 3.0)

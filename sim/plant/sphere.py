@@ -95,7 +95,7 @@ def solve(
     return float(surface * (bulk_mm - profile[nodes - 1]))
 
 
-@compiled
+@kept
 def core_radius(
     shells: NDArray[np.float64], profile: NDArray[np.float64], radius_m: float, threshold_mm: float
 ) -> float:
@@ -125,7 +125,7 @@ def one(
     return solve(shells, profile, radius_m, bulk_mm, film_m_s, v_max, km_mm, diffusivity)
 
 
-@compiled
+@kept
 def film_coefficient(diameter_m: float, velocity_m_s: float, viscosity_m2_s: float = 0.72e-6) -> float:
     """Mass transfer to a sphere in a stream (m/s): Sh = 2 + 0.6·Re^½·Sc^⅓ [R Ranz–Marshall], oxygen in water 3e-9 m²/s.
 
