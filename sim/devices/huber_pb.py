@@ -16,7 +16,9 @@ from sim.devices.wire import WireDevice
 TELEGRAM = re.compile(rb"\{M([0-9A-Fa-f]{2})([0-9A-Fa-f]{4}|\*{4})")
 NO_SENSOR = -15100
 LONGEST = 64
-SETPOINT, RETURN = 0x00, 0x02
+SETPOINT, RETURN, CONTROL, CIRCULATION = 0x00, 0x02, 0x14, 0x16
+REGULATES, CIRCULATES, PUMP_TURNS = 1 << 0, 1 << 1, 1 << 4
+"""Bits of the status, by two open clients that agree."""
 
 
 class HuberPb(WireDevice):
@@ -29,6 +31,8 @@ class HuberPb(WireDevice):
         self.bath = Bath()
         self.process_sensor = False
         self.locked = False
+        self.controlling = self.circulating = True
+        """Started at its panel, as the driver's page asks, or by a client; both stay so over a power cut."""
         self.setpoint = 2000
         self.least, self.most = -5000, 15000
         self.serial = 400_000 + sum(name.encode())
@@ -37,7 +41,10 @@ class HuberPb(WireDevice):
 
     def _boot(self) -> None:
         self._buffer = b""
-        self.bath.regulate(self.setpoint / 100.0)
+        self._regulate()
+
+    def _regulate(self) -> None:
+        self.bath.regulate(self.setpoint / 100.0 if self.controlling else None)
 
     def _halt(self) -> None:
         self.bath.regulate(None)
@@ -59,7 +66,12 @@ class HuberPb(WireDevice):
         if variable == SETPOINT and self.obeys and not self.locked and self.least <= value <= self.most:
             self.setpoint = value
             self.setpoints_taken += 1
-            self.bath.regulate(value / 100.0)
+        elif variable in (CONTROL, CIRCULATION) and self.obeys and not self.locked and value in (0, 1):
+            if variable == CONTROL:
+                self.controlling = bool(value)
+            # What regulates circulates: a heater in standing fluid would burn.
+            self.circulating = self.controlling if variable == CONTROL else bool(value) or self.controlling
+        self._regulate()
 
     def _read(self, variable: int) -> int | None:
         match variable:
@@ -79,6 +91,12 @@ class HuberPb(WireDevice):
                 return self.least
             case 0x31:
                 return self.most
-            case 0x03 | 0x0A | 0x3C | 0x26:
+            case 0x0A:
+                return self.controlling * REGULATES | self.circulating * (CIRCULATES | PUMP_TURNS)
+            case 0x14:
+                return int(self.controlling)
+            case 0x16:
+                return int(self.circulating)
+            case 0x03 | 0x3C | 0x26:
                 return 0
         return None

@@ -160,6 +160,8 @@ class IsmatecRegloIcc(AsciiDevice):
         """One answer for one or all channels: the first that is not a plain success speaks for all."""
         if not channels:
             return NOT_DONE
+        if self.channel_addressing and request.removesuffix(str(self.address)) in _NAMES_ITS_PUMP:
+            request = request.removesuffix(str(self.address))
         if request == "H" and not all(channel.running or channel.startable() for channel in channels):
             return NO
         if (query := _QUERIES.get(request)) is not None:
@@ -316,6 +318,10 @@ _ACTIONS: dict[str, Callable[[PumpChannel], bytes]] = {
 
 _MOVES = ("H", "I", "xI", "J", "K")
 """What starts, stops or turns a channel: what a pump that does not obey only acknowledges."""
+
+_NAMES_ITS_PUMP = ("H", "I", "J", "K", "E", "xD")
+"""What may be followed by the pump's address when a channel is addressed: the manual does not tell it, and clients that
+have run perfusion rigs send it."""
 
 _QUERIES: dict[str, Callable[[PumpChannel], bytes]] = {
     "E": lambda channel: YES if channel.running else NO,

@@ -1,7 +1,8 @@
 """A Julabo circulator (operating manuals, interface commands): `in_…` is answered, `out_…` is not, both end CR.
 
-A command that comes less than 250 ms after the one before is lost. `out_…` is obeyed in remote mode alone. On RS485
-(device address given) commands and answers begin with `Annn_`, and others' are met with silence.
+Capitals do as well. What comes less than 250 ms after a command without an answer, or 10 ms after an answer, is lost
+(“Important times for a command transmission”). `out_…` is obeyed in remote mode alone. On RS485 (device address given)
+commands and answers begin with `Annn_`, and others' are met with silence.
 """
 
 from __future__ import annotations
@@ -11,7 +12,8 @@ from sim.devices.ascii_line import AsciiDevice, decimal
 from sim.devices.bath import Bath
 from sim.devices.port import PlantPort
 
-BETWEEN_S = 0.25
+AFTER_COMMAND_S, AFTER_ANSWER_S = 0.25, 0.01
+"""How long it is busy with a command that it does not answer; after the last byte of an answer."""
 VERSION = "JULABO FP50-MH VERSION 1.0"
 HIGH_LIMIT_C, LOW_LIMIT_C = 200.0, -50.0
 
@@ -35,11 +37,12 @@ class Julabo(AsciiDevice):
         """Commands that came too soon."""
         self.setpoints = [20.0, 20.0, 20.0]
         self.parameters = {"06": 0.4, "07": 110.0, "08": 8.0}
-        self._heard_s = -1.0
+        self._busy_until_s = -1.0
 
     def _boot(self) -> None:
         self.forget_input()
         self.running = False
+        self._busy_until_s = -1.0
 
     def _halt(self) -> None:
         self.running = False
@@ -58,18 +61,22 @@ class Julabo(AsciiDevice):
     def command(self, text: str) -> None:
         """See :meth:`AsciiDevice.command`."""
         now_s = self.loop.time()
-        too_soon, self._heard_s = now_s - self._heard_s < BETWEEN_S - 1e-9, now_s
-        if not text.startswith(self.prefix):
+        too_soon = now_s < self._busy_until_s - 1e-9
+        self._busy_until_s = max(self._busy_until_s, now_s + AFTER_COMMAND_S)
+        if not text.upper().startswith(self.prefix):
             return
         if too_soon:
             self.lost += 1
             return
-        name, _, value = text[len(self.prefix) :].strip().partition(" ")
+        name, _, value = text[len(self.prefix) :].strip().lower().partition(" ")
         if name.startswith("out_"):
             if self.remote and (number := decimal(value.strip())) is not None:
                 self._obey(name, number)
         elif not value and (answer := self._answer(name)) is not None:
             self._say(answer)
+            byte_s = self.line.byte_s if self.line is not None else 0.0
+            spoken_s = self.think_s + byte_s * len(self.prefix + answer + self.end_of_line)
+            self._busy_until_s = now_s + spoken_s + AFTER_ANSWER_S
 
     def _obey(self, name: str, number: float) -> None:
         if not self.obeys:

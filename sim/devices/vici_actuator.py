@@ -12,6 +12,7 @@ from controller.rig.description import DeviceSpec
 from sim.devices.ascii_line import AsciiDevice
 from sim.devices.port import PlantPort
 
+MOST_POSITIONS = 96
 STEP_S = 0.15
 """From one position to the next."""
 MODE = 3
@@ -35,10 +36,12 @@ class ViciActuator(AsciiDevice):
         self.long = False
         """LG1: replies in words."""
         self.response = 0
-        """IFM: 0 moves say nothing, 1 and 2 they are answered when done."""
+        """IFM: 0 moves say nothing, 1 and 2 the command is said back when it is done."""
         self.end_of_line = "\r"
         self._turning: asyncio.TimerHandle | None = None
         self._goal = self.position
+        self._told = ""
+        """The move that is under way, as it was commanded."""
         self._point = f"{name}.valve"
 
     def _halt(self) -> None:
@@ -87,15 +90,19 @@ class ViciActuator(AsciiDevice):
                 self._say(f'Position is  = "{shown}"' if self.long else f"CP{shown}")
             case "NP", None:
                 self._say(f"NP{self.positions:02d}")
+            case "NP", int(fitted) if 2 <= fitted <= MOST_POSITIONS:
+                self.positions = fitted
             case "AM", None:
                 self._say(f"AM{MODE}")
+            case "AM", 3:
+                pass  # it is in this mode
             case "CNT", None:
                 self._say(f"CNT{self.moves:05d}")
             case "VR", None:
                 for line in VERSION:
                     self._say(line)
             case "HM", None:
-                self._move(1, 1)
+                self._move(1, 1, text)
             case "IFM", None:
                 self._say(f"IFM{self.response}")
             case "IFM", int(wanted) if wanted < 3:
@@ -103,24 +110,24 @@ class ViciActuator(AsciiDevice):
             case "LG", int(wanted) if wanted < 2:
                 self.long = bool(wanted)
             case (("GO" | "CW" | "CC"), _) if number is None or 1 <= number <= self.positions:
-                self._turn(name, number)
+                self._turn(name, number, text)
             case _:
                 self._say(f"{text} = Bad command")
 
-    def _turn(self, name: str, number: int | None) -> None:
+    def _turn(self, name: str, number: int | None, told: str) -> None:
         step = -1 if name == "CC" else 1
         goal = number if number is not None else (self.position - 1 + step) % self.positions + 1
         forward = (goal - self.position) % self.positions
         if name == "GO" and forward > self.positions - forward:
             step = -1
-        self._move(goal, step)
+        self._move(goal, step, told)
 
-    def _move(self, goal: int, step: int) -> None:
+    def _move(self, goal: int, step: int, told: str) -> None:
         if goal == self.position or self.stuck or not self.obeys:
             return
         distance = (goal - self.position) * step % self.positions
         self.moves += 1
-        self._goal = goal
+        self._goal, self._told = goal, told
         self._turning = self.loop.call_later(distance * STEP_S, self._arrive)
 
     def _arrive(self) -> None:
@@ -128,4 +135,4 @@ class ViciActuator(AsciiDevice):
         self.position = self._goal
         self.plant.set_switch(self._point, self.position != self._rest)
         if self.response:
-            self._say(f"GO{self.position:02d}")
+            self._say(self._told)

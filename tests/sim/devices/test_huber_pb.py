@@ -40,7 +40,7 @@ async def test_golden_telegrams() -> None:
         (b"{M07****\r\n", b"{S07C504\r\n"),
         (b"{M3A****\r\n", b"{S3AC504\r\n"),
         (b"{M01****\r\n", b"{S0107D0\r\n"),
-        (b"{M0A****\r\n", b"{S0A0000\r\n"),
+        (b"{M0A****\r\n", b"{S0A0013\r\n"),
         (b"{M00FFFF\r\n", b"{S00FFFF\r\n"),
         (b"{M007FFF\r\n", b"{S0007D0\r\n"),  # beyond its limits: what stands
         (b"{M010000\r\n", b"{S0107D0\r\n"),  # cannot be written
@@ -69,6 +69,22 @@ async def test_the_bath_follows_and_a_locked_controller_does_not_obey() -> None:
     assert await talker.ask(b"{M00****\r\n") == b"{S000E74\r\n"
     assert await talker.ask(b"{M1B****\r\n") + await talker.ask(b"{M1C****\r\n") == b"{S1B0006\r\n{S1C1AE4\r\n"
     assert device.serial == 0x61AE4
+
+
+async def test_control_and_circulation_are_switched() -> None:
+    device, talker = await huber()
+    await talker.ask(b"{M000E74\r\n")
+    assert await talker.ask(b"{M14****\r\n") == b"{S140001\r\n"
+    assert await talker.ask(b"{M140000\r\n", 7200) == b"{S140000\r\n"
+    assert device.bath.temperature_c < 30.0
+    assert await talker.ask(b"{M0A****\r\n") == b"{S0A0000\r\n"
+    assert await talker.ask(b"{M160001\r\n") == b"{S160001\r\n"
+    assert await talker.ask(b"{M0A****\r\n") == b"{S0A0012\r\n"
+    assert await talker.ask(b"{M140001\r\n", 1200) == b"{S140001\r\n"
+    assert device.bath.temperature_c == pytest.approx(37.0, abs=0.01)
+    assert await talker.ask(b"{M160000\r\n") == b"{S160001\r\n"  # it regulates: it must circulate
+    device.locked = True
+    assert await talker.ask(b"{M140000\r\n") == b"{S140001\r\n"
 
 
 async def _fed(chunks: list[bytes]) -> int:

@@ -99,6 +99,21 @@ async def test_both_line_ends_are_taken_and_lf_is_not_an_empty_command(end: byte
 
 
 @pytest.mark.virtual_time
+async def test_a_channels_command_may_name_the_pump() -> None:
+    """As a client sends it that has run perfusion rigs; another pump's address is no such thing."""
+    device, talker = await pump()
+    assert await talker.ask(b"2K1\r") == b"*"
+    assert await talker.ask(b"2xD1\r") == b"K\r\n"
+    assert await talker.ask(b"2H1\r") == b"*"
+    assert await talker.ask(b"2E1\r") == b"+"
+    assert await talker.ask(b"2I7\r") == b"#"
+    assert device.channels["2"].running
+    assert await talker.ask(b"2I1\r") == b"*"
+    assert not device.channels["2"].running
+    await talker.ask(b"1~0\r")
+    assert await talker.ask(b"1H1\r") == b"#"  # one pump, no channel: there is nothing to name
+
+
 async def test_legacy_addressing_drives_all_channels_and_only_this_pump_answers() -> None:
     plant = RecordingPlant()
     _, talker = await pump(plant, by_channel=False)

@@ -72,12 +72,22 @@ async def test_what_comes_too_soon_is_lost() -> None:
     device, talker = await julabo()
     assert await talker.ask(b"in_sp_00\rin_sp_00\r") == b"20.0\n"
     talker.heard = b""
-    talker.say(b"in_sp_00\r")
+    talker.say(b"out_sp_00 37\r")
     await asyncio.sleep(0.2)
     talker.say(b"in_mode_05\r")
     await asyncio.sleep(1)
-    assert talker.heard == b"20.0\n"
+    assert talker.heard == b""
     assert device.lost == 2
+
+
+async def test_after_an_answer_it_is_ready_at_once_and_capitals_do() -> None:
+    device, talker = await julabo()
+    answered_s = 0.015 + (len(b"IN_SP_00\r") + len(b"20.0\n")) * 10 / device.baud
+    assert await talker.ask(b"IN_SP_00\r", answered_s + 0.011) == b"20.0\n"
+    assert await talker.ask(b"In_Mode_05\r") == b"0\n"
+    await talker.ask(b"OUT_SP_00 37\r")
+    assert device.setpoints[0] == 37.0
+    assert device.lost == 0
 
 
 async def test_local_mode_alarms_and_the_bath() -> None:

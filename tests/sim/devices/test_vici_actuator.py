@@ -69,8 +69,20 @@ async def test_moves_may_be_answered_and_what_comes_meanwhile_is_not_heard() -> 
     await asyncio.sleep(0.1)
     talker.say(b"CP\rGO9\r")
     await asyncio.sleep(2)
-    assert talker.heard == b"GO05\r"
+    assert talker.heard == b"GO5\r"
     assert device.position == 5
+
+
+async def test_the_number_of_positions_and_the_mode_can_be_set() -> None:
+    """A head with as many ports is fitted; there is no other mode than the one for many positions."""
+    device, talker, _ = await actuator()
+    assert await talker.ask(b"AM3\r") == b""
+    assert await talker.ask(b"NP8\r") == b""
+    assert await talker.ask(b"NP\r") == b"NP08\r"
+    assert (await talker.ask(b"GO9\r")).endswith(b"Bad command\r")
+    for refused in (b"AM1\r", b"NP1\r", b"NP97\r"):
+        assert (await talker.ask(refused)).endswith(b"Bad command\r")
+    assert device.positions == 8
 
 
 async def test_an_id_once_set_must_be_named() -> None:
