@@ -12,6 +12,7 @@ import os
 import socket
 import subprocess
 import sys
+from importlib import import_module
 from pathlib import Path
 
 from choroid.failure import UserError
@@ -27,6 +28,7 @@ from controller.rig.description import Rig
 from controller.rig.loading import load_rig
 from controller.telemetry.mqtt import MqttSink
 from controller.telemetry.outbox import Outbox
+from controller.telemetry.sink import OutboxSink
 from dashboards.app import create_app
 from dashboards.auth import Auth
 from dashboards.server import serve
@@ -76,10 +78,7 @@ async def keep(
     stop = asyncio.Event()
     stop_on_signals(stop, None)
     nerves = _nerves(rig, data)
-    outbox = None if rig.telemetry.mqtt is None else Outbox(data / "outbox.db")
-    sinks: tuple[MqttSink, ...] = ()
-    if rig.telemetry.mqtt is not None and outbox is not None:
-        sinks = (MqttSink(rig.telemetry.mqtt, rig.name, outbox),)
+    outboxes, sinks = _sinks(rig, data)
     heartbeat = start_guard(rig, data)
     controller = Controller(
         rig=rig,
@@ -117,8 +116,29 @@ async def keep(
         await controller.close()
         if nerves is not None:
             await nerves.close()
-        if outbox is not None:
+        for outbox in outboxes:
             outbox.close()
+
+
+def _sinks(rig: Rig, data: Path) -> tuple[list[Outbox], tuple[OutboxSink, ...]]:
+    """Where the rig file says that readings go, each with an outbox of its own: one that is down keeps no other waiting."""
+    outboxes: list[Outbox] = []
+    sinks: list[OutboxSink] = []
+    telemetry = rig.telemetry
+    if telemetry.mqtt is not None:
+        outboxes.append(Outbox(data / "outbox.db"))
+        sinks.append(MqttSink(telemetry.mqtt, rig.name, outboxes[-1]))
+    if telemetry.influx is not None:
+        try:
+            influx = import_module("controller.telemetry.influx")
+        except ImportError as error:
+            raise UserError(
+                f"telemetry.influx needs a package that is not there ({error.name}). Likely cause: Choroid was installed"
+                ' without it. Next: pip install "choroid[influx]", or take telemetry.influx out of the rig file'
+            ) from None
+        outboxes.append(Outbox(data / "outbox-influx.db"))
+        sinks.append(influx.InfluxSink(telemetry.influx, rig.name, outboxes[-1]))
+    return outboxes, tuple(sinks)
 
 
 def _nerves(rig: Rig, data: Path) -> EngineNerves | None:

@@ -309,6 +309,17 @@ class Mqtt(_Part):
         return host.strip("[]"), int(port)
 
 
+class Influx(_Part):
+    """A database that speaks the API of InfluxDB v2, to write readings to; the token stays in a file of its own."""
+
+    url: str = Field(pattern=r"^https?://(\[[0-9A-Fa-f:]+\]|[A-Za-z0-9.-]+)(:[0-9]{1,5})?(/[^\s?#]*)?$")
+    org: str = Field(pattern=r"^\S(.*\S)?$")
+    bucket: str = Field(pattern=r"^\S(.*\S)?$")
+    token_file: str | None = None
+    ca_file: str | None = None
+    """Whose certificates are believed; None = the system's."""
+
+
 Material = Literal["silicone", "tygon", "pharmed-bpt", "santoprene", "other"]
 """What pump tubing is made of; its life follows from it (controller/tubing.py)."""
 
@@ -338,6 +349,7 @@ class Telemetry(_Part):
     """Sinks that carry readings away."""
 
     mqtt: Mqtt | None = None
+    influx: Influx | None = None
 
 
 class Rig(_Part):

@@ -23,6 +23,7 @@ from controller.rig.families import (
 )
 from controller.rig.problems import Finding, Place, nearest
 
+LOCAL = ("localhost", "127.0.0.1", "::1")
 _LINKS = "Write serial:///dev/…?baud=9600, serial:usb-serial=…, tcp://host:port or sim:name"
 
 
@@ -232,13 +233,27 @@ def the_brokers_password_stays_secret(rig: Rig) -> Iterator[Finding]:
         return
     if not 1 <= mqtt.port <= 65535:
         yield Finding(("telemetry", "mqtt", "broker"), f"{mqtt.port} is no port", "Write host:port, port 1 to 65535")
-    if mqtt.password_file is not None and not mqtt.tls and mqtt.host not in ("localhost", "127.0.0.1", "::1"):
+    if mqtt.password_file is not None and not mqtt.tls and mqtt.host not in LOCAL:
         what = f"the password would travel to {mqtt.host} in the clear"
         yield Finding(("telemetry", "mqtt", "password_file"), what, "Add “tls: true” (usually port 8883)")
     if mqtt.password_file is not None and mqtt.user is None:
         yield Finding(("telemetry", "mqtt", "password_file"), "there is a password, and no user", "Add “user: …”")
     if mqtt.ca_file is not None and not mqtt.tls:
         yield Finding(("telemetry", "mqtt", "ca_file"), "there are certificates, and no TLS", "Add “tls: true”")
+
+
+def the_databases_token_stays_secret(rig: Rig) -> Iterator[Finding]:
+    """A token travels to another machine only through TLS."""
+    influx = rig.telemetry.influx
+    if influx is None:
+        return
+    place = ("telemetry", "influx")
+    url = urlsplit(influx.url)
+    if influx.token_file is not None and url.scheme != "https" and url.hostname not in LOCAL:
+        what = f"the token would travel to {url.hostname} in the clear"
+        yield Finding((*place, "token_file"), what, "Write https:// in the url")
+    if influx.ca_file is not None and url.scheme != "https":
+        yield Finding((*place, "ca_file"), "there are certificates, and no TLS", "Write https:// in the url")
 
 
 def _earlier(rig: Rig, name: str) -> Iterator[tuple[str, DeviceSpec]]:
@@ -272,5 +287,6 @@ RIG_RULES = (
     one_switch_one_purpose,
     tubing_is_in_a_pump,
     the_brokers_password_stays_secret,
+    the_databases_token_stays_secret,
 )
 INTERLOCKS = ("temperature", "over_pressure_heart", "over_pressure_filter")

@@ -86,6 +86,9 @@ def _finding(error: ErrorDetails, place: Place, data: Any) -> Finding:
 _PATTERNS: dict[Place, str] = {
     ("name",): "small letters, digits and hyphens, starting with a letter",
     ("telemetry", "mqtt", "broker"): "host or host:port, such as 127.0.0.1:1883",
+    ("telemetry", "influx", "url"): "http:// or https://, a host and a port, such as http://127.0.0.1:8086",
+    ("telemetry", "influx", "org"): "the organisation's name in the database",
+    ("telemetry", "influx", "bucket"): "the bucket's name in the database",
     ("telemetry", "mqtt", "prefix"): "a topic without spaces, # and +, such as choroid",
 }
 

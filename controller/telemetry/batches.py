@@ -1,4 +1,4 @@
-"""Every new reading, gathered for a few seconds, as one JSON message.
+"""Every new reading, gathered for a few seconds; and as one JSON message:
 
     {"seq": 41, "readings": [{"point": "balance.mass", "value": 3.02, "unit": "g",
                               "quality": "good", "utc": "2026-01-01T00:00:05.000Z"}, …]}
@@ -12,7 +12,7 @@ from __future__ import annotations
 import json
 import math
 from datetime import datetime, timedelta
-from typing import Any
+from typing import NamedTuple
 
 from controller.state import State
 from drivers.device import Quality
@@ -21,17 +21,28 @@ MOST_WAITING = 200_000
 """Readings held in memory while the disk takes none; hours of a default rig."""
 
 
+class Taken(NamedTuple):
+    """A reading as it leaves: `at` is when it was taken, `value` None when it never was one or is no more."""
+
+    point: str
+    value: float | None
+    unit: str
+    quality: str
+    at: datetime
+
+
 class Batch:
     """What is new since the last message."""
 
     def __init__(self) -> None:
         self._seen: dict[str, tuple[float, Quality]] = {}
-        self._waiting: list[dict[str, Any]] = []
+        self.readings: list[Taken] = []
+        """What waits, oldest first."""
         self.given_up = 0
         """Readings that were lost because neither disk nor memory had room."""
 
     def __len__(self) -> int:
-        return len(self._waiting)
+        return len(self.readings)
 
     def take(self, state: State) -> None:
         """Gather what a snapshot says that the one before did not."""
@@ -43,24 +54,27 @@ class Batch:
             self._seen[point] = news
             utc = utc or datetime.fromisoformat(state.utc)
             taken = utc - timedelta(seconds=state.at_s - reading.at_s) if math.isfinite(reading.at_s) else utc
-            self._waiting.append(
-                {
-                    "point": point,
-                    "value": reading.value if math.isfinite(reading.value) else None,
-                    "unit": reading.unit,
-                    "quality": reading.quality.value,
-                    "utc": taken.isoformat(timespec="milliseconds").replace("+00:00", "Z"),
-                }
-            )
-        excess = len(self._waiting) - MOST_WAITING
+            value = reading.value if math.isfinite(reading.value) else None
+            self.readings.append(Taken(point, value, reading.unit, reading.quality.value, taken))
+        excess = len(self.readings) - MOST_WAITING
         if excess > 0:
-            del self._waiting[:excess]
+            del self.readings[:excess]
             self.given_up += excess
 
     def message(self, seq: int) -> bytes:
         """Everything gathered, as message number `seq`."""
-        return json.dumps({"seq": seq, "readings": self._waiting}, separators=(",", ":"), allow_nan=False).encode()
+        readings = [
+            {
+                "point": each.point,
+                "value": each.value,
+                "unit": each.unit,
+                "quality": each.quality,
+                "utc": each.at.isoformat(timespec="milliseconds").replace("+00:00", "Z"),
+            }
+            for each in self.readings
+        ]
+        return json.dumps({"seq": seq, "readings": readings}, separators=(",", ":"), allow_nan=False).encode()
 
     def clear(self) -> None:
         """Begin anew: the message is in safe hands."""
-        self._waiting = []
+        self.readings = []

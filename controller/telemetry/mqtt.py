@@ -11,7 +11,6 @@ twice, a number missing was given up because the outbox had reached its quota.
 from __future__ import annotations
 
 import asyncio
-import logging
 import sqlite3
 import ssl
 from collections.abc import AsyncIterator, Coroutine
@@ -22,81 +21,32 @@ from typing import Any
 import aiomqtt
 
 from controller.rig.description import Mqtt
-from controller.state import State
 from controller.telemetry.batches import Batch
 from controller.telemetry.outbox import Outbox
+from controller.telemetry.sink import OutboxSink
 
-logger = logging.getLogger(__name__)
-
-BATCH_S = 5.0
-"""Readings are gathered so long into one message."""
-FIRST_PAUSE_S = 0.5
-LONGEST_PAUSE_S = 30.0
 KEEPALIVE_S = 15
 TIMEOUT_S = 10.0
 GOODBYE_S = 2.0
 
 
-class MqttSink:
-    """A sink for :class:`controller.process.Controller`; `run` it as a task of its own, in real time.
+class MqttSink(OutboxSink):
+    """The sink of a broker. No broker can make it fail."""
 
-    Neither a broker nor a full disk can make it fail: it says what is wrong in `problem` and goes on trying.
-    """
+    outages = (aiomqtt.MqttError, OSError, sqlite3.Error)
 
     def __init__(self, config: Mqtt, rig_name: str, outbox: Outbox) -> None:
+        super().__init__(f"MQTT broker {config.host}:{config.port}", outbox)
         self._config = config
         self._rig = rig_name
         self._topic = f"{config.prefix}/{rig_name}"
-        self._where = f"MQTT broker {config.host}:{config.port}"
-        self._outbox = outbox
-        self._batch = Batch()
-        self._batch_ends_s = 0.0
-        self._news = asyncio.Event()
-        self.connected = False
-        self.delivered = 0
-        """Messages that the broker has confirmed since the start."""
-        self.connections = 0
-        self.problem: str | None = None
-        """Why nothing gets through at present, for people."""
 
-    def offer(self, state: State) -> None:
-        """Take what is new in a snapshot; every few seconds it becomes one message in the outbox."""
-        self._batch.take(state)
-        if len(self._batch) and state.at_s >= self._batch_ends_s:
-            self._batch_ends_s = state.at_s + BATCH_S
-            self.flush()
+    def _encoded(self, batch: Batch) -> bytes:
+        return batch.message(self._outbox.next_seq)
 
-    def flush(self) -> None:
-        """Put what is gathered into the outbox now; when the disk does not take it, it stays gathered."""
-        if not len(self._batch):
-            return
-        try:
-            self._outbox.put(self._batch.message(self._outbox.next_seq))
-        except sqlite3.Error as error:
-            self._trouble(
-                f"the outbox cannot be written: {error}. Likely cause: the disk is full. Next: free some space"
-            )
-            return
-        self._batch.clear()
-        self._news.set()
-
-    async def run(self) -> None:
-        """Connect, send, reconnect with growing pauses; ends only by cancellation, having put everything away."""
-        pause_s = FIRST_PAUSE_S
-        try:
-            while True:
-                before = self.delivered
-                try:
-                    async with self._connection() as client:
-                        await self._send(client)
-                except Exception as error:
-                    self._end_if_cancelled()  # a failing goodbye must not swallow the cancellation that caused it
-                    self._lost(error)
-                pause_s = FIRST_PAUSE_S if self.delivered > before else pause_s
-                await asyncio.sleep(pause_s)
-                pause_s = min(pause_s * 2, LONGEST_PAUSE_S)
-        finally:
-            self.flush()
+    async def _serve(self) -> None:
+        async with self._connection() as client:
+            await self._send(client)
 
     @asynccontextmanager
     async def _connection(self) -> AsyncIterator[aiomqtt.Client]:
@@ -143,31 +93,6 @@ class MqttSink:
         finally:
             lost.cancel()
             await asyncio.gather(lost, return_exceptions=True)
-
-    def _came_up(self) -> None:
-        self.connected = True
-        self.connections += 1
-        if self.problem is not None or self.connections == 1:
-            logger.info("%s: connected; %d messages wait", self._where, len(self._outbox))
-        self.problem = None
-
-    def _lost(self, error: Exception) -> None:
-        if isinstance(error, aiomqtt.MqttError | OSError | sqlite3.Error):
-            self._trouble(f"{self._where}: {error}. Readings wait in the outbox. Next: see whether the broker runs")
-        else:
-            logger.exception("%s: the sink stumbled; it goes on", self._where)
-
-    def _trouble(self, problem: str) -> None:
-        """Remember what is wrong, and log it once, not at every attempt."""
-        if self.problem is None:
-            logger.warning(problem)
-        self.problem = problem
-
-    @staticmethod
-    def _end_if_cancelled() -> None:
-        task = asyncio.current_task()
-        if task is not None and task.cancelling():
-            raise asyncio.CancelledError
 
     def _password(self) -> str | None:
         if self._config.password_file is None:

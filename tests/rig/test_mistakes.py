@@ -130,6 +130,10 @@ MISTAKES = [
      "telemetry.mqtt.broker", "99999 is no port", "1 to 65535"),
     ("password in the clear", "mqtt: null", "mqtt: {broker: 192.0.2.7, user: lab, password_file: secret}",
      "telemetry.mqtt.password_file", "in the clear", "tls: true"),
+    ("a database without a scheme", "mqtt: null", "influx: {url: 'host:8086', org: lab, bucket: b}",
+     "telemetry.influx.url", "cannot be used", "http:// or https://"),
+    ("a token in the clear", "mqtt: null", "influx: {url: 'http://192.0.2.7:8086', org: lab, bucket: b, token_file: t}",
+     "telemetry.influx.token_file", "in the clear", "https://"),
     ("wild topic", "mqtt: null", "mqtt: {broker: host, prefix: 'lab/#'}",
      "telemetry.mqtt.prefix", "cannot be used", "topic without spaces, # and +"),
 ]  # fmt: skip

@@ -18,7 +18,7 @@ import pytest
 
 from controller.rig.description import Mqtt
 from controller.state import Reading, State
-from controller.telemetry import mqtt
+from controller.telemetry import mqtt, sink
 from controller.telemetry.mqtt import MqttSink
 from controller.telemetry.outbox import Outbox
 from drivers.device import Quality
@@ -29,8 +29,8 @@ pytestmark = pytest.mark.needs("mosquitto")
 
 @pytest.fixture(autouse=True)
 def short_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(mqtt, "FIRST_PAUSE_S", 0.05)
-    monkeypatch.setattr(mqtt, "LONGEST_PAUSE_S", 0.3)
+    monkeypatch.setattr(sink, "FIRST_PAUSE_S", 0.05)
+    monkeypatch.setattr(sink, "LONGEST_PAUSE_S", 0.3)
 
 
 @pytest.fixture
@@ -52,7 +52,7 @@ class Rig:
     def offer(self, count: int = 1, *, start: int | None = None) -> None:
         self.offered = self.offered if start is None else start
         for _ in range(count):
-            at_s = self.offered * mqtt.BATCH_S
+            at_s = self.offered * sink.BATCH_S
             reading = Reading(float(self.offered), "g", Quality.GOOD, at_s)
             self.sink.offer(State(at_s, "2026-01-01T00:00:00.000Z", {"balance.mass": reading}, {}, {}, (), {}))
             self.offered += 1
@@ -151,7 +151,7 @@ SINK = """
 import asyncio, sys
 from pathlib import Path
 from controller.rig.description import Mqtt
-from controller.telemetry import mqtt
+from controller.telemetry import mqtt, sink
 from controller.telemetry.outbox import Outbox
 async def main():
     await mqtt.MqttSink(Mqtt(broker=sys.argv[1]), "bench", Outbox(Path(sys.argv[2]))).run()

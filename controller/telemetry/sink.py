@@ -1,0 +1,122 @@
+"""A sink that stores and forwards: readings go into an outbox on disk first and leave it when the other side has them (D1).
+
+What the other side is — a broker, a database — is the subclass's part; how readings are gathered, how long one waits after a
+failure and what people are told is the same for all.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import sqlite3
+from abc import ABC, abstractmethod
+
+from controller.state import State
+from controller.telemetry.batches import Batch
+from controller.telemetry.outbox import Outbox
+
+logger = logging.getLogger(__name__)
+
+BATCH_S = 5.0
+"""Readings are gathered so long into one message."""
+FIRST_PAUSE_S = 0.5
+LONGEST_PAUSE_S = 30.0
+
+
+class OutboxSink(ABC):
+    """A sink for :class:`controller.process.Controller`; `run` it as a task of its own, in real time.
+
+    Neither the other side nor a full disk can make it fail: it says what is wrong in `problem` and goes on trying.
+    """
+
+    outages: tuple[type[Exception], ...] = (OSError, sqlite3.Error)
+    """What is raised when the other side is away; anything else is a defect, and logged with its traceback."""
+
+    def __init__(self, where: str, outbox: Outbox) -> None:
+        """`where` names the other side, for people."""
+        self._where = where
+        self._outbox = outbox
+        self._batch = Batch()
+        self._batch_ends_s = 0.0
+        self._news = asyncio.Event()
+        self.connected = False
+        self.delivered = 0
+        """Messages that the other side has confirmed since the start."""
+        self.connections = 0
+        self.problem: str | None = None
+        """Why nothing gets through at present, for people."""
+
+    @abstractmethod
+    def _encoded(self, batch: Batch) -> bytes:
+        """What is gathered, as one message for the other side."""
+
+    @abstractmethod
+    async def _serve(self) -> None:
+        """Connect and send what waits until the connection is lost; raises one of `outages` then."""
+
+    def offer(self, state: State) -> None:
+        """Take what is new in a snapshot; every few seconds it becomes one message in the outbox."""
+        self._batch.take(state)
+        if len(self._batch) and state.at_s >= self._batch_ends_s:
+            self._batch_ends_s = state.at_s + BATCH_S
+            self.flush()
+
+    def flush(self) -> None:
+        """Put what is gathered into the outbox now; when the disk does not take it, it stays gathered."""
+        if not len(self._batch):
+            return
+        try:
+            self._outbox.put(self._encoded(self._batch))
+        except sqlite3.Error as error:
+            self._trouble(
+                f"the outbox cannot be written: {error}. Likely cause: the disk is full. Next: free some space"
+            )
+            return
+        self._batch.clear()
+        self._news.set()
+
+    async def run(self) -> None:
+        """Connect, send, reconnect with growing pauses; ends only by cancellation, having put everything away."""
+        pause_s = FIRST_PAUSE_S
+        try:
+            while True:
+                before = self.delivered
+                try:
+                    await self._serve()
+                except Exception as error:
+                    self._end_if_cancelled()  # a failing goodbye must not swallow the cancellation that caused it
+                    self._lost(error)
+                finally:
+                    self.connected = False
+                pause_s = FIRST_PAUSE_S if self.delivered > before else pause_s
+                await asyncio.sleep(pause_s)
+                pause_s = min(pause_s * 2, LONGEST_PAUSE_S)
+        finally:
+            self.flush()
+
+    def _came_up(self) -> None:
+        if self.connected:
+            return
+        self.connected = True
+        self.connections += 1
+        if self.problem is not None or self.connections == 1:
+            logger.info("%s: connected; %d messages wait", self._where, len(self._outbox))
+        self.problem = None
+
+    def _lost(self, error: Exception) -> None:
+        if isinstance(error, self.outages):
+            self._trouble(f"{self._where}: {error}. Readings wait in the outbox. Next: see whether it runs")
+        else:
+            logger.exception("%s: the sink stumbled; it goes on", self._where)
+
+    def _trouble(self, problem: str) -> None:
+        """Remember what is wrong, and log it once, not at every attempt."""
+        if self.problem is None:
+            logger.warning(problem)
+        self.problem = problem
+
+    @staticmethod
+    def _end_if_cancelled() -> None:
+        task = asyncio.current_task()
+        if task is not None and task.cancelling():
+            raise asyncio.CancelledError
