@@ -48,6 +48,7 @@ MOVES: Mapping[str, Callable[[Lab], Callable[[float], Awaitable[Amount]]]] = {
     "kidney.draw": lambda lab: lab.kidney.draw,
     "kidney.give_back": lambda lab: lab.kidney.give_back,
     "kidney.discard": lambda lab: lab.kidney.discard,
+    "kidney.dialyse": lambda lab: lab.kidney.dialyse,
     "gut.feed": lambda lab: lab.gut.feed,
     "liver.add_glucose": lambda lab: lab.liver.add_glucose,
     "liver.add_base": lambda lab: lab.liver.add_base,

@@ -20,11 +20,17 @@ from typing import Any
 from choroid.failure import UserError
 from choroid.kills.trial import Boundary, Outcome, compare, trial
 from controller.execution.catalogue import shipped
+from controller.execution.routes import routes_of
+from controller.rig.loading import load_rig
+from drivers.registry import MODELS
+from protocols.program import Move
+from protocols.registry import Recipe
 
 SPEED = 30.0
 SHORT: Mapping[str, Mapping[str, str]] = {
     "circulate": {"time": "20 min", "every": "10 min"},
     "debubble": {"pulses": "2"},
+    "dialyse": {"batch": "3 mL", "volumes": "1"},
     "emergency-care": {"time": "1 h", "every": "30 min", "least_glucose": "50 mM", "volume": "3 mL"},
     "exchange": {"cycles": "1"},
     "partial-exchange": {"share": "20 %"},
@@ -55,7 +61,7 @@ def kills(
     speed: float = SPEED,
     resume: Path | None = None,
 ) -> dict[str, Any]:
-    """The matrix of `recipes` (none: all that are shipped): `{"speed", "recipes": [...], "trials", "failed"}`.
+    """The matrix of `recipes` (none: all that the rig has organs for): `{"speed", "recipes": [...], "trials", "failed"}`.
 
     With `resume`, trials are kept in that folder and those that have ended are not run again.
     """
@@ -67,7 +73,7 @@ def kills(
         folder = resume or Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="choroid-kills-")))
         pool = stack.enter_context(ThreadPoolExecutor(max_workers=max(jobs, 1)))
         matrix = _Matrix(rig, folder, speed, pool)
-        names = list(recipes or known)
+        names = list(recipes or runnable(known, rig))
         references = dict(zip(names, matrix.trials([(name, None) for name in names]), strict=True))
         planned = [
             (name, boundary)
@@ -97,6 +103,17 @@ def kills(
             }
         )
     return {"speed": speed, "recipes": rows, "trials": sum(row["tried"] for row in rows), "failed": failures}
+
+
+def runnable(known: Mapping[str, Recipe], rig: Path) -> list[str]:
+    """Those whose every verb the rig has a line for."""
+    routes = routes_of(load_rig(rig, models=MODELS))
+    return [
+        name
+        for name, recipe in known.items()
+        if recipe.program is None
+        or all(step.verb in routes for step in recipe.program.all_steps() if isinstance(step, Move))
+    ]
 
 
 class _Matrix:

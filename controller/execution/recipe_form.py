@@ -47,6 +47,7 @@ _MOVED = {
     "kidney.draw": "loop → spent vessel",
     "kidney.give_back": "spent vessel → loop, through the sterile filter",
     "kidney.discard": "spent vessel → waste",
+    "kidney.dialyse": "basal medium → dialyser in the spent vessel → waste; on a rig that has one",
     "gut.feed": "reservoir → spent vessel",
     "liver.add_glucose": "glucose stock → spent vessel",
     "liver.add_base": "bicarbonate stock → spent vessel",

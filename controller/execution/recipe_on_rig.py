@@ -18,7 +18,7 @@ from protocols.registry import Recipe
 def check_on(recipe: Recipe, rig: Rig, params: Mapping[str, float]) -> None:
     """Check a recipe against a rig and the parameters of a run, as far as its text alone tells.
 
-    Raises :class:`RecipeError`: a sensor that the rig lacks, a volume that no vessel of it holds.
+    Raises :class:`RecipeError`: a sensor or a dialyser that the rig lacks, a volume that no vessel of it holds.
     """
     made = recipe.program
     if made is None or not recipe.watched:
@@ -52,6 +52,12 @@ def _on_rig(
         device = step.point.partition(".")[0]
         if device not in rig.devices:
             return step.verb, f"the rig has no device “{device}”", nearest(device, rig.devices, "devices")
+    if isinstance(step, program.Move) and step.verb not in routes:
+        return (
+            step.verb,
+            "the rig has no dialyser",
+            "Take a rig that has one (docs/recycling.md), or leave the step out",
+        )
     if isinstance(step, program.Move) and step.volume.names <= set(values):
         volume_ul = step.volume.number(lambda name: values[name])
         route = routes[step.verb]

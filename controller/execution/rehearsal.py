@@ -19,7 +19,7 @@ from controller.execution.branches import BRANCH, Branch, abreast, spoken
 from controller.execution.ledger import EVAPORATION_SD_UL_D, EVAPORATION_UL_D
 from controller.execution.organs import Lab, Perform
 from controller.execution.recipe_form import POINT_UNITS
-from controller.execution.routes import Route, routes_of
+from controller.execution.routes import Route, route_of, routes_of
 from controller.execution.schedule import next_time
 from controller.execution.steps import StepRecord
 from controller.execution.weighing import ACCURACY_SD, MASS_SD_G
@@ -198,12 +198,12 @@ class _Paper:
         self._next()
 
     async def transfer(self, step: StepRecord, verb: str, volume_ul: float) -> dict[str, float | None]:
-        route = self._routes[verb]
-        used = (route.source, route.target, route.pump, route.valve)
+        route = self.route(verb)
+        used = (route.source, route.target, route.pump, route.valve, route.batch)
         self._wait_for(*used)
         self._fits(step, route, volume_ul)
         begin_s = self.now_s
-        self._pass(volume_ul / route.flow_ul_min * 60.0 + 2 * WEIGHING_S)
+        self._pass(volume_ul / route.flow_ul_min * 60.0 + 2 * WEIGHING_S * route.portions(volume_ul))
         self._free_s |= dict.fromkeys(used, self.now_s)
         sd_ul = route.rel_sd * volume_ul
         if route.weighed:
@@ -284,7 +284,7 @@ class _Paper:
         return BRANCH.get().volumes
 
     def route(self, verb: str) -> Route:
-        return self._routes[verb]
+        return route_of(self._routes, verb)
 
     # --- inside -----------------------------------------------------------------------------------------
 

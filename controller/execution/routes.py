@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 
 from controller.rig.description import Rig
+from controller.safety.kernel import MAX_TRANSFER_S, SLACK, SLACK_S
 from drivers.device import Dosing
 from drivers.registry import MODELS
+from protocols.language import ProtocolError
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +35,8 @@ class Route:
     source: str
     target: str
     valve: str | None
+    batch: str | None
+    """The vessel whose medium it changes without moving any: that in which its line's dialyser hangs."""
     flow_ul_min: float
     least_ul: float
     rel_sd: float
@@ -39,6 +44,11 @@ class Route:
     dose_sd_ul: float
     weighed: int
     """+1 when the weighed vessel is filled by it, -1 when it is emptied, 0 when the balance does not see it."""
+
+    def portions(self, volume_ul: float) -> int:
+        """Into how many equal doses a volume is to be parted, so that none may last longer than the gate permits."""
+        longest_s = 0.98 * (MAX_TRANSFER_S - SLACK_S) / SLACK  # a pump may round its flow down by a little
+        return max(1, math.ceil(volume_ul / (longest_s * self.flow_ul_min / 60.0)))
 
 
 def routes_of(rig: Rig) -> dict[str, Route]:
@@ -59,6 +69,17 @@ def routes_of(rig: Rig) -> dict[str, Route]:
         "liver.add_base": _route(rig, organs.liver.base, organs.liver.flow_ul_min, least_ul=organs.liver.min_dose_ul),
         **dialysis,
     }
+
+
+def route_of(routes: Mapping[str, Route], verb: str) -> Route:
+    """The route of a verb; raises :class:`ProtocolError` for one that this rig has no line for."""
+    found = routes.get(verb)
+    if found is None:
+        raise ProtocolError(
+            f"{verb}: this rig has no line for it. Likely cause: it has no dialyser. Next: run it on a rig that has one, or"
+            " leave the step out"
+        )
+    return found
 
 
 def by_line(routes: Mapping[str, Route]) -> dict[str, Route]:
@@ -86,6 +107,7 @@ def _route(rig: Rig, name: str, flow_ul_min: float, *, least_ul: float = 0.0) ->
         source=line.from_,
         target=line.to,
         valve=line.valve,
+        batch=None if line.dialyser is None else rig.dialysers[line.dialyser].vessel,
         flow_ul_min=flow_ul_min,
         least_ul=max(least_ul, dosing.least_ul),
         rel_sd=dosing.rel_sd,

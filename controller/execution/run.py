@@ -26,7 +26,7 @@ from controller.execution.journal import Journal, JournalUnwritten
 from controller.execution.ledger import Alarm, Ledger
 from controller.execution.organs import Lab, Perform
 from controller.execution.recovery import POLICIES, Problem, advise
-from controller.execution.routes import Route
+from controller.execution.routes import Route, route_of
 from controller.execution.schedule import LONGEST_DAY_S, next_time
 from controller.execution.states import Event, RunState, after
 from controller.execution.steps import StepRecord
@@ -425,12 +425,12 @@ class Run:
 
     def route(self, verb: str) -> Route:
         """Which way a verb moves liquid."""
-        return self._bench.transfers.routes[verb]
+        return route_of(self._bench.transfers.routes, verb)
 
     async def transfer(self, step: StepRecord, verb: str, volume_ul: float) -> dict[str, float | None]:
         """Move liquid; `{ul, low, high}`, and `peak_kpa` where it passes the filter and was watched."""
         route = self.route(verb)
-        async with self._claim(route.source, route.target, route.pump, route.valve):
+        async with self._claim(route.source, route.target, route.pump, route.valve, route.batch):
             ul, low, high = await self._bench.transfers.transfer(self, step, route, volume_ul)
         moved: dict[str, float | None] = {"ul": ul, "low": low, "high": high}
         return moved if step.peak_kpa is None else {**moved, "peak_kpa": round(step.peak_kpa, 3)}

@@ -10,6 +10,9 @@ from controller.execution.journal import Entry
 from controller.execution.states import Event
 from controller.execution.witnesses import Moved
 
+PORTION = "portion"
+"""How a dose ended that its pump ended by itself, with more of the step to come."""
+
 
 @dataclass(slots=True)
 class Act:
@@ -48,6 +51,8 @@ class StepRecord:
     at: str
     """Its place: branch and number within it (:mod:`controller.execution.branches`)."""
     parts: list[Moved] = field(default_factory=list)
+    charged_ul: float = 0.0
+    """How much of what was asked is taken as given; the rest may still be given."""
     acts: int = 0
     open_act: Act | None = None
     until: str | None = None
@@ -70,14 +75,12 @@ class StepRecord:
         parts = self.parts
         return sum(p.ul for p in parts), sum(p.low for p in parts), sum(p.high for p in parts)
 
-    @property
-    def charged_ul(self) -> float:
-        """How much of what was asked is taken as given; the rest may still be given."""
-        return sum(part.charged_ul for part in self.parts)
-
     def booked(self, moved: Moved, end: str) -> None:
-        """A dose has its outcome."""
+        """A dose has its outcome. A portion that the pump ended by itself counts as what it is best known to be; of one
+        that was cut short, so much as it may have been at the most.
+        """
         self.parts.append(moved)
+        self.charged_ul += moved.ul if end == PORTION and moved.certain else moved.charged_ul
         self.open_act = None
         self.finished = end == "done"
 

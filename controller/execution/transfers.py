@@ -17,7 +17,7 @@ from controller.execution.journal import Journal
 from controller.execution.ledger import Alarm, Ledger, Nominal
 from controller.execution.recovery import Problem, Trouble
 from controller.execution.routes import Route, Trust, by_line, routes_of
-from controller.execution.steps import Act, StepRecord
+from controller.execution.steps import PORTION, Act, StepRecord
 from controller.execution.weighing import Store, weigh
 from controller.execution.witnesses import K, Moved, Weight, agreed, by_balance, by_command, by_pump, went_back
 from controller.rig.description import Rig
@@ -114,7 +114,8 @@ class Transfers:
     ) -> tuple[float, float, float]:
         """Move `wanted_ul` along `route`, as far as `step` has not done so already; never more. Returns best, low, high.
 
-        Holds, goes on and ends with its run. What is left below the pump's least volume is left.
+        What would take longer than the gate lets one dose take is given in equal portions. Holds, goes on and ends with
+        its run. What is left below the pump's least volume is left.
         """
         tries: dict[Trouble, int] = {}
         while True:
@@ -126,7 +127,9 @@ class Transfers:
                 if step.finished or (step.parts and rest_ul < max(route.least_ul, 0.01 * wanted_ul)):
                     break
                 # A pump that gives 5 % too little is asked for 5 % more.
-                problem = await self._act(run, step, route, rest_ul / self._trust(route).gain)
+                asked_ul = rest_ul / self._trust(route).gain
+                portions = route.portions(asked_ul)
+                problem = await self._act(run, step, route, asked_ul / portions, last=portions == 1)
             if problem is None:
                 continue
             before = tries.get(problem.trouble, 0)
@@ -134,7 +137,9 @@ class Transfers:
             await run.trouble(problem, before)
         return step.moved_ul
 
-    async def _act(self, run: Conduct, step: StepRecord, route: Route, volume_ul: float) -> Problem | None:
+    async def _act(
+        self, run: Conduct, step: StepRecord, route: Route, volume_ul: float, *, last: bool
+    ) -> Problem | None:
         """One dose; None when it ended as it should or because the run was interrupted."""
         who = f"run:{run.id}"
         why = f"step {step.n} {step.verb}"
@@ -177,10 +182,10 @@ class Transfers:
             return await self.resolve(run.id, step, reason=outcome.error) or Problem(
                 Trouble.FAILED, route.pump, (outcome.error,)
             )
-        return await self._follow(run, step, route, act, dose, who, why)
+        return await self._follow(run, step, route, act, dose, who, why, last=last)
 
     async def _follow(
-        self, run: Conduct, step: StepRecord, route: Route, act: Act, dose: Dispense, who: str, why: str
+        self, run: Conduct, step: StepRecord, route: Route, act: Act, dose: Dispense, who: str, why: str, *, last: bool
     ) -> Problem | None:
         """See a running dose to its end, or bring it to one."""
         loop = asyncio.get_running_loop()
@@ -207,7 +212,8 @@ class Transfers:
         moving_s = max(begun_s, begun_s + ran_s - SURELY_MOVED_S)
         moved, after_ul = await self._measured(route, act, finished=not ended_early, moving_s=moving_s)
         short = ended_early and not run.interrupted and moved.ul < REST_SHORT * act.ul
-        end = "stopped" if run.interrupted else "overtime" if overtime else "short" if short else "done"
+        whole = "done" if last else PORTION
+        end = "stopped" if run.interrupted else "overtime" if overtime else "short" if short else whole
         self._book(run.id, step, act, moved, end, after_ul)
         if not moved.certain:
             return Problem(Trouble.UNKNOWN, route.pump, (_between(moved),))
@@ -385,7 +391,7 @@ class Transfers:
         if step.peak_kpa is not None:
             detail["peak_kpa"] = round(step.peak_kpa, 3)
         nominal = None
-        if end == "done" and moved.source in ("balance", "command"):
+        if end in ("done", PORTION) and moved.source in ("balance", "command"):
             trust = self._trust(self._by_line[act.line])
             nominal = Nominal(act.ul * trust.gain, trust.rel_sd, trust.dose_sd_ul, trust.calibration)
         self._ledger.moved(

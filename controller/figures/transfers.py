@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from controller.execution.journal import Entry
+from controller.execution.steps import PORTION
 from controller.figures.figure import Figure, Limits, figure, missing
 
 ML = 1000.0
@@ -36,7 +37,7 @@ class Transfer:
     @property
     def weighed(self) -> bool:
         """Whether the balance saw it whole: only such a transfer says how well the pump doses."""
-        return "balance" in self.source and self.ended == "done" and bool(self.asked_ul)
+        return "balance" in self.source and self.ended in ("done", PORTION) and bool(self.asked_ul)
 
 
 def transfers(rows: Iterable[Entry]) -> list[Transfer]:

@@ -22,6 +22,9 @@ USED = """  used:
 """
 
 
+ONE = {"cycles": "1", "batch": "9 mL"}
+
+
 def rig(folder: Path) -> Path:
     """The dialysis rig with a loop that has been lived in, and a quick dialyser."""
     text = RIG.read_text(encoding="utf-8").replace("vessels:\n", f"{USED}\nvessels:\n", 1)
@@ -39,14 +42,13 @@ def notes(data: Path, kind: str) -> list[dict[str, Any]]:
         return [json.loads(body) for (body,) in journal.execute("select body from entries where kind = ?", (kind,))]
 
 
-def ran(folder: Path) -> dict[str, Any]:
+def ran(folder: Path, protocol: str = "recycle", *, days: float = 0.035, **params: str) -> dict[str, Any]:
     folder.mkdir()
-    params = {"cycles": "1", "batch": "9 mL"}
-    return simulate(rig(folder), protocol="recycle", params=params, days=0.035, seed=3, data=folder, progress=False)
+    return simulate(rig(folder), protocol=protocol, params=params, days=days, seed=3, data=folder, progress=False)
 
 
 def test_a_batch_is_dialysed_by_its_price_and_everything_adds_up(tmp_path: Path) -> None:
-    first = ran(tmp_path / "first")
+    first = ran(tmp_path / "first", **ONE)
     assert first["violations"] == []
     assert first["run_state"] == "complete"
     assert first["actions"] == {"dialyse": 1}
@@ -62,4 +64,40 @@ def test_a_batch_is_dialysed_by_its_price_and_everything_adds_up(tmp_path: Path)
     # What the dialyser took: the loop is better than it was, on the plant and by the estimate alike.
     assert first["true_loop"]["lactate_mm"] < 9.2
     assert first["vessels"]["basal"]["true_ml"] == pytest.approx(4000.0 - first["dialysate_ml"], rel=0.1)
-    assert ran(tmp_path / "second")["journal_sha256"] == first["journal_sha256"]
+    assert ran(tmp_path / "second", **ONE)["journal_sha256"] == first["journal_sha256"]
+
+
+def test_a_recipe_file_dialyses_and_grades_before_and_after(tmp_path: Path) -> None:
+    found = ran(tmp_path / "data", "dialyse", days=0.06, batch="15 mL", volumes="1")
+    assert found["violations"] == []
+    assert found["run_state"] == "complete"
+    (note,) = notes(tmp_path / "data", "note.dialysed")
+    assert note["basal"] == pytest.approx(1000.0 * found["dialysate_ml"], abs=1.0)
+    before, after = (row["estimate"]["spent"] for row in notes(tmp_path / "data", "note.grade"))
+    for name in ("lactate_mm", "ammonia_mm"):
+        assert after[name]["high"] < before[name]["low"]
+    # More than a third of the loop was drawn, and about half of its lactate left it.
+    assert found["true_loop"]["lactate_mm"] < 8.6
+    assert found["true_loop"]["ammonia_mm"] < 0.28
+
+
+def test_a_dose_that_would_last_too_long_is_given_in_portions(tmp_path: Path) -> None:
+    """25 mL at 0.5 mL/min are 50 min; the gate lets no dose last longer than half an hour, at its slowest."""
+    found = simulate(
+        RIG,
+        protocol="dialyse",
+        params={"volumes": "2.2"},
+        days=0.06,
+        seed=3,
+        data=tmp_path,
+        progress=False,
+    )
+    assert found["run_state"] == "complete"
+    with sqlite3.connect(tmp_path / "journal.db") as journal:
+        rows = [json.loads(body) for (body,) in journal.execute("select body from entries where kind = 'moved'")]
+        steps = [json.loads(body) for (body,) in journal.execute("select body from entries where kind = 'step'")]
+    (asked,) = [step["args"]["volume_ul"] for step in steps if step["verb"] == "kidney.dialyse"]
+    doses = [row for row in rows if row["line"] == "dialyse"]
+    assert [row["end"] for row in doses] == ["portion", "portion", "done"]
+    assert sum(row["asked_ul"] for row in doses) == pytest.approx(asked, rel=1e-6)
+    assert asked > 24_000.0

@@ -19,6 +19,7 @@ WHEN = {
     "back-flush": "When filter-integrity says that the filter is clogged, or its pressure has crept up from run to run.",
     "circulate": "After setting up, before organoids go in; after any work at the rig.",
     "debubble": "After priming, after a bottle ran dry, when the heart's pressure is restless.",
+    "dialyse": "When lactate and ammonia are what is wrong with the medium, and its growth factors are worth keeping.",
     "dilute-to-grade": "When one batch is not good enough and fresh medium is dear.",
     "emergency-care": "When nobody can look after the rig for a while, or something else is broken.",
     "end-of-culture": "At the end, with the person who takes the organoids out standing by.",
@@ -37,6 +38,9 @@ WHEN = {
     "sample": "For an assay outside: the sample leaves by the discard line, nothing else is opened.",
 }
 
+RIGS = {"dialyse": "examples/rigs/bench_dialysis.yaml"}
+"""Shipped rig with what not every rig has."""
+
 
 def page(recipe: Recipe) -> str:
     """The text of one page."""
@@ -52,7 +56,7 @@ def page(recipe: Recipe) -> str:
     lines += [
         "",
         "```console",
-        f"$ choroid plan RIG {recipe.name}",
+        f"$ choroid plan {RIGS.get(recipe.name, 'RIG')} {recipe.name}",
         f"$ choroid protocol start {recipe.name}",
         "```",
         "",

@@ -19,6 +19,7 @@ from tests.protocols import make_pages, make_schema
 
 ROOT = Path(__file__).resolve().parents[2]
 RIG = load_rig(ROOT / "examples" / "rigs" / "bench.yaml")
+DIALYSIS = load_rig(ROOT / "examples" / "rigs" / "bench_dialysis.yaml")
 OWN = sorted((ROOT / "examples" / "protocols").glob("*.yaml"))
 FILES = [*OWN, *sorted(SHIPPED.glob("*.yaml"))]
 HEAD = "recipe: 1\nname: mine\ntitle: A test\n"
@@ -44,7 +45,7 @@ def problems_of(path: Path) -> RecipeError:
 @pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
 def test_recipes_in_the_house_are_sound(path: Path) -> None:
     recipe = of_file(path)
-    check_on(recipe, RIG, complete(recipe.params, {}))
+    check_on(recipe, DIALYSIS if path.stem == "dialyse" else RIG, complete(recipe.params, {}))
     assert recipe.name == path.stem
     first = path.read_text(encoding="utf-8").splitlines()[0]
     assert first.startswith("# yaml-language-server: $schema=")
@@ -71,6 +72,9 @@ def test_the_schema_is_up_to_date() -> None:
         ("steps:\n  - gut.feed: 5\n", 5, "has no unit"),
         ("steps:\n  - wait: 2 mL\n", 5, "not in s"),
         ("steps:\n  - gut.feed: 20 uL\n", 5, "is less than its pump gives"),
+        ("steps:\n  - wait: 1 min\n  - kidney.dialyse: 18 mL\n", 6, "kidney.dialyse: the rig has no dialyser"),
+        ("steps:\n  - kidney.dialyse: spent.volume\n", 5, "the rig has no dialyser. Take a rig that has one"),
+        ("steps:\n  - kidney.dialyse: -2 mL\n", 5, "a negative volume"),
         ("steps:\n  - measure: ph_spnt.ph\n", 5, "the rig has no device “ph_spnt”. Did you mean “ph_spent”?"),
         ("steps:\n  - gut.feed: resevoir.volume\n", 5, "nothing here is called “resevoir.volume”"),
         ("steps:\n  - gut.feed: {volume: spend.volume}\n", 5, "Did you mean “spent.volume”?"),
@@ -156,6 +160,22 @@ def test_all_shipped_protocols_are_found() -> None:
     assert set(shipped()) >= {"recycle", "exchange"}
     with pytest.raises(UnknownProtocol, match="choose among"):
         find("nothing")
+
+
+@pytest.mark.parametrize(
+    ("volume", "says"),
+    [
+        ("20 uL", "20 uL is less than its pump gives"),
+        ("4500 mL", "4500 mL is more than “basal” can give (4080 mL)"),
+        ("5 min", "is in minute, not in uL"),
+    ],
+)
+def test_a_dialysis_that_the_rig_cannot_do_is_told_by_line(volume: str, says: str, tmp_path: Path) -> None:
+    path = write(tmp_path, HEAD + f"steps:\n  - wait: 1 min\n  - kidney.dialyse: {volume}\n")
+    with pytest.raises(RecipeError) as caught:
+        check_on(read_recipe(path, find=find), DIALYSIS, {})
+    assert says in str(caught.value)
+    assert [problem.line for problem in caught.value.problems] == [6]
 
 
 def test_every_shipped_protocol_has_its_page() -> None:
