@@ -70,6 +70,19 @@ class AlicatMfc(AsciiDevice):
                 self._given = flow
                 self.plant.set_gas(self._point, flow)
 
+    @property
+    def answers_to(self) -> str | None:
+        """See :meth:`WireDevice.answers_to`."""
+        return self.unit
+
+    def readdress(self, address: str) -> None:
+        """See :meth:`WireDevice.readdress`."""
+        self.unit = self.home_unit = address.upper()
+
+    def forged(self, data: bytes, address: str) -> bytes | None:
+        """See :meth:`WireDevice.forged`; only the first of several lines is another's."""
+        return address.encode("ascii") + data[1:] if data[:1] == self.unit.encode("ascii") else None
+
     def forget(self) -> Callable[[], None]:
         """See :meth:`WireDevice.forget`: the gas, the tare, the loop variable, the stream's period."""
         stored = self.gas, self._tare, self.loop_variable, self._stream_s

@@ -8,10 +8,11 @@ its own. Reads are answered under the process and parameter index that the maste
 from __future__ import annotations
 
 import struct
+from collections.abc import Callable
 
 from controller.rig.description import DeviceSpec
 from sim.devices.port import PlantPort
-from sim.devices.wire import WireDevice
+from sim.devices.wire import WireDevice, forgetting
 
 STATUS, WRITE_ACKNOWLEDGED, WRITE, BROADCAST, READ = 0, 1, 2, 3, 4
 ANSWER = 2
@@ -49,6 +50,28 @@ class BronkhorstPropar(WireDevice):
         self._given = 0.0
         self._since_s = 0.0
         self._buffer = bytearray()
+
+    @property
+    def answers_to(self) -> str | None:
+        """See :meth:`WireDevice.answers_to`."""
+        return str(self.node)
+
+    def readdress(self, address: str) -> None:
+        """See :meth:`WireDevice.readdress`."""
+        self.node = int(address)
+
+    def forged(self, data: bytes, address: str) -> bytes | None:
+        """See :meth:`WireDevice.forged`: the node is the second byte of an answer."""
+        node = int(address)
+        if data[:1] == b":" and data[3:5] == b"%02X" % self.node:
+            return data[:3] + b"%02X" % node + data[5:]
+        if data[:2] == b"\x10\x02" and 0x10 not in (data[2], self.node, node) and data[3] == self.node:
+            return data[:3] + bytes((node,)) + data[4:]
+        return None
+
+    def forget(self) -> Callable[[], None]:
+        """See :meth:`WireDevice.forget`: the tag and the counter; its node is set at the instrument."""
+        return forgetting(self, {"usertag": b"USERTAG", "total": 0.0})
 
     # --- power and valve --------------------------------------------------------------------------------
 

@@ -8,6 +8,7 @@ volatile, and believed for 5 s after each writing; then SP1 holds again. Address
 from __future__ import annotations
 
 import struct
+from collections.abc import Callable
 
 from controller.rig.description import DeviceSpec
 from sim.devices.bath import Bath
@@ -22,10 +23,12 @@ from sim.devices.modbus_slave import (
     ModbusSlave,
 )
 from sim.devices.port import PlantPort
+from sim.devices.wire import forgetting
 
 PV, TARGET, MANUAL, OUTPUT, WORKING, BAND, ACTION, TI, TD = range(1, 10)
 RANGE_LOW, RANGE_HIGH, SELECT, SP1, SP2, REMOTE, VERSION, ADDRESS = 11, 12, 15, 24, 25, 26, 107, 131
 EEPROM = (TARGET, SP1, SP2)
+FACTORY = {MANUAL: 0, BAND: 20, ACTION: 0, TI: 360, TD: 60, SELECT: 0, VERSION: 0x0210}
 REMOTE_S = 5.0
 SENSOR_BREAK = 0x7FFF
 
@@ -46,9 +49,21 @@ class Eurotherm3200(ModbusSlave):
         self.range_c = (-10.0, 100.0)
         self.memory_writes: int = 0
         self._stored = {SP1: self._raw(20.0), SP2: self._raw(20.0)}
-        self._registers = {MANUAL: 0, BAND: 20, ACTION: 0, TI: 360, TD: 60, SELECT: 0, VERSION: 0x0210}
+        self._registers = dict(FACTORY)
         self._remote: int | None = None
         self._remote_at_s = 0.0
+
+    def forget(self) -> Callable[[], None]:
+        """See :meth:`WireDevice.forget`: set-points, constants, address, and that the remote set-point is selected."""
+        return forgetting(
+            self,
+            {
+                "_stored": {SP1: self._raw(20.0), SP2: self._raw(20.0)},
+                "_registers": dict(FACTORY),
+                "address": 1,
+                "remote_selected": False,
+            },
+        )
 
     def _boot(self) -> None:
         self._remote = None

@@ -23,6 +23,7 @@ from sim.devices.modbus_slave import (
     ModbusSlave,
 )
 from sim.devices.port import PlantPort
+from sim.devices.wire import forgetting
 
 READ_INPUT_REGISTERS = 0x04
 
@@ -86,6 +87,21 @@ class HamiltonArc(ModbusSlave):
         self._calibration_status = 0
         self._calibrated_at = 0.0
         self._table = self._blocks()
+
+    def forget(self) -> Callable[[], None]:
+        """See :meth:`WireDevice.forget`: the calibration, the units, the passwords, the address."""
+        return forgetting(
+            self,
+            {
+                "_offset": 0.0,
+                "_calibration_status": 0,
+                "_calibrated_at": 0.0,
+                "unit": self.units[0],
+                "temperature_unit": 0x4,
+                "passwords": dict(FACTORY_PASSWORDS),
+                "address": 1,
+            },
+        )
 
     def _boot(self) -> None:
         self.level = USER

@@ -7,11 +7,12 @@ set-point outside its limits is answered with the one that stands.
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 
 from controller.rig.description import DeviceSpec
 from sim.devices.bath import Bath
 from sim.devices.port import PlantPort
-from sim.devices.wire import WireDevice
+from sim.devices.wire import WireDevice, forgetting
 
 TELEGRAM = re.compile(rb"\{M([0-9A-Fa-f]{2})([0-9A-Fa-f]{4}|\*{4})")
 NO_SENSOR = -15100
@@ -38,6 +39,13 @@ class HuberPb(WireDevice):
         self.serial = 400_000 + sum(name.encode())
         self.setpoints_taken = 0
         self._buffer = b""
+
+    def forget(self) -> Callable[[], None]:
+        """See :meth:`WireDevice.forget`: the set-point, its limits, and that it was started."""
+        return forgetting(
+            self,
+            {"setpoint": 2000, "least": -5000, "most": 15000, "controlling": False, "circulating": False},
+        )
 
     def _boot(self) -> None:
         self._buffer = b""

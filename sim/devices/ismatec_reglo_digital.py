@@ -7,12 +7,14 @@ CR LF. In overload every command but `-` is answered by `#`. The device's settin
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 
 from controller.rig.description import DeviceSpec
 from sim.devices.ascii_line import AsciiDevice
 from sim.devices.ismatec_numbers import CHART_ML_MIN, MAX_RPM, digits, from_volume_2, total_text, volume_1
 from sim.devices.port import PlantPort
 from sim.devices.pump_motor import PumpMotor
+from sim.devices.wire import forgetting
 
 DONE, NOT_DONE, NO, YES = b"*", b"#", b"-", b"+"
 FACTORY_TUBING = 160
@@ -68,6 +70,30 @@ class IsmatecRegloDigital(AsciiDevice):
         """A fault: the head is blocked, the motor overloads."""
         self.motor.rest()
         self.overload = True
+
+    @property
+    def answers_to(self) -> str | None:
+        """See :meth:`WireDevice.answers_to`."""
+        return str(self.address)
+
+    def readdress(self, address: str) -> None:
+        """See :meth:`WireDevice.readdress`."""
+        self.address = int(address)
+
+    def forget(self) -> Callable[[], None]:
+        """See :meth:`WireDevice.forget`: tubing, calibration, address, mode and what it was to do."""
+        return forgetting(
+            self,
+            {
+                "tubing": FACTORY_TUBING,
+                "calibrated_ml_min": None,
+                "address": 1,
+                "mode": "L",
+                "clockwise": True,
+                "speed": 0.5,
+                "volume_ml": 1.0,
+            },
+        )
 
     def _boot(self) -> None:
         self.forget_input()

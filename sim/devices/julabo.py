@@ -7,13 +7,18 @@ commands and answers begin with `Annn_`, and others' are met with silence.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from controller.rig.description import DeviceSpec
 from sim.devices.ascii_line import AsciiDevice, decimal
 from sim.devices.bath import Bath
 from sim.devices.port import PlantPort
+from sim.devices.wire import forgetting
 
 AFTER_COMMAND_S, AFTER_ANSWER_S = 0.25, 0.01
 """How long it is busy with a command that it does not answer; after the last byte of an answer."""
+FACTORY = {"06": 0.4, "07": 110.0, "08": 8.0}
+"""Proportional band, integral and derivative time of its regulator."""
 VERSION = "JULABO FP50-MH VERSION 1.0"
 HIGH_LIMIT_C, LOW_LIMIT_C = 200.0, -50.0
 
@@ -36,8 +41,29 @@ class Julabo(AsciiDevice):
         self.lost = 0
         """Commands that came too soon."""
         self.setpoints = [20.0, 20.0, 20.0]
-        self.parameters = {"06": 0.4, "07": 110.0, "08": 8.0}
+        self.parameters = dict(FACTORY)
         self._busy_until_s = -1.0
+
+    @property
+    def answers_to(self) -> str | None:
+        """See :meth:`WireDevice.answers_to`."""
+        return str(int(self.prefix[1:4])) if self.prefix else None
+
+    def readdress(self, address: str) -> None:
+        """See :meth:`WireDevice.readdress`."""
+        self.prefix = f"A{int(address):03d}_"
+
+    def forged(self, data: bytes, address: str) -> bytes | None:
+        """See :meth:`WireDevice.forged`."""
+        own = self.prefix.encode("ascii")
+        return b"A%03d_" % int(address) + data[len(own) :] if own and data.startswith(own) else None
+
+    def forget(self) -> Callable[[], None]:
+        """See :meth:`WireDevice.forget`: set-points and parameters, and that the line commands it."""
+        return forgetting(
+            self,
+            {"setpoints": [20.0, 20.0, 20.0], "parameters": dict(FACTORY), "remote": False},
+        )
 
     def _boot(self) -> None:
         self.forget_input()

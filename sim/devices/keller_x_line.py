@@ -74,6 +74,13 @@ class KellerXLine(ModbusSlave):
     def _boot(self) -> None:
         self._initialised = False
 
+    def forged(self, data: bytes, address: str) -> bytes | None:
+        """See :meth:`WireDevice.forged`; on its own bus the checksum goes the other way round."""
+        if len(data) > 3 and data[0] == self.address and crc16(data[:-2]) == data[-2] << 8 | data[-1]:
+            plain = bytes((int(address),)) + data[1:-2]
+            return plain + crc16(plain).to_bytes(2, "big")
+        return super().forged(data, address)
+
     def forget(self) -> Callable[[], None]:
         """See :meth:`WireDevice.forget`: the zero and the configuration."""
         stored = self.zero_bar, self._config

@@ -6,10 +6,12 @@ is answered by silence, the broadcast address 31 is obeyed by all and answered b
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from controller.rig.description import DeviceSpec
 from sim.devices.port import PlantPort
 from sim.devices.pump_motor import PumpMotor
-from sim.devices.wire import WireDevice
+from sim.devices.wire import WireDevice, forgetting
 
 START = 0xE9
 BROADCAST = 31
@@ -58,6 +60,26 @@ class Longer(WireDevice):
         )
         self._inner: bytearray | None = None
         self._escaped = False
+
+    @property
+    def answers_to(self) -> str | None:
+        """See :meth:`WireDevice.answers_to`."""
+        return str(self.address)
+
+    def readdress(self, address: str) -> None:
+        """See :meth:`WireDevice.readdress`."""
+        self.address = int(address)
+
+    def forged(self, data: bytes, address: str) -> bytes | None:
+        """See :meth:`WireDevice.forged`: the address stands behind the flag, and the check byte is over it."""
+        plain = data[1:].replace(b"\xe8\x01", b"\xe9").replace(b"\xe8\x00", b"\xe8")
+        if data[:1] != bytes((START,)) or plain[:1] != bytes((self.address,)) or check_byte(plain):
+            return None
+        return packed(int(address), plain[2:-1])
+
+    def forget(self) -> Callable[[], None]:
+        """See :meth:`WireDevice.forget`: address, speed and direction."""
+        return forgetting(self, {"address": 1, "speed": 0, "clockwise": True})
 
     def _boot(self) -> None:
         self._inner, self._escaped = None, False

@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import asyncio
 import re
+from collections.abc import Callable
 
 from controller.rig.description import DeviceSpec
 from sim.devices.ascii_line import AsciiDevice
 from sim.devices.ismatec_numbers import digits
 from sim.devices.port import PlantPort
 from sim.devices.pump_motor import PumpMotor
+from sim.devices.wire import forgetting
 
 MODEL = "MFLX-LS"
 _TIME = re.compile(r"(\d{2})([0-5]\d)([0-5]\d)(\d)", re.ASCII)
@@ -45,6 +47,31 @@ class MasterflexUsb(AsciiDevice):
             drive=lambda flow_ul_min: plant.set_pump(f"{name}.pump", flow_ul_min),
             loop=self.loop,
             ended=self._batch_done,
+        )
+
+    @property
+    def answers_to(self) -> str | None:
+        """See :meth:`WireDevice.answers_to`."""
+        return str(self.address)
+
+    def readdress(self, address: str) -> None:
+        """See :meth:`WireDevice.readdress`."""
+        self.address = int(address)
+
+    def forget(self) -> Callable[[], None]:
+        """See :meth:`WireDevice.forget`: address, speed, direction, times and batches."""
+        return forgetting(
+            self,
+            {
+                "address": 1,
+                "rpm": self.max_rpm / 2,
+                "clockwise": True,
+                "timed": False,
+                "on_s": 1.0,
+                "off_s": 1.0,
+                "batches": 1,
+                "unit": 1,
+            },
         )
 
     def _boot(self) -> None:

@@ -13,7 +13,7 @@ from collections.abc import Callable
 from controller.rig.description import DeviceSpec
 from sim.devices.ascii_line import AsciiDevice
 from sim.devices.port import PlantPort
-from sim.devices.wire import Client
+from sim.devices.wire import Client, forgetting
 
 CAPACITY_G = 3200.0
 UNDERLOAD_G = -100.0
@@ -57,6 +57,10 @@ class MettlerSics(AsciiDevice):
         self._still = True
         self._waiting: asyncio.TimerHandle | None = None
         self._repeating: asyncio.TimerHandle | None = None
+
+    def forget(self) -> Callable[[], None]:
+        """See :meth:`WireDevice.forget`: what somebody called it (I10)."""
+        return forgetting(self, {"identification": ""})
 
     # --- power ------------------------------------------------------------------------------------------
 

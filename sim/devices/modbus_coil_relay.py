@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import struct
+from collections.abc import Callable
 
 from controller.rig.description import DeviceSpec
 from sim.devices.modbus_slave import (
@@ -23,6 +24,7 @@ from sim.devices.modbus_slave import (
     ModbusSlave,
 )
 from sim.devices.port import PlantPort
+from sim.devices.wire import forgetting
 
 RELAYS = 8
 ALL = 0x00FF
@@ -48,6 +50,10 @@ class ModbusCoilRelay(ModbusSlave):
         self.closed = [False] * RELAYS
         self._points = {int(coil): f"{name}.{channel.point}" for coil, channel in spec.channels.items()}
         self._flashes: dict[int, asyncio.TimerHandle] = {}
+
+    def forget(self) -> Callable[[], None]:
+        """See :meth:`WireDevice.forget`: its address; what relays do at power-up it never stored."""
+        return forgetting(self, {"address": 1})
 
     def _halt(self) -> None:
         super()._halt()

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 import struct
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -32,6 +32,7 @@ from sim.devices.modbus_slave import (
     ModbusSlave,
 )
 from sim.devices.port import PlantPort
+from sim.devices.wire import forgetting
 
 READ_INPUT_BITS, READ_INPUT_REGISTERS = 0x02, 0x04
 LAG_S = 60.0
@@ -113,6 +114,10 @@ class ModbusGeneric(ModbusSlave):
             low_first = (check.get("word_order") or order) == "low_first"
             told = check["equals"] if "equals" in check else check["between"][0]
             self._check = _Cell("check", check, int(check["register"]) - base, low_first, raw=float(told))
+
+    def forget(self) -> Callable[[], None]:
+        """See :meth:`WireDevice.forget`: its address; every level and switch is at rest after a power-up anyway."""
+        return forgetting(self, {"address": 1})
 
     # --- what stands where --------------------------------------------------------------------------------
 

@@ -73,6 +73,21 @@ class ModbusSlave(WireDevice):
         self._buffer = bytearray()
         self._silence: asyncio.TimerHandle | None = None
 
+    @property
+    def answers_to(self) -> str | None:
+        """See :meth:`WireDevice.answers_to`."""
+        return str(self.address)
+
+    def readdress(self, address: str) -> None:
+        """See :meth:`WireDevice.readdress`."""
+        self.address = int(address)
+
+    def forged(self, data: bytes, address: str) -> bytes | None:
+        """See :meth:`WireDevice.forged`."""
+        if len(data) < 4 or data[0] != self.address or crc16(data[:-2]) != data[-2] | data[-1] << 8:
+            return None
+        return sealed(bytes((int(address),)) + data[1:-2])
+
     @abstractmethod
     def serve(self, function: int, body: bytes) -> bytes:
         """The answer's data to a request's data (both without address, function and checksum).

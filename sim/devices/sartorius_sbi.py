@@ -7,10 +7,11 @@ A command is ESC and a capital, or ESC, a small letter, a digit and an underline
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 
 from controller.rig.description import DeviceSpec
 from sim.devices.port import PlantPort
-from sim.devices.wire import WireDevice
+from sim.devices.wire import WireDevice, forgetting
 
 ESC = 0x1B
 LONGEST = 20
@@ -52,6 +53,10 @@ class SartoriusSbi(WireDevice):
         self._ready_s = self._adjusting_s = 0.0
         self._typed: str | None = None
         self._waiting: asyncio.TimerHandle | None = None
+
+    def forget(self) -> Callable[[], None]:
+        """See :meth:`WireDevice.forget`: what its menu holds: the unit, the form of lines, when it prints."""
+        return forgetting(self, {"unit": "g", "with_id": False, "prints_when_still": False})
 
     def _boot(self) -> None:
         self._typed = None

@@ -8,11 +8,12 @@ is the inverted sum of all bytes between the flags, before that.
 from __future__ import annotations
 
 import struct
+from collections.abc import Callable
 from typing import NamedTuple
 
 from controller.rig.description import DeviceSpec
 from sim.devices.port import PlantPort
-from sim.devices.wire import WireDevice
+from sim.devices.wire import WireDevice, forgetting
 
 WRONG_SIZE, UNKNOWN_COMMAND, NO_ACCESS, BAD_PARAMETER, WRONG_CHECKSUM = 1, 2, 3, 4, 5
 LONGEST = 260
@@ -71,6 +72,27 @@ class SensirionSlf3x(WireDevice):
         self._ready_s = 0.0
         self._inside: bytearray | None = None
         self._escaping = False
+
+    @property
+    def answers_to(self) -> str | None:
+        """See :meth:`WireDevice.answers_to`."""
+        return str(self.address)
+
+    def readdress(self, address: str) -> None:
+        """See :meth:`WireDevice.readdress`."""
+        self.address = int(address)
+
+    def forged(self, data: bytes, address: str) -> bytes | None:
+        """See :meth:`WireDevice.forged`; an answer that holds stuffed bytes is left as it is."""
+        if len(data) < 7 or data[0] != 0x7E or data[-1] != 0x7E or data[1] != self.address or 0x7D in data:
+            return None
+        plain = bytes((int(address),)) + data[2:-2]
+        frame = plain + bytes((~sum(plain) & 0xFF,))
+        return b"\x7e" + frame + b"\x7e" if not set(frame) & {0x7E, 0x7D, 0x11, 0x13} else None
+
+    def forget(self) -> Callable[[], None]:
+        """See :meth:`WireDevice.forget`: the cable's address, and which sensor it is told to expect."""
+        return forgetting(self, {"address": 0, "sensor_type": 3})
 
     def _boot(self) -> None:
         self._stop()

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 import struct
+from collections.abc import Callable
 
 from controller.rig.description import DeviceSpec
 from sim.devices.modbus_slave import (
@@ -20,6 +21,7 @@ from sim.devices.modbus_slave import (
     ModbusSlave,
 )
 from sim.devices.port import PlantPort
+from sim.devices.wire import forgetting
 
 ENCAPSULATED = 0x2B
 READ_IDENTIFICATION = 0x0E
@@ -53,6 +55,13 @@ class VaisalaGmp25x(ModbusSlave):
         self.memory_writes: int = 0
         self._point = f"{name}.co2"
         self._started_s = 0.0
+
+    def forget(self) -> Callable[[], None]:
+        """See :meth:`WireDevice.forget`: compensations and their modes, the filter, the address."""
+        return forgetting(
+            self,
+            {"stored": list(FACTORY), "modes": [1, 1, 0], "filtering": 100, "address": 240},
+        )
 
     def _boot(self) -> None:
         self.volatile = list(self.stored)

@@ -7,10 +7,12 @@ begin with it (or with `*`) are taken.
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 
 from controller.rig.description import DeviceSpec
 from sim.devices.ascii_line import AsciiDevice
 from sim.devices.port import PlantPort
+from sim.devices.wire import forgetting
 
 MOST_POSITIONS = 96
 STEP_S = 0.15
@@ -43,6 +45,10 @@ class ViciActuator(AsciiDevice):
         self._told = ""
         """The move that is under way, as it was commanded."""
         self._point = f"{name}.valve"
+
+    def forget(self) -> Callable[[], None]:
+        """See :meth:`WireDevice.forget`: its ID, the number of positions, how it answers. The valve stays where it is."""
+        return forgetting(self, {"unit": "", "positions": 10, "response": 0, "long": False})
 
     def _halt(self) -> None:
         """The motor stops where it is; a valve needs no power to stay."""

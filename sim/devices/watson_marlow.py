@@ -7,11 +7,13 @@ ignored, in silence too. The 323 echoes every byte it hears unless told otherwis
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 
 from controller.rig.description import DeviceSpec
 from sim.devices.ascii_line import AsciiDevice, decimal
 from sim.devices.port import PlantPort
 from sim.devices.pump_motor import PumpMotor
+from sim.devices.wire import forgetting
 
 TYPES = {"323": "323Du", "505": "505Di", "520": "520Du", "530": "530Du", "620": "620Du", "720": "720Du"}
 PULSES_PER_REV = {"505": 1280.0}
@@ -48,6 +50,27 @@ class WatsonMarlow(AsciiDevice):
             loop=self.loop,
         )
         self._cleared = 0.0
+
+    @property
+    def answers_to(self) -> str | None:
+        """See :meth:`WireDevice.answers_to`."""
+        return str(self.number)
+
+    def readdress(self, address: str) -> None:
+        """See :meth:`WireDevice.readdress`."""
+        self.number = int(address)
+
+    def forget(self) -> Callable[[], None]:
+        """See :meth:`WireDevice.forget`: number, echo, speed and direction."""
+        return forgetting(
+            self,
+            {
+                "number": 1,
+                "echo": self.series == "323",
+                "rpm": min(110.0, self.max_rpm),
+                "clockwise": True,
+            },
+        )
 
     def _boot(self) -> None:
         self.forget_input()

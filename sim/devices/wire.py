@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Protocol
 
 from controller.rig.description import DeviceSpec
@@ -93,6 +93,22 @@ class WireDevice(ABC):
         """A fault: what is stored for good falls back to the factory's. Returns what stores it again."""
         return lambda: None
 
+    @property
+    def answers_to(self) -> str | None:
+        """Its address on a shared line, as a rig file writes it; None when nothing there is addressed."""
+        return None
+
+    def readdress(self, address: str) -> None:
+        """A fault: it answers to `address` from now on. Raises ValueError where nothing is addressed."""
+        raise ValueError(f"{self.name}: a device of this model has no address that a fault could change")
+
+    def forged(self, data: bytes, address: str) -> bytes | None:
+        """A fault: its own answer `data` as one at `address` would have sent it; None when that cannot be told.
+
+        It cannot when the answer is not its own, or answers bear no address.
+        """
+        return None
+
     def send(
         self, data: bytes, *, after_s: float | None = None, unsolicited: bool = False, to: Client | None = None
     ) -> None:
@@ -103,6 +119,18 @@ class WireDevice(ABC):
         if self.powered and not self.hung and self.line is not None:
             client = None if unsolicited else (to or self.line.asker)
             self.line.transmit(self, data, self.think_s if after_s is None else after_s, client, unsolicited)
+
+
+def forgetting(device: object, factory: Mapping[str, object]) -> Callable[[], None]:
+    """Put the factory's value into each of these attributes of `device`; returns what puts back those that stood there."""
+    stored = {name: getattr(device, name) for name in factory}
+
+    def put(values: Mapping[str, object]) -> None:
+        for name, value in values.items():
+            setattr(device, name, value)
+
+    put(factory)
+    return lambda: put(stored)
 
 
 class Line:

@@ -8,12 +8,9 @@ from math import prod
 
 import numpy as np
 
-from sim.devices.alicat_mfc import AlicatMfc
-from sim.devices.modbus_slave import ModbusSlave
-from sim.devices.wire import WireDevice
 from sim.faults import wires
 from sim.faults.schedule import Fault
-from sim.faults.targets import next_on_bus
+from sim.faults.targets import address_of, next_on_bus
 from sim.lab import Lab
 
 Undo = Callable[[], None]
@@ -170,11 +167,11 @@ class Effects:
 
     def _other_address(self, name: str, amount: float, rng: np.random.Generator) -> Undo:
         device = self._lab.devices[name]
-        wanted = self._lab.rig.devices[next_on_bus(self._lab.rig, name)].address or "1"
-        own = self._lab.rig.devices[name].address or "1"
+        wanted = address_of(self._lab.rig, next_on_bus(self._lab.rig, name))
+        own = address_of(self._lab.rig, name)
 
         def apply(lasting: list[float]) -> None:
-            _readdress(device, wanted if lasting else own)
+            device.readdress(wanted if lasting else own)
 
         return self._hold("other_address", name, 1.0, apply)
 
@@ -314,13 +311,6 @@ def _last(table: dict[str, float], key: str) -> Callable[[list[float]], None]:
             table.pop(key, None)
 
     return apply
-
-
-def _readdress(device: WireDevice, address: str) -> None:
-    if isinstance(device, ModbusSlave):
-        device.address = int(address)
-    elif isinstance(device, AlicatMfc):
-        device.unit = device.home_unit = address
 
 
 def _both(*undos: Undo) -> Undo:

@@ -3,13 +3,28 @@
 from __future__ import annotations
 
 from controller.rig.description import Rig
-from controller.rig.families import points_of
+from controller.rig.families import FAMILIES, points_of
 from sim.faults.kinds import KINDS
 
 HOST, BROKER = "host", "broker"
-ADDRESSED = ("keller-x-line", "modbus-coil-relay", "alicat-mfc")
+_DESCRIBED = "modbus-generic"
+"""The model whose points and commands stand in a description of their own."""
+_BY_CHANNEL = ("ismatec-reglo-icc",)
+"""Models of a bus that are addressed by the channel instead, by whoever uses their channels."""
+_UNSIGNED = ("ismatec-reglo-digital", "masterflex-usb", "watson-marlow-ascii")
+"""Models whose requests bear an address, and whose answers bear none."""
+ADDRESSED = (*(name for name, family in FAMILIES.items() if family.bus and name not in _BY_CHANNEL), _DESCRIBED)
+"""Models whose requests bear an address."""
+SIGNING = tuple(name for name in ADDRESSED if name not in _UNSIGNED)
 """Models whose answers bear their address."""
-ACTING = ("ismatec-reglo-icc", "atlas-ezo-pmp", "modbus-coil-relay", "alicat-mfc")
+ACTING = (
+    *(
+        name
+        for name, family in FAMILIES.items()
+        if any(point.kind != "sensor" for point in (*family.points.values(), family.channel) if point is not None)
+    ),
+    _DESCRIBED,
+)
 """Models that are told to do something."""
 
 
@@ -21,7 +36,12 @@ def targets(kind: str, rig: Rig) -> tuple[str, ...]:
     """
     match kind:
         case "wrong_address":
-            return tuple(link for link in _links(rig) if len(_addressed(rig, link)) > 1)
+            return tuple(
+                link
+                for link in _links(rig)
+                if len(_addressed(rig, link)) > 1
+                and any(rig.devices[name].model in SIGNING for name in _addressed(rig, link))
+            )
         case "other_address":
             return tuple(
                 name for link in _links(rig) for name in _addressed(rig, link) if len(_addressed(rig, link)) > 1
@@ -63,6 +83,12 @@ def next_on_bus(rig: Rig, name: str) -> str:
     """The device whose address `name` takes in `other_address`: the next on the same link, or the first."""
     others = _addressed(rig, rig.devices[name].link)
     return others[(others.index(name) + 1) % len(others)]
+
+
+def address_of(rig: Rig, name: str) -> str:
+    """The address of a device as its rig file writes it, or the factory's."""
+    family = FAMILIES.get(rig.devices[name].model)
+    return rig.devices[name].address or (family.default_address if family is not None else "") or "1"
 
 
 def _links(rig: Rig) -> tuple[str, ...]:

@@ -7,8 +7,6 @@ from typing import TypeVar
 
 import numpy as np
 
-from sim.devices.alicat_mfc import AlicatMfc
-from sim.devices.modbus_slave import ModbusSlave, crc16, sealed
 from sim.devices.wire import Inward, Outward, WireDevice
 
 T = TypeVar("T")
@@ -69,19 +67,15 @@ def doubling(share: float, rng: np.random.Generator, lasts_s: Callable[[bytes], 
 
 def readdressing(share: float, rng: np.random.Generator, devices: Sequence[WireDevice]) -> Inward:
     """This share of all answers bears the address of the next device on the bus, its checksum right."""
-    slaves = [device for device in devices if isinstance(device, ModbusSlave)]
-    units = [device for device in devices if isinstance(device, AlicatMfc)]
 
     def readdress(data: bytes) -> bytes:
         if rng.random() >= share:
             return data
-        if len(units) > 1:
-            letters = [unit.unit for unit in units]
-            first = data[:1].decode("ascii", "replace")
-            return letters[(letters.index(first) + 1) % len(letters)].encode() + data[1:] if first in letters else data
-        numbers = [slave.address for slave in slaves]
-        if len(numbers) > 1 and len(data) > 3 and data[0] in numbers and crc16(data[:-2]) == data[-2] | data[-1] << 8:
-            return sealed(bytes((numbers[(numbers.index(data[0]) + 1) % len(numbers)],)) + data[1:-2])
+        on_bus = [(device, address) for device in devices if (address := device.answers_to) is not None]
+        for at, (device, _) in enumerate(on_bus):
+            _, other = on_bus[(at + 1) % len(on_bus)]
+            if len(on_bus) > 1 and (forged := device.forged(data, other)) is not None:
+                return forged
         return data
 
     return readdress
