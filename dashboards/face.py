@@ -12,7 +12,7 @@ from typing import Any, Protocol
 from controller.alarms import Alarm
 from controller.execution.batches import Batch, Whereabouts
 from controller.execution.journal import Entry
-from controller.execution.ledger import Totals
+from controller.execution.ledger_terms import Totals
 from controller.execution.reconcile import Residual
 from controller.execution.views import RunView
 from controller.memory.history import Stretch

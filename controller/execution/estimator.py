@@ -20,7 +20,8 @@ from typing import Any
 
 from controller.clock import Clock
 from controller.execution.journal import Entry, Journal
-from controller.execution.ledger import EVAPORATION_SD_UL_D, EVAPORATION_UL_D, Ledger, Movement
+from controller.execution.ledger import Ledger
+from controller.execution.ledger_terms import EVAPORATION_SD_UL_D, EVAPORATION_UL_D, Movement
 from controller.execution.weighing import Store, settled
 from controller.rig.description import Rig
 from drivers.device import Quality

@@ -10,13 +10,13 @@ from __future__ import annotations
 
 import asyncio
 import math
-from collections.abc import Coroutine, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass, field, fields
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from controller.execution.branches import BRANCH, Branch, abreast, spoken
-from controller.execution.ledger import EVAPORATION_SD_UL_D, EVAPORATION_UL_D
+from controller.execution.ledger_terms import EVAPORATION_SD_UL_D, EVAPORATION_UL_D
 from controller.execution.organs import Lab, Perform
 from controller.execution.recipe_form import POINT_UNITS
 from controller.execution.routes import Route, route_of, routes_of
@@ -38,6 +38,10 @@ DAY_S = 86_400.0
 WEIGHING_S = 12.0
 """Before and after each dose: three readings of the balance."""
 MOST_STEPS = 20_000
+
+
+Calibrated = Callable[[str, str], str | None]
+"""Pump and UTC (ISO 8601) → why it would be refused volumes then, or None."""
 
 
 class _Over(RunEnded):
@@ -68,6 +72,8 @@ class Rehearsed:
     events: list[Event] = field(default_factory=list)
     volumes: dict[str, Volume] = field(default_factory=dict)
     breaches: list[str] = field(default_factory=list)
+    uncalibrated: bool = False
+    """Whether the breach is a pump's missing or expired calibration."""
     seconds: float = 0.0
     ended: bool = False
     """Whether the protocol came to its end before the horizon."""
@@ -81,16 +87,18 @@ async def rehearse(
     volumes: Mapping[str, Volume],
     readings: Mapping[str, float] | None = None,
     estimate: MediaEstimate | None = None,
+    calibrated: Calibrated | None = None,
     now: datetime,
     hours: float = HOURS,
 ) -> Rehearsed:
     """Run `recipe` on paper for `hours` from `volumes` (all vessels); `readings` are the latest by point,
-    `estimate` the soft sensor's last word (default: fresh medium everywhere).
+    `estimate` the soft sensor's last word (default: fresh medium everywhere). `calibrated` tells why a pump would be
+    refused volumes at a time (F5); without it calibrations are not looked at.
 
     Takes no time of the loop's. An error of the protocol's own (a dose out of its range) is a breach as well; any other
     exception is its defect and ends the rehearsal without one, as the run itself will hold at it and say so.
     """
-    paper = _Paper(rig, volumes, readings or {}, estimate, now, hours * 3600.0)
+    paper = _Paper(rig, volumes, readings or {}, estimate, calibrated, now, hours * 3600.0)
     before = BRANCH.set(paper.root)
     try:
         await recipe.function(Lab(paper, rig), params)
@@ -117,6 +125,7 @@ class _Paper:
         volumes: Mapping[str, Volume],
         readings: Mapping[str, float],
         estimate: MediaEstimate | None,
+        calibrated: Calibrated | None,
         now: datetime,
         horizon_s: float,
     ) -> None:
@@ -133,6 +142,7 @@ class _Paper:
         self._rig = rig
         self._readings = readings
         self._estimate = estimate
+        self._calibrated = calibrated
         self._now = now
         self._horizon_s = horizon_s
         self._routes = routes_of(rig)
@@ -203,6 +213,7 @@ class _Paper:
         self._wait_for(*used)
         self._fits(step, route, volume_ul)
         begin_s = self.now_s
+        self._may_dose(step, route, volume_ul)
         self._pass(volume_ul / route.flow_ul_min * 60.0 + 2 * WEIGHING_S * route.portions(volume_ul))
         self._free_s |= dict.fromkeys(used, self.now_s)
         sd_ul = route.rel_sd * volume_ul
@@ -310,6 +321,22 @@ class _Paper:
         """As long as another branch uses them."""
         free_s = max(self._free_s.get(name, 0.0) for name in names if name is not None)
         self._pass(max(free_s - self.now_s, 0.0))
+
+    def _may_dose(self, step: StepRecord, route: Route, volume_ul: float) -> None:
+        """The gate's rule of calibrations (F5), at the beginning of each portion."""
+        if self._calibrated is None:
+            return
+        portions = route.portions(volume_ul)
+        each_s = volume_ul / portions / route.flow_ul_min * 60.0 + 2 * WEIGHING_S
+        for portion in range(portions):
+            at_s = self.now_s + portion * each_s
+            utc = self._now.astimezone(UTC) + timedelta(seconds=at_s)
+            why = self._calibrated(route.pump, utc.isoformat(timespec="milliseconds").replace("+00:00", "Z"))
+            if why is not None:
+                what = f"step {step.n} ({step.verb}, {volume_ul / 1000:.2f} mL, {at_s / 3600:.1f} h from the start)"
+                self.out.breaches.append(f"{what}: calibration: {why}")
+                self.out.uncalibrated = True
+                raise _Over
 
     def _fits(self, step: StepRecord, route: Route, volume_ul: float) -> None:
         """The gate's rule of room: three standard deviations from floor and ceiling (I4)."""

@@ -14,7 +14,8 @@ from dataclasses import replace
 from typing import Any, Protocol
 
 from controller.execution.journal import Journal
-from controller.execution.ledger import Alarm, Ledger, Nominal
+from controller.execution.ledger import Alarm, Ledger
+from controller.execution.ledger_terms import Nominal
 from controller.execution.recovery import Problem, Trouble
 from controller.execution.routes import Route, Trust, by_line, routes_of
 from controller.execution.steps import PORTION, Act, StepRecord

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from controller.execution.ledger import Totals
+from controller.execution.ledger_terms import Totals
 from controller.figures.course import Course, Stretch
 from controller.figures.figure import Figure, missing
 from controller.figures.transfers import Transfer

@@ -19,7 +19,8 @@ import numpy as np
 from controller.alarms import DEFINITIONS, Alarm, AlarmState
 from controller.execution.batches import Batch, Whereabouts
 from controller.execution.journal import Entry
-from controller.execution.ledger import LedgerError, Totals
+from controller.execution.ledger import LedgerError
+from controller.execution.ledger_terms import Totals
 from controller.execution.reconcile import Residual
 from controller.execution.rules import rules_of
 from controller.memory.history import Stretch

@@ -11,7 +11,8 @@ import pytest
 
 from controller.execution.batches import Batch
 from controller.execution.journal import Journal
-from controller.execution.ledger import FILL_REL_SD, Ledger
+from controller.execution.ledger import Ledger
+from controller.execution.ledger_terms import FILL_REL_SD
 from controller.execution.reconcile import K, Unknowns, surplus
 from controller.execution.witnesses import DENSITY_REL_SD, Weight
 from controller.rig.description import Rig

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from controller.execution.drift import DOSES_ASTRAY
-from controller.execution.ledger import Nominal
+from controller.execution.ledger_terms import Nominal
 from controller.execution.witnesses import Weight
 from sim.plant.hydraulics import GAIN_SPREAD, P_STALL_KPA, wear
 from sim.virtual_time import run_virtual

@@ -13,7 +13,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from controller.execution.journal import Journal
-from controller.execution.ledger import EVAPORATION_UL_D, SPENT_EVAPORATION_UL_D, Ledger
+from controller.execution.ledger import Ledger
+from controller.execution.ledger_terms import EVAPORATION_UL_D, SPENT_EVAPORATION_UL_D
 from controller.execution.witnesses import Weight
 from sim.virtual_time import run_virtual
 from tests.execution.world import RIG, StepClock, World

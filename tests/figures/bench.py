@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from controller.execution.journal import Entry
-from controller.execution.ledger import Totals
+from controller.execution.ledger_terms import Totals
 from controller.figures.course import Band, Course, Stretch, course
 from controller.figures.figure import Figure
 from controller.figures.organs import bands_of

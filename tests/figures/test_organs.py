@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from controller.execution.ledger import Totals
+from controller.execution.ledger_terms import Totals
 from controller.figures.dialysis import dialysis
 from controller.figures.figure import Figure, Limits, Verdict
 from controller.figures.gut import gut
