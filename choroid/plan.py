@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import shutil
 import sqlite3
 import tempfile
 from dataclasses import dataclass
@@ -20,6 +21,7 @@ from choroid.failure import UserError
 from choroid.gantt import gantt
 from choroid.simulate import EPOCH, Start, simulate
 from choroid.timeline import within
+from controller.calibrations import FILE
 from controller.clock import Clock
 from controller.execution.catalogue import chosen
 from controller.execution.journal import Journal
@@ -31,6 +33,7 @@ from controller.execution.states import RunState
 from controller.rig.description import Medium, Rig
 from controller.rig.loading import load_rig
 from controller.state import Volume
+from controller.upkeep import Upkeep
 from drivers.registry import MODELS
 from protocols.registry import Recipe
 from protocols.soft_sensor import MediaEstimate
@@ -61,7 +64,8 @@ def plan(
 ) -> dict[str, Any]:
     """Return `{feasible, refusals, timeline, steps, volumes, run_out, grades, sterile, …}` of the next `hours`.
 
-    `data` is the data directory of the rig's controller (running or not); it is only read. `svg` is where a picture of
+    `data` is the data directory of the rig's controller (running or not); it is only read. Without it, the calibrations of
+    a rig whose pumps want records are not looked at. `svg` is where a picture of
     the steps is written. Raises what a start would raise for a protocol that is not sound.
     """
     rig = load_rig(path, models=MODELS)
@@ -72,7 +76,10 @@ def plan(
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="choroid-plan-")))
         if data is not None:
             copied(data, folder)
-        present, paper = run_virtual(_on_paper(rig, recipe, values, folder, hours))
+            if (data / FILE).is_file():
+                shutil.copy(data / FILE, folder)
+        looking = data is not None or rig.factory_calibrated
+        present, paper = run_virtual(_on_paper(rig, recipe, values, folder, hours, looking))
         answer: dict[str, Any] = {
             "rig": rig.name,
             "protocol": recipe.name,
@@ -80,11 +87,12 @@ def plan(
             "hours": hours,
             "from": "the journal" if data is not None else "the rig file",
             "at": present.at.isoformat(timespec="seconds"),
+            "calibrations": looking,
         }
         if paper.breaches:
             answer |= _paper_story(rig, present, paper)
         else:
-            twin = _on_simulated_links(rig)
+            twin = _on_simulated_links(rig, trusting=rig.factory_calibrated or not looking)
             start = Start(folder, present.at, twin, _as_present(twin, present) if data is not None else twin)
             answer |= _twin_story(path, protocol, params, hours, seed, start)
     answer["run_out"] = _run_out(rig, answer["volumes"], answer["looked_h"])
@@ -112,9 +120,11 @@ def copied(data: Path, folder: Path) -> None:
 
 
 async def _on_paper(
-    rig: Rig, recipe: Recipe, values: dict[str, float], folder: Path, hours: float
+    rig: Rig, recipe: Recipe, values: dict[str, float], folder: Path, hours: float, looking: bool
 ) -> tuple[Present, Rehearsed]:
-    """Read where the rig stands off the copied journal (or the rig file), and rehearse from there."""
+    """Read where the rig stands off the copied journal (or the rig file), and rehearse from there. `looking`: at
+    calibrations too.
+    """
     asyncio.get_running_loop()
     epoch = _last_utc(folder / "journal.db") or EPOCH
     clock = Clock(follow_system=False, epoch=epoch)
@@ -126,8 +136,16 @@ async def _on_paper(
         estimate = None if last is None else MediaEstimate.from_json(last.body["estimate"])
         present = Present(ledger.volumes(), estimate, epoch)
         _end_runs(journal)
+        upkeep = Upkeep(rig, journal=journal, clock=clock, data=folder) if looking else None
         paper = await rehearse(
-            recipe, rig, values, volumes=present.volumes, estimate=estimate, now=epoch, hours=max(hours, HOURS)
+            recipe,
+            rig,
+            values,
+            volumes=present.volumes,
+            estimate=estimate,
+            calibrated=None if upkeep is None else upkeep.refusal,
+            now=epoch,
+            hours=max(hours, HOURS),
         )
         return present, paper
     finally:
@@ -179,13 +197,16 @@ def _as_present(rig: Rig, present: Present) -> Rig:
     return rig.model_copy(update={"vessels": vessels, "media": media})
 
 
-def _on_simulated_links(rig: Rig) -> Rig:
-    """The twin of a real rig: the same devices on the same buses, in software."""
+def _on_simulated_links(rig: Rig, *, trusting: bool) -> Rig:
+    """The twin of a real rig: the same devices on the same buses, in software. Its pumps want their records as the rig's
+    own do, unless `trusting`.
+    """
     links = {link: f"sim:twin{n}" for n, link in enumerate(dict.fromkeys(d.link for d in rig.devices.values()))}
     if rig.simulated:
         return rig
     devices = {name: device.model_copy(update={"link": links[device.link]}) for name, device in rig.devices.items()}
-    return rig.model_copy(update={"devices": devices})
+    upkeep = rig.upkeep.model_copy(update={"calibration": "factory" if trusting else "required"})
+    return rig.model_copy(update={"devices": devices, "upkeep": upkeep})
 
 
 def _twin_story(
@@ -287,6 +308,10 @@ def _sterile(rig: Rig, steps: list[dict[str, Any]]) -> list[dict[str, Any]]:
 def as_text(answer: dict[str, Any]) -> str:
     """The plan for people: the timeline, where the volumes go, when bottles run out, what is expected."""
     lines = [f"{answer['protocol']} on {answer['rig']}, the next {answer['hours']:g} h, from {answer['from']}"]
+    if not answer["calibrations"]:
+        lines.append(
+            "calibrations were not looked at: their records are in the controller's directory, named by --data"
+        )
     for entry in answer["timeline"]:
         lines.append(f"  {_clock(entry['at_s'])}  {entry['text']}")
     lines.append("vessel (mL)      start       in      out      end")

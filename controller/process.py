@@ -81,6 +81,9 @@ class Regulator(Protocol):
 class Sink(Protocol):
     """Something that carries readings away (MQTT, say). It must return at once and never fail."""
 
+    name: str
+    """What alarms call it."""
+
     @property
     def problem(self) -> str | None:
         """Why nothing gets through at present, for people."""
@@ -178,6 +181,7 @@ class Controller:
             clock=self.clock,
             alarm=self.alarms.event,
             trust=self.upkeep.trust,
+            calibrated=self.upkeep.refusal,
             recipes=self._recipes,
         )
         self.assays = Assays(
@@ -360,7 +364,7 @@ class Controller:
             causes[("history_lost", "history")] = self.history.problem
         for sink in self._sinks:
             if sink.problem is not None:
-                causes[("telemetry_lost", type(sink).__name__)] = sink.problem
+                causes[("telemetry_lost", sink.name)] = sink.problem
         return causes
 
     def _listen(self, state: State) -> None:

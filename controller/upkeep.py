@@ -191,6 +191,11 @@ class Upkeep:
         """What a volume that this pump is asked for is worth."""
         return self.standings[pump].trust
 
+    def refusal(self, pump: str, utc: str) -> str | None:
+        """Why the gate would refuse this pump volumes at a time to come (UTC, ISO 8601), as far as is known now; or None."""
+        standing = self._stand(pump, utc)
+        return None if standing.heart else standing.refusal
+
     def to_json(self) -> list[dict[str, Any]]:
         """Every pump: calibration and tubing."""
         return [

@@ -19,7 +19,7 @@ from controller.execution.ledger import Alarm, Ledger, no_alarm
 from controller.execution.parameters import parse_params
 from controller.execution.recipe_file import RecipeError
 from controller.execution.recipe_on_rig import check_on
-from controller.execution.rehearsal import HOURS, rehearse
+from controller.execution.rehearsal import HOURS, Calibrated, rehearse
 from controller.execution.routes import Trust
 from controller.execution.run import DISK_ERRORS, Bench, History, Run
 from controller.execution.states import Event, RunState, after
@@ -53,14 +53,17 @@ class Runner:
         clock: Clock,
         alarm: Alarm = no_alarm,
         trust: Callable[[str], Trust] | None = None,
+        calibrated: Calibrated | None = None,
         catalogue: Mapping[str, Recipe] | None = None,
         recipes: Path | None = None,
         rehearsing: bool = True,
     ) -> None:
-        """`catalogue` defaults to what is shipped; `recipes` is a folder with more, one NAME.yaml each. Without
-        `rehearsing`, a run that would be stopped is begun and held (for tests of the holding).
+        """`calibrated` tells why a pump would be refused volumes at a time. `catalogue` defaults to what is shipped;
+        `recipes` is a folder with more, one NAME.yaml each. Without `rehearsing`, a run that would be stopped is begun and
+        held (for tests of the holding).
         """
         self._rehearsing = rehearsing
+        self._calibrated = calibrated
         self._shipped = shipped() if catalogue is None else catalogue
         self._recipes = recipes
         self.estimator = Estimator(rig, ledger=ledger, journal=journal, clock=clock, store=store)
@@ -128,13 +131,17 @@ class Runner:
             volumes=bench.ledger.volumes(),
             readings=good,
             estimate=self.estimator.latest,
+            calibrated=self._calibrated,
             now=bench.clock.utc(),
         )
         if out.breaches:
+            vessels = (
+                " Likely cause: a vessel is too full or too empty for it. Next: `choroid plan` shows the whole course; refill"
+                " or empty the vessel, or choose other parameters"
+            )
             raise RunnerError(
-                f"{recipe.name} would be stopped within {HOURS:g} h; nothing was moved. {'; '.join(out.breaches)}. Likely"
-                " cause: a vessel is too full or too empty for it. Next: `choroid plan` shows the whole course; refill or"
-                " empty the vessel, or choose other parameters"
+                f"{recipe.name} would be stopped within {HOURS:g} h; nothing was moved. {'; '.join(out.breaches)}."
+                f"{'' if out.uncalibrated else vessels}"
             )
 
     async def pause(self, run_id: str, user: str, reason: str) -> None:

@@ -13,7 +13,9 @@ import pytest
 from choroid.cli import main
 from choroid.failure import UserError
 from choroid.plan import as_text, plan
+from controller.calibrations import FILE, Calibration, keep
 from controller.execution.runner import RunnerError
+from controller.rig.loading import load_rig
 from sim.lab import Lab
 from sim.virtual_time import run_virtual
 from tests.execution.test_shipped_recipes import attended
@@ -75,6 +77,75 @@ def test_E5_a_start_refuses_what_the_plan_refuses(tmp_path: Path) -> None:
             return str(caught.value)
 
     assert answer["refusals"][0]["text"].partition("could fall")[0].split(",")[0] in run_virtual(start())
+
+
+def uncalibrated(folder: Path, *, but: str = "", expires: str = "2027-01-01T00:00:00.000Z") -> Path:
+    """A rig file whose pumps want records, and a data directory with one for each of them, but for `but`."""
+    text = BENCH.read_text(encoding="utf-8")
+    path = folder / "rig.yaml"
+    path.write_text(text.replace("upkeep:\n", "upkeep:\n  calibration: required\n"), encoding="utf-8")
+    data = folder / "data"
+    rig = load_rig(path)
+    for line in rig.lines.values():
+        if line.pump is not None and line.pump != but:
+            until = expires if line.pump == "reglo.return" else "2027-01-01T00:00:00.000Z"
+            keep(
+                data,
+                Calibration(
+                    line.pump, "pump", "balance", "ada", "2025-12-30T00:00:00.000Z", until, rig.name, None, "uL",
+                    ((5000.0, 5000.0),), 1.0, 0.0, 0.0,
+                ),
+            )  # fmt: skip
+    return path
+
+
+def started(rig: Path, data: Path, protocol: str, params: dict[str, str]) -> str:
+    """A start by the whole stack with these records: why it is refused, or nothing."""
+
+    async def start() -> str:
+        described = load_rig(rig)
+        async with controlled(Lab(described, seed=1), data, rig=described) as controller:
+            await asyncio.sleep(120.0)
+            try:
+                await controller.runs.start(protocol, params, "anna", "a test")
+            except RunnerError as error:
+                return str(error)
+            return ""
+
+    return run_virtual(start())
+
+
+def test_F5_a_plan_names_the_pump_whose_calibration_is_missing(tmp_path: Path) -> None:
+    rig, data = uncalibrated(tmp_path, but="reglo.return"), tmp_path / "data"
+    assert started(rig, data, "circulate", {}) == ""  # it moves nothing
+    data, kept = tmp_path / "other", data / FILE
+    data.mkdir()
+    (data / FILE).write_bytes(kept.read_bytes())
+    told = started(rig, data, "exchange", {"cycles": "1"})
+    assert "kidney.give_back" in told
+    assert "calibration: reglo.return has no record" in told
+    answer = plan(rig, protocol="exchange", params={"cycles": "1"}, hours=1.0, seed=1, data=data)
+    assert not answer["feasible"]
+    assert answer["calibrations"]
+    assert [entry["text"].partition(" h from")[2] for entry in answer["refusals"]] == [
+        told.partition(" h from")[2].removesuffix(".")
+    ]
+    assert [step["verb"] for step in answer["steps"] if "ml" in step]  # what comes before it is still told
+    alone = plan(rig, protocol="circulate", params={"time": "10 min", "every": "5 min"}, hours=0.3, seed=1)
+    assert alone["calibrations"] is False
+    assert "calibrations were not looked at" in as_text(alone)
+
+
+def test_F5_a_plan_tells_of_a_calibration_that_runs_out_before_its_step(tmp_path: Path) -> None:
+    rig, data = uncalibrated(tmp_path, expires="2026-01-01T05:00:00.000Z"), tmp_path / "data"
+    params = {"cycles": "2", "every": "6 h"}
+    assert "that of reglo.return expired on 2026-01-01" in started(rig, data, "exchange", params)
+    answer = plan(rig, protocol="exchange", params=params, hours=8.0, seed=1, data=data)
+    (refusal,) = answer["refusals"]
+    assert "kidney.give_back" in refusal["text"]
+    assert "that of reglo.return expired on 2026-01-01 05:00 UTC" in refusal["text"]
+    assert refusal["at_s"] > 6 * 3600.0
+    assert [step["verb"] for step in answer["steps"]].count("kidney.give_back") == 1
 
 
 def test_a_plan_begins_where_the_journal_ends_and_writes_nothing_there(tmp_path: Path) -> None:
