@@ -27,10 +27,12 @@ from controller.liveliness import Liveliness
 from controller.memory.history import FLUSH_S, History
 from controller.memory.output_series import OutputSeries
 from controller.nerves.summary import NervesSource, NervesSummary
+from controller.regulation.bath import BathRegulator
 from controller.regulation.gas import GasMixer
 from controller.regulation.heart import HeartRegulator
 from controller.regulation.temperature import TemperatureRegulator
 from controller.rig.description import Rig
+from controller.rig.families import by_thermostat
 from controller.rig.loading import effective_hash
 from controller.safety.gate import Gate
 from controller.safety.limits import basal_states, limits_of
@@ -195,7 +197,8 @@ class Controller:
             self.rig, self.runs.estimator, grade=self.last_grade, journal=self.journal, clock=self.clock
         )
         heart = HeartRegulator(self.rig)
-        self._regulators = (heart, TemperatureRegulator(self.rig), GasMixer(self.rig))
+        warmth = BathRegulator(self.rig) if by_thermostat(self.rig) else TemperatureRegulator(self.rig)
+        self._regulators = (heart, warmth, GasMixer(self.rig))
         await self.body.begin(self.gate.poll)
         self.store.volumes(self.ledger.volumes())
         # Nothing is drawn while the heart stands: it comes before whatever a crash has interrupted.

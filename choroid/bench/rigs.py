@@ -32,6 +32,7 @@ LOOK_S = 0.01
 class _Samples:
     """A sink that remembers when each reading was taken."""
 
+    name = "samples"
     problem: str | None = None
 
     def __init__(self) -> None:

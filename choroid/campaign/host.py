@@ -23,7 +23,7 @@ import numpy as np
 from choroid.campaign import careless
 from choroid.campaign.lives import LIFE, LifeLoop
 from choroid.campaign.storage import CampaignClock, Disk, FrailDatabase, Killed, MortalJournal, OnRow
-from choroid.campaign.telemetry import Broker, Forwarder
+from choroid.campaign.telemetry import Forwarder, Service
 from choroid.campaign.wires import Port
 from choroid.rates import RateNerves
 from controller.connect import ConnectError
@@ -35,6 +35,7 @@ from controller.guarding import guard_plan
 from controller.process import Controller
 from controller.rig.description import Rig
 from controller.safety.terms import Limits
+from sim.faults.targets import BROKER, STORE
 from sim.lab import Lab
 
 logger = logging.getLogger(__name__)
@@ -57,7 +58,7 @@ class Life:
     born_s: float
     controller: Controller | None = None
     journal: MortalJournal | None = None
-    forwarder: Forwarder | None = None
+    forwarders: tuple[Forwarder, ...] = ()
     stop: asyncio.Event = field(default_factory=asyncio.Event)
     over: asyncio.Event = field(default_factory=asyncio.Event)
     main: asyncio.Task[None] | None = None
@@ -94,7 +95,8 @@ class Host:
         self.refused = ""
         """Why the protocol was not begun, if it was not."""
         self.disk = Disk()
-        self.broker = Broker() if telemetry else None
+        self.services = {name: Service() for name in (BROKER, STORE)} if telemetry else {}
+        """What readings go to."""
         self.crashes: list[tuple[float, str]] = []
         """Ends of the controller that nobody has brought about: (s, what)."""
         self.leftover: list[str] = []
@@ -173,10 +175,9 @@ class Host:
             rows, journal.dies_after = self._rows_to_live
             journal.dies_at = journal.next_seq + rows
             self._rows_to_live = None
-        sinks: tuple[Forwarder, ...] = ()
-        if self.broker is not None:
-            life.forwarder = Forwarder(self._data / "outbox.db", self.broker, self.rig.name)
-            sinks = (life.forwarder,)
+        life.forwarders = tuple(
+            Forwarder(self._data / f"outbox-{name}.db", name, service) for name, service in self.services.items()
+        )
         try:
             controller = life.controller = Controller(
                 rig=self.rig,
@@ -185,7 +186,7 @@ class Host:
                 clock=clock,
                 nerves_source=self._nerves,
                 durable=True,  # as in life: what of history is only in memory is lost with the process
-                sinks=sinks,
+                sinks=life.forwarders,
                 journal=journal,
                 limits=self._limits,
             )
@@ -195,13 +196,12 @@ class Host:
         database = FrailDatabase(controller.history._db, self.disk)
         controller.history._db = cast(sqlite3.Connection, database)
         life.databases.append(database)
-        if life.forwarder is not None:
-            life.databases.append(life.forwarder.frail(self.disk))
+        life.databases.extend(forwarder.frail(self.disk) for forwarder in life.forwarders)
         try:
             await controller.start()
             life.ready = True
             ticking = asyncio.create_task(controller.run(life.stop))
-            sending = asyncio.create_task(life.forwarder.run()) if life.forwarder is not None else None
+            sending = [asyncio.create_task(forwarder.run()) for forwarder in life.forwarders]
             if self.run_id is None:
                 try:
                     self.run_id = await controller.runs.start(
@@ -210,14 +210,14 @@ class Host:
                 except RunnerError as refusal:
                     self.refused = str(refusal)  # rehearsed and found wanting: the tissue is cared for without a run
             await ticking
-            if sending is not None:
-                sending.cancel()
-                await asyncio.gather(sending, return_exceptions=True)
+            for task in sending:
+                task.cancel()
+            await asyncio.gather(*sending, return_exceptions=True)
         finally:
             if not life.dead:
                 await controller.close()
-                if life.forwarder is not None:
-                    life.forwarder.close()
+                for forwarder in life.forwarders:
+                    forwarder.close()
 
     async def end(self) -> None:
         """Bring the controller to an orderly end and start it no more."""
@@ -292,11 +292,10 @@ class Host:
         self.disk.locked = True
         self._heal(for_s, self.disk, "locked", False)
 
-    def broker_down(self, for_s: float) -> None:
-        """The broker does not answer; of no effect where there is none."""
-        if self.broker is not None:
-            self.broker.up = False
-            self._heal(for_s, self.broker, "up", True)
+    def service_down(self, service: str, for_s: float) -> None:
+        """A service does not answer."""
+        self.services[service].up = False
+        self._heal(for_s, self.services[service], "up", True)
 
     def flood(self, for_s: float) -> None:
         """Somebody's program asks and commands without pause."""

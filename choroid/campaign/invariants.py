@@ -104,8 +104,9 @@ class Watch:
             self.tell("no unexpected exception", what[:60], f"at {at_s:.0f} s the controller ended by itself: {what}")
         self._doses.judge(controller)
         self._telling.judge(injector)
-        if host.broker is not None and host.broker.gaps:
-            self.tell("no reading lost", "broker", f"{host.broker.gaps[0]} (D1)")
+        for name, service in host.services.items():
+            if service.gaps:
+                self.tell("no reading lost", name, f"{name}: {service.gaps[0]} (D1)")
         try:
             controller.journal.verify()
         except Exception as error:

@@ -1,4 +1,4 @@
-"""A broker in memory, and a sink that forwards to it through the real outbox and batches."""
+"""Services in memory that readings go to, and a sink that forwards to one through the real outbox and batches."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from pathlib import Path
 from typing import cast
 
 from choroid.campaign.storage import Disk, FrailDatabase
-from controller.rig.description import Mqtt
-from controller.telemetry.mqtt import MqttSink
+from controller.telemetry.batches import Batch
 from controller.telemetry.outbox import Outbox
+from controller.telemetry.sink import OutboxSink
 
 EVERY_S = 5.0
 
 
-class Broker:
+class Service:
     """Takes messages while it is up, and remembers their numbers."""
 
     def __init__(self) -> None:
@@ -35,21 +35,19 @@ class Broker:
         return True
 
 
-class Forwarder(MqttSink):
-    """The MQTT sink with a broker in memory in the network's place."""
+class Forwarder(OutboxSink):
+    """A sink with a service in memory in the network's place."""
 
-    def __init__(self, path: Path, broker: Broker, rig_name: str) -> None:
+    def __init__(self, path: Path, name: str, service: Service) -> None:
+        self.name = name
         self._queue = Outbox(path)
-        super().__init__(Mqtt(broker="127.0.0.1:1883"), rig_name, self._queue)
-        self._broker = broker
+        super().__init__(name, self._queue)
+        self._service = service
 
-    def frail(self, disk: Disk) -> FrailDatabase:
-        """Let its file fail as `disk` does."""
-        database = FrailDatabase(self._queue._db, disk)
-        self._queue._db = cast(sqlite3.Connection, database)
-        return database
+    def _encoded(self, batch: Batch) -> bytes:
+        return batch.message(self._outbox.next_seq)
 
-    async def run(self) -> None:
+    async def _serve(self) -> None:
         """Send what waits, in order, for ever."""
         while True:
             await asyncio.sleep(EVERY_S)
@@ -58,11 +56,17 @@ class Forwarder(MqttSink):
             except sqlite3.Error as error:
                 self.problem = f"the outbox cannot be read: {error}"
 
+    def frail(self, disk: Disk) -> FrailDatabase:
+        """Let its file fail as `disk` does."""
+        database = FrailDatabase(self._queue._db, disk)
+        self._queue._db = cast(sqlite3.Connection, database)
+        return database
+
     def _forward(self) -> str | None:
         while parcels := self._queue.oldest():
             for parcel in parcels:
-                if not self._broker.take(parcel.payload):
-                    return "the broker does not answer"
+                if not self._service.take(parcel.payload):
+                    return f"the {self.name} does not answer"
                 self._queue.confirmed(parcel.seq)
                 self.delivered += 1
         return None

@@ -40,6 +40,7 @@ REFUSED = frozenset((400, 413, 422))
 class InfluxSink(OutboxSink):
     """The sink of a database. No database can make it fail."""
 
+    name = "influx"
     outages = (aiohttp.ClientError, OSError, sqlite3.Error)
 
     def __init__(self, config: Influx, rig_name: str, outbox: Outbox) -> None:

@@ -33,6 +33,7 @@ GOODBYE_S = 2.0
 class MqttSink(OutboxSink):
     """The sink of a broker. No broker can make it fail."""
 
+    name = "mqtt"
     outages = (aiomqtt.MqttError, OSError, sqlite3.Error)
 
     def __init__(self, config: Mqtt, rig_name: str, outbox: Outbox) -> None:

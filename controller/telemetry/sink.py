@@ -29,6 +29,8 @@ class OutboxSink(ABC):
     Neither the other side nor a full disk can make it fail: it says what is wrong in `problem` and goes on trying.
     """
 
+    name = "sink"
+    """What alarms call it."""
     outages: tuple[type[Exception], ...] = (OSError, sqlite3.Error)
     """What is raised when the other side is away; anything else is a defect, and logged with its traceback."""
 

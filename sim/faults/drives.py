@@ -16,6 +16,7 @@ class Drives:
         self._reversed: set[str] = set()
         self.set_switch = plant.set_switch
         self.set_gas = plant.set_gas
+        self.set_bath = plant.set_bath
         self.sense = plant.sense
 
     def set_pump(self, point: str, flow_ul_min: float) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol
 from zlib import crc32
@@ -26,8 +26,12 @@ LOOK_S = 1.0
 class Host(Protocol):
     """The computer on which the controller runs; a fault that has a length ends there by itself.
 
-    A host whose attribute `broker` is None has none: `broker_down` then does not befall it.
+    `services` are those that it sends readings to; what befalls another does not befall this host.
     """
+
+    @property
+    def services(self) -> Collection[str]:
+        """Of "broker" and "store", those that it sends readings to."""
 
     def kill(self, at_journal_row: int | None = None) -> None:
         """Kill the controller: at once, or at the `at_journal_row`-th row from now."""
@@ -47,8 +51,8 @@ class Host(Protocol):
     def lock_database(self, for_s: float) -> None:
         """Keep the databases locked."""
 
-    def broker_down(self, for_s: float) -> None:
-        """Let the telemetry broker be silent."""
+    def service_down(self, service: str, for_s: float) -> None:
+        """Let a service be silent."""
 
     def flood(self, for_s: float) -> None:
         """Ask and command without pause."""
@@ -150,7 +154,7 @@ class Injector:
     def inject(self, fault: Fault) -> Applied | None:
         """Bring `fault` about now, whatever its `at_s` says; None when it does not befall this host."""
         self._check(fault)
-        if fault.kind == "broker_down" and getattr(self._host, "broker", self._host) is None:
+        if KINDS[fault.kind].target == "service" and self._host and fault.target not in self._host.services:
             return None
         applied = Applied(fault, self.now_s)
         undo = self._begin(fault)
@@ -243,8 +247,8 @@ def _on_host(host: Host, fault: Fault, amount: float) -> Callable[[], None]:
             host.disk_slow(for_s, amount)
         case "database_locked":
             host.lock_database(for_s)
-        case "broker_down":
-            host.broker_down(for_s)
+        case "broker_down" | "store_down":
+            host.service_down(fault.target, for_s)
         case "flood":
             host.flood(for_s)
         case "careless":

@@ -8,7 +8,7 @@ from typing import Literal
 from sim.faults.schedule import Fault
 
 Group = Literal["link", "device", "fluid", "host", "network"]
-Target = Literal["link", "device", "line", "vessel", "filter", "point", "output", "host", "broker"]
+Target = Literal["link", "device", "line", "vessel", "filter", "point", "output", "host", "service"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -249,7 +249,11 @@ _ALL = (
     # --- the network ------------------------------------------------------------------------------------
     Kind(
         "broker_down", "network", "The telemetry broker does not answer.",
-        "broker", (10.0, 7200.0), survivable_for_s=7200.0, alarms=frozenset({"telemetry_lost"}), told_within_s=180.0,
+        "service", (10.0, 7200.0), survivable_for_s=7200.0, alarms=frozenset({"telemetry_lost"}), told_within_s=180.0,
+    ),
+    Kind(
+        "store_down", "network", "The remote store of readings does not answer.",
+        "service", (10.0, 7200.0), survivable_for_s=7200.0, alarms=frozenset({"telemetry_lost"}), told_within_s=180.0,
     ),
     Kind(
         "flood", "network", "A client asks and commands without pause.",

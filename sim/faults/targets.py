@@ -6,7 +6,7 @@ from controller.rig.description import Rig
 from controller.rig.families import FAMILIES, points_of
 from sim.faults.kinds import KINDS
 
-HOST, BROKER = "host", "broker"
+HOST, BROKER, STORE = "host", "broker", "store"
 _DESCRIBED = "modbus-generic"
 """The model whose points and commands stand in a description of their own."""
 _BY_CHANNEL = ("ismatec-reglo-icc",)
@@ -31,7 +31,8 @@ ACTING = (
 def targets(kind: str, rig: Rig) -> tuple[str, ...]:
     """Every target of the rig for this kind of fault, in the rig file's order; empty when it has none.
 
-    A link is named by its text, a point by `device.point`, the controller's computer is "host", the broker "broker".
+    A link is named by its text, a point by `device.point`, the controller's computer is "host", the services that
+    readings go to are "broker" and "store".
     Raises KeyError for an unknown kind.
     """
     match kind:
@@ -75,8 +76,8 @@ def targets(kind: str, rig: Rig) -> tuple[str, ...]:
             return _outputs(rig)
         case "host":
             return (HOST,)
-        case "broker":
-            return (BROKER,)
+        case "service":
+            return (STORE,) if kind == "store_down" else (BROKER,)
 
 
 def next_on_bus(rig: Rig, name: str) -> str:

@@ -27,7 +27,7 @@ OF_THE_LAB = [kind for kind in KINDS.values() if kind.group not in ("host", "net
 class FakeHost:
     def __init__(self) -> None:
         self.calls: list[tuple[str, float, tuple[float | None, ...]]] = []
-        self.broker: object | None = object()
+        self.services = {"broker", "store"}
 
     def _note(self, name: str, *values: float | None) -> None:
         self.calls.append((name, round(asyncio.get_running_loop().time(), 6), values))
@@ -50,8 +50,8 @@ class FakeHost:
     def lock_database(self, for_s: float) -> None:
         self._note("lock_database", for_s)
 
-    def broker_down(self, for_s: float) -> None:
-        self._note("broker_down", for_s)
+    def service_down(self, service: str, for_s: float) -> None:
+        self._note(f"{service} down", for_s)
 
     def flood(self, for_s: float) -> None:
         self._note("flood", for_s)
@@ -231,6 +231,7 @@ async def test_the_host_is_told_what_befalls_it() -> None:
         Fault("disk_slow", "host", 7.0, 2.0, 0.5),
         Fault("database_locked", "host", 8.0, 2.0),
         Fault("broker_down", "broker", 9.0, 2.0),
+        Fault("store_down", "store", 9.5, 3.0),
         Fault("flood", "host", 10.0, 2.0),
     ]
     async with lab_with() as (lab, _):
@@ -244,12 +245,13 @@ async def test_the_host_is_told_what_befalls_it() -> None:
             ("disk_full", 6.0, (2.0,)),
             ("disk_slow", 7.0, (2.0, 0.5)),
             ("lock_database", 8.0, (2.0,)),
-            ("broker_down", 9.0, (2.0,)),
+            ("broker down", 9.0, (2.0,)),
+            ("store down", 9.5, (3.0,)),
             ("flood", 10.0, (2.0,)),
             ("step_clock", 14.0, (600.0,)),
             ("step_clock", 15.0, (-3600.0,)),
         ]
-        host.broker, before = None, len(host.calls)
+        host.services, before = {"store"}, len(host.calls)
         injector = Injector(lab, [], host)
         assert injector.inject(faults[8]) is None
         assert (injector.applied, len(host.calls)) == ([], before)
