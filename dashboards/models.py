@@ -422,6 +422,50 @@ class ViabilityModel(BaseModel):
     viability: dict[str, Any] | None
 
 
+class WeighedUp(BaseModel):
+    """A treatment that was not chosen: what it would have cost (EUR), why it may not be (`refused`), and the variable by
+    which the loop would still be bad after it (`still`).
+    """
+
+    action: str
+    eur: float
+    refused: str
+    still: str
+
+
+class DecisionModel(BaseModel):
+    """What was done with a batch and why; `reason` is the line that the cost model wrote into the journal (row `seq`).
+
+    `of` tells what was graded (`loop` or `batch`), `risk` the probability (0 to 1) that the loop leaves grade B by `worst`.
+    """
+
+    seq: int
+    utc: str
+    run: str | None
+    cycle: int
+    of: Literal["loop", "batch"]
+    grade: str
+    limiting: str
+    grade_reasons: list[str]
+    action: str
+    eur: float
+    risk: float
+    worst: str
+    reason: str
+    others: list[WeighedUp]
+    drawn_ml: float
+    fresh_ml: float
+    given_back_ml: float
+    discarded_ml: float
+    dialysate_ml: float
+
+
+class DecisionsModel(BaseModel):
+    """The latest decisions, newest first."""
+
+    decisions: list[DecisionModel]
+
+
 class EntryModel(BaseModel):
     """One row of the journal."""
 

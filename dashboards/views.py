@@ -6,6 +6,7 @@ Plain dictionaries, because the live feed makes them four times a second; :mod:`
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from typing import Any
 
 from controller.alarms import Alarm
@@ -244,6 +245,50 @@ def nerves_view(summary: NervesSummary | None) -> dict[str, Any] | None:
         "active_electrodes": summary.active_electrodes,
         "electrodes": summary.electrodes,
         "rates_hz": [round(rate, 3) for rate in summary.rates_hz],
+    }
+
+
+def decision_views(entries: Iterable[Entry], limit: int) -> list[dict[str, Any]]:
+    """The latest decisions with the grades that led to them, out of rows `note.recycle` and `note.grade`, newest first.
+
+    A cycle writes its grade before its decision, so that newest first the grade comes after.
+    """
+    found: list[dict[str, Any]] = []
+    for entry in entries:
+        body = entry.body
+        if entry.kind == "note.recycle":
+            if len(found) == limit:
+                break
+            found.append(_decision(entry))
+        elif found and (found[-1]["run"], found[-1]["cycle"]) == (entry.run, body.get("cycle")):
+            found[-1] |= {"of": body.get("of", "batch"), "grade_reasons": list(body.get("reasons", ()))}
+    return found
+
+
+def _decision(entry: Entry) -> dict[str, Any]:
+    body = entry.body
+    decision = body["decision"]
+    chosen = decision["chosen"]
+    moved = ("drawn", "fresh", "given_back", "discarded", "dialysate")
+    return {
+        "seq": entry.seq,
+        "utc": entry.utc,
+        "run": entry.run,
+        "cycle": body["cycle"],
+        "of": "loop" if chosen["action"] == "rest" else "batch",
+        "grade": body["grade"],
+        "limiting": body["limiting"],
+        "grade_reasons": [],
+        "action": chosen["action"],
+        "eur": chosen["eur"],
+        "risk": chosen["risk"],
+        "worst": chosen["worst"],
+        "reason": decision["reason"],
+        "others": [
+            {name: other.get(name, "") for name in ("action", "eur", "refused", "still")}
+            for other in decision["others"]
+        ],
+        **{f"{name}_ml": body.get(f"{name}_ul", 0.0) / ML for name in moved},
     }
 
 

@@ -7,8 +7,8 @@ from typing import Annotated, Any, Literal
 from fastapi import APIRouter, Query
 
 from dashboards.access import Controlled, Viewer
-from dashboards.models import AuditModel, GradeModel, LedgerModel, ViabilityModel
-from dashboards.views import entry_view, ledger_view
+from dashboards.models import AuditModel, DecisionsModel, GradeModel, LedgerModel, ViabilityModel
+from dashboards.views import decision_views, entry_view, ledger_view
 
 STORY = (
     "alarm.acknowledged",
@@ -56,6 +56,13 @@ async def ledger(rig: Controlled, _: Viewer) -> dict[str, Any]:
 async def grade(rig: Controlled, _: Viewer) -> dict[str, Any]:
     """The last grade with inputs, limits, reasons and the limiting variable."""
     return {"grade": rig.last_grade()}
+
+
+@routes.get("/decisions", response_model=DecisionsModel)
+async def decisions(rig: Controlled, _: Viewer, limit: Annotated[int, Query(ge=1, le=100)] = 20) -> dict[str, Any]:
+    """What was done with the last batches and why, newest first: grade, choice, cost, and the reason as it was written."""
+    entries = rig.journal.entries(kinds=("note.recycle", "note.grade"), newest_first=True)
+    return {"decisions": decision_views(entries, limit)}
 
 
 @routes.get("/viability", response_model=ViabilityModel)

@@ -31,6 +31,8 @@ from controller.state import ActuatorView, Reading, State, Volume
 from controller.upkeep import Upkeep
 from drivers.device import Guarantee, Level, LevelStatus, PumpStatus, Quality, Run, Status, Stop, Switch, SwitchStatus
 from protocols.activity import Heard
+from protocols.conditioning import BatchPlan
+from protocols.economy import Candidate, Decision
 from protocols.grading import Sample, grade
 from protocols.happiness import happiness
 from protocols.interval import Interval
@@ -379,6 +381,8 @@ class FakeController:
             return {"point": args["point"], "unit": reading.unit, "interval": interval, "detail": ""}
         if verb == "note" and args["kind"] == "grade":
             self._note_grade()
+        if verb == "note" and args["kind"] == "recycle":
+            self._note_recycle()
         return None
 
     def _note_grade(self) -> None:
@@ -391,9 +395,24 @@ class FakeController:
             ),
             rules_of(self.rig),
         )  # fmt: skip
-        body = {"cycle": 12, **found.to_json()}
+        body = {"cycle": 12, "of": "batch", **found.to_json()}
         self._grade = {"utc": self.clock.utc_text(), "letter": found.letter, **body}
         self.journal.append("note.grade", body)
+
+    def _note_recycle(self) -> None:
+        plan = BatchPlan(0.0, 3_950.0, 3_600.0, 640.0, 0.0, 18_000.0, 0.2)
+        chosen = Candidate(
+            "dilute", 18_000.0, plan, {"fresh": 4.32, "filter": 0.022, "risk": 0.31}, 0.031, "lactate_mm"
+        )
+        others = (
+            Candidate("return", 18_000.0, plan, {}, 0.4, "lactate_mm", refused="grade B is conditioned first"),
+            Candidate("condition", 18_000.0, plan, {"risk": 4.71}, 0.47, "lactate_mm", still="lactate_mm"),
+            Candidate("discard", 18_000.0, plan, {"fresh": 21.6}, 0.0, "ph"),
+        )
+        decision = Decision(chosen, others, 40)
+        moved = {"drawn_ul": 18_000.0, "fresh_ul": 3_600.0, "given_back_ul": 18_000.0, "discarded_ul": 3_950.0}
+        body = {"cycle": 12, "grade": "B", "limiting": "lactate_mm", "action": "dilute", "decision": decision.to_json()}
+        self.journal.append("note.recycle", body | moved)
 
     async def close(self) -> None:
         await self.runs.close()

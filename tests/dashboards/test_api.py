@@ -219,6 +219,34 @@ async def test_books_show_ledger_grade_viability_and_journal() -> None:
         assert len(entries) <= 5
 
 
+async def test_decisions_tell_grade_choice_cost_and_the_reason_as_it_was_written() -> None:
+    async with world() as w, w.http(Role.VIEWER) as viewer:
+        assert (await viewer.get("/api/decisions")).json() == {"decisions": []}
+        await started(w)
+        await asyncio.sleep(700)
+        (first,) = (await viewer.get("/api/decisions")).json()["decisions"]
+        (row,) = [row for row in w.controller.journal.rows if row.kind == "note.recycle"]
+        assert (first["seq"], first["utc"]) == (row.seq, row.utc)
+        assert first["reason"] == row.body["decision"]["reason"]
+        assert (first["action"], first["grade"], first["limiting"]) == ("dilute", "B", "lactate_mm")
+        assert first["eur"] == pytest.approx(4.652)
+        assert (first["drawn_ml"], first["fresh_ml"], first["dialysate_ml"]) == (18.0, 3.6, 0.0)
+        assert [other["action"] for other in first["others"]] == ["return", "condition", "discard"]
+        assert first["others"][0]["refused"]
+        # The grade's own reasons come with it, and those of no other cycle.
+        graded = next(row for row in w.controller.journal.rows if row.kind == "note.grade" and row.run == first["run"])
+        assert first["grade_reasons"] == graded.body["reasons"]
+        w.controller.journal.append(
+            "note.grade", {**graded.body, "cycle": 13, "reasons": ["another"]}, run=first["run"]
+        )
+        w.controller.journal.append("note.recycle", {**row.body, "cycle": 14}, run=first["run"])
+        newest, older = (await viewer.get("/api/decisions")).json()["decisions"]
+        assert (newest["cycle"], newest["grade_reasons"]) == (14, [])
+        assert older == first
+        assert len((await viewer.get("/api/decisions?limit=1")).json()["decisions"]) == 1
+        assert (await viewer.get("/api/decisions?limit=0")).status_code == 422
+
+
 async def test_the_story_of_the_journal_leaves_out_what_regulators_do_all_day() -> None:
     async with world() as w, w.http(Role.VIEWER) as viewer:
         w.controller.journal.append("act", {"actuator": "relay.heater"})

@@ -7,7 +7,7 @@ const WORDS = { A: "Good enough to reuse", B: "Condition, then reuse", C: "Repla
 const UNITS = { lactate_mm: "mM", ammonia_mm: "mM", glucose_mm: "mM", oxygen_pct: "%", osmolality_change_pct: "%", passes: "×" };
 
 export function showGrade(found) {
-  redraw(byId("grade-body"), found, () => (found ? picture(found) : [h("p", { class: "empty", text: "No batch has been graded yet; “recycle” grades each one." })]));
+  redraw(byId("grade-body"), found, () => (found ? picture(found) : [h("p", { class: "empty", text: "Nothing has been graded yet; “recycle” grades each batch." })]));
 }
 
 function picture(found) {
@@ -19,7 +19,7 @@ function picture(found) {
       h("div", { class: "grade-words" },
         h("strong", { text: WORDS[found.grade] ?? "" }),
         h("span", { text: limiting ? `Limited by ${named(found.limiting)}` : "Nothing limits it" }),
-        h("span", { class: "dim", text: `${found.cycle ? `cycle ${found.cycle} · ` : ""}${clock(found.utc)} · confidence ${percent(found.confidence)}` }))),
+        h("span", { class: "dim", text: `${found.of === "loop" ? "the loop · " : ""}${found.cycle ? `cycle ${found.cycle} · ` : ""}${clock(found.utc)} · confidence ${percent(found.confidence)}` }))),
     found.reasons?.length ? h("p", { class: "note", text: found.reasons.map((reason) => reason.replace(/^[a-z_]+/, named)).join("; ") }) : null,
     h("ul", { class: "variables" }, variables.map(([name, one]) =>
       h("li", { class: one.grade ? null : "lesser", title: `${named(name)}: ${one.reason}. Limits: ${one.limits}` },

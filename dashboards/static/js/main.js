@@ -3,6 +3,7 @@
 import { call } from "./api.js";
 import { showAlarms } from "./alarms.js";
 import { Charts } from "./charts.js";
+import { beginDecisions } from "./decisions.js";
 import { signIn } from "./dialog.js";
 import { byId } from "./dom.js";
 import { Faults } from "./faults.js";
@@ -50,6 +51,7 @@ async function begin() {
   const protocol = new Protocol(protocols, mayOperate);
   const raster = new Raster(byId("raster"), rig.electrodes);
   beginJournal();
+  beginDecisions();
   if (rig.faults) new Faults(mayOperate);
   measureAbove();
   document.body.classList.add("ready");

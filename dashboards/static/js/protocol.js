@@ -42,16 +42,12 @@ export class Protocol {
     const params = Object.fromEntries([...byId("params").querySelectorAll("input")].map((input) => [input.name, input.value.trim()]));
     const body = { protocol: byId("protocol-select").value, params, reason: byId("start-reason").value.trim() };
     const run = await act("POST", "/api/runs", body);
-    if (run) {
-      this.update(run);
-      toast({ done: `${run.protocol} is ${run.state}` });
-    }
+    if (run) toast({ done: `${run.protocol} is ${run.state}` });
   }
 
+  /** What comes of it the feed tells: an answer that comes late would show a state that is over. */
   async command(verb, reason = `${verb} on the page`) {
-    if (!this.run) return;
-    const run = await act("POST", `/api/runs/${encodeURIComponent(this.run.id)}/${verb}`, { reason });
-    if (run) this.update(run);
+    if (this.run) await act("POST", `/api/runs/${encodeURIComponent(this.run.id)}/${verb}`, { reason });
   }
 
   async abort() {

@@ -1,5 +1,5 @@
 // The viability ring: one arc a part, as long as its weight, as full as its score; what is missing is left open. Its number
-// is what is known alone, never without its coverage and the range of what is possible; while a gate is not open it is the score itself.
+// is the range of what is possible, which only widens when an input goes missing; coverage and what is known alone are beside it.
 // Under it welfare and the rating made of both in the same manner, and what the organoid's age and its review allow.
 
 import { byId, h, redraw, s } from "./dom.js";
@@ -17,24 +17,24 @@ const shown = ({ inputs, baseline, ...rest }) => rest;
 function picture(found) {
   const parts = Object.entries(found.parts);
   const shut = Object.entries(found.gates).filter(([, gate]) => !gate.open);
-  const headline = shut.length ? found.score : found.of_known;
   return [
-    h("div", { class: "vital-row" }, ring(found, headline, shut.length > 0),
+    h("div", { class: "vital-row" }, ring(found, shut.length > 0),
       h("div", { class: "vital-words" },
-        h("strong", { text: shut.length ? "the score: a gate is not open" : headline === null ? "nothing is known yet" : "of what is known" }),
+        h("strong", { text: shut.length ? "a gate is not open" : "is possible" }),
         h("span", { text: `coverage ${percent(found.coverage)}`, title: "The weight of the parts that are known" }),
-        h("span", { class: "dim", "data-testid": "possible", text: possible(found, shut.length > 0) }))),
+        h("span", { class: "dim", "data-testid": "known", title: KNOWN, text: `of what is known: ${whole(found.of_known)}` }),
+        h("span", { class: "dim", "data-testid": "score", text: counted(found, shut.length > 0) }))),
     shut.map(([name, gate]) => h("p", { class: "note", text: `${capital(named(name))}: ${gate.text}. ${gate.open === null ? "Until it is known, the score is 0" : "This alone makes the score 0"}.` })),
     h("ul", { class: "parts" }, parts.map(([name, part]) => row(name, part, found.limiting === name))),
-    rating(found, shut.length > 0),
+    rating(found),
     h("p", { class: "note", text: `${capital(found.label)}.` }),
   ];
 }
 
-function ring(found, headline, shut) {
+function ring(found, shut) {
   const parts = Object.entries(found.parts);
   const total = parts.reduce((sum, [, part]) => sum + part.weight, 0);
-  const image = s("svg", { class: "ring", viewBox: `0 0 ${SIZE} ${SIZE}`, role: "img", "aria-label": `Viability ${whole(headline)}${shut ? "" : " of what is known"}, coverage ${percent(found.coverage)}, possible ${between(found)}` });
+  const image = s("svg", { class: "ring", viewBox: `0 0 ${SIZE} ${SIZE}`, role: "img", "aria-label": `Viability possibly ${between(found)}, coverage ${percent(found.coverage)}` });
   let angle = -Math.PI / 2;
   for (const [name, part] of parts) {
     const span = (part.weight / total) * 2 * Math.PI;
@@ -45,16 +45,18 @@ function ring(found, headline, shut) {
       image.append(s("path", { class: `arc full ${level(part.known)}`, d: arc(begin, begin + (end - begin) * part.score) }));
     }
   }
-  image.append(s("text", { class: "ring-score", x: MIDDLE, y: MIDDLE + 17, "text-anchor": "middle" },
-    s("tspan", { text: headline === null ? "–" : Math.round(headline * 100) }), s("tspan", { class: "ring-sign", dx: 3, text: headline === null ? "" : "%" })));
+  image.append(s("text", { class: shut ? "ring-score shut" : "ring-score", x: MIDDLE, y: MIDDLE + 12, "text-anchor": "middle" },
+    s("tspan", { text: ends(found) }), s("tspan", { class: "ring-sign", dx: 2, text: "%" })));
   return image;
 }
 
-/** What the score can be, in words: its ends differ by what is missing, and by what the readings leave open. */
-function possible(found, shut) {
-  const range = `possible: ${between(found)}`;
-  if (shut) return range;
-  return found.coverage > 0.999 ? `${range}, as far as the readings tell` : `${range}; ${percent(found.low)} if all that is missing had failed`;
+const KNOWN = "The parts that are known, by themselves. It can rise when a bad reading goes missing: judge by the range";
+
+/** What the API's and the journal's score is, and why it is the lower end. */
+function counted(found, shut) {
+  const score = `score ${percent(found.score)}`;
+  if (shut) return `${score} until every gate is open`;
+  return found.coverage > 0.999 ? score : `${score}: what is missing counts as failed`;
 }
 
 function row(name, part, limiting) {
@@ -67,16 +69,16 @@ function row(name, part, limiting) {
     h("span", { class: "part-weight", text: percent(part.weight), title: "weight" }));
 }
 
-/** Welfare and the rating made of both, each with what is known, its coverage and what is possible; and what may be asked of the tissue. */
-function rating({ welfare, happiness, stimulation }, shut) {
+/** Welfare and the rating made of both, each with what is possible, its coverage and what is known; and what may be asked of the tissue. */
+function rating({ welfare, happiness, stimulation }) {
   const why = Object.entries(welfare.parts).map(([name, part]) => tell(name, part)).join("\n");
-  const line = (name, score, known, title) => h("tr", { title }, h("th", { scope: "row", text: name }),
-    h("td", { class: "strong", text: whole(known) }), h("td", { text: percent(score.coverage) }), h("td", { text: between(score) }));
+  const line = (name, score, title) => h("tr", { title }, h("th", { scope: "row", text: name }),
+    h("td", { class: "strong", text: between(score) }), h("td", { text: percent(score.coverage) }), h("td", { class: "dim", text: whole(score.of_known) }));
   return [
     h("table", { class: "rating", "data-testid": "rating" },
-      h("thead", {}, h("tr", {}, h("td", {}), ["of known", "coverage", "possible"].map((text) => h("th", { scope: "col", text })))),
-      h("tbody", {}, line("Welfare", welfare, welfare.of_known, why),
-        line("“Happiness”", happiness, shut ? happiness.score : happiness.of_known, capital(happiness.label)))),
+      h("thead", {}, h("tr", {}, h("td", {}), ["possible", "coverage", "of known"].map((text) => h("th", { scope: "col", text })))),
+      h("tbody", {}, line("Welfare", welfare, why),
+        line("“Happiness”", happiness, capital(happiness.label)))),
     stimulation && stimulation.tier > 0 && allowed(stimulation),
   ];
 }
@@ -92,7 +94,12 @@ function allowed(stimulation) {
 }
 
 const whole = (share) => (share === null ? "–" : percent(share));
-const between = (score) => `${Math.round(score.low * 100)}–${percent(score.high)}`;
+/** The least and the most that is possible, as whole per cent; one number where they are the same. */
+function ends(score) {
+  const [low, high] = [score.low, score.high].map((end) => Math.round(end * 100));
+  return low === high ? `${low}` : `${low}–${high}`;
+}
+const between = (score) => `${ends(score)}\u00a0%`;
 const level = (score) => (score >= 0.8 ? "good" : score >= 0.5 ? "fair" : "poor");
 const value = (found) => (typeof found === "number" ? fixed(found, 2) : String(found));
 

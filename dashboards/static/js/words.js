@@ -72,7 +72,7 @@ const VERBS = {
 /** A step as a sentence: what, and of how much. */
 export function step(verb, args) {
   const what = VERBS[verb] ?? verb.replaceAll("_", " ").replace(".", " · ");
-  if (args.volume_ul !== undefined) return `${what} ${volume(args.volume_ul).join(" ")}`;
+  if (args.volume_ul !== undefined) return `${what} ${volume(args.volume_ul).join("\u00a0")}`;
   if (args.point !== undefined) return `${what} ${spoken(args.point).replace(/\bph\b/g, "pH").replace(/\bdo\b/g, "DO")}`;
   if (args.seconds !== undefined) return `${what} ${duration(args.seconds)}`;
   if (args.kind !== undefined) return `${what} the ${args.kind}`;
