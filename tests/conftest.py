@@ -6,10 +6,16 @@ import asyncio
 import inspect
 import os
 import shutil
+import sys
 from collections.abc import Coroutine
 from typing import Any
 
 import pytest
+
+# Programs that tests start are started as users start them: with what was compiled the time before. Where the environment
+# forbids that, as in many containers, each of some hundred processes would compile the whole house for itself (a second).
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+sys.dont_write_bytecode = False
 
 
 async def _no_task_left(coroutine: Coroutine[Any, Any, None]) -> None:
