@@ -34,4 +34,4 @@ def rule_set(grading: Grading) -> RuleSet:
 
 def prices_of(rig: Rig) -> Prices:
     """What treating a batch costs on this rig."""
-    return Prices(**rig.grading.prices.model_dump())
+    return Prices(**rig.grading.prices)

@@ -12,6 +12,7 @@ from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints
 
+from controller.rig.grading import shipped_grading
 from controller.rig.quantities import (
     AreaCm2,
     ConcentrationMm,
@@ -31,7 +32,7 @@ from controller.rig.quantities import (
     TimeS,
     VolumeUl,
 )
-from controller.rig.rules import Grading, shipped
+from controller.rig.rules import Grading
 
 Name = Annotated[str, StringConstraints(pattern=r"^[A-Za-z][A-Za-z0-9_-]{0,39}$")]
 """A name that people give; it becomes part of points, topics and columns, so it is kept plain (S5)."""
@@ -371,7 +372,7 @@ class Rig(_Part):
     safety: Safety
     upkeep: UpkeepSpec = UpkeepSpec()
     telemetry: Telemetry = Telemetry()
-    grading: Grading = Field(default_factory=shipped)
+    grading: Grading = Field(default_factory=shipped_grading)
     """In the file: the name of a rule file beside it."""
 
     @property

@@ -17,7 +17,7 @@ from typing import Any
 from controller.rig.document import Document, read_document
 from controller.rig.problems import Finding, Place, Problem, RigError, nearest
 from controller.rig.quantities import QuantityError, parse_quantity
-from controller.rig.rules import Edge, Grading, Prices, Variable
+from controller.rig.rules import Edge, Grading, Variable
 
 FORMAT = 1
 SHIPPED = Path(__file__).resolve().parents[2] / "protocols" / "grading.yaml"
@@ -65,7 +65,7 @@ PRICES: Mapping[str, tuple[str, str, str]] = {
     "harm_c": ("harm_c_eur_d", "EUR/day", "a day of tissue in medium beyond the edge of C"),
     "horizon": ("horizon_d", "day", "how far ahead risk is reckoned"),
 }
-"""Key → inner name, unit, meaning."""
+"""Key → inner name (a field of :class:`protocols.prices.Prices`), unit, meaning."""
 _ABOVE_NOTHING = ("filter_life", "dialyser_life", "horizon")
 
 
@@ -129,7 +129,7 @@ class _Reader:
             return None
         meaning = {
             "variables": [v.model_dump(mode="json") for v in variables],
-            "prices": prices.model_dump(mode="json"),
+            "prices": prices,
         }
         canonical = json.dumps({"version": version, **meaning}, sort_keys=True, separators=(",", ":"))
         sha256 = hashlib.sha256(canonical.encode()).hexdigest()
@@ -202,7 +202,7 @@ class _Reader:
             self._wrong(here, "the lower end is not below the upper", "Swap them")
         return low, high
 
-    def _prices(self, data: Any) -> Prices | None:
+    def _prices(self, data: Any) -> dict[str, float] | None:
         if not isinstance(data, dict):
             self._wrong(("prices",), "there are no prices", "Take “prices:” over from protocols/grading.yaml")
             return None
@@ -218,7 +218,7 @@ class _Reader:
             if value < 0 or (value == 0 and key in _ABOVE_NOTHING):
                 self._wrong(("prices", key), f"“{data[key]}” is out of range", "Write more than nothing")
             found[name] = value
-        return Prices(**found) if len(found) == len(PRICES) else None
+        return found if len(found) == len(PRICES) else None
 
     def _number(self, place: Place, data: Any, unit: str, factor: float) -> float | None:
         try:

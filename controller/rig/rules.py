@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Literal
 
 from pydantic import BaseModel, ConfigDict
@@ -27,34 +28,11 @@ class Variable(_Part):
     note: str
 
 
-class Prices(_Part):
-    """What things cost; money in EUR, whatever the lab's is."""
-
-    fresh_eur_ml: float
-    basal_eur_ml: float
-    glucose_eur_ml: float
-    base_eur_ml: float
-    waste_eur_ml: float
-    filter_eur: float
-    filter_life_ml: float
-    dialyser_eur: float
-    dialyser_life_ml: float
-    harm_b_eur_d: float
-    harm_c_eur_d: float
-    horizon_d: float
-
-
 class Grading(_Part):
     """A whole rule file. `sha256` is of its meaning, not of its text."""
 
     version: str
     sha256: str
     variables: tuple[Variable, ...]
-    prices: Prices
-
-
-def shipped() -> Grading:
-    """The rules of a rig that names none."""
-    from controller.rig.grading import shipped_grading  # the reader and its YAML are loaded when they are wanted
-
-    return shipped_grading()
+    prices: Mapping[str, float]
+    """What things cost, money in EUR, by the names that :class:`protocols.prices.Prices` gives them."""
