@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
 
@@ -47,13 +48,9 @@ def figures(lab: Lab, controller: Controller, run_id: str) -> dict[str, Any]:
         "run_state": run.state.value,
         "run_messages": list(run.messages),
         "params": dict(run.params),
-        "viability": score["score"] if score else 0.0,
-        "viability_confidence": score["coverage"] if score else 0.0,
-        "viability_low": score["low"] if score else 0.0,
-        "viability_high": score["high"] if score else 1.0,
-        "viability_of_known": score["of_known"] if score else None,
-        "welfare": score["welfare"]["score"] if score else 0.0,
-        "happiness": score["happiness"]["score"] if score else 0.0,
+        **rated("viability", score),
+        **rated("welfare", score and score["welfare"]),
+        **rated("happiness", score and score["happiness"]),
         "viability_true": round(truth.viability, 6),
         "grade_counts": grades,
         **decisions(controller),
@@ -78,6 +75,18 @@ def figures(lab: Lab, controller: Controller, run_id: str) -> dict[str, Any]:
         "alarms": controller.alarms.raised,
         "alarms_active": [alarm.id for alarm in controller.alarms.active()],
         "violations": violations(lab, controller, vessels),
+    }
+
+
+def rated(name: str, score: Mapping[str, Any] | None) -> dict[str, float | None]:
+    """A score with its range, its coverage (`_confidence`) and what is known alone; before the first, nothing is known."""
+    found = score or {"score": 0.0, "coverage": 0.0, "low": 0.0, "high": 1.0, "of_known": None}
+    return {
+        name: found["score"],
+        f"{name}_confidence": found["coverage"],
+        f"{name}_low": found["low"],
+        f"{name}_high": found["high"],
+        f"{name}_of_known": found["of_known"],
     }
 
 

@@ -163,6 +163,15 @@ async def _run(
     return answer
 
 
+def _rated(answer: dict[str, Any], name: str) -> str:
+    """A score never stands alone: while little has been measured it is low whatever the rig is like."""
+    known = answer[f"{name}_of_known"]
+    return (
+        f"{answer[f'{name}_low']:.3f} to {answer[f'{name}_high']:.3f} possible, score {answer[name]:.3f},"
+        f" coverage {answer[f'{name}_confidence']:.2f}, of what is known {'nothing' if known is None else f'{known:.3f}'}"
+    )
+
+
 def as_text(answer: dict[str, Any]) -> str:
     """The figures for people."""
     grades = ", ".join(f"{letter} {count}" for letter, count in answer["grade_counts"].items() if count) or "none"
@@ -170,11 +179,10 @@ def as_text(answer: dict[str, Any]) -> str:
     lines = [
         f"{answer['protocol']} on {answer['rig']}, seed {answer['seed']}: {answer['simulated_s'] / DAY_S:g} d"
         f" in {answer['wall_s']:.1f} s ({answer['speed']:,.0f} × life, {answer['transactions']:,} requests on the wire)",
-        f"  viability     {answer['viability']:.3f} ({answer['viability_low']:.3f} to {answer['viability_high']:.3f},"
-        f" coverage {answer['viability_confidence']:.2f}; of what is known {answer['viability_of_known'] or 0.0:.3f}),"
-        f" true {answer['viability_true']:.3f}",
-        f"  care          welfare {answer['welfare']:.3f}, “happiness” {answer['happiness']:.3f}"
-        " (care-quality proxies, not evidence of feeling)",
+        f"  viability     {_rated(answer, 'viability')}; true {answer['viability_true']:.3f}",
+        f"  welfare       {_rated(answer, 'welfare')}",
+        f"  “happiness”   {_rated(answer, 'happiness')}",
+        "                missing counts as failed in the score; care-quality proxies, not evidence of feeling",
         f"  grades        {grades}",
         f"  medium        fresh {answer['fresh_medium_ml']:.1f} mL, recycled {answer['recycled_ml']:.1f} mL"
         f" ({answer['recycled_fraction']:.0%}), discarded {answer['discarded_ml']:.1f} mL",
