@@ -1,0 +1,185 @@
+"""The sections of a report about the medium and the tissue in it: volumes, grades, viability."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from datetime import tzinfo
+from html import escape
+
+from choroid.report.chart import chart
+from choroid.report.pieces import ML, MOST_ROWS, Rows, ml, section, table
+from choroid.report.wording import moment, percent
+from controller.figures.course import Slot
+from controller.figures.records import Period
+from controller.figures.sources import Booked
+from protocols.viability import LABEL
+
+LETTERS = "DCBA"
+LEAST_SHOWN_UL = 5.0
+
+
+def medium(period: Period, zone: tzinfo) -> str:
+    """Volumes by vessel, line and batch."""
+    if period.ledger_begin is None or period.ledger_end is None:
+        why = "<p>No data: the journal holds no ledger before the period's end.</p>"
+        return section("medium", "Medium", why)
+    begin, end, lines = period.ledger_begin, period.ledger_end, period.rig.lines
+    rows = []
+    for name in period.rig.vessels:
+        into = sum(each.ul for each in period.transfers if lines[each.line].to == name) / ML
+        out = sum(each.ul for each in period.transfers if lines[each.line].from_ == name) / ML
+        first, last = begin.volumes[name].ul / ML, end.volumes[name].ul / ML
+        rows.append(
+            (
+                escape(name),
+                ml(first),
+                ml(into),
+                ml(out),
+                ml(last - first - into + out),
+                ml(last),
+                f"± {1.96 * end.volumes[name].sd_ul / ML:.2f}",
+            )
+        )
+    heads: Sequence[str] = (
+        "vessel, mL",
+        "#at the start",
+        "#in",
+        "#out",
+        "#filled, evaporated, corrected",
+        "#at the end",
+        "#95 %",
+    )
+    body = "<h3>By vessel</h3>" + table(heads, rows)
+    moved = []
+    for name in lines:
+        some = [each for each in period.transfers if each.line == name]
+        if some:
+            sd = sum(each.sd_ul**2 for each in some) ** 0.5 / ML
+            weighed = sum(each.weighed for each in some)
+            unclear = sum(each.ended in ("unknown", "overtime", "short", "stopped") for each in some)
+            ends = f"{escape(lines[name].from_)} → {escape(lines[name].to)}"
+            total = sum(each.ul for each in some) / ML
+            cells = (escape(name), ends, str(len(some)), ml(total), f"± {1.96 * sd:.2f}", str(weighed), str(unclear))
+            moved.append(cells)
+    if moved:
+        heads = ("line", "from, to", "#transfers", "#mL", "#95 %", "#seen by the balance", "#not ended as asked")
+        body += "<h3>By line</h3>" + table(heads, moved)
+    totals = (
+        ("drawn from the loop", end.totals.drawn_ul - begin.totals.drawn_ul),
+        ("given back", end.totals.given_back_ul - begin.totals.given_back_ul),
+        ("of that, used medium (recycled)", end.totals.recycled_ul - begin.totals.recycled_ul),
+        ("fresh", end.totals.fresh_ul - begin.totals.fresh_ul),
+        ("discarded", end.totals.discarded_ul - begin.totals.discarded_ul),
+        ("filled in by people", end.totals.loaded_ul - begin.totals.loaded_ul),
+        ("evaporated (declared rate)", end.totals.evaporated_ul - begin.totals.evaporated_ul),
+        ("corrected by balance and people (gain > 0)", end.totals.unaccounted_ul - begin.totals.unaccounted_ul),
+    )
+    body += "<h3>Totals of the ledger</h3>" + table(("", "#mL"), [(name, ml(ul / ML)) for name, ul in totals])
+    body += _batches(begin, end)
+    if period.handled:
+        hands: Rows = [
+            (
+                moment(each.at, zone),
+                escape(each.vessel),
+                each.what,
+                ml(each.ul / ML),
+                escape(each.lot),
+                escape(each.who),
+                escape(each.why),
+            )
+            for each in period.handled
+        ]
+        heads = ("@when", "vessel", "what", "#mL", "lot", "who", "why")
+        body += "<h3>Filled, set and read by people</h3>" + table(heads, hands, kind="long")
+    return section("medium", "Medium", body)
+
+
+def _batches(begin: Booked, end: Booked) -> str:
+    """Where each lot of medium went in the period and where it is."""
+    before = {lot["lot"]: lot["passed_ul"] for lot in begin.batches}
+    rows: Rows = [
+        (
+            escape(lot["lot"]),
+            escape(lot["medium"]),
+            escape(lot["expires_utc"][:10]),
+            escape(
+                ", ".join(
+                    f"{line} {ml((ul - before.get(lot['lot'], {}).get(line, 0.0)) / ML)}"
+                    for line, ul in lot["passed_ul"].items()
+                )
+            ),
+            escape(
+                ", ".join(f"{vessel} {ml(ul / ML)}" for vessel, ul in lot["now_ul"].items() if ul >= LEAST_SHOWN_UL)
+            ),
+        )
+        for lot in end.batches
+    ]
+    if not rows:
+        return "<h3>By batch</h3><p>No data: no lot number is on record.</p>"
+    heads = ("lot", "medium", "expires", "went along, mL", "is now in, mL")
+    return "<h3>By batch</h3>" + table(heads, rows, kind="long")
+
+
+def grades(period: Period, zone: tzinfo) -> str:
+    """Grades of batches, and what limited them."""
+    if not period.grades:
+        return section("grades", "Grades", "<p>No data: no batch was graded in the period.</p>")
+    slots = [Slot(grade.at, rank, rank, rank) for grade in period.grades if (rank := LETTERS.find(grade.grade)) >= 0]
+    plot = chart(
+        "grade",
+        "",
+        [Slot(slot.at, float(slot.mean), float(slot.mean), float(slot.mean)) for slot in slots],
+        (period.begin, period.end),
+        zone=zone,
+        dots=True,
+        least=0.0,
+        most=3.0,
+        names=LETTERS,
+    )
+    limiting = Counter(grade.limiting for grade in period.grades)
+    body = plot + table(
+        ("limiting variable", "#batches"), [(escape(name), str(count)) for name, count in limiting.most_common()]
+    )
+    worse = [grade for grade in period.grades if grade.grade != "A"][-MOST_ROWS:]
+    if worse:
+        rows = [
+            (
+                moment(each.at, zone),
+                each.grade,
+                percent(each.confidence),
+                escape(each.limiting),
+                escape("; ".join(each.reasons)),
+            )
+            for each in worse
+        ]
+        heads = ("@when", "grade", "#inputs known", "limited by", "reasons")
+        body += "<h3>Batches below A</h3>" + table(heads, rows, kind="long")
+    return section("grades", "Grades", body)
+
+
+def viability(period: Period, zone: tzinfo) -> str:
+    """The score over time."""
+    if not period.scores:
+        return section("viability", "Viability", "<p>No data: no score was journalled in the period.</p>")
+    slots = [
+        Slot(
+            each.at,
+            each.score,
+            each.score if each.low is None else each.low,
+            each.score if each.high is None else each.high,
+        )
+        for each in period.scores
+    ]
+    worst = min(period.scores, key=lambda each: each.score)
+    known = [each for each in period.scores if each.low is not None]
+    shown = "the band is its interval" if known else "the release that wrote it told no interval"
+    mean = sum(each.score for each in period.scores) / len(period.scores)
+    coverage = sum(each.coverage for each in period.scores) / len(period.scores)
+    versions = ", ".join(sorted({each.version for each in period.scores}))
+    body = (
+        f"<p>Mean {mean:.3f}, least {worst.score:.3f} on {moment(worst.at, zone)} (limited by {escape(worst.limiting)});"
+        f" {percent(coverage)} of its inputs were known on average. {escape(LABEL.capitalize())}; {escape(versions)}.</p>"
+    )
+    plot = chart(f"viability score; {shown}", "", slots, (period.begin, period.end), zone=zone, least=0.0, most=1.0)
+    return section("viability", "Viability", body + plot)

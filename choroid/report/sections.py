@@ -1,0 +1,236 @@
+"""The sections of a report that tell what happened: findings, alarms, people, protocols, calibrations, faults."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from datetime import tzinfo
+from html import escape
+
+from choroid.report.findings import Finding
+from choroid.report.pieces import MOST_ROWS, mark, seconds, section, table
+from choroid.report.wording import duration, moment, number, percent, unit_text
+from controller.figures.course import Course
+from controller.figures.figure import Figure, Verdict
+from controller.figures.records import Period
+from controller.rig.loading import effective_hash
+
+NOTE = (
+    "Organ figures are human-metric-compatible: they are the figures by which the human device of that name is judged,"
+    " computed from this rig's records. Intervals are 95 %. Limits marked “proposed” are this project's, not a standard's."
+)
+
+
+def summary(period: Period, found: Sequence[Finding]) -> str:
+    """The period at a glance: findings, and each organ's worst figure."""
+    counts = Counter(finding.verdict for finding in found)
+    graded = Counter(grade.grade for grade in period.grades)
+    scores = [score.score for score in period.scores]
+    recycled = _figure(period, "kidney", "recycled_share")
+    raised = sum(alarm.count for alarm in period.alarms)
+    tiles = (
+        (f"{counts[Verdict.BAD]} bad, {counts[Verdict.WATCH]} to watch", "findings"),
+        (f"{raised} raised, {sum(alarm.standing for alarm in period.alarms)} standing", "alarms"),
+        (", ".join(f"{graded[letter]} {letter}" for letter in "ABCD" if graded[letter]) or "none", "batches graded"),
+        (f"{min(scores):.2f} to {max(scores):.2f}" if scores else "no data", "viability score (0 to 1)"),
+        ("no data" if recycled.value is None else f"{recycled.value:.0f} %", "of medium entering the loop was reused"),
+        (_told(_figure(period, "gut", "fresh")), "fresh medium used"),
+        (percent(_coverage(period)), "of the period covered, all series"),
+        (f"{period.chain.rows:,} rows".replace(",", "\u202f") if period.chain.ok else "broken", "journal chain"),
+    )
+    body = '<div class="grid">' + "".join(
+        f'<div class="tile"><b>{escape(value)}</b><span>{escape(name)}</span></div>' for value, name in tiles
+    )
+    body += "</div>"
+    if found:
+        items = "".join(
+            f'<li>{mark(finding.verdict)}<a href="#{finding.section}">{escape(finding.text)}</a></li>'
+            for finding in found
+        )
+        body += f'<ul class="findings">{items}</ul>'
+    else:
+        body += "<p>Nothing stands out: every figure that has a limit is within it.</p>"
+    organs = [
+        (
+            f'<a href="#organ-{organ.name}">{organ.name}</a>',
+            escape(organ.does),
+            mark(organ.verdict),
+            str(sum(figure.value is not None for figure in organ.figures)),
+            str(sum(figure.value is None for figure in organ.figures)),
+        )
+        for organ in sorted(period.organs, key=lambda organ: -organ.verdict)
+    ]
+    body += table(("organ", "", "worst figure", "#figures", "#without data"), organs)
+    return section("summary", "Summary", body + f'<p class="basis">{escape(NOTE)}</p>')
+
+
+def alarms(period: Period) -> str:
+    """How often each alarm stood, and how soon somebody saw it."""
+    rows = [
+        (
+            f'{escape(alarm.alarm)}<br><span class="basis">{escape(alarm.detail)}</span>',
+            escape(alarm.priority),
+            str(alarm.count),
+            str(alarm.times),
+            str(alarm.acknowledged),
+            "" if alarm.median_ack_s is None else duration(alarm.median_ack_s),
+            "" if alarm.longest_ack_s is None else duration(alarm.longest_ack_s),
+            "" if alarm.within_s is None else duration(alarm.within_s),
+            str(alarm.late),
+            "yes" if alarm.standing else "",
+        )
+        for alarm in period.alarms
+    ]
+    if not rows:
+        return section("alarms", "Alarms", "<p>No alarm stood at any time in the period.</p>")
+    heads = (
+        "alarm", "@priority", "#raised", "#causes", "#seen", "#seen after, median", "#at the latest", "#due within", "#late",
+        "stands",
+    )  # fmt: skip
+    return section("alarms", "Alarms", table(heads, rows))
+
+
+def people(period: Period, zone: tzinfo) -> str:
+    """What people did, and why."""
+    if not period.deeds:
+        return section("people", "Interventions by people", "<p>Nobody intervened in the period.</p>")
+    rows = [
+        (moment(deed.at, zone), escape(deed.who), escape(deed.what), escape(deed.why), str(deed.seq))
+        for deed in period.deeds
+    ]
+    told = (
+        f"<p>The newest {len(period.deeds)} of {len(period.deeds) + period.deeds_untold}.</p>"
+        if period.deeds_untold
+        else ""
+    )
+    heads = ("@when", "who", "what", "why", "#journal row")
+    return section("people", "Interventions by people", told + table(heads, rows, kind="long"))
+
+
+def protocols(period: Period, zone: tzinfo) -> str:
+    """Which protocols ran, and what they said."""
+    if not period.runs:
+        return section("protocols", "Protocols run", "<p>No protocol was under way in the period.</p>")
+    rows = []
+    for run in period.runs:
+        held_s = sum(end - begin for begin, end in run.held)
+        rows.append(
+            (
+                escape(run.id),
+                escape(run.protocol),
+                escape(run.user),
+                moment(run.started, zone),
+                "" if run.ended is None else moment(run.ended, zone),
+                escape(run.state),
+                f"{run.done} of {run.steps}",
+                f"{len(run.held)} × {duration(held_s)}" if run.held else "",
+            )
+        )
+    heads = ("@run", "protocol", "by", "@started", "@ended", "state at the end", "#steps done", "held")
+    body = table(heads, rows)
+    messages = [
+        (moment(at, zone), escape(run.id), escape(text))
+        for run in period.runs
+        for at, text in run.messages[-MOST_ROWS:]
+    ]
+    if messages:
+        body += "<h3>What they said</h3>" + table(("@when", "@run", "message"), messages, kind="long")
+    return section("protocols", "Protocols run", body)
+
+
+def calibrations(period: Period, now: float, zone: tzinfo) -> str:
+    """What is known of each calibration, and until when it holds."""
+    if not period.calibrations:
+        text = "<p>No data: no calibration is on record (<code>choroid calibrate</code>).</p>"
+        return section("calibrations", "Calibrations", text)
+    rows = []
+    for each in period.calibrations:
+        expires = seconds(each.expires_utc)
+        state = "run out" if expires <= now else f"for another {duration(expires - now)}"
+        true = f"true = {each.gain:.4g} × read" + (f" {each.offset:+.3g} {each.unit}" if each.offset else "")
+        at, until = moment(seconds(each.at_utc), zone), moment(expires, zone)
+        rows.append((escape(each.point), escape(each.method), at, escape(each.by), escape(true), until, state))
+    heads = ("point", "by", "@when", "who", "result", "@valid until", "")
+    return section("calibrations", "Calibrations", table(heads, rows))
+
+
+def faults(period: Period, zone: tzinfo) -> str:
+    """Trips, failures, refusals, and gaps in the data."""
+    faults = period.faults
+    body = ""
+    for head, some in (
+        ("Interlocks that tripped", faults.trips),
+        ("Commands that failed", faults.failures),
+        ("Commands that the gate refused", faults.refusals),
+    ):
+        if some:
+            rows = [(moment(at, zone), escape(text)) for at, text in some[-MOST_ROWS:]]
+            more = f" (the newest {MOST_ROWS} of {len(some)})" if len(some) > MOST_ROWS else ""
+            body += f"<h3>{head}{more}</h3>" + table(("@when", "what"), rows, kind="long")
+    if faults.untold:
+        body += f"<p>{faults.untold} more are in the journal.</p>"
+    if not body:
+        body = "<p>No interlock tripped, no command failed or was refused.</p>"
+    gaps = [
+        (
+            escape(point),
+            percent(course.coverage),
+            str(len(course.gaps)),
+            _longest(course, zone),
+        )
+        for point, course in sorted(period.courses.items(), key=lambda item: item[1].coverage)
+        if course.gaps or course.coverage < 0.999
+    ]
+    body += "<h3>Gaps in the data</h3>"
+    if gaps:
+        body += table(("series", "#covered", "#gaps", "the longest"), gaps, kind="long")
+    else:
+        body += f"<p>None: all {len(period.courses)} series cover the whole period.</p>"
+    return section("faults", "Faults and gaps in the data", body)
+
+
+def record(period: Period, zone: tzinfo) -> str:
+    """Whether the journal is whole, and which rig and release it was."""
+    chain = period.chain
+    said = f"verified, {chain.rows:,} rows".replace(",", "\u202f") if chain.ok else f"BROKEN: {chain.problem}"
+    rows = [
+        ("journal chain", escape(said)),
+        ("head of the chain (sha256)", f"<code>{chain.head}</code>"),
+        ("rig file given here (sha256)", f"<code>{effective_hash(period.rig)}</code>"),
+    ]
+    body = table(("", ""), rows)
+    starts = [
+        (moment(at, zone), escape(rig), escape(release or "not told"), f"<code>{digest}</code>")
+        for at, rig, digest, release in period.faults.starts[-MOST_ROWS:]
+    ]
+    if starts:
+        body += "<h3>Starts of the controller</h3>" + table(
+            ("@when", "rig", "release", "rig description (sha256)"), starts
+        )
+    else:
+        body += "<p>The controller was not started in the period; it ran through or not at all.</p>"
+    return section("record", "Record", body)
+
+
+def _figure(period: Period, organ: str, key: str) -> Figure:
+    """One figure by name; KeyError for one that its organ does not have."""
+    figures = {figure.key: figure for each in period.organs if each.name == organ for figure in each.figures}
+    return figures[key]
+
+
+def _told(figure: Figure) -> str:
+    if figure.value is None:
+        return "no data"
+    return f"{number(figure.value, figure.low, figure.high)} {unit_text(figure.unit)}"
+
+
+def _coverage(period: Period) -> float:
+    shares = [course.coverage for course in period.courses.values()]
+    return sum(shares) / len(shares) if shares else 0.0
+
+
+def _longest(course: Course, zone: tzinfo) -> str:
+    if not course.gaps:
+        return "single readings missed"
+    begin, end = max(course.gaps, key=lambda gap: gap[1] - gap[0])
+    return f"{moment(begin, zone)}, {duration(end - begin)}"
