@@ -1,0 +1,38 @@
+"""What there is: `check` a rig file, list `devices`."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+from typing import Any
+
+from choroid.commands.words import command, emit, json_option
+from choroid.tools import commands as tools
+
+
+def add(commands: Any) -> None:
+    """Add `check` and `devices` to `commands`."""
+    check = command(commands, "check", _check, "is this rig file sound?")
+    check.add_argument("rig", type=Path, help="the rig file")
+    json_option(check)
+
+    devices = command(commands, "devices", _devices, "the devices that have drivers")
+    json_option(devices)
+
+
+def _check(arguments: argparse.Namespace) -> int:
+    from choroid.check import as_text, check
+
+    answer = check(arguments.rig)
+    emit(answer, as_json=arguments.json, text=as_text(answer))
+    return 0 if answer["ok"] else 1
+
+
+def _devices(arguments: argparse.Namespace) -> int:
+    from choroid.devices import as_text, devices
+
+    if (done := tools.devices(arguments)) is not None:
+        return done
+    answer = devices()
+    emit(answer, as_json=arguments.json, text=as_text(answer))
+    return 0

@@ -1,0 +1,108 @@
+"""Words to a controller that runs: `protocol`, `assay`, `users`."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+from typing import Any
+
+from choroid.commands.words import command, emit, json_option, named, params_option
+
+
+def add(commands: Any) -> None:
+    """Add `protocol`, `assay` and `users` to `commands`."""
+    protocol = commands.add_parser("protocol", help="start, pause, resume, abort a protocol on a running rig")
+    verbs = protocol.add_subparsers(title="verbs", metavar="VERB", required=True)
+    start = command(verbs, "start", _protocol, "start a protocol")
+    start.add_argument("protocol", help="its name, or a recipe file (.yaml)")
+    params_option(start)
+    for name, help_text in (
+        ("pause", "stop its running transfer and hold"),
+        ("resume", "go on with the remainder"),
+        ("abort", "stop for good"),
+        ("status", "where it stands"),
+    ):
+        verb = command(verbs, name, _protocol, help_text)
+        verb.add_argument("run", nargs="?", help="the run (default: the one that is active, else the latest)")
+    for name, verb in verbs.choices.items():
+        verb.set_defaults(verb=name)
+        verb.add_argument("--data", type=Path, default=Path("choroid-data"), help="the running rig's data directory")
+        verb.add_argument("--reason", default="", help="why, for the record")
+        json_option(verb)
+
+    assay = command(commands, "assay", _assay, "tell a running rig what the laboratory found in its medium")
+    assay.add_argument("analyte", help="lactate, glucose, ammonia, glutamine, bicarbonate or osmolality")
+    assay.add_argument("value", help='with its unit, say "8.2 mM"')
+    assay.add_argument("--vessel", required=True, help="where the sample was taken: loop, spent, or a vessel's name")
+    assay.add_argument(
+        "--taken", required=True, metavar="TIME", help="when: 10:40 (today), or a date and time (2026-05-04T10:40)"
+    )
+    assay.add_argument("--sd", default="", help="its standard deviation with unit (default: that of usual instruments)")
+    assay.add_argument("--method", default="", help="how it was measured, for the record")
+    assay.add_argument("--zone", default="", help="time zone of --taken (default: that of the controller's machine)")
+    assay.add_argument("--sure", action="store_true", help="use it although it contradicts the estimate")
+    assay.add_argument("--data", type=Path, default=Path("choroid-data"), help="the running rig's data directory")
+    assay.add_argument("--reason", default="", help="why, for the record")
+    json_option(assay)
+
+    users = commands.add_parser("users", help="who may use a running rig's page: list, add, remove")
+    verbs = users.add_subparsers(title="verbs", metavar="VERB", required=True)
+    command(verbs, "list", _users, "everybody who holds a token or a session")
+    add = command(verbs, "add", _users, "give somebody a token; it is shown once")
+    add.add_argument("--role", choices=("viewer", "operator", "engineer", "admin"), default="viewer")
+    remove = command(verbs, "remove", _users, "take back every token and session of somebody, at once")
+    for verb in (add, remove):
+        verb.add_argument("name", help="their name, as the record shall show it")
+        verb.add_argument("--reason", default="", help="why, for the record")
+    for name, verb in verbs.choices.items():
+        verb.set_defaults(verb=name)
+        verb.add_argument("--data", type=Path, default=Path("choroid-data"), help="the running rig's data directory")
+        json_option(verb)
+
+
+def _protocol(arguments: argparse.Namespace) -> int:
+    from choroid.remote import act, as_text
+
+    answer = act(
+        arguments.verb,
+        data=arguments.data,
+        run=getattr(arguments, "run", None),
+        protocol=getattr(arguments, "protocol", None),
+        params=named(getattr(arguments, "params", [])),
+        reason=arguments.reason,
+    )
+    emit(answer, as_json=arguments.json, text=as_text(answer))
+    return 0
+
+
+def _assay(arguments: argparse.Namespace) -> int:
+    from choroid.assay import as_text, assay
+
+    answer = assay(
+        arguments.analyte,
+        arguments.value,
+        vessel=arguments.vessel,
+        taken=arguments.taken,
+        sd=arguments.sd,
+        method=arguments.method,
+        zone=arguments.zone,
+        sure=arguments.sure,
+        reason=arguments.reason,
+        data=arguments.data,
+    )
+    emit(answer, as_json=arguments.json, text=as_text(answer))
+    return 0
+
+
+def _users(arguments: argparse.Namespace) -> int:
+    from choroid.users import as_text, users
+
+    answer = users(
+        arguments.verb,
+        data=arguments.data,
+        name=getattr(arguments, "name", ""),
+        role=getattr(arguments, "role", ""),
+        reason=getattr(arguments, "reason", ""),
+    )
+    emit(answer, as_json=arguments.json, text=as_text(answer))
+    return 0

@@ -1,0 +1,101 @@
+"""The whole stack in virtual time: `simulate`, `campaign`, `plan`."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+from typing import Any
+
+from choroid.commands.words import command, emit, json_option, named, params_option
+
+
+def add(commands: Any) -> None:
+    """Add `simulate`, `campaign` and `plan` to `commands`."""
+    simulate = command(commands, "simulate", _simulate, "run the whole stack on the simulated lab in virtual time")
+    simulate.add_argument("rig", type=Path, help="the rig file")
+    simulate.add_argument("--protocol", default="recycle", help="a protocol's name or file (default recycle)")
+    simulate.add_argument("--days", type=float, default=1.0, help="days of life (default 1)")
+    simulate.add_argument("--seed", type=int, default=1, help="the lab's seed (default 1)")
+    simulate.add_argument("--data", type=Path, help="keep journal and history here (default: thrown away)")
+    simulate.add_argument("--capture", type=Path, metavar="FILE", help="keep every byte of every link")
+    params_option(simulate)
+    json_option(simulate)
+
+    campaign = command(commands, "campaign", _campaign, "the whole stack with faults drawn at random, many times over")
+    campaign.add_argument("--runs", type=int, default=20, help="how many trials (default 20)")
+    campaign.add_argument("--days", type=float, default=0.25, help="days of life of each (default 0.25)")
+    campaign.add_argument("--seed", type=int, default=1, help="all is drawn from it (default 1)")
+    campaign.add_argument("--jobs", type=int, help="processes (default: one for each processor)")
+    campaign.add_argument("--faults", type=Path, metavar="FILE", help="the same faults for every trial (JSON)")
+    campaign.add_argument("--without", metavar="INTERLOCK", help="take interlocks away (a,b), to see it fail")
+    campaign.add_argument("--resume", type=Path, metavar="DIR", help="keep finished trials here; go on where it ended")
+    campaign.add_argument(
+        "--ray", metavar="ADDRESS", help="run the trials on this Ray cluster (local: on this machine)"
+    )
+    campaign.add_argument("--replay", metavar="TEXT_OR_FILE", help="run one trial again")
+    json_option(campaign)
+
+    plan = command(commands, "plan", _plan, "what a protocol would do: the same run, on the twin")
+    plan.add_argument("rig", type=Path, help="the rig file")
+    plan.add_argument("protocol", help="the protocol's name or file")
+    plan.add_argument("--hours", type=float, default=24.0, help="look this far ahead (default 24)")
+    plan.add_argument("--seed", type=int, default=1, help="the twin's seed (default 1)")
+    plan.add_argument(
+        "--data", type=Path, help="begin where this data directory's journal ends (default: the rig file)"
+    )
+    plan.add_argument("--svg", type=Path, metavar="FILE", help="write a picture of the steps there")
+    params_option(plan)
+    json_option(plan)
+
+
+def _simulate(arguments: argparse.Namespace) -> int:
+    from choroid.simulate import as_text, simulate
+
+    answer = simulate(
+        arguments.rig,
+        protocol=arguments.protocol,
+        params=named(arguments.params),
+        days=arguments.days,
+        seed=arguments.seed,
+        data=arguments.data,
+        capture=arguments.capture,
+    )
+    emit(answer, as_json=arguments.json, text=as_text(answer))
+    return 0 if not answer["violations"] else 1
+
+
+def _campaign(arguments: argparse.Namespace) -> int:
+    from choroid.campaign.campaign import campaign, default_jobs, replay
+    from choroid.campaign.report import as_text
+
+    if arguments.replay is not None:
+        answer = replay(arguments.replay)
+    else:
+        answer = campaign(
+            runs=arguments.runs,
+            days=arguments.days,
+            seed=arguments.seed,
+            jobs=default_jobs() if arguments.jobs is None else arguments.jobs,
+            faults=arguments.faults,
+            without=arguments.without,
+            resume=arguments.resume,
+            ray=arguments.ray,
+        )
+    emit(answer, as_json=arguments.json, text=as_text(answer))
+    return 0 if not answer["violations"] else 1
+
+
+def _plan(arguments: argparse.Namespace) -> int:
+    from choroid.plan import as_text, plan
+
+    answer = plan(
+        arguments.rig,
+        protocol=arguments.protocol,
+        params=named(arguments.params),
+        hours=arguments.hours,
+        seed=arguments.seed,
+        data=arguments.data,
+        svg=arguments.svg,
+    )
+    emit(answer, as_json=arguments.json, text=as_text(answer))
+    return 0 if answer["feasible"] else 1
