@@ -139,6 +139,10 @@ DEFINITIONS: dict[str, Definition] = {
             "read why, and calibrate the pump", "4 h",
         ),
         Definition(
+            "probe_calibration_over", "low", "nobody vouches for what the probe reads: grades and pH may be off",
+            "calibrate the probe: the recipe sensor-calibration, or `choroid calibrate sensor`", "3 d",
+        ),
+        Definition(
             "tubing_due", "low", "the tubing nears the end of its life: less flow, then a crack",
             "have new tubing ready and fit it at the next pause", "3 d",
         ),

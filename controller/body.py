@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from controller.connect import Connected, Failure, connect
 from controller.rig.description import Rig
 from controller.state import StateStore
-from drivers.device import Actuator, DeviceError, Sensor
+from drivers.device import Actuator, Calibrator, DeviceError, Sensor
 from drivers.transport.opener import Opener
 
 logger = logging.getLogger(__name__)
@@ -52,6 +52,11 @@ class Body:
             for point, actuator in device.actuators.items()
         }
         self._actuator_names = tuple(self._actuators)
+        self._calibrators: dict[str, Calibrator] | None = {
+            f"{name}.{point}": calibrator
+            for name, device in connected.devices.items()
+            for point, calibrator in device.calibrators.items()
+        }
 
     @classmethod
     async def connect(cls, rig: Rig, opener: Opener, store: StateStore) -> Body:
@@ -69,6 +74,13 @@ class Body:
         if actuators is None:
             raise RuntimeError("the actuators were handed over already; only the gate may hold them")
         return actuators
+
+    def hand_over_calibrators(self) -> dict[str, Calibrator]:
+        """Every probe's calibration by `device.point`, once: to the gate. The body keeps none."""
+        calibrators, self._calibrators = self._calibrators, None
+        if calibrators is None:
+            raise RuntimeError("the calibrators were handed over already; only the gate may hold them")
+        return calibrators
 
     async def begin(self, poll: Poll) -> None:
         """Start sampling; returns when every device has had its first turn."""

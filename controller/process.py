@@ -12,11 +12,13 @@ import logging
 import os
 from collections.abc import Callable, Coroutine, Mapping
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, Protocol
 
 from controller.alarms import DEFINITIONS, Alarms
 from controller.body import Body
+from controller.calibrations import keep
 from controller.clock import Clock
 from controller.execution.assays import Assays
 from controller.execution.journal import Journal, JournalUnwritten
@@ -36,6 +38,7 @@ from controller.rig.families import by_thermostat
 from controller.rig.loading import effective_hash
 from controller.safety.gate import Gate
 from controller.safety.limits import basal_states, limits_of
+from controller.safety.probes import Probe, Probes
 from controller.safety.terms import Intent, Limits, Trip
 from controller.state import State, StateStore
 from controller.upkeep import Upkeep
@@ -123,6 +126,7 @@ class Controller:
         self.history = History(data_dir / "history.db", clock, flush_s=FLUSH_S if durable else LAZY_FLUSH_S)
         self._outputs = OutputSeries(self.history.add)
         self.alarms = Alarms(self.journal.append, clock.utc_text)
+        self._data_dir = data_dir
         self._recipes = data_dir / "recipes"
         self.ledger = Ledger(rig, self.journal, clock, alarm=self.alarms.event)
         self.upkeep = Upkeep(
@@ -171,6 +175,7 @@ class Controller:
             alarm=self.alarms.event,
             volumes=self.ledger.volumes,
             calibrated=lambda: self.upkeep.pumps,
+            probes=self._probes(),
         )
         self.gate.restore(*_latched(self.journal))
         self.ledger.listen(lambda movement: self.gate.booked(movement.source, movement.target))
@@ -206,6 +211,22 @@ class Controller:
         self._ticked_s = self.clock.now_s()
         self._beat()
         await self.runs.recover()
+
+    def _probes(self) -> Probes:
+        """The door to the probes' own calibrations; what is set is kept among the rig's records."""
+        return Probes(
+            {
+                point: Probe(calibrator, self.rig.devices[point.partition(".")[0]].every_s)
+                for point, calibrator in self.body.hand_over_calibrators().items()
+            },
+            rig=self.rig.name,
+            limits=self._limits,
+            store=self.store,
+            journal=self.journal,
+            clock=self.clock,
+            keep=partial(keep, self._data_dir),
+            alarm=self.alarms.event,
+        )
 
     async def run(self, stop: asyncio.Event) -> None:
         """Tick until `stop` is set. Ticks keep to their grid; a late one is not made up for."""

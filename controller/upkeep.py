@@ -319,6 +319,12 @@ class Upkeep:
                 causes[("calibration_due", pump)] = (
                     f"it expires on {_day(standing.expires_utc)}, and no volumes after that"
                 )
+        for point, record in self._records.items():
+            mine = record.kind == "sensor" and record.rig == self._rig.name
+            if mine and point.partition(".")[0] in self._rig.devices and record.expired(now_utc):
+                causes[("probe_calibration_over", point)] = (
+                    f"that of {record.at_utc[:10]} ran out on {_day(record.expires_utc)}"
+                )
         for pump, tubing in self.tubing.items():
             told = f"{tubing.revolutions:,.0f} of {tubing.life_revolutions:,.0f} revolutions ({tubing.material})"
             if tubing.used >= 1.0:

@@ -6,11 +6,14 @@ the reading returned is always the one that was asked for.
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from typing import ClassVar
 
 from drivers.atlas_uart import AtlasEzo
+from drivers.commands import Calibrate, CalibrationStatus
 from drivers.device import (
+    Calibrator,
     DeviceConfig,
     DeviceFault,
     DeviceModel,
@@ -24,6 +27,8 @@ from drivers.transport.link import Link
 from drivers.transport.replies import bad_reply, number
 
 READING_TIMEOUT_S = 2.5
+CALIBRATION_TIMEOUT_S = 2.5
+"""It takes 900 ms."""
 EARLIEST_READING_S = 0.3
 """No EZO circuit measures faster (600 to 900 ms): a sooner line is a repeated or a late one (C2)."""
 
@@ -137,9 +142,55 @@ class AtlasEzoPh(AtlasEzoSensor):
     """EZO-pH: 0 to 14."""
 
     model = _model("atlas-ezo-ph", "EZO-pH", "EZO-pH data sheet, UART mode")
-    page = Page(_WIRING, _SETTINGS, _COMMANDS, (*_TRAPS, "Temperature is not sent to it: it compensates for 25 °C."))
+    page = Page(
+        _WIRING,
+        _SETTINGS,
+        (
+            *_COMMANDS,
+            (
+                "Cal,mid,n; Cal,low,n; Cal,high,n",
+                "what it measures now is pH n; only for a recipe",
+                "UART mode",
+            ),
+            ("Cal,?", "how many places are set", "UART mode"),
+            ("Slope,?", "slope below and above the middle, in % of an ideal probe", "UART mode"),
+        ),
+        (
+            *_TRAPS,
+            "Temperature is not sent to it: it compensates for 25 °C.",
+            "Cal,mid comes first and discards the other places; a place is kept over a power cut.",
+        ),
+    )
     circuit = "PH"
     point, unit, low, high = "ph", "pH", 0.0, 14.0
+
+    def __init__(self, link: Link, config: DeviceConfig) -> None:
+        super().__init__(link, config)
+        self.calibrators[self.point] = _PhCalibration(self)
+
+
+class _PhCalibration(Calibrator):
+    """Three places: the middle, and one on either side of it (EZO-pH data sheet, UART mode, “Calibration”)."""
+
+    unit = "pH"
+    low, high = 1.0, 13.0
+
+    def __init__(self, circuit: AtlasEzoPh) -> None:
+        self._circuit = circuit
+
+    async def calibrate(self, command: Calibrate) -> None:
+        await self._circuit.command(
+            f"Cal,{command.place},{command.value:.2f}".encode(), timeout_s=CALIBRATION_TIMEOUT_S
+        )
+
+    async def state(self) -> CalibrationStatus:
+        name = self._circuit.config.name
+        told, slopes = await self._circuit.query(b"Cal,?"), await self._circuit.query(b"Slope,?")
+        places = re.fullmatch(rb"\?CAL,([0-3])", told, re.IGNORECASE)
+        slope = re.fullmatch(rb"\?SLOPE,([0-9.]+),([0-9.]+)(,-?[0-9.]+)?", slopes, re.IGNORECASE)
+        if places is None or slope is None:
+            raise bad_reply(told if places is None else slopes, name, "what it says of its calibration")
+        return CalibrationStatus(int(places[1]), number(slope[1], name) / 100.0, number(slope[2], name) / 100.0)
 
 
 class AtlasEzoDo(AtlasEzoSensor):

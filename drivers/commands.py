@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import Literal
 
 
 class Guarantee(StrEnum):
@@ -65,6 +66,29 @@ class Level:
 @dataclass(frozen=True, slots=True)
 class Stop:
     """Come to rest: a pump halts, a switch opens, a level goes to zero. Idempotent."""
+
+
+@dataclass(frozen=True, slots=True)
+class Calibrate:
+    """Tell a probe that what it measures now is `value` (its own unit): one place of its calibration is set to that.
+
+    The middle comes first and discards the others. A probe keeps it over a power cut. Setting the same again in the same
+    buffer changes nothing. Not a :data:`Command`: it moves nothing, and has a door of its own in the gate.
+    """
+
+    place: Literal["mid", "low", "high"]
+    value: float
+
+
+@dataclass(frozen=True, slots=True)
+class CalibrationStatus:
+    """What a probe says of its calibration: how many places are set, and its slope below and above the middle (1: ideal;
+    None where it does not tell).
+    """
+
+    places: int
+    slope_low: float | None = None
+    slope_high: float | None = None
 
 
 Command = Run | Dispense | Switch | Level | Stop

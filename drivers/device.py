@@ -15,6 +15,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self, TypeVar
 
 from drivers.commands import (
+    Calibrate,
+    CalibrationStatus,
     Command,
     Dispense,
     Guarantee,
@@ -148,8 +150,24 @@ class Actuator(ABC):
         """Read back what the device says it is doing."""
 
 
+class Calibrator(ABC):
+    """How a probe's own calibration is set. Only the safety gate calls :meth:`calibrate`. `low` to `high`: in `unit`."""
+
+    unit: str
+    low: float
+    high: float
+
+    @abstractmethod
+    async def calibrate(self, command: Calibrate) -> None:
+        """Set one place; raises :class:`Refused` for one that the probe does not take, any :class:`DeviceError` otherwise."""
+
+    @abstractmethod
+    async def state(self) -> CalibrationStatus:
+        """Read back what the probe says of its calibration."""
+
+
 class Device(ABC):
-    """One device on one link. `sensors` and `actuators` are keyed by point name."""
+    """One device on one link. `sensors`, `actuators` and `calibrators` are keyed by point name."""
 
     model: ClassVar[DeviceModel]
     line: ClassVar[LineSettings]
@@ -161,6 +179,7 @@ class Device(ABC):
         self.config = config
         self.sensors: dict[str, Sensor] = {}
         self.actuators: dict[str, Actuator] = {}
+        self.calibrators: dict[str, Calibrator] = {}
         self.identity: Identity | None = None
 
     @property

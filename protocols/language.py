@@ -74,6 +74,15 @@ class VesselVolume:
     """What is left of the supplements of fresh medium (0..1) after stocks have thinned it and dialysis has leaked."""
 
 
+@dataclass(frozen=True, slots=True)
+class Calibrated:
+    """A probe that was told in what buffer it stands: what it read before and after, and how many places are set."""
+
+    before: float
+    after: float
+    places: int
+
+
 class Heart(Protocol):
     """Circulates medium. Its flow belongs to the regulator; a protocol may look."""
 
@@ -129,6 +138,12 @@ class Liver(Protocol):
 
     async def acidity(self, settle_s: float = 60.0) -> Measurement:
         """pH of the batch."""
+
+    async def calibrate(self, place: str, ph: float, valid_s: float) -> Calibrated:
+        """Tell the batch's pH probe that it stands in a buffer of this pH; `place` is mid (first), low or high.
+
+        A person has to have put it there. What it says afterwards is on record, and trusted for `valid_s`.
+        """
 
     async def conductivity(self, settle_s: float = 60.0) -> Measurement:
         """Conductivity of the batch (µS/cm); no value on a rig that has no probe for it in the spent vessel."""

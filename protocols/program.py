@@ -216,6 +216,23 @@ class Read(Step):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Calibrate(Step):
+    """Tell the batch's pH probe in what buffer it stands; saves what it reads then, `.before` and `.places`."""
+
+    place_set: str
+    ph: Expression
+    valid_s: Expression
+    save: str | None
+
+    async def run(self, now: Now) -> None:
+        ph, valid_s = await now.number(self.ph, self.place), await now.number(self.valid_s, self.place)
+        found = await now.lab.liver.calibrate(self.place_set, ph, valid_s)
+        if self.save:
+            names = {"": found.after, ".before": found.before, ".places": float(found.places)}
+            now.values |= {f"{self.save}{end}": value for end, value in names.items()}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Estimate(Step):
     """What the soft sensor makes of the latest readings."""
 
@@ -548,6 +565,8 @@ def saved_units(verb: str, name: str, unit: str) -> dict[str, str]:
             for substance in ESTIMATED
             for end in ("", ".low", ".high")
         }
+    if verb == "liver.calibrate":
+        return dict.fromkeys((name, f"{name}.before", f"{name}.places"), PLAIN)
     if verb == "grade":
         return {name: GRADE, f"{name}.sterility": GRADE}
     return {name: unit, f"{name}.low": unit, f"{name}.high": unit}

@@ -12,7 +12,7 @@ from controller.execution.steps import StepRecord
 from controller.rig.description import Rig
 from protocols.dialysis import Dialyser, koa_at
 from protocols.interval import Interval
-from protocols.language import Amount, Measurement, ProtocolError, VesselVolume
+from protocols.language import Amount, Calibrated, Measurement, ProtocolError, VesselVolume
 from protocols.soft_sensor import Composition, MediaEstimate
 
 SPENT_MARGIN_UL = 1000.0
@@ -43,6 +43,9 @@ class Stepper(Protocol):
 
     async def flow_of(self, pump: str) -> dict[str, Any]:
         """What a pump says of its flow."""
+
+    async def calibrated(self, step: StepRecord, point: str) -> dict[str, Any]:
+        """Set a probe's own calibration; `{before, after, places}`."""
 
     async def slept(self, step: StepRecord, seconds: float) -> None:
         """Wait for a recorded deadline."""
@@ -184,6 +187,16 @@ class Liver(Organ):
     async def acidity(self, settle_s: float = 60.0) -> Measurement:
         """pH of the batch."""
         return await self._measure(self._rig.organs.liver.ph, settle_s)
+
+    async def calibrate(self, place: str, ph: float, valid_s: float) -> Calibrated:
+        """Tell the batch's pH probe in what buffer it stands."""
+        point = self._rig.organs.liver.ph
+
+        async def perform(step: StepRecord) -> dict[str, Any]:
+            return await self._run.calibrated(step, point)
+
+        args = {"place": place, "value": ph, "valid_s": valid_s}
+        return Calibrated(**await self._run.step("liver.calibrate", args, perform))
 
     async def conductivity(self, settle_s: float = 60.0) -> Measurement:
         """Conductivity of the batch (µS/cm); no value on a rig that has no probe for it in the spent vessel."""

@@ -86,6 +86,15 @@ VERBS: Mapping[str, Verb] = {
         verb: Verb(_READ[verb], {"as": _AS} if verb in UNSETTLED else {"settle": _SETTLE, "as": _AS}, "as")
         for verb in READS
     },
+    "liver.calibrate": Verb(
+        "tell the batch's pH probe that it stands in a buffer; a person has to have put it there",
+        {
+            "place": Field("choice", "which place of its calibration", required=True, choices=("mid", "low", "high")),
+            "ph": Field("quantity", "pH of the buffer at its temperature", required=True),
+            "valid": Field("quantity", "how long it is trusted (default 7 d)", "s"),
+            "as": _AS,
+        },
+    ),
     "measure": Verb(
         "a settled reading of any sensor of the rig",
         {

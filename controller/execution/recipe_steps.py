@@ -19,6 +19,9 @@ from protocols.parameters import ParamError
 from protocols.program import READS, Step, saved_units
 from protocols.registry import Recipe
 
+PROBE_VALID_S = 7 * 86_400.0
+"""So long is a probe trusted after its calibration, unless a recipe says otherwise; as `choroid calibrate sensor`."""
+
 
 @dataclass(slots=True, kw_only=True)
 class Steps(Values, ABC):
@@ -123,6 +126,10 @@ class Steps(Values, ABC):
             step = program.Read(
                 where=where, verb=verb, point=point, unit=unit, settle_s=quantity_of("settle"), save=save
             )
+        elif verb == "liver.calibrate":
+            unit, valid_s = "", quantity_of("valid", PROBE_VALID_S)
+            place_set = self._choice(verb, "place", fields["place"], place)
+            step = program.Calibrate(where=where, place_set=place_set, ph=quantity_of("ph"), valid_s=valid_s, save=save)
         elif verb == "estimate":
             unit, step = "mM", program.Estimate(where=where, save=save)
         elif verb == "grade":
@@ -142,6 +149,13 @@ class Steps(Values, ABC):
         if save:
             self._saves(saved_units(verb, save, unit))
         return step
+
+    def _choice(self, verb: str, key: str, given: Any, place: Place) -> str:
+        """One of a field's choices; noted when it is none."""
+        choices = VERBS[verb].fields[key].choices
+        if given not in choices:
+            self.wrong((*place, key), f"“{given}” is no choice", f"Choose {', '.join(choices)}")
+        return str(given)
 
     def _saves(self, units: Mapping[str, str]) -> None:
         """From here on there are these names."""

@@ -16,7 +16,7 @@ class Policy(StrEnum):
     RESUME = "resume"
     """Find out what was delivered, give the rest (transfers)."""
     REDO = "redo"
-    """Do it again: nothing was moved (readings)."""
+    """Do it again: nothing was moved (readings), or twice is as once (a probe told of the buffer that it stands in)."""
     DEADLINE = "deadline"
     """Go on to the same absolute time (sleeps)."""
     BRANCHES = "branches"
@@ -31,6 +31,7 @@ POLICIES: dict[str, Policy] = {
     "gut.feed": Policy.RESUME,
     "liver.add_glucose": Policy.RESUME,
     "liver.add_base": Policy.RESUME,
+    "liver.calibrate": Policy.REDO,
     "measure": Policy.REDO,
     "estimate": Policy.REDO,
     "note": Policy.REDO,

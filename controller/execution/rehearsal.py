@@ -262,6 +262,12 @@ class _Paper:
         interval = Interval.around(self._rig.organs.heart.flow_ul_min, ACCURACY_SD["uL/min"]).to_json()
         return {"point": f"{pump}.flow", "unit": "uL/min", "interval": interval, "detail": ""}
 
+    async def calibrated(self, step: StepRecord, point: str) -> dict[str, Any]:
+        self._wait_for(vessel := self._rig.organs.kidney.vessel)
+        self._pass(3 * self._rig.devices[point.partition(".")[0]].every_s)
+        self._free_s[vessel] = self.now_s
+        return {"before": step.args["value"], "after": step.args["value"], "places": 1}
+
     async def slept(self, step: StepRecord, seconds: float) -> None:
         self._pass(seconds)
 

@@ -25,15 +25,17 @@ from controller.execution.estimator import Estimator
 from controller.execution.journal import Journal, JournalUnwritten
 from controller.execution.ledger import Alarm, Ledger
 from controller.execution.organs import Lab, Perform
-from controller.execution.recovery import POLICIES, Problem, advise
+from controller.execution.recovery import POLICIES, Problem, Trouble, advise
 from controller.execution.routes import Route, route_of
 from controller.execution.schedule import LONGEST_DAY_S, next_time
 from controller.execution.states import Event, RunState, after
 from controller.execution.steps import StepRecord
-from controller.execution.transfers import Transfers
+from controller.execution.transfers import Door, Transfers
 from controller.execution.views import PROGRESS_STEPS, RunView, StepView, look, step_view
 from controller.execution.weighing import ACCURACY_SD, Store, settled
 from controller.rig.description import Rig
+from controller.safety.probes import ProbeIntent
+from drivers.commands import Calibrate
 from drivers.device import PumpStatus
 from protocols.interval import Interval
 from protocols.language import ProtocolError, RunEnded, VesselVolume
@@ -60,6 +62,7 @@ class Bench:
     clock: Clock
     ledger: Ledger
     store: Store
+    gate: Door
     transfers: Transfers
     estimator: Estimator
     alarm: Alarm
@@ -471,6 +474,23 @@ class Run:
             return {"point": point, "unit": "uL/min", "interval": None, "detail": f"{pump} never answered"}
         interval = Interval.around(seen.status.flow_ul_min, ACCURACY_SD["uL/min"]).to_json()
         return {"point": point, "unit": "uL/min", "interval": interval, "detail": ""}
+
+    async def calibrated(self, step: StepRecord, point: str) -> dict[str, Any]:
+        """Set a probe's own calibration through the gate; `{before, after, places}`. Twice in the same buffer is as once."""
+        command = Calibrate(step.args["place"], step.args["value"])
+        intent = ProbeIntent(point, command, step.args["valid_s"], f"run:{self.id}", f"step {step.n} {step.verb}")
+        tries: dict[Trouble, int] = {}
+        async with self._claim(self._bench.rig.organs.kidney.vessel):
+            while True:
+                await self.checkpoint()
+                found = await self._bench.gate.calibrate(intent)
+                if found.accepted and found.error is None and found.status is not None:
+                    return {"before": found.before, "after": found.after, "places": found.status.places}
+                trouble = Trouble.FAILED if found.accepted else Trouble.REFUSED
+                problem = Problem(trouble, point, found.reasons or (found.error or "it gave no answer",))
+                before = tries.get(trouble, 0)
+                tries[trouble] = before + 1
+                await self.trouble(problem, before)
 
     async def slept(self, step: StepRecord, seconds: float) -> None:
         """Wait for the step's recorded deadline, however often the controller was restarted meanwhile."""

@@ -68,7 +68,7 @@ class Runner:
         self._recipes = recipes
         self.estimator = Estimator(rig, ledger=ledger, journal=journal, clock=clock, store=store)
         transfers = Transfers(rig, gate=gate, store=store, ledger=ledger, journal=journal, alarm=alarm, trust=trust)
-        self._bench = Bench(rig, journal, clock, ledger, store, transfers, self.estimator, alarm)
+        self._bench = Bench(rig, journal, clock, ledger, store, gate, transfers, self.estimator, alarm)
         self._journal = journal
         self._runs: dict[str, Run] = {}
         self._tasks: dict[str, asyncio.Task[None]] = {}

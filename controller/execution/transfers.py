@@ -23,6 +23,7 @@ from controller.execution.weighing import Store, weigh
 from controller.execution.witnesses import K, Moved, Weight, agreed, by_balance, by_command, by_pump, went_back
 from controller.rig.description import Rig
 from controller.safety.kernel import Intent, transfer_limit_s
+from controller.safety.probes import ProbeIntent, ProbeOutcome
 from drivers.device import Command, DeviceError, Dispense, PumpStatus, Quality, Status, Switch, SwitchStatus
 
 POLL_S = 2.0
@@ -61,6 +62,9 @@ class Door(Protocol):
 
     async def status(self, actuator: str) -> Status:
         """Ask one device what it is doing now; raises DeviceError."""
+
+    async def calibrate(self, intent: ProbeIntent) -> ProbeOutcome:
+        """Set a probe's own calibration."""
 
 
 class Conduct(Protocol):

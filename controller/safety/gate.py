@@ -40,6 +40,7 @@ from controller.safety.kernel import (
     watch,
 )
 from controller.safety.outputs import Output, Transfer
+from controller.safety.probes import ProbeIntent, ProbeOutcome, Probes
 from controller.safety.readback import FLOW_TOLERANCE, command_text, mismatch, seen
 from controller.state import ActuatorView, StateStore
 from drivers.commands import Command, Dispense, Run, Status, Stop, Switch
@@ -98,9 +99,12 @@ class Gate:
         alarm: Callable[[str, str, str], None],
         volumes: Callable[[], Mapping[str, VolumeView]] | None = None,
         calibrated: Callable[[], Mapping[str, PumpTrust]] = dict,
+        probes: Probes | None = None,
     ) -> None:
         self._outputs = {
-            name: Output(name, actuator, basal[name], leases_s.get(name)) for name, actuator in actuators.items()
+            # An output that the rig file gives nothing to do, such as a spare relay, rests.
+            name: Output(name, actuator, basal.get(name, Stop()), leases_s.get(name))
+            for name, actuator in actuators.items()
         }
         self._transferring = tuple(
             output
@@ -114,6 +118,7 @@ class Gate:
         self._alarm = alarm
         self._volumes = volumes
         self._calibrated = calibrated
+        self._probes = probes
         self._seen: dict[str, Seen] = {}
         self._refused: dict[tuple[str, str], str] = {}
         self._watch = Watch()
@@ -146,6 +151,12 @@ class Gate:
     async def stop(self, actuator: str, reason: str, *, requester: str = "gate") -> Outcome:
         """Bring one actuator to rest."""
         return await self.submit(Intent(actuator, Stop(), requester, reason))
+
+    async def calibrate(self, intent: ProbeIntent) -> ProbeOutcome:
+        """Set a probe's own calibration: the one door to it (:mod:`controller.safety.probes`)."""
+        if self._probes is None:
+            return ProbeOutcome((f"{intent.point} cannot be calibrated from here: no probe can",))
+        return await self._probes.calibrate(intent)
 
     async def status(self, actuator: str) -> Status:
         """Ask one device what it is doing now; raises DeviceError."""

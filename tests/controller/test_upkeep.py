@@ -224,3 +224,21 @@ def test_a_pump_that_does_not_tell_is_counted_by_its_bore() -> None:
     assert revolution_of(3.0) == pytest.approx(800.0, rel=0.05)
     assert revolution_of(4.0) == pytest.approx(1430.0, rel=0.05)
     assert (moved_since(None, 7.0), moved_since(5.0, 7.0), moved_since(7.0, 2.0)) == (0.0, 2.0, 2.0)
+
+
+@pytest.mark.virtual_time
+async def test_a_probe_whose_calibration_is_over_is_told_and_goes_on(tmp_path: Path) -> None:
+    probe = replace(
+        RECORD, point="ph_spent.ph", kind="sensor", method="buffers", tubing_mm=None, unit="pH",
+        measured=((7.0, 7.0), (10.0, 10.0)), gain=1.0, expires_utc="2026-01-03T00:00:00.000Z",
+    )  # fmt: skip
+    keep(tmp_path, probe)
+    keep(tmp_path, replace(probe, point="ph_elsewhere.ph"))
+    keep(tmp_path, replace(probe, point="ph_loop.ph", rig="another"))
+    async with kept(tmp_path) as upkeep:
+        assert upkeep.causes == {}
+        await asyncio.sleep(2 * DAY_S)
+        look(upkeep)
+        assert list(upkeep.causes) == [("probe_calibration_over", "ph_spent.ph")]
+        assert "ran out on 2026-01-03" in upkeep.causes["probe_calibration_over", "ph_spent.ph"]
+        assert "probe_calibration_over" in DEFINITIONS

@@ -49,7 +49,7 @@ ASKS = {
     "hand-over": 3,
     "prime": 1,
     "sample": 2,
-    "sensor-calibration": 4,
+    "sensor-calibration": 3,
     "take-up": 1,
 }
 """How often a person is called when all is well."""

@@ -34,7 +34,7 @@ WHEN = {
     "recycle": "The house's own way: give back what is good enough.",
     "rinse": "Between two media, and after a batch of grade D.",
     "take-up": "When a culture has come from another rig; `choroid handover` there says what to give as `loop` and `ph`.",
-    "sensor-calibration": "Weekly, and when two probes disagree. The loop's own steers the gas: compare it in one medium.",
+    "sensor-calibration": "Weekly, and when two probes disagree. The loop's own steers the gas: the gate refuses that.",
     "sample": "For an assay outside: the sample leaves by the discard line, nothing else is opened.",
 }
 
