@@ -166,7 +166,7 @@ class Feed:
             health = rig.health()
             message |= {
                 "health": {"ok": health.ok, "reasons": list(health.reasons)},
-                "ledger": ledger_view(rig.ledger),
+                "ledger": ledger_view(rig.ledger, rig.rig.organs.kidney.vessel),
                 "grade": rig.last_grade(),
                 "viability": rig.viability,
             }

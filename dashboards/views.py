@@ -210,12 +210,15 @@ def alarm_view(alarm: Alarm) -> dict[str, Any]:
     }
 
 
-def ledger_view(ledger: LedgerFace) -> dict[str, Any]:
+def ledger_view(ledger: LedgerFace, weighed: str) -> dict[str, Any]:
     """Where the medium went (mL). The balance error is what no transfer explains; its bound is three deviations of what was
     moved and weighed, whatever the doubt about how full the bottles are.
+
+    The books cannot be checked any finer than what is in the `weighed` vessel is known: by the balance, or while that is
+    silent by the pumps, whose doses' doubt then adds up in it.
     """
-    totals = ledger.totals
-    error = ledger.unexplained()
+    totals, volumes, error = ledger.totals, ledger.volumes(), ledger.unexplained()
+    bound_ul = BOUND_SD * math.hypot(error.sd_ul, volumes[weighed].sd_ul)
     return {
         "fresh_ml": totals.fresh_ul / ML,
         "drawn_ml": totals.drawn_ul / ML,
@@ -226,11 +229,10 @@ def ledger_view(ledger: LedgerFace) -> dict[str, Any]:
         "base_ml": totals.base_ul / ML,
         "evaporated_ml": totals.evaporated_ul / ML,
         "mass_balance_error_ml": error.ul / ML,
-        "mass_balance_bound_ml": BOUND_SD * error.sd_ul / ML,
+        "mass_balance_bound_ml": bound_ul / ML,
         "recycled_fraction": totals.recycled_fraction,
         "vessels": [
-            {"name": name, "ml": volume.ul / ML, "sd_ml": volume.sd_ul / ML}
-            for name, volume in ledger.volumes().items()
+            {"name": name, "ml": volume.ul / ML, "sd_ml": volume.sd_ul / ML} for name, volume in volumes.items()
         ],
     }
 

@@ -49,7 +49,7 @@ routes = APIRouter(prefix="/api")
 @routes.get("/ledger", response_model=LedgerModel)
 async def ledger(rig: Controlled, _: Viewer) -> dict[str, Any]:
     """Where the medium went (mL)."""
-    return ledger_view(rig.ledger)
+    return ledger_view(rig.ledger, rig.rig.organs.kidney.vessel)
 
 
 @routes.get("/grade", response_model=GradeModel)

@@ -21,7 +21,7 @@ function picture(found) {
       line("Glucose and base", found.glucose_ml + found.base_ml, "lesser"), line("Evaporated (est.)", found.evaporated_ml, "lesser"),
       h("tr", { class: inside ? "balance" : "balance broken" },
         h("th", { scope: "row" }, h("span", { class: "ok-mark", "aria-hidden": "true", text: inside ? "✓" : "!" }), "Balance error"),
-        h("td", { title: "What weighings found that no transfer explains, and three standard deviations of it as far as nothing leaks: the doubt of what was moved and weighed" },
+        h("td", { title: "What weighings found that no transfer explains, within three standard deviations of what was moved and weighed" },
           fixed(found.mass_balance_error_ml, 2), h("small", { text: ` ± ${fixed(found.mass_balance_bound_ml, 2)} mL` }))))),
   ];
 }
