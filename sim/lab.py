@@ -14,6 +14,9 @@ from urllib.parse import parse_qs
 
 from controller.rig.description import DeviceSpec, Rig
 from sim.devices.catalogue import DEVICES
+from sim.devices.eurotherm_3200 import Eurotherm3200
+from sim.devices.huber_pb import HuberPb
+from sim.devices.julabo import Julabo
 from sim.devices.port import PlantPort
 from sim.devices.wire import Line, WireDevice
 from sim.faults.drives import Drives
@@ -57,6 +60,9 @@ class Lab:
             self.lines[spec.link].attach(device)
         for device in self.devices.values():
             device.power_on()
+        keeper = self.devices.get(rig.organs.skin.heater.partition(".")[0])
+        if isinstance(keeper, (Eurotherm3200, HuberPb, Julabo)):
+            keeper.bath.become(rig.organs.skin.setpoint_c)  # a lab begins with warm tissue, and so with a warm bath
 
     async def opener(self, url: SimUrl, settings: object) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
         """Open a `sim:` link in memory. `settings` do not matter: memory has no baud rate of its own.

@@ -6,6 +6,7 @@ from controller.figures.course import Band, Course
 from controller.figures.figure import Figure, Limits, figure, missing
 from controller.figures.sources import Sources
 from controller.rig.description import Rig
+from controller.rig.families import by_thermostat
 
 BAND_K = 0.2
 """About the set-point (biology.md §6, proposed)."""
@@ -50,6 +51,9 @@ def _temperature(sources: Sources, course: Course | None) -> list[Figure]:
 def _heater(sources: Sources, course: Course | None) -> list[Figure]:
     organ = sources.rig.organs.skin
     names = ("duty", "heater on", "%"), ("heat", "heat given", "W")
+    if by_thermostat(sources.rig):
+        why = f"{organ.heater} is a thermostat's set-point: it heats as much as it needs, and does not tell how much"
+        return [missing(*name, why) for name in names]
     if course is None:
         return [sources.no_series(*name, f"{organ.heater}.duty") for name in names]
     basis = f"pulses as given and read back; {organ.power_w:g} W by the rig file"

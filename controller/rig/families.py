@@ -168,6 +168,11 @@ def points_of(rig: Rig) -> dict[str, PointKind]:
     return found
 
 
+def by_thermostat(rig: Rig) -> bool:
+    """Whether the skin is kept by a thermostat's set-point, rather than by a switch that lets a heater heat."""
+    return points_of(rig).get(rig.organs.skin.heater) == SETPOINT
+
+
 def may_be_point(rig: Rig, point: str) -> bool:
     """Whether `point` belongs to a device whose model is not known here, so that nothing can be said of it."""
     device = rig.devices.get(point.partition(".")[0])

@@ -15,6 +15,7 @@ from controller.rig.families import (
     PH,
     PRESSURE,
     PUMP,
+    SETPOINT,
     SWITCH,
     TEMPERATURE,
     PointKind,
@@ -138,6 +139,7 @@ class Wants:
 
     place: tuple[str, ...]
     kind: PointKind | str
+    or_else: PointKind | None = None
 
     def value(self, rig: Rig) -> str | None:
         """The name that stands there."""
@@ -169,7 +171,7 @@ NAMES: tuple[Wants, ...] = (
     Wants(("organs", "lung", "o2"), GAS),
     Wants(("organs", "lung", "oxygen"), OXYGEN),
     Wants(("organs", "lung", "ph"), PH),
-    Wants(("organs", "skin", "heater"), SWITCH),
+    Wants(("organs", "skin", "heater"), SWITCH, SETPOINT),
     Wants(("organs", "skin", "temperature"), TEMPERATURE),
     Wants(("safety", "temperature", "point"), TEMPERATURE),
     Wants(("safety", "over_pressure_heart", "point"), PRESSURE),
@@ -188,14 +190,14 @@ def name_means_something(rig: Rig, wants: Wants) -> Iterator[Finding]:
             yield Finding(wants.place, f"{wants.kind} “{name}” does not exist", nearest(name, known, f"{wants.kind}s"))
         return
     if not may_be_point(rig, name):
-        yield from _is_of_kind(rig, wants.place, name, (wants.kind,))
+        yield from _is_of_kind(rig, wants.place, name, tuple(kind for kind in (wants.kind, wants.or_else) if kind))
 
 
 def trips_are_actuators(rig: Rig, interlock: str) -> Iterator[Finding]:
     """An interlock turns off what can be turned off."""
     for index, name in enumerate(getattr(rig.safety, interlock).trips):
         if not may_be_point(rig, name):
-            yield from _is_of_kind(rig, ("safety", interlock, "trips", index), name, (PUMP, SWITCH, GAS))
+            yield from _is_of_kind(rig, ("safety", interlock, "trips", index), name, (PUMP, SWITCH, GAS, SETPOINT))
 
 
 def _is_of_kind(rig: Rig, place: Place, name: str, kinds: tuple[PointKind, ...]) -> Iterator[Finding]:

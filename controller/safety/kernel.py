@@ -64,7 +64,7 @@ def decide(intent: Intent, view: View, limits: Limits) -> Verdict:
         else:
             _transfer(narrowing, intent.actuator, view, limits, pump)
     elif intent.actuator in limits.levels:
-        _gas(narrowing, intent.actuator, view, limits)
+        _level(narrowing, intent.actuator, view, limits)
     else:
         _switch(narrowing, heater=intent.actuator in limits.heaters)
     return narrowing.verdict()
@@ -218,7 +218,8 @@ def _no_room(actuator: str, dose: Dispense, view: View, limits: Limits, pump: Pu
     return reasons
 
 
-def _gas(narrowing: _Narrowing, actuator: str, view: View, limits: Limits) -> None:
+def _level(narrowing: _Narrowing, actuator: str, view: View, limits: Limits) -> None:
+    """A gas's flow, or what a thermostat's bath is set to."""
     command = narrowing.command
     if not isinstance(command, Level) or not isfinite(command.value):
         narrowing.refuse("a level needs a finite value")
@@ -226,8 +227,9 @@ def _gas(narrowing: _Narrowing, actuator: str, view: View, limits: Limits) -> No
     low, high = limits.levels[actuator]
     if not low <= command.value <= high:
         bounded = min(max(command.value, low), high)
-        narrowing.clip(Level(bounded), f"bounds: {command.value:g} mL/min is outside {low:g} to {high:g}")
-    if limits.mixture is not None:
+        unit = "degC" if actuator in limits.heaters else "mL/min"
+        narrowing.clip(Level(bounded), f"bounds: {command.value:g} {unit} is outside {low:g} to {high:g}")
+    if limits.mixture is not None and actuator not in limits.heaters:
         _mixture(narrowing, actuator, view, limits.mixture, high)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from controller.rig.description import Rig
+from controller.rig.families import by_thermostat
 from controller.safety.terms import Interlock, Limits, Mixture, PumpLimits, Response, VesselLimits
 from drivers.commands import Command, Level, Run, Stop, Switch
 
@@ -41,17 +42,20 @@ def limits_of(rig: Rig) -> Limits:
     heart = rig.lines[organs.heart.line].pump or ""
     lung = organs.lung
     valves = sorted({line.valve for line in rig.lines.values() if line.valve})
-    switches = (organs.skin.heater, *valves)
+    heater, thermostat = organs.skin.heater, by_thermostat(rig)
+    switches = tuple(valves) if thermostat else (heater, *valves)
     return Limits(
         basal=basal_states(rig),
         pumps=_pumps(rig, heart),
         vessels={name: VesselLimits(vessel.floor_ul, vessel.limit_ul) for name, vessel in rig.vessels.items()},
-        heaters=(organs.skin.heater,),
+        heaters=(heater,),
         switches=switches,
         levels={
             lung.air: (0.0, lung.total_ml_min),
             lung.co2: (0.0, lung.total_ml_min * lung.co2_max_pct / 100.0),
             lung.o2: (0.0, lung.total_ml_min * MOST_O2_FRACTION),
+            # A bath that is no warmer than the chamber may be cannot make it so.
+            **({heater: (0.0, rig.safety.temperature.high_c)} if thermostat else {}),
         },
         interlocks=_interlocks(rig),
         heart=heart,
@@ -81,7 +85,7 @@ def basal_states(rig: Rig) -> dict[str, Command]:
         lung.air: Level(round(lung.total_ml_min - co2, 2)),
         lung.co2: Level(round(co2, 2)),
         lung.o2: Level(0.0),
-        rig.organs.skin.heater: Switch(False),
+        rig.organs.skin.heater: Level(0.0) if by_thermostat(rig) else Switch(False),
     }
     for line in rig.lines.values():
         if line.pump is not None:

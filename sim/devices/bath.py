@@ -1,12 +1,15 @@
 """The bath or block that a simulated thermostat keeps warm: first-order, exact at any time, moved by nothing else.
 
-A thermostat's bath is not one of the plant's vessels, so the plant knows nothing of it.
+It is large beside what it warms: the plant is told its course and takes heat from it, and does not cool it.
 """
 
 from __future__ import annotations
 
 import asyncio
 import math
+from collections.abc import Callable
+
+from sim.devices.port import Course
 
 AMBIENT_C = 20.0
 REGULATED_S = 120.0
@@ -20,9 +23,12 @@ GAIN = 20.0
 
 
 class Bath:
-    """Its temperature as of now, whatever was asked of it before."""
+    """Its temperature as of now, whatever was asked of it before. `tell` hears how it goes on, at each change."""
 
-    def __init__(self) -> None:
+    def __init__(self, tell: Callable[[Course | None], None]) -> None:
+        self._tell = tell
+        self._told: Course | None = None
+        self._touches = False
         self._loop = asyncio.get_running_loop()
         self._from_c = AMBIENT_C
         self._since_s = self._loop.time()
@@ -33,15 +39,33 @@ class Bath:
         if goal_c != self.goal_c:
             self._from_c, self._since_s = self.temperature_c, self._loop.time()
             self.goal_c = goal_c
+            self._go_on()
+
+    def touch(self, touches: bool) -> None:
+        """Its fluid circulates through what it warms, or its block is fitted to it, from now on; or no longer."""
+        if touches != self._touches:
+            self._touches = touches
+            self._go_on()
 
     def become(self, temperature_c: float) -> None:
         """It has this temperature (°C) from now on, as if somebody had changed its water."""
         self._from_c, self._since_s = temperature_c, self._loop.time()
+        self._go_on()
+
+    def _go_on(self) -> None:
+        course = Course(self.temperature_c, *self._goal()) if self._touches else None
+        if course != self._told:
+            self._told = course
+            self._tell(course)
+
+    def _goal(self) -> tuple[float, float]:
+        """Where it goes (°C), and with which time constant (s)."""
+        return (AMBIENT_C, LEFT_ALONE_S) if self.goal_c is None else (self.goal_c, REGULATED_S)
 
     @property
     def temperature_c(self) -> float:
         """Of this moment (°C)."""
-        goal_c, constant_s = (AMBIENT_C, LEFT_ALONE_S) if self.goal_c is None else (self.goal_c, REGULATED_S)
+        goal_c, constant_s = self._goal()
         passed_s = self._loop.time() - self._since_s
         return goal_c + (self._from_c - goal_c) * math.exp(-passed_s / constant_s)
 

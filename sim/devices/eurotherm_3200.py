@@ -41,7 +41,7 @@ class Eurotherm3200(ModbusSlave):
     def __init__(self, name: str, spec: DeviceSpec, plant: PlantPort) -> None:
         super().__init__(name, spec, plant)
         self.scale = 10.0 ** -int(spec.settings.get("decimals", 1))
-        self.bath = Bath()
+        self.bath = Bath(lambda course: plant.set_bath(f"{name}.setpoint", course))
         self.remote_selected = True
         self.remote_s = REMOTE_S
         """How long an unrepeated remote set-point is believed; math.inf for a firmware that never forgets."""
@@ -67,6 +67,7 @@ class Eurotherm3200(ModbusSlave):
 
     def _boot(self) -> None:
         self._remote = None
+        self.bath.touch(True)  # the block that it heats is fitted for good, with power or without
         self._regulate()
 
     def _halt(self) -> None:

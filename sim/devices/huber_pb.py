@@ -29,7 +29,7 @@ class HuberPb(WireDevice):
 
     def __init__(self, name: str, spec: DeviceSpec, plant: PlantPort) -> None:
         super().__init__(name, spec, plant)
-        self.bath = Bath()
+        self.bath = Bath(lambda course: plant.set_bath(f"{name}.setpoint", course))
         self.process_sensor = False
         self.locked = False
         self.controlling = self.circulating = True
@@ -53,9 +53,11 @@ class HuberPb(WireDevice):
 
     def _regulate(self) -> None:
         self.bath.regulate(self.setpoint / 100.0 if self.controlling else None)
+        self.bath.touch(self.circulating)
 
     def _halt(self) -> None:
         self.bath.regulate(None)
+        self.bath.touch(False)
 
     def receive(self, data: bytes) -> None:
         """See :meth:`WireDevice.receive`."""

@@ -31,7 +31,7 @@ class Julabo(AsciiDevice):
 
     def __init__(self, name: str, spec: DeviceSpec, plant: PlantPort) -> None:
         super().__init__(name, spec, plant)
-        self.bath = Bath()
+        self.bath = Bath(lambda course: plant.set_bath(f"{name}.setpoint", course))
         self.prefix = f"A{int(spec.address):03d}_" if spec.address else ""
         self.external = bool(spec.settings.get("external", False))
         self.remote = True
@@ -72,7 +72,12 @@ class Julabo(AsciiDevice):
 
     def _halt(self) -> None:
         self.running = False
-        self.bath.regulate(None)
+        self._regulate()
+
+    def _regulate(self) -> None:
+        """Its pump runs and stops with the regulation."""
+        self.bath.regulate(self.setpoints[0] if self.running else None)
+        self.bath.touch(self.running)
 
     def bad_line(self) -> None:
         """Noise is ignored."""
@@ -115,12 +120,12 @@ class Julabo(AsciiDevice):
                 self.running = number == 1 and not self.alarm
             case "out_par_06" | "out_par_07" | "out_par_08":
                 self.parameters[name[-2:]] = number
-        self.bath.regulate(self.setpoints[0] if self.running else None)
+        self._regulate()
 
     def fail(self, alarm: str) -> None:
         """An alarm stops it."""
         self.alarm, self.running = alarm, False
-        self.bath.regulate(None)
+        self._regulate()
 
     def _answer(self, name: str) -> str | None:
         match name:

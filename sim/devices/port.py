@@ -2,7 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Protocol
+from typing import NamedTuple, Protocol
+
+
+class Course(NamedTuple):
+    """How the temperature of a bath goes on from now: from `now_c` to `goal_c` (°C), with a time constant (s)."""
+
+    now_c: float
+    goal_c: float
+    constant_s: float
 
 
 class PlantPort(Protocol):
@@ -23,6 +31,9 @@ class PlantPort(Protocol):
 
     def set_gas(self, point: str, flow_ml_min: float) -> None:
         """The flow that a mass flow controller lets through (mL/min at standard conditions)."""
+
+    def set_bath(self, point: str, course: Course | None) -> None:
+        """What a thermostat's fluid or block does, where it touches what it warms; None when it does not circulate."""
 
     def sense(self, point: str) -> float:
         """What the probe puts out now, its own error included: pH, % air saturation, °C, kPa gauge, g, mL/min."""

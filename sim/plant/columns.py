@@ -79,8 +79,12 @@ VESSEL_COLUMNS = 3
     CHAMBER_FULL_UL,
     OXYGEN_SURFACE,  # mmol/L at the organoids' surface
     EVENTS,  # how often a vessel ran dry or over
-) = range(19)
-BODY_COLUMNS = 19
+    JACKET_W_PER_K,  # through which a thermostat's bath warms the body; 0 without one
+    BATH,  # °C
+    BATH_GOAL,  # °C
+    BATH_PER_S,  # 1/s, how fast it goes there
+) = range(23)
+BODY_COLUMNS = 23
 
 LOOP, CHAMBER, SPENT, SPILLS_TO = range(4)
 """Places of a rig: numbers of vessels."""

@@ -11,8 +11,12 @@ from dataclasses import dataclass
 from math import pi, sin
 
 from controller.rig.description import Rig
-from sim.plant import chemistry, gas, hydraulics
+from sim.devices.port import Course
+from sim.plant import chemistry, gas, heat, hydraulics
 from sim.plant.columns import (
+    BATH,
+    BATH_GOAL,
+    BATH_PER_S,
     BUBBLE,
     CAUSES,
     CHAMBER,
@@ -27,6 +31,7 @@ from sim.plant.columns import (
     FLOW_UL_S,
     FOULING,
     HEATER_W,
+    JACKET_W_PER_K,
     LEAK,
     LEAKING,
     LIQ,
@@ -163,6 +168,16 @@ class Plant:
         fractions = gas.mixed(air, co2, o2)
         if fractions is not None:
             self._body[O2_FRACTION], self._body[CO2_FRACTION] = fractions
+
+    def set_bath(self, point: str, course: Course | None) -> None:
+        """See :class:`sim.devices.port.PlantPort`; only the thermostat that is the rig's heater touches the rig."""
+        if point != self.rig.organs.skin.heater:
+            return
+        self._advance(exact=True)
+        body = self._body
+        body[JACKET_W_PER_K] = 0.0 if course is None else heat.JACKET_W_PER_K
+        if course is not None:
+            body[BATH], body[BATH_GOAL], body[BATH_PER_S] = course.now_c, course.goal_c, 1.0 / course.constant_s
 
     def sense(self, point: str) -> float:
         """See :class:`sim.devices.port.PlantPort`."""

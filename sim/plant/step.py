@@ -23,6 +23,9 @@ from sim.plant.columns import (
     ALK,
     AMBIENT,
     AMM,
+    BATH,
+    BATH_GOAL,
+    BATH_PER_S,
     BREATHES,
     BUBBLE,
     CAPACITY,
@@ -54,6 +57,7 @@ from sim.plant.columns import (
     GLN,
     HEATER_W,
     INS,
+    JACKET_W_PER_K,
     KLA,
     KOA_AT_UL_S,
     KOA_UL_S,
@@ -469,6 +473,17 @@ def live(
     body[VOLUME_MM3] = organoid.grown(body[VOLUME_MM3], body[VIABILITY], dt_s)
 
 
+@compiled
+def warm(b: F8, dt_s: float) -> None:
+    """The body's temperature, by heater, bath and room. The bath is taken as it is half way."""
+    bath = b[BATH]
+    if b[JACKET_W_PER_K] > 0.0:
+        half_way = heat.relaxed(bath, b[BATH_GOAL], b[BATH_PER_S], 0.5 * dt_s)
+        b[BATH] = heat.relaxed(bath, b[BATH_GOAL], b[BATH_PER_S], dt_s)
+        bath = half_way
+    b[TEMPERATURE] = heat.warmed(b[TEMPERATURE], b[HEATER_W], b[AMBIENT], b[JACKET_W_PER_K], bath, dt_s)
+
+
 Step = Callable[[I8, F8, I8, F8, F8, F8, F8, F8, F8, F8, F8, F8, F8, float, int], None]
 
 
@@ -492,12 +507,12 @@ def _made(sources: int) -> tuple[Step, Callable[[F8, F8, int], float], Callable[
                 for number in range(count):
                     move(number, links, v, h, ln, b, places, ta, scratch, half)
                 spill(v, traits, b, places, ta, sp)
-                b[TEMPERATURE] = heat.warmed(b[TEMPERATURE], b[HEATER_W], b[AMBIENT], half)
+                warm(b, half)
                 breathe(links, traits, v, h, ln, b, p, ta, half)
                 live(links, v, ln, b, places, p, shells, pr, ta, scratch, dt_s)
                 age(links, traits, v, ln, p, ta, dt_s)
                 breathe(links, traits, v, h, ln, b, p, ta, half)
-                b[TEMPERATURE] = heat.warmed(b[TEMPERATURE], b[HEATER_W], b[AMBIENT], half)
+                warm(b, half)
                 for number in range(count - 1, -1, -1):
                     move(number, links, v, h, ln, b, places, ta, scratch, half)
                 spill(v, traits, b, places, ta, sp)

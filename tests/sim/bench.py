@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Callable, Mapping
 
 from controller.rig.description import Channel, DeviceSpec
-from sim.devices.port import PlantPort
+from sim.devices.port import Course, PlantPort
 from sim.devices.wire import Line, WireDevice
 
 Build = Callable[[str, DeviceSpec, PlantPort], WireDevice]
@@ -18,6 +18,7 @@ class RecordingPlant:
     def __init__(self, **values: float) -> None:
         self.values: dict[str, float] = {name.replace("__", "."): value for name, value in values.items()}
         self.log: list[tuple[float, str, float]] = []
+        self.baths: dict[str, Course | None] = {}
 
     def set_pump(self, point: str, flow_ul_min: float) -> None:
         self._note(point, flow_ul_min)
@@ -28,6 +29,9 @@ class RecordingPlant:
     def set_gas(self, point: str, flow_ml_min: float) -> None:
         self._note(point, flow_ml_min)
         self.values[point] = flow_ml_min
+
+    def set_bath(self, point: str, course: Course | None) -> None:
+        self.baths[point] = course
 
     def sense(self, point: str) -> float:
         return self.values[point]

@@ -19,6 +19,7 @@ from drivers.device import ChannelConfig, DeviceConfig
 from drivers.registry import MODELS, load_third_party
 from sim.devices.bath import Bath
 from sim.devices.catalogue import DEVICES
+from sim.devices.port import Course
 from sim.devices.wire import Line
 
 ENTRY_POINTS = "choroid.benches"
@@ -81,6 +82,9 @@ class BenchPlant:
     def set_gas(self, point: str, flow_ml_min: float) -> None:
         """See :class:`sim.devices.port.PlantPort`."""
         self.outputs[point] = flow_ml_min
+
+    def set_bath(self, point: str, course: Course | None) -> None:
+        """See :class:`sim.devices.port.PlantPort`; what a thermostat does is seen by its own bath."""
 
     def sense(self, point: str) -> float:
         """See :class:`sim.devices.port.PlantPort`."""

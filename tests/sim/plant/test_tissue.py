@@ -157,8 +157,8 @@ def test_microbes_double_each_hour_and_stop_at_their_most() -> None:
 
 def test_heat_is_exponential() -> None:
     constant = heat.CAPACITY_J_PER_K / heat.LOSS_W_PER_K
-    assert heat.warmed(24.0, 5.5, 24.0, constant) == pytest.approx(24 + 10 * (1 - math.exp(-1)))
-    assert heat.warmed(37.0, 0.0, 24.0, 1e9) == pytest.approx(24.0)
+    assert heat.warmed(24.0, 5.5, 24.0, 0.0, 0.0, constant) == pytest.approx(24 + 10 * (1 - math.exp(-1)))
+    assert heat.warmed(37.0, 0.0, 24.0, 0.0, 0.0, 1e9) == pytest.approx(24.0)
 
 
 @pytest.mark.parametrize(
