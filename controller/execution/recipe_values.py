@@ -9,7 +9,7 @@ from typing import Any
 from controller.execution.recipe_form import POINT_UNITS, UNITS, VERBS, WORD, Field
 from controller.rig.document import Document
 from controller.rig.problems import Finding, Place, Problem
-from controller.rig.quantities import QuantityError, parse_quantity
+from controller.rig.quantities import QuantityError, parse_quantity, usual_unit
 from protocols import expression, program
 from protocols.expression import BOOL, PLAIN, Expression, ExpressionError, constant
 from protocols.parameters import Param
@@ -25,7 +25,8 @@ def quantity(text: str) -> tuple[float, str]:
         return float(text), PLAIN
     except ValueError:
         pass
-    for unit in UNITS:
+    usual = usual_unit(text, UNITS)
+    for unit in UNITS if usual is None else (usual,):  # no two of them are of one kind
         try:
             return parse_quantity(text, unit), unit
         except QuantityError:

@@ -8,19 +8,33 @@ from __future__ import annotations
 
 import math
 import re
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
-import pint
 from pydantic import GetCoreSchemaHandler
 from pydantic_core import CoreSchema, core_schema
 
-_UNITS: pint.UnitRegistry[float] = pint.UnitRegistry(autoconvert_offset_to_baseunit=True)
-_UNITS.define("osmole = mole = Osm")
-_UNITS.define("molar = mole / liter = M")
-_UNITS.define("pH_unit = [acidity] = pH")
-_UNITS.define("EUR = [money]")
+if TYPE_CHECKING:
+    import pint
+
+USUAL: Mapping[str, Mapping[str, float]] = {
+    "uL": {"mL": 1e3, "L": 1e6},
+    "mL": {"uL": 0.001, "L": 1e3},
+    "uL/min": {"mL/min": 1e3},
+    "mm": {"cm": 10.0, "m": 1e3},
+    "um": {"mm": 1e3},
+    "m": {"cm": 0.01, "mm": 0.001},
+    "s": {"ms": 0.001, "min": 60.0, "h": 3600.0, "d": 86_400.0, "day": 86_400.0},
+    "day": {"h": 1.0 / 24.0, "d": 1.0},
+    "kPa": {"bar": 100.0, "mbar": 0.1},
+    "mmol/L": {"mM": 1.0},
+    "Hz": {"kHz": 1e3},
+}
+"""Wanted unit → those that nearly every file is written in, and their size. pint, which knows all the others and what is
+wrong with them, takes half a second to begin; it begins when it is wanted. The tests hold each of these against it.
+"""
 
 LONGEST_TEXT = 64
 _QUANTITY = re.compile(
@@ -63,11 +77,24 @@ def parse_quantity(text: str, unit: str) -> float:
         raise QuantityError(f"“{text}” is in {_long_name(written)}; write “{number} {meant}”")
     if _MEGA.search(written):
         raise QuantityError(f"“{text}” says mega (M); write “{number} {_MEGA.sub('m', written)}”")
-    magnitude = _converted(float(number), written, text, unit)
+    factor = usual_factor(written, unit)
+    magnitude = float(number) * factor if factor is not None else _converted(float(number), written, text, unit)
     if not math.isfinite(magnitude):
         raise QuantityError(f"“{text}” is not a finite number; write one, such as “1 {unit}”")
     # Twelve digits: 0.04 L and 40 mL are then the same number, and give the same hash of the rig (D7).
     return float(f"{magnitude:.12g}")
+
+
+def usual_factor(written: str, unit: str) -> float | None:
+    """How many `unit` one `written` is; None for what is not in :data:`USUAL`."""
+    return 1.0 if written == unit else USUAL.get(unit, {}).get(written)
+
+
+def usual_unit(text: str, among: Sequence[str]) -> str | None:
+    """The unit of `among` that `text` is usually written for; None where that takes a closer look."""
+    match = _QUANTITY.fullmatch(text.strip()) if len(text) <= LONGEST_TEXT else None
+    written = "" if match is None else match["unit"] or ""
+    return next((unit for unit in among if usual_factor(written, unit) is not None), None)
 
 
 def quantity_text(value: float, unit: str) -> str:
@@ -77,11 +104,25 @@ def quantity_text(value: float, unit: str) -> str:
     return f"{value:.6g} {unit}"
 
 
+@lru_cache(maxsize=1)
+def _units() -> pint.UnitRegistry[float]:
+    import pint
+
+    units: pint.UnitRegistry[float] = pint.UnitRegistry(autoconvert_offset_to_baseunit=True, on_redefinition="ignore")
+    units.define("osmole = mole = Osm")
+    units.define("molar = mole / liter = M")
+    units.define("pH_unit = [acidity] = pH")
+    units.define("EUR = [money]")
+    return units
+
+
 def _converted(number: float, written: str, text: str, unit: str) -> float:
+    import pint
+
     if _LONG_EXPONENT.search(written):
         raise QuantityError(f"“{text}”: “{written}” is no unit; write a quantity such as “1 {unit}”")
     try:
-        quantity = _UNITS.Quantity(number, _UNITS.parse_units(written))
+        quantity = _units().Quantity(number, _units().parse_units(written))
         return float(quantity.to(unit).magnitude)
     except pint.UndefinedUnitError:
         raise QuantityError(f"“{text}”: unknown unit “{written}”; write a quantity such as “1 {unit}”") from None
@@ -94,7 +135,7 @@ def _converted(number: float, written: str, text: str, unit: str) -> float:
 
 
 def _long_name(written: str) -> str:
-    return str(_UNITS.parse_units(written)) or "no unit"
+    return str(_units().parse_units(written)) or "no unit"
 
 
 def _unitless(text: str, unit: str) -> str:

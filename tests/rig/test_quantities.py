@@ -2,13 +2,29 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
+import subprocess
+import sys
+from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from controller.rig.quantities import QuantityError, parse_quantity, quantity_text
+from controller.execution.recipe_form import UNITS
+from controller.rig.quantities import (
+    USUAL,
+    QuantityError,
+    _converted,
+    parse_quantity,
+    quantity_text,
+    usual_factor,
+    usual_unit,
+)
+
+ROOT = Path(__file__).parents[2]
+parse_quantity("1 inch", "mm")  # pint begins here, and not in the first example of a property, which has a deadline
 
 SCALES: dict[str, dict[str, float]] = {  # unit in which the house keeps it -> how many of it the written unit is
     "uL": {"uL": 1, "µL": 1, "mL": 1e3, "ml": 1e3, "L": 1e6, "nL": 1e-3},
@@ -86,3 +102,35 @@ def test_the_same_amount_is_the_same_number() -> None:
 def test_amounts_are_shown_in_the_size_people_use() -> None:
     assert quantity_text(40_000, "uL") == "40 mL"
     assert quantity_text(300, "uL/min") == "300 uL/min"
+
+
+@pytest.mark.parametrize(
+    ("unit", "written", "factor"), [(unit, *item) for unit, known in USUAL.items() for item in known.items()]
+)
+def test_usual_units_are_what_pint_says(unit: str, written: str, factor: float) -> None:
+    for number in (0.0, 1.0, -2.5, 0.3, 1234.5678, 9.99e9):
+        text = f"{number!r} {written}"
+        assert parse_quantity(text, unit) == float(f"{_converted(number, written, text, unit):.12g}")
+    assert usual_factor(written, unit) == factor
+    assert usual_unit(f"3 {written}", (unit,)) == unit
+
+
+@pytest.mark.parametrize("text", ["40 %", "3 mL", "2 furlong", "1 h", "5", "x", "7 d", "2 mL/min", "1 inch" * 20])
+def test_the_usual_unit_is_the_only_one_of_its_kind_in_recipes(text: str) -> None:
+    fits = []
+    for unit in UNITS:
+        with contextlib.suppress(QuantityError):
+            parse_quantity(text, unit)
+            fits.append(unit)
+    usual = usual_unit(text, UNITS)
+    assert fits == ([usual] if usual else [])
+
+
+def test_what_is_shipped_is_read_without_pint() -> None:
+    code = (
+        "import sys; from pathlib import Path; from controller.execution.catalogue import shipped;"
+        "from controller.rig.loading import load_rig;"
+        "[load_rig(path) for path in Path('examples/rigs').glob('*.yaml')]; shipped(); print('pint' in sys.modules)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "False"
