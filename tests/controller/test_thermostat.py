@@ -22,14 +22,15 @@ from controller.rig.families import by_thermostat
 from controller.rig.loading import RigError, load_rig
 from controller.safety.kernel import decide
 from controller.safety.limits import limits_of
-from controller.safety.terms import Intent, View
-from drivers.commands import Level, LevelStatus, Stop, Switch
+from controller.safety.terms import Intent, Verdict
+from drivers.commands import Command, Level, LevelStatus, Stop, Switch
 from sim.devices.bath import Bath
 from sim.devices.julabo import Julabo
 from sim.faults.injector import Injector
 from sim.faults.schedule import Fault
 from sim.lab import Lab
 from sim.virtual_time import run_virtual
+from tests.controller.safety.facts import peace
 
 BENCH = Path(__file__).parents[2] / "examples" / "rigs" / "bench.yaml"
 EPOCH = datetime(2026, 1, 1, tzinfo=UTC)
@@ -187,10 +188,24 @@ def test_the_bath_is_never_set_warmer_than_the_tissue_may_be() -> None:
     limits = limits_of(rig)
     assert limits.basal[HEATER] == Level(0.0)
     assert HEATER not in limits.switches
-    view = View(0.0, {}, {})
-    asked = Intent(HEATER, Level(60.0), "test", "a test")
-    verdict = decide(asked, view, limits)
-    assert not any("mixture" in reason for reason in verdict.reasons)
-    assert BathRegulator(rig)._high_c == 38.5
-    assert not decide(Intent(HEATER, Switch(True, 5.0), "test", "a test"), view, limits).accepted
-    assert decide(Intent(HEATER, Stop(), "test", "a test"), view, limits).accepted
+
+    def decided(command: Command) -> Verdict:
+        return decide(Intent(HEATER, command, "test", "a test"), peace(), limits)
+
+    assert decided(Level(37.4)) == Verdict(True, Level(37.4))
+    too_warm = decided(Level(60.0))
+    assert too_warm.command == Level(38.5)
+    assert too_warm.limiting == "bounds: 60 degC is outside 0 to 38.5"
+    assert not decided(Switch(True, 5.0)).accepted
+    assert not decided(Level(float("nan"))).accepted
+    assert decided(Stop()).accepted
+
+
+def test_the_regulator_asks_for_no_more_than_the_bound_and_winds_up_no_further() -> None:
+    """A cold chamber for an hour: the bath stays at its bound, and comes down as soon as the chamber is warm."""
+    rig = rig_with("julabo")
+    regulator = BathRegulator(rig)
+    asked = [regulator._step(5.0) for _ in range(120)]
+    assert set(asked) == {rig.safety.temperature.high_c}
+    assert regulator._step(-0.5) < 37.0
+    assert [regulator._step(-5.0) for _ in range(120)][-1] == rig.organs.skin.setpoint_c - 5.0
