@@ -71,6 +71,10 @@ class IsmatecRegloDigital(Device):
             ("variant", "reglo-digital (speed as a flow) or ipc (speed in percent); default reglo-digital"),
             ("tubing_mm", "inner diameter of the tubing, mm, one of the maker's sizes; default: as set at the pump"),
             ("direction", "cw or ccw: which way a positive flow turns; default cw"),
+            (
+                "mantissa",
+                "how a Reglo Digital reads a flow: decimal (1200-2 is 0.012 mL/min) or whole (12); default decimal",
+            ),
         ),
         commands=(
             ("a#", "who is there; also brings request and reply back in step", "14-013 pp. 36–41"),
@@ -95,19 +99,23 @@ class IsmatecRegloDigital(Device):
             "For about 5 s after power-on (IPC: 3 s) the pump does not answer.",
             "The total is told in four digits and grows coarser as it grows; whether it counts backwards in reverse is"
             " not documented.",
-            "The flow of a Reglo Digital (`f`) is known from open clients, not from its manual; its reply is taken in the"
-            " form that the ICC documents (1200E-2), and other forms are refused.",
+            "The flow of a Reglo Digital (`f`) is known from open clients, not from its manual, and they disagree by a factor"
+            " of a thousand: as the ICC documents it, 1200E-2 is 0.012 mL/min; one that has run such pumps takes it for"
+            " 12. Before tissue hangs on it, set a flow, compare it with the pump's display, and set `mantissa`.",
         ),
     )
 
     def __init__(self, link: Link, config: DeviceConfig) -> None:
         super().__init__(link, config)
-        known_only(config.settings, config.name, frozenset({"variant", "tubing_mm", "direction"}))
+        known_only(config.settings, config.name, frozenset({"variant", "tubing_mm", "direction", "mantissa"}))
         self.address = _address(config)
         self.percent = (
             choice_of(config.settings, "variant", config.name, default="reglo-digital", among=("reglo-digital", "ipc"))
             == "ipc"
         )
+        mantissa = choice_of(config.settings, "mantissa", config.name, default="decimal", among=("decimal", "whole"))
+        self.count_ml_min = 1000.0 if mantissa == "whole" else 1.0
+        """How much more a flow is than its text says when that is read as the ICC's manual does."""
         self._conversation = Conversation(
             link,
             config.name,
@@ -299,7 +307,7 @@ class DigitalPump(RotaryPump):
             await self._device.set(b"S%05d" % tenths)
             wanted = tenths / 1000.0 * self._max_flow_ul_min
         else:
-            await self._device.get(b"f" + volume_2(wanted / 1000.0))
+            await self._device.get(b"f" + volume_2(wanted / 1000.0 / self._device.count_ml_min))
         taken = await self._flow()
         if abs(taken - wanted) > ECHO_TOLERANCE * wanted:
             raise self._refusal(
@@ -311,7 +319,8 @@ class DigitalPump(RotaryPump):
     async def _flow(self) -> float:
         """The flow that is set (µL/min)."""
         if not self._device.percent:
-            return 1000.0 * parse_volume_1(await self._device.get(b"f"), self.where)
+            told_ml_min = parse_volume_1(await self._device.get(b"f"), self.where)
+            return 1000.0 * told_ml_min * self._device.count_ml_min
         percent = float((await self._device.match(b"S", _PERCENT, "a speed such as 53.2"))[1])
         return percent / 100.0 * self._max_flow_ul_min
 

@@ -33,6 +33,8 @@ class IsmatecRegloDigital(AsciiDevice):
         super().__init__(name, spec, plant)
         self.address = int(spec.address or "1")
         self.percent = spec.settings.get("variant", "reglo-digital") == "ipc"
+        self.count = 1000.0 if spec.settings.get("mantissa", "decimal") == "whole" else 1.0
+        """The mantissa of a flow: 1.0 for m.mmm, as an ICC has it, 1000.0 for mmmm; open clients disagree."""
         fitted = round(float(spec.settings.get("tubing_mm", FACTORY_TUBING / 100)) * 100)
         if fitted not in CHART:
             raise ValueError(
@@ -208,7 +210,7 @@ class IsmatecRegloDigital(AsciiDevice):
             case "S":
                 text = f"{self.speed * 100:.1f}" if self.percent else f"{self.speed * MAX_RPM:.2f}"
             case "f" if not self.percent:
-                text = volume_1(self.speed * self.max_flow_ml_min)
+                text = volume_1(self.speed * self.max_flow_ml_min / self.count)
             case "?":
                 text = f"{CHART[self.tubing]:.3g} ml/min"
             case "!":
@@ -234,7 +236,7 @@ class IsmatecRegloDigital(AsciiDevice):
             flow = from_volume_2(argument)
             if flow is None:
                 return NOT_DONE
-            self._new_speed(round(flow / self.max_flow_ml_min, 4))
+            self._new_speed(round(flow * self.count / self.max_flow_ml_min, 4))
             return self._query("f")
         match code:
             case "S":

@@ -16,6 +16,7 @@ import pytest
 from controller.rig.loading import load_rig
 from sim.devices.eurotherm_3200 import Eurotherm3200
 from sim.devices.huber_pb import HuberPb
+from sim.devices.ismatec_reglo_digital import IsmatecRegloDigital
 from sim.devices.julabo import Julabo
 from sim.devices.longer import Longer
 from sim.devices.masterflex_ls import MasterflexLs
@@ -177,6 +178,29 @@ async def test_plateflo_runs_a_channel_of_the_labs_pump() -> None:
         "stands": 0,
     }
     assert 85.0 < moved_ul < 400.0  # 4 mL/min for a second and a half, and as long as it takes to say so
+
+
+async def test_plateflo_runs_a_reglo_digital() -> None:
+    """It reads the four digits of a flow as a whole number; `mantissa` tells the driver and the lab which pump this is."""
+    plant = RecordingPlant()
+    device = device_on_a_line(IsmatecRegloDigital, plant, settings={"tubing_mm": 1.02, "mantissa": "whole"})
+    assert device.line is not None
+    terminal = PseudoTerminal(device.line)
+    try:
+        found = await answer(environment(*BENCH), "plateflo_digital.py", terminal.path, "4.0", "0.3")
+    finally:
+        terminal.close()
+        device.power_off()
+    assert found == {
+        "direction": 1,
+        "set": pytest.approx(4.0, rel=0.01),
+        "flow": pytest.approx(4.0, rel=0.01),
+        "start": 1,
+        "running": 1,
+        "stop": 1,
+        "stands": 0,
+    }
+    assert [flow for _, _, flow in plant.log] == [pytest.approx(-4000.0, rel=0.01), 0.0]
 
 
 async def test_pylabrobot_weighs_and_tares() -> None:

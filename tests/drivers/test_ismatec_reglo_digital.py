@@ -7,7 +7,18 @@ import re
 
 import pytest
 
-from drivers.device import BadReply, DeviceConfig, DeviceFault, Dispense, NoReply, Refused, Run, Stop, WrongDevice
+from drivers.device import (
+    BadReply,
+    DeviceConfig,
+    DeviceFault,
+    Dispense,
+    NoReply,
+    PumpStatus,
+    Refused,
+    Run,
+    Stop,
+    WrongDevice,
+)
 from drivers.ismatec_reglo_digital import IsmatecRegloDigital
 from drivers.settings import BadSetting
 from drivers.transport.link import Link
@@ -137,6 +148,25 @@ async def test_a_dose_that_its_decimals_cannot_tell_is_refused() -> None:
         with pytest.raises(Refused, match="its own steps would make"):
             await rig.pump.apply(Dispense(14.0, 2000.0, "small"))
         assert rig.plant.log == []
+
+
+@pytest.mark.parametrize("believed", ["decimal", "whole"])
+@pytest.mark.parametrize("pumps", ["decimal", "whole"])
+async def test_the_mantissa_is_read_as_the_rig_file_says(believed: str, pumps: str) -> None:
+    """Told right, the pump moves what is wanted. Told wrong, it takes a thousand times as much or as little, unseen."""
+    told: dict[str, float | str | bool] = {"tubing_mm": 1.02, "mantissa": believed}
+    async with joined(IsmatecRegloDigital, SimRegloDigital, settings=told, sim_settings={"mantissa": pumps}) as rig:
+        if believed == "decimal" and pumps == "whole":
+            with pytest.raises(Refused, match="instead of 2000"):
+                await rig.pump.apply(Run(2000.0))  # 2 L/min are beyond any tubing
+            await rig.pump.apply(Run(2.0))
+            assert rig.flow == pytest.approx(2000.0, rel=0.01)
+            return
+        await rig.pump.apply(Run(6300.0))
+        assert rig.flow == pytest.approx(6300.0 if pumps == believed else 6.3, rel=0.01)
+        status = await rig.pump.status()
+        assert isinstance(status, PumpStatus)
+        assert status.running
 
 
 async def test_nothing_is_ever_stored_and_the_total_never_reset() -> None:
