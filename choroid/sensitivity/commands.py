@@ -17,6 +17,9 @@ def add(commands: Any) -> None:
     parser.add_argument("--truth", action="store_true", help="beside the plant's truth, under faults (takes minutes)")
     parser.add_argument("--hours", type=float, default=12.0, help="with --truth: hours of each fault (default 12)")
     parser.add_argument("--seed", type=int, default=1, help="of the draws, or of the simulated lab (default 1)")
+    parser.add_argument(
+        "--seeds", type=int, metavar="N", help="with --truth: seeds 1 to N together, in place of --seed"
+    )
     parser.add_argument("--draws", type=int, default=1000, help="draws of all weights (default 1000)")
     parser.add_argument("--plots", type=Path, metavar="DIR", help="write figures there (needs matplotlib)")
     parser.add_argument("--json", action="store_true", help="one JSON object on standard output, nothing else there")
@@ -26,8 +29,12 @@ def add(commands: Any) -> None:
 def _sensitivity(arguments: argparse.Namespace) -> int:
     if arguments.truth:
         from choroid.demo import bench_rig
-        from choroid.sensitivity import truth
+        from choroid.sensitivity import agreement, truth
 
+        if arguments.seeds is not None:
+            answer = agreement.over_seeds(arguments.rig or bench_rig(), seeds=arguments.seeds, hours=arguments.hours)
+            print(json.dumps(answer, ensure_ascii=False) if arguments.json else agreement.as_text(answer))
+            return 0
         found = truth.against_truth(arguments.rig or bench_rig(), seed=arguments.seed, hours=arguments.hours)
         print(json.dumps(found, ensure_ascii=False) if arguments.json else truth.as_text(found))
         return 0

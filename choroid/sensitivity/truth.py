@@ -149,7 +149,7 @@ def summary(trace: Trace) -> dict[str, Any]:
     """What became of truth and scores, from the first look, before the fault, to the last.
 
     `agrees`: both fell, or neither did. `covered`: the share of looks at which the truth lay in the score's interval.
-    `ranks`: rank correlation of score and truth over the looks (None when the truth stood still).
+    `ranks`: rank correlation of score and truth over the looks (None when the truth stood still). `looks`: all of them.
     """
     truth = np.array([true for _, true, _ in trace])
     scores = np.array([said["score"] for _, _, said in trace])
@@ -167,6 +167,11 @@ def summary(trace: Trace) -> dict[str, Any]:
         "agrees": bool(scores[-1] < scores[0]) if fell else None,
         "covered": round(float(np.mean([said["low"] <= true <= said["high"] for _, true, said in trace])), 3),
         "ranks": round(spearman(truth, scores), 3) if fell else None,
+        "looks": [
+            {"hours": round(at_h, 3), "true": round(true, 5), **{key: said[key] for key in ("score", "low", "high")}}
+            | {"of_known": said["of_known"]}
+            for at_h, true, said in trace
+        ],
     }
 
 

@@ -1,0 +1,103 @@
+"""How the scores agree with the plant's truth over many seeds: rank correlation, calibration, coverage.
+
+Each seed lives every fault of :mod:`choroid.sensitivity.truth`. Looks of one life follow each other and are not
+independent, so what is told of a figure's sureness is its spread from seed to seed.
+"""
+
+from __future__ import annotations
+
+import statistics
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from choroid.comparison import agreement
+from choroid.failure import UserError
+from choroid.sensitivity.truth import FAULTS, Fault, against_truth
+
+TOLD = ("score", "of_known")
+"""What is set against the truth: the score itself, and the same product over what is known, which the page shows."""
+
+
+def over_seeds(
+    path: Path, *, seeds: int, hours: float, faults: Sequence[Fault] = FAULTS, progress: bool = True
+) -> dict[str, Any]:
+    """Live every fault for `hours` on seeds 1 to `seeds`; :func:`summary` says what came of it.
+
+    Raises :class:`UserError` for real links, or no seeds.
+    """
+    if seeds < 1 or not hours > 0:
+        raise UserError("the scores beside the truth need --seeds of 1 or more and --hours above 0")
+    lives = []
+    for seed in range(1, seeds + 1):
+        if progress:
+            print(f"seed {seed} of {seeds}", file=sys.stderr, flush=True)
+        lives.append(against_truth(path, seed=seed, hours=hours, faults=faults, progress=progress))
+    return {"rig": lives[0]["rig"], "seeds": seeds, "hours": hours, **summary(lives)}
+
+
+def summary(lives: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """Of answers of :func:`against_truth`, one a seed.
+
+    `told`: for each of :data:`TOLD` all looks of all seeds and faults together (:func:`choroid.comparison.agreement`),
+    and the least and greatest rank correlation of a seed. `faults`: of each, how often the truth fell, how often the score
+    fell with it, the rank correlations, the share of looks with the truth inside the interval.
+    """
+    samples = {name: [_samples(life, name) for life in lives] for name in TOLD}
+    answer: dict[str, Any] = {"told": {}, "faults": {}}
+    for name, by_seed in samples.items():
+        pooled = agreement([sample for one in by_seed for sample in one])
+        ranks = [found for one in by_seed if (found := agreement(one)["spearman"]) is not None]
+        answer["told"][name] = pooled | {"spearman_by_seed": [min(ranks), max(ranks)] if ranks else None}
+    for fault in lives[0]["faults"]:
+        found = [life["faults"][fault] for life in lives]
+        fell = [each for each in found if each["fell"]]
+        ranks = [each["ranks"] for each in fell]
+        answer["faults"][fault] = {
+            "seeds": len(found),
+            "fell": len(fell),
+            "agreed": sum(bool(each["agrees"]) for each in fell),
+            "ranks": [min(ranks), statistics.median(ranks), max(ranks)] if ranks else None,
+            "covered": [min(each["covered"] for each in found), statistics.fmean(each["covered"] for each in found)],
+        }
+    return answer
+
+
+def _samples(life: Mapping[str, Any], name: str) -> list[dict[str, float]]:
+    """One seed's looks as :func:`agreement` takes them; what nothing is known of is left out."""
+    looks = [look for found in life["faults"].values() for look in found["looks"]]
+    return [
+        {"score": look[name], "low": look["low"], "high": look["high"], "truth": look["true"]}
+        for look in looks
+        if look[name] is not None
+    ]
+
+
+def as_text(answer: Mapping[str, Any]) -> str:
+    """The tables for people."""
+    lines = [
+        f"{answer['rig']}, {answer['seeds']} seed{'s' * (answer['seeds'] != 1)}, {answer['hours']:g} h of each fault"
+    ]
+    for fault, found in answer["faults"].items():
+        ranks = found["ranks"]
+        told = (
+            "the truth stood" if ranks is None else f"score fell with it in {found['agreed']} of {found['fell']} seeds"
+        )
+        told += "" if ranks is None else f", rank correlation {ranks[1]:.2f} ({ranks[0]:.2f} to {ranks[2]:.2f})"
+        least, mean = found["covered"]
+        lines.append(f"{fault:<30}{told}; truth in the interval at {mean:.0%} of looks (worst seed {least:.0%})")
+    for name, found in answer["told"].items():
+        span = found["spearman_by_seed"]
+        seeds = "" if span is None else f", by seed {span[0]:.2f} to {span[1]:.2f}"
+        lines.append("")
+        lines.append(
+            f"{name}, all {found['samples']} looks: rank correlation with the truth {found['spearman']}{seeds}"
+        )
+        lines.append(f"truth in the interval at {found['truth_in_interval']:.1%} of looks")
+        lines += [
+            f"  {name} {row['from']:.1f} to {row['to']:.1f}: {row['samples']:>5} looks, mean {row['score']:.3f},"
+            f" mean truth {row['truth']:.3f}"
+            for row in found["bins"]
+        ]
+    return "\n".join(lines)
