@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from choroid.kills.host import OfRuns
-from choroid.kills.matrix import SHORT, as_text, boundaries, kills
+from choroid.kills.matrix import SHORT, as_text, boundaries, kills, runnable
 from choroid.kills.trial import Boundary, Outcome, compare, weigh_up
 from controller.execution.catalogue import shipped
 from controller.execution.parameters import parse_params
@@ -97,6 +97,12 @@ def test_the_short_parameters_are_within_their_ranges() -> None:
     assert set(SHORT) <= set(recipes)
     for name, given in SHORT.items():
         parse_params(recipes[name], given)
+
+
+def test_a_rig_is_asked_only_for_what_it_has_the_organs_for() -> None:
+    names = set(shipped())
+    assert set(runnable(shipped(), BENCH.with_name("bench_dialysis.yaml"))) == names
+    assert set(runnable(shipped(), BENCH)) == names - {"dialyse"}
 
 
 def test_E4_a_controller_killed_in_a_dose_by_the_command_itself(tmp_path: Path) -> None:
