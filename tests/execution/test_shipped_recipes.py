@@ -24,11 +24,11 @@ from tests.execution.world import BENCH, RIG, Controller, Killed, World
 
 PARAMS: Mapping[str, Mapping[str, str]] = {
     "back-flush": {},
-    "circulate": {"time": "1 h", "every": "15 min"},
+    "circulate": {"time": "20 min", "every": "5 min"},
     "debubble": {"pulses": "2"},
     "dialyse": {},
     "dilute-to-grade": {},
-    "emergency-care": {"time": "3 h", "every": "1 h", "least_glucose": "50 mM", "volume": "3 mL"},
+    "emergency-care": {"time": "1 h", "every": "20 min", "least_glucose": "50 mM", "volume": "3 mL"},
     "end-of-culture": {},
     "feed": {},
     "filter-integrity": {},
