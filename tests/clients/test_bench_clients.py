@@ -9,14 +9,13 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from pathlib import Path
 
 import pytest
 
-from controller.rig.loading import load_rig
 from sim.devices.eurotherm_3200 import Eurotherm3200
 from sim.devices.huber_pb import HuberPb
 from sim.devices.ismatec_reglo_digital import IsmatecRegloDigital
+from sim.devices.ismatec_reglo_icc import IsmatecRegloIcc
 from sim.devices.julabo import Julabo
 from sim.devices.longer import Longer
 from sim.devices.masterflex_ls import MasterflexLs
@@ -25,7 +24,6 @@ from sim.devices.modbus_coil_relay import ModbusCoilRelay
 from sim.devices.sartorius_sbi import SartoriusSbi
 from sim.devices.vici_actuator import ViciActuator
 from sim.devices.wire import Line, WireDevice
-from sim.lab import Lab
 from sim.serving import PseudoTerminal, TcpClient
 from tests.clients.environments import answer, environment
 from tests.sim.bench import Build, RecordingPlant, device_on_a_line, spec
@@ -45,7 +43,6 @@ BENCH = (
     "uModbus==1.0.4",
     "vicivalve==0.1.0",
 )
-RIG = load_rig(Path(__file__).parents[2] / "examples" / "rigs" / "bench.yaml")
 
 
 @asynccontextmanager
@@ -158,15 +155,20 @@ async def test_vicivalve_turns_a_valve() -> None:
         assert device.position == 4
 
 
-async def test_plateflo_runs_a_channel_of_the_labs_pump() -> None:
-    lab = Lab(RIG, seed=5)
+async def test_plateflo_runs_a_channel_of_a_reglo_icc() -> None:
+    """It names the pump behind the command of a channel."""
+    plant = RecordingPlant()
+    device = device_on_a_line(IsmatecRegloIcc, plant, channels={"1": ("heart", 1.02)})
+    assert isinstance(device, IsmatecRegloIcc)
+    assert device.line is not None
+    device.channels["1"].settings.tubing = 102
+    terminal = PseudoTerminal(device.line)
     try:
-        ends = await lab.serve_pty()
-        path = ends[RIG.devices["reglo"].link]
-        found = await answer(environment(*BENCH), "plateflo_pump.py", path, "1", "4.0", "1.5")
-        moved_ul = lab.plant.truth().moved_ul["heart"]
+        found = await answer(environment(*BENCH), "plateflo_pump.py", terminal.path, "1", "4.0", "0.3")
     finally:
-        await lab.close()
+        terminal.close()
+        device.power_off()
+    assert [flow for _, _, flow in plant.log] == [pytest.approx(4000.0, rel=0.02), 0.0]
     assert found.pop("max") > 4.0
     assert found == {
         "set": pytest.approx(4.0, rel=0.02),
@@ -177,7 +179,6 @@ async def test_plateflo_runs_a_channel_of_the_labs_pump() -> None:
         "stop": 1,
         "stands": 0,
     }
-    assert 85.0 < moved_ul < 400.0  # 4 mL/min for a second and a half, and as long as it takes to say so
 
 
 async def test_plateflo_runs_a_reglo_digital() -> None:

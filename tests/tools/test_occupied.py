@@ -16,6 +16,7 @@ import pytest
 from choroid.failure import UserError
 from choroid.lab import pointing_at
 from choroid.tools.occupied import PLAN, require_free
+from choroid.tools.talk import talk
 from controller.clock import Clock
 from controller.execution.journal import Journal
 from controller.guarding import guard_plan
@@ -101,6 +102,11 @@ def test_the_lock_is_seen_without_being_touched(tmp_path: Path) -> None:
     assert holders(owner) == ()
 
 
+def test_what_is_sent_as_typed_is_no_reading(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match="leave out one of the two"):
+        talk("balance", BENCH, raw=True, read_only=True, data=tmp_path)
+
+
 async def test_on_the_command_line_beside_a_controller(tmp_path: Path) -> None:
     """Refused; reading goes through with --read-only, where stop is not obeyed; --beside-controller allows it."""
     rig = load_rig(BENCH)
@@ -111,11 +117,11 @@ async def test_on_the_command_line_beside_a_controller(tmp_path: Path) -> None:
         with controller(load_rig(path), data):
             answers = [
                 await asyncio.to_thread(_talk, path, data, *words)
-                for words in ((), ("--read-only",), ("--beside-controller",), ("--raw", "--read-only"))
+                for words in ((), ("--read-only",), ("--beside-controller",))
             ]
     finally:
         await lab.close()
-    refused, reading, beside, both = answers
+    refused, reading, beside = answers
     assert refused.returncode == 1
     assert "gas_co2 (tcp://" in refused.stderr
     assert "is in use" in refused.stderr
@@ -126,8 +132,6 @@ async def test_on_the_command_line_beside_a_controller(tmp_path: Path) -> None:
     assert "at rest" not in reading.stdout
     assert beside.returncode == 0, beside.stderr
     assert "= flow: at rest" in beside.stdout
-    assert both.returncode == 1
-    assert "leave out one of the two" in both.stderr
 
 
 def _talk(path: Path, data: Path, *words: str) -> subprocess.CompletedProcess[str]:

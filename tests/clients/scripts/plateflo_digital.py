@@ -4,7 +4,18 @@ import json
 import sys
 import time
 
+from plateflo import serial_io
 from plateflo.ismatec.ismatec_dig import RegloDigital
+
+
+class Patient(serial_io.SerialDevice):
+    """Its own patience of a fifth of a second is too little on a busy computer."""
+
+    def __init__(self, port, timeout=0.0):
+        super().__init__(port, timeout=5.0)
+
+
+serial_io.SerialDevice = Patient
 
 port, flow_ml_min, seconds = sys.argv[1], float(sys.argv[2]), float(sys.argv[3])
 pump = RegloDigital(port, 1)
