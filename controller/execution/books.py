@@ -187,7 +187,7 @@ class Books:
         if nominal is None or line.pump is None:
             self._pour(line, ul, body["sd_ul"] ** 2)
             if "spent_ul" in body:
-                self._correct(self._spent, body["spent_ul"], body["spent_sd_ul"])
+                self._by_balance(body["spent_ul"], body["spent_sd_ul"])
         elif "spent_ul" in body:
             drift = self._dose(line, line.pump, nominal, body)
         else:
@@ -219,7 +219,7 @@ class Books:
             return Drift(pump, now, math.sqrt(variance), *told, nominal.ul, body["ul"])
         # It does not fit: what moved is what the balance says, and the pump's gain learns nothing from one such dose.
         self._pour(line, body["ul"], body["sd_ul"] ** 2)
-        self._correct(self._spent, weighed, body["spent_sd_ul"])
+        self._by_balance(weighed, body["spent_sd_ul"])
         found = body["ul"] / nominal.ul - 1.0
         if not watch.misfit(residual, found, before):
             return None
@@ -315,9 +315,14 @@ class Books:
             totals.dialysate_ul += ul
 
     def _correct(self, name: str, ul: float, sd_ul: float) -> None:
-        """Somebody or the balance knows: whatever was thought before is forgotten. The balance knows by its density."""
-        by = DENSITY if name == self._spent else None
-        self._unknowns.known(name, ul, sd_ul**2, by=by, factor=ul)
+        """Somebody knows: whatever was thought before is forgotten."""
+        self._unknowns.known(name, ul, sd_ul**2)
+        self._account()
+
+    def _by_balance(self, ul: float, sd_ul: float) -> None:
+        """The balance knows, by the density as it is believed to be; `ul` is by the nominal one."""
+        believed_ul = ul * (1.0 + self._unknowns.mean(DENSITY))
+        self._unknowns.known(self._spent, believed_ul, sd_ul**2, by=DENSITY, factor=ul)
         self._account()
 
     def _begin_booked(self) -> None:
@@ -336,8 +341,8 @@ class Books:
     def _weigh(self, body: Mapping[str, Any]) -> None:
         vessel, ul = body["vessel"], body["ul"]
         noise = body.get("noise_ul", body["sd_ul"])  # journals from before it was written have the doubt alone
-        expected = self._unknowns.residual({vessel: 1.0, DENSITY: -ul}, ul, noise**2).sd
-        self._correct(vessel, ul, noise)
+        expected = self.weighing(ul, noise).sd
+        self._by_balance(ul, noise)
         if body["sd_ul"] > noise:
             # Beyond k·σ the vessel is known less well, but what is unexplained is none the smaller for it.
             with self._booking(vessel):

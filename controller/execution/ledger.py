@@ -137,7 +137,7 @@ class Ledger:
         ul, noise = weight.g * DENSITY_UL_PER_G, weight.sd_g * DENSITY_UL_PER_G
         before = self._books.booked_ul()[self._spent]
         residual = self._books.weighing(ul, noise)
-        change, sd = ul - before, noise
+        change, sd = residual.value, noise
         if residual.gross:
             sd = max(noise, abs(change) / K)
             self._alarm(

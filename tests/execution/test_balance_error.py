@@ -52,6 +52,19 @@ def test_F1_the_balance_error_is_as_doubtful_as_it_says(tmp_path: Path) -> None:
     assert all(each.sd_ul < 100.0 for each in found), "three turns move 100 mL"
 
 
+def test_F1_what_has_been_learned_of_the_density_pulls_the_books_nowhere(tmp_path: Path) -> None:
+    """Two hundred doses in, weighings before and after a dose still mean the same: errors add up by chance, not steadily."""
+
+    def fifty_turns(bench: Rounds) -> None:
+        for _ in range(50):
+            bench.turn()
+
+    found = [rounds(tmp_path, seed, fifty_turns, Doubtful).ledger.unexplained() for seed in range(12)]
+    sigmas = [each.ul / each.sd_ul for each in found]
+    assert math.sqrt(sum(sigma**2 for sigma in sigmas) / len(sigmas)) < 1.5
+    assert max(abs(sigma) for sigma in sigmas) < K
+
+
 def rig_with(stock_ul: float) -> Rig:
     vessel = RIG.vessels["reservoir"].model_copy(update={"volume_ul": stock_ul})
     return RIG.model_copy(update={"vessels": {**RIG.vessels, "reservoir": vessel}})
