@@ -17,7 +17,7 @@ from controller.execution.reconcile import K, Unknowns, surplus
 from controller.execution.witnesses import DENSITY_REL_SD, Weight
 from controller.rig.description import Rig
 from sim.lab import Lab
-from tests.execution.test_drift import MASS_SD_G, Rounds, icc, rounds
+from tests.execution.test_drift import MASS_SD_G, Rounds, icc, rounds, thirty_days
 from tests.execution.test_ledger import opened
 from tests.execution.test_ledger_whole_stack import drawing
 from tests.execution.test_whole_stack import controlled
@@ -53,16 +53,12 @@ def test_F1_the_balance_error_is_as_doubtful_as_it_says(tmp_path: Path) -> None:
 
 
 def test_F1_what_has_been_learned_of_the_density_pulls_the_books_nowhere(tmp_path: Path) -> None:
-    """Two hundred doses in, weighings before and after a dose still mean the same: errors add up by chance, not steadily."""
-
-    def fifty_turns(bench: Rounds) -> None:
-        for _ in range(50):
-            bench.turn()
-
-    found = [rounds(tmp_path, seed, fifty_turns, Doubtful).ledger.unexplained() for seed in range(12)]
-    sigmas = [each.ul / each.sd_ul for each in found]
-    assert math.sqrt(sum(sigma**2 for sigma in sigmas) / len(sigmas)) < 1.5
-    assert max(abs(sigma) for sigma in sigmas) < K
+    """Four hundred doses in, weighings before and after a dose still mean the same: what is left is chance."""
+    found = [rounds(tmp_path, seed, thirty_days, Doubtful).ledger.unexplained() for seed in range(16)]
+    mean_ul = sum(each.ul for each in found) / len(found)
+    sd_ul = math.sqrt(sum(each.sd_ul**2 for each in found) / len(found))
+    assert abs(mean_ul) < 2.5 * sd_ul / math.sqrt(len(found))
+    assert all(abs(each.ul) < K * each.sd_ul for each in found)
 
 
 def rig_with(stock_ul: float) -> Rig:
