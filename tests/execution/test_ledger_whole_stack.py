@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from controller.calibrations import Calibration, keep
+from controller.execution.runner import RunnerError
 from controller.execution.states import RunState
 from controller.process import Controller
 from drivers.commands import PumpStatus
+from protocols.language import Lab as Organs
 from sim.lab import Lab
-from tests.execution.protocols_for_tests import CATALOGUE
+from tests.execution.protocols_for_tests import CATALOGUE, recipe
 from tests.execution.test_whole_stack import controlled, until
 from tests.execution.world import RIG
 
@@ -57,16 +61,35 @@ async def test_F4_worn_tubing_raises_pump_drift_within_two_doses_and_well_tubing
 
 
 @pytest.mark.virtual_time
-async def test_F5_an_expired_calibration_holds_the_run_until_somebody_calibrates_and_the_heart_goes_on(
-    tmp_path: Path,
-) -> None:
+async def test_F5_no_run_begins_whose_pump_has_an_expired_calibration(tmp_path: Path) -> None:
     keep(tmp_path, RECORD)
     lab = Lab(RIG, seed=4)
     async with controlled(lab, tmp_path) as controller:
-        run = await controller.runs.start(CATALOGUE["one_draw"], {"volume": "3 mL"}, "anna", "a test")
+        with pytest.raises(RunnerError, match=r"that of reglo.draw expired on 2025-12-31.* Next: calibrate again"):
+            await controller.runs.start(CATALOGUE["one_draw"], {"volume": "3 mL"}, "anna", "a test")
+        assert controller.runs.list() == []
+    await lab.close()
+
+
+@pytest.mark.virtual_time
+async def test_F5_a_calibration_that_expires_in_a_run_holds_it_until_somebody_calibrates_and_the_heart_goes_on(
+    tmp_path: Path,
+) -> None:
+    async def asking(organs: Organs, params: Mapping[str, float]) -> None:
+        await organs.ask("the tubing looks worn. Next: look at it")
+        await organs.kidney.draw(3_000.0)
+
+    keep(tmp_path, replace(RECORD, expires_utc="2026-01-01T00:05:00.000Z"))
+    lab = Lab(RIG, seed=4)
+    async with controlled(lab, tmp_path) as controller:
+        run = await controller.runs.start(recipe(asking), {}, "anna", "a test")
         await until(lambda: controller.runs.get(run).state is RunState.HELD)
-        (message,) = controller.runs.get(run).messages
-        assert "calibration: that of reglo.draw expired on 2025-12-31" in message
+        await asyncio.sleep(360.0)  # the question is answered when the calibration is over
+        await controller.runs.resume(run, "anna", "it is well")
+        await until(lambda: len(controller.runs.get(run).messages) == 2)
+        await until(lambda: controller.runs.get(run).state is RunState.HELD)
+        message = controller.runs.get(run).messages[-1]
+        assert "calibration: that of reglo.draw expired on 2026-01-01" in message
         assert "Next: calibrate again" in message
         assert lab.plant.truth().volumes_ul["spent"] == pytest.approx(3_000.0, abs=1.0), "nothing was moved"
         assert "calibration_invalid:reglo.draw" in [alarm.id for alarm in controller.alarms.active()]
