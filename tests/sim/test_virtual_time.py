@@ -154,8 +154,13 @@ def test_signals_stay_with_python() -> None:
         signal.raise_signal(signal.SIGINT)
         await asyncio.sleep(1)
 
-    with pytest.raises(KeyboardInterrupt):
-        run_virtual(main())
+    # A process in the background of a shell is born deaf to SIGINT.
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            run_virtual(main())
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
 def test_errors_come_out_and_the_loop_is_closed() -> None:
