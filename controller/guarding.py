@@ -20,8 +20,9 @@ def guard_plan(rig: Rig) -> GuardPlan:
         if line.valve is not None and line.pump is not None:
             valves[line.valve] = (*valves.get(line.valve, ()), line.pump)
     pressing = {pump for pumps in valves.values() for pump in pumps}
+    dosing = {line.pump for line in rig.lines.values()} - pressing
     basal = basal_states(rig)
-    rest = {name: command for name, command in basal.items() if command != Stop() or name in pressing}
+    rest = {name: command for name, command in basal.items() if command != Stop() or name not in dosing}
     names = dict.fromkeys(name.partition(".")[0] for name in basal)
     devices = (
         GuardedDevice(name, rig.devices[name].model, rig.devices[name].link, device_config(name, rig.devices[name]))

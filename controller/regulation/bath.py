@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from controller.regulation.trust import trusted
 from controller.rig.description import Rig
+from controller.safety.limits import BATH_MOST_BELOW_K
 from controller.safety.terms import Intent
 from controller.state import State
 from drivers.commands import Level, LevelStatus
@@ -18,8 +19,6 @@ GAIN = 1.0
 """Degrees of the bath for one of the chamber."""
 INTEGRAL_S = 900.0
 """Longer than bath and jacket take together."""
-MOST_BELOW_K = 5.0
-"""How far below the skin's set-point the bath may be set, in a room that is warmer than the tissue."""
 GRAIN_C = 0.1
 """A set-point moves by so much or more: no thermostat's display has less, and each may cost a row of the journal."""
 
@@ -30,7 +29,7 @@ class BathRegulator:
     def __init__(self, rig: Rig) -> None:
         self._skin = rig.organs.skin
         self._stale_s = rig.safety.temperature.stale_s
-        self._low_c = self._skin.setpoint_c - MOST_BELOW_K
+        self._low_c = self._skin.setpoint_c - BATH_MOST_BELOW_K
         self._high_c = rig.safety.temperature.high_c
         self._next_s = float("-inf")
         self._integral_k = 0.0

@@ -22,6 +22,8 @@ HEART_HOLD_MOST_S = 300.0
 and a try ends within seconds where the line is still shut."""
 HEART_PROBATION_S = 120.0
 GAUGE_KPA = (-90.0, 1500.0)
+BATH_MOST_BELOW_K = 5.0
+"""How far below the skin's set-point a thermostat may be set, in a room that is warmer than the tissue: none may chill it."""
 PROBE_C = (0.0, 60.0)
 """What a working sensor can say at all."""
 BASAL_CO2_FRACTION = 0.06
@@ -55,7 +57,7 @@ def limits_of(rig: Rig) -> Limits:
             lung.co2: (0.0, lung.total_ml_min * lung.co2_max_pct / 100.0),
             lung.o2: (0.0, lung.total_ml_min * MOST_O2_FRACTION),
             # A bath that is no warmer than the chamber may be cannot make it so.
-            **({heater: (0.0, rig.safety.temperature.high_c)} if thermostat else {}),
+            **({heater: (organs.skin.setpoint_c - BATH_MOST_BELOW_K, rig.safety.temperature.high_c)} if thermostat else {}),
         },
         interlocks=_interlocks(rig),
         heart=heart,
@@ -85,7 +87,7 @@ def basal_states(rig: Rig) -> dict[str, Command]:
         lung.air: Level(round(lung.total_ml_min - co2, 2)),
         lung.co2: Level(round(co2, 2)),
         lung.o2: Level(0.0),
-        rig.organs.skin.heater: Level(0.0) if by_thermostat(rig) else Switch(False),
+        rig.organs.skin.heater: Stop() if by_thermostat(rig) else Switch(False),
     }
     for line in rig.lines.values():
         if line.pump is not None:

@@ -186,7 +186,7 @@ async def test_A1_the_guard_brings_it_to_rest(model: str, tmp_path: Path) -> Non
 def test_the_bath_is_never_set_warmer_than_the_tissue_may_be() -> None:
     rig = rig_with("julabo")
     limits = limits_of(rig)
-    assert limits.basal[HEATER] == Level(0.0)
+    assert limits.basal[HEATER] == Stop()
     assert HEATER not in limits.switches
 
     def decided(command: Command) -> Verdict:
@@ -195,7 +195,8 @@ def test_the_bath_is_never_set_warmer_than_the_tissue_may_be() -> None:
     assert decided(Level(37.4)) == Verdict(True, Level(37.4))
     too_warm = decided(Level(60.0))
     assert too_warm.command == Level(38.5)
-    assert too_warm.limiting == "bounds: 60 degC is outside 0 to 38.5"
+    assert too_warm.limiting == "bounds: 60 degC is outside 32 to 38.5"
+    assert decided(Level(4.0)).command == Level(32.0), "nor does it chill the tissue"
     assert not decided(Switch(True, 5.0)).accepted
     assert not decided(Level(float("nan"))).accepted
     assert decided(Stop()).accepted
