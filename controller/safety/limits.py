@@ -56,8 +56,7 @@ def limits_of(rig: Rig) -> Limits:
             lung.air: (0.0, lung.total_ml_min),
             lung.co2: (0.0, lung.total_ml_min * lung.co2_max_pct / 100.0),
             lung.o2: (0.0, lung.total_ml_min * MOST_O2_FRACTION),
-            # A bath that is no warmer than the chamber may be cannot make it so.
-            **({heater: (organs.skin.setpoint_c - BATH_MOST_BELOW_K, rig.safety.temperature.high_c)} if thermostat else {}),
+            **({heater: _bath_c(rig)} if thermostat else {}),
         },
         interlocks=_interlocks(rig),
         heart=heart,
@@ -98,6 +97,11 @@ def basal_states(rig: Rig) -> dict[str, Command]:
     if heart is not None:
         basal[heart] = Run(rig.organs.heart.basal_ul_min)
     return basal
+
+
+def _bath_c(rig: Rig) -> tuple[float, float]:
+    """A bath that is no warmer than the chamber may be cannot make it so; nor may it chill what it is there to warm."""
+    return rig.organs.skin.setpoint_c - BATH_MOST_BELOW_K, rig.safety.temperature.high_c
 
 
 def _pumps(rig: Rig, heart: str) -> dict[str, PumpLimits]:
