@@ -35,6 +35,16 @@ class Stepper(Protocol):
     async def together(self, works: Sequence[Coroutine[Any, Any, Any]], names: Sequence[str]) -> list[Any]:
         """Run coroutines as branches of the one that asks; their results in order."""
 
+    def volumes_now(self) -> Mapping[str, VesselVolume]:
+        """Volumes as of the end of the branch's last step."""
+
+
+class Deeds(Protocol):
+    """What the steps of a run do, or in a rehearsal pretend to do. Answers are plain JSON data: they go on record."""
+
+    def route(self, verb: str) -> Route:
+        """Which way a verb moves liquid."""
+
     async def transfer(self, step: StepRecord, verb: str, volume_ul: float) -> dict[str, float | None]:
         """Move liquid; `{ul, low, high}`, and `peak_kpa` where it passes the filter."""
 
@@ -65,22 +75,17 @@ class Stepper(Protocol):
     async def estimated(self) -> dict[str, Any]:
         """The soft sensor's estimate."""
 
-    def volumes_now(self) -> Mapping[str, VesselVolume]:
-        """Volumes as of the end of the branch's last step."""
-
-    def route(self, verb: str) -> Route:
-        """Which way a verb moves liquid."""
-
 
 class Organ:
-    """What every organ has: its run."""
+    """What every organ has: its run, and what is done at its steps."""
 
-    def __init__(self, run: Stepper, rig: Rig) -> None:
+    def __init__(self, run: Stepper, deeds: Deeds, rig: Rig) -> None:
         self._run = run
+        self._deeds = deeds
         self._rig = rig
 
     async def _move(self, verb: str, volume_ul: float) -> Amount:
-        least_ul = self._run.route(verb).least_ul
+        least_ul = self._deeds.route(verb).least_ul
         if not least_ul <= volume_ul < 1e9:
             raise ProtocolError(
                 f"{verb}({volume_ul:g} µL): the volume must be at least {least_ul:g} µL, the least its pump gives."
@@ -88,13 +93,13 @@ class Organ:
             )
 
         async def perform(step: StepRecord) -> dict[str, float | None]:
-            return await self._run.transfer(step, verb, volume_ul)
+            return await self._deeds.transfer(step, verb, volume_ul)
 
         return Amount(**await self._run.step(verb, {"volume_ul": volume_ul}, perform))
 
     async def _measure(self, point: str, settle_s: float) -> Measurement:
         async def perform(step: StepRecord) -> dict[str, Any]:
-            return await self._run.measured(point, settle_s)
+            return await self._deeds.measured(point, settle_s)
 
         return measurement(await self._run.step("measure", {"point": point, "settle_s": settle_s}, perform))
 
@@ -113,7 +118,7 @@ class Heart(Organ):
         pump = self._rig.lines[self._rig.organs.heart.line].pump or ""
 
         async def perform(step: StepRecord) -> dict[str, Any]:
-            return await self._run.flow_of(pump)
+            return await self._deeds.flow_of(pump)
 
         return measurement(await self._run.step("measure", {"point": f"{pump}.flow", "settle_s": 0.0}, perform))
 
@@ -150,7 +155,7 @@ class Kidney(Organ):
         line = self._rig.organs.kidney.dialyse
         if line is None:
             return None
-        route = self._run.route("kidney.dialyse")
+        route = self._deeds.route("kidney.dialyse")
         fibres = self._rig.dialysers[self._rig.lines[line].dialyser or ""]
         koa = koa_at(route.flow_ul_min, fibres.koa_ul_min, fibres.koa_at_ul_min)
         return Dialyser(koa, route.flow_ul_min, route.least_ul)
@@ -174,7 +179,7 @@ class Liver(Organ):
     @property
     def min_dose_ul(self) -> float:
         """The least volume its dosing pumps give."""
-        return max(self._run.route(verb).least_ul for verb in ("liver.add_glucose", "liver.add_base", "gut.feed"))
+        return max(self._deeds.route(verb).least_ul for verb in ("liver.add_glucose", "liver.add_base", "gut.feed"))
 
     async def add_glucose(self, volume_ul: float) -> Amount:
         """Glucose stock → spent vessel."""
@@ -193,7 +198,7 @@ class Liver(Organ):
         point = self._rig.organs.liver.ph
 
         async def perform(step: StepRecord) -> dict[str, Any]:
-            return await self._run.calibrated(step, point)
+            return await self._deeds.calibrated(step, point)
 
         args = {"place": place, "value": ph, "valid_s": valid_s}
         return Calibrated(**await self._run.step("liver.calibrate", args, perform))
@@ -282,16 +287,17 @@ def _composition(rig: Rig, vessel: str) -> Composition:
 class Lab:
     """What a protocol holds."""
 
-    def __init__(self, run: Stepper, rig: Rig) -> None:
+    def __init__(self, run: Stepper, deeds: Deeds, rig: Rig) -> None:
         self._run = run
-        self._any = Organ(run, rig)
-        self.heart = Heart(run, rig)
-        self.kidney = Kidney(run, rig)
-        self.gut = Gut(run, rig)
-        self.liver = Liver(run, rig)
-        self.immune = Immune(run, rig)
-        self.lung = Lung(run, rig)
-        self.skin = Skin(run, rig)
+        self._deeds = deeds
+        self._any = Organ(run, deeds, rig)
+        self.heart = Heart(run, deeds, rig)
+        self.kidney = Kidney(run, deeds, rig)
+        self.gut = Gut(run, deeds, rig)
+        self.liver = Liver(run, deeds, rig)
+        self.immune = Immune(run, deeds, rig)
+        self.lung = Lung(run, deeds, rig)
+        self.skin = Skin(run, deeds, rig)
         self.targets = Targets(rig)
         self.rules = rules_of(rig)
         self.prices = prices_of(rig)
@@ -316,7 +322,7 @@ class Lab:
         """Wait."""
 
         async def perform(step: StepRecord) -> None:
-            await self._run.slept(step, seconds)
+            await self._deeds.slept(step, seconds)
 
         await self._run.step("sleep", {"seconds": seconds}, perform)
 
@@ -324,7 +330,7 @@ class Lab:
         """Wait until `elapsed_s` after the run's start; returns how late it was (s)."""
 
         async def perform(step: StepRecord) -> float:
-            return await self._run.slept_until(step, elapsed_s)
+            return await self._deeds.slept_until(step, elapsed_s)
 
         return float(await self._run.step("sleep_until", {"elapsed_s": elapsed_s}, perform))
 
@@ -332,7 +338,7 @@ class Lab:
         """Wait for a time of day; returns it (UTC, ISO 8601)."""
 
         async def perform(step: StepRecord) -> str:
-            return await self._run.slept_until_clock(step)
+            return await self._deeds.slept_until_clock(step)
 
         return str(await self._run.step("sleep_until_clock", {"at": at, "zone": zone, "after": after}, perform))
 
@@ -340,7 +346,7 @@ class Lab:
         """Write something to the journal."""
 
         async def perform(step: StepRecord) -> None:
-            self._run.noted(step, kind, data)
+            self._deeds.noted(step, kind, data)
 
         await self._run.step("note", {"kind": kind}, perform)
 
@@ -348,7 +354,7 @@ class Lab:
         """Hold the run until a person has resumed it."""
 
         async def perform(step: StepRecord) -> None:
-            await self._run.asked(step, message)
+            await self._deeds.asked(step, message)
 
         await self._run.step("ask", {"message": message}, perform)
 
@@ -356,13 +362,13 @@ class Lab:
         """What the soft sensor makes of the latest readings."""
 
         async def perform(step: StepRecord) -> dict[str, Any]:
-            return await self._run.estimated()
+            return await self._deeds.estimated()
 
         return MediaEstimate.from_json(await self._run.step("estimate", {}, perform))
 
     def least_ul(self, verb: str) -> float:
         """The least volume (µL) that a transfer's pump gives."""
-        return self._run.route(verb).least_ul
+        return self._deeds.route(verb).least_ul
 
     def volumes(self) -> Mapping[str, VesselVolume]:
         """Vessel volumes as of the end of the branch's last step."""

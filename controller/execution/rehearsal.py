@@ -101,7 +101,7 @@ async def rehearse(
     paper = _Paper(rig, volumes, readings or {}, estimate, calibrated, now, hours * 3600.0)
     before = BRANCH.set(paper.root)
     try:
-        await recipe.function(Lab(paper, rig), params)
+        await recipe.function(Lab(paper, paper, rig), params)
         paper.out.ended = True
     except _Over:
         pass

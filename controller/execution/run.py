@@ -11,7 +11,6 @@ branch has come to a place where it can wait; the last to come there sees that e
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import sqlite3
 from collections import deque
 from collections.abc import Coroutine, Mapping, Sequence
@@ -19,53 +18,25 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any
 
-from controller.clock import Clock
-from controller.execution.branches import BRANCH, Branch, Claims, abreast, in_verb
-from controller.execution.estimator import Estimator
-from controller.execution.journal import Journal, JournalUnwritten
-from controller.execution.ledger import Alarm, Ledger
+from controller.execution.branches import BRANCH, Branch, abreast, in_verb
+from controller.execution.journal import JournalUnwritten
 from controller.execution.organs import Lab, Perform
-from controller.execution.recovery import POLICIES, Problem, Trouble, advise
-from controller.execution.routes import Route, route_of
-from controller.execution.schedule import LONGEST_DAY_S, next_time
+from controller.execution.performer import Bench, Performer
+from controller.execution.recovery import POLICIES, Problem, advise
+from controller.execution.schedule import next_time
 from controller.execution.states import Event, RunState, after
 from controller.execution.steps import StepRecord
-from controller.execution.transfers import Door, Transfers
 from controller.execution.views import PROGRESS_STEPS, RunView, StepView, look, step_view
-from controller.execution.weighing import ACCURACY_SD, Store, settled
-from controller.rig.description import Rig
-from controller.safety.probes import ProbeIntent
-from drivers.commands import Calibrate
-from drivers.device import PumpStatus
-from protocols.interval import Interval
 from protocols.language import ProtocolError, RunEnded, VesselVolume
 from protocols.registry import Recipe
 
-__all__ = ["Bench", "History", "Run", "RunView", "StepView"]
+__all__ = ["History", "Run", "RunView", "StepView"]
 
 DISK_ERRORS = (JournalUnwritten, sqlite3.Error)
 """What a row that cannot be written, or read, comes as."""
-MEASURE_PATIENCE_S = 60.0
 REST_AGAIN_S = 10.0
 ANSWER_S = 2 * 3600.0
 """So long may a held run wait before another alarm, a critical one, says that nobody came."""
-LATE_S = 1.0
-"""What a wait may overshoot without being late."""
-
-
-@dataclass(frozen=True, slots=True)
-class Bench:
-    """What every run of a rig shares."""
-
-    rig: Rig
-    journal: Journal
-    clock: Clock
-    ledger: Ledger
-    store: Store
-    gate: Door
-    transfers: Transfers
-    estimator: Estimator
-    alarm: Alarm
 
 
 @dataclass(slots=True)
@@ -103,22 +74,22 @@ class Run:
         self._bench = bench
         self._recipe = recipe
         self._steps = history.steps
-        self._answered = history.answered
+        self._answers = history.answered
         self._first_volumes: Mapping[str, Any] = history.volumes
         self._branches: set[Branch] = {Branch()}
         """Those with work of their own: not the ones that wait for branches of theirs."""
         self._at_work: set[Branch] = set()
         """Those with a verb under way."""
-        self._claims = Claims()
         self._resting = False
         self._answer_by_s: float | None = None
         """While it is held: when somebody else is to be called."""
         self._changed = asyncio.Event()
         self._stirred = asyncio.Event()
-        self._lab = Lab(self, bench.rig)
+        self._lab = Lab(self, Performer(self, bench), bench.rig)
         self._loop = asyncio.get_running_loop()
         gone_s = (bench.clock.utc() - datetime.fromisoformat(history.started_utc)).total_seconds()
-        self._started_s = self._loop.time() - max(gone_s, 0.0)
+        self.started_s = self._loop.time() - max(gone_s, 0.0)
+        """When it began (loop time)."""
 
     # --- commands ---------------------------------------------------------------------------------------
 
@@ -130,6 +101,10 @@ class Run:
     def interrupted(self) -> bool:
         """Whether everything has to come to rest now (a stop lets the running transfer end)."""
         return self.state in (RunState.HOLDING, RunState.ABORTING)
+
+    def answered(self, message: str) -> bool:
+        """Whether a person has resumed the run after `message`; a restart does not forget it."""
+        return message in self._answers
 
     def view(self) -> RunView:
         """The run as it stands."""
@@ -165,7 +140,7 @@ class Run:
                     # The protocol itself failed: nothing moves, and a person decides. Resuming runs it again.
                     await self._end_stray_verbs()
                     what = str(error) or type(error).__name__
-                    await self._hold(f"the protocol stopped: {what}. Next: mend the cause and resume, or abort the run")
+                    await self.hold(f"the protocol stopped: {what}. Next: mend the cause and resume, or abort the run")
                     continue
                 if not self.state.ended:
                     await self.checkpoint()
@@ -198,7 +173,7 @@ class Run:
 
     async def _once(self) -> None:
         if self._recipe is None:
-            await self._hold(
+            await self.hold(
                 f"the protocol “{self.protocol}” is not what it was when this run began. Likely cause: its file or Choroid"
                 " was changed. Next: put the old text back and restart the controller, or abort the run and start anew"
             )
@@ -236,7 +211,7 @@ class Run:
     async def _holding(self, branch: Branch) -> None:
         """Once every other branch is quiet, bring everything to rest; until then wait for them, or for a command."""
         branch.quiet = True
-        self._stir()
+        self.stir()
         try:
             while self.state is RunState.HOLDING:
                 if self._resting or not all(other.quiet for other in self._branches - {branch}):
@@ -269,7 +244,7 @@ class Run:
         """The branch whose verb this is."""
         return BRANCH.get()
 
-    def _stir(self) -> None:
+    def stir(self) -> None:
         """Wake the branches that wait for each other."""
         self._stirred.set()
         self._stirred = asyncio.Event()
@@ -292,16 +267,26 @@ class Run:
         except TimeoutError:
             pass
 
+    async def wait_out(self, deadline_s: float) -> None:
+        """Wait until a loop time; holds in between when the run is held."""
+        while True:
+            await self.checkpoint()
+            left_s = deadline_s - self._loop.time()
+            if left_s <= 0:
+                return
+            await self.wait(left_s)
+
     async def trouble(self, problem: Problem, tries: int) -> None:
         """Wait what the policy says, or hold."""
         advice = advise(problem, tries)
         if advice.after_s is None:
-            await self._hold(advice.message)
+            await self.hold(advice.message)
         else:
             self._tell(advice.message, hold=False)
-            await self._wait_out(self._loop.time() + advice.after_s)
+            await self.wait_out(self._loop.time() + advice.after_s)
 
-    async def _hold(self, message: str) -> None:
+    async def hold(self, message: str) -> None:
+        """Hold for a reason that people are told, until one of them resumes the run."""
         self._tell(message, hold=True)
         if self.state in (RunState.RUNNING, RunState.RESTARTING):
             self._go(Event.FAULT)
@@ -319,11 +304,11 @@ class Run:
         self._bench.journal.append("run.state", {"event": event, "from": self.state, "to": state, **why}, run=self.id)
         self.state = state
         if event is Event.RESUME:
-            self._answered.update(self.messages)
+            self._answers.update(self.messages)
         self._answer_by_s = self._loop.time() + ANSWER_S if state is RunState.HELD else None
         self._changed.set()
         self._changed = asyncio.Event()
-        self._stir()
+        self.stir()
 
     # --- steps ------------------------------------------------------------------------------------------
 
@@ -363,7 +348,7 @@ class Run:
 
     def _branch_ended(self, branch: Branch) -> None:
         self._branches = self._branches - {branch}
-        self._stir()
+        self.stir()
 
     def _known(self, branch: Branch, verb: str, args: Mapping[str, Any]) -> StepRecord | None:
         """What is recorded of the branch's next step; raises :class:`ProtocolError` when it was another."""
@@ -419,135 +404,10 @@ class Run:
     async def _unaltered(self) -> None:
         """Hold as long as the protocol's file is not what it was: how its new text would have gone on is not guessed."""
         while self._recipe is not None and (path := self._recipe.altered()) is not None:
-            await self._hold(
+            await self.hold(
                 f"{path.name} was changed or removed while its run is under way. Likely cause: somebody edits it. Next: put"
                 " the old text back and resume, or abort the run and start anew"
             )
-
-    # --- what the organs ask ----------------------------------------------------------------------------
-
-    def route(self, verb: str) -> Route:
-        """Which way a verb moves liquid."""
-        return route_of(self._bench.transfers.routes, verb)
-
-    async def transfer(self, step: StepRecord, verb: str, volume_ul: float) -> dict[str, float | None]:
-        """Move liquid; `{ul, low, high}`, and `peak_kpa` where it passes the filter and was watched."""
-        route = self.route(verb)
-        async with self._claim(route.source, route.target, route.pump, route.valve, route.batch):
-            ul, low, high = await self._bench.transfers.transfer(self, step, route, volume_ul)
-        moved: dict[str, float | None] = {"ul": ul, "low": low, "high": high}
-        return moved if step.peak_kpa is None else {**moved, "peak_kpa": round(step.peak_kpa, 3)}
-
-    def _claim(self, *names: str | None) -> contextlib.AbstractAsyncContextManager[None]:
-        """Have vessels, pumps and valves to this branch alone."""
-        return self._claims.hold(names, self._here(), self._stir)
-
-    async def measured(self, point: str, settle_s: float) -> dict[str, Any]:
-        """A settled reading; starts over when the run was held in between. One in the vessel that everything passes
-        through waits until another branch's dose is over: it would be of no one medium.
-        """
-        device = self._bench.rig.devices.get(point.partition(".")[0])
-        if device is None:
-            raise ProtocolError(f"no sensor is called “{point}”. Next: use device.point as in the rig file")
-        vessel = self._bench.rig.organs.kidney.vessel
-        async with self._claim(vessel if device.at == vessel else None):
-            while True:
-                await self.checkpoint()
-                await self.wait(settle_s) if settle_s > 0 else None
-                if self.interrupted:
-                    continue
-                patience_s = max(MEASURE_PATIENCE_S, 6 * device.every_s)
-                reading = await settled(self._bench.store, point, every_s=device.every_s, patience_s=patience_s)
-                if not self.interrupted:
-                    break
-        interval = None if reading.value is None else Interval.around(reading.value, reading.sd).to_json()
-        return {"point": point, "unit": reading.unit, "interval": interval, "detail": reading.detail}
-
-    async def flow_of(self, pump: str) -> dict[str, Any]:
-        """What a pump says of its flow (µL/min), as last polled."""
-        deadline_s = self._loop.time() + MEASURE_PATIENCE_S
-        while pump not in self._bench.store.actuators and self._loop.time() < deadline_s:
-            await self.wait(1.0)  # right after the start it has not been asked yet
-        seen = self._bench.store.actuators.get(pump)
-        point = f"{pump}.flow"
-        if seen is None or not isinstance(seen.status, PumpStatus):
-            return {"point": point, "unit": "uL/min", "interval": None, "detail": f"{pump} never answered"}
-        interval = Interval.around(seen.status.flow_ul_min, ACCURACY_SD["uL/min"]).to_json()
-        return {"point": point, "unit": "uL/min", "interval": interval, "detail": ""}
-
-    async def calibrated(self, step: StepRecord, point: str) -> dict[str, Any]:
-        """Set a probe's own calibration through the gate; `{before, after, places}`. Twice in the same buffer is as once."""
-        command = Calibrate(step.args["place"], step.args["value"])
-        intent = ProbeIntent(point, command, step.args["valid_s"], f"run:{self.id}", f"step {step.n} {step.verb}")
-        tries: dict[Trouble, int] = {}
-        async with self._claim(self._bench.rig.organs.kidney.vessel):
-            while True:
-                await self.checkpoint()
-                found = await self._bench.gate.calibrate(intent)
-                if found.accepted and found.error is None and found.status is not None:
-                    return {"before": found.before, "after": found.after, "places": found.status.places}
-                trouble = Trouble.FAILED if found.accepted else Trouble.REFUSED
-                problem = Problem(trouble, point, found.reasons or (found.error or "it gave no answer",))
-                before = tries.get(trouble, 0)
-                tries[trouble] = before + 1
-                await self.trouble(problem, before)
-
-    async def slept(self, step: StepRecord, seconds: float) -> None:
-        """Wait for the step's recorded deadline, however often the controller was restarted meanwhile."""
-        if step.deadline_s is None:
-            step.deadline_s = self._loop.time() + self._left_s(step, seconds)
-        await self._wait_out(step.deadline_s)
-
-    async def slept_until(self, step: StepRecord, elapsed_s: float) -> float:
-        """Wait until `elapsed_s` after the run's start; how late it was (s)."""
-        deadline_s = self._started_s + elapsed_s
-        late_s = max(0.0, self._loop.time() - deadline_s)
-        await self._wait_out(deadline_s)
-        if late_s == 0.0:  # it had to wait, and was held beyond its time perhaps
-            over_s = self._loop.time() - deadline_s
-            late_s = over_s if over_s >= LATE_S else 0.0
-        return round(late_s, 3)
-
-    async def slept_until_clock(self, step: StepRecord) -> str:
-        """Wait for the time of day that the step has recorded; returns it."""
-        if step.deadline_s is None:
-            step.deadline_s = self._loop.time() + self._left_s(step, LONGEST_DAY_S)
-        await self._wait_out(step.deadline_s)
-        return step.until or ""
-
-    def _left_s(self, step: StepRecord, seconds: float) -> float:
-        """Seconds left of a sleep that another process began: what UTC says, never more than all of it (E7)."""
-        if step.until is None:
-            return seconds
-        left_s = (datetime.fromisoformat(step.until) - self._bench.clock.utc()).total_seconds()
-        return min(max(left_s, 0.0), seconds)
-
-    async def _wait_out(self, deadline_s: float) -> None:
-        """Wait until a loop time; holds in between when the run is held."""
-        while True:
-            await self.checkpoint()
-            left_s = deadline_s - self._loop.time()
-            if left_s <= 0:
-                return
-            await self.wait(left_s)
-
-    def noted(self, step: StepRecord, kind: str, data: Mapping[str, Any]) -> None:
-        """Write a note to the journal, once."""
-        if not step.noted:
-            self._bench.journal.append(f"note.{kind}", {**data, "step": step.n}, run=self.id)
-            step.noted = True
-
-    async def asked(self, step: StepRecord, message: str) -> None:
-        """Hold until a person resumes; one who has done so before a restart is not asked again."""
-        text = f"step {step.n}: {message}"
-        if text not in self._answered:
-            await self._hold(text)
-
-    async def estimated(self) -> dict[str, Any]:
-        """The soft sensor's estimate, of settled readings."""
-        async with self._claim(self._bench.rig.organs.kidney.vessel):
-            await self.checkpoint()
-            return (await self._bench.estimator.estimate(run=self.id)).to_json()
 
     def volumes_now(self) -> Mapping[str, VesselVolume]:
         """Volumes as of the end of this branch's last step."""

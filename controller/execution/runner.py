@@ -17,11 +17,12 @@ from controller.execution.estimator import Estimator
 from controller.execution.journal import Entry, Journal
 from controller.execution.ledger import Alarm, Ledger, no_alarm
 from controller.execution.parameters import parse_params
+from controller.execution.performer import Bench
 from controller.execution.recipe_file import RecipeError
 from controller.execution.recipe_on_rig import check_on
 from controller.execution.rehearsal import HOURS, Calibrated, rehearse
 from controller.execution.routes import Trust
-from controller.execution.run import DISK_ERRORS, Bench, History, Run
+from controller.execution.run import DISK_ERRORS, History, Run
 from controller.execution.states import Event, RunState, after
 from controller.execution.steps import answered_of, records_of
 from controller.execution.transfers import Door, Transfers
