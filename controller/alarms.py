@@ -75,6 +75,10 @@ DEFINITIONS: dict[str, Definition] = {
             "look at the device named", "15 min", event=True,
         ),
         Definition(
+            "stray_flow", "high", "liquid went into a vessel that was not to get it; it is booked by the pump's count",
+            "look at the pump's cable and at what it pumps into; read the level", "15 min", event=True,
+        ),
+        Definition(
             "transfer_overlong", "high", "a transfer was stopped before its end",
             "check the line for a kink; see the ledger for what was moved", "30 min", event=True,
         ),

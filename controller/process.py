@@ -245,6 +245,7 @@ class Controller:
             self._beside(f"safety {state.at_s}", self.gate.settle())
         for regulator in self._regulators:
             self._aside(type(regulator).__name__, self._regulate, regulator, state)
+        self._aside("strays", self._stray, state)
         self._aside("upkeep", self.upkeep.look, state.actuators, self.gate.revolution_ul)
         self._aside("alarms", self._alarm_levels, state, late_s)
         self._aside("history", self.history.add, state.at_s, state.utc, self.store.news())
@@ -271,6 +272,16 @@ class Controller:
             return  # its last wish is still on its way; it will ask again
         if intents := regulator.intents(state):
             self._beside(name, self._submit(intents))
+
+    def _stray(self, state: State) -> None:
+        """What moves and was not asked for is booked, told and stopped."""
+        for route in self.runs.strays.look(state.actuators):
+            name = f"stray {route.pump}"
+            if name not in self._at_work:
+                self._beside(name, self._halt(route.pump))
+
+    async def _halt(self, pump: str) -> None:
+        await self.gate.stop(pump, "it runs, and no dose of its line is open")
 
     async def _submit(self, intents: tuple[Intent, ...]) -> None:
         for intent in intents:

@@ -76,8 +76,8 @@ class AtlasEzoPmp(AtlasEzo):
             ("DC,?", "greatest flow, which calibration changes", "UART mode"),
             ("DC,mL/min,*", "pump without end", "UART mode"),
             ("D,mL and D,mL,min", "a dose at full speed, or over a time", "UART mode"),
-            ("D,?", "whether it runs", "UART mode"),
-            ("TV,?", "running total, in steps of 0.01 mL", "UART mode"),
+            ("D,?", "whether it runs, and which volume it was told", "UART mode"),
+            ("TV,?", "running total, in steps of 0.01 mL: all that is asked of a pump at rest", "UART mode"),
             ("X", "stop", "UART mode"),
         ),
         traps=(
@@ -86,6 +86,9 @@ class AtlasEzoPmp(AtlasEzo):
             "Not calibrated, it is off by 8 to 17 % (measured on two units): `choroid calibrate`.",
             "Without its 12 V supply it answers `*UV,PUMPPWR`: a fault, and nothing is pumped.",
             "It does not tell its flow; the one commanded is shown.",
+            "Its line has no checksum, and one flipped bit makes `D,?` a dose of 7 mL (`D,7`). So a pump at rest is asked for"
+            " its total alone, a dose is read back before it is believed, and what is counted unasked raises `stray_flow`."
+            " Keep its cable short and away from motors.",
         ),
     )
 
@@ -156,13 +159,18 @@ class DosingPump(Actuator):
                     raise refuse(self, self.where, command)
 
     async def status(self) -> PumpStatus:
-        """What the pump says; while it rests and nothing was commanded, its total is not asked again.
+        """What the pump says; while it rests and its total stands, whether it runs is not asked (see the traps).
 
         The pump does not tell its flow: it is the one commanded, else the greatest it can do.
         """
-        running = await self._running()
-        if running or not self._resting:
-            self._total_ul = 1000.0 * float((await self._ask(b"TV,?", _TOTAL))[1])
+        total_ul = 1000.0 * float((await self._ask(b"TV,?", _TOTAL))[1])
+        running = False
+        if not self._resting or total_ul != self._total_ul:
+            self._resting = False
+            running = await self._running()
+            if running:
+                total_ul = 1000.0 * float((await self._ask(b"TV,?", _TOTAL))[1])
+        self._total_ul = total_ul
         self._resting = not running
         flow_ul_min = self._greatest_ul_min if self._flow_ul_min is None else self._flow_ul_min
         return PumpStatus(running, flow_ul_min if running else 0.0, self._total_ul, TOTAL_STEP_UL)
@@ -210,16 +218,30 @@ class DosingPump(Actuator):
             command += b",%s" % _decimal(dose.volume_ul / dose.flow_ul_min, 3)
         self._doses.begin(dose.dose_id)
         try:
-            await self._start(command, flow_ul_min)
+            await self._start(command, flow_ul_min, told_ml=dose.volume_ul / 1000.0)
         except (Refused, DeviceFault):
             self._doses.not_begun(dose.dose_id)
             raise
         self._doses.accept(dose.dose_id)
 
-    async def _start(self, command: bytes, flow_ul_min: float) -> None:
+    async def _start(self, command: bytes, flow_ul_min: float, *, told_ml: float | None = None) -> None:
         self._resting = False
-        await on_or_off(self._circuit.command(command), self._stop)
+        await on_or_off(self._told(command, told_ml), self._stop)
         self._flow_ul_min = flow_ul_min
+
+    async def _told(self, command: bytes, volume_ml: float | None) -> None:
+        """Command, and see that a dose has arrived as it was sent."""
+        await self._circuit.command(command)
+        if volume_ml is None:
+            return
+        heard = (await self._ask(b"D,?", _DISPENSED))[1]
+        if heard.endswith(b"*") or abs(float(heard) - volume_ml) > TOTAL_STEP_UL / 1000.0:
+            raise DeviceFault(
+                f"it was told {volume_ml:.2f} mL and understood {heard.decode()}; it is stopped",
+                where=self.where,
+                cause="a disturbed cable",
+                action="see the ledger for what was moved; shorten or shield its cable",
+            )
 
     def _check_flow(self, flow_ul_min: float) -> None:
         if not 0 < flow_ul_min <= self._greatest_ul_min:

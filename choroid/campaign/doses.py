@@ -15,12 +15,24 @@ from controller.rig.description import Rig
 from sim.lab import Lab
 
 DOUBTING = frozenset(
-    ("balance_drift", "pump_drift", "command_failed", "transfer_overlong", "run_held", "over_pressure_filter")
+    (
+        "balance_drift",
+        "pump_drift",
+        "stray_flow",
+        "command_failed",
+        "transfer_overlong",
+        "run_held",
+        "over_pressure_filter",
+    )
 )
 DOUBLE = 1.25
 DOUBLE_UL = 300.0
 """A step that moves so much more than it was asked was given twice; pumps err by some percent, counters by a step."""
 STRAY_UL = 150.0
+STRAY_TOLD_S = 300.0
+"""How long it may take until a count that went on unasked is seen, once the line's talk is clean again."""
+STRAY_SEEN_S = 10.0
+"""The judge looks less often than the controller may: by so much may a booking come before the judge's notice."""
 SIGMAS = 4.5
 """Of the ledger's doubt: three would be left by chance once in every few trials."""
 LEAST_UL = 60.0
@@ -38,10 +50,21 @@ class _Open:
     begun_ul: float
 
 
+@dataclass(frozen=True, slots=True)
+class _Stray:
+    """What moved unannounced on a line whose talk was disturbed until `until_s`; noticed at `at_s`."""
+
+    line: str
+    ul: float
+    at_s: float
+    until_s: float
+
+
 class Doses:
     """What the journal announces and books, beside what truly went through the lines."""
 
     def __init__(self, rig: Rig, lab: Lab, findings: Findings, troubles: Troubles, telling: Telling) -> None:
+        self._rig = rig
         self._lab = lab
         self._tell = findings.tell
         self._troubles = troubles
@@ -51,6 +74,9 @@ class Doses:
         self._asked: dict[tuple[str, int], float] = {}
         self._given: dict[tuple[str, int], float] = {}
         self._moved = dict(lab.plant.truth().moved_ul)
+        self._strays: list[_Stray] = []
+        self._strays_booked: list[tuple[float, str]] = []
+        """When (s) the ledger took in what a line had moved unasked."""
 
     def announced(self, body: Mapping[str, Any], run: str) -> None:
         """A row says that a dose will be given."""
@@ -96,23 +122,36 @@ class Doses:
                 f" {truly / ML:.3f} mL were truly moved (F1, F2)",
             )
 
+    def stray_booked(self, line: str) -> None:
+        """A row says that a pump has moved something unasked."""
+        self._strays_booked.append((asyncio.get_running_loop().time(), line))
+
     def look(self, moved: Mapping[str, float]) -> None:
         """No line moves liquid that the journal has not announced."""
         for line, ul in moved.items():
             if line == self._heart:
                 continue
-            if line not in self._open and ul - self._moved[line] > STRAY_UL:
-                self._tell(
-                    "nothing moves unannounced",
-                    line,
-                    f"{line} moved {(ul - self._moved[line]) / ML:.3f} mL that no journal row has announced (F2)",
-                )
-            if line not in self._open:
-                continue
-            self._moved[line] = ul
+            if line in self._open:
+                self._moved[line] = ul
+            elif ul - self._moved[line] > STRAY_UL:
+                self._stray(line, ul - self._moved[line])
+                self._moved[line] = ul
+
+    def _stray(self, line: str, ul: float) -> None:
+        """No program can keep a flipped bit from being a command; but it is seen, booked and told."""
+        now_s = asyncio.get_running_loop().time()
+        pump = self._rig.lines[line].pump or ""
+        if (until_s := self._troubles.garbled_until_s(pump, now_s)) is not None:
+            self._strays.append(_Stray(line, ul, now_s, until_s))
+            return
+        self._tell(
+            "nothing moves unannounced", line, f"{line} moved {ul / ML:.3f} mL that no journal row has announced (F2)"
+        )
 
     def judge(self, controller: Controller) -> None:
         """At the end: what the ledger says is in the vessels, and that no step is missing."""
+        for stray in self._strays:
+            self._judge_stray(stray)
         truth = self._lab.plant.truth()
         for name, volume in controller.ledger.volumes().items():
             error = volume.ul - truth.volumes_ul[name]
@@ -124,6 +163,19 @@ class Doses:
                     f" there are {truth.volumes_ul[name] / ML:.3f} mL (F1)",
                 )
         self._judge_steps(controller)
+
+    def _judge_stray(self, stray: _Stray) -> None:
+        """It was booked and told once it could be seen; what moves while no controller is there, the balance sees alone."""
+        latest_s = self._telling.time_to_tell(max(stray.at_s, stray.until_s), STRAY_TOLD_S)
+        earliest_s = stray.at_s - STRAY_SEEN_S
+        seen = any(line == stray.line and earliest_s <= at_s <= latest_s for at_s, line in self._strays_booked)
+        if not seen and not self._telling.nobody_at(stray.at_s):
+            self._tell(
+                "nothing moves unannounced",
+                stray.line,
+                f"a garbled command moved {stray.ul / ML:.3f} mL along {stray.line} at {stray.at_s:.0f} s, and it was never"
+                " booked (F2)",
+            )
 
     def _judge_steps(self, controller: Controller) -> None:
         """Every step that was begun has an end, but for the last of a run that was ended in it."""

@@ -17,6 +17,7 @@ from choroid.campaign.host import Host
 from choroid.campaign.surroundings import Surroundings
 from choroid.campaign.telling import Telling
 from choroid.campaign.troubles import Troubles
+from controller.execution.strays import STRAY
 from controller.rig.description import Rig
 from sim.faults.injector import Injector
 from sim.faults.schedule import Fault
@@ -68,6 +69,8 @@ class Watch:
             self._doses.announced(body, run or "")
         elif kind in ("step.refused", "moved") and run is not None:
             self._doses.settled(kind, body, run)
+        elif kind == "moved" and body.get("end") == STRAY:
+            self._doses.stray_booked(body["line"])
         elif kind == "alarm.raised":
             self._telling.on_raised(body["alarm"])
         self._events_of_plant()

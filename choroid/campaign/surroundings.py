@@ -58,7 +58,7 @@ class Surroundings:
     def look(self, truth: PlantTruth, kinds: set[str], *, at_work: bool, last_s: float, now_s: float) -> None:
         """Compare the truth with the limits; `kinds` are the alarms that stand, `last_s` when it was looked before."""
         self._see_heart(truth.moved_ul, kinds, at_work, last_s, now_s)
-        self._see_warmth(truth.temperature_c, kinds, now_s)
+        self._see_warmth(truth.temperature_c, kinds, at_work, now_s)
         self._see_pressure(truth.pressures_kpa, at_work, now_s)
         self._see_draw(truth.moved_ul, at_work, now_s)
         loop = self._rig.organs.lung.vessel
@@ -93,11 +93,11 @@ class Surroundings:
             who = "a controller at work" if at_work else "no controller at work"
             self._tell("the heart beats", "heart", f"the heart has stood for {stood_s:.0f} s, no alarm, {who}")
 
-    def _see_warmth(self, celsius: float, kinds: set[str], now_s: float) -> None:
+    def _see_warmth(self, celsius: float, kinds: set[str], at_work: bool, now_s: float) -> None:
         if celsius > HOT_C and (self._troubles.survivable or "temperature" not in kinds):
             self._tell("temperature within hard limits", "hot", f"the chamber is at {celsius:.1f} °C (I1)")
-        if celsius >= COLD_C:
-            self._cold_since_s = None
+        if celsius >= COLD_C or not at_work:
+            self._cold_since_s = None  # a controller that has just come back has as long as any to tell
             return
         self._cold_since_s = now_s if self._cold_since_s is None else self._cold_since_s
         cold_s = now_s - self._cold_since_s

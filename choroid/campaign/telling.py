@@ -74,6 +74,14 @@ class Telling:
         """No controller was at work meanwhile."""
         self._down.append((since_s, until_s))
 
+    def time_to_tell(self, begin_s: float, within_s: float) -> float:
+        """When a controller has been at work for `within_s` since `begin_s`."""
+        return time_to_tell(begin_s, within_s, self._down)
+
+    def nobody_at(self, at_s: float) -> bool:
+        """Whether no controller was at work at a moment, or within a look before it."""
+        return self._down_within(at_s - 2 * self._look_s, at_s) > 0.0
+
     def judge(self, injector: Injector) -> None:
         """Whoever is to be told of a fault was told in time."""
         now_s = asyncio.get_running_loop().time()
@@ -92,7 +100,7 @@ class Telling:
                 and fault.for_s - self._down_within(begin_s, begin_s + fault.for_s) < within_s + self._look_s
             ):
                 continue
-            end_s = time_to_tell(begin_s, within_s + self._look_s, self._down)
+            end_s = self.time_to_tell(begin_s, within_s + self._look_s)
             if any(word in kind.alarms and since_s <= end_s and until_s >= begin_s for since_s, until_s, word in heard):
                 continue
             self._findings.tell(

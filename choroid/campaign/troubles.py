@@ -11,6 +11,8 @@ REACH_S = 180.0
 DISTURBED_S = 300.0
 """The rig as a whole is back to order so long after any fault."""
 NOTICED_S = 5.0
+GARBLED_S = 60.0
+"""A dose that nobody asked for may last so long after the flipped bit that began it."""
 MISLEADING = frozenset(
     ("leak", "occlusion", "empty", "reversed", "bubble", "worn_tubing", "stuck", "offset", "drift", "noise", "ignores",
      "eeprom", "clogged_filter", "reboot", "power_cut", "garble")
@@ -48,6 +50,16 @@ class Troubles:
             and fault.at_s <= now_s <= fault.at_s + fault.for_s + REACH_S
             for fault in self._faults
         )
+
+    def garbled_until_s(self, point: str, now_s: float) -> float | None:
+        """Until when bits are flipped on a point's line, if they are now or were until a moment ago."""
+        link = self._rig.devices[point.partition(".")[0]].link
+        ends = [
+            fault.end_s
+            for fault in self._faults
+            if fault.kind == "garble" and fault.target == link and fault.at_s <= now_s <= fault.end_s + GARBLED_S
+        ]
+        return max(ends, default=None)
 
     def misled_since_s(self, now_s: float) -> float | None:
         """Since when pumps or the balance may have said what is not so, if they may."""

@@ -25,6 +25,7 @@ from controller.execution.routes import Trust
 from controller.execution.run import DISK_ERRORS, History, Run
 from controller.execution.states import Event, RunState, after
 from controller.execution.steps import answered_of, records_of
+from controller.execution.strays import Strays
 from controller.execution.transfers import Door, Transfers
 from controller.execution.views import RunView, look
 from controller.execution.weighing import Store
@@ -70,6 +71,9 @@ class Runner:
         self.estimator = Estimator(rig, ledger=ledger, journal=journal, clock=clock, store=store)
         transfers = Transfers(rig, gate=gate, store=store, ledger=ledger, journal=journal, alarm=alarm, trust=trust)
         self._bench = Bench(rig, journal, clock, ledger, store, gate, transfers, self.estimator, alarm)
+        self.strays = Strays(
+            transfers.by_line, ledger=ledger, alarm=alarm, open_lines=transfers.open_lines, gain=transfers.gain
+        )
         self._journal = journal
         self._runs: dict[str, Run] = {}
         self._tasks: dict[str, asyncio.Task[None]] = {}
@@ -208,10 +212,12 @@ class Runner:
             recipe = self._find(body["protocol"])
         if recipe is not None and recipe.source_sha256 != body["source_sha256"]:
             recipe = None
+        steps = records_of(rows)
+        self._bench.transfers.left_open(steps.values())
         history = History(
             started_utc=started.utc,
             state=state,
-            steps=records_of(rows),
+            steps=steps,
             volumes=body["volumes"],
             messages=[row.body["text"] for row in rows if row.kind == "run.message"],
             answered=answered_of(rows),

@@ -9,7 +9,7 @@ without its `moved` tells that a dose may have been given, and with what to find
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from typing import Any, Protocol
 
@@ -103,7 +103,9 @@ class Transfers:
         trust: Callable[[str], Trust] | None = None,
     ) -> None:
         self.routes: Mapping[str, Route] = routes_of(rig)
-        self._by_line = by_line(self.routes)
+        self.by_line = by_line(self.routes)
+        self.open_lines: set[str] = set()
+        """Lines with a dose under way, or with one whose outcome is not booked yet."""
         self._rig = rig
         self._gate = gate
         self._store = store
@@ -146,6 +148,15 @@ class Transfers:
         self, run: Conduct, step: StepRecord, route: Route, volume_ul: float, *, last: bool
     ) -> Problem | None:
         """One dose; None when it ended as it should or because the run was interrupted."""
+        self.open_lines.add(route.line)
+        try:
+            return await self._dosed(run, step, route, volume_ul, last=last)
+        finally:
+            self._closed(step, route)
+
+    async def _dosed(
+        self, run: Conduct, step: StepRecord, route: Route, volume_ul: float, *, last: bool
+    ) -> Problem | None:
         who = f"run:{run.id}"
         why = f"step {step.n} {step.verb}"
         weight = await weigh(self._store, self._mass, every_s=self._mass_every_s) if route.weighed else None
@@ -238,7 +249,16 @@ class Transfers:
         act = step.open_act
         if act is None:
             return None
-        route = self._by_line[act.line]
+        route = self.by_line[act.line]
+        self.open_lines.add(route.line)
+        try:
+            return await self._resolved(run, step, act, route, reason=reason, give_up=give_up)
+        finally:
+            self._closed(step, route)
+
+    async def _resolved(
+        self, run: str, step: StepRecord, act: Act, route: Route, *, reason: str, give_up: bool
+    ) -> Problem | None:
         who, why = f"run:{run}", f"step {step.n}: {reason}"
         loop = asyncio.get_running_loop()
         dose = Dispense(act.ul, act.flow_ul_min, f"{run}.{act.n}.{act.act}")
@@ -296,7 +316,19 @@ class Transfers:
                     restless.append(name)
         return restless
 
+    def left_open(self, steps: Iterable[StepRecord]) -> None:
+        """Steps of a process before this one: what their pumps go on to give belongs to their doses."""
+        self.open_lines.update(step.open_act.line for step in steps if step.open_act is not None)
+
+    def gain(self, route: Route) -> float:
+        """What a route's pump moves for each µL that it counts."""
+        return self._trust(route).gain
+
     # --- inside -----------------------------------------------------------------------------------------
+
+    def _closed(self, step: StepRecord, route: Route) -> None:
+        if step.open_act is None:
+            self.open_lines.discard(route.line)
 
     def _trust(self, route: Route) -> Trust:
         if self._trusted is not None:
@@ -397,7 +429,7 @@ class Transfers:
             detail["peak_kpa"] = round(step.peak_kpa, 3)
         nominal = None
         if end in ("done", PORTION) and moved.source in ("balance", "command"):
-            trust = self._trust(self._by_line[act.line])
+            trust = self._trust(self.by_line[act.line])
             nominal = Nominal(act.ul * trust.gain, trust.rel_sd, trust.dose_sd_ul, trust.calibration)
         self._ledger.moved(
             act.line, moved.ul, moved.sd_ul, moved.source, nominal=nominal, weight=after, run=run, detail=detail

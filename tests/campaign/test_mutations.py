@@ -16,7 +16,7 @@ PROVOKED = {
     "temperature": (Fault("careless", "relay.heater", 60.0, 900.0), "temperature within hard limits"),
     "over_pressure_heart": (Fault("heart_occlusion", "heart", 60.0, 60.0), "pressure within hard limits"),
     "one_at_a_time": (Fault("careless", "dose_fresh.pump", 10.0, 300.0), "nothing moves unannounced"),
-    "volumes": (Fault("careless", "reglo.discard", 10.0, 300.0), "no pump runs dry"),
+    "volumes": (Fault("careless", "reglo.discard", 10.0, 300.0), "nothing moves unannounced"),
     "mixture": (Fault("careless", "gas_air.flow", 60.0, 600.0), "gas within hard limits"),
     "heart_flow": (Fault("heart_occlusion", "heart", 20.0, 300.0), "nothing is drawn while the heart stands"),
 }

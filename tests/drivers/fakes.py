@@ -102,6 +102,7 @@ class FakePmp:
         self.running = False
         self.total_ml = 0.0
         self.starts: list[str] = []
+        self.told = "0.00"
         self.ok_after_stop = ok_after_stop
         self.error: bytes = b""
 
@@ -122,7 +123,7 @@ class FakePmp:
             case "DC,?":
                 return [b"?MAXRATE,54.66\r*OK\r"]
             case "D,?":
-                return [b"?D,0.00,%d\r*OK\r" % self.running]
+                return [b"?D,%s,%d\r*OK\r" % (self.told.encode(), self.running)]
             case "TV,?":
                 return [b"?TV,%.2f\r*OK\r" % self.total_ml]
             case "X":
@@ -132,6 +133,7 @@ class FakePmp:
                 if self.error:
                     return [self.error]
                 self.starts.append(text)
+                self.told = f"{float(text.split(',')[1]):.2f}"
                 self.running = True
                 return [b"*OK\r"]
         return [b"*ER\r"]

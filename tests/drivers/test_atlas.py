@@ -274,6 +274,36 @@ async def test_done_comes_whenever_it_likes() -> None:
         assert (await pump.pump.status()).running
 
 
+async def test_a_pump_at_rest_is_asked_for_its_total_alone() -> None:
+    """One flipped bit makes the question `D,?` a dose, `D,7`; none makes a dose of `TV,?`."""
+    assert b"D,?"[-1] ^ ord("7") == 0x08
+    pmp = FakePmp()
+    peer = Peer(pmp)
+    async with linked(AtlasEzoPmp, peer, FakePmp.config) as pump:
+        assert not (await pump.pump.status()).running
+        peer.sent.clear()
+        for _ in range(3):
+            assert not (await pump.pump.status()).running
+        assert peer.sent == [b"TV,?\r"] * 3
+        pmp.total_ml, pmp.running = 0.5, True  # somebody at its terminal
+        status = await pump.pump.status()
+        assert status.running
+        assert status.delivered_ul == 500.0
+
+
+async def test_A7_a_dose_that_was_understood_otherwise_is_stopped_and_told() -> None:
+    class Deaf(FakePmp):
+        def __call__(self, request: bytes) -> Iterable[Say]:
+            return super().__call__(b"D,7,0.5\r" if request == b"D,5,0.5\r" else request)
+
+    pmp = Deaf()
+    async with linked(AtlasEzoPmp, Peer(pmp), FakePmp.config) as pump:
+        with pytest.raises(DeviceFault, match=r"it was told 5\.00 mL and understood 7\.00; it is stopped"):
+            await pump.pump.apply(Dispense(5000.0, 10000.0, "d"))
+        assert pmp.starts == ["D,7,0.5"]
+        assert not pmp.on
+
+
 async def test_A4_a_dose_given_twice_is_delivered_once() -> None:
     pmp = FakePmp()
     async with linked(AtlasEzoPmp, Peer(pmp), FakePmp.config) as pump:

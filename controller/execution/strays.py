@@ -1,0 +1,104 @@
+"""Liquid that nobody asked for: a transfer pump whose own count goes on while no dose of its line is open.
+
+Dosing pumps with text commands have no checksum on their line. A flipped bit in a question can be a command: it makes
+“how much?” (`D,?`) “give 7 mL” (`D,7`) of an Atlas EZO-PMP. So every count that is polled anyway is compared with the one
+before: what went through unasked is booked, so that volumes stay true and no vessel overflows for it, and people are told;
+a pump that is seen to run unasked is stopped. What a pump gave while no controller was there is not seen here, but by the
+balance.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Set
+
+from controller.execution.ledger import Alarm, Ledger
+from controller.execution.routes import Route
+from controller.execution.witnesses import K, went_back
+from controller.state import ActuatorView
+from drivers.device import PumpStatus
+
+STRAY = "stray"
+"""How a row `moved` of such liquid says that it ended, and who measured it: the pump's count."""
+DOUBT = 1.0 / K
+"""Standard deviation of what was moved, as a share of it: a count that jumped may also be a counter that failed."""
+
+STOPPED_S = 2.0
+"""So long may a pump that was seen to run go on until it is stopped."""
+
+
+class Strays:
+    """Compares what transfer pumps have counted. `open_lines` are those with a dose that is not booked yet."""
+
+    def __init__(
+        self,
+        routes: Mapping[str, Route],
+        *,
+        ledger: Ledger,
+        alarm: Alarm,
+        open_lines: Set[str],
+        gain: Callable[[Route], float],
+    ) -> None:
+        """`routes` by line; `gain` tells what a pump moves for each µL that it counts."""
+        self._routes = tuple(routes.values())
+        self._ledger = ledger
+        self._alarm = alarm
+        self._open = open_lines
+        self._gain = gain
+        self._last: dict[str, ActuatorView] = {}
+        """By pump: what it told when last looked at; missing while a dose of its is open, and after it until it is asked."""
+        self._closing: dict[str, object] = {}
+        """By pump: its last status within a dose, which may be older than the end of the dose."""
+
+    def look(self, actuators: Mapping[str, ActuatorView]) -> list[Route]:
+        """Book and tell what went through unasked; returns the routes whose pumps run unasked, to be stopped."""
+        running = []
+        for route in self._routes:
+            view = actuators.get(route.pump)
+            if view is None or not isinstance(view.status, PumpStatus):
+                continue
+            if route.line in self._open:
+                self._last.pop(route.pump, None)
+                self._closing[route.pump] = view.status
+                continue
+            if view.status is self._closing.get(route.pump):
+                continue
+            self._closing.pop(route.pump, None)
+            before = self._last.get(route.pump)
+            if before is not None and view.status is before.status:
+                continue
+            if view.status.running:
+                running.append(route)
+            if before is None or self._compared(route, before, view):
+                self._last[route.pump] = view
+        return running
+
+    def _compared(self, route: Route, before: ActuatorView, now: ActuatorView) -> bool:
+        """Whether the next status is compared with `now`: steps too small for the counter add up until they are seen."""
+        earlier, status = _told(before), _told(now)
+        anew = went_back(earlier.delivered_ul, status.delivered_ul)  # it lost power, and counts from nothing
+        counted_ul = status.delivered_ul - (0.0 if anew else earlier.delivered_ul)
+        if counted_ul > status.resolution_ul:
+            self._book(route, counted_ul, DOUBT * counted_ul, f"its count went on by {counted_ul / 1000:.2f} mL")
+            return True
+        if status.running:  # and its counter has not got so far as to tell
+            most_ul = status.flow_ul_min * (now.at_s - before.at_s + STOPPED_S) / 60.0
+            self._book(route, 0.0, min(most_ul, status.resolution_ul) / math.sqrt(3.0), "it was seen to run")
+        return anew
+
+    def _book(self, route: Route, counted_ul: float, sd_ul: float, seen: str) -> None:
+        gain = self._gain(route)
+        ul, sd_ul = counted_ul * gain, sd_ul * gain
+        detail = {"low": max(ul - K * sd_ul, 0.0), "high": ul + K * sd_ul, "counted": counted_ul, "end": STRAY}
+        self._ledger.moved(route.line, ul, sd_ul, "pump", detail=detail)
+        self._alarm(
+            "stray_flow",
+            route.pump,
+            f"{seen}, along {route.line}, and nobody had asked for it. Likely cause: a disturbed cable, or somebody at the"
+            " pump. Next: look at what it pumps into; read the level",
+        )
+
+
+def _told(view: ActuatorView) -> PumpStatus:
+    assert isinstance(view.status, PumpStatus)  # noqa: S101  (looked at before it is kept)
+    return view.status

@@ -1,0 +1,84 @@
+"""Liquid that nobody asked for is seen by the pump's own count, booked, told, and stopped; through the whole stack."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+
+from controller.execution.journal import Entry
+from controller.execution.strays import STRAY
+from controller.process import Controller
+from sim.devices.atlas_ezo_pmp import AtlasEzoPmp
+from sim.lab import Lab
+from tests.execution.test_whole_stack import controlled, moving, until
+from tests.execution.world import RIG
+
+pytestmark = pytest.mark.virtual_time
+BASE = "dose_base.pump"
+
+
+def pmp(lab: Lab) -> AtlasEzoPmp:
+    device = lab.devices["dose_base"]
+    assert isinstance(device, AtlasEzoPmp)
+    return device
+
+
+def strays(controller: Controller) -> list[Entry]:
+    return [row for row in controller.journal.entries(kinds=("moved",)) if row.body.get("end") == STRAY]
+
+
+def told(controller: Controller) -> Mapping[str, str]:
+    return {alarm.source: alarm.detail for alarm in controller.alarms.active() if alarm.kind == "stray_flow"}
+
+
+async def test_F2_a_question_that_was_garbled_into_a_dose_is_booked_and_told(tmp_path: Path) -> None:
+    lab = Lab(RIG, seed=1)
+    async with controlled(lab, tmp_path) as controller:
+        await asyncio.sleep(60.0)
+        before = controller.ledger.volumes()["spent"].ul
+        pmp(lab).own_command(["d", "7"])  # what one flipped bit makes of “D,?”
+        await asyncio.sleep(30.0)
+        (row,) = strays(controller)
+        assert row.run is None
+        assert row.body["line"] == "base"
+        assert row.body["counted"] == pytest.approx(7000.0, abs=10.0)
+        assert row.body["low"] == pytest.approx(0.0, abs=1e-6)
+        after = controller.ledger.volumes()["spent"]
+        assert after.ul - before == pytest.approx(7000.0, rel=0.05)
+        assert abs(after.ul - lab.plant.truth().volumes_ul["spent"]) < 3 * after.sd_ul
+        assert "its count went on by 7.00 mL, along base, and nobody had asked for it" in told(controller)[BASE]
+        # Once: it is compared with what it was then.
+        await asyncio.sleep(120.0)
+        assert len(strays(controller)) == 1
+
+
+async def test_a_pump_that_runs_unasked_is_stopped_when_it_is_seen(tmp_path: Path) -> None:
+    lab = Lab(RIG, seed=1)
+    async with controlled(lab, tmp_path) as controller:
+        await asyncio.sleep(60.0)
+        pmp(lab).own_command(["dc", "10", "*"])
+        every_s = RIG.devices["dose_base"].every_s
+        await asyncio.sleep(every_s + 5.0)
+        assert not pmp(lab).dosing
+        await asyncio.sleep(every_s + 5.0)
+        moved_ul = lab.plant.truth().moved_ul["base"]
+        assert 500.0 < moved_ul < 10_000.0 / 60.0 * (every_s + 3.0)
+        assert sum(row.body["counted"] for row in strays(controller)) == pytest.approx(moved_ul, rel=0.25)
+        assert BASE in told(controller)
+
+
+async def test_what_was_asked_for_is_no_stray(tmp_path: Path) -> None:
+    """Doses, also one that a restart has cut in two, leave nothing unexplained."""
+    lab = Lab(RIG, seed=1)
+    async with controlled(lab, tmp_path, leave_running=True) as controller:
+        await controller.runs.start("partial-exchange", {}, "anna", "a test")
+        await until(lambda: moving(controller, "kidney.draw"))
+        await asyncio.sleep(20.0)
+    async with controlled(lab, tmp_path) as controller:
+        await until(lambda: controller.runs.active is None, 4 * 3600.0)
+        await asyncio.sleep(300.0)
+        assert strays(controller) == []
+        assert not told(controller)
