@@ -20,6 +20,7 @@ from drivers.conformance.outputs import (
 )
 from drivers.conformance.trying import NotApplicable, Property
 from drivers.conformance.wire import (
+    asks_in_harmless_words,
     comes_back,
     ignores_other_addresses,
     never_takes_a_late_reply,
@@ -43,6 +44,7 @@ PROPERTIES: Mapping[str, Property] = {
     "garbage": Property("takes no garbage for a reading (C2)", survives_garbage),
     "truncated": Property("takes no truncated reply for a reading (C2)", survives_truncation),
     "flipped": Property("is not confused for long by a wrong bit (C2)", survives_flipped_bits),
+    "harmless": Property("polls in words of which no wrong bit makes a command (F2)", asks_in_harmless_words),
     "doubled": Property("takes a doubled reply once (C2)", survives_duplication),
     "late": Property("takes no late reply for the next one's (C2)", never_takes_a_late_reply),
     "address": Property("takes no other device's reply for its own (C2)", ignores_other_addresses),

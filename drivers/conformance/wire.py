@@ -26,6 +26,8 @@ GARBAGE = (
 )
 LATE_S = (0.25, 0.61, 1.05, 1.6, 2.6, 4.0)
 CUTS = 10
+HEARD_S = 0.3
+"""A device has begun to obey within so long."""
 HALF_OPEN_S = 30.0
 """A dead connection is opened anew within so long, while it is asked every second."""
 
@@ -65,6 +67,37 @@ async def survives_flipped_bits(bench: Bench) -> None:
 
         # without a checksum a flipped digit is another number: no driver can know, so readings are not compared
         await _spoilt(bench, flip, f"a bit flipped at {at}/8", compare=False)
+
+
+async def asks_in_harmless_words(bench: Bench) -> None:
+    """No single wrong bit makes a command of what is asked again and again of a device at rest (F2).
+
+    Most text protocols have no checksum, and a question is asked ten thousand times a day: `D,?`, the obvious question to
+    an EZO-PMP, is one bit from `D,7`, a dose of 7 mL.
+    """
+    async with on_stage(bench) as stage:
+        device = stage.device
+        if not device.actuators:
+            raise NotApplicable("it has no outputs")
+        for _ in range(2):  # what is asked only once after a start is not what is polled
+            stage.peer.sent.clear()
+            for _, work in works_of(device, []):
+                await asyncio.sleep(SETTLE_S)
+                await work()
+        polls = list(dict.fromkeys(stage.peer.sent))
+    for poll in polls:
+        flipped = [
+            poll[:at] + bytes((byte ^ (1 << bit),)) + poll[at + 1 :] for at, byte in enumerate(poll) for bit in range(8)
+        ]
+        async with on_stage(bench) as stage:
+            stage.requests = lambda data: None
+            for request in flipped:
+                stage.far.receive(request)
+                await asyncio.sleep(HEARD_S)
+                expect(
+                    not stage.moved,
+                    f"one wrong bit makes {request!r} of the poll {poll!r}, and the device does {dict(stage.far.outputs())}",
+                )
 
 
 async def survives_duplication(bench: Bench) -> None:

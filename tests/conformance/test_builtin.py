@@ -10,6 +10,8 @@ from choroid.cli import main
 from choroid.failure import UserError
 from choroid.tools.conformance.benches import all_benches
 from choroid.tools.conformance.table import conformance, in_virtual_time
+from drivers.atlas_ezo_pmp import DosingPump
+from drivers.commands import PumpStatus
 from drivers.conformance import PROPERTIES, Bench, examine
 from drivers.registry import MODELS
 from sim.devices.catalogue import DEVICES
@@ -34,6 +36,19 @@ def test_every_driver_has_every_property(bench: Bench) -> None:
 
 def test_every_model_is_tried() -> None:
     assert {bench.model for bench in all_benches()} >= set(MODELS)
+
+
+def test_a_poll_that_is_one_bit_from_a_command_is_found_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As the EZO-PMP was once polled: is it running?"""
+
+    async def status(self: DosingPump) -> PumpStatus:
+        return PumpStatus(await self._running(), 0.0, 0.0, 10.0)
+
+    monkeypatch.setattr(DosingPump, "status", status)
+    (bench,) = (bench for bench in all_benches() if bench.model == "atlas-ezo-pmp")
+    (verdict,) = examine(bench, in_virtual_time, {"harmless": PROPERTIES["harmless"]})
+    assert verdict.outcome == "fail"
+    assert "one wrong bit makes b'D,7\\r' of the poll b'D,?\\r'" in verdict.told
 
 
 def test_the_table_on_the_command_line(capsys: pytest.CaptureFixture[str]) -> None:
