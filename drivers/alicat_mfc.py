@@ -12,26 +12,19 @@ import re
 from dataclasses import dataclass
 
 from drivers.device import (
-    Actuator,
-    BadReply,
-    Command,
     Device,
     DeviceConfig,
     DeviceFault,
     DeviceModel,
     Guarantee,
     Identity,
-    Level,
     LevelStatus,
-    NoReply,
     Page,
     Refused,
     Sensor,
-    Stop,
     WrongDevice,
-    on_or_off,
-    refuse,
 )
+from drivers.gas_flow import GasFlow
 from drivers.settings import bad_setting, choice_of, known_only, number_of
 from drivers.transport.conversation import Barrier, Conversation
 from drivers.transport.link import Link
@@ -247,29 +240,17 @@ class _MassFlow(Sensor):
         return frame.mass * self._controller.ml_min_per_unit
 
 
-class FlowController(Actuator):
-    """The set-point. Nothing in the device ends it: if the host dies, the guard sets the basal flow."""
-
-    kind = "level"
-    unit = "mL/min"
-    guarantee = Guarantee.GUARD
+class FlowController(GasFlow):
+    """The set-point, and what is measured, from one data frame."""
 
     def __init__(self, controller: AlicatMfc) -> None:
-        self.where = f"{controller.config.name}.flow"
+        super().__init__(f"{controller.config.name}.flow", controller.conversation)
         self._controller = controller
-        self._one_at_a_time = asyncio.Lock()
 
-    async def apply(self, command: Command) -> None:
-        """Level or Stop; see :meth:`drivers.device.Actuator.apply`."""
-        self._controller.conversation.require_verified()
-        async with self._one_at_a_time:
-            match command:
-                case Stop():
-                    await self._off()
-                case Level(value=value):
-                    await self._set(value)
-                case _:
-                    raise refuse(self, self.where, command)
+    @property
+    def full_scale_ml_min(self) -> float:
+        """As the rig file says."""
+        return self._controller.full_scale_ml_min
 
     async def status(self) -> LevelStatus:
         """Set-point and measured mass flow (mL/min), as the controller says."""
@@ -277,25 +258,13 @@ class FlowController(Actuator):
         unit = self._controller.ml_min_per_unit
         return LevelStatus(setpoint=frame.setpoint * unit, measured=frame.mass * unit)
 
-    async def _set(self, ml_min: float) -> None:
-        if not 0.0 <= ml_min <= self._controller.full_scale_ml_min:
-            raise Refused(
-                f"{ml_min:g} mL/min is outside 0 to {self._controller.full_scale_ml_min:g}",
-                where=self.where,
-                cause="the request is beyond the controller's full scale",
-                action="ask for less, or correct full_scale_ml_min in the rig file",
-            )
-        was_on = (await self._controller.frame()).setpoint > 0.0
-        await on_or_off(self._controller.set(ml_min), self._nothing if was_on else self._off)
+    async def is_open(self) -> bool:
+        """See :meth:`GasFlow.is_open`."""
+        return (await self._controller.frame()).setpoint > 0.0
 
-    async def _off(self) -> None:
-        try:
-            await self._controller.set(0.0)
-        except (NoReply, BadReply):
-            await self._controller.set(0.0)
-
-    async def _nothing(self) -> None:
-        """Gas flowed before: the failed command has not turned it on; the readback tells what flows."""
+    async def write(self, ml_min: float) -> None:
+        """See :meth:`GasFlow.write`."""
+        await self._controller.set(ml_min)
 
 
 def _letter(config: DeviceConfig) -> bytes:

@@ -12,25 +12,18 @@ import math
 import struct
 
 from drivers.device import (
-    Actuator,
-    BadReply,
-    Command,
     Device,
     DeviceConfig,
     DeviceModel,
     Guarantee,
     Identity,
-    Level,
     LevelStatus,
-    NoReply,
     Page,
     Refused,
     Sensor,
-    Stop,
     WrongDevice,
-    on_or_off,
-    refuse,
 )
+from drivers.gas_flow import GasFlow
 from drivers.settings import bad_setting, choice_of, known_only, number_of
 from drivers.transport.conversation import Barrier, Conversation
 from drivers.transport.link import Link, Parser
@@ -272,56 +265,30 @@ class _MassFlow(Sensor):
         return await self._controller.flow()
 
 
-class FlowController(Actuator):
-    """The set-point. Nothing in the instrument ends it: if the host dies, the guard sets the basal flow."""
-
-    kind = "level"
-    unit = "mL/min"
-    guarantee = Guarantee.GUARD
+class FlowController(GasFlow):
+    """The set-point, as a share of full scale."""
 
     def __init__(self, controller: BronkhorstPropar) -> None:
-        self.where = f"{controller.config.name}.flow"
+        super().__init__(f"{controller.config.name}.flow", controller.conversation)
         self._controller = controller
-        self._one_at_a_time = asyncio.Lock()
 
-    async def apply(self, command: Command) -> None:
-        """Level or Stop; see :meth:`drivers.device.Actuator.apply`."""
-        self._controller.conversation.require_verified()
-        async with self._one_at_a_time:
-            match command:
-                case Stop():
-                    await self._off()
-                case Level(value=value):
-                    await self._set(value)
-                case _:
-                    raise refuse(self, self.where, command)
+    @property
+    def full_scale_ml_min(self) -> float:
+        """As the rig file says."""
+        return self._controller.full_scale_ml_min
 
     async def status(self) -> LevelStatus:
         """Set-point and measured flow (mL/min), as the instrument says."""
         raw = await self._controller.setpoint_raw()
         return LevelStatus(setpoint=self._controller.ml_min(raw), measured=await self._controller.flow())
 
-    async def _set(self, ml_min: float) -> None:
-        full_scale = self._controller.full_scale_ml_min
-        if not 0.0 <= ml_min <= full_scale:
-            raise Refused(
-                f"{ml_min:g} mL/min is outside 0 to {full_scale:g}",
-                where=self.where,
-                cause="the request is beyond the instrument's full scale",
-                action="ask for less, or correct full_scale_ml_min in the rig file",
-            )
-        was_on = await self._controller.setpoint_raw() > 0
-        raw = round(ml_min / full_scale * FULL_SCALE)
-        await on_or_off(self._controller.write_setpoint(raw), self._nothing if was_on else self._off)
+    async def is_open(self) -> bool:
+        """See :meth:`GasFlow.is_open`."""
+        return await self._controller.setpoint_raw() > 0
 
-    async def _off(self) -> None:
-        try:
-            await self._controller.write_setpoint(0)
-        except (NoReply, BadReply):
-            await self._controller.write_setpoint(0)
-
-    async def _nothing(self) -> None:
-        """Gas flowed before: the failed command has not turned it on; the readback tells what flows."""
+    async def write(self, ml_min: float) -> None:
+        """See :meth:`GasFlow.write`."""
+        await self._controller.write_setpoint(round(ml_min / self.full_scale_ml_min * FULL_SCALE))
 
 
 def _take_binary(buffer: bytearray) -> bytes | None:
