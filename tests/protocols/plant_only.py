@@ -19,7 +19,7 @@ from controller.execution.routes import routes_of
 from controller.execution.rules import prices_of, rules_of
 from controller.rig.loading import load_rig
 from protocols import economy
-from protocols.dialysis import Dialyser
+from protocols.dialysis import Dialyser, koa_at
 from protocols.grading import Grade, Sample, grade
 from protocols.interval import Interval
 from protocols.mixing import Body
@@ -140,8 +140,7 @@ class Culture:
         rig, targets, dialyser = self.rig, Targets(self.rig), None
         if rig.organs.kidney.dialyse is not None:
             route = routes_of(rig)["kidney.dialyse"]
-            koa = next(iter(rig.dialysers.values())).koa_ul_min
-            dialyser = Dialyser(koa, route.flow_ul_min, route.least_ul)
+            dialyser = Dialyser(self._koa_ul_min(), route.flow_ul_min, route.least_ul)
         least_ul = routes_of(rig)["gut.feed"].least_ul
         rules, prices = rules_of(rig), prices_of(rig)
         return economy.Bench(rules, prices, targets, targets.media, dialyser, least_ul, self.rate_umol_d)
@@ -179,12 +178,18 @@ class Culture:
         target += row
         self._passes[number] += (self._passes[source_number] - self._passes[number]) * ul / target[LIQ]
 
+    def _koa_ul_min(self) -> float:
+        """At the flow at which this rig dialyses."""
+        kidney = self.rig.organs.kidney
+        fibres = self.rig.dialysers[self.rig.lines[kidney.dialyse or ""].dialyser or ""]
+        return koa_at(kidney.dialysate_ul_min, fibres.koa_ul_min, fibres.koa_at_ul_min)
+
     def _dialyse(self, ul: float) -> None:
         if ul <= 0.0:
             return
         kidney = self.rig.organs.kidney
         line = self.rig.lines[kidney.dialyse or ""]
-        koa = self.rig.dialysers[line.dialyser or ""].koa_ul_min
+        koa = self._koa_ul_min()
         basal = self.fleet.composition(self.rig.vessels[line.from_].contains)
         share = exchange_share(koa, kidney.dialysate_ul_min, ul, self.spent[LIQ])
         for column in SMALL:
