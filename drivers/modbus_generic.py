@@ -48,8 +48,8 @@ from drivers.modbus_generic_description import (
     BlockSpec,
     Description,
     PointSpec,
-    describe,
 )
+from drivers.modbus_generic_reader import describe
 from drivers.settings import bad_setting, known_only
 from drivers.transport.conversation import Barrier, Conversation
 from drivers.transport.link import Link, Parser

@@ -32,14 +32,14 @@ from drivers.device import (
     WrongDevice,
 )
 from drivers.modbus_generic import ModbusGeneric
-from drivers.modbus_generic_description import (
+from drivers.modbus_generic_description import Description
+from drivers.modbus_generic_reader import (
     CHECK_KEYS,
     DEVICE_KEYS,
     LEVEL_KEYS,
     POINT_KEYS,
     SWITCH_KEYS,
     BadDescription,
-    Description,
     parse,
 )
 from drivers.settings import BadSetting

@@ -9,7 +9,7 @@ import yaml
 
 from choroid.lab import pointing_at
 from controller.rig.loading import RigError, effective_hash, load_rig
-from drivers.modbus_generic_description import describe
+from drivers.modbus_generic_reader import describe
 
 ROOT = Path(__file__).parents[2]
 PROBE = (ROOT / "examples" / "devices" / "co2-probe.yaml").read_text(encoding="utf-8")
