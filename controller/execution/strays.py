@@ -10,7 +10,7 @@ balance.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Set
+from collections.abc import Callable, Mapping
 
 from controller.execution.ledger import Alarm, Ledger
 from controller.execution.routes import Route
@@ -27,8 +27,32 @@ STOPPED_S = 2.0
 """So long may a pump that was seen to run go on until it is stopped."""
 
 
+class OpenLines:
+    """Lines with a dose under way, or with one whose outcome is not booked yet."""
+
+    def __init__(self) -> None:
+        self._open: set[str] = set()
+        self._times: dict[str, int] = {}
+
+    def begin(self, line: str) -> None:
+        """A dose of `line` is about to be given, or was left open by a process before this one."""
+        self._open.add(line)
+        self._times[line] = self._times.get(line, 0) + 1
+
+    def end(self, line: str) -> None:
+        """Its outcome is booked."""
+        self._open.discard(line)
+
+    def __contains__(self, line: object) -> bool:
+        return line in self._open
+
+    def times(self, line: str) -> int:
+        """How often a dose has begun: one may begin and end between two looks."""
+        return self._times.get(line, 0)
+
+
 class Strays:
-    """Compares what transfer pumps have counted. `open_lines` are those with a dose that is not booked yet."""
+    """Compares what transfer pumps have counted."""
 
     def __init__(
         self,
@@ -36,7 +60,7 @@ class Strays:
         *,
         ledger: Ledger,
         alarm: Alarm,
-        open_lines: Set[str],
+        open_lines: OpenLines,
         gain: Callable[[Route], float],
     ) -> None:
         """`routes` by line; `gain` tells what a pump moves for each µL that it counts."""
@@ -45,32 +69,33 @@ class Strays:
         self._alarm = alarm
         self._open = open_lines
         self._gain = gain
+        self._seen: dict[str, tuple[ActuatorView | None, int]] = {}
+        """By pump: what was looked at last, and how many doses had begun."""
         self._last: dict[str, ActuatorView] = {}
-        """By pump: what it told when last looked at; missing while a dose of its is open, and after it until it is asked."""
-        self._closing: dict[str, object] = {}
-        """By pump: its last status within a dose, which may be older than the end of the dose."""
+        """By pump: what the next count is compared with; missing from a dose's beginning until it is asked after its end."""
 
     def look(self, actuators: Mapping[str, ActuatorView]) -> list[Route]:
         """Book and tell what went through unasked; returns the routes whose pumps run unasked, to be stopped."""
         running = []
         for route in self._routes:
-            view = actuators.get(route.pump)
+            pump = route.pump
+            view, times = actuators.get(pump), self._open.times(route.line)
+            before_view, before_times = self._seen.get(pump, (None, 0))
+            if view is before_view and times == before_times:
+                continue
+            self._seen[pump] = (view, times)
+            if times != before_times or route.line in self._open:
+                self._last.pop(pump, None)
+                continue
             if view is None or not isinstance(view.status, PumpStatus):
                 continue
-            if route.line in self._open:
-                self._last.pop(route.pump, None)
-                self._closing[route.pump] = view.status
-                continue
-            if view.status is self._closing.get(route.pump):
-                continue
-            self._closing.pop(route.pump, None)
-            before = self._last.get(route.pump)
+            before = self._last.get(pump)
             if before is not None and view.status is before.status:
                 continue
             if view.status.running:
                 running.append(route)
             if before is None or self._compared(route, before, view):
-                self._last[route.pump] = view
+                self._last[pump] = view
         return running
 
     def _compared(self, route: Route, before: ActuatorView, now: ActuatorView) -> bool:

@@ -19,6 +19,7 @@ from controller.execution.ledger_terms import Nominal
 from controller.execution.recovery import Problem, Trouble
 from controller.execution.routes import Route, Trust, by_line, routes_of
 from controller.execution.steps import PORTION, Act, StepRecord
+from controller.execution.strays import OpenLines
 from controller.execution.weighing import Store, weigh
 from controller.execution.witnesses import K, Moved, Weight, agreed, by_balance, by_command, by_pump, went_back
 from controller.rig.description import Rig
@@ -104,8 +105,7 @@ class Transfers:
     ) -> None:
         self.routes: Mapping[str, Route] = routes_of(rig)
         self.by_line = by_line(self.routes)
-        self.open_lines: set[str] = set()
-        """Lines with a dose under way, or with one whose outcome is not booked yet."""
+        self.open_lines = OpenLines()
         self._rig = rig
         self._gate = gate
         self._store = store
@@ -148,7 +148,7 @@ class Transfers:
         self, run: Conduct, step: StepRecord, route: Route, volume_ul: float, *, last: bool
     ) -> Problem | None:
         """One dose; None when it ended as it should or because the run was interrupted."""
-        self.open_lines.add(route.line)
+        self.open_lines.begin(route.line)
         try:
             return await self._dosed(run, step, route, volume_ul, last=last)
         finally:
@@ -250,7 +250,7 @@ class Transfers:
         if act is None:
             return None
         route = self.by_line[act.line]
-        self.open_lines.add(route.line)
+        self.open_lines.begin(route.line)
         try:
             return await self._resolved(run, step, act, route, reason=reason, give_up=give_up)
         finally:
@@ -318,7 +318,9 @@ class Transfers:
 
     def left_open(self, steps: Iterable[StepRecord]) -> None:
         """Steps of a process before this one: what their pumps go on to give belongs to their doses."""
-        self.open_lines.update(step.open_act.line for step in steps if step.open_act is not None)
+        for step in steps:
+            if step.open_act is not None:
+                self.open_lines.begin(step.open_act.line)
 
     def gain(self, route: Route) -> float:
         """What a route's pump moves for each µL that it counts."""
@@ -328,7 +330,7 @@ class Transfers:
 
     def _closed(self, step: StepRecord, route: Route) -> None:
         if step.open_act is None:
-            self.open_lines.discard(route.line)
+            self.open_lines.end(route.line)
 
     def _trust(self, route: Route) -> Trust:
         if self._trusted is not None:

@@ -5,18 +5,23 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Mapping
 from pathlib import Path
+from typing import cast
 
 import pytest
 
 from controller.execution.journal import Entry
-from controller.execution.strays import STRAY
+from controller.execution.ledger import Ledger
+from controller.execution.routes import by_line, routes_of
+from controller.execution.strays import STRAY, OpenLines, Strays
 from controller.process import Controller
+from controller.state import ActuatorView
+from drivers.commands import PumpStatus, Stop
+from drivers.device import Guarantee
 from sim.devices.atlas_ezo_pmp import AtlasEzoPmp
 from sim.lab import Lab
 from tests.execution.test_whole_stack import controlled, moving, until
 from tests.execution.world import RIG
 
-pytestmark = pytest.mark.virtual_time
 BASE = "dose_base.pump"
 
 
@@ -34,6 +39,7 @@ def told(controller: Controller) -> Mapping[str, str]:
     return {alarm.source: alarm.detail for alarm in controller.alarms.active() if alarm.kind == "stray_flow"}
 
 
+@pytest.mark.virtual_time
 async def test_F2_a_question_that_was_garbled_into_a_dose_is_booked_and_told(tmp_path: Path) -> None:
     lab = Lab(RIG, seed=1)
     async with controlled(lab, tmp_path) as controller:
@@ -55,6 +61,7 @@ async def test_F2_a_question_that_was_garbled_into_a_dose_is_booked_and_told(tmp
         assert len(strays(controller)) == 1
 
 
+@pytest.mark.virtual_time
 async def test_a_pump_that_runs_unasked_is_stopped_when_it_is_seen(tmp_path: Path) -> None:
     lab = Lab(RIG, seed=1)
     async with controlled(lab, tmp_path) as controller:
@@ -70,6 +77,7 @@ async def test_a_pump_that_runs_unasked_is_stopped_when_it_is_seen(tmp_path: Pat
         assert BASE in told(controller)
 
 
+@pytest.mark.virtual_time
 async def test_what_was_asked_for_is_no_stray(tmp_path: Path) -> None:
     """Doses, also one that a restart has cut in two, leave nothing unexplained."""
     lab = Lab(RIG, seed=1)
@@ -82,3 +90,35 @@ async def test_what_was_asked_for_is_no_stray(tmp_path: Path) -> None:
         await asyncio.sleep(300.0)
         assert strays(controller) == []
         assert not told(controller)
+
+
+def test_a_dose_that_begins_and_ends_between_two_looks_is_no_stray() -> None:
+    booked: list[float] = []
+
+    class Books:
+        def moved(self, line: str, ul: float, sd_ul: float, source: str, **_: object) -> int:
+            booked.append(ul)
+            return 1
+
+    lines = OpenLines()
+    route = by_line(routes_of(RIG))["base"]
+    strays = Strays(
+        {"base": route},
+        ledger=cast(Ledger, Books()),
+        alarm=lambda kind, source, detail: None,
+        open_lines=lines,
+        gain=lambda _: 1.0,
+    )
+
+    def told(total_ul: float, at_s: float) -> Mapping[str, ActuatorView]:
+        status = PumpStatus(False, 0.0, total_ul, 10.0)
+        return {BASE: ActuatorView(status, at_s, None, Stop(), Guarantee.DEVICE)}
+
+    assert strays.look(told(100.0, 0.0)) == []
+    lines.begin("base")
+    lines.end("base")
+    strays.look(told(600.0, 1.0))  # perhaps asked within the dose
+    strays.look(told(620.0, 2.0))
+    assert booked == []
+    strays.look(told(1120.0, 3.0))
+    assert booked == [500.0]
