@@ -218,7 +218,7 @@ class DigitalPump(RotaryPump):
         self._device = device
         settings, where = device.config.settings, device.config.name
         ways = b"JK" if choice_of(settings, "direction", where, default="cw", among=("cw", "ccw")) == "cw" else b"KJ"
-        self._forward, self._backward = ways[:1], ways[1:]
+        self._ahead, self._back = ways[:1], ways[1:]
         self._tubing_mm = _tubing_mm(device.config)
         self._decimals = 2
         self._flow_ul_min = 0.0
@@ -280,7 +280,7 @@ class DigitalPump(RotaryPump):
                 raise self._refusal(f"{volume_ul:g} µL cannot be given at once", "give less at a time")
             await self._device.set(b"O")
             await self._device.set(b"[%05d" % counts)
-        await self._device.set(self._forward if flow_ul_min > 0 else self._backward)
+        await self._device.set(self._ahead if flow_ul_min > 0 else self._back)
         await self._set_flow(flow_ul_min)
 
     async def _go(self, dose: bool) -> None:

@@ -22,7 +22,7 @@ from drivers.device import (
     Page,
     PumpStatus,
 )
-from drivers.rotary_pump import HostCount, RotaryPump, needed_number
+from drivers.rotary_pump import HostCount, RotaryPump
 from drivers.settings import bad_setting, choice_of, known_only
 from drivers.transport.conversation import Conversation
 from drivers.transport.link import Link, Parser
@@ -161,20 +161,9 @@ class LongerPump(RotaryPump):
     def __init__(self, device: Longer) -> None:
         super().__init__(f"{device.config.name}.pump", device.conversation, guarantee=Guarantee.HOST)
         self._device = device
-        settings, where = device.config.settings, device.config.name
-        self._ul_per_rev = needed_number(
-            settings, "ul_per_rev", where, low=0.01, high=1e6, what="the volume of one revolution of the tubing, µL"
-        )
-        self._max_rpm = needed_number(
-            settings, "max_rpm", where, low=0.1, high=MOST_RPM, what="the drive's greatest speed, rpm"
-        )
-        step = DRIVES[device.drive]
-        self._ul_min_per_count = step * self._ul_per_rev
-        self._least_flow_ul_min = self._ul_min_per_count
-        self._max_flow_ul_min = self._max_rpm * self._ul_per_rev
-        self.revolution_ul = self._ul_per_rev
-        clockwise = choice_of(settings, "direction", where, default="cw", among=("cw", "ccw")) == "cw"
-        self._forward = CLOCKWISE if clockwise else 1 - CLOCKWISE
+        step_rpm = DRIVES[device.drive]
+        self._gear(device.config, step_rpm=step_rpm, most_rpm=MOST_RPM)
+        self._ul_min_per_count = step_rpm * self._ul_per_rev
         self._count = HostCount(LATENCY_S)
         self._aimed = (0, CLOCKWISE)
         """Counts of speed and direction that the pump was last given, or told at verification."""
@@ -248,11 +237,11 @@ class LongerPump(RotaryPump):
         if not state & (RUN | FULL_SPEED):
             return 0.0
         flow_ul_min = self._max_flow_ul_min if state & FULL_SPEED else speed * self._ul_min_per_count
-        return flow_ul_min if direction == self._forward else -flow_ul_min
+        return flow_ul_min if (direction == CLOCKWISE) is self._forward else -flow_ul_min
 
     def _counts(self, flow_ul_min: float) -> tuple[int, int]:
         counts = max(1, round(abs(flow_ul_min) / self._ul_min_per_count))
-        return counts, self._forward if flow_ul_min > 0 else 1 - self._forward
+        return counts, CLOCKWISE if (flow_ul_min > 0) is self._forward else 1 - CLOCKWISE
 
 
 def _unstuffed(buffer: bytearray) -> tuple[bytes | None, int]:

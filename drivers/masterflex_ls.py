@@ -24,8 +24,8 @@ from drivers.device import (
     Refused,
     WrongDevice,
 )
-from drivers.rotary_pump import RotaryPump, needed_number
-from drivers.settings import bad_setting, choice_of, known_only
+from drivers.rotary_pump import RotaryPump
+from drivers.settings import bad_setting, known_only
 from drivers.transport.conversation import Conversation
 from drivers.transport.link import Link, Parser
 from drivers.transport.replies import bad_reply
@@ -201,17 +201,7 @@ class SatellitePump(RotaryPump):
     def __init__(self, device: MasterflexLs) -> None:
         super().__init__(f"{device.config.name}.pump", device.conversation)
         self._device = device
-        settings, where = device.config.settings, device.config.name
-        self._ul_per_rev = needed_number(
-            settings, "ul_per_rev", where, low=0.1, high=1e7, what="the volume of one revolution of the tubing, µL"
-        )
-        self._max_rpm = needed_number(
-            settings, "max_rpm", where, low=1.0, high=MOST_RPM, what="the drive's greatest speed, rpm"
-        )
-        self._least_flow_ul_min = STEP_RPM * self._ul_per_rev
-        self._max_flow_ul_min = self._max_rpm * self._ul_per_rev
-        self.revolution_ul = self._ul_per_rev
-        self._forward = choice_of(settings, "direction", where, default="cw", among=("cw", "ccw")) == "cw"
+        self._gear(device.config, step_rpm=STEP_RPM, most_rpm=MOST_RPM)
         self._clockwise = True
         self._turned_before = 0.0
         self._endless = False

@@ -21,8 +21,8 @@ from drivers.device import (
     Refused,
     WrongDevice,
 )
-from drivers.rotary_pump import RotaryPump, needed_number
-from drivers.settings import bad_setting, choice_of, known_only
+from drivers.rotary_pump import RotaryPump
+from drivers.settings import bad_setting, known_only
 from drivers.transport.conversation import Barrier, Conversation
 from drivers.transport.link import Link
 from drivers.transport.replies import bad_reply, take_line
@@ -209,17 +209,7 @@ class MasterflexPump(RotaryPump):
     def __init__(self, device: MasterflexUsb) -> None:
         super().__init__(f"{device.config.name}.pump", device.conversation)
         self._device = device
-        settings, where = device.config.settings, device.config.name
-        self._ul_per_rev = needed_number(
-            settings, "ul_per_rev", where, low=0.1, high=1e7, what="the volume of one revolution of the tubing, µL"
-        )
-        self._max_rpm = needed_number(
-            settings, "max_rpm", where, low=1.0, high=MOST_RPM, what="the drive's greatest speed, rpm"
-        )
-        self._least_flow_ul_min = STEP_RPM * self._ul_per_rev
-        self._max_flow_ul_min = self._max_rpm * self._ul_per_rev
-        self.revolution_ul = self._ul_per_rev
-        self._forward = choice_of(settings, "direction", where, default="cw", among=("cw", "ccw")) == "cw"
+        self._gear(device.config, step_rpm=STEP_RPM, most_rpm=MOST_RPM)
         self._aimed = (0.0, True)
         """Speed (rpm) and whether clockwise."""
         self._endless = False

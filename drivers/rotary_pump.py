@@ -15,6 +15,7 @@ from drivers.device import (
     Actuator,
     BadReply,
     Command,
+    DeviceConfig,
     DeviceError,
     DeviceFault,
     Dispense,
@@ -28,7 +29,7 @@ from drivers.device import (
     run_to_end,
 )
 from drivers.doses import DoseBook
-from drivers.settings import bad_setting, number_of
+from drivers.settings import bad_setting, choice_of, number_of
 from drivers.transport.conversation import Conversation
 from drivers.transport.link import LinkState
 
@@ -61,6 +62,9 @@ class RotaryPump(Actuator):
         self._begun = 0
         """Grows whenever something else is commanded: a dose's end must not stop what came after it."""
         self._end: asyncio.TimerHandle | asyncio.Task[None] | None = None
+        self._ul_per_rev = self._max_rpm = 0.0
+        self._forward = True
+        """Whether clockwise is forward."""
 
     def guarantee_for(self, command: Command) -> Guarantee:
         """A dose is ended by the pump where the pump can; a continuous flow never is."""
@@ -80,6 +84,22 @@ class RotaryPump(Actuator):
                     await self._dispense(command)
                 case _:
                     raise refuse(self, self.where, command)
+
+    def _gear(self, config: DeviceConfig, *, step_rpm: float, most_rpm: float) -> None:
+        """For a pump that knows revolutions and no volumes: take from the rig file what a revolution moves, how fast it may
+        turn, and which way is forward; `step_rpm` is the drive's finest speed.
+        """
+        settings, where = config.settings, config.name
+        self._ul_per_rev = needed_number(
+            settings, "ul_per_rev", where, low=0.01, high=1e7, what="the volume of one revolution of the tubing, µL"
+        )
+        self._max_rpm = needed_number(
+            settings, "max_rpm", where, low=0.1, high=most_rpm, what="the drive's greatest speed, rpm"
+        )
+        self._forward = choice_of(settings, "direction", where, default="cw", among=("cw", "ccw")) == "cw"
+        self._least_flow_ul_min = step_rpm * self._ul_per_rev
+        self._max_flow_ul_min = self._max_rpm * self._ul_per_rev
+        self.revolution_ul = self._ul_per_rev
 
     # --- what a model fulfils -------------------------------------------------------------------------------
 

@@ -205,7 +205,6 @@ class _Pump(RotaryPump):
             settings, "max_rpm", where, low=1.0, high=999.9, what="the drive's greatest speed, rpm"
         )
         self._forward = choice_of(settings, "direction", where, default="cw", among=("cw", "ccw")) == "cw"
-        self._ul_per_rev = 0.0
         self._endless = False
         """Whether what runs was started here without end."""
         self._aimed = (0.0, True)

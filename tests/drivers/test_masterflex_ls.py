@@ -163,7 +163,7 @@ async def test_C2_what_is_no_acknowledgement_is_not_taken_for_one(reply: bytes) 
     [
         (DeviceConfig("d", settings=settings(max_rpm=600.0)), "ul_per_rev is missing"),
         (DeviceConfig("d", "26", LS), "1 to 25"),
-        (DeviceConfig("d", settings=settings(ul_per_rev=100.0, max_rpm=1000.0)), "from 1 to 999.9"),
+        (DeviceConfig("d", settings=settings(ul_per_rev=100.0, max_rpm=1000.0)), "from 0.1 to 999.9"),
     ],
 )
 async def test_F5_D7_settings_that_cannot_be_are_refused(config: DeviceConfig, message: str) -> None:

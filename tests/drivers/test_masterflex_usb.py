@@ -136,7 +136,7 @@ async def test_an_ismatec_is_not_taken_for_it() -> None:
         (DeviceConfig("d", settings=settings(max_rpm=600.0)), "ul_per_rev is missing"),
         (DeviceConfig("d", settings=settings(ul_per_rev=100.0)), "max_rpm is missing"),
         (DeviceConfig("d", "9", LS), '"1" to "8"'),
-        (DeviceConfig("d", settings=settings(ul_per_rev=0.0, max_rpm=1.0)), "from 0.1"),
+        (DeviceConfig("d", settings=settings(ul_per_rev=0.0, max_rpm=1.0)), "from 0.01"),
     ],
 )
 async def test_F5_D7_settings_that_cannot_be_are_refused(config: DeviceConfig, message: str) -> None:
