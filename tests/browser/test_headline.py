@@ -1,9 +1,8 @@
-"""What the page's headlines say when an input goes missing (issue 5: missing data never raise a score)."""
+"""What the page's headlines say when an input goes missing: a score never rises for it."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
@@ -16,21 +15,9 @@ from protocols.grading import Letter
 from protocols.interval import Interval
 from protocols.viability import MediumGrade, Vitals
 from protocols.welfare import Treatment
-from tests.browser.pages import Server, chromium, serving, visiting
+from tests.browser.pages import Server, visiting
 
 pytestmark = pytest.mark.needs("chromium")
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    with chromium() as found:
-        yield found
-
-
-@pytest.fixture(scope="module")
-def server() -> Iterator[Server]:
-    with serving() as found:
-        yield found
 
 
 SEEN = """async found => {

@@ -9,23 +9,11 @@ from typing import Any
 import pytest
 from playwright.sync_api import Browser, Page, expect
 
-from tests.browser.pages import RESULTS, Server, chromium, serving, visiting
+from tests.browser.pages import RESULTS, Server, serving, visiting
 
 pytestmark = pytest.mark.needs("chromium")
 
 SIZES = {"laptop": (1440, 900), "wall": (1920, 1080), "tablet": (820, 1180), "phone": (390, 844)}
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    with chromium() as found:
-        yield found
-
-
-@pytest.fixture(scope="module")
-def server() -> Iterator[Server]:
-    with serving() as found:
-        yield found
 
 
 @pytest.fixture(scope="module")
