@@ -188,7 +188,7 @@ async def _stacked(seed: int, days: float, folder: Path) -> Tally:
 def bench_estimator(
     *, seeds: int = SEEDS, days: float = DAYS, jobs: int | None = None, first: int = FIRST_SEED, whole: bool = False
 ) -> dict[str, Any]:
-    """Coverage of the 95 % intervals and errors over `seeds` cultures of `days`; the goals are those of issue 5."""
+    """Coverage of the 95 % intervals and errors over `seeds` cultures of `days`; beside them the goals."""
     jobs = jobs or len(os.sched_getaffinity(0))
     if seeds < 1 or not days >= LEAST_DAYS or jobs < 1 or first < 0:
         raise UserError(
