@@ -5,27 +5,23 @@ from __future__ import annotations
 import asyncio
 import json
 import shutil
-import signal
 import socket
-import subprocess
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import aiomqtt
-import pytest
+
+from tests.telemetry.service import Service
 
 MOSQUITTO = shutil.which("mosquitto", path="/usr/sbin:/usr/local/sbin:/usr/bin") or "mosquitto"
 
 
-class Mosquitto:
-    """A broker that keeps its sessions on the disk and can be stopped, killed and started again."""
+class Mosquitto(Service):
+    """A broker that keeps its sessions on the disk."""
 
     def __init__(self, folder: Path, extra: Sequence[str] = ("allow_anonymous true",)) -> None:
-        with socket.socket() as probe:
-            probe.bind(("127.0.0.1", 0))
-            self.port = int(probe.getsockname()[1])
-        self.address = f"127.0.0.1:{self.port}"
+        super().__init__(folder, "mosquitto")
         self._config = folder / "mosquitto.conf"
         lines = [
             "user root",
@@ -35,29 +31,10 @@ class Mosquitto:
             f"persistence_location {folder}/",
         ]
         self._config.write_text("\n".join([*lines, "max_queued_messages 0", ""]))
-        self._log = (folder / "mosquitto.log").open("ab")
-        self._process: subprocess.Popen[bytes] | None = None
 
     async def start(self) -> None:
         """Start it and wait until it listens."""
-        self._process = subprocess.Popen([MOSQUITTO, "-c", str(self._config)], stdout=self._log, stderr=self._log)
-        await until(self._listens)
-
-    def stop(self, how: signal.Signals = signal.SIGTERM) -> None:
-        """End it; with SIGTERM it saves what waits for its consumers, with SIGKILL nothing."""
-        if self._process is not None:
-            self._process.send_signal(how)
-            self._process.wait()
-            self._process = None
-
-    def freeze(self) -> None:
-        """It stays connected and answers nothing more."""
-        assert self._process is not None
-        self._process.send_signal(signal.SIGSTOP)
-
-    def close(self) -> None:
-        self.stop(signal.SIGKILL)
-        self._log.close()
+        await self.begin([MOSQUITTO, "-c", str(self._config)], self._listens)
 
     def _listens(self) -> bool:
         with socket.socket() as probe:
@@ -112,12 +89,3 @@ async def retained_status(broker: Mosquitto, **how: Any) -> str:
         async for message in client.messages:
             return bytes(message.payload).decode()
     raise AssertionError("unreachable")
-
-
-async def until(condition: Callable[[], bool], *, seconds: float = 20.0) -> None:
-    """Wait until `condition` holds; fail the test when it does not."""
-    for _ in range(int(seconds / 0.02)):
-        if condition():
-            return
-        await asyncio.sleep(0.02)
-    pytest.fail("it did not happen in time")

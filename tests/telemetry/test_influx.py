@@ -23,7 +23,7 @@ from controller.telemetry import sink
 from controller.telemetry.influx import InfluxSink
 from controller.telemetry.outbox import Outbox
 from drivers.device import Quality
-from tests.telemetry.mosquitto import until
+from tests.telemetry.service import until
 from tests.telemetry.victoria import Victoria
 
 FIRST_MS = 1767225600000

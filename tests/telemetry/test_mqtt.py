@@ -22,7 +22,8 @@ from controller.telemetry import mqtt, sink
 from controller.telemetry.mqtt import MqttSink
 from controller.telemetry.outbox import Outbox
 from drivers.device import Quality
-from tests.telemetry.mosquitto import Consumer, Mosquitto, retained_status, until
+from tests.telemetry.mosquitto import Consumer, Mosquitto, retained_status
+from tests.telemetry.service import until
 
 pytestmark = pytest.mark.needs("mosquitto")
 

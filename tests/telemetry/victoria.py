@@ -3,62 +3,31 @@
 from __future__ import annotations
 
 import json
-import os
 import shutil
-import signal
-import socket
-import subprocess
 from pathlib import Path
 from typing import Any
 
 import httpx
 
-from tests.telemetry.mosquitto import until
+from tests.telemetry.service import Service
 
 VICTORIA = shutil.which("victoria-metrics") or "victoria-metrics"
 
 
-class Victoria:
-    """A database on the disk that can be stopped, killed and started again."""
+class Victoria(Service):
+    """A database on the disk."""
 
     def __init__(self, folder: Path) -> None:
-        with socket.socket() as probe:
-            probe.bind(("127.0.0.1", 0))
-            self.port = int(probe.getsockname()[1])
-        self.url = f"http://127.0.0.1:{self.port}"
+        super().__init__(folder, "victoria")
+        self.url = f"http://{self.address}"
         self._folder = folder / "victoria"
-        self._log = (folder / "victoria.log").open("ab")
-        self._process: subprocess.Popen[bytes] | None = None
 
     async def start(self) -> None:
         """Start it and wait until it answers."""
-        words = [VICTORIA, f"-httpListenAddr=127.0.0.1:{self.port}", f"-storageDataPath={self._folder}"]
+        words = [VICTORIA, f"-httpListenAddr={self.address}", f"-storageDataPath={self._folder}"]
         # The readings are of a day of 2026; it forgets what is older than it keeps.
         words += ["-retentionPeriod=100y", "-memory.allowedBytes=64MB"]
-        environment = os.environ | {"GOMAXPROCS": "2"}
-        self._process = subprocess.Popen(words, stdout=self._log, stderr=self._log, env=environment)
-        await until(self._answers)
-
-    def stop(self, how: signal.Signals = signal.SIGTERM) -> None:
-        """End it; with SIGTERM it saves what it has, with SIGKILL what it had a moment ago."""
-        if self._process is not None:
-            self._process.send_signal(how)
-            self._process.wait()
-            self._process = None
-
-    def freeze(self) -> None:
-        """It stays connected and answers nothing more."""
-        assert self._process is not None
-        self._process.send_signal(signal.SIGSTOP)
-
-    def thaw(self) -> None:
-        """It goes on."""
-        assert self._process is not None
-        self._process.send_signal(signal.SIGCONT)
-
-    def close(self) -> None:
-        self.stop(signal.SIGKILL)
-        self._log.close()
+        await self.begin(words, self._answers, {"GOMAXPROCS": "2"})
 
     def samples(self, name: str = "readings_value", **tags: str) -> list[tuple[int, float]]:
         """Every sample of the series with these tags: time (ms) and value, in the order of time."""
