@@ -2,16 +2,18 @@
 
 States: normal, unacknowledged, acknowledged, returned (the cause is gone, nobody has acknowledged yet). Each definition
 says what happens if nobody acts, what to do, and how long there is (L7). An alarm that comes and goes takes ever longer
-to return, so that a flickering cause makes few notices (L3). A journal that cannot be written silences no alarm.
+to return, so that a flickering cause makes few notices (L3). A journal that cannot be written silences no alarm, and a
+restart forgets none: what stood when the process before ended stands again.
 """
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
+from datetime import datetime
 from enum import StrEnum
-from typing import Any, Literal
+from typing import Any, Literal, Protocol
 
 logger = logging.getLogger(__name__)
 
@@ -21,6 +23,10 @@ CHATTER_WITHIN_S = 3600.0
 CHATTER_AFTER = 3
 CHATTER_MOST = 7
 """From the fourth time within an hour on, an alarm's off-delay doubles each time, up to 2⁷ times."""
+
+
+ROWS = ("alarm.raised", "alarm.unacknowledged", "alarm.acknowledged", "alarm.returned", "alarm.normal")
+"""Kinds of journal rows that tell the life of alarms."""
 
 
 class AlarmState(StrEnum):
@@ -206,6 +212,39 @@ class Alarm:
     """How often an event has happened since it was last acknowledged."""
 
 
+class Row(Protocol):
+    """What is needed of a journal row."""
+
+    @property
+    def kind(self) -> str:
+        """One of :data:`ROWS`."""
+
+    @property
+    def utc(self) -> str:
+        """When it was written (ISO 8601)."""
+
+    @property
+    def body(self) -> Mapping[str, Any]:
+        """What it says."""
+
+
+def _made(kind: str, source: str, detail: str, raised_utc: str, raised_s: float) -> Alarm:
+    definition = DEFINITIONS[kind]
+    return Alarm(
+        f"{kind}:{source}",
+        kind,
+        source,
+        AlarmState.UNACKNOWLEDGED,
+        definition.priority,
+        detail,
+        raised_utc,
+        raised_s,
+        definition.consequence,
+        definition.response,
+        definition.respond_within,
+    )
+
+
 class Alarms:
     """Every alarm of a rig. `record` writes to the journal; `utc` and `now_s` come from the clock."""
 
@@ -218,6 +257,23 @@ class Alarms:
         self._beginnings: dict[str, list[float]] = {}
         self._now_s = 0.0
         self.raised = 0
+
+    def restore(self, rows: Iterable[Row], now_s: float) -> None:
+        """Take up what stood when the process before ended, by its journal rows :data:`ROWS`. Writes none."""
+        self._now_s = now_s
+        now = datetime.fromisoformat(self._utc())
+        for row in rows:
+            identifier = row.body["alarm"]
+            kind, _, source = identifier.partition(":")
+            known = self._alarms.get(identifier)
+            if row.kind == "alarm.raised" and kind in DEFINITIONS:  # a kind of another release is let go
+                gone_s = max((now - datetime.fromisoformat(row.utc)).total_seconds(), 0.0)
+                self._alarms[identifier] = _made(kind, source, row.body["detail"], row.utc, now_s - gone_s)
+            elif known is not None and row.kind == "alarm.normal":
+                del self._alarms[identifier]
+            elif known is not None:
+                state, user = AlarmState(row.kind.removeprefix("alarm.")), row.body.get("user", known.acknowledged_by)
+                self._alarms[identifier] = replace(known, state=state, acknowledged_by=user)
 
     def active(self) -> list[Alarm]:
         """Every alarm that is not normal, the most urgent first."""
@@ -234,8 +290,13 @@ class Alarms:
         else:
             self._alarms[identifier] = replace(known, detail=detail, times=known.times + 1)
 
-    def levels(self, present: Mapping[tuple[str, str], str], now_s: float) -> None:
-        """The causes that are there now, (kind, source) -> detail; raises, returns and clears by their delays."""
+    def levels(
+        self, present: Mapping[tuple[str, str], str], now_s: float, unseen: Collection[tuple[str, str]] = ()
+    ) -> None:
+        """The causes that are there now, (kind, source) -> detail; raises, returns and clears by their delays.
+
+        `unseen` are causes of which nobody can say now whether they are there: their alarms stay as they are.
+        """
         self._now_s = now_s
         if not present and not self._alarms and not self._pending_on:
             return
@@ -252,11 +313,15 @@ class Alarms:
                 self._change(known, AlarmState.UNACKNOWLEDGED, detail=detail)
             elif known.detail != detail:
                 self._alarms[identifier] = replace(known, detail=detail)
-        for identifier in [name for name in self._pending_on if name not in here]:
+        dark = {f"{kind}:{source}" for kind, source in unseen}
+        for identifier in [name for name in self._pending_on if name not in here and name not in dark]:
             del self._pending_on[identifier]
         for identifier, alarm in list(self._alarms.items()):
             definition = DEFINITIONS[alarm.kind]
             if identifier in here or definition.event or alarm.state is AlarmState.RETURNED:
+                continue
+            if identifier in dark:
+                self._pending_off.pop(identifier, None)
                 continue
             since_s = self._pending_off.setdefault(identifier, now_s)
             if now_s - since_s >= self._off_delay_s(identifier, definition):
@@ -288,24 +353,11 @@ class Alarms:
         ]
 
     def _raise(self, identifier: str, kind: str, source: str, detail: str) -> None:
-        definition = DEFINITIONS[kind]
         self._pending_on.pop(identifier, None)
         self._began(identifier)
         self.raised += 1
-        self._alarms[identifier] = Alarm(
-            identifier,
-            kind,
-            source,
-            AlarmState.UNACKNOWLEDGED,
-            definition.priority,
-            detail,
-            self._utc(),
-            self._now_s,
-            definition.consequence,
-            definition.response,
-            definition.respond_within,
-        )
-        self._row("alarm.raised", {"alarm": identifier, "priority": definition.priority, "detail": detail})
+        alarm = self._alarms[identifier] = _made(kind, source, detail, self._utc(), self._now_s)
+        self._row("alarm.raised", {"alarm": identifier, "priority": alarm.priority, "detail": detail})
 
     def _change(self, alarm: Alarm, state: AlarmState, *, detail: str | None = None, user: str = "") -> None:
         self._alarms[alarm.id] = replace(

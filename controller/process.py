@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from controller.alarms import DEFINITIONS, Alarms
+from controller.alarms import ROWS as ALARM_ROWS
 from controller.body import Body
 from controller.calibrations import keep
 from controller.clock import Clock
@@ -159,6 +160,7 @@ class Controller:
         """
         started = {"rig": self.rig.name, "rig_hash": effective_hash(self.rig), "version": software_version()}
         self.journal.append("controller.started", started)
+        self.alarms.restore(self.journal.entries(kinds=ALARM_ROWS), self.clock.now_s())
         self.body = await Body.connect(self.rig, self._opener, self.store)
         for failure in self.body.failures:
             logger.warning("%s did not come up: %s", failure.device, failure.error)
@@ -381,12 +383,12 @@ class Controller:
         self.alarms.event("journal_lost", "journal", str(error))
 
     def _alarm_levels(self, state: State, late_s: float) -> None:
-        self.alarms.levels(self._causes(state, late_s), state.at_s)
+        causes, unseen = reading_causes(self.rig, state)
+        self.alarms.levels(causes | self._causes(state, late_s), state.at_s, unseen)
 
-    def _causes(self, state: State, late_s: float) -> Mapping[tuple[str, str], str]:
-        """What is wrong at this moment, as (alarm kind, source) -> detail."""
+    def _causes(self, state: State, late_s: float) -> dict[tuple[str, str], str]:
+        """What is wrong at this moment beside what readings alone tell, as (alarm kind, source) -> detail."""
         causes = {(trip.interlock, trip.point): trip.detail for trip in state.trips if trip.interlock in DEFINITIONS}
-        causes.update(reading_causes(self.rig, state))
         for name, view in state.actuators.items():
             if view.fault:
                 causes[("device_lost", name.partition(".")[0])] = view.fault

@@ -15,9 +15,16 @@ SUCTION_KPA = -0.2
 PRESSURE_STALE_S = 15.0
 
 
-def reading_causes(rig: Rig, state: State) -> dict[tuple[str, str], str]:
-    """(alarm kind, source) → detail, as :meth:`controller.alarms.Alarms.levels` takes them."""
-    causes: dict[tuple[str, str], str] = {}
+Cause = tuple[str, str]
+"""Kind of alarm and source."""
+
+
+def reading_causes(rig: Rig, state: State) -> tuple[dict[Cause, str], list[Cause]]:
+    """(alarm kind, source) → detail, and those of which nobody can say whether they are there, as
+    :meth:`controller.alarms.Alarms.levels` takes them: medium that was sour when a cable was pulled is not well for it.
+    """
+    causes: dict[Cause, str] = {}
+    unseen: list[Cause] = []
     for point, reading in state.readings.items():
         if reading.stuck:
             causes["sensor_flat", point] = reading.detail
@@ -25,19 +32,21 @@ def reading_causes(rig: Rig, state: State) -> dict[tuple[str, str], str]:
             causes["device_lost", point.partition(".")[0]] = reading.detail
     lung = rig.organs.lung
     ph = trusted(state, lung.ph, PH_STALE_S)
-    if ph is not None and abs(ph - lung.ph_setpoint) > PH_BEYOND:
+    if ph is None:
+        unseen.append(("acidity", lung.ph))
+    elif abs(ph - lung.ph_setpoint) > PH_BEYOND:
         causes["acidity", lung.ph] = f"pH {ph:.2f}, set-point {lung.ph_setpoint:g}"
-    causes.update(_backwards(rig, state))
-    return causes
+    _look_for_suction(rig, state, causes, unseen)
+    return causes, unseen
 
 
-def _backwards(rig: Rig, state: State) -> dict[tuple[str, str], str]:
+def _look_for_suction(rig: Rig, state: State, causes: dict[Cause, str], unseen: list[Cause]) -> None:
     """A heart that says that it runs forwards, and sucks where it should press: its chamber is being drained."""
     gauge, pump = rig.organs.heart.pressure, rig.lines[rig.organs.heart.line].pump or ""
-    view = state.actuators.get(pump)
-    if gauge is None or view is None or not isinstance(view.status, PumpStatus) or not view.status.running:
-        return {}
-    kpa = trusted(state, gauge, PRESSURE_STALE_S)
-    if kpa is None or kpa > SUCTION_KPA:
-        return {}
-    return {("heart_backwards", pump): f"it runs, and its gauge shows {kpa:.2f} kPa: suction where it should press"}
+    if gauge is None:
+        return
+    kpa, view = trusted(state, gauge, PRESSURE_STALE_S), state.actuators.get(pump)
+    if kpa is None or view is None or not isinstance(view.status, PumpStatus):
+        unseen.append(("heart_backwards", pump))
+    elif view.status.running and kpa <= SUCTION_KPA:
+        causes["heart_backwards", pump] = f"it runs, and its gauge shows {kpa:.2f} kPa: suction where it should press"

@@ -49,6 +49,8 @@ class Watch:
         self._doses = Doses(rig, lab, self._findings, self._troubles, self._telling)
         self._surroundings = Surroundings(rig, lab, self._findings, self._troubles)
         self._events = 0
+        self._life: int | None = None
+        """Number of the controller's process that was at work at the last look."""
         self._last_s = asyncio.get_running_loop().time()
         self.least_viability = lab.plant.health
 
@@ -88,7 +90,10 @@ class Watch:
         truth = self._lab.plant.truth()
         self._events_of_plant()
         self._telling.hear(host, now_s)
-        at_work = host.life is not None and host.life.ready and not host.life.dead
+        life = host.life
+        # One that died and came back between two looks has not been at work for the whole of this one.
+        at_work = life is not None and life.ready and not life.dead and life.number == self._life
+        self._life = life.number if life is not None and life.ready else None
         if not at_work:
             self._telling.nobody_there(self._last_s, now_s)
         self._surroundings.look(truth, self._telling.kinds, at_work=at_work, last_s=self._last_s, now_s=now_s)

@@ -71,8 +71,9 @@ class Strays:
         self._gain = gain
         self._seen: dict[str, tuple[ActuatorView | None, int]] = {}
         """By pump: what was looked at last, and how many doses had begun."""
-        self._last: dict[str, ActuatorView] = {}
-        """By pump: what the next count is compared with; missing from a dose's beginning until it is asked after its end."""
+        self._told_ul: dict[str, float] = {}
+        self._sure_ul: dict[str, float] = {}
+        """By pump: the count as told last, and as told twice in a row, since its last dose."""
 
     def look(self, actuators: Mapping[str, ActuatorView]) -> list[Route]:
         """Book and tell what went through unasked; returns the routes whose pumps run unasked, to be stopped."""
@@ -80,36 +81,41 @@ class Strays:
         for route in self._routes:
             pump = route.pump
             view, times = actuators.get(pump), self._open.times(route.line)
-            before_view, before_times = self._seen.get(pump, (None, 0))
-            if view is before_view and times == before_times:
+            before, before_times = self._seen.get(pump, (None, 0))
+            if view is before and times == before_times:
                 continue
             self._seen[pump] = (view, times)
             if times != before_times or route.line in self._open:
-                self._last.pop(pump, None)
+                self._told_ul.pop(pump, None)
+                self._sure_ul.pop(pump, None)
                 continue
-            if view is None or not isinstance(view.status, PumpStatus):
-                continue
-            before = self._last.get(pump)
-            if before is not None and view.status is before.status:
+            if view is None or not isinstance(view.status, PumpStatus) or (before and view.status is before.status):
                 continue
             if view.status.running:
                 running.append(route)
-            if before is None or self._compared(route, before, view):
-                self._last[pump] = view
+                self._see_running(route, view.status, view.at_s - (view.at_s if before is None else before.at_s))
+            self._count(route, view.status)
         return running
 
-    def _compared(self, route: Route, before: ActuatorView, now: ActuatorView) -> bool:
-        """Whether the next status is compared with `now`: steps too small for the counter add up until they are seen."""
-        earlier, status = _told(before), _told(now)
-        anew = went_back(earlier.delivered_ul, status.delivered_ul)  # it lost power, and counts from nothing
-        counted_ul = status.delivered_ul - (0.0 if anew else earlier.delivered_ul)
+    def _count(self, route: Route, status: PumpStatus) -> None:
+        """Compare counts of a pump that stands. One digit may be garbled: a count counts when it was told twice in a row."""
+        pump, told_ul = route.pump, status.delivered_ul
+        if told_ul != self._told_ul.get(pump):
+            self._told_ul[pump] = told_ul
+            return
+        sure_ul = self._sure_ul.get(pump)
+        anew = sure_ul is not None and went_back(sure_ul, told_ul)  # it lost power, and counts from nothing
+        counted_ul = 0.0 if sure_ul is None else told_ul - (0.0 if anew else sure_ul)
         if counted_ul > status.resolution_ul:
             self._book(route, counted_ul, DOUBT * counted_ul, f"its count went on by {counted_ul / 1000:.2f} mL")
-            return True
-        if status.running:  # and its counter has not got so far as to tell
-            most_ul = status.flow_ul_min * (now.at_s - before.at_s + STOPPED_S) / 60.0
-            self._book(route, 0.0, min(most_ul, status.resolution_ul) / math.sqrt(3.0), "it was seen to run")
-        return anew
+        elif counted_ul > 0.0 and not anew:
+            return  # steps too small for the counter add up until they are seen
+        self._sure_ul[pump] = told_ul
+
+    def _see_running(self, route: Route, status: PumpStatus, since_s: float) -> None:
+        """What its counter may not show: it has run for `since_s` at the most, and will until it is stopped."""
+        most_ul = min(status.flow_ul_min * (since_s + STOPPED_S) / 60.0, status.resolution_ul)
+        self._book(route, 0.0, max(most_ul, 0.0) / math.sqrt(3.0), "it was seen to run")
 
     def _book(self, route: Route, counted_ul: float, sd_ul: float, seen: str) -> None:
         gain = self._gain(route)
@@ -122,8 +128,3 @@ class Strays:
             f"{seen}, along {route.line}, and nobody had asked for it. Likely cause: a disturbed cable, or somebody at the"
             " pump. Next: look at what it pumps into; read the level",
         )
-
-
-def _told(view: ActuatorView) -> PumpStatus:
-    assert isinstance(view.status, PumpStatus)  # noqa: S101  (looked at before it is kept)
-    return view.status

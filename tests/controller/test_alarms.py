@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import sqlite3
 from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -68,6 +69,73 @@ TABLE = {
     (R, "cause goes"): R,
     (R, "acknowledged"): N,
 }
+
+
+@dataclass(frozen=True)
+class Kept:
+    """A row of the journal."""
+
+    kind: str
+    body: Mapping[str, Any]
+    utc: str = "2026-01-01T00:00:00.000Z"
+
+
+def after_a_restart(watcher: Watcher) -> Watcher:
+    """A process that finds the rows of the one before, ten minutes later."""
+    again = Watcher()
+    again.now_s = 50.0
+    again.alarms = Alarms(lambda kind, body: again.rows.append((kind, body)), lambda: "2026-01-01T00:10:00.000Z")
+    again.alarms.restore([Kept(kind, body) for kind, body in watcher.rows], again.now_s)
+    return again
+
+
+@pytest.mark.parametrize("state", AlarmState)
+def test_L1_a_restart_forgets_no_alarm(state: AlarmState) -> None:
+    watcher = Watcher()
+    watcher.bring_to(state)
+    watcher.alarms.event("stray_flow", "dose_base.pump", "its count went on by 7.00 mL")
+    watcher.alarms.event("run_held", "run-7", "seen already")
+    watcher.alarms.acknowledge("run_held:run-7", "anna")
+    again = after_a_restart(watcher)
+    assert again.rows == [], "what is taken up is no news"
+    assert again.state is state
+    before, after = watcher.alarms.active(), again.alarms.active()
+    assert [replace(alarm, raised_s=0.0) for alarm in after] == [replace(alarm, raised_s=0.0) for alarm in before]
+    assert all(alarm.raised_s == 50.0 - 600.0 for alarm in after)
+    # And it goes on from there as if nothing had been.
+    again.live(OFF_S + 2, {})
+    assert again.state is TABLE[state, "cause goes"]
+    again.live(ON_S + 2, CAUSE)
+    assert again.state is U
+
+
+def test_L1_an_alarm_of_another_release_is_let_go() -> None:
+    again = Watcher()
+    again.alarms.restore([Kept("alarm.raised", {"alarm": "of_old:reglo", "priority": "high", "detail": "?"})], 0.0)
+    assert again.alarms.active() == []
+
+
+def test_L1_a_cause_that_cannot_be_looked_at_changes_nothing() -> None:
+    for state in AlarmState:
+        watcher = Watcher()
+        watcher.bring_to(state)
+        for _ in range(int(OFF_S + 200)):
+            watcher.now_s += 1.0
+            watcher.alarms.levels({}, watcher.now_s, [(LEVEL, POINT)])
+        assert watcher.state is state
+        watcher.live(OFF_S + 2, {})
+        assert watcher.state is TABLE[state, "cause goes"]
+
+
+def test_L2_what_was_about_to_be_raised_is_raised_when_it_is_seen_again() -> None:
+    watcher = Watcher()
+    watcher.live(ON_S - 1, CAUSE)
+    for _ in range(30):
+        watcher.now_s += 1.0
+        watcher.alarms.levels({}, watcher.now_s, [(LEVEL, POINT)])
+    assert watcher.alarm is None
+    watcher.live(1, CAUSE)
+    assert watcher.state is AlarmState.UNACKNOWLEDGED
 
 
 def test_L1_the_table_is_complete() -> None:

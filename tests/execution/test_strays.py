@@ -18,6 +18,8 @@ from controller.state import ActuatorView
 from drivers.commands import PumpStatus, Stop
 from drivers.device import Guarantee
 from sim.devices.atlas_ezo_pmp import AtlasEzoPmp
+from sim.faults.injector import Injector
+from sim.faults.schedule import Fault
 from sim.lab import Lab
 from tests.execution.test_whole_stack import controlled, moving, until
 from tests.execution.world import RIG
@@ -92,33 +94,72 @@ async def test_what_was_asked_for_is_no_stray(tmp_path: Path) -> None:
         assert not told(controller)
 
 
+class Counted:
+    """The base pump as it is told of, second by second; `booked` are strays (µL)."""
+
+    def __init__(self) -> None:
+        self.booked: list[float] = []
+        self.lines = OpenLines()
+        self._strays = Strays(
+            {"base": by_line(routes_of(RIG))["base"]},
+            ledger=cast(Ledger, self),
+            alarm=lambda kind, source, detail: None,
+            open_lines=self.lines,
+            gain=lambda _: 1.0,
+        )
+        self._at_s = 0.0
+
+    def moved(self, line: str, ul: float, sd_ul: float, source: str, **_: object) -> int:
+        self.booked.append(ul)
+        return 1
+
+    def told(self, *totals_ul: float) -> None:
+        for total_ul in totals_ul:
+            self._at_s += 1.0
+            status = PumpStatus(False, 0.0, total_ul, 10.0)
+            self._strays.look({BASE: ActuatorView(status, self._at_s, None, Stop(), Guarantee.DEVICE)})
+
+
 def test_a_dose_that_begins_and_ends_between_two_looks_is_no_stray() -> None:
-    booked: list[float] = []
+    pump = Counted()
+    pump.told(100.0, 100.0)
+    pump.lines.begin("base")
+    pump.lines.end("base")
+    pump.told(600.0, 620.0, 620.0)  # the first perhaps asked within the dose
+    assert pump.booked == []
+    pump.told(1120.0, 1120.0)
+    assert pump.booked == [500.0]
 
-    class Books:
-        def moved(self, line: str, ul: float, sd_ul: float, source: str, **_: object) -> int:
-            booked.append(ul)
-            return 1
 
-    lines = OpenLines()
-    route = by_line(routes_of(RIG))["base"]
-    strays = Strays(
-        {"base": route},
-        ledger=cast(Ledger, Books()),
-        alarm=lambda kind, source, detail: None,
-        open_lines=lines,
-        gain=lambda _: 1.0,
-    )
+def test_a_count_is_believed_when_it_was_told_twice() -> None:
+    pump = Counted()
+    pump.told(5000.0, 5000.0, 95000.0, 5000.0, 5000.0, 1000.0, 5000.0, 5000.0)  # digits that were garbled
+    assert pump.booked == []
+    pump.told(5004.0, 5004.0, 5008.0, 5008.0)  # below the counter's step
+    assert pump.booked == []
+    pump.told(5012.0, 5012.0, 0.0, 0.0, 20.0, 20.0)  # and then it loses power, and gives 20
+    assert pump.booked == [12.0, 20.0]
 
-    def told(total_ul: float, at_s: float) -> Mapping[str, ActuatorView]:
-        status = PumpStatus(False, 0.0, total_ul, 10.0)
-        return {BASE: ActuatorView(status, at_s, None, Stop(), Guarantee.DEVICE)}
 
-    assert strays.look(told(100.0, 0.0)) == []
-    lines.begin("base")
-    lines.end("base")
-    strays.look(told(600.0, 1.0))  # perhaps asked within the dose
-    strays.look(told(620.0, 2.0))
-    assert booked == []
-    strays.look(told(1120.0, 3.0))
-    assert booked == [500.0]
+@pytest.mark.parametrize(
+    ("kind", "target", "amount"),
+    [
+        ("garble", "sim:reglo", 0.05),
+        ("eeprom", "reglo", 0.0),
+        ("power_cut", "dose_fresh", 0.0),
+        ("reboot", "reglo", 0.0),
+    ],
+)
+@pytest.mark.virtual_time
+async def test_what_is_garbled_forgotten_or_zeroed_moves_nothing(
+    kind: str, target: str, amount: float, tmp_path: Path
+) -> None:
+    lab = Lab(RIG, seed=3)
+    async with controlled(lab, tmp_path) as controller:
+        faults = tuple(Fault(kind, target, 600.0 + 1400.0 * n, 600.0, amount) for n in range(4))
+        failing = asyncio.create_task(Injector(lab, faults, seed=3).run())
+        params = {"cycles": "0", "every": "1 h", "batch": "16 mL", "least": "16 mL"}
+        await controller.runs.start("recycle", params, "anna", "a test")
+        await asyncio.sleep(2 * 3600.0)
+        failing.cancel()
+        assert [row.body["ul"] for row in strays(controller) if row.body["ul"] > 0.0] == []

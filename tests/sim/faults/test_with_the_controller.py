@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from controller.alarms import AlarmState
 from controller.clock import Clock
 from controller.process import Controller
 from drivers.commands import PumpStatus, Quality
@@ -149,6 +150,18 @@ async def test_gas_without_co2_is_told_before_the_medium_is_alkaline(tmp_path: P
         assert told[0].raised_s < 600.0 + 200.0
         await asyncio.sleep(1800.0)
         assert [alarm.state for alarm in controller.alarms.active() if alarm.kind == "acidity"] == ["returned"]
+
+
+async def test_medium_that_was_sour_when_its_probe_fell_silent_is_not_said_to_be_well(tmp_path: Path) -> None:
+    """The alarm once returned with its probe's voice, and after it came back a minute passed in which nobody was told."""
+    faults = Fault("power_cut", "gas_co2", 600.0, 900.0), Fault("unplug", "sim:ph_loop", 900.0, 200.0)
+    async with under(*faults, data=tmp_path) as (controller, lab, _):
+        await asyncio.sleep(890.0)
+        for _ in range(120):  # before, while it is unplugged, and after
+            (told,) = [alarm for alarm in controller.alarms.active() if alarm.kind == "acidity"]
+            assert told.state is AlarmState.UNACKNOWLEDGED
+            await asyncio.sleep(5.0)
+        assert lab.plant.truth().ph["loop"] > 7.7
 
 
 async def test_a_heart_that_turns_backwards_is_told_before_its_chamber_is_dry(tmp_path: Path) -> None:
