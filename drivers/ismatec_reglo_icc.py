@@ -314,6 +314,7 @@ class IsmatecChannel(Actuator):
         self._flow_ul_min = 0.0
         self._total_ul = 0.0
         self._was_running = True
+        self._total_sure = False
         self._polls = 0
         self._one_at_a_time = asyncio.Lock()
 
@@ -336,6 +337,7 @@ class IsmatecChannel(Actuator):
         self.revolution_ul = self._max_flow_ul_min / MOST_RPM
         self._polls = 0
         self._was_running = True
+        self._total_sure = False
 
     async def apply(self, command: Command) -> None:
         """Run, Dispense or Stop; see :meth:`drivers.device.Actuator.apply`."""
@@ -368,9 +370,11 @@ class IsmatecChannel(Actuator):
             )
         running = await self._running()
         recheck = self._polls % RECHECK_EVERY == 0
-        if running or self._was_running or recheck:
+        if running or not self._total_sure or recheck:
             before_ul = self._total_ul
             self._total_ul = 1000.0 * parse_count(await self._get(b"xG"), self.where)
+            # Any digit of it may have been garbled: at rest it is asked until it has been told twice in a row.
+            self._total_sure = not running and self._total_ul == before_ul
             if self._total_ul == 0.0 < before_ul:
                 # Only a loss of power sets it back: the tubing is again the one that is stored, not the one that was set.
                 self._pump.conversation.restarted()

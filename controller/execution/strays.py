@@ -23,6 +23,8 @@ STRAY = "stray"
 DOUBT = 1.0 / K
 """Standard deviation of what was moved, as a share of it: a count that jumped may also be a counter that failed."""
 
+MOST_UL_MIN = 1e6
+"""No pump of this kind moves a litre in a minute: a count that says so has failed."""
 STOPPED_S = 2.0
 """So long may a pump that was seen to run go on until it is stopped."""
 
@@ -72,8 +74,8 @@ class Strays:
         self._seen: dict[str, tuple[ActuatorView | None, int]] = {}
         """By pump: what was looked at last, and how many doses had begun."""
         self._told_ul: dict[str, float] = {}
-        self._sure_ul: dict[str, float] = {}
-        """By pump: the count as told last, and as told twice in a row, since its last dose."""
+        self._sure: dict[str, tuple[float, float]] = {}
+        """By pump: the count (µL) as told last; and as told twice in a row since its last dose, and when that was (s)."""
 
     def look(self, actuators: Mapping[str, ActuatorView]) -> list[Route]:
         """Book and tell what went through unasked; returns the routes whose pumps run unasked, to be stopped."""
@@ -87,30 +89,34 @@ class Strays:
             self._seen[pump] = (view, times)
             if times != before_times or route.line in self._open:
                 self._told_ul.pop(pump, None)
-                self._sure_ul.pop(pump, None)
+                self._sure.pop(pump, None)
                 continue
             if view is None or not isinstance(view.status, PumpStatus) or (before and view.status is before.status):
                 continue
             if view.status.running:
                 running.append(route)
                 self._see_running(route, view.status, view.at_s - (view.at_s if before is None else before.at_s))
-            self._count(route, view.status)
+            self._count(route, view.status, view.at_s)
         return running
 
-    def _count(self, route: Route, status: PumpStatus) -> None:
+    def _count(self, route: Route, status: PumpStatus, at_s: float) -> None:
         """Compare counts of a pump that stands. One digit may be garbled: a count counts when it was told twice in a row."""
         pump, told_ul = route.pump, status.delivered_ul
         if told_ul != self._told_ul.get(pump):
             self._told_ul[pump] = told_ul
             return
-        sure_ul = self._sure_ul.get(pump)
-        anew = sure_ul is not None and went_back(sure_ul, told_ul)  # it lost power, and counts from nothing
-        counted_ul = 0.0 if sure_ul is None else told_ul - (0.0 if anew else sure_ul)
-        if counted_ul > status.resolution_ul:
-            self._book(route, counted_ul, DOUBT * counted_ul, f"its count went on by {counted_ul / 1000:.2f} mL")
-        elif counted_ul > 0.0 and not anew:
-            return  # steps too small for the counter add up until they are seen
-        self._sure_ul[pump] = told_ul
+        sure = self._sure.get(pump)
+        if sure is not None:
+            sure_ul, since_s = sure
+            anew = went_back(sure_ul, told_ul)  # it lost power, and counts from nothing
+            counted_ul = told_ul - (0.0 if anew else sure_ul)
+            if counted_ul > MOST_UL_MIN * max(at_s - since_s, 1.0) / 60.0:
+                self._tell(route, f"its count jumped by {counted_ul / 1000:.6g} mL, more than it can move; not booked")
+            elif counted_ul > status.resolution_ul:
+                self._book(route, counted_ul, DOUBT * counted_ul, f"its count went on by {counted_ul / 1000:.2f} mL")
+            elif counted_ul > 0.0 and not anew:
+                return  # steps too small for the counter add up until they are seen
+        self._sure[pump] = (told_ul, at_s)
 
     def _see_running(self, route: Route, status: PumpStatus, since_s: float) -> None:
         """What its counter may not show: it has run for `since_s` at the most, and will until it is stopped."""
@@ -122,6 +128,9 @@ class Strays:
         ul, sd_ul = counted_ul * gain, sd_ul * gain
         detail = {"low": max(ul - K * sd_ul, 0.0), "high": ul + K * sd_ul, "counted": counted_ul, "end": STRAY}
         self._ledger.moved(route.line, ul, sd_ul, "pump", detail=detail)
+        self._tell(route, seen)
+
+    def _tell(self, route: Route, seen: str) -> None:
         self._alarm(
             "stray_flow",
             route.pump,

@@ -99,11 +99,12 @@ class Counted:
 
     def __init__(self) -> None:
         self.booked: list[float] = []
+        self.alarms: list[str] = []
         self.lines = OpenLines()
         self._strays = Strays(
             {"base": by_line(routes_of(RIG))["base"]},
             ledger=cast(Ledger, self),
-            alarm=lambda kind, source, detail: None,
+            alarm=lambda kind, source, detail: self.alarms.append(detail),
             open_lines=self.lines,
             gain=lambda _: 1.0,
         )
@@ -139,6 +140,14 @@ def test_a_count_is_believed_when_it_was_told_twice() -> None:
     assert pump.booked == []
     pump.told(5012.0, 5012.0, 0.0, 0.0, 20.0, 20.0)  # and then it loses power, and gives 20
     assert pump.booked == [12.0, 20.0]
+
+
+def test_a_counter_that_has_failed_is_told_and_not_booked() -> None:
+    pump = Counted()
+    pump.told(100.0, 100.0, 1e13, 1e13, 1e13)
+    assert pump.booked == []
+    assert len(pump.alarms) == 1
+    assert "more than it can move; not booked" in pump.alarms[0]
 
 
 @pytest.mark.parametrize(
