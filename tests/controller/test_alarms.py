@@ -14,6 +14,7 @@ import pytest
 
 from controller.alarms import DEFINITIONS, URGENCY, Alarm, Alarms, AlarmState
 from controller.rig.quantities import QuantityError
+from tests.controller import make_alarm_page
 
 LEVEL, POINT = "temperature", "t_chamber.temperature"
 CAUSE = {(LEVEL, POINT): "39 is above 38.5"}
@@ -273,3 +274,9 @@ def test_L7_every_alarm_that_is_raised_anywhere_is_defined() -> None:
             raised |= set(re.findall(r"\.event\(\s*\"([a-z_]+)\"", text))
     assert raised >= {"command_failed", "emergency_stop", "run_held"}
     assert raised <= set(DEFINITIONS)
+
+
+def test_the_page_is_of_these_definitions() -> None:
+    assert make_alarm_page.PAGE.read_text(encoding="utf-8") == make_alarm_page.text(), (
+        "next: python -m tests.controller.make_alarm_page"
+    )

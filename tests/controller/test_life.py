@@ -294,3 +294,21 @@ async def test_R3_start_and_close_leave_nothing_behind_even_when_start_fails(tmp
     await controller.close()
     await controller.close()
     await lab.close()
+
+
+async def test_L1_what_nobody_has_acknowledged_stands_after_a_restart(tmp_path: Path) -> None:
+    async with living(tmp_path) as (controller, lab):
+        lab.lines["sim:balance"].unplug()
+        await asyncio.sleep(60.0)
+        controller.alarms.event("stray_flow", "dose_base.pump", "its count went on")
+        assert alarms(controller) == {"device_lost:balance", "stray_flow:dose_base.pump"}
+        controller.alarms.acknowledge("device_lost:balance", "anna")
+        raised = controller.journal.last("alarm.raised")
+    async with living(tmp_path, warm_up_s=5.0) as (controller, _):  # the balance answers again
+        assert alarms(controller) == {"device_lost:balance", "stray_flow:dose_base.pump"}
+        await asyncio.sleep(60.0)
+        assert alarms(controller) == {"stray_flow:dose_base.pump"}
+        latest = controller.journal.last("alarm.raised")
+        assert latest is not None
+        assert raised is not None
+        assert latest.seq == raised.seq, "nothing was raised anew"
