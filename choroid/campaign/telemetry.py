@@ -52,9 +52,9 @@ class Forwarder(OutboxSink):
         while True:
             await asyncio.sleep(EVERY_S)
             try:
-                self.problem = self._forward()
+                self._away = self._forward()
             except sqlite3.Error as error:
-                self.problem = f"the outbox cannot be read: {error}"
+                self._away = f"the outbox cannot be read: {error}"
 
     def frail(self, disk: Disk) -> FrailDatabase:
         """Let its file fail as `disk` does."""

@@ -45,8 +45,14 @@ class OutboxSink(ABC):
         self.delivered = 0
         """Messages that the other side has confirmed since the start."""
         self.connections = 0
-        self.problem: str | None = None
+        self._away: str | None = None
+        self._full: str | None = None
+        """What is wrong with the other side, and with the outbox's disk."""
+
+    @property
+    def problem(self) -> str | None:
         """Why nothing gets through at present, for people."""
+        return self._away or self._full
 
     @abstractmethod
     def _encoded(self, batch: Batch) -> bytes:
@@ -70,10 +76,10 @@ class OutboxSink(ABC):
         try:
             self._outbox.put(self._encoded(self._batch))
         except sqlite3.Error as error:
-            self._trouble(
-                f"the outbox cannot be written: {error}. Likely cause: the disk is full. Next: free some space"
-            )
+            told = f"the outbox cannot be written: {error}. Likely cause: the disk is full. Next: free some space"
+            self._full = self._noted(told, before=self._full)
             return
+        self._full = None
         self._batch.clear()
         self._news.set()
 
@@ -101,21 +107,23 @@ class OutboxSink(ABC):
             return
         self.connected = True
         self.connections += 1
-        if self.problem is not None or self.connections == 1:
+        if self._away is not None or self.connections == 1:
             logger.info("%s: connected; %d messages wait", self._where, len(self._outbox))
-        self.problem = None
+        self._away = None
 
     def _lost(self, error: Exception) -> None:
         if isinstance(error, self.outages):
-            self._trouble(f"{self._where}: {error}. Readings wait in the outbox. Next: see whether it runs")
+            told = f"{self._where}: {error}. Readings wait in the outbox. Next: see whether it runs"
+            self._away = self._noted(told, before=self._away)
         else:
             logger.exception("%s: the sink stumbled; it goes on", self._where)
 
-    def _trouble(self, problem: str) -> None:
-        """Remember what is wrong, and log it once, not at every attempt."""
-        if self.problem is None:
+    @staticmethod
+    def _noted(problem: str, *, before: str | None) -> str:
+        """What is wrong, logged once and not at every attempt."""
+        if before is None:
             logger.warning(problem)
-        self.problem = problem
+        return problem
 
     @staticmethod
     def _end_if_cancelled() -> None:

@@ -352,6 +352,7 @@ async def test_D2_a_full_disk_is_told_and_what_was_gathered_is_sent_when_there_i
         assert len([record for record in caplog.records if "full" in record.message]) == 1
         rig.outbox.put = put  # type: ignore[method-assign]
         rig.offer()
+        assert rig.sink.problem is None, "the broker was there all the time"
         await until(lambda: len(consumer.values) == 6)
         assert consumer.values == [float(number) for number in range(6)]
         assert consumer.seqs == [1]
