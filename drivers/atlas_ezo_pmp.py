@@ -218,22 +218,21 @@ class DosingPump(Actuator):
             command += b",%s" % _decimal(dose.volume_ul / dose.flow_ul_min, 3)
         self._doses.begin(dose.dose_id)
         try:
-            await self._start(command, flow_ul_min, told_ml=dose.volume_ul / 1000.0)
+            await self._start(command, flow_ul_min)
         except (Refused, DeviceFault):
             self._doses.not_begun(dose.dose_id)
             raise
         self._doses.accept(dose.dose_id)
+        # From here on something has moved: a dose that is stopped now is never given again under the same name (A4).
+        await on_or_off(self._understood(dose.volume_ul / 1000.0), self._stop)
 
-    async def _start(self, command: bytes, flow_ul_min: float, *, told_ml: float | None = None) -> None:
+    async def _start(self, command: bytes, flow_ul_min: float) -> None:
         self._resting = False
-        await on_or_off(self._told(command, told_ml), self._stop)
+        await on_or_off(self._circuit.command(command), self._stop)
         self._flow_ul_min = flow_ul_min
 
-    async def _told(self, command: bytes, volume_ml: float | None) -> None:
-        """Command, and see that a dose has arrived as it was sent."""
-        await self._circuit.command(command)
-        if volume_ml is None:
-            return
+    async def _understood(self, volume_ml: float) -> None:
+        """See that a dose has arrived as it was sent."""
         heard = (await self._ask(b"D,?", _DISPENSED))[1]
         if heard.endswith(b"*") or abs(float(heard) - volume_ml) > TOTAL_STEP_UL / 1000.0:
             raise DeviceFault(

@@ -302,6 +302,8 @@ async def test_A7_a_dose_that_was_understood_otherwise_is_stopped_and_told() -> 
             await pump.pump.apply(Dispense(5000.0, 10000.0, "d"))
         assert pmp.starts == ["D,7,0.5"]
         assert not pmp.on
+        await pump.pump.apply(Dispense(5000.0, 10000.0, "d"))
+        assert pmp.starts == ["D,7,0.5"], "something of it has been given (A4)"
 
 
 async def test_A4_a_dose_given_twice_is_delivered_once() -> None:
