@@ -116,8 +116,8 @@ class RunsFace(Protocol):
         """The protocols there are, by name."""
 
     @property
-    def active(self) -> RunView | None:
-        """The run that has not ended."""
+    def latest(self) -> RunView | None:
+        """The run that has not ended, or else the one that was begun last."""
 
     async def start(self, protocol: str, params: Mapping[str, str | float], user: str, reason: str) -> str:
         """Begin a run; returns its id."""

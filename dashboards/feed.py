@@ -150,8 +150,7 @@ class Feed:
     def message(self, *, slow: bool) -> dict[str, Any]:
         """Everything the page shows now; what changes slowly only now and then."""
         rig = self._controller
-        runs = rig.runs.list()
-        shown = rig.runs.active or (runs[-1] if runs else None)
+        shown = rig.runs.latest
         nerves = rig.nerves or self._nerves
         message: dict[str, Any] = {
             **state_view(rig.store.state),

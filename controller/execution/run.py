@@ -16,6 +16,7 @@ from collections import deque
 from collections.abc import Coroutine, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
+from itertools import islice
 from typing import Any
 
 from controller.execution.branches import BRANCH, Branch, abreast, in_verb
@@ -74,6 +75,8 @@ class Run:
         self._bench = bench
         self._recipe = recipe
         self._steps = history.steps
+        self._shown: dict[str, StepView] = {}
+        """Views of the latest steps that are done, by place: they stay as they are, and pages ask many times a second."""
         self._answers = history.answered
         self._first_volumes: Mapping[str, Any] = history.volumes
         self._branches: set[Branch] = {Branch()}
@@ -108,7 +111,10 @@ class Run:
 
     def view(self) -> RunView:
         """The run as it stands."""
-        latest = list(self._steps.values())[-PROGRESS_STEPS:]
+        ended = self.state.ended
+        latest = list(islice(reversed(self._steps.values()), PROGRESS_STEPS))[::-1]
+        shown = {step.at: self._shown.get(step.at) or step_view(step, ended=ended) for step in latest}
+        self._shown = {step.at: shown[step.at] for step in latest if step.done}
         return RunView(
             id=self.id,
             protocol=self.protocol,
@@ -116,7 +122,7 @@ class Run:
             step=len(self._steps),
             started_utc=self.started_utc,
             params=self.params,
-            progress=tuple(step_view(step, ended=self.state.ended) for step in latest),
+            progress=tuple(shown.values()),
             messages=tuple(self.messages),
         )
 

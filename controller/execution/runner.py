@@ -98,7 +98,7 @@ class Runner:
         :class:`RunnerError` while another run is active, and what :func:`get`, :func:`parse_params` and
         :func:`check_on` raise.
         """
-        active = self.active
+        active = self._unended
         if active is not None:
             raise RunnerError(
                 f"run {active.id} ({active.protocol}) is {active.state}. Likely cause: it was started before."
@@ -176,7 +176,18 @@ class Runner:
     @property
     def active(self) -> RunView | None:
         """The run that has not ended."""
-        return next((run.view() for run in self._runs.values() if not run.state.ended), None)
+        run = self._unended
+        return None if run is None else run.view()
+
+    @property
+    def latest(self) -> RunView | None:
+        """The run that has not ended, or else the one that was begun last; None when there was none."""
+        run = self._unended or next(reversed(self._runs.values()), None)
+        return None if run is None else run.view()
+
+    @property
+    def _unended(self) -> Run | None:
+        return next((run for run in self._runs.values() if not run.state.ended), None)
 
     async def wait(self, run_id: str) -> RunView:
         """Wait until a run has ended."""

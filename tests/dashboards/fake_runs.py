@@ -56,6 +56,10 @@ class FakeRuns:
     def active(self) -> RunView | None:
         return next((run.view for run in self._runs.values() if not run.view.state.ended), None)
 
+    @property
+    def latest(self) -> RunView | None:
+        return self.active or next((run.view for run in reversed(self._runs.values())), None)
+
     def list(self) -> list[RunView]:
         return [run.view for run in self._runs.values()]
 
