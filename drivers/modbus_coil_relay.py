@@ -12,8 +12,6 @@ from __future__ import annotations
 import asyncio
 
 from drivers.device import (
-    Actuator,
-    BadReply,
     ChannelConfig,
     Command,
     Device,
@@ -22,15 +20,13 @@ from drivers.device import (
     DeviceModel,
     Guarantee,
     Identity,
-    NoReply,
     Page,
     Refused,
-    Stop,
     Switch,
     SwitchStatus,
-    on_or_off,
     refuse,
 )
+from drivers.output import Output
 from drivers.settings import bad_setting, flag_of, known_only
 from drivers.transport.conversation import Conversation
 from drivers.transport.link import Link
@@ -122,14 +118,14 @@ class ModbusCoilRelay(Device):
         self._coils = []
 
 
-class RelayChannel(Actuator):
+class RelayChannel(Output):
     """One relay. `Switch(on, for_s)` ends by the board itself where the board can."""
 
     kind = "switch"
     unit = ""
 
     def __init__(self, board: ModbusCoilRelay, number: str, config: ChannelConfig) -> None:
-        self.where = f"{board.config.name}.{config.point}"
+        super().__init__(f"{board.config.name}.{config.point}", board.conversation)
         self.point = config.point
         known_only(config.settings, self.where, frozenset())
         if not (number.isascii() and number.isdigit() and int(number) < 32):
@@ -137,7 +133,6 @@ class RelayChannel(Actuator):
         self.number = int(number)
         self.guarantee = Guarantee.DEVICE if board.flash else Guarantee.GUARD
         self._board = board
-        self._one_at_a_time = asyncio.Lock()
 
     def guarantee_for(self, command: Command) -> Guarantee:
         """A timed closure ends by the board, an untimed one does not; open is open."""
@@ -145,23 +140,21 @@ class RelayChannel(Actuator):
             return Guarantee.GUARD
         return self.guarantee
 
-    async def apply(self, command: Command) -> None:
-        """Switch or Stop; see :meth:`drivers.device.Actuator.apply`."""
-        self._board.conversation.require_verified()
-        async with self._one_at_a_time:
-            match command:
-                case Stop() | Switch(on=False):
-                    await self._off()
-                case Switch(for_s=for_s):
-                    await self._on(for_s)
-                case _:
-                    raise refuse(self, self.where, command)
+    async def obey(self, command: Command) -> None:
+        """Switch, with a time where the board can keep one."""
+        match command:
+            case Switch(on=False):
+                await self.off()
+            case Switch(for_s=for_s):
+                await self._closed_for(for_s)
+            case _:
+                raise refuse(self, self.where, command)
 
     async def status(self) -> SwitchStatus:
         """Whether the relay is closed, read from the board."""
         return SwitchStatus(await self._board.coil(self.number))
 
-    async def _on(self, for_s: float | None) -> None:
+    async def _closed_for(self, for_s: float | None) -> None:
         tenths = None if for_s is None or not self._board.flash else for_s / FLASH_UNIT_S
         if tenths is not None and not 0.5 < tenths < FLASH_MOST + 0.5:  # neither is anything compared with NaN
             raise Refused(
@@ -170,8 +163,8 @@ class RelayChannel(Actuator):
                 cause="the lease in the rig file is too short or too long",
                 action=f"choose {FLASH_UNIT_S:g} to {FLASH_MOST * FLASH_UNIT_S:g} s",
             )
-        was_on = await self._board.coil(self.number)
-        await on_or_off(self._close(None if tenths is None else round(tenths)), self._nothing if was_on else self._off)
+        was_on = await self._board.coil(self.number)  # if so, its earlier time still runs when the command fails
+        await self.on(self._close(None if tenths is None else round(tenths)), was_on=was_on)
 
     async def _close(self, tenths: int | None) -> None:
         self._board.forget()
@@ -180,13 +173,8 @@ class RelayChannel(Actuator):
         else:
             await self._board.unit.write_coil_value(FLASH_ON + self.number, tenths)
 
-    async def _off(self) -> None:
-        try:
-            await self._off_once()
-        except (NoReply, BadReply, DeviceFault):
-            await self._off_once()
-
-    async def _off_once(self) -> None:
+    async def rest(self) -> None:
+        """Open it, and see that it is open."""
         self._board.forget()
         await self._board.unit.write_coil(self.number, False)
         self._board.forget()
@@ -197,6 +185,3 @@ class RelayChannel(Actuator):
                 cause="the board is locked in another mode or its electronics failed",
                 action="unplug what the relay switches",
             )
-
-    async def _nothing(self) -> None:
-        """It was closed before: the failed command has not turned it on, and its earlier time still runs."""

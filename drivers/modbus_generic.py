@@ -17,7 +17,6 @@ from pymodbus.pdu.bit_message import ReadCoilsResponse, ReadDiscreteInputsRespon
 from pymodbus.pdu.register_message import ReadHoldingRegistersResponse, ReadInputRegistersResponse
 
 from drivers.device import (
-    Actuator,
     BadReply,
     Command,
     Device,
@@ -33,11 +32,9 @@ from drivers.device import (
     Page,
     Refused,
     Sensor,
-    Stop,
     Switch,
     SwitchStatus,
     WrongDevice,
-    on_or_off,
     refuse,
 )
 from drivers.modbus_generic_description import (
@@ -50,6 +47,7 @@ from drivers.modbus_generic_description import (
     PointSpec,
 )
 from drivers.modbus_generic_reader import describe
+from drivers.output import Output
 from drivers.settings import bad_setting, known_only
 from drivers.transport.conversation import Barrier, Conversation
 from drivers.transport.link import Link, Parser
@@ -329,35 +327,29 @@ class DescribedSensor(Sensor):
         return await self._device.value(self._point)
 
 
-class _Register(Actuator):
-    """What both kinds of output have in common. Nothing in the device ends them: if the host dies, the guard does."""
-
-    guarantee = Guarantee.GUARD
+class _Register(Output):
+    """What both kinds of output have in common."""
 
     def __init__(self, device: ModbusGeneric, point: PointSpec, *, eeprom: bool) -> None:
+        super().__init__(f"{device.config.name}.{point.name}", device.conversation)
         self.unit = point.unit
-        self.where = f"{device.config.name}.{point.name}"
         self._device = device
         self._point = point
         self._eeprom = eeprom
         self._written_at_s = -math.inf
-        self._one_at_a_time = asyncio.Lock()
 
     async def _raw(self) -> float:
         return await self._device.raw(self._point)
 
     async def _rest(self, rest: float, write: Callable[[], Coroutine[Any, Any, None]]) -> None:
-        """Write the value of rest and see that it stands; once again if that was not answered well."""
+        """Write the value of rest and see that it stands."""
         if self._eeprom:
             try:
                 if await self._raw() == rest:
                     return
             except DeviceError:
                 pass  # that it could not be read is no reason not to bring it to rest
-        try:
-            await self._written(rest, write)
-        except (NoReply, BadReply, DeviceFault):
-            await self._written(rest, write)
+        await self._written(rest, write)
 
     async def _written(self, wanted: float, write: Callable[[], Coroutine[Any, Any, None]]) -> None:
         block = self._device.block_of(self._point.name)
@@ -385,9 +377,6 @@ class _Register(Actuator):
             )
         self._written_at_s = now_s
 
-    async def _nothing(self) -> None:
-        """It was on before: the failed command has not turned it on; the readback tells what stands."""
-
 
 class LevelRegister(_Register):
     """A number that may be written within the description's limits."""
@@ -400,19 +389,15 @@ class LevelRegister(_Register):
         self._spec = point.level
         self._at_rest = point.raw(point.words(point.level.rest))
 
-    async def apply(self, command: Command) -> None:
-        """Level or Stop; see :meth:`drivers.device.Actuator.apply`."""
-        self._device.conversation.require_verified()
-        async with self._one_at_a_time:
-            match command:
-                case Stop():
-                    await self._off()
-                case Level(value=value) if value == 0.0 and not self._spec.low <= 0.0 <= self._spec.high:
-                    await self._off()  # a level at rest reads 0, so 0 is rest
-                case Level(value=value):
-                    await self._set(value)
-                case _:
-                    raise refuse(self, self.where, command)
+    async def obey(self, command: Command) -> None:
+        """Level, in the point's unit."""
+        match command:
+            case Level(value=value) if value == 0.0 and not self._spec.low <= 0.0 <= self._spec.high:
+                await self.off()  # a level at rest reads 0, so 0 is rest
+            case Level(value=value):
+                await self._set(value)
+            case _:
+                raise refuse(self, self.where, command)
 
     async def status(self) -> LevelStatus:
         """Set-point (0 at rest) and, if the description names one, the measured value, in the point's unit."""
@@ -437,10 +422,10 @@ class LevelRegister(_Register):
         if (stands := await self._raw()) == wanted:
             return
         self._spare_eeprom()
-        off = self._off if stands == self._at_rest else self._nothing
-        await on_or_off(self._written(wanted, lambda: self._write(words)), off)
+        await self.on(self._written(wanted, lambda: self._write(words)), was_on=stands != self._at_rest)
 
-    async def _off(self) -> None:
+    async def rest(self) -> None:
+        """See :meth:`Output.rest`."""
         words = self._point.words(self._spec.rest)
         await self._rest(self._at_rest, lambda: self._write(words))
 
@@ -458,38 +443,38 @@ class SwitchRegister(_Register):
         super().__init__(device, point, eeprom=point.switch.eeprom)
         self._spec = point.switch
 
-    async def apply(self, command: Command) -> None:
-        """Switch or Stop; see :meth:`drivers.device.Actuator.apply`."""
-        self._device.conversation.require_verified()
-        async with self._one_at_a_time:
-            match command:
-                case Stop() | Switch(on=False):
-                    await self._off()
-                case Switch(for_s=for_s) if for_s is not None and not 0.0 < for_s <= LONGEST_S:
-                    raise Refused(
-                        f"{for_s:g} s is not a time to be on",
-                        where=self.where,
-                        cause="a slip in the request",
-                        action=f"ask for more than 0 and at most {LONGEST_S:g} s",
-                    )
-                case Switch():
-                    await self._on()
-                case _:
-                    raise refuse(self, self.where, command)
+    async def obey(self, command: Command) -> None:
+        """Switch."""
+        match command:
+            case Switch(on=False):
+                await self.off()
+            case Switch(for_s=for_s) if for_s is not None and not 0.0 < for_s <= LONGEST_S:
+                raise Refused(
+                    f"{for_s:g} s is not a time to be on",
+                    where=self.where,
+                    cause="a slip in the request",
+                    action=f"ask for more than 0 and at most {LONGEST_S:g} s",
+                )
+            case Switch():
+                await self._switch_on()
+            case _:
+                raise refuse(self, self.where, command)
 
     async def status(self) -> SwitchStatus:
         """Whether it is on, read from the device: anything but the number for off counts as on."""
         return SwitchStatus(await self._raw() != self._spec.off)
 
-    async def _on(self) -> None:
+    async def _switch_on(self) -> None:
         self._device.block_of(self._point.name).forget()
         if (stands := await self._raw()) == self._spec.on:
             return
         self._spare_eeprom()
-        off = self._off if stands == self._spec.off else self._nothing
-        await on_or_off(self._written(float(self._spec.on), lambda: self._write(self._spec.on)), off)
+        await self.on(
+            self._written(float(self._spec.on), lambda: self._write(self._spec.on)), was_on=stands != self._spec.off
+        )
 
-    async def _off(self) -> None:
+    async def rest(self) -> None:
+        """See :meth:`Output.rest`."""
         await self._rest(float(self._spec.off), lambda: self._write(self._spec.off))
 
     async def _write(self, raw: int) -> None:

@@ -1,30 +1,16 @@
-"""What devices that keep a temperature have in common: the order in which a command is carried out.
+"""What devices that keep a temperature have in common: a set-point that stays within its limits.
 
-A driver of one model fulfils three hooks. That a set-point stays within its limits, that a stop is tried again, and that
-a start which fails ends at rest is kept here. The status of a thermostat at rest says set-point 0, as that of a closed
-gas valve does; set-points of 0 °C and below are therefore not offered.
+The status of a thermostat at rest says set-point 0, as that of a closed gas valve does; set-points of 0 °C and below are
+therefore not offered.
 """
 
 from __future__ import annotations
 
-import asyncio
 from abc import abstractmethod
 from collections.abc import Mapping
 
-from drivers.device import (
-    Actuator,
-    BadReply,
-    Command,
-    DeviceFault,
-    Guarantee,
-    Level,
-    LevelStatus,
-    NoReply,
-    Refused,
-    Stop,
-    on_or_off,
-    refuse,
-)
+from drivers.device import Command, Level, LevelStatus, Refused, refuse
+from drivers.output import Output
 from drivers.settings import bad_setting, number_of
 from drivers.transport.conversation import Conversation
 
@@ -43,19 +29,15 @@ def limits_of(settings: Mapping[str, float | str | bool], where: str, *, most_c:
     return low_c, high_c
 
 
-class Thermostat(Actuator):
+class Thermostat(Output):
     """One regulated temperature. Its device keeps regulating when the host dies: the guard brings it to rest."""
 
     kind = "level"
     unit = "degC"
-    guarantee = Guarantee.GUARD
 
     def __init__(self, where: str, conversation: Conversation, limits_c: tuple[float, float]) -> None:
-        self.where = where
+        super().__init__(where, conversation)
         self.low_c, self.high_c = limits_c
-        self.one_at_a_time = asyncio.Lock()
-        """Held while a command is carried out."""
-        self._conversation = conversation
 
     @abstractmethod
     async def setpoint_c(self) -> float:
@@ -69,27 +51,14 @@ class Thermostat(Actuator):
     async def start(self, value_c: float) -> None:
         """Regulate to `value_c`, and see by the device's own word that it does; nothing is written that stands."""
 
-    @abstractmethod
-    async def rest(self) -> None:
-        """Stop regulating, and see by the device's own word that it did."""
-
-    async def apply(self, command: Command) -> None:
-        """Level or Stop; see :meth:`drivers.device.Actuator.apply`."""
-        self._conversation.require_verified()
-        async with self.one_at_a_time:
-            match command:
-                case Stop() | Level(value=0.0):
-                    await self._off()
-                case Level(value=value):
-                    await self._set(value)
-                case _:
-                    raise refuse(self, self.where, command)
-
-    async def status(self) -> LevelStatus:
-        """Set-point (0 at rest) and measured temperature (°C), as the device says."""
-        return LevelStatus(setpoint=await self.setpoint_c(), measured=await self.measured_c())
-
-    async def _set(self, value_c: float) -> None:
+    async def obey(self, command: Command) -> None:
+        """Level (°C; 0 for rest)."""
+        if not isinstance(command, Level):
+            raise refuse(self, self.where, command)
+        value_c = command.value
+        if value_c == 0.0:
+            await self.off()
+            return
         if not self.low_c <= value_c <= self.high_c:
             raise Refused(
                 f"{value_c:g} degC is outside {self.low_c:g} to {self.high_c:g}",
@@ -98,13 +67,8 @@ class Thermostat(Actuator):
                 action="ask for another temperature, or correct low_c and high_c in the rig file",
             )
         was_on = await self.setpoint_c() != 0.0
-        await on_or_off(self.start(value_c), self._nothing if was_on else self._off)
+        await self.on(self.start(value_c), was_on=was_on)
 
-    async def _off(self) -> None:
-        try:
-            await self.rest()
-        except (NoReply, BadReply, DeviceFault):
-            await self.rest()
-
-    async def _nothing(self) -> None:
-        """It regulated before: the failed command has not turned it on; the readback tells what it does."""
+    async def status(self) -> LevelStatus:
+        """Set-point (0 at rest) and measured temperature (°C), as the device says."""
+        return LevelStatus(setpoint=await self.setpoint_c(), measured=await self.measured_c())

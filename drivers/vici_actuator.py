@@ -10,8 +10,6 @@ import asyncio
 import re
 
 from drivers.device import (
-    Actuator,
-    BadReply,
     Command,
     Device,
     DeviceConfig,
@@ -21,15 +19,13 @@ from drivers.device import (
     Identity,
     Level,
     LevelStatus,
-    NoReply,
     Page,
     Refused,
     Sensor,
-    Stop,
     WrongDevice,
-    on_or_off,
     refuse,
 )
+from drivers.output import Output
 from drivers.settings import bad_setting, known_only, number_of
 from drivers.transport.conversation import Barrier, Conversation
 from drivers.transport.link import Link, Parser
@@ -205,29 +201,25 @@ class _Position(Sensor):
         return float(number)
 
 
-class ValvePosition(Actuator):
+class ValvePosition(Output):
     """The valve. A move ends by itself; the position stays: if the host dies, the guard sends it to rest."""
 
     kind = "level"
     unit = "position"
-    guarantee = Guarantee.GUARD
 
     def __init__(self, actuator: ViciActuator) -> None:
-        self.where = f"{actuator.config.name}.valve"
+        super().__init__(f"{actuator.config.name}.valve", actuator.conversation)
         self._actuator = actuator
-        self._one_at_a_time = asyncio.Lock()
 
-    async def apply(self, command: Command) -> None:
-        """Level (a position, 0 for rest) or Stop; see :meth:`drivers.device.Actuator.apply`."""
-        self._actuator.conversation.require_verified()
-        async with self._one_at_a_time:
-            match command:
-                case Stop() | Level(value=0.0):
-                    await self._rest()
-                case Level(value=value):
-                    await self._turn(value)
-                case _:
-                    raise refuse(self, self.where, command)
+    async def obey(self, command: Command) -> None:
+        """Level (a position, 0 for rest)."""
+        match command:
+            case Level(value=0.0):
+                await self.off()
+            case Level(value=value):
+                await self._turn(value)
+            case _:
+                raise refuse(self, self.where, command)
 
     async def status(self) -> LevelStatus:
         """The position as the actuator says it, as set-point and as measured value; 0 is rest."""
@@ -247,15 +239,11 @@ class ValvePosition(Actuator):
                 action=f"ask for a whole position from 1 to {positions} other than {rest}, or 0 for rest",
             )
         if await self._actuator.ask(b"CP") != value:
-            await on_or_off(self._actuator.go(int(value)), self._rest)
+            # On the way the valve passes other positions: one that was not reached is no place to stay.
+            await self.on(self._actuator.go(int(value)), was_on=False)
 
-    async def _rest(self) -> None:
-        try:
-            await self._rest_once()
-        except (NoReply, BadReply, DeviceFault):
-            await self._rest_once()
-
-    async def _rest_once(self) -> None:
+    async def rest(self) -> None:
+        """Go to the position of rest, if it is not there."""
         if await self._actuator.ask(b"CP") != self._actuator.rest_position:
             await self._actuator.go(self._actuator.rest_position)
 

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import contextlib
+import signal
 import tempfile
 import time
 from pathlib import Path
@@ -37,6 +39,9 @@ class LoopSpeed:
 async def main(port: int, *, trouble: bool, locked: bool) -> None:
     loop = asyncio.get_running_loop()
     assert isinstance(loop, ScaledLoop)
+    this = asyncio.current_task()
+    assert this is not None
+    loop.add_signal_handler(signal.SIGTERM, this.cancel)  # ended so, its folder goes too
     begin_s = time.monotonic()
     controller = FakeController(array_clock=lambda: time.monotonic() - begin_s)
     if trouble:
@@ -59,4 +64,5 @@ if __name__ == "__main__":
     parser.add_argument("--trouble", action="store_true")
     parser.add_argument("--locked", action="store_true")
     chosen = parser.parse_args()
-    run_scaled(main(chosen.port, trouble=chosen.trouble, locked=chosen.locked), SPEED)
+    with contextlib.suppress(asyncio.CancelledError):
+        run_scaled(main(chosen.port, trouble=chosen.trouble, locked=chosen.locked), SPEED)
