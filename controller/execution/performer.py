@@ -25,7 +25,7 @@ from controller.execution.steps import StepRecord
 from controller.execution.transfers import Conduct, Door, Transfers
 from controller.execution.weighing import ACCURACY_SD, Store, settled
 from controller.rig.description import Rig
-from controller.safety.probes import ProbeIntent
+from controller.safety.probe_rules import ProbeIntent
 from drivers.commands import Calibrate
 from drivers.device import PumpStatus
 from protocols.interval import Interval

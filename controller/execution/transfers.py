@@ -24,7 +24,8 @@ from controller.execution.weighing import Store, weigh
 from controller.execution.witnesses import K, Moved, Weight, agreed, by_balance, by_command, by_pump, went_back
 from controller.rig.description import Rig
 from controller.safety.kernel import Intent, transfer_limit_s
-from controller.safety.probes import ProbeIntent, ProbeOutcome
+from controller.safety.probe_rules import ProbeIntent
+from controller.safety.probes import ProbeOutcome
 from drivers.device import Command, DeviceError, Dispense, PumpStatus, Quality, Status, Switch, SwitchStatus
 
 POLL_S = 2.0

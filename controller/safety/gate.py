@@ -40,7 +40,8 @@ from controller.safety.kernel import (
     watch,
 )
 from controller.safety.outputs import Output, Transfer
-from controller.safety.probes import ProbeIntent, ProbeOutcome, Probes
+from controller.safety.probe_rules import ProbeIntent
+from controller.safety.probes import ProbeOutcome, Probes
 from controller.safety.readback import FLOW_TOLERANCE, command_text, mismatch, seen
 from controller.state import ActuatorView, StateStore
 from drivers.commands import Command, Dispense, Run, Status, Stop, Switch

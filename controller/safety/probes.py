@@ -1,15 +1,12 @@
 """The safety gate's door to probes: what changes a probe's own calibration goes through here, and nowhere else.
 
-Intent → rules → journal → probe → readback → journal. The rules (:func:`reasons_against`) are pure and only ever refuse: a
-probe that an interlock or a regulator goes by cannot be taken out of the medium while they do, and a probe that reads far
-from the buffer it is said to stand in is in another one. What holds afterwards is a record with a date and an end, like those
-of `choroid calibrate` (:mod:`controller.calibrations`).
+Intent → rules (:mod:`controller.safety.probe_rules`) → journal → probe → readback → journal. What holds afterwards is a
+record with a date and an end, like those of `choroid calibrate` (:mod:`controller.calibrations`).
 """
 
 from __future__ import annotations
 
 import asyncio
-import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from datetime import timedelta
@@ -17,18 +14,16 @@ from typing import Any, Protocol
 
 from controller.calibrations import Calibration, sensor_fit
 from controller.clock import Clock
-from controller.safety.terms import Limits, ReadingView
+from controller.safety.probe_rules import ProbeIntent, oldest_s, reasons_against
+from controller.safety.terms import Limits
 from controller.state import StateStore
-from drivers.commands import Calibrate, CalibrationStatus, Quality
+from drivers.commands import CalibrationStatus, Quality
 from drivers.device import Calibrator, DeviceError
 
-MOST_OFF = 1.0
-"""A probe that is further (in its unit, pH) from a buffer before it is calibrated is broken, or in another buffer."""
 READBACK_OFF = 0.1
 """So near to the buffer must it read afterwards."""
 READBACK_READINGS = 2
 """New readings that are waited for: the first may have been under way."""
-STALE_PERIODS, STALE_GRACE_S = 3, 5.0
 
 
 class Record(Protocol):
@@ -39,17 +34,6 @@ class Record(Protocol):
 
     def entries(self, *, kinds: Sequence[str] = ..., newest_first: bool = ...) -> Any:
         """Rows of some kinds."""
-
-
-@dataclass(frozen=True, slots=True)
-class ProbeIntent:
-    """What somebody wants of a probe, for how long it is to be trusted (s), who, and why."""
-
-    point: str
-    command: Calibrate
-    valid_s: float
-    requester: str
-    reason: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,34 +58,6 @@ class Probe:
 
     calibrator: Calibrator
     every_s: float
-
-
-def reasons_against(
-    intent: ProbeIntent, reading: ReadingView | None, probe: Probe, limits: Limits, now_s: float
-) -> tuple[str, ...]:
-    """Why a calibration may not be set; nothing: it may. Missing, stale and doubtful readings count as unsafe (I2)."""
-    value, found = intent.command.value, []
-    guarded = [interlock.name for interlock in limits.interlocks if interlock.point == intent.point]
-    if limits.mixture is not None and limits.mixture.ph == intent.point:
-        guarded.append("the gas mixture")
-    if guarded:
-        found.append(f"in use: {', '.join(guarded)} goes by it; calibrate it at the bench, with the rig at rest")
-    if not (math.isfinite(value) and probe.calibrator.low <= value <= probe.calibrator.high):
-        found.append(f"range: {value:g} is outside {probe.calibrator.low:g} to {probe.calibrator.high:g}")
-    if not (math.isfinite(intent.valid_s) and intent.valid_s > 0.0):
-        found.append("validity: it must be trusted for some time, and not for ever")
-    if reading is None:
-        return (*found, "it was never read")
-    age_s = now_s - reading.at_s
-    if age_s > STALE_PERIODS * probe.every_s + STALE_GRACE_S:
-        found.append(f"its reading is {age_s:.0f} s old")
-    elif reading.quality is not Quality.GOOD or not math.isfinite(reading.value):
-        found.append("its reading failed")
-    elif abs(reading.value - value) > MOST_OFF:
-        found.append(
-            f"it reads {reading.value:.2f}, too far from {value:.2f}: another buffer, or the probe is worn out"
-        )
-    return tuple(found)
 
 
 class Probes:
@@ -139,7 +95,15 @@ class Probes:
             return ProbeOutcome((f"{intent.point} cannot be calibrated from here: its model takes no calibration",))
         async with self._lock:
             reading = self._store.readings.get(intent.point)
-            reasons = reasons_against(intent, reading, probe, self._limits, self._clock.now_s())
+            reasons = reasons_against(
+                intent,
+                reading,
+                low=probe.calibrator.low,
+                high=probe.calibrator.high,
+                every_s=probe.every_s,
+                limits=self._limits,
+                now_s=self._clock.now_s(),
+            )
             if reasons or reading is None:
                 self._journal.append("calibration.refused", _row(intent) | {"reasons": list(reasons)})
                 return ProbeOutcome(reasons)
@@ -164,7 +128,7 @@ class Probes:
     async def _read_again(self, point: str, probe: Probe) -> float | None:
         """What it reads after the command, once the regular sampling has asked it again."""
         told_s = self._clock.now_s()
-        latest_s = told_s + (READBACK_READINGS + STALE_PERIODS) * probe.every_s + STALE_GRACE_S
+        latest_s = told_s + READBACK_READINGS * probe.every_s + oldest_s(probe.every_s)
         while (now_s := self._clock.now_s()) < latest_s:
             reading = self._store.readings.get(point)
             fresh = reading is not None and reading.at_s > told_s + (READBACK_READINGS - 1) * probe.every_s

@@ -15,9 +15,8 @@ from controller.calibrations import current
 from controller.execution.states import RunState
 from controller.process import Controller
 from controller.safety.limits import limits_of
-from controller.safety.probes import Probe, ProbeIntent, reasons_against
-from drivers.commands import Calibrate, CalibrationStatus, Quality
-from drivers.device import Calibrator
+from controller.safety.probe_rules import ProbeIntent, reasons_against
+from drivers.commands import Calibrate, Quality
 from sim.devices.atlas_ezo import EzoPh
 from sim.lab import Lab
 from tests.execution.test_whole_stack import controlled, until
@@ -188,17 +187,6 @@ class Read:
     same_since_s: float = 100.0
 
 
-class Deaf(Calibrator):
-    unit, low, high = "pH", 1.0, 13.0
-
-    async def calibrate(self, command: Calibrate) -> None:
-        raise AssertionError("the rules ask nobody")
-
-    async def state(self) -> CalibrationStatus:
-        raise AssertionError("the rules ask nobody")
-
-
-PROBE = Probe(Deaf(), 10.0)
 LIMITS = limits_of(RIG)
 
 
@@ -206,8 +194,12 @@ def intent(point: str = POINT, value: float = 7.0, valid_s: float = 86_400.0) ->
     return ProbeIntent(point, Calibrate("mid", value), valid_s, "run:1", "a test")
 
 
+def reasons(wanted: ProbeIntent, read: Read | None, now_s: float) -> tuple[str, ...]:
+    return reasons_against(wanted, read, low=1.0, high=13.0, every_s=10.0, limits=LIMITS, now_s=now_s)
+
+
 def test_a_fresh_reading_near_the_buffer_is_let_through() -> None:
-    assert reasons_against(intent(), Read(), PROBE, LIMITS, 100.0) == ()
+    assert reasons(intent(), Read(), 100.0) == ()
 
 
 @pytest.mark.parametrize(
@@ -230,9 +222,9 @@ def test_what_is_doubtful_or_in_use_is_refused(
 ) -> None:
     read = Read()
     change(read)
-    (reason,) = reasons_against(wanted, read, PROBE, LIMITS, now_s)
+    (reason,) = reasons(wanted, read, now_s)
     assert says in reason
 
 
 def test_one_that_was_never_read_is_refused() -> None:
-    assert reasons_against(intent(), None, PROBE, LIMITS, 0.0) == ("it was never read",)
+    assert reasons(intent(), None, 0.0) == ("it was never read",)
