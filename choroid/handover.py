@@ -19,17 +19,24 @@ from typing import Any
 
 from choroid.failure import UserError
 from controller.clock import Clock
+from controller.execution.batches import AT_THE_START
+from controller.execution.estimator import Estimator
 from controller.execution.journal import Journal
 from controller.execution.ledger import Ledger
 from controller.rig.description import Rig
 from controller.rig.loading import load_rig
+from controller.state import StateStore
 from controller.usual import ROW
 from drivers.registry import MODELS
 from protocols.baseline import WINDOW_H
+from protocols.media_filter import MediaState
+from protocols.soft_sensor import VERSION
 
-FORMAT = 1
+FORMAT = 2
 KINDS = ("estimate", "note.grade", "note.hand_over")
 """Rows of which the last one is told."""
+MOST_CARRIED_S = 7 * 86_400.0
+"""What a file says of medium that is older than this is no guide to it any more."""
 CARRIED_REL_SD = 0.01
 """How well the volume of a loop is known that was clamped, carried and opened again: tubing ends drip."""
 
@@ -55,8 +62,10 @@ async def _told(rig: Rig, journal_path: Path) -> dict[str, Any]:
             raise UserError(
                 "the journal is empty. Likely cause: no controller has run here. Next: name the right --data"
             )
-        ledger = Ledger(rig, journal, Clock(follow_system=False, epoch=datetime.fromisoformat(newest.utc)))
+        clock = Clock(follow_system=False, epoch=datetime.fromisoformat(newest.utc))
+        ledger = Ledger(rig, journal, clock)
         volumes, parcels = ledger.volumes(), ledger.parcels()
+        estimator = Estimator(rig, ledger=ledger, journal=journal, clock=clock, store=StateStore())
         lots = {row.body["vessel"]: dict(row.body) for row in journal.entries(kinds=("ledger.loaded",))}
         hours = list(journal.entries(kinds=(ROW,), newest_first=True, limit=2 * WINDOW_H))
         last = {kind: journal.last(kind) for kind in KINDS}
@@ -65,6 +74,8 @@ async def _told(rig: Rig, journal_path: Path) -> dict[str, Any]:
             "rig": rig.name,
             "at": newest.utc,
             "vessels": {part: {**asdict(volumes[name]), **asdict(parcels[name])} for part, name in _parts(rig).items()},
+            "contents": {part: _own_names(ledger.medium(name), rig) for part, name in _parts(rig).items()},
+            "medium": estimator.now().to_json(),
             "batches": lots,
             "last": {kind: None if row is None else dict(row.body) for kind, row in last.items()},
             "baseline": [dict(row.body) for row in reversed(hours)],
@@ -73,20 +84,27 @@ async def _told(rig: Rig, journal_path: Path) -> dict[str, Any]:
         journal.close()
 
 
-def taken(rig_path: Path, data: Path, file: Path, *, who: str) -> dict[str, Any]:
+def taken(rig_path: Path, data: Path, file: Path, *, who: str, now: datetime | None = None) -> dict[str, Any]:
     """Take `file` into the journal in `data`; returns what it says. Nothing is taken of a file that is not whole.
 
-    Raises :class:`UserError` for such a file, for a volume that does not fit, and for one that was taken before.
+    Raises :class:`UserError` for such a file, for a volume that does not fit, for one that is too old and for one that was
+    taken before. `now` (UTC) is the machine's unless it is given.
     """
     rig = load_rig(rig_path, models=MODELS)
     told = _read(file)
     data.mkdir(parents=True, exist_ok=True)
-    asyncio.run(_take(rig, data / "journal.db", told, who))
+    asyncio.run(_take(rig, data / "journal.db", told, who, now))
     return told
 
 
-async def _take(rig: Rig, path: Path, told: Mapping[str, Any], who: str) -> None:
-    clock = Clock(follow_system=True)
+async def _take(rig: Rig, path: Path, told: Mapping[str, Any], who: str, now: datetime | None) -> None:
+    clock = Clock(follow_system=now is None, epoch=now)
+    carried_s = max((clock.utc() - datetime.fromisoformat(told["at"])).total_seconds(), 0.0)
+    if carried_s > MOST_CARRIED_S:
+        raise UserError(
+            f"the file tells of {told['at']}, {carried_s / 86_400:.0f} days ago; nothing was taken. Likely cause: an old"
+            " file, or a clock that is wrong. Next: write it anew where the culture is, or set the clock"
+        )
     journal = Journal(path, clock, durable=True)
     try:
         parts = _parts(rig)
@@ -100,10 +118,14 @@ async def _take(rig: Rig, path: Path, told: Mapping[str, Any], who: str) -> None
         if any(row.body["sha256"] == _hash(told) for row in journal.entries(kinds=("handover.taken",))):
             raise UserError("this file was taken here before; nothing was done")
         ledger = Ledger(rig, journal, clock)
+        estimator = Estimator(rig, ledger=ledger, journal=journal, clock=clock, store=StateStore())
         for part, vessel in told["vessels"].items():
             sd_ul = max(vessel["sd_ul"], CARRIED_REL_SD * vessel["ul"])
             reason = f"handed over by {told['rig']} at {told['at']}"
-            ledger.reconcile(parts[part], vessel["ul"], sd_ul, user=who or "handover", reason=reason)
+            medium = _older(told["contents"][part], carried_s)
+            user = who or "handover"
+            ledger.reconcile(parts[part], vessel["ul"], sd_ul, user=user, reason=reason, medium=medium)
+        estimator.take_over(MediaState.from_json(told["medium"]), carried_s)
         for hour in told["baseline"]:
             journal.append(ROW, hour)
         body = {key: told[key] for key in ("rig", "at", "vessels", "batches", "last")}
@@ -133,11 +155,25 @@ def _parts(rig: Rig) -> dict[str, str]:
     return {"loop": rig.organs.lung.vessel, "chamber": rig.organoid.chamber}
 
 
+def _own_names(medium: dict[str, Any], rig: Rig) -> dict[str, Any]:
+    """Medium that nobody entered a lot of is called after its vessel: elsewhere, after the rig as well."""
+    for each in (*medium["parcels"], *medium["lots"]):
+        if each["lot"].endswith(AT_THE_START):
+            each["lot"] = f"{each['lot']}, {rig.name}"
+    return medium
+
+
+def _older(medium: Mapping[str, Any], seconds: float) -> dict[str, Any]:
+    """The same medium `seconds` later."""
+    parcel = medium["parcel"]
+    return {**medium, "parcel": {**parcel, "age_s": parcel["age_s"] + seconds}}
+
+
 def _read(file: Path) -> dict[str, Any]:
     try:
         told: dict[str, Any] = json.loads(file.read_text(encoding="utf-8"))
         claimed = told.pop("sha256")
-        sound = told["handover"] == FORMAT and claimed == _hash(told)
+        sound = told["handover"] == FORMAT and claimed == _hash(told) and told["medium"]["version"] == VERSION
     except (ValueError, KeyError, TypeError, AttributeError):
         sound = False
     if not sound:

@@ -194,6 +194,21 @@ def begin(
     return MediaState(loop_ul, spent_ul, np.concatenate((*parts, rates, others)), covariance)
 
 
+def handed_over(here: MediaState, there: MediaState) -> MediaState:
+    """`here` when the culture that `there` tells of has come: its loop and its tissue.
+
+    What is in the spent vessel, how much water the rig loses, how far its pH probe and the laboratory are off is this
+    rig's, and was not learnt together with the other's.
+    """
+    came = np.array([*range(LOOP, SPENT), MAKES_LACTATE, USES_GLUCOSE, FREES_AMMONIA, DECAY, PARTICLES])
+    mean, covariance = here.mean.copy(), here.covariance.copy()
+    mean[came] = there.mean[came]
+    covariance[came, :] = 0.0
+    covariance[:, came] = 0.0
+    covariance[np.ix_(came, came)] = there.covariance[np.ix_(came, came)]
+    return MediaState(there.loop_ul, here.spent_ul, mean, covariance, there.observations)
+
+
 def elapsed(state: MediaState, seconds: float, *, water_ul_d: float) -> MediaState:
     """Time passes: tissue works in the loop, glutamine decays everywhere, water leaves the loop, parameters wander.
 

@@ -138,7 +138,8 @@ class Assays:
         if began is not None and when < began.replace(microsecond=0):
             raise AssayError(
                 f"the sample was taken at {_said(when)}, before this culture began ({_said(began)}). Likely cause: a slip"
-                " in the date, or another --data. Next: check the date; what fresh medium holds stands in the rig file"
+                " in the date, or another --data. Next: check the date; what fresh medium holds stands in the rig file, and"
+                " a sample of before the culture came here belongs to the rig that it came from"
             )
         return when
 

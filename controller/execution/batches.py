@@ -16,6 +16,8 @@ PRUNE = 1e-4
 TRACE = 1e-7
 """A batch below this share of its vessel is no longer told apart from other traces: a microlitre in ten litres."""
 TRACES = "(traces)"
+AT_THE_START = " at the start"
+"""What stands in a vessel when a journal begins is called so after it, until somebody enters a lot."""
 
 Key = tuple[str, int]
 """Batch, and how often the medium has entered the loop."""
@@ -122,6 +124,18 @@ class Whereabouts:
         if into_loop:
             poured = poured.entered_loop()
         self.mixtures[target] = self.mixtures.get(target, Mixture()).with_(poured, share)
+
+    def told(self, vessel: str) -> dict[str, Any]:
+        """What a vessel holds, and what is known of each lot in it, as another rig can take it (:meth:`take`)."""
+        parcels = self.vessel_json(vessel)
+        lots = dict.fromkeys(parcel["lot"] for parcel in parcels)
+        return {"parcels": parcels, "lots": [self.batches[lot].to_json() for lot in lots if lot in self.batches]}
+
+    def take(self, vessel: str, told: Mapping[str, Any]) -> None:
+        """`vessel` holds what another rig has :meth:`told`, and nothing else; a lot that is known here is the same."""
+        for lot in told["lots"]:
+            self.batches.setdefault(lot["lot"], replace(Batch(**lot), vessel=vessel))
+        self.mixtures[vessel] = Mixture({(each["lot"], each["uses"]): each["share"] for each in told["parcels"]})
 
     def vessel_json(self, vessel: str) -> list[dict[str, Any]]:
         """What a vessel holds: its parcels, the greatest first."""

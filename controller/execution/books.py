@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
-from controller.execution.batches import Batch, Whereabouts
+from controller.execution.batches import AT_THE_START, Batch, Whereabouts
 from controller.execution.drift import LEARNED_REL_SD, WANDER_REL_SD, Drift, PumpWatch
 from controller.execution.ledger_terms import (
     EVAPORATION_SD_UL_D,
@@ -357,6 +357,9 @@ class Books:
         with self._booking(body["vessel"]):
             self._correct(body["vessel"], body["ul"], body["sd_ul"])
         self.totals.reconciled_ul += self.totals.unaccounted_ul - before
+        if "medium" in body:
+            self._vessels[body["vessel"]].parcel = Parcel(**body["medium"]["parcel"])
+            self.whereabouts.take(body["vessel"], body["medium"])
 
     def _level(self, body: Mapping[str, Any]) -> None:
         vessel, ul, sd_ul = body["vessel"], body["ul"], body["sd_ul"]
@@ -390,7 +393,7 @@ class Books:
                 medium = self._rig.vessels[name].contains
                 if medium is not None:
                     uses = int(name in (self._loop, self._rig.organoid.chamber))
-                    self.whereabouts.loaded(Batch(f"{name} at the start", medium, utc, name), uses=uses)
+                    self.whereabouts.loaded(Batch(f"{name}{AT_THE_START}", medium, utc, name), uses=uses)
         self._begin_booked()
         self._refresh()
 

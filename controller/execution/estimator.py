@@ -70,9 +70,9 @@ class Estimator:
 
     @property
     def began(self) -> datetime | None:
-        """When the culture began: the journal's first entry of volumes."""
-        opened = self._journal.last("ledger.opened")
-        return None if opened is None else _utc(opened)
+        """Since when this journal knows the culture: its first entry of volumes, or the taking over from another rig."""
+        began = self._journal.last("handover.taken") or self._journal.last("ledger.opened")
+        return None if began is None else _utc(began)
 
     def where(self, vessel: str) -> Where | None:
         """Which of the two bodies of medium a vessel of the rig belongs to; None for bottles and waste."""
@@ -108,6 +108,12 @@ class Estimator:
         """Take in the assay of journal row `seq`, at the time when it was taken, and journal the state."""
         self._state, self._at_s = self._caught_up()
         return self._told({"ph": None, "pco2_mmhg": None, "assay": seq}, titrated=False, run=None)
+
+    def take_over(self, there: MediaState, age_s: float) -> MediaEstimate:
+        """The culture came from another rig, which knew `there` of it `age_s` ago; it has lived on meanwhile."""
+        self._pass_time()
+        self._state = media_filter.handed_over(self._state, self._lived(there, age_s))
+        return self._told({"ph": None, "pco2_mmhg": None, "handed_over": True}, titrated=False, run=None)
 
     # --- inside -----------------------------------------------------------------------------------------
 
@@ -250,6 +256,8 @@ class Estimator:
     def _happening(self, entry: Entry) -> Callable[[MediaState], MediaState]:
         body = entry.body
         if entry.kind == "estimate":
+            if "handed_over" in body["inputs"]:
+                return lambda _: MediaState.from_json(body["state"])
             return lambda state: _looked(state, body["inputs"])
         line = self._rig.lines[body["line"]]
         return lambda state: self._poured(state, line.from_, line.to, body["ul"])

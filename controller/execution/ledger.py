@@ -152,8 +152,24 @@ class Ledger:
         body = {"vessel": self._spent, "ul": ul, "sd_ul": sd, "noise_ul": noise, "change_ul": change}
         self._write("ledger.weighed", body)
 
-    def reconcile(self, vessel: str, volume_ul: float, sd_ul: float, *, user: str, reason: str) -> None:
-        """A person changed a vessel's volume or knows better: take it over, with who and why (D4)."""
+    def medium(self, vessel: str) -> dict[str, Any]:
+        """What a vessel's medium has been through and which lots it is of, as :meth:`reconcile` of another rig takes it."""
+        return {"parcel": asdict(self.parcels()[vessel]), **self.whereabouts.told(vessel)}
+
+    def reconcile(
+        self,
+        vessel: str,
+        volume_ul: float,
+        sd_ul: float,
+        *,
+        user: str,
+        reason: str,
+        medium: Mapping[str, Any] | None = None,
+    ) -> None:
+        """A person changed a vessel's volume or knows better: take it over, with who and why (D4).
+
+        With `medium` (see :meth:`medium`) what is in it now is another medium than before.
+        """
         self._known(vessel)
         before = self.volumes()[vessel].ul
         body = {
@@ -164,6 +180,8 @@ class Ledger:
             "user": user,
             "reason": reason,
         }
+        if medium is not None:
+            body["medium"] = dict(medium)
         self._write("ledger.reconciled", body)
 
     def level(self, vessel: str, volume_ul: float, sd_ul: float, *, user: str, reason: str) -> Residual:
