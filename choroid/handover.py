@@ -147,6 +147,7 @@ def as_text(told: Mapping[str, Any]) -> str:
     if grade is not None:
         lines.append(f"  last grade {grade['grade']}, limited by {grade['limiting']}")
     lines.append(f"  {len(told['baseline'])} hours of its baseline")
+    lines.append("  not in this file: what it was stimulated with; copy stimulation.db into the other data directory")
     return "\n".join(lines)
 
 
