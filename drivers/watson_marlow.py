@@ -144,7 +144,6 @@ class WatsonMarlow(Device):
 
     async def tell(self, command: bytes) -> None:
         """Send a command, and wait until the next may follow. It is not acknowledged: read back what it did."""
-        self._conversation.require_verified()
         request = b"%d%s\r" % (self.number, command)
         sent_s = len(request) * BITS_A_BYTE / self.link.line.baud
 
@@ -157,9 +156,7 @@ class WatsonMarlow(Device):
             return True
 
         try:
-            await self.link.exchange(
-                request, echoed, timeout_s=2 * sent_s + COMMAND_GAP_S, where=self.config.name, addressed=False
-            )
+            await self._conversation.exchange(request, echoed, timeout_s=2 * sent_s + COMMAND_GAP_S)
         except NoReply:
             pass  # so it should be, unless the pump echoes
         except BadReply:

@@ -11,13 +11,13 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
-from drivers.errors import BadReply, LinkDown, NoReply
-from drivers.transport.link import Link, Parser
+from drivers.errors import BadReply, DeviceError, LinkDown, NoReply
+from drivers.transport.link import Link, Overtaken, Parser
 
 T = TypeVar("T")
 
@@ -41,12 +41,14 @@ class Conversation:
     """Requests and replies between one driver and its device; `where` is the device's name in the rig."""
 
     __slots__ = (
+        "_answered",
         "_barrier",
         "_doubtful",
         "_doubts",
         "_failures",
         "_late_s",
         "_quiet_at_s",
+        "_restarted",
         "addressed",
         "anonymous",
         "link",
@@ -81,6 +83,9 @@ class Conversation:
         self._doubtful = False
         self._quiet_at_s = 0.0
         self._failures = 0
+        self._restarted = False
+        """The device has said so since something was answered in its verification."""
+        self._answered = False
         if unsolicited is not None:
             link.unsolicited = unsolicited
 
@@ -95,27 +100,42 @@ class Conversation:
 
     async def ask(self, request: bytes, parse: Parser[T], *, timeout_s: float | None = None) -> T:
         """Send `request` and return the parsed reply; raises a :class:`~drivers.device.DeviceError`."""
-        self.require_verified()
-        if self.anonymous and self._doubts != self.link.doubts:
-            self._expect_late()
-        if self._doubtful:
-            await self._get_back_in_step()
-        return await self._attempt(request, parse, self.timeout_s if timeout_s is None else timeout_s)
+        while True:
+            await self._in_step()
+            with suppress(Overtaken):
+                return await self._attempt(
+                    request, parse, self.timeout_s if timeout_s is None else timeout_s, self._may_go
+                )
+
+    async def exchange(self, request: bytes, parse: Parser[T], *, timeout_s: float) -> T:
+        """As :meth:`ask`, for what may stay unanswered: the caller judges, and says :meth:`doubt` where there is one."""
+        while True:
+            await self._in_step()
+            with suppress(Overtaken):
+                return await self.link.exchange(
+                    request,
+                    parse,
+                    timeout_s=timeout_s,
+                    where=self.where,
+                    addressed=self.addressed,
+                    may_go=self._may_go,
+                )
 
     async def tell(self, request: bytes, *, pause_s: float) -> None:
         """Send `request`, which has no reply, and leave the device `pause_s` for it; only a question afterwards shows
         whether it was heard. Raises :class:`LinkDown`, or what getting back into step raises.
         """
-        self.require_verified()
-        if self.anonymous and self._doubts != self.link.doubts:
-            self._expect_late()
-        if self._doubtful:
-            await self._get_back_in_step()
-        await self.link.tell(request, pause_s=pause_s, where=self.where, addressed=self.addressed)
+        while True:
+            await self._in_step()
+            with suppress(Overtaken):
+                await self.link.tell(
+                    request, pause_s=pause_s, where=self.where, addressed=self.addressed, may_go=self._may_go
+                )
+                return
 
     def require_verified(self) -> None:
         """Raise :class:`LinkDown` unless the device is verified, or this very task is verifying it (A6)."""
-        if not self.verified and _verifying.get() is not self:
+        if not self._may_speak():
             raise LinkDown(
                 "not verified since the line was opened; nothing is sent before that",
                 where=self.where,
@@ -123,10 +143,21 @@ class Conversation:
                 action="see the link's failures; verification is tried again by itself",
             )
 
-    async def _attempt(self, request: bytes, parse: Parser[T], timeout_s: float) -> T:
+    def _may_speak(self) -> bool:
+        """Whether :meth:`require_verified` would let this task through."""
+        return self.verified or _verifying.get() is self
+
+    def _may_go(self) -> bool:
+        """Whether a request may go out now that the line is its own: while it waited, another may have failed."""
+        return self._may_speak() and not self._doubtful and not self._others_failed()
+
+    def _others_failed(self) -> bool:
+        return self.anonymous and self._doubts != self.link.doubts
+
+    async def _attempt(self, request: bytes, parse: Parser[T], timeout_s: float, may_go: Callable[[], bool]) -> T:
         try:
             reply = await self.link.exchange(
-                request, parse, timeout_s=timeout_s, where=self.where, addressed=self.addressed
+                request, parse, timeout_s=timeout_s, where=self.where, addressed=self.addressed, may_go=may_go
             )
         except (NoReply, BadReply):
             self.doubt()
@@ -139,6 +170,7 @@ class Conversation:
             self.doubt()
             raise
         self._failures = 0
+        self._answered = True
         return reply
 
     def doubt(self) -> None:
@@ -157,29 +189,55 @@ class Conversation:
 
     def restarted(self) -> None:
         """The device says that it has just started: its settings are the factory's again."""
+        self._restarted = self._answered  # what it answers after having said so, it does with the new settings
         if self.verified:
             self.distrust()
             self.link.wake()
 
+    async def _in_step(self) -> None:
+        """Return when a request may be sent: the device is verified, and no late reply is to be expected."""
+        self.require_verified()
+        if self._others_failed():
+            self._expect_late()
+        while self._doubtful:
+            await self._get_back_in_step()
+            self.require_verified()
+
     async def _get_back_in_step(self) -> None:
-        if self._barrier is not None:
-            self._doubtful = False  # set again by the attempt if it fails
-            await self._attempt(self._barrier.request, self._barrier.parser(), self.timeout_s)
+        if self._barrier is None:
+            wait_s = self._quiet_at_s - asyncio.get_running_loop().time()
+            if wait_s > 0:
+                await asyncio.sleep(wait_s)  # the bus stays free for others meanwhile
+            else:
+                self._doubtful = False
             return
-        wait_s = self._quiet_at_s - asyncio.get_running_loop().time()
-        if wait_s > 0:
-            await asyncio.sleep(wait_s)  # the bus stays free for others meanwhile
+        # Several may stand here at once: who comes second finds that the first has done it, and sends no more.
+        barrier, speak = self._barrier, self._may_speak
+        try:
+            await self._attempt(barrier.request, barrier.parser(), self.timeout_s, lambda: self._doubtful and speak())
+        except Overtaken:
+            return
+        except (NoReply, BadReply, LinkDown):
+            raise
+        except DeviceError:
+            self._doubtful = False  # it did answer, if only that it will not
+            raise
         self._doubtful = False
 
     @contextmanager
     def verifying(self) -> Iterator[None]:
-        """Let this task speak before verification; on success the device is verified, else it is not."""
+        """Let this task speak before verification; on success the device is verified, else it is not.
+
+        One that restarts meanwhile is not, and is verified anew by the link's supervisor.
+        """
         token = _verifying.set(self)
         opening = self.link.opened
         self.verified = False
         self._failures = 0
+        self._restarted = self._answered = False
         try:
             yield
         finally:
             _verifying.reset(token)
-        self.verified = self.link.is_open and opening == self.link.opened
+        # What was set before it started anew in the middle of this is no longer so.
+        self.verified = self.link.is_open and opening == self.link.opened and not self._restarted

@@ -33,6 +33,8 @@ BACKOFF_FIRST_S = 0.25
 BACKOFF_MOST_S = 5.0
 DEAD_SHARE = 0.1
 """The part of a bus's time that is spent on devices which do not answer, while others on it do."""
+BABBLE_GAPS = 10
+"""A request waits for quiet so many times the minimum gap, at the least; then it speaks into what is said."""
 ABANDONED_S = 0.2
 """After a request was cancelled its reply may still be under way; on a two-wire bus nobody may speak into
 it.
@@ -40,6 +42,10 @@ it.
 STRAY_MOST = 4096
 SILENT_EXCHANGES = 6
 """So many exchanges without one byte, and the line itself is doubted and opened anew."""
+
+
+class Overtaken(Exception):
+    """While a request waited for the line, what it stood on has changed; nothing was sent."""
 
 
 class Speaker(Protocol):
@@ -67,7 +73,7 @@ class LinkState(StrEnum):
 class _Pending:
     """The request that has the line: first it waits for the gap to pass, then for its reply."""
 
-    __slots__ = ("addressed", "parse", "reply", "request", "sent", "timeout_s", "timer", "where")
+    __slots__ = ("addressed", "by_s", "parse", "reply", "request", "sent", "timeout_s", "timer", "where")
 
     def __init__(
         self,
@@ -77,6 +83,7 @@ class _Pending:
         where: str,
         reply: asyncio.Future[Any],
         addressed: bool,
+        by_s: float,
     ) -> None:
         self.request = request
         self.parse = parse
@@ -84,6 +91,8 @@ class _Pending:
         self.where = where
         self.reply = reply
         self.addressed = addressed
+        self.by_s = by_s
+        """Loop time at which it is sent, quiet or not."""
         self.sent = False
         self.timer: asyncio.TimerHandle | None = None
 
@@ -182,23 +191,37 @@ class Link:
         self.capture.close()
 
     async def exchange(
-        self, request: bytes, parse: Parser[T], *, timeout_s: float, where: str, addressed: bool = False
+        self,
+        request: bytes,
+        parse: Parser[T],
+        *,
+        timeout_s: float,
+        where: str,
+        addressed: bool = False,
+        may_go: Callable[[], bool] | None = None,
     ) -> T:
         """Send `request`, return what `parse` makes of the reply; one at a time on the whole bus.
 
         `addressed` says that `parse` tells by the reply itself whose it is: after another device's reply such a request
         needs to wait only as long as the bus does, not as long as a repeated reply could.
 
+        `may_go` is asked when the line is this request's: others spoke while it waited, and if it no longer may go
+        :class:`Overtaken` is raised.
+
         Raises :class:`LinkDown`, :class:`NoReply` after `timeout_s` of loop time, :class:`BadReply`, or
         what `parse` raises. Whatever was heard before the request is thrown away, so that a late reply is
-        never taken for this one.
+        never taken for this one. On a line that never falls quiet the request is sent all the same when it has
+        waited as long as for a reply: on two wires it is lost, on four it is heard, and it may be a stop.
         """
         await self._lock.acquire()
         try:
             loop = self._loop
             if self._writer is None or loop is None:
                 raise self._down()
-            self._pending = pending = _Pending(request, parse, timeout_s, where, loop.create_future(), addressed)
+            if may_go is not None and not may_go():
+                raise Overtaken
+            by_s = max(self._ready_at_s, loop.time()) + max(timeout_s, BABBLE_GAPS * self.line.gap_s)
+            self._pending = pending = _Pending(request, parse, timeout_s, where, loop.create_future(), addressed, by_s)
             try:
                 self._send_when_quiet(pending)
                 return await pending.reply  # type: ignore[no-any-return]
@@ -213,12 +236,20 @@ class Link:
         finally:
             self._lock.release()
 
-    async def tell(self, request: bytes, *, pause_s: float, where: str, addressed: bool = False) -> None:
+    async def tell(
+        self,
+        request: bytes,
+        *,
+        pause_s: float,
+        where: str,
+        addressed: bool = False,
+        may_go: Callable[[], bool] | None = None,
+    ) -> None:
         """Send `request`, which its device does not answer, and keep the line to it for `pause_s`.
 
-        What is heard meanwhile is dropped. Raises :class:`LinkDown`.
+        What is heard meanwhile is dropped. Raises :class:`LinkDown`, and :class:`Overtaken` as :meth:`exchange` does.
         """
-        await self.exchange(request, _unanswered, timeout_s=pause_s, where=where, addressed=addressed)
+        await self.exchange(request, _unanswered, timeout_s=pause_s, where=where, addressed=addressed, may_go=may_go)
 
     def _send_when_quiet(self, pending: _Pending) -> None:
         """Send now, or as soon as nothing has been heard for the minimum gap."""
@@ -228,7 +259,7 @@ class Link:
         now_s = loop.time()
         line = self.line
         gap_s = line.turn_s if pending.addressed and pending.where != self._asked else line.gap_s
-        ready_at_s = max(self._ready_at_s, self._heard_at_s + gap_s)
+        ready_at_s = max(self._ready_at_s, min(self._heard_at_s + gap_s, pending.by_s))
         if ready_at_s - now_s > 1e-9:
             pending.timer = loop.call_at(ready_at_s, self._send_when_quiet, pending)
             return

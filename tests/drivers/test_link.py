@@ -131,6 +131,101 @@ async def test_C2_a_late_reply_is_never_taken_for_the_next(late_s: float) -> Non
     await link.close()
 
 
+@pytest.mark.parametrize("late_s", [0.51, 0.7, 1.4])
+async def test_C2_what_waited_for_the_line_goes_out_in_step_too(late_s: float) -> None:
+    """A request that queued behind one which then timed out must not be answered by the late reply to that."""
+    held, last_s = [late_s], 0.0
+
+    def answers(request: bytes) -> Iterable[Say]:
+        nonlocal last_s
+        now_s = asyncio.get_running_loop().time()
+        ready_s = now_s + (held.pop() if held and request == b"n1\r" else 0.01)
+        last_s = max(last_s + 0.01, ready_s)  # a device answers in order
+        return [(last_s - now_s, counting(request) or b"")]
+
+    peer = Peer(answers)
+    link, talk = conversing(peer)
+    await link.start()
+    asking = [asyncio.ensure_future(ask(talk, n)) for n in range(1, 6)]
+    done = await asyncio.gather(*asking, return_exceptions=True)
+    assert isinstance(done[0], NoReply)
+    for n, answer in enumerate(done[1:], 2):
+        assert answer == n or isinstance(answer, BadReply | NoReply)
+    assert done[-1] == 5 or late_s > 1.0
+    assert peer.sent[1:3] == [b"n1\r", b"who\r"]
+    await link.close()
+
+
+async def test_C2_who_waits_behind_a_barrier_that_fails_is_not_let_through() -> None:
+    peer = Peer(lambda request: None if request == b"n1\r" else counting(request))
+    link, talk = conversing(peer)
+    await link.start()
+    with pytest.raises(NoReply):
+        await ask(talk, 1)
+    peer.answers = lambda request: None
+    peer.sent.clear()
+    asking = [asyncio.ensure_future(ask(talk, n)) for n in (2, 3)]
+    done = await asyncio.gather(*asking, return_exceptions=True)
+    assert all(isinstance(each, NoReply | LinkDown) for each in done)
+    assert set(peer.sent) == {b"who\r"}
+    await link.close()
+
+
+async def test_A6_what_waited_for_the_line_is_not_sent_once_the_device_is_distrusted() -> None:
+    peer = Peer(counting, delay_s=0.1)
+    link, talk = conversing(peer)
+    await link.start()
+    first = asyncio.ensure_future(ask(talk, 1))
+    second = asyncio.ensure_future(ask(talk, 2))
+    await asyncio.sleep(0.05)
+    talk.distrust()
+    assert await first == 1
+    with pytest.raises(LinkDown, match="not verified"):
+        await second
+    assert b"n2\r" not in peer.sent
+    await link.close()
+
+
+async def test_A6_a_device_that_starts_anew_while_it_is_verified_is_not_trusted() -> None:
+    peer = Peer(counting)
+    link, talk = conversing(peer)
+    await link.start()
+    with talk.verifying():
+        await talk.ask(b"who\r", line_matching(HELLO, b"\r", "x"))
+        talk.restarted()
+    assert not talk.verified
+    link.wake()
+    await asyncio.sleep(1)
+    assert talk.verified
+    await link.close()
+
+
+async def test_a_line_that_never_falls_quiet_is_spoken_into_and_its_requests_end() -> None:
+    peer = Peer(counting)
+    link, talk = conversing(peer)
+    await link.start()
+    loop = asyncio.get_running_loop()
+
+    async def babble() -> None:
+        while True:
+            peer.say(b"~~")
+            await asyncio.sleep(0.008)
+
+    babbling = asyncio.create_task(babble())
+    await asyncio.sleep(1.0)
+    peer.sent.clear()
+    for _ in range(2):
+        begun_s = loop.time()
+        with pytest.raises(BadReply):
+            await ask(talk, 7)
+        assert loop.time() - begun_s <= 2 * 0.5 + 1e-6
+    assert peer.sent == [b"n7\r", b"who\r"]
+    await talk.link.tell(b"stop\r", pause_s=0.1, where="x")
+    assert peer.sent[-1] == b"stop\r"  # on four wires it is heard
+    babbling.cancel()
+    await link.close()
+
+
 async def test_C2_a_reply_sent_twice_is_taken_once() -> None:
     def twice(request: bytes) -> Iterable[Say]:
         reply = counting(request) or b""

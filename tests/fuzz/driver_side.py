@@ -80,7 +80,14 @@ class _Wire(Link):
         return True
 
     async def exchange(
-        self, request: bytes, parse: Parser[T], *, timeout_s: float, where: str, addressed: bool = False
+        self,
+        request: bytes,
+        parse: Parser[T],
+        *,
+        timeout_s: float,
+        where: str,
+        addressed: bool = False,
+        may_go: Callable[[], bool] | None = None,
     ) -> T:
         self.transactions += 1
         self.sent_at_s = self._fuzz_loop.time()
@@ -108,7 +115,15 @@ class _Wire(Link):
         error = BadReply if heard else NoReply
         raise error("no whole valid reply", where=where, cause="the fuzzer", action="none")
 
-    async def tell(self, request: bytes, *, pause_s: float, where: str, addressed: bool = False) -> None:
+    async def tell(
+        self,
+        request: bytes,
+        *,
+        pause_s: float,
+        where: str,
+        addressed: bool = False,
+        may_go: Callable[[], bool] | None = None,
+    ) -> None:
         self.transactions += 1
         self._fuzz_loop.pass_s(pause_s)
 
