@@ -23,6 +23,8 @@ PH_SOUR = 6.7
 MUCH_CO2_MM = 2.5
 """Dissolved CO2 as under a gas with 11 % of it, twice what the loop lives in. Dead tissue and microbes sour it too, and
 then it is not the gas."""
+TELLS_OF_PH = frozenset(("acidity", "gas_mixture", "device_lost", "command_failed"))
+"""Alarms that call somebody to medium that is too sour, or not sour enough."""
 PH_FOR_S = 180.0
 """Gas that stops or turns is told within a minute; the medium follows within another."""
 PRESSED = 1.3
@@ -49,6 +51,8 @@ class Surroundings:
         self._heart_since_s: float | None = None
         self._cold_since_s: float | None = None
         self._sour_since_s: float | None = None
+        self._sour_told = False
+        """Whether an alarm has said so since then."""
         self._gassed_since_s: float | None = None
         self._pressed_since_s: dict[str, float] = {}
         self._stands_since_s: float | None = None
@@ -157,11 +161,14 @@ class Surroundings:
             self._gassed_since_s = now_s
         if PH_LOW <= acidity <= PH_HIGH or not at_work:
             self._sour_since_s = None  # a controller that has just come back has as long as any to tell
+            self._sour_told = False
             return
         self._sour_since_s = now_s if self._sour_since_s is None else self._sour_since_s
+        # Medium is minutes behind the gas: an alarm may be over as soon as the gas is right again.
+        self._sour_told = self._sour_told or bool(kinds & TELLS_OF_PH)
         if now_s - self._sour_since_s <= PH_FOR_S:
             return
-        if not kinds & {"acidity", "gas_mixture", "device_lost", "command_failed"}:
+        if not self._sour_told:
             self._tell(
                 "gas within hard limits", "ph", f"the loop has been beyond pH {acidity:.2f} for minutes, no alarm"
             )

@@ -20,6 +20,10 @@ MISLEADING = frozenset(
 """Faults under which a pump or the balance says what is not so. Then the ledger may be wrong, but not in silence."""
 
 
+MISREADING = frozenset(("stuck", "offset", "drift", "noise"))
+"""Faults of a sensor under which it tells another value than the true one."""
+
+
 class Troubles:
     """What ails a rig, and when."""
 
@@ -48,6 +52,16 @@ class Troubles:
             fault.target in where
             and fault.kind not in ("clock_step", "dst", "flood", "careless")
             and fault.at_s <= now_s <= fault.at_s + fault.for_s + REACH_S
+            for fault in self._faults
+        )
+
+    def misread(self, point: str, since_s: float, until_s: float) -> bool:
+        """Whether a sensor's value was not the true one at some moment between two."""
+        return any(
+            fault.target == point
+            and fault.kind in MISREADING
+            and fault.at_s <= until_s
+            and fault.end_s >= since_s - NOTICED_S
             for fault in self._faults
         )
 

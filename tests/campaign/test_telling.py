@@ -2,7 +2,15 @@
 
 from __future__ import annotations
 
+import pytest
+
+from choroid.campaign.findings import Findings
+from choroid.campaign.surroundings import PH_FOR_S, Surroundings
 from choroid.campaign.telling import time_to_tell
+from choroid.campaign.troubles import Troubles
+from sim.faults.schedule import Fault
+from sim.lab import Lab
+from tests.execution.world import RIG
 
 
 def test_only_time_at_work_counts_towards_telling() -> None:
@@ -11,3 +19,30 @@ def test_only_time_at_work_counts_towards_telling() -> None:
     assert time_to_tell(100.0, 90.0, [(80.0, 120.0)]) == 210.0
     pieces = [(float(begin), begin + 5.0) for begin in range(100, 325, 5)]
     assert time_to_tell(100.0, 90.0, pieces) == 415.0, "nobody was there for 225 s, then it had its 90"
+
+
+@pytest.mark.virtual_time
+async def test_an_alarm_has_told_of_medium_that_is_minutes_behind_the_gas() -> None:
+    """The gas is right again and its alarm over, the medium still alkaline: somebody was called all the same."""
+    for told_at_s, violated in ((60.0, False), (None, True)):
+        findings = Findings()
+        judge = Surroundings(RIG, Lab(RIG, seed=1), findings, Troubles(RIG, ()))
+        for at_s in range(0, int(PH_FOR_S) + 60, 5):
+            kinds = {"gas_mixture"} if at_s == told_at_s else {"sensor_flat"}
+            judge._see_acidity(8.0, 1.0, kinds, True, float(at_s))
+        assert bool(findings.all) is violated
+        judge._see_acidity(7.4, 1.0, set(), True, 500.0)
+        for at_s in range(600, 600 + int(PH_FOR_S) + 60, 5):  # another time, and nobody is told
+            judge._see_acidity(8.0, 1.0, set(), True, float(at_s))
+        assert findings.all
+
+
+def test_a_sensor_misleads_from_a_fault_of_its_value_and_for_as_long_as_it_lasts() -> None:
+    troubles = Troubles(
+        RIG, (Fault("offset", "balance.mass", 284.0, 118.0, 0.7), Fault("drop", "sim:balance", 900.0, 60.0, 0.5))
+    )
+    assert troubles.misread("balance.mass", 250.0, 300.0)
+    assert troubles.misread("balance.mass", 390.0, 450.0)
+    assert not troubles.misread("balance.mass", 500.0, 600.0)
+    assert not troubles.misread("balance.mass", 900.0, 950.0)
+    assert not troubles.misread("p_heart.pressure", 250.0, 300.0)
