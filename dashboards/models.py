@@ -199,7 +199,10 @@ class TripView(BaseModel):
 
 
 class ActuatorState(BaseModel):
-    """One actuator; `status`, `commanded` and `basal` name their own units."""
+    """One actuator; `status`, `commanded` and `basal` name their own units.
+
+    `fault` says why it does not answer (else it is empty); `status` is then what it said last.
+    """
 
     status: dict[str, Any] | None
     commanded: dict[str, Any] | None
@@ -207,6 +210,7 @@ class ActuatorState(BaseModel):
     guarantee: Literal["device", "guard", "host"]
     at_s: float | None
     lease_until_s: float | None
+    fault: str
 
 
 class StateView(BaseModel):

@@ -78,7 +78,10 @@ def reading_view(reading: Reading) -> dict[str, Any]:
 
 
 def actuator_view(view: ActuatorView) -> dict[str, Any]:
-    """One actuator: what it does, what it was told, what it falls back to, and who sees to that."""
+    """One actuator: what it does, what it was told, what it falls back to, and who sees to that.
+
+    With a `fault` it does not answer, and `status` is only what it said last, at `at_s`.
+    """
     status: dict[str, Any] | None = None
     match view.status:
         case PumpStatus(running=running, flow_ul_min=flow, delivered_ul=delivered):
@@ -94,6 +97,7 @@ def actuator_view(view: ActuatorView) -> dict[str, Any]:
         "guarantee": view.guarantee.value,
         "at_s": _finite(view.at_s),
         "lease_until_s": None if view.lease_until_s is None else _finite(view.lease_until_s),
+        "fault": view.fault,
     }
 
 

@@ -184,6 +184,26 @@ def test_what_cannot_be_trusted_is_seen_at_once(browser: Browser, bad_day: Serve
         assert covered == []
 
 
+def test_a_pump_that_no_longer_answers_is_not_shown_running(browser: Browser, bad_day: Server) -> None:
+    """What it said last (2 mL/min) is not drawn, written or charted."""
+    with visiting(browser, bad_day.url) as visit:
+        page = visit.live()
+        heart = page.locator('[data-device="reglo.heart"]')
+        expect(heart).to_have_class("device pump unknown")
+        expect(heart.locator(".doubt text")).to_be_visible()
+        expect(heart.locator(".doubt title")).to_have_text("reglo: no reply in 1.0 s")
+        expect(page.locator('[data-line="heart"]')).to_have_class("line")
+        shown = page.evaluate("[...document.querySelectorAll('.device-flow')].map(each => each.textContent).join('')")
+        assert shown == ""
+        chart = page.locator(".chart").filter(has_text="Heart flow")
+        expect(chart.locator(".chart-value")).to_have_text("–")
+        page.wait_for_timeout(1500)
+        expect(chart.locator(".trend")).to_have_count(0)
+        draw = page.locator('[data-device="reglo.draw"]')
+        expect(draw).to_have_class("device pump")
+        expect(draw.locator(".doubt text")).to_be_hidden()
+
+
 def test_alarms_come_most_urgent_first_and_are_acknowledged(browser: Browser, bad_day: Server) -> None:
     with visiting(browser, bad_day.url) as visit:
         page = visit.live()

@@ -275,6 +275,8 @@ class FakeController:
         """Probes that fail, with what they say."""
         self.silent: set[str] = set()
         """Probes that have said nothing for two minutes."""
+        self.lost: dict[str, str] = {}
+        """Actuators that do not answer any more, with why; what they said last stays."""
         self._flows = dict.fromkeys(PUMPS, 0.0) | {"reglo.heart": 2000.0}
         self._random = np.random.default_rng(11)
         self._grade: dict[str, Any] | None = None
@@ -362,7 +364,7 @@ class FakeController:
         for name in ("air", "co2", "o2"):
             middle = PROBES[f"gas_{name}.flow"][1]
             views[f"gas_{name}.flow"] = view(LevelStatus(middle, middle), Level(middle), Guarantee.GUARD)
-        return views
+        return {name: replace(seen, fault=self.lost.get(name, "")) for name, seen in views.items()}
 
     def _act(self, verb: str, args: Mapping[str, Any], share: float) -> Any:
         """What a step does to the rig."""

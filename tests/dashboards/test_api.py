@@ -67,6 +67,16 @@ async def test_state_carries_unit_quality_and_time_of_each_reading() -> None:
         assert heart["status"] == {"kind": "pump", "on": True, "flow_ul_min": 2000.0, "delivered_ul": 0.0}
         assert heart["basal"] == {"verb": "run", "flow_ul_min": 1000.0}
         assert heart["guarantee"] == "guard"
+        assert heart["fault"] == ""
+
+
+async def test_an_actuator_that_does_not_answer_says_why_beside_what_it_said_last() -> None:
+    async with world() as w, w.http(Role.VIEWER) as viewer:
+        w.controller.lost["reglo.heart"] = "reglo: no reply in 1.0 s"
+        w.controller.tick()
+        heart = (await viewer.get("/api/state")).json()["actuators"]["reglo.heart"]
+        assert heart["fault"] == "reglo: no reply in 1.0 s"
+        assert heart["status"]["on"] is True
 
 
 async def test_history_is_thinned_and_keeps_its_peaks() -> None:

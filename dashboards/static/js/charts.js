@@ -3,6 +3,7 @@
 
 import { call } from "./api.js";
 import { byId, h, s, say } from "./dom.js";
+import { told } from "./feed.js";
 import { fixed, quantity, unit } from "./words.js";
 
 const REFRESH_MS = 6000;
@@ -79,7 +80,7 @@ export class Charts {
       for (const one of chart.series) {
         let value = null, at = this.end;
         if (one.pump) {
-          const status = state.actuators[one.pump]?.status;
+          const status = told(state.actuators[one.pump]);
           value = status ? status.flow_ul_min / 1000 : null;
         } else {
           const reading = state.readings[one.point];

@@ -4,6 +4,9 @@ const KEYED = ["readings", "actuators", "volumes", "links"];
 const SILENCE_MS = 6000;
 const LONGEST_WAIT_MS = 8000;
 
+/** What an actuator says that it does; null when it has not answered lately, whatever it said before. */
+export const told = (actuator) => (actuator?.fault ? null : actuator?.status ?? null);
+
 export class Feed {
   /** `onstate(state, changes)` at each message, `onlink(status)` with connecting, live or lost. */
   constructor(onstate, onlink) {

@@ -67,14 +67,21 @@ function marks(box) {
   return found.map(([kind, y]) => s("path", { class: `mark ${kind}`, d: `M${box.x + box.w} ${y} h-14` }, s("title", { text: kind })));
 }
 
+/** What stands on a device that does not answer: a question mark, and `why` for whoever points at it. */
+export function doubt(x, y) {
+  const why = s("title");
+  return { node: s("g", { class: "doubt" }, s("text", { x, y, "text-anchor": "middle", text: "?" }), why), why };
+}
+
 /** A pump: a circle with a triangle that points where it pumps; the rotor turns while it does. */
 export function pump({ x, y, angle }) {
   const rotor = s("g", { class: "rotor" }, s("circle", { class: "rotor-track", r: 20.5 }), ...[0, 120, 240].map((turn) => s("circle", { class: "roller", r: 3.2, cx: 20.5 * Math.cos((turn * Math.PI) / 180), cy: 20.5 * Math.sin((turn * Math.PI) / 180) })));
   const triangle = s("path", { class: "pump-arrow", d: "M-8 -11 L12 0 L-8 11 z" });
-  const node = s("g", { class: "device pump", transform: `translate(${x} ${y})` }, s("circle", { class: "body", r: 20.5 }), triangle, rotor);
+  const unsure = doubt(0, 7);
+  const node = s("g", { class: "device pump", transform: `translate(${x} ${y})` }, s("circle", { class: "body", r: 20.5 }), triangle, rotor, unsure.node);
   let turned = 0;
   return {
-    node,
+    node, why: unsure.why,
     direction(sign) { triangle.setAttribute("transform", `rotate(${sign < 0 ? angle + 180 : angle})`); },
     turn(degrees) { turned = (turned + degrees) % 360; rotor.setAttribute("transform", `rotate(${turned.toFixed(1)})`); },
   };
@@ -82,10 +89,11 @@ export function pump({ x, y, angle }) {
 
 /** A valve: the two triangles of a flow sheet, filled when it is open, with its magnet on top. */
 export function valve({ x, y }) {
-  return { node: s("g", { class: "device valve", transform: `translate(${x} ${y})` },
+  const unsure = doubt(0, 7);
+  return { why: unsure.why, node: s("g", { class: "device valve", transform: `translate(${x} ${y})` },
     s("rect", { class: "body", x: -23, y: -14, width: 46, height: 28, rx: 3, opacity: 0 }),
     s("path", { class: "stem", d: "M0 0 V-20" }), s("rect", { class: "magnet", x: -9, y: -32, width: 18, height: 13, rx: 3 }),
-    s("path", { class: "bow", d: "M-21 -13 L0 0 L-21 13 z M21 -13 L0 0 L21 13 z" })) };
+    s("path", { class: "bow", d: "M-21 -13 L0 0 L-21 13 z M21 -13 L0 0 L21 13 z" }), unsure.node) };
 }
 
 /** A filter: a box with the membrane across. */

@@ -1,10 +1,11 @@
 // The schematic, alive: levels, colours, flows, valves, warmth, gas, tissue and every sensor at its place.
 
 import { byId, calm, h, s, say } from "../dom.js";
+import { told } from "../feed.js";
 import { flow, quantity, spoken, step, unit, volume } from "../words.js";
 import { layOut } from "./layout.js";
 import { mediumColor, phenolRed } from "./medium.js";
-import { chip, filter, pump, valve, vessel } from "./symbols.js";
+import { chip, doubt, filter, pump, valve, vessel } from "./symbols.js";
 import { tissue } from "./tissue.js";
 
 const LABELS = { pH: "pH", oxygen: "O₂", temperature: "temp", pressure: "pressure", mass: "mass", flow: "flow" };
@@ -55,9 +56,10 @@ export class Schematic {
       }
       if (box.organoid) {
         this.tissue = tissue(drawn.inside, box, this.rig);
-        this.heater = s("g", { class: "device heater", "data-device": this.rig.schematic.heater }, s("rect", { class: "hot-plate", x: box.x + 10, y: box.y + box.h + 3, width: box.w - 20, height: 8, rx: 4 }),
-          s("title", { text: "heater" }));
-        layer.append(this.heater);
+        const unsure = doubt(box.x + box.w - 4, box.y + box.h + 13);
+        this.heater = { node: s("g", { class: "device heater", "data-device": this.rig.schematic.heater }, s("rect", { class: "hot-plate", x: box.x + 10, y: box.y + box.h + 3, width: box.w - 20, height: 8, rx: 4 }),
+          unsure.node, s("title", { text: "heater" })), why: unsure.why };
+        layer.append(this.heater.node);
       }
       layer.append(drawn.node);
     }
@@ -183,15 +185,17 @@ export class Schematic {
   setDevices(state) {
     const tripped = new Set(state.trips.flatMap((trip) => trip.actuators));
     const all = { ...this.devices };
-    if (this.heater) all[this.rig.schematic.heater] = { node: this.heater };
+    if (this.heater) all[this.rig.schematic.heater] = this.heater;
     for (const [name, drawn] of Object.entries(all)) {
       const seen = state.actuators[name];
-      const on = Boolean(seen?.status?.on);
+      const status = told(seen);
+      const on = Boolean(status?.on);
       drawn.node.classList.toggle("on", on);
       drawn.node.classList.toggle("tripped", tripped.has(name));
-      drawn.node.classList.toggle("unknown", Boolean(seen) && !seen.status);
+      drawn.node.classList.toggle("unknown", Boolean(seen) && !status);
+      if (drawn.why) say(drawn.why, seen?.fault ?? "");
       if (!drawn.flow) continue;
-      const rate = seen?.status?.flow_ul_min ?? 0;
+      const rate = status?.flow_ul_min ?? 0;
       drawn.direction(rate < 0 ? -1 : 1);
       say(drawn.flow, on ? flow(Math.abs(rate)) : "");
     }
@@ -203,8 +207,8 @@ export class Schematic {
     for (const entry of Object.values(this.lines)) {
       const { line } = entry;
       if (!line.pump) continue;
-      const status = state.actuators[line.pump]?.status;
-      const open = !line.valve || state.actuators[line.valve]?.status?.on;
+      const status = told(state.actuators[line.pump]);
+      const open = !line.valve || told(state.actuators[line.valve])?.on;
       entry.flow = status?.on && open ? status.flow_ul_min : 0;
       net[line.to] = (net[line.to] ?? 0) + entry.flow;
       net[line.from] = (net[line.from] ?? 0) - entry.flow;
