@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -191,6 +192,7 @@ def test_a_pump_that_no_longer_answers_is_not_shown_running(browser: Browser, ba
         heart = page.locator('[data-device="reglo.heart"]')
         expect(heart).to_have_class("device pump unknown")
         expect(heart.locator(".doubt text")).to_be_visible()
+        expect(page.get_by_test_id("now")).to_contain_text("The heart does not answer")
         expect(heart.locator(".doubt title")).to_have_text("reglo: no reply in 1.0 s")
         expect(page.locator('[data-line="heart"]')).to_have_class("line")
         shown = page.evaluate("[...document.querySelectorAll('.device-flow')].map(each => each.textContent).join('')")
@@ -292,6 +294,38 @@ def test_the_page_finds_its_rig_again_after_the_controller_was_gone(browser: Bro
             expect(page.locator("body")).to_have_class("ready lost")
             with serving(port=port):
                 expect(page.locator("#link")).to_have_attribute("data-status", "live", timeout=30_000)
+
+
+def test_a_page_that_hears_nothing_does_not_say_that_all_is_calm(browser: Browser) -> None:
+    with serving() as server, visiting(browser, server.url) as visit:
+        page = visit.live()
+        expect(page.locator("#calm")).to_be_visible()
+        expect(page.get_by_test_id("alarm-list")).to_be_empty()
+        server.end()
+        expect(page.locator("#link")).to_have_attribute("data-status", "lost")
+        expect(page.locator("#calm")).to_be_hidden()
+        expect(page.get_by_test_id("alarm-list")).to_have_text(
+            re.compile(r"^No alarms as of \d\d:\d\d; what has happened since is not known here$")
+        )
+
+
+def test_alarms_of_a_control_loop_that_stands_are_marked_as_old(browser: Browser, bad_day: Server) -> None:
+    def heard(page: Page, ok: str) -> None:
+        page.evaluate(f"window.choroid.feed.take({{health: {{ok: {ok}, reasons: []}}}})")
+
+    with visiting(browser, bad_day.url) as visit:
+        page = visit.live()
+        expect(page.locator("body")).to_have_class("ready")
+        heard(page, "false")
+        expect(page.locator("#link")).to_have_attribute("data-status", "still")
+        expect(page.locator("body")).to_have_class("ready lost")
+        expect(page.locator(".as-of")).to_have_text(re.compile(r"^Alarms as of \d\d:\d\d; "))
+        expect(page.get_by_test_id("alarm")).to_have_count(2)
+        page.wait_for_timeout(600)  # messages go on; they do not make the loop tick
+        expect(page.locator("#link")).to_have_attribute("data-status", "still")
+        heard(page, "true")
+        expect(page.locator("body")).to_have_class("ready")
+        expect(page.locator(".as-of")).to_have_count(0)
 
 
 @pytest.mark.parametrize("name", SIZES)

@@ -5,19 +5,29 @@ import { byId, h, redraw } from "./dom.js";
 import { capital, clock, spoken } from "./words.js";
 
 const SHOWN = 3;
-let all = false;
+let all = false, alarms = [], asOf = "";
 
-export function showAlarms(alarms) {
-  const place = byId("alarm-list");
-  const calm = byId("calm");
-  calm.hidden = alarms.length > 0;
-  redraw(place, [alarms, all], () => {
+export function showAlarms(now) {
+  alarms = now;
+  byId("calm").hidden = alarms.length > 0;
+  draw();
+}
+
+/** The list is no newer than `utc`, since when nothing was heard; null while it is kept up. */
+export function alarmsAsOf(utc) {
+  asOf = utc ? clock(utc).slice(0, 5) : "";
+  draw();
+}
+
+function draw() {
+  redraw(byId("alarm-list"), [alarms, all, asOf], () => {
     const shown = all ? alarms : alarms.slice(0, SHOWN);
     const rest = alarms.length - shown.length;
     const more = rest > 0 || all && alarms.length > SHOWN
-      ? h("button", { class: "more", onclick: () => { all = !all; showAlarms(alarms); }, text: all ? "Show fewer" : `${rest} more` })
+      ? h("button", { class: "more", onclick: () => { all = !all; draw(); }, text: all ? "Show fewer" : `${rest} more` })
       : null;
-    return [...shown.map(one), more].filter(Boolean);
+    const old = asOf ? h("p", { class: "as-of", text: `${alarms.length ? "Alarms" : "No alarms"} as of ${asOf}; what has happened since is not known here` }) : null;
+    return [old, ...shown.map(one), more];
   });
 }
 

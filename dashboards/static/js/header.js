@@ -1,5 +1,6 @@
 // The head of the page: which rig, in which mode, at which hour, and the way to stop everything.
 
+import { alarmsAsOf } from "./alarms.js";
 import { act } from "./api.js";
 import { ask } from "./dialog.js";
 import { byId, h, say } from "./dom.js";
@@ -11,6 +12,9 @@ const LINK_WORDS = { connecting: "connecting", live: "live", lost: "connection l
 export class Header {
   constructor(rig) {
     this.rig = rig;
+    this.status = "connecting";
+    this.ticks = true;
+    this.utc = null;
     const { count, diameter_mm: diameter, age_d: age } = rig.organoid;
     document.title = `${rig.name} · Choroid`;
     say(byId("rig-name"), rig.name);
@@ -22,14 +26,24 @@ export class Header {
   }
 
   link(status) {
+    this.status = status;
+    this.showLink();
+  }
+
+  /** A page that is connected to a control loop that stands shows nothing newer than one that is not. */
+  showLink() {
+    const shown = this.status === "live" && !this.ticks ? "still" : this.status;
     const place = byId("link");
-    place.dataset.status = status;
-    say(place.lastElementChild, LINK_WORDS[status]);
-    document.body.classList.toggle("lost", status !== "live" && status !== "still");
+    place.dataset.status = shown;
+    say(place.lastElementChild, LINK_WORDS[shown]);
+    document.body.classList.toggle("lost", shown !== "live");
+    alarmsAsOf(shown === "live" ? null : this.utc);
   }
 
   update(state) {
-    if (state.health && !state.health.ok) this.link("still");
+    this.ticks = state.health?.ok ?? true;
+    this.utc = state.utc || null;
+    this.showLink();
     say(byId("clock"), state.utc ? clock(state.utc) : "–");
     say(byId("date"), state.utc ? day(state.utc) : "");
     this.mode(state.speed);

@@ -148,7 +148,13 @@ export class Schematic {
     const { run } = state;
     const at = run?.progress.at(-1);
     say(this.now.run, run ? `${run.protocol} · ${run.state}` : "no protocol");
-    say(this.now.what, run && !run.ended && at ? waiting(run, at, state.utc) ?? step(at.verb, at.args) : "Circulating");
+    say(this.now.what, run && !run.ended && at ? waiting(run, at, state.utc) ?? step(at.verb, at.args) : this.circulation(state));
+  }
+
+  circulation(state) {
+    const heart = told(state.actuators[this.rig.heart.pump]);
+    if (!heart) return "The heart does not answer";
+    return heart.on ? "Circulating" : "The heart stands";
   }
 
   // --- keeping up ---------------------------------------------------------------------------------------
