@@ -11,6 +11,7 @@ from __future__ import annotations
 import hashlib
 import hmac
 import json
+import logging
 import os
 import secrets
 from dataclasses import dataclass
@@ -18,6 +19,8 @@ from datetime import datetime, timedelta
 from enum import IntEnum
 from pathlib import Path
 from typing import Any
+
+logger = logging.getLogger(__name__)
 
 FILE = "credentials.json"
 VERSION = 1
@@ -152,7 +155,10 @@ class Auth:
     # --- sessions ---------------------------------------------------------------------------------------
 
     def open_session(self, user: User, now: datetime, *, token: str = "") -> str:
-        """A session cookie's value for `user`; a ticket that was used for it is spent."""
+        """A session cookie's value for `user`; a ticket that was used for it is spent.
+
+        On a full disk, which somebody has to come in to see, the session lasts until this process ends.
+        """
         digest = _hash(token)
         if digest in self._tickets:
             self._tickets.remove(digest)
@@ -162,7 +168,14 @@ class Auth:
             del self._sessions[next(iter(self._sessions))]
         value = secrets.token_urlsafe(32)
         self._sessions[_hash(value)] = _Session(user, now + SESSION_AGE)
-        self._save()
+        try:
+            self._save()
+        except OSError as error:
+            logger.warning(
+                "the session of %s is not kept over a restart: %s cannot be written (%s). Likely cause: the disk is full."
+                " Next: free some space; the next change of tokens or sessions writes all of them",
+                user.name, self._path, error.strerror or error,
+            )  # fmt: skip
         return value
 
     def demo_session(self, now: datetime) -> str:

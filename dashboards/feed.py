@@ -31,6 +31,8 @@ SLOW_EVERY = 8
 QUEUE_MESSAGES = 8
 SEND_TIME_S = 20.0
 """Real seconds in which one message has to leave; a connection slower than that is dead."""
+KNOWN_FOR_S = 3.0
+"""Real seconds after which it is looked up again whether a listener's token or session still holds."""
 MOST_HEARD = 32
 """A client has nothing to say; one that says more than this is shut out."""
 SHOWN_STEPS = 60
@@ -196,7 +198,10 @@ def _encode(message: Mapping[str, Any]) -> str:
 
 @routes.websocket("/ws")
 async def live(socket: WebSocket) -> None:
-    """The live feed of a known user. First the whole state, marked `whole`, then what changes."""
+    """The live feed of a known user. First the whole state, marked `whole`, then what changes.
+
+    It ends with 4401 when the token or session it was opened with is revoked, signed out or has run out.
+    """
     feed: Feed = socket.app.state.feed
     if identify(socket) is None:
         await turn_away(socket, unknown_caller())
@@ -217,10 +222,17 @@ async def live(socket: WebSocket) -> None:
 
 
 async def _send(socket: WebSocket, client: Client, feed: Feed) -> None:
-    """Pass on what is queued; ends when the far end is gone, takes nothing, or the feed is closed."""
+    """Pass on what is queued; ends when the far end is gone, is nobody's any more, takes nothing, or the feed is closed."""
+    loop = asyncio.get_running_loop()
+    known_s = loop.time()
     try:
         while (text := await client.queue.get()) is not None:
             async with asyncio.timeout(SEND_TIME_S * feed.pace):
+                if loop.time() - known_s >= KNOWN_FOR_S * feed.pace:
+                    known_s = loop.time()
+                    if identify(socket) is None:
+                        await socket.close(code=4401, reason=unknown_caller().what)
+                        return
                 await socket.send_text(text)
         await socket.close(code=1012, reason="the controller is ending")
     except (WebSocketDisconnect, RuntimeError, OSError, TimeoutError):

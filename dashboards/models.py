@@ -28,7 +28,7 @@ class Why(_Body):
 class Invite(_Body):
     """A new token for somebody."""
 
-    name: str = Field(min_length=1, max_length=60, pattern=r"^[^\x00-\x1f]+$")
+    name: str = Field(min_length=1, max_length=60, pattern=r"^[^\x00-\x1f/]+$")
     role: Literal["viewer", "operator", "engineer", "admin"]
     reason: str = Field(default="", max_length=1000)
 

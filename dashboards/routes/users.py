@@ -32,7 +32,8 @@ async def invite(request: Request, rig: Controlled, admin: Admin, body: Invite) 
     return {"name": body.name, "role": body.role, "token": token}
 
 
-@routes.post("/users/{name}/revoke", response_model=UsersModel)
+# A name with a slash comes decoded: such names are given no more, but those that were must be taken back.
+@routes.post("/users/{name:path}/revoke", response_model=UsersModel)
 async def revoke(request: Request, rig: Controlled, admin: Admin, name: str, body: Why) -> dict[str, Any]:
     """Take back every token and session of somebody, at once."""
     auth: Auth = request.app.state.auth

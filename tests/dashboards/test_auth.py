@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sqlite3
 import stat
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -10,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from controller.execution.journal import JournalUnwritten
 from dashboards.auth import FILE, SESSION_AGE, Auth, CredentialsError, LastAdmin, Role, User
 from tests.dashboards.world import BASE, World, world
 
@@ -216,6 +218,46 @@ def test_a_later_links_ticket_opens_one_session(tmp_path: Path) -> None:
     assert auth.by_token(ticket) is None
 
 
+def full(folder: Path) -> None:
+    """The credentials can be written no more."""
+    (folder / FILE).with_suffix(".new").mkdir()
+
+
+def test_D2_on_a_full_disk_a_session_is_kept_in_memory_and_written_when_there_is_room(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    Auth(tmp_path, demo=False)
+    auth = Auth(tmp_path, demo=False)
+    ticket = auth.link("::1", 8080).partition("#token=")[2]
+    user = auth.by_token(ticket)
+    assert user is not None
+    full(tmp_path)
+    value = auth.open_session(user, NOW, token=ticket)
+    assert auth.by_session(value, NOW) == user
+    assert "Next: free some space" in caplog.text
+    (tmp_path / FILE).with_suffix(".new").rmdir()
+    auth.issue("anna", Role.VIEWER)
+    assert Auth(tmp_path, demo=False).by_session(value, NOW) == user
+
+
+@pytest.mark.virtual_time
+async def test_D2_somebody_new_signs_in_although_neither_credentials_nor_journal_can_be_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def unwritten(*_: object, **__: object) -> int:
+        raise JournalUnwritten(sqlite3.OperationalError("database or disk is full"))
+
+    async with world(tmp_path) as w, w.http(Role.OPERATOR) as operator:
+        full(tmp_path)
+        monkeypatch.setattr(w.controller.journal, "append", unwritten)
+        answer = await operator.post("/api/session")
+        assert answer.status_code == 200, answer.text
+        cookie = answer.cookies["choroid_session_8080"]
+        async with w.http(Cookie=f"choroid_session_8080={cookie}") as browser:
+            assert (await browser.get("/api/rig")).json()["user"] == "a operator"
+        assert "a operator (operator) signed in" in caplog.text
+
+
 def test_the_command_line_token_ends_with_the_process(tmp_path: Path) -> None:
     auth = Auth(tmp_path, demo=False)
     token = auth.command_line_token()
@@ -274,6 +316,15 @@ async def test_an_admin_gives_and_takes_back_tokens_and_both_are_recorded() -> N
         assert token not in str([row.body for row in w.controller.journal.rows])
 
 
+@pytest.mark.virtual_time
+async def test_a_name_with_a_slash_of_former_times_can_be_revoked() -> None:
+    async with world() as w, w.http(Role.ADMIN) as admin:
+        w.auth.issue("Ann/Bob", Role.VIEWER)
+        left = await admin.post("/api/users/Ann%2FBob/revoke", json={"reason": "has left"})
+        assert left.status_code == 200, left.text
+        assert "Ann/Bob" not in {user["name"] for user in left.json()["users"]}
+
+
 def test_the_last_admin_cannot_be_forgotten(tmp_path: Path) -> None:
     auth = Auth(tmp_path, demo=False)
     with pytest.raises(LastAdmin, match="only admin"):
@@ -284,7 +335,14 @@ def test_the_last_admin_cannot_be_forgotten(tmp_path: Path) -> None:
 
 @pytest.mark.virtual_time
 @pytest.mark.parametrize(
-    "body", [{}, {"name": "", "role": "viewer"}, {"name": "x", "role": "king"}, {"name": "x\ny", "role": "admin"}]
+    "body",
+    [
+        {},
+        {"name": "", "role": "viewer"},
+        {"name": "x", "role": "king"},
+        {"name": "x\ny", "role": "admin"},
+        {"name": "x/y", "role": "viewer"},
+    ],
 )
 async def test_an_invitation_that_makes_no_sense_is_refused(body: dict[str, str]) -> None:
     async with world() as w, w.http(Role.ADMIN) as admin:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+from datetime import timedelta
 
 import pytest
 
-from dashboards.auth import Role
-from dashboards.feed import MOST_CLIENTS, MOST_HEARD, PERIOD_S, QUEUE_MESSAGES, SEND_TIME_S, changed
+from dashboards.auth import SESSION_AGE, Role, User
+from dashboards.feed import KNOWN_FOR_S, MOST_CLIENTS, MOST_HEARD, PERIOD_S, QUEUE_MESSAGES, SEND_TIME_S, changed
 from tests.dashboards.world import HOST, world
 
 pytestmark = pytest.mark.virtual_time
@@ -91,6 +92,35 @@ async def test_S1_nobody_hears_the_feed_without_a_credential() -> None:
                 closed = await stranger.next()
                 assert (closed["type"], closed["code"]) == ("websocket.close", 4401)
         assert w.app.state.feed.clients == 0
+
+
+@pytest.mark.parametrize("how", ["revoked", "revoked session", "signed out", "run out"])
+async def test_S1_who_is_known_no_more_hears_no_more(how: str) -> None:
+    async with world() as w:
+        auth, clock = w.auth, w.controller.clock
+        given = clock.utc() - SESSION_AGE + timedelta(seconds=2) if how == "run out" else clock.utc()
+        cookie = auth.open_session(User("a viewer", Role.VIEWER), given)
+        token = {"authorization": f"Bearer {w.tokens[Role.VIEWER]}"}
+        session = {"cookie": f"choroid_session_8080={cookie}"}
+        async with w.socket(None, **(token if how == "revoked" else session)) as page:
+            for _ in range(4):
+                await page.body()
+            begin_s = asyncio.get_running_loop().time()
+            if how.startswith("revoked"):
+                auth.revoke("a viewer")
+            elif how == "signed out":
+                auth.close_session(cookie)
+            while (message := await page.next())["type"] != "websocket.close":
+                assert asyncio.get_running_loop().time() - begin_s < 2 * KNOWN_FOR_S, "it still hears"
+            assert message["code"] == 4401
+        assert w.app.state.feed.clients == 0
+
+
+async def test_who_stays_known_goes_on_hearing() -> None:
+    async with world() as w, w.socket(Role.VIEWER) as page:
+        begin_s = asyncio.get_running_loop().time()
+        while asyncio.get_running_loop().time() - begin_s < 3 * KNOWN_FOR_S:
+            assert (await page.next())["type"] == "websocket.send"
 
 
 async def test_S1_a_page_of_somebody_else_cannot_listen() -> None:
