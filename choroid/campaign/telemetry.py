@@ -5,11 +5,12 @@ from __future__ import annotations
 import asyncio
 import json
 import sqlite3
+from collections.abc import Sequence
 from pathlib import Path
 from typing import cast
 
 from choroid.campaign.storage import Disk, FrailDatabase
-from controller.telemetry.batches import Batch
+from controller.telemetry.batches import Taken, message
 from controller.telemetry.outbox import Outbox
 from controller.telemetry.sink import OutboxSink
 
@@ -44,8 +45,8 @@ class Forwarder(OutboxSink):
         super().__init__(name, self._queue)
         self._service = service
 
-    def _encoded(self, batch: Batch) -> bytes:
-        return batch.message(self._outbox.next_seq)
+    def _encoded(self, readings: Sequence[Taken]) -> bytes:
+        return message(self._outbox.next_seq, readings)
 
     async def _serve(self) -> None:
         """Send what waits, in order, for ever."""

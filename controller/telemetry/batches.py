@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import json
 import math
+from collections.abc import Sequence
 from datetime import datetime, timedelta
 from typing import NamedTuple
 
@@ -19,6 +20,8 @@ from drivers.device import Quality
 
 MOST_WAITING = 200_000
 """Readings held in memory while the disk takes none; hours of a default rig."""
+MOST_IN_MESSAGE = 2_000
+"""Readings in one message, some 250 kB: no broker or database refuses that for its size, and it is made in milliseconds."""
 
 
 class Taken(NamedTuple):
@@ -32,7 +35,7 @@ class Taken(NamedTuple):
 
 
 class Batch:
-    """What is new since the last message."""
+    """What is new since the last message was cut from it."""
 
     def __init__(self) -> None:
         self._seen: dict[str, tuple[float, Quality]] = {}
@@ -61,20 +64,23 @@ class Batch:
             del self.readings[:excess]
             self.given_up += excess
 
-    def message(self, seq: int) -> bytes:
-        """Everything gathered, as message number `seq`."""
-        readings = [
-            {
-                "point": each.point,
-                "value": each.value,
-                "unit": each.unit,
-                "quality": each.quality,
-                "utc": each.at.isoformat(timespec="milliseconds").replace("+00:00", "Z"),
-            }
-            for each in self.readings
-        ]
-        return json.dumps({"seq": seq, "readings": readings}, separators=(",", ":"), allow_nan=False).encode()
+    def cut(self) -> list[Taken]:
+        """Take out the oldest that go into one message."""
+        piece = self.readings[:MOST_IN_MESSAGE]
+        del self.readings[:MOST_IN_MESSAGE]
+        return piece
 
-    def clear(self) -> None:
-        """Begin anew: the message is in safe hands."""
-        self.readings = []
+
+def message(seq: int, taken: Sequence[Taken]) -> bytes:
+    """Readings as message number `seq`."""
+    readings = [
+        {
+            "point": each.point,
+            "value": each.value,
+            "unit": each.unit,
+            "quality": each.quality,
+            "utc": each.at.isoformat(timespec="milliseconds").replace("+00:00", "Z"),
+        }
+        for each in taken
+    ]
+    return json.dumps({"seq": seq, "readings": readings}, separators=(",", ":"), allow_nan=False).encode()

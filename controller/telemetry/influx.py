@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import logging
 import sqlite3
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +25,7 @@ from influxdb_client.domain.write_precision import WritePrecision
 from influxdb_client.rest import ApiException
 
 from controller.rig.description import Influx
-from controller.telemetry.batches import Batch, Taken
+from controller.telemetry.batches import Taken
 from controller.telemetry.outbox import Outbox
 from controller.telemetry.sink import OutboxSink
 
@@ -50,8 +51,8 @@ class InfluxSink(OutboxSink):
         self.given_up = 0
         """Messages that the database refused for what they say, since the start."""
 
-    def _encoded(self, batch: Batch) -> bytes:
-        return "\n".join(self._line(reading) for reading in batch.readings).encode()
+    def _encoded(self, readings: Sequence[Taken]) -> bytes:
+        return "\n".join(self._line(reading) for reading in readings).encode()
 
     def _line(self, reading: Taken) -> str:
         point: Any = Point.measurement("readings")  # type: ignore[no-untyped-call]

@@ -13,7 +13,7 @@ from __future__ import annotations
 import asyncio
 import sqlite3
 import ssl
-from collections.abc import AsyncIterator, Coroutine
+from collections.abc import AsyncIterator, Coroutine, Sequence
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import Any
@@ -21,7 +21,7 @@ from typing import Any
 import aiomqtt
 
 from controller.rig.description import Mqtt
-from controller.telemetry.batches import Batch
+from controller.telemetry.batches import Taken, message
 from controller.telemetry.outbox import Outbox
 from controller.telemetry.sink import OutboxSink
 
@@ -42,8 +42,8 @@ class MqttSink(OutboxSink):
         self._rig = rig_name
         self._topic = f"{config.prefix}/{rig_name}"
 
-    def _encoded(self, batch: Batch) -> bytes:
-        return batch.message(self._outbox.next_seq)
+    def _encoded(self, readings: Sequence[Taken]) -> bytes:
+        return message(self._outbox.next_seq, readings)
 
     async def _serve(self) -> None:
         async with self._connection() as client:

@@ -6,6 +6,7 @@ that a gap is never silent.
 
 from __future__ import annotations
 
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -14,6 +15,8 @@ from controller.memory.file import open_or_set_aside
 VERSION = 2
 QUOTA_BYTES = 2_000_000_000
 """A default rig sends some 60 MB a day: a month of silence fits."""
+
+AT_ONCE_BYTES = 500_000
 
 _SCHEMA = """
 CREATE TABLE IF NOT EXISTS outbox (seq INTEGER PRIMARY KEY AUTOINCREMENT, payload BLOB NOT NULL);
@@ -76,9 +79,16 @@ class Outbox:
         return self._last
 
     def oldest(self, count: int = 100) -> list[Parcel]:
-        """The messages that wait longest, in order."""
-        rows = self._db.execute("SELECT seq, payload FROM outbox ORDER BY seq LIMIT ?", (count,))
-        return [Parcel(*row) for row in rows]
+        """The messages that wait longest, in order: at most `count`, and no more than half a megabyte or a single one."""
+        found: list[Parcel] = []
+        size = 0
+        with closing(self._db.execute("SELECT seq, payload FROM outbox ORDER BY seq LIMIT ?", (count,))) as rows:
+            for seq, payload in rows:
+                size += len(payload)
+                if found and size > AT_ONCE_BYTES:
+                    break
+                found.append(Parcel(seq, payload))
+        return found
 
     def confirmed(self, seq: int) -> None:
         """Message `seq` has arrived and may be forgotten."""

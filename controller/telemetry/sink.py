@@ -10,15 +10,16 @@ import asyncio
 import logging
 import sqlite3
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 
 from controller.state import State
-from controller.telemetry.batches import Batch
+from controller.telemetry.batches import MOST_IN_MESSAGE, Batch, Taken
 from controller.telemetry.outbox import Outbox
 
 logger = logging.getLogger(__name__)
 
 BATCH_S = 5.0
-"""Readings are gathered so long into one message."""
+"""Readings are gathered so long into one message; if they are too many for one, the others follow tick by tick."""
 FIRST_PAUSE_S = 0.5
 LONGEST_PAUSE_S = 30.0
 
@@ -32,13 +33,15 @@ class OutboxSink(ABC):
     name = "sink"
     """What alarms call it."""
     outages: tuple[type[Exception], ...] = (OSError, sqlite3.Error)
-    """What is raised when the other side is away; anything else is a defect, and logged with its traceback."""
+    """What is raised when the other side is away; anything else is logged with its traceback."""
 
     def __init__(self, where: str, outbox: Outbox) -> None:
         """`where` names the other side, for people."""
         self._where = where
         self._outbox = outbox
         self._batch = Batch()
+        self._made: tuple[bytes, int] | None = None
+        """The message that the disk did not take yet, and how many readings it holds: it is not made again."""
         self._batch_ends_s = 0.0
         self._news = asyncio.Event()
         self.connected = False
@@ -55,33 +58,55 @@ class OutboxSink(ABC):
         return self._away or self._full
 
     @abstractmethod
-    def _encoded(self, batch: Batch) -> bytes:
-        """What is gathered, as one message for the other side."""
+    def _encoded(self, readings: Sequence[Taken]) -> bytes:
+        """Readings as the next message for the other side."""
 
     @abstractmethod
     async def _serve(self) -> None:
         """Connect and send what waits until the connection is lost; raises one of `outages` then."""
 
     def offer(self, state: State) -> None:
-        """Take what is new in a snapshot; every few seconds it becomes one message in the outbox."""
+        """Take what is new in a snapshot; every few seconds it becomes a message in the outbox.
+
+        The control loop waits for this. What a full disk has dammed up goes in pieces, at each tick about one.
+        """
         self._batch.take(state)
-        if len(self._batch) and state.at_s >= self._batch_ends_s:
+        if not self._gathered or state.at_s < self._batch_ends_s:
+            return
+        put = 0
+        while self._gathered and put < MOST_IN_MESSAGE:
+            kept = self._put_away()
+            put += kept
+            if not kept:
+                break
+        if not put or not self._gathered:
             self._batch_ends_s = state.at_s + BATCH_S
-            self.flush()
 
     def flush(self) -> None:
-        """Put what is gathered into the outbox now; when the disk does not take it, it stays gathered."""
-        if not len(self._batch):
-            return
+        """Put all that is gathered into the outbox now; what the disk does not take stays gathered."""
+        while self._gathered and self._put_away():
+            pass
+
+    @property
+    def _gathered(self) -> bool:
+        return self._made is not None or len(self._batch) > 0
+
+    def _put_away(self) -> int:
+        """Put the next message into the outbox; returns how many readings it holds, none if the disk did not take it."""
+        if self._made is None:
+            readings = self._batch.cut()
+            self._made = (self._encoded(readings), len(readings))
+        payload, count = self._made
         try:
-            self._outbox.put(self._encoded(self._batch))
+            self._outbox.put(payload)
         except sqlite3.Error as error:
             told = f"the outbox cannot be written: {error}. Likely cause: the disk is full. Next: free some space"
             self._full = self._noted(told, before=self._full)
-            return
+            return 0
         self._full = None
-        self._batch.clear()
+        self._made = None
         self._news.set()
+        return count
 
     async def run(self) -> None:
         """Connect, send, reconnect with growing pauses; ends only by cancellation, having put everything away."""
@@ -116,7 +141,14 @@ class OutboxSink(ABC):
             told = f"{self._where}: {error}. Readings wait in the outbox. Next: see whether it runs"
             self._away = self._noted(told, before=self._away)
         else:
-            logger.exception("%s: the sink stumbled; it goes on", self._where)
+            told = (
+                f"{self._where}: {type(error).__name__}: {error}. Readings wait in the outbox. Likely cause: a setting or a"
+                " file of it that makes no sense (its token, password or certificate), or a defect. Next: look at the"
+                " traceback in the log"
+            )
+            if told != self._away:
+                logger.error(told, exc_info=error)
+            self._away = told
 
     @staticmethod
     def _noted(problem: str, *, before: str | None) -> str:

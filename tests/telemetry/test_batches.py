@@ -10,7 +10,7 @@ import pytest
 
 from controller.state import Reading, State
 from controller.telemetry import batches
-from controller.telemetry.batches import Batch
+from controller.telemetry.batches import MOST_IN_MESSAGE, Batch, message
 from drivers.device import Quality
 
 
@@ -21,7 +21,7 @@ def state(at_s: float, **readings: Reading) -> State:
 
 
 def readings(batch: Batch) -> list[dict[str, Any]]:
-    body = json.loads(batch.message(7))
+    body = json.loads(message(7, batch.readings))
     assert body["seq"] == 7
     return list(body["readings"])
 
@@ -43,9 +43,17 @@ def test_every_reading_of_a_batch_is_in_it_with_its_own_time() -> None:
         "quality": "good",
         "utc": "",
     }
-    batch.clear()
+    assert [taken.value for taken in batch.cut()] == [0.0, 2.0, 4.0]
     batch.take(state(5.0, a_x=Reading(5.0, "kPa", Quality.GOOD, 3.75)))
     assert len(batch) == 0
+
+
+def test_what_is_cut_goes_into_one_message_and_the_rest_stays_in_order() -> None:
+    batch = Batch()
+    for number in range(MOST_IN_MESSAGE + 3):
+        batch.take(state(0.0, a_x=Reading(float(number), "g", Quality.GOOD, number / 1000)))
+    assert [taken.value for taken in batch.cut()] == [float(number) for number in range(MOST_IN_MESSAGE)]
+    assert [taken.value for taken in batch.cut()] == [MOST_IN_MESSAGE, MOST_IN_MESSAGE + 1, MOST_IN_MESSAGE + 2]
 
 
 def test_a_reading_that_goes_bad_is_news_and_one_that_never_was_is_null() -> None:

@@ -185,6 +185,26 @@ async def test_a_wrong_token_is_told_and_nothing_is_lost(tmp_path: Path) -> None
         assert rig.sink.delivered == 4
 
 
+async def test_a_token_file_that_is_no_text_is_told_like_any_other_trouble(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """It is no outage; whoever looks at the alarms is to hear of it all the same, and the log once."""
+    (tmp_path / "token").write_bytes(b"\xff\xfe")
+    async with (
+        answering(lambda _: web.Response(status=204)) as url,
+        fed(url, tmp_path, token_file=str(tmp_path / "token")) as rig,
+    ):
+        rig.offer(3)
+        await until(lambda: rig.sink.problem is not None)
+        assert "UnicodeDecodeError" in str(rig.sink.problem)
+        assert "Next:" in str(rig.sink.problem)
+        await asyncio.sleep(0.5)
+        assert [record.exc_info is not None for record in caplog.records] == [True]
+        (tmp_path / "token").write_text("good")
+        await until(rig.all_through)
+        assert rig.sink.problem is None
+
+
 def test_a_rig_that_wants_it_without_the_package_says_what_to_install(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

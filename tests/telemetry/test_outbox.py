@@ -56,6 +56,20 @@ def test_D1_beyond_the_quota_the_oldest_go_and_are_counted(tmp_path: Path) -> No
     assert Outbox(tmp_path / "o.db").dropped == 20
 
 
+def test_no_more_is_taken_out_at_once_than_one_can_send(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("controller.telemetry.outbox.AT_ONCE_BYTES", 250)
+    outbox = Outbox(tmp_path / "o.db")
+    for size in (100, 100, 100, 1000, 1):
+        outbox.put(b"x" * size)
+    taken = []
+    while parcels := outbox.oldest():
+        taken.append([parcel.seq for parcel in parcels])
+        for parcel in parcels:
+            outbox.confirmed(parcel.seq)
+    assert taken == [[1, 2], [3], [4], [5]]
+    outbox.close()
+
+
 def test_D2_a_full_disk_leaves_the_queue_as_it_was(tmp_path: Path) -> None:
     outbox = Outbox(tmp_path / "o.db")
     outbox.put(b"small")
