@@ -18,6 +18,7 @@ from choroid.demo_faults import LabFaults
 from choroid.failure import UserError
 from choroid.lab import stop_on_signals
 from choroid.listening import EngineNerves, follow_health
+from choroid.run import free_port
 from controller.clock import Clock
 from controller.process import Controller
 from controller.rig.description import Rig
@@ -77,6 +78,7 @@ async def _demo(rig: Rig, port: int, duration_s: float | None, speed: float, see
     assert isinstance(loop, ScaledLoop)  # noqa: S101  (run_scaled gave it)
     stop = asyncio.Event()
     stop_on_signals(stop, duration_s)
+    port = free_port("127.0.0.1", port)
     lab = Lab(rig, seed=seed)
     nerves = EngineNerves(rig, folder, seed) if rig.nerves else None
     clock = Clock(follow_system=False, epoch=_now())

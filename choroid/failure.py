@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sqlite3
+
 
 def explain(error: Exception) -> str | None:
     """The text for standard error, or None when `error` is not of the kind that a user can act on."""
@@ -12,17 +14,23 @@ def explain(error: Exception) -> str | None:
     from controller.execution.runner import RunnerError
     from controller.rig.loading import RigError
     from controller.rig.quantities import QuantityError
+    from dashboards.auth import CredentialsError
     from drivers.device import DeviceError
     from protocols.parameters import ParamError
     from protocols.registry import UnknownProtocol
 
     of_the_rig = (RigError, QuantityError, ConnectError, DeviceError, CalibrationError)
     of_a_run = (JournalError, LedgerError, RunnerError, ParamError, UnknownProtocol)
-    if isinstance(error, (*of_the_rig, *of_a_run, UserError)):
+    if isinstance(error, (*of_the_rig, *of_a_run, CredentialsError, UserError)):
         return str(error)
     if isinstance(error, ExceptionGroup):
         texts = [explain(inner) for inner in error.exceptions]
         return None if None in texts else "\n".join(text for text in texts if text is not None)
+    if isinstance(error, sqlite3.Error) and not isinstance(error, (sqlite3.ProgrammingError, sqlite3.InterfaceError)):
+        return (
+            f"a file of the data directory cannot be used ({error}). Likely cause: it is damaged, another program holds it,"
+            " or the disk is full. Next: see what else runs there and how much room there is, or restore the file"
+        )
     if isinstance(error, OSError):
         where = f" {error.filename}" if error.filename else ""
         return f"{error.strerror or error}{where}"

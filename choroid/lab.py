@@ -10,6 +10,8 @@ from typing import Any
 
 import yaml
 
+from choroid.commands.words import LAST_PORT
+from choroid.failure import UserError
 from choroid.mishaps import Mishaps
 from controller.rig.described import seen_from_anywhere
 from controller.rig.description import Rig
@@ -44,6 +46,11 @@ def lab(
         stop = asyncio.Event()
         stop_on_signals(stop, duration_s)
         bench = Lab(rig, seed=seed)
+        if base_port + len(bench.lines) > LAST_PORT + 1:
+            raise UserError(
+                f"{len(bench.lines)} links from port {base_port} on would go beyond {LAST_PORT}. Next: choose a lower"
+                " --base-port"
+            )
         try:
             endpoints = await (bench.serve_pty() if pty else bench.serve_tcp(host, base_port))
             if write is not None:

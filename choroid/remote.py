@@ -6,11 +6,13 @@ directory; whoever may read that directory may command the rig.
 
 from __future__ import annotations
 
+import http.client
 import json
 import urllib.error
 import urllib.request
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 from choroid.failure import UserError
 from controller.execution.catalogue import of_file
@@ -34,10 +36,10 @@ def act(
             protocol = _installed(Path(protocol), data, endpoint)
         body = {"protocol": protocol, "params": params, "reason": reason or "from the command line"}
         return call(endpoint, "POST", "/api/runs", body)
-    run = run or _chosen(endpoint)
+    path = f"/api/runs/{quote(run or _chosen(endpoint), safe='')}"
     if verb == "status":
-        return call(endpoint, "GET", f"/api/runs/{run}")
-    return call(endpoint, "POST", f"/api/runs/{run}/{verb}", {"reason": reason or "from the command line"})
+        return call(endpoint, "GET", path)
+    return call(endpoint, "POST", f"{path}/{verb}", {"reason": reason or "from the command line"})
 
 
 def as_text(answer: dict[str, Any]) -> str:
@@ -74,13 +76,25 @@ def _installed(path: Path, data: Path, endpoint: dict[str, str]) -> str:
 def endpoint_of(data: Path) -> dict[str, str]:
     """Where the controller of this data directory answers; raises :class:`UserError` when none runs."""
     try:
-        found: dict[str, str] = json.loads((data / ENDPOINT).read_text(encoding="utf-8"))
+        found = json.loads((data / ENDPOINT).read_text(encoding="utf-8"))
+        return {"url": _address(found["url"]), "token": str(found["token"])}
     except FileNotFoundError:
         raise UserError(
             f"no running controller is known in {data}. Likely cause: `choroid run` is not running, or with another"
             f" --data. Next: start `choroid run RIG --data {data}`, or name its directory with --data"
         ) from None
-    return found
+    except (ValueError, KeyError, TypeError) as error:
+        raise UserError(
+            f"{data / ENDPOINT} cannot be read ({type(error).__name__}: {error}). Likely cause: the disk was full when"
+            " `choroid run` began, or the file was edited. Next: free some space and start `choroid run` again; it"
+            " resumes by itself"
+        ) from None
+
+
+def _address(url: Any) -> str:
+    if not isinstance(url, str) or not url.startswith("http://"):
+        raise ValueError(f"url is {url!r}")
+    return url
 
 
 def _chosen(endpoint: dict[str, str]) -> str:
@@ -107,6 +121,11 @@ def call(endpoint: dict[str, str], method: str, path: str, body: dict[str, Any] 
             return answer
     except urllib.error.HTTPError as error:
         raise UserError(_words(error.read())) from None
+    except (ValueError, http.client.HTTPException) as error:
+        raise UserError(
+            f"what answers at {endpoint['url']} is no controller ({type(error).__name__}). Likely cause: it has ended, and"
+            " another program has its port. Next: start `choroid run` again, with another --port"
+        ) from None
     except urllib.error.URLError as error:
         raise UserError(
             f"the controller at {endpoint['url']} does not answer ({error.reason}). Likely cause: it has ended."

@@ -77,6 +77,7 @@ async def keep(
     """
     stop = asyncio.Event()
     stop_on_signals(stop, None)
+    auth = Auth(data, demo=False)  # before the guard: credentials that cannot be read leave nothing behind
     nerves = _nerves(rig, data)
     outboxes, sinks = _sinks(rig, data)
     heartbeat = start_guard(rig, data)
@@ -91,7 +92,6 @@ async def keep(
         heartbeat=heartbeat,
         journal=journal,
     )
-    auth = Auth(data, demo=False)
     app = create_app(controller, auth, host=host)
     listening = free_port(host, port)
     try:
@@ -184,8 +184,11 @@ def free_port(host: str, port: int) -> int:
 
 
 def leave_endpoint(data: Path, url: str, token: str) -> None:
-    """Tell `choroid protocol …` where this controller answers; readable by the owner alone."""
+    """Tell `choroid protocol …` where this controller answers; readable by the owner alone, whole or not at all."""
     path = data / ENDPOINT
-    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+    beside = path.with_suffix(".new")
+    descriptor = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
     with os.fdopen(descriptor, "w", encoding="utf-8") as file:
+        os.fchmod(descriptor, 0o600)
         json.dump({"url": url, "token": token, "pid": os.getpid()}, file)
+    beside.replace(path)

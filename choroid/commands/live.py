@@ -6,16 +6,18 @@ import argparse
 from pathlib import Path
 from typing import Any
 
-from choroid.commands.words import command, json_option, seconds
+from choroid.commands.words import command, json_option, port, seconds, seed, speed
 
 
 def add(commands: Any) -> None:
     """Add `demo`, `run` and `lab` to `commands`."""
     demo = command(commands, "demo", _demo, "watch a simulated rig live on a page")
-    demo.add_argument("--port", type=int, default=8090, help="the page's port on 127.0.0.1 (default 8090)")
+    demo.add_argument(
+        "--port", type=port, default=8090, help="the page's port on 127.0.0.1 (default 8090; 0 = any free one)"
+    )
     demo.add_argument("--for", dest="duration", metavar="TIME", help="end by itself after this long, say 60s or 5min")
-    demo.add_argument("--speed", type=float, default=60.0, help="times life, 1 to 600 (default 60)")
-    demo.add_argument("--seed", type=int, default=1, help="the simulated lab's seed (default 1)")
+    demo.add_argument("--speed", type=speed, default=60.0, help="times life, 1 to 600 (default 60)")
+    demo.add_argument("--seed", type=seed, default=1, help="the simulated lab's seed (default 1)")
     demo.add_argument("--rig", type=Path, help="a rig whose links are all sim: (default: the bench rig)")
     demo.add_argument("--data", type=Path, help="where journal and history live (default: a temporary directory)")
 
@@ -25,16 +27,16 @@ def add(commands: Any) -> None:
         "--data", type=Path, default=Path("choroid-data"), help="journal and history (default ./choroid-data)"
     )
     run.add_argument("--host", default="127.0.0.1", help="address of the page (default 127.0.0.1)")
-    run.add_argument("--port", type=int, default=8090, help="port of the page (default 8090; 0 = any free one)")
+    run.add_argument("--port", type=port, default=8090, help="port of the page (default 8090; 0 = any free one)")
     run.add_argument("--capture", type=Path, metavar="FILE", help="keep every byte of every link (see choroid replay)")
 
     lab = command(commands, "lab", _lab, "serve a rig's simulated devices over TCP and pty, in real time")
     lab.add_argument("rig", type=Path, help="the rig file")
     lab.add_argument("--host", default="127.0.0.1", help="address to serve on (default 127.0.0.1)")
-    lab.add_argument("--base-port", type=int, default=0, help="first TCP port (default: any free ones)")
+    lab.add_argument("--base-port", type=port, default=0, help="first TCP port (default: any free ones)")
     lab.add_argument("--pty", action="store_true", help="serve pseudo-terminals instead of TCP")
-    lab.add_argument("--speed", type=float, default=1.0, help="times life, 1 to 600 (default 1)")
-    lab.add_argument("--seed", type=int, default=1, help="the lab's seed (default 1)")
+    lab.add_argument("--speed", type=speed, default=1.0, help="times life, 1 to 600 (default 1)")
+    lab.add_argument("--seed", type=seed, default=1, help="the lab's seed (default 1)")
     lab.add_argument("--write", type=Path, metavar="FILE", help="write a rig file that points at the endpoints")
     lab.add_argument("--faults", type=Path, metavar="FILE", help="faults that befall it, at a time or by chance (YAML)")
     lab.add_argument("--by-hand", action="store_true", help="take faults typed in, such as: unplug sim:gas for 30 s")

@@ -6,7 +6,7 @@ import argparse
 from pathlib import Path
 from typing import Any
 
-from choroid.commands.words import command, emit, json_option, named, params_option
+from choroid.commands.words import command, emit, json_option, named, params_option, seed
 
 
 def add(commands: Any) -> None:
@@ -15,7 +15,7 @@ def add(commands: Any) -> None:
     simulate.add_argument("rig", type=Path, help="the rig file")
     simulate.add_argument("--protocol", default="recycle", help="a protocol's name or file (default recycle)")
     simulate.add_argument("--days", type=float, default=1.0, help="days of life (default 1)")
-    simulate.add_argument("--seed", type=int, default=1, help="the lab's seed (default 1)")
+    simulate.add_argument("--seed", type=seed, default=1, help="the lab's seed (default 1)")
     simulate.add_argument("--data", type=Path, help="keep journal and history here (default: thrown away)")
     simulate.add_argument("--capture", type=Path, metavar="FILE", help="keep every byte of every link")
     params_option(simulate)
@@ -24,7 +24,7 @@ def add(commands: Any) -> None:
     campaign = command(commands, "campaign", _campaign, "the whole stack with faults drawn at random, many times over")
     campaign.add_argument("--runs", type=int, default=20, help="how many trials (default 20)")
     campaign.add_argument("--days", type=float, default=0.25, help="days of life of each (default 0.25)")
-    campaign.add_argument("--seed", type=int, default=1, help="all is drawn from it (default 1)")
+    campaign.add_argument("--seed", type=seed, default=1, help="all is drawn from it (default 1)")
     campaign.add_argument("--jobs", type=int, help="processes (default: one for each processor)")
     campaign.add_argument("--faults", type=Path, metavar="FILE", help="the same faults for every trial (JSON)")
     campaign.add_argument("--without", metavar="INTERLOCK", help="take interlocks away (a,b), to see it fail")
@@ -39,7 +39,7 @@ def add(commands: Any) -> None:
     plan.add_argument("rig", type=Path, help="the rig file")
     plan.add_argument("protocol", help="the protocol's name or file")
     plan.add_argument("--hours", type=float, default=24.0, help="look this far ahead (default 24)")
-    plan.add_argument("--seed", type=int, default=1, help="the twin's seed (default 1)")
+    plan.add_argument("--seed", type=seed, default=1, help="the twin's seed (default 1)")
     plan.add_argument(
         "--data", type=Path, help="begin where this data directory's journal ends (default: the rig file)"
     )

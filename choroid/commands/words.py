@@ -50,6 +50,42 @@ def named(params: list[str]) -> dict[str, str]:
     return named
 
 
+MOST_SPEED = 600.0
+"""Times life; what the scaled loop takes."""
+LAST_PORT = 65535
+
+
+def port(text: str) -> int:
+    """The type of a TCP port; 0 is any free one."""
+    return _whole(text, 0, LAST_PORT, f"a port from 0 to {LAST_PORT}")
+
+
+def seed(text: str) -> int:
+    """The type of a seed."""
+    return _whole(text, 0, 2**63 - 1, "a whole number from 0 on")
+
+
+def speed(text: str) -> float:
+    """The type of a speed, times life."""
+    try:
+        number = float(text)
+    except ValueError:
+        number = 0.0
+    if not 1.0 <= number <= MOST_SPEED:
+        raise argparse.ArgumentTypeError(f"“{text}” is not possible; write a number from 1 to {MOST_SPEED:g}")
+    return number
+
+
+def _whole(text: str, least: int, most: int, wanted: str) -> int:
+    try:
+        number = int(text)
+    except ValueError:
+        number = least - 1
+    if not least <= number <= most:
+        raise argparse.ArgumentTypeError(f"“{text}” is not possible; write {wanted}")
+    return number
+
+
 def seconds(text: str | None) -> float | None:
     """A time written with its unit."""
     if text is None:

@@ -7,6 +7,8 @@ import json
 from pathlib import Path
 from typing import Any
 
+from choroid.commands.words import speed
+
 
 def add(commands: Any) -> None:
     """Add the subcommand to `commands`."""
@@ -18,7 +20,7 @@ def add(commands: Any) -> None:
     parser.add_argument("--every", type=_count, default=1, metavar="N", help="every N-th boundary (default: each)")
     parser.add_argument("--sample", type=_count, metavar="N", help="N boundaries of each recipe, evenly spread")
     parser.add_argument("--jobs", type=_count, default=1, metavar="J", help="so many trials at a time (default 1)")
-    parser.add_argument("--speed", type=float, default=30.0, help="times life, 1 to 600 (default 30)")
+    parser.add_argument("--speed", type=speed, default=30.0, help="times life, 1 to 600 (default 30)")
     parser.add_argument("--resume", type=Path, metavar="DIR", help="keep trials here; go on where it ended")
     parser.add_argument("--json", action="store_true", help="one JSON object on standard output, nothing else there")
 

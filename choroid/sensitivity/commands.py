@@ -7,6 +7,8 @@ import json
 from pathlib import Path
 from typing import Any
 
+from choroid.commands.words import seed
+
 
 def add(commands: Any) -> None:
     """Add the subcommand to `commands`."""
@@ -16,7 +18,7 @@ def add(commands: Any) -> None:
     parser.add_argument("--data", type=Path, help="the journalled days of this data directory (default: example days)")
     parser.add_argument("--truth", action="store_true", help="beside the plant's truth, under faults (takes minutes)")
     parser.add_argument("--hours", type=float, default=12.0, help="with --truth: hours of each fault (default 12)")
-    parser.add_argument("--seed", type=int, default=1, help="of the draws, or of the simulated lab (default 1)")
+    parser.add_argument("--seed", type=seed, default=1, help="of the draws, or of the simulated lab (default 1)")
     parser.add_argument(
         "--seeds", type=int, metavar="N", help="with --truth: seeds 1 to N together, in place of --seed"
     )
