@@ -514,6 +514,9 @@ class IsmatecChannel(Actuator):
         answer = await self._pump.status_of(self._number + b"H")
         if answer == b"*":
             return
+        if answer not in (b"-", b"#"):  # one wrong bit makes + of *: it may turn
+            self._pump.conversation.doubt()
+            raise bad_reply(answer, self.where, "* (started), - or # (not started)")
         if dose_id is not None:
             self._doses.not_begun(dose_id)
         raise self._refusal(*why_not_started(await self._get(b"xe")))

@@ -195,6 +195,28 @@ async def test_A4_a_dose_whose_start_was_not_confirmed_is_stopped_and_never_give
 
 
 @virtual
+async def test_A4_a_start_that_is_answered_strangely_may_have_begun_the_dose() -> None:
+    """`*` with one wrong bit is `+`: the channel turns. It is stopped, and the dose is not given a second time."""
+    reglo = FakeReglo()
+
+    def flipped(request: bytes) -> bytes | None:
+        answer = reglo(request)
+        return b"+" if request == b"2H\r" else answer
+
+    peer = Peer(flipped)
+    async with linked(IsmatecRegloIcc, peer, FakeReglo.config) as pump:
+        draw = pump.actuators["draw"]
+        with pytest.raises(BadReply, match="started"):
+            await draw.apply(Dispense(2000.0, 4000.0, "d1"))
+        assert reglo.starts == ["2"]
+        assert not reglo.on
+        peer.answers = reglo
+        with pytest.raises(Refused, match="begun before"):
+            await draw.apply(Dispense(2000.0, 4000.0, "d1"))
+        assert reglo.starts == ["2"]
+
+
+@virtual
 async def test_a_dose_that_was_never_begun_may_be_asked_again() -> None:
     reglo = FakeReglo()
     deaf_once = [True]
