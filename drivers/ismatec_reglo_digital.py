@@ -34,6 +34,8 @@ from drivers.transport.url import LineSettings
 
 TIMEOUT_S = 0.6
 ECHO_TOLERANCE = 0.01
+RECHECK_EVERY = 12
+"""The flow of a running pump is asked again every so many polls: a person may have used the pump's own keys."""
 LEAST_PERCENT = 0.1
 LEAST_FLOW_UL_MIN = 0.1
 MOST_RPM, IPC_MOST_RPM = 100.0, 45.0
@@ -81,10 +83,10 @@ class IsmatecRegloDigital(Device):
             ("aI, aH, aE", "stop, start, does it run", "14-013 pp. 36–41"),
             ("aJ, aK", "direction, clockwise and counter-clockwise", "14-013 pp. 36–41"),
             ("aM, aL, aO", "modes: flow, speed, dose by volume", "14-013 pp. 36–41"),
-            ("af, afmmmmse", "flow (Reglo Digital), mL/min", "as open clients use it"),
-            ("aS, aS00603", "speed (IPC), 60.3 % of the greatest", "14-013 pp. 36–41"),
+            ("af, afmmmmse", "flow (Reglo Digital), mL/min; asked again while it runs", "as open clients use it"),
+            ("aS, aS00603", "speed (IPC), 60.3 % of the greatest; asked again while it runs", "14-013 pp. 36–41"),
             ("a[, a[02500", "decimals of a dose, and the dose with that many", "14-013 pp. 36–41"),
-            ("a+, a+0317", "tubing, 1/100 mm; written only when it differs", "14-013 pp. 36–41"),
+            ("a+, a+0317", "tubing, 1/100 mm; written only when it differs, at rest", "14-013 pp. 36–41"),
             ("a!", "greatest flow with this tubing, as calibrated", "14-013 pp. 36–41"),
             ("a:", "total volume; never reset by this driver", "14-013 pp. 36–41"),
             ("a-", "end an overload, before a stop only", "REGLO-CPF p. 36"),
@@ -224,13 +226,20 @@ class DigitalPump(RotaryPump):
         self._flow_ul_min = 0.0
         self._endless = False
         """Whether what runs was started here, without end, and in the direction of `_flow_ul_min`."""
+        self._polls = 0
+        self._was_running = True
 
     async def prepare(self) -> None:
         """Part of verification: the tubing is the one in the rig; the greatest flow; the decimals of a dose."""
         if self._tubing_mm is not None:
             told = float((await self._device.match(b"+", _TUBING, "a tubing diameter such as 1.6 mm"))[1])
             if abs(told - self._tubing_mm) > 0.0501:  # some tell one decimal
-                await self._device.set(b"+" + tubing_2(self._tubing_mm))
+                try:
+                    await self._device.set(b"+" + tubing_2(self._tubing_mm))
+                except Refused:
+                    # It runs, and by the wrong tubing moves another flow than it says; whoever wants it starts it again.
+                    await self._stop()
+                    await self._device.set(b"+" + tubing_2(self._tubing_mm))
         self._max_flow_ul_min = parse_flow_ul_min((await self._device.get(b"!")).strip(), self.where)
         self.revolution_ul = self._max_flow_ul_min / (IPC_MOST_RPM if self._device.percent else MOST_RPM)
         self._least_flow_ul_min = (
@@ -239,17 +248,25 @@ class DigitalPump(RotaryPump):
         self._decimals = int((await self._device.match(b"[", _DECIMALS, "a number of decimals"))[0])
         self._endless = False
         self._flow_ul_min = math.copysign(await self._flow(), self._flow_ul_min)
+        self._polls = 0
+        self._was_running = True
 
     async def status(self) -> PumpStatus:
-        """What the pump says: running and its own total (µL, in the steps that it is told in).
+        """What the pump says: running, flow, and its own total (µL, in the steps that it is told in).
 
-        The direction is the one it was last started in, since the pump does not tell it.
+        The flow of a running pump is asked when it was not seen to run before, after a poll that failed, and every so
+        many polls. The direction is the one it was last started in, since the pump does not tell it.
         """
+        polls, self._polls = self._polls, 0  # a poll that fails is followed by a whole one
         running = await self._running()
+        if running and (polls % RECHECK_EVERY == 0 or not self._was_running):
+            self._flow_ul_min = math.copysign(await self._flow(), self._flow_ul_min)
         total = await self._device.match(b":", _TOTAL, "a volume such as 4.983 ml")
         unit_ul = _UNIT_UL[total[3].lower()]
         decimals = total[2] or b""
         total_ul = unit_ul * float(total[1] + b"." + (decimals or b"0"))
+        self._was_running = running
+        self._polls = polls + 1
         return PumpStatus(running, self._flow_ul_min if running else 0.0, total_ul, unit_ul * 10.0 ** -len(decimals))
 
     # --- hooks ----------------------------------------------------------------------------------------------
@@ -284,11 +301,15 @@ class DigitalPump(RotaryPump):
         await self._set_flow(flow_ul_min)
 
     async def _go(self, dose: bool) -> None:
+        self._polls = 0
         answer = await self._device.status_of(b"H")
-        if answer != b"*":
+        if answer in (b"-", b"#"):
             raise self._refusal(
                 f"it will not start (it answers {answer.decode()})", "look at the pump's display; free its head"
             )
+        if answer != b"*":  # one wrong bit makes + of *: it may turn
+            self._conversation.doubt()
+            raise bad_reply(answer, self.where, "* (started), - or # (not started)")
         self._endless = not dose
 
     async def _retune(self, flow_ul_min: float) -> bool:
@@ -315,6 +336,7 @@ class DigitalPump(RotaryPump):
                 f"stay below the tubing's {self._max_flow_ul_min:g} µL/min, or fit wider tubing",
             )
         self._flow_ul_min = math.copysign(taken, flow_ul_min)
+        self._polls = 0
 
     async def _flow(self) -> float:
         """The flow that is set (µL/min)."""

@@ -22,8 +22,10 @@ from drivers.device import (
 from drivers.ismatec_reglo_digital import IsmatecRegloDigital
 from drivers.settings import BadSetting
 from drivers.transport.link import Link
+from drivers.transport.opener import Streams
 from drivers.transport.url import LinkUrl
 from sim.devices.ismatec_reglo_digital import IsmatecRegloDigital as SimRegloDigital
+from sim.serving import open_in_memory
 from tests.drivers.peer import Peer, linked, settings
 from tests.drivers.pump_bench import joined
 
@@ -91,6 +93,101 @@ async def test_tubing_that_is_set_already_is_not_written_again() -> None:
     config = DeviceConfig("d", settings=settings(variant="ipc", tubing_mm=1.65))
     async with linked(IsmatecRegloDigital, peer, config, verified=False):
         assert b"1+0165\r" not in peer.sent
+
+
+@pytest.mark.parametrize("variant", ["reglo-digital", "ipc"])
+async def test_F5_a_pump_that_runs_with_other_tubing_is_stopped_and_told_the_right_one(variant: str) -> None:
+    """As an old controller leaves it: it turns, and takes no tubing while it does."""
+    told = settings(variant=variant, tubing_mm=1.02)
+    async with joined(IsmatecRegloDigital, SimRegloDigital, settings=told) as before:
+        assert isinstance(before.sim, SimRegloDigital)
+        await before.pump.apply(Run(2000.0))
+
+        async def opener(*_: object) -> Streams:
+            return open_in_memory(before.line)
+
+        link = Link(LinkUrl.parse("sim:again"), opener, line=IsmatecRegloDigital.line)
+        after = IsmatecRegloDigital(link, DeviceConfig("d", settings=settings(variant=variant, tubing_mm=1.42)))
+        try:
+            assert not await link.start()
+            assert after.conversation.verified
+            assert before.flow == 0.0
+            assert before.sim.tubing == 142
+            await after.pump.apply(Run(3000.0))
+            assert before.sim.motor.running
+            await after.pump.apply(Stop())
+            assert not before.sim.motor.running
+        finally:
+            await link.close()
+
+
+@pytest.mark.parametrize(("variant", "changed"), [("reglo-digital", b"1f5000+0"), ("ipc", b"1S00794")])
+async def test_A7_a_flow_that_is_changed_at_the_keys_is_told_within_twelve_polls(variant: str, changed: bytes) -> None:
+    told = {"tubing_mm": 1.02, "variant": variant, "direction": "ccw"}
+    async with joined(IsmatecRegloDigital, SimRegloDigital, settings=told) as rig:
+        await rig.pump.apply(Run(1000.0))
+        assert (await rig.status()).flow_ul_min == pytest.approx(1000.0, rel=0.01)
+        assert isinstance(rig.sim, SimRegloDigital)
+        rig.sim.command(changed.decode())
+        assert rig.flow == pytest.approx(-5000.0, rel=0.01)
+        polls = [(await rig.status()).flow_ul_min for _ in range(12)]
+        assert polls[-1] == pytest.approx(5000.0, rel=0.01)
+
+
+async def test_the_flow_is_asked_when_it_may_be_another_and_else_seldom() -> None:
+    fake = FakeIpc()
+    peer = Peer(fake)
+    async with linked(IsmatecRegloDigital, peer, IPC) as pump:
+        await pump.pump.status()
+        assert b"1S\r" not in peer.sent, "at rest there is no flow to ask for"
+        fake.running, fake.speed = True, 250  # somebody starts it at the keys
+        assert (await pump.pump.status()).flow_ul_min == pytest.approx(0.25 * 25030.0)
+        peer.sent.clear()
+        for _ in range(9):
+            await pump.pump.status()
+        assert b"1S\r" not in peer.sent
+        total, fake.answers[b"1:"] = fake.answers[b"1:"], b"nonsense\r\n"
+        with pytest.raises(BadReply):
+            await pump.pump.status()
+        fake.answers[b"1:"], fake.speed = total, 300
+        assert (await pump.pump.status()).flow_ul_min == pytest.approx(0.3 * 25030.0)
+
+
+async def test_A4_a_start_that_is_answered_strangely_may_have_begun_the_dose() -> None:
+    """`*` with one wrong bit is `+`: the pump turns. It is stopped, and the dose is not given a second time."""
+    fake = FakeIpc()
+    starts = 0
+
+    def flipped(request: bytes) -> bytes:
+        nonlocal starts
+        answer = fake(request)
+        starts += request == b"1H\r"
+        return bytes((answer[0] ^ 1,)) if request == b"1H\r" else answer
+
+    peer = Peer(flipped)
+    async with linked(IsmatecRegloDigital, peer, IPC) as pump:
+        dose = Dispense(25_000.0, 0.603 * 25030.0, "d")
+        with pytest.raises(BadReply, match="started"):
+            await pump.pump.apply(dose)
+        assert not fake.running
+        peer.answers = fake
+        with pytest.raises(Refused, match="begun before"):
+            await pump.pump.apply(dose)
+        assert starts == 1
+        assert not fake.running
+
+
+@pytest.mark.parametrize("answer", [b"-", b"#"])
+async def test_a_start_that_is_refused_has_begun_nothing(answer: bytes) -> None:
+    fake = FakeIpc()
+    peer = Peer(lambda request: answer if request == b"1H\r" else fake(request))
+    async with linked(IsmatecRegloDigital, peer, IPC) as pump:
+        dose = Dispense(25_000.0, 0.603 * 25030.0, "d")
+        with pytest.raises(Refused, match="will not start"):
+            await pump.pump.apply(dose)
+        peer.answers = fake
+        await pump.pump.apply(dose)
+        assert fake.running
 
 
 @pytest.mark.parametrize(
