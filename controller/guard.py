@@ -176,9 +176,10 @@ class Rescue:
             status = await output.actuator.status()
             if isinstance(status, PumpStatus) and not status.running:
                 return status
-        await output.actuator.apply(output.command)
+        command = output.actuator.nearest(output.command)
+        await output.actuator.apply(command)
         status = await output.actuator.status()
-        wrong = mismatch(output.command, status, 0.0)
+        wrong = mismatch(command, status, 0.0)
         if wrong is not None:
             raise DeviceError(wrong, where="readback", cause="the output did not follow", action="look at the device")
         return status

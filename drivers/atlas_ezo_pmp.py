@@ -33,12 +33,15 @@ from drivers.device import (
     refuse,
 )
 from drivers.doses import DoseBook
+from drivers.flow_steps import FlowSteps
 from drivers.settings import known_only
 from drivers.transport.link import Link
 from drivers.transport.replies import bad_reply
 
 LEAST_DOSE_UL = 500.0
 TOTAL_STEP_UL = 10.0
+FLOW_STEP_UL_MIN = 10.0
+"""A flow without end is told in mL/min with two decimals."""
 REVOLUTION_UL = 800.0
 """The data sheet tells no revolutions: what others' heads move with tubing of 3 mm bore (OMEGA FPU5 manual, table 9-2)."""
 FULL_SPEED = 0.97
@@ -86,6 +89,8 @@ class AtlasEzoPmp(AtlasEzo):
             "Not calibrated, it is off by 8 to 17 % (measured on two units): `choroid calibrate`.",
             "Without its 12 V supply it answers `*UV,PUMPPWR`: a fault, and nothing is pumped.",
             "It does not tell its flow; the one commanded is shown.",
+            "A flow without end is told in steps of 10 µL/min: one that lies between two, by more than 2 %, is refused;"
+            " a heart gets the step next to it.",
             "Its line has no checksum, and one flipped bit makes `D,?` a dose of 7 mL (`D,7`). So a pump at rest is asked for"
             " its total alone, a dose is read back before it is believed, and what is counted unasked raises `stray_flow`."
             " Keep its cable short and away from motors.",
@@ -130,6 +135,7 @@ class DosingPump(Actuator):
         self._circuit = circuit
         self._doses = DoseBook(self.where)
         self._greatest_ul_min = 0.0
+        self._steps = FlowSteps(FLOW_STEP_UL_MIN, 0.0)
         self._flow_ul_min: float | None = None
         self._total_ul = 0.0
         self._resting = False
@@ -139,9 +145,14 @@ class DosingPump(Actuator):
         """A dose ends by itself; a continuous flow does not (before twenty days)."""
         return Guarantee.GUARD if isinstance(command, Run) else Guarantee.DEVICE
 
+    def nearest(self, command: Command, most: float = math.inf) -> Command:
+        """See :meth:`drivers.device.Actuator.nearest`; `most` in µL/min."""
+        return Run(self._steps.nearest(command.flow_ul_min, most)) if isinstance(command, Run) else command
+
     async def prepare(self) -> None:
         """Part of verification: the greatest flow, which calibration changes."""
         self._greatest_ul_min = 1000.0 * float((await self._ask(b"DC,?", _GREATEST))[1])
+        self._steps = FlowSteps(FLOW_STEP_UL_MIN, self._greatest_ul_min)
         self._resting = False
 
     async def apply(self, command: Command) -> None:
@@ -195,11 +206,14 @@ class DosingPump(Actuator):
 
     async def _run(self, flow_ul_min: float) -> None:
         self._check_flow(abs(flow_ul_min))
+        if (coarse := self._steps.too_coarse(flow_ul_min)) is not None:
+            raise self._refusal(*coarse)
+        told_ul_min = math.copysign(self._steps.count(flow_ul_min) * FLOW_STEP_UL_MIN, flow_ul_min)
         if await self._running():
-            if self._flow_ul_min == flow_ul_min:
+            if self._flow_ul_min == told_ul_min:
                 return
             await self._stop()
-        await self._start(b"DC,%s,*" % _decimal(flow_ul_min / 1000.0, 2), flow_ul_min)
+        await self._start(b"DC,%s,*" % _decimal(told_ul_min / 1000.0, 2), told_ul_min)
 
     async def _dispense(self, dose: Dispense) -> None:
         if self._doses.given(dose.dose_id):

@@ -9,6 +9,9 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Literal
 
+FLOW_TOLERANCE = 0.02
+"""How far the flow of a pump may be from the one commanded, as a share of it: more is another flow."""
+
 
 class Guarantee(StrEnum):
     """Who brings an actuator to rest if the host dies."""

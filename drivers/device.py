@@ -9,6 +9,7 @@ only caller of :meth:`Actuator.apply`.
 from __future__ import annotations
 
 import asyncio
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from dataclasses import dataclass, field
@@ -137,11 +138,20 @@ class Actuator(ABC):
         """Who brings the output to rest if the host dies after `command`."""
         return self.guarantee
 
+    def nearest(self, command: Command, most: float = math.inf) -> Command:
+        """What this output can do that is nearest to `command`, by what is known of it now; mostly `command` itself.
+
+        A pump whose speed goes in coarse steps refuses a flow between two of them. Who cannot do without a flow, such as
+        the gate for the heart, asks here first, and then commands what can be had: a step of at most `most` (its unit).
+        """
+        return command
+
     @abstractmethod
     async def apply(self, command: Command) -> None:
         """Bring the output to the commanded state; applying the same command twice equals once (A4).
 
-        Raises :class:`Refused` for a command this actuator does not know, any :class:`DeviceError` otherwise.
+        Raises :class:`Refused` for a command that this actuator does not know or can only carry out as another one
+        (:meth:`nearest`), any :class:`DeviceError` otherwise.
         A cancelled call leaves the output commanded off if the command had begun to turn it on (A2).
         """
 

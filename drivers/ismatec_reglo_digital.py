@@ -24,6 +24,7 @@ from drivers.device import (
     Refused,
     WrongDevice,
 )
+from drivers.flow_steps import FlowSteps
 from drivers.ismatec_formats import TUBING_MM, parse_flow_ul_min, parse_volume_1, tubing_2, volume_2
 from drivers.rotary_pump import RotaryPump
 from drivers.settings import bad_setting, choice_of, known_only, number_of
@@ -36,7 +37,7 @@ TIMEOUT_S = 0.6
 ECHO_TOLERANCE = 0.01
 RECHECK_EVERY = 12
 """The flow of a running pump is asked again every so many polls: a person may have used the pump's own keys."""
-LEAST_PERCENT = 0.1
+STEP_PERCENT = 0.1
 LEAST_FLOW_UL_MIN = 0.1
 MOST_RPM, IPC_MOST_RPM = 100.0, 45.0
 """Speed of the motor at the greatest flow that the pump tells, by the makers' data sheets."""
@@ -99,6 +100,8 @@ class IsmatecRegloDigital(Device):
             "`[` without an argument asks for decimals, with five digits it sets the dose: a lost digit would be another"
             " question, so the reply must be `*`.",
             "For about 5 s after power-on (IPC: 3 s) the pump does not answer.",
+            "The speed of an IPC goes in steps of 0.1 % of its greatest. A flow that this would change by more than 2 % is"
+            " refused; a heart gets the step next to it.",
             "The total is told in four digits and grows coarser as it grows; whether it counts backwards in reverse is"
             " not documented.",
             "The flow of a Reglo Digital (`f`) is known from open clients, not from its manual, and they disagree by a factor"
@@ -242,9 +245,10 @@ class DigitalPump(RotaryPump):
                     await self._device.set(b"+" + tubing_2(self._tubing_mm))
         self._max_flow_ul_min = parse_flow_ul_min((await self._device.get(b"!")).strip(), self.where)
         self.revolution_ul = self._max_flow_ul_min / (IPC_MOST_RPM if self._device.percent else MOST_RPM)
-        self._least_flow_ul_min = (
-            self._max_flow_ul_min * LEAST_PERCENT / 100.0 if self._device.percent else LEAST_FLOW_UL_MIN
-        )
+        self._least_flow_ul_min = LEAST_FLOW_UL_MIN
+        if self._device.percent:
+            self._least_flow_ul_min = self._max_flow_ul_min * STEP_PERCENT / 100.0
+            self._steps = FlowSteps(self._least_flow_ul_min, self._max_flow_ul_min)
         self._decimals = int((await self._device.match(b"[", _DECIMALS, "a number of decimals"))[0])
         self._endless = False
         self._flow_ul_min = math.copysign(await self._flow(), self._flow_ul_min)

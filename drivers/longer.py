@@ -88,6 +88,8 @@ class Longer(Device):
             " wrong `reply_order` the first stop or the first run backwards says so.",
             "A wrong check byte is answered by silence. Changing the address (`WID`) wears the drive's memory and is"
             " never done here.",
+            "A flow that lies between two steps of the drive's speed, by more than 2 %, is refused; a heart gets the step"
+            " next to it.",
             "Full speed (prime) started at the keys is told as `max_rpm`.",
         ),
     )

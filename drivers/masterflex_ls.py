@@ -96,6 +96,8 @@ class MasterflexLs(Device):
             "A reversal is refused while the drive runs: it is halted first.",
             "Two of the five digits of a status are not known and not used.",
             "How wide the reply to `C` is, is not documented here: any number with a decimal point is taken.",
+            "Speed goes in steps of 0.1 rpm. A flow that this would change by more than 2 % is refused; a heart gets the step"
+            " next to it.",
             "An acknowledgement is one byte without a sender. After a lost one the line is left alone for a second.",
             "`Z` before each dose: whether `V` sets or adds to what a halted dose left over is not documented.",
         ),

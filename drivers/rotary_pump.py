@@ -8,6 +8,7 @@ ends off and a running pump is not re-aimed blindly is kept here.
 from __future__ import annotations
 
 import asyncio
+import math
 from abc import abstractmethod
 from collections.abc import Mapping
 
@@ -29,6 +30,7 @@ from drivers.device import (
     run_to_end,
 )
 from drivers.doses import DoseBook
+from drivers.flow_steps import FlowSteps
 from drivers.settings import bad_setting, choice_of, number_of
 from drivers.transport.conversation import Conversation
 from drivers.transport.link import LinkState
@@ -58,6 +60,8 @@ class RotaryPump(Actuator):
         self._doses = DoseBook(where)
         self._least_flow_ul_min = 0.0
         self._max_flow_ul_min = 0.0
+        self._steps: FlowSteps | None = None
+        """The steps that a flow without end goes in; None where the pump's are too fine to matter, or not known."""
         self._one_at_a_time = asyncio.Lock()
         self._begun = 0
         """Grows whenever something else is commanded: a dose's end must not stop what came after it."""
@@ -69,6 +73,12 @@ class RotaryPump(Actuator):
     def guarantee_for(self, command: Command) -> Guarantee:
         """A dose is ended by the pump where the pump can; a continuous flow never is."""
         return Guarantee.GUARD if isinstance(command, Run) else self.guarantee
+
+    def nearest(self, command: Command, most: float = math.inf) -> Command:
+        """See :meth:`drivers.device.Actuator.nearest`; `most` in µL/min."""
+        if isinstance(command, Run) and self._steps is not None:
+            return Run(self._steps.nearest(command.flow_ul_min, most))
+        return command
 
     async def apply(self, command: Command) -> None:
         """Run, Dispense or Stop; see :meth:`drivers.device.Actuator.apply`."""
@@ -99,6 +109,7 @@ class RotaryPump(Actuator):
         self._forward = choice_of(settings, "direction", where, default="cw", among=("cw", "ccw")) == "cw"
         self._least_flow_ul_min = step_rpm * self._ul_per_rev
         self._max_flow_ul_min = self._max_rpm * self._ul_per_rev
+        self._steps = FlowSteps(step_rpm * self._ul_per_rev, self._max_flow_ul_min)
         self.revolution_ul = self._ul_per_rev
 
     # --- what a model fulfils -------------------------------------------------------------------------------
@@ -146,6 +157,8 @@ class RotaryPump(Actuator):
 
     async def _run(self, flow_ul_min: float) -> None:
         self._check_flow(abs(flow_ul_min))
+        if self._steps is not None and (coarse := self._steps.too_coarse(flow_ul_min)) is not None:
+            raise self._refusal(*coarse)
         if await self._running():
             if self._end is None and await self._retuned(flow_ul_min):
                 return

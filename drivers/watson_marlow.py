@@ -24,6 +24,7 @@ from drivers.device import (
     PumpStatus,
     WrongDevice,
 )
+from drivers.flow_steps import FlowSteps
 from drivers.rotary_pump import HostCount, RotaryPump, needed_number
 from drivers.settings import bad_setting, choice_of, known_only, number_of
 from drivers.transport.conversation import Conversation
@@ -105,7 +106,8 @@ class WatsonMarlow(Device):
             "The pump tells mL a revolution with two decimals: with narrow tubing measure it and set ul_per_rev.",
             "Whether a dose clears the tacho, and how the tacho wraps, is not documented. This driver never clears it.",
             "The dose is written without leading zeros; the manuals do not say whether they may be left out.",
-            "A speed is rounded to the pump's step: the status tells the flow that results.",
+            "A speed is rounded to the pump's step (0.1 rpm, 323: 1 rpm): the status tells the flow that results. A flow that"
+            " this would change by more than 2 % is refused; a heart gets the step next to it.",
         ),
     )
 
@@ -218,6 +220,7 @@ class _Pump(RotaryPump):
             self._ul_per_rev = 1000.0 * report.ml_per_rev
         self._least_flow_ul_min = self.step_rpm * self._ul_per_rev
         self._max_flow_ul_min = self._max_rpm * self._ul_per_rev
+        self._steps = FlowSteps(self.step_rpm * self._ul_per_rev, self._max_flow_ul_min)
         self.revolution_ul = self._ul_per_rev
         self._endless = False
 

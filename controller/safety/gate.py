@@ -19,6 +19,7 @@ import asyncio
 import logging
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, replace
+from math import inf
 from typing import Any, Protocol
 
 from controller.clock import Clock
@@ -42,9 +43,9 @@ from controller.safety.kernel import (
 from controller.safety.outputs import Output, Transfer
 from controller.safety.probe_rules import ProbeIntent
 from controller.safety.probes import ProbeOutcome, Probes
-from controller.safety.readback import FLOW_TOLERANCE, command_text, mismatch, seen
+from controller.safety.readback import command_text, mismatch, seen
 from controller.state import ActuatorView, StateStore
-from drivers.commands import Command, Dispense, Run, Status, Stop, Switch
+from drivers.commands import FLOW_TOLERANCE, Command, Dispense, Run, Status, Stop, Switch
 from drivers.device import Actuator, DeviceError
 
 logger = logging.getLogger(__name__)
@@ -140,9 +141,10 @@ class Gate:
             if not verdict.accepted or verdict.command is None:
                 return Outcome(False, None, verdict.reasons, self._note_refusal(intent, verdict))
             self._refused.pop((intent.actuator, intent.requester), None)
-            if self._already(output, verdict.command):
-                self._renew(output, verdict.command)
-                return Outcome(True, verdict.command, verdict.reasons)
+            command, verdict = verdict.command, self._stepped(output, verdict)
+            if self._already(output, command):
+                self._renew(output, command)
+                return Outcome(True, command, verdict.reasons)
             return await self._carry_out(output, intent, verdict)
 
     async def basal(self, actuator: str, reason: str) -> Outcome:
@@ -279,7 +281,7 @@ class Gate:
             if output.seen is None or output.seen.on:
                 output.owe(_rest(output), why, now_s)
         elif isinstance(output.basal, Run) and output.seen is not None:
-            if output.seen.on and output.seen.level > output.basal.flow_ul_min * (1.0 + FLOW_TOLERANCE):
+            if output.seen.on and self._above_basal(output, output.basal, output.seen.level):
                 output.owe(output.basal, why, now_s)
         elif output.seen is None or (output.seen.on and comes_to_rest(output.basal)):
             output.owe(output.basal, why, now_s)
@@ -345,7 +347,7 @@ class Gate:
         self._take_in(output, status, asked_s)
         if output.commanded is None or output.debt is not None:
             return
-        wrong = mismatch(output.commanded, status, asked_s - output.told_s)
+        wrong = mismatch(self._feasible(output, output.commanded), status, asked_s - output.told_s)
         output.astray = 0 if wrong is None else output.astray + 1
         if wrong is not None and output.astray >= ASTRAY_POLLS:
             output.astray = 0
@@ -387,12 +389,43 @@ class Gate:
         tripped = any(trip.response is Response.OFF and output.name in trip.actuators for trip in self._watch.trips)
         return _rest(output) if tripped else output.basal
 
+    def _feasible(self, output: Output, command: Command) -> Command:
+        """What the device is told for `command`: a flow between two steps of a pump is brought to the nearest.
+
+        A heart at the step next to its flow is worth more than one that stands because its pump refuses. No step takes
+        it above the rig's greatest flow. What the device then does is compared with the step; the command stays what
+        was asked for.
+        """
+        pump = self._limits.pumps.get(output.name)
+        try:
+            return output.actuator.nearest(command, inf if pump is None else pump.max_ul_min)
+        except Exception:  # a defect in a driver: it is commanded as it was asked for, and may refuse that
+            logger.exception("asking %s what it can do", output.name)
+            return command
+
+    def _stepped(self, output: Output, verdict: Verdict) -> Verdict:
+        """`verdict` with a reason more when the device cannot quite do it."""
+        if not isinstance(verdict.command, Run):
+            return verdict
+        given = self._feasible(output, verdict.command)
+        if given == verdict.command or not isinstance(given, Run):
+            return verdict
+        asked_ul_min, can_ul_min = verdict.command.flow_ul_min, given.flow_ul_min
+        reason = f"steps: {asked_ul_min:g} µL/min lies between the pump's steps; it gives {can_ul_min:g}"
+        return replace(verdict, reasons=(*verdict.reasons, reason), limiting=reason)
+
+    def _above_basal(self, output: Output, basal: Run, flow_ul_min: float) -> bool:
+        """Whether a flow is more than the basal one, or than what the pump makes of that."""
+        given = self._feasible(output, basal)
+        most = max(basal.flow_ul_min, given.flow_ul_min if isinstance(given, Run) else 0.0)
+        return flow_ul_min > most * (1.0 + FLOW_TOLERANCE)
+
     def _already(self, output: Output, command: Command) -> bool:
         if output.commanded != command or output.debt is not None or output.status is None:
             return False
         if isinstance(command, Dispense) or (isinstance(command, Switch) and command.for_s is not None):
             return False
-        return mismatch(command, output.status, 0.0) is None
+        return mismatch(self._feasible(output, command), output.status, 0.0) is None
 
     def _renew(self, output: Output, command: Command) -> None:
         lasting = isinstance(command, Run) or (isinstance(command, Switch) and command.on and command.for_s is None)
@@ -446,7 +479,8 @@ class Gate:
         output.commanded = command
         output.astray = 0
         try:
-            await output.actuator.apply(command)
+            given = self._feasible(output, command)
+            await output.actuator.apply(given)
             asked_s = self._now_s()
             status = await output.actuator.status()
         except DeviceError as error:
@@ -457,7 +491,7 @@ class Gate:
         finally:
             output.read_back_s = self._now_s()
         self._take_in(output, status, asked_s)
-        wrong = mismatch(command, status, self._now_s() - output.told_s)
+        wrong = mismatch(given, status, self._now_s() - output.told_s)
         return None if wrong is None else f"readback: {wrong}"
 
     async def _failed(self, output: Output, command: Command, verdict: Verdict, seq: int | None, error: str) -> Outcome:
@@ -484,7 +518,8 @@ class Gate:
         if comes_to_rest(debt.command):
             await self._still(output.name)
         if debt.tries == 0:
-            self._write("act", _row(Intent(output.name, debt.command, "gate", debt.why), Verdict(True, debt.command)))
+            owed = self._stepped(output, Verdict(True, debt.command))
+            self._write("act", _row(Intent(output.name, debt.command, "gate", debt.why), owed))
         error = await self._bring(output, debt.command)
         if error is None:
             if debt.tries:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from controller.safety.terms import Seen
 from drivers.commands import (
+    FLOW_TOLERANCE,
     Command,
     Dispense,
     Level,
@@ -16,10 +17,9 @@ from drivers.commands import (
     SwitchStatus,
 )
 
-FLOW_TOLERANCE = 0.02
 LEVEL_TOLERANCE = 0.02
 LEVEL_GRAIN = 0.02
-"""How far a readback may be from the command: a share of it, and for gases the last digit (mL/min)."""
+"""How far a level may be from the command: a share of it, and for gases the last digit (mL/min)."""
 PULSE_GRAIN_S = 0.3
 PULSE_GRACE_S = 3.0
 """A pulse may end so much before its time and be seen on so long after it: relays count in tenths, polls wait."""

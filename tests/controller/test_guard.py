@@ -18,15 +18,20 @@ import pytest
 
 from controller.clock import Clock
 from controller.guard import ALIVE, DEAD, GOODBYE, SILENT, Rescue, watch
-from controller.guard_plan import GuardPlan
+from controller.guard_plan import GuardedDevice, GuardPlan
 from controller.guarding import guard_plan
 from controller.process import Controller
 from controller.rig.description import Rig
 from controller.rig.loading import load_rig
 from controller.safety.terms import Intent
 from drivers.commands import Command, Dispense, Level, Run, Stop, Switch
+from drivers.device import DeviceConfig
+from drivers.transport.opener import Streams
+from sim.devices.longer import Longer as SimLonger
 from sim.lab import Lab
 from sim.plant.plant import Plant
+from sim.serving import open_in_memory
+from tests.sim.bench import RecordingPlant, device_on_a_line
 
 RIG = load_rig(Path(__file__).resolve().parents[2] / "examples" / "rigs" / "bench.yaml")
 EPOCH = datetime(2026, 1, 1, tzinfo=UTC)
@@ -213,6 +218,26 @@ async def test_a_valve_stays_open_while_its_pump_cannot_be_stopped(tmp_path: Pat
     assert plant.told["relay.return_valve"] == 1.0
     assert plant.told["relay.heater"] == 0.0
     await lab.close()
+
+
+@pytest.mark.virtual_time
+async def test_A1_a_basal_flow_between_two_steps_of_the_pump_is_brought_to_one_of_them() -> None:
+    settings: dict[str, float | str | bool] = {"ul_per_rev": 40.0, "max_rpm": 600.0, "drive": "wt600-2j"}
+    plant = RecordingPlant()
+    sim = device_on_a_line(SimLonger, plant, settings=settings)
+    line = sim.line
+    assert line is not None
+
+    async def opener(*_: object) -> Streams:
+        return open_in_memory(line)
+
+    device = GuardedDevice("d", "longer-0xe9", "sim:pump", DeviceConfig("d", settings=settings))
+    plan = GuardPlan("rig", (device,), {"d.pump": Run(106.0)}, {})
+    said: list[str] = []
+    assert await Rescue(plan, opener, said.append).run(30.0) == []
+    assert plant.last("d.pump") == pytest.approx(120.0)
+    assert said[0].startswith("d.pump circulates at its basal flow")
+    sim.power_off()
 
 
 @pytest.mark.virtual_time

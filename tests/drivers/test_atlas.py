@@ -246,6 +246,34 @@ async def test_golden_continuous_flow_and_its_end() -> None:
         assert not pmp.on
 
 
+@pytest.mark.parametrize(
+    ("flow_ul_min", "near"), [(3.0, "10"), (14.0, "10 or 20"), (24.0, "20 or 30"), (-14.0, "-10 or -20")]
+)
+async def test_a_flow_that_two_decimals_cannot_tell_is_refused(flow_ul_min: float, near: str) -> None:
+    pmp = FakePmp()
+    async with linked(AtlasEzoPmp, Peer(pmp), FakePmp.config) as pump:
+        with pytest.raises(Refused, match=f"next to it there is {near}"):
+            await pump.pump.apply(Run(flow_ul_min))
+        assert pmp.starts == []
+        nearest = pump.pump.nearest(Run(flow_ul_min))
+        await pump.pump.apply(nearest)
+        assert (await pump.pump.status()).flow_ul_min == nearest.flow_ul_min  # type: ignore[union-attr]
+        assert len(pmp.starts) == 1
+
+
+@pytest.mark.parametrize(
+    ("flow_ul_min", "wire", "told_ul_min"),
+    [(250.0, "DC,0.25,*", 250.0), (1004.0, "DC,1,*", 1000.0), (-2506.0, "DC,-2.51,*", -2510.0)],
+)
+async def test_golden_a_flow_is_told_as_it_was_rounded(flow_ul_min: float, wire: str, told_ul_min: float) -> None:
+    pmp = FakePmp()
+    async with linked(AtlasEzoPmp, Peer(pmp), FakePmp.config) as pump:
+        await pump.pump.apply(Run(flow_ul_min))
+        await pump.pump.apply(Run(flow_ul_min))
+        assert pmp.starts == [wire]
+        assert (await pump.pump.status()).flow_ul_min == pytest.approx(told_ul_min)
+
+
 @pytest.mark.parametrize("ok_after_stop", [False, True])
 async def test_golden_the_answer_to_x_with_and_without_ok(ok_after_stop: bool) -> None:
     pmp = FakePmp(ok_after_stop=ok_after_stop)

@@ -123,7 +123,7 @@ async def test_F5_a_pump_that_runs_with_other_tubing_is_stopped_and_told_the_rig
 
 @pytest.mark.parametrize(("variant", "changed"), [("reglo-digital", b"1f5000+0"), ("ipc", b"1S00794")])
 async def test_A7_a_flow_that_is_changed_at_the_keys_is_told_within_twelve_polls(variant: str, changed: bytes) -> None:
-    told = {"tubing_mm": 1.02, "variant": variant, "direction": "ccw"}
+    told = settings(tubing_mm=1.02, variant=variant, direction="ccw")
     async with joined(IsmatecRegloDigital, SimRegloDigital, settings=told) as rig:
         await rig.pump.apply(Run(1000.0))
         assert (await rig.status()).flow_ul_min == pytest.approx(1000.0, rel=0.01)

@@ -5,11 +5,16 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Mapping
 from contextlib import AbstractAsyncContextManager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
 
 import pytest
 
-from drivers.device import Device, DeviceError, Dispense, Guarantee, Level, Refused, Run, Stop
+from controller.clock import Clock
+from controller.safety.gate import Gate
+from controller.safety.terms import Intent, PumpLimits
+from controller.state import StateStore
+from drivers.device import Device, DeviceError, Dispense, Guarantee, Level, PumpStatus, Refused, Run, Stop
 from drivers.ismatec_reglo_digital import IsmatecRegloDigital
 from drivers.longer import Longer
 from drivers.masterflex_ls import MasterflexLs
@@ -20,6 +25,8 @@ from sim.devices.longer import Longer as SimLonger
 from sim.devices.masterflex_ls import MasterflexLs as SimMasterflexLs
 from sim.devices.masterflex_usb import MasterflexUsb as SimMasterflexUsb
 from sim.devices.watson_marlow import WatsonMarlow as SimWatsonMarlow
+from tests.controller.safety.bench import Rows
+from tests.controller.safety.facts import HEART, LIMITS
 from tests.drivers.pump_bench import Joined, joined
 from tests.sim.bench import Build
 
@@ -313,6 +320,76 @@ async def test_a_flow_or_a_command_it_cannot_do_is_refused_and_moves_nothing(cas
             with pytest.raises(Refused, match="Next:"):
                 await rig.pump.apply(command)
         assert rig.plant.log == []
+
+
+COARSE = {
+    "ipc": 0.001 * 6300.0,
+    "longer": 0.1 * 80.0,
+    "longer-wt600": 40.0,
+    "wm-520": 0.1 * 150.0,
+    "wm-505": 0.1 * 150.0,
+    "wm-323": 100.0,
+    "masterflex-usb": 0.01 * 60.0,
+    "masterflex-usb-ccw": 0.01 * 60.0,
+    "masterflex-ls": 0.1 * 150.0,
+    "masterflex-ls-ccw": 0.1 * 150.0,
+}
+"""The step of each pump's flow in its case (µL/min), by the manuals; a Reglo Digital is told a flow, not a speed."""
+each_coarse_case = pytest.mark.parametrize(
+    "case", [case for case in CASES if case.name in COARSE], ids=lambda case: case.name
+)
+
+
+@each_coarse_case
+async def test_a_flow_between_two_steps_is_refused_with_those_next_to_it(case: Case) -> None:
+    step = COARSE[case.name]
+    async with case.joined() as rig:
+        for sign in (1.0, -1.0):
+            with pytest.raises(Refused, match=f"next to it there is {sign * step:g} or {sign * 2 * step:g}"):
+                await rig.pump.apply(Run(sign * 1.5 * step))
+        assert rig.plant.log == []
+        await rig.pump.apply(Run(20.3 * step))  # 1.5 % from a step: taken, and told as it is
+        assert abs(rig.flow) == pytest.approx(20 * step, rel=0.001)
+        assert (await rig.status()).flow_ul_min == pytest.approx(20 * step, rel=0.001)
+
+
+@each_coarse_case
+@pytest.mark.parametrize(("steps", "had"), [(0.4, {1}), (1.5, {1, 2}), (2.6, {3})])
+async def test_A7_the_gate_brings_a_heart_to_the_step_next_to_its_flow_and_leaves_it_there(
+    case: Case, steps: float, had: set[int]
+) -> None:
+    """Neither a heart that stands because its pump refuses, nor one that falls back again and again."""
+    step = COARSE[case.name]
+    wanted = Run(steps * step)
+    async with case.joined() as rig:
+        bounds = PumpLimits("heart", "reservoir", "chamber", 0.1 * step, 1000.0 * step)
+        alarms: list[str] = []
+        rows = Rows()
+        store = StateStore()
+        gate = Gate(
+            actuators={HEART: rig.pump},
+            limits=replace(LIMITS, basal={HEART: wanted}, pumps={HEART: bounds}, interlocks=(), mixture=None),
+            basal={HEART: wanted},
+            leases_s={},
+            store=store,
+            journal=rows,
+            clock=Clock(follow_system=False, epoch=datetime(2026, 1, 1, tzinfo=UTC)),
+            alarm=lambda kind, source, detail: alarms.append(f"{kind} {detail}"),
+        )
+        outcome = await gate.submit(Intent(HEART, wanted, "test", "a test"))
+        assert outcome.ok, outcome
+        assert any(reason.startswith("steps:") for reason in outcome.reasons)
+        for _ in range(30):
+            await asyncio.sleep(1.0)
+            await gate.poll(HEART)
+            await gate.tick(gate.observe())
+            assert (await gate.submit(Intent(HEART, wanted, "test", "once more"))).ok
+            assert round(abs(rig.flow) / step, 2) in had
+            status = store.actuators[HEART].status
+            assert isinstance(status, PumpStatus)
+            assert status.flow_ul_min == pytest.approx(abs(rig.flow), rel=0.02)
+        assert alarms == []
+        assert len(rows.of("act")) == 1, "what already is so is not commanded again"
 
 
 @each_case

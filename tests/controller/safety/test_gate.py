@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import math
 
 import pytest
 
-from controller.safety.kernel import transfer_limit_s
+from controller.safety.kernel import Response, Trip, transfer_limit_s
 from controller.state import Volume
 from drivers.commands import Command, Dispense, Guarantee, Level, Quality, Run, Stop, Switch
+from drivers.flow_steps import FlowSteps
 from tests.controller.safety.bench import Bench
 from tests.controller.safety.facts import AIR, CO2, DRAW, FEED, HEART, HEATER, LIMITS, O2, RETURN, TEMPERATURE, VALVE
 
@@ -99,6 +101,60 @@ async def test_commands_to_one_output_go_one_after_the_other() -> None:
     outcomes = await asyncio.gather(*(bench.ask(HEART, Run(flow)) for flow in (500.0, 1500.0, 2500.0)))
     assert all(outcome.ok for outcome in outcomes)
     assert heart.flow == 2500.0
+
+
+# --- a pump whose speed goes in steps ----------------------------------------------------------------------
+
+
+async def test_I3_a_step_is_taken_that_the_rig_allows_and_the_row_says_which() -> None:
+    bench = Bench()
+    heart = bench.pump(HEART)
+    steps = FlowSteps(3000.0, 30_000.0)
+    heart.nearest = lambda command, most=math.inf: (  # type: ignore[method-assign]
+        Run(steps.nearest(command.flow_ul_min, most)) if isinstance(command, Run) else command
+    )
+    outcome = await bench.ask(HEART, Run(9000.0))  # above the rig's 4000, and the step next to that is 3000
+    assert outcome.ok
+    assert heart.log == [Run(3000.0)]
+    (row,) = bench.rows.of("act")
+    assert row["allowed"] == ["run", 4000.0]
+    assert row["limiting"] == "steps: 4000 µL/min lies between the pump's steps; it gives 3000"
+    steps = FlowSteps(2200.0, 30_000.0)
+    assert (await bench.ask(HEART, Run(3900.0))).ok
+    assert heart.flow == 2200.0, "4400 is nearer, and above what the rig allows"
+
+
+async def test_C3_a_driver_that_does_not_know_what_it_can_do_is_told_what_was_asked() -> None:
+    bench = Bench()
+    heart = bench.pump(HEART)
+    heart.nearest = lambda command, most=math.inf: Run(1.0 / 0.0)  # type: ignore[method-assign]
+    assert (await bench.ask(HEART, Run(2000.0))).ok
+    await bench.gate.poll(HEART)
+    assert heart.log == [Run(2000.0)]
+
+
+async def test_A7_a_basal_flow_between_two_steps_is_reached_once() -> None:
+    bench = Bench()
+    await bench.circulate()
+    heart = bench.pump(HEART)
+    steps = FlowSteps(1200.0, 30_000.0)
+    heart.nearest = lambda command, most=math.inf: (  # type: ignore[method-assign]
+        Run(steps.nearest(command.flow_ul_min, most)) if isinstance(command, Run) else command
+    )
+    assert (await bench.gate.basal(HEART, "a test")).ok
+    heart.log.clear()
+    trip = Trip("test", "point", "detail", 0.0, (HEART,), response=Response.BASAL)
+    for _ in range(20):
+        await bench.gate.tick((trip,))
+        await bench.gate.poll(HEART)
+        await asyncio.sleep(1.0)
+    assert heart.log == []
+    assert heart.flow == 1200.0
+    heart.flow = 1300.0
+    await bench.gate.poll(HEART)
+    await bench.gate.tick((trip,))
+    assert heart.log == [Run(1200.0)], "what is above the step is brought back to it"
+    assert bench.raised("command_failed") == []
 
 
 # --- readback and failure ---------------------------------------------------------------------------------
