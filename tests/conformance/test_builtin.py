@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import pytest
 
@@ -49,6 +50,20 @@ def test_a_poll_that_is_one_bit_from_a_command_is_found_out(monkeypatch: pytest.
     (verdict,) = examine(bench, in_virtual_time, {"harmless": PROPERTIES["harmless"]})
     assert verdict.outcome == "fail"
     assert "one wrong bit makes b'D,7\\r' of the poll b'D,?\\r'" in verdict.told
+
+
+def test_a_pump_that_tells_another_flow_than_it_was_told_is_found_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    honest = DosingPump.status
+
+    async def status(self: DosingPump) -> PumpStatus:
+        told = await honest(self)
+        return replace(told, flow_ul_min=1.03 * told.flow_ul_min)
+
+    monkeypatch.setattr(DosingPump, "status", status)
+    (bench,) = (bench for bench in all_benches() if bench.model == "atlas-ezo-pmp")
+    (verdict,) = examine(bench, in_virtual_time, {"status": PROPERTIES["status"]})
+    assert verdict.outcome == "fail"
+    assert "after Run(flow_ul_min=2000.0) the status is" in verdict.told
 
 
 def test_the_table_on_the_command_line(capsys: pytest.CaptureFixture[str]) -> None:
