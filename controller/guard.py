@@ -6,6 +6,7 @@ drivers, and commands the basal states: the heart circulates at its basal flow, 
 and the valves are off. Doses end by their devices and are left alone, so that they stay measurable; a pump that presses
 through a valve is stopped before the valve closes. A controller that hangs is killed first, because two masters on one
 line are worse than none. What cannot be reached is tried again until it is, or until another controller has taken over.
+Whatever a driver trips over, and whether or not the disk takes the log, the rest of it goes on.
 
     python -m controller.guard PLAN PID FD LOG [SILENCE_S]
 
@@ -24,9 +25,10 @@ import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, TextIO
+from typing import TYPE_CHECKING
 
 from controller.clock import Clock
+from controller.guard_log import GuardLog
 from controller.guard_plan import GuardPlan
 from controller.ownership import OWNER, holders
 from controller.safety.readback import mismatch
@@ -45,6 +47,8 @@ has commanded is safe by itself meanwhile (design §4.5)."""
 PATIENCE_S = 3600.0
 RETRY_FIRST_S, RETRY_MOST_S = 0.1, 10.0
 """An output that cannot be reached is tried for so long, this often at first and at last."""
+LAST_WORDS_S = 5.0
+"""How long the guard waits at its end for a disk that does not take its log."""
 
 
 def guard_main(
@@ -54,15 +58,17 @@ def guard_main(
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the controller; the guard sees how it ends
     plan = GuardPlan.from_json(plan_path.read_text(encoding="utf-8"))  # now: the file may be gone by then
     load_third_party()
+    log = GuardLog(log_path)
     why = watch(pipe, silence_s)
     if why is None:
         return 0
     if why == SILENT:
         _kill(pid)
     logging.disable(logging.CRITICAL)  # its own log tells it all, and nobody reads standard error any more
-    with log_path.open("a", encoding="utf-8") as log:
-        owner = log_path.with_name(OWNER)
-        return asyncio.run(_bring_to_rest(plan, why, log, patience_s, lambda: _taken_over(owner, pid)))
+    owner = log_path.with_name(OWNER)
+    status = asyncio.run(_bring_to_rest(plan, why, log, patience_s, lambda: _taken_over(owner, pid)))
+    log.close(LAST_WORDS_S)
+    return status
 
 
 DEAD, SILENT = "dead", "silent"
@@ -87,13 +93,12 @@ def watch(pipe: int, silence_s: float) -> str | None:
 
 
 async def _bring_to_rest(
-    plan: GuardPlan, why: str, log: TextIO, patience_s: float, taken_over: Callable[[], bool]
+    plan: GuardPlan, why: str, log: GuardLog, patience_s: float, taken_over: Callable[[], bool]
 ) -> int:
     clock = Clock(follow_system=True)
 
     def tell(text: str) -> None:
-        log.write(f"{clock.utc_text()} guard: {text}\n")
-        log.flush()
+        log.add(f"{clock.utc_text()} guard: {text}")
 
     begun_s = clock.now_s()
     tell(f"the controller is {why}; bringing rig {plan.rig} to its basal state")
@@ -113,7 +118,10 @@ class _Output:
 
 
 class Rescue:
-    """Opens the links of a plan and brings its outputs to rest, each as soon as its own link answers."""
+    """Opens the links of a plan and brings its outputs to rest, each as soon as its own link answers.
+
+    `tell` takes what there is to say; it must return at once and never fail.
+    """
 
     def __init__(self, plan: GuardPlan, opener: Opener, tell: Callable[[str], None]) -> None:
         self._plan = plan
@@ -160,9 +168,10 @@ class Rescue:
         while True:
             try:
                 status = await self._command(output)
-            except DeviceError as error:
-                if str(error) != told:
-                    told = str(error)
+            except Exception as error:  # a driver may trip over what a device says: that output is tried again as well
+                text = str(error) if isinstance(error, DeviceError) else f"its driver fails: {error!r}"
+                if text != told:
+                    told = text
                     self._tell(f"{name}: not yet: {told}")
                 await asyncio.sleep(pause_s)
                 pause_s = min(2 * pause_s, RETRY_MOST_S)

@@ -241,6 +241,33 @@ async def test_A1_a_basal_flow_between_two_steps_of_the_pump_is_brought_to_one_o
 
 
 @pytest.mark.virtual_time
+async def test_C2_a_driver_that_trips_over_an_answer_costs_one_try_and_is_told_of(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plant = Watched()
+    lab = Lab(RIG, seed=5, plant=plant)
+    await abandoned(lab, tmp_path, mid_return=False)
+    said: list[str] = []
+    rescue = Rescue(guard_plan(RIG), lab.opener, said.append)
+    heart = rescue._outputs["reglo.heart"].actuator
+    tries: list[Command] = []
+    apply = heart.apply
+
+    async def stumble(command: Command) -> None:
+        tries.append(command)
+        if len(tries) == 1:
+            raise ValueError("could not convert string to float: '2.0x'")
+        await apply(command)
+
+    monkeypatch.setattr(heart, "apply", stumble)
+    assert await rescue.run(60.0) == []
+    assert tries == [Run(1000.0), Run(1000.0)]
+    assert plant.at_basal(), plant.told
+    assert any("reglo.heart: not yet" in text and "2.0x" in text for text in said), said
+    await lab.close()
+
+
+@pytest.mark.virtual_time
 async def test_it_gives_way_to_another_controller(tmp_path: Path) -> None:
     plant = Watched()
     lab = Lab(RIG, seed=5, plant=plant)
@@ -279,7 +306,9 @@ class Scene:
     async def until(self, true: Callable[[], bool], seconds: float) -> float:
         begun = time.monotonic()
         while not true():
-            assert time.monotonic() - begun < seconds, self.log.read_text() if self.log.exists() else "nothing happened"
+            assert time.monotonic() - begun < seconds, (
+                self.log.read_text() if self.log.is_file() else "nothing happened"
+            )
             await asyncio.sleep(0.02)
         return time.monotonic() - begun
 
@@ -305,6 +334,24 @@ async def test_A1_a_real_guard_acts_within_two_seconds_of_the_end(tmp_path: Path
         assert "the controller is dead" in text
         assert "reglo.heart circulates at its basal flow" in text
         assert "done after" in text.splitlines()[-1]
+    finally:
+        await scene.end()
+
+
+@pytest.mark.parametrize("disk", ["full", "hangs"])
+async def test_D2_a_disk_that_does_not_take_the_log_holds_nothing_up(disk: str, tmp_path: Path) -> None:
+    plant = Watched()
+    scene = Scene(tmp_path, plant, Lab(RIG, seed=5, plant=plant))
+    if disk == "full":
+        scene.log.symlink_to("/dev/full")
+    else:
+        os.mkfifo(scene.log)  # whoever opens it for writing waits for a reader, and there is none
+    await scene.begin()
+    try:
+        os.close(scene.pipe)
+        assert await scene.until(plant.at_basal, 10.0) < 2.0
+        await scene.until(lambda: scene.guard.poll() is not None, 15.0)
+        assert scene.guard.returncode == 1
     finally:
         await scene.end()
 
