@@ -26,7 +26,7 @@ from controller.rig.description import Rig
 from controller.safety.kernel import Intent, transfer_limit_s
 from controller.safety.probe_rules import ProbeIntent
 from controller.safety.probes import ProbeOutcome
-from drivers.device import Command, DeviceError, Dispense, PumpStatus, Quality, Status, Switch, SwitchStatus
+from drivers.device import Command, DeviceError, Dispense, Guarantee, PumpStatus, Quality, Status, Switch, SwitchStatus
 
 POLL_S = 2.0
 SILENCE_S = 120.0
@@ -243,7 +243,8 @@ class Transfers:
     async def resolve(self, run: str, step: StepRecord, *, reason: str, give_up: bool = False) -> Problem | None:
         """Find out what came of the dose that `step` left open, and book it; a Problem when nobody knows for certain.
 
-        A pump that still runs is waited for (it ends by itself), unless its valve has to be open: then it is stopped.
+        A pump that still runs is waited for, unless it does not end by itself or its valve has to be open: then it is
+        stopped.
         A pump that does not answer leaves the dose open, to be asked again later; with `give_up` it is booked as
         unknown, with what the balance can tell.
         """
@@ -281,7 +282,7 @@ class Transfers:
             silent_since_s = None
             if not status.running:
                 break
-            if route.valve is not None or loop.time() > latest_s:
+            if route.valve is not None or not self._ends_itself(route) or loop.time() > latest_s:
                 await self._gate.stop(route.pump, why, requester=who)
             await asyncio.sleep(POLL_S)
         await self._close(route, who, why)
@@ -343,6 +344,11 @@ class Transfers:
         if not isinstance(status, PumpStatus):
             raise TypeError(f"{route.pump} answered {type(status).__name__}, a pump's status was asked")
         return status
+
+    def _ends_itself(self, route: Route) -> bool:
+        """Whether the pump ends a dose that whoever began it has let go of."""
+        view = self._store.actuators.get(route.pump)
+        return view is not None and view.guarantee is Guarantee.DEVICE
 
     async def _stands(self, route: Route, *, since_s: float, ask: bool) -> bool:
         """Whether the pump says, after `since_s`, that it stands; `ask` it now rather than read its last poll."""

@@ -12,6 +12,7 @@ from controller.execution.recovery import PATIENCE, POLICIES, Problem, Trouble, 
 from controller.execution.runner import Runner
 from controller.execution.states import RunState
 from controller.execution.steps import records_of
+from drivers.device import Guarantee
 from protocols.language import Lab
 from tests.execution.protocols_for_tests import CATALOGUE, recipe
 from tests.execution.world import Controller, World
@@ -123,6 +124,23 @@ async def test_E4_a_pump_still_running_is_waited_for(tmp_path: Path) -> None:
     assert only(second.runs) is RunState.COMPLETE
     assert len(pump.doses) == 1
     assert pump.moved_ul == pytest.approx(12_000.0)
+    await second.gone()
+
+
+@pytest.mark.virtual_time
+async def test_E4_a_pump_that_cannot_end_its_dose_is_stopped_at_once(tmp_path: Path) -> None:
+    world = World()
+    pump = world.pumps["reglo.draw"]
+    pump.guarantee = Guarantee.HOST
+    await interrupted(tmp_path / "j.db", world, "one_draw", 30.0, volume="12 mL")
+    world.advance()
+    assert pump.flow_ul_min > 0
+    pump.left_ul = float("inf")  # the controller timed the dose, and is gone
+    before_ul = pump.moved_ul
+    second = Controller(world, tmp_path / "j.db", catalogue=CATALOGUE)
+    await second.runs.recover()
+    await second.until(lambda: pump.flow_ul_min == 0.0, within_s=5.0)
+    assert pump.moved_ul - before_ul < 5.0 * 4000.0 / 60.0
     await second.gone()
 
 
