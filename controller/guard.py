@@ -3,10 +3,12 @@
 `choroid run` starts it with one end of a pipe. The controller writes a byte a few times a second, as long as it ticks.
 When the pipe closes (the controller is dead) or falls silent (it hangs), the guard opens the links itself, with the same
 drivers, and commands the basal states: the heart circulates at its basal flow, gas flows at its basal mixture, the heater
-and the valves are off. Doses end by their devices and are left alone, so that they stay measurable; a pump that presses
-through a valve is stopped before the valve closes. A controller that hangs is killed first, because two masters on one
-line are worse than none. What cannot be reached is tried again until it is, or until another controller has taken over.
-Whatever a driver trips over, and whether or not the disk takes the log, the rest of it goes on.
+and the valves are off. Doses end by their devices and are left alone, so that they stay measurable; a pump that cannot end
+its dose is stopped, and so is one that presses through a valve, before the valve closes. CO2 is never raised before air is
+seen to flow, and is shut when that takes too long: in CO2 alone the medium turns acid within a minute. A controller that
+hangs is killed first, because two masters on one line are worse than none. What cannot be reached is tried again until it
+is, or until another controller has taken over. Whatever a driver trips over, and whether or not the disk takes the log,
+the rest of it goes on.
 
     python -m controller.guard PLAN PID FD LOG [SILENCE_S]
 
@@ -22,7 +24,7 @@ import os
 import select
 import signal
 import sys
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -32,7 +34,8 @@ from controller.guard_log import GuardLog
 from controller.guard_plan import GuardPlan
 from controller.ownership import OWNER, holders
 from controller.safety.readback import mismatch
-from drivers.device import Actuator, Command, DeviceError, PumpStatus, Run, Status, Stop
+from drivers.commands import Dispense, Guarantee, LevelStatus
+from drivers.device import Actuator, Command, DeviceError, Level, PumpStatus, Run, Status, Stop
 from drivers.registry import build, load_third_party, open_link
 from drivers.transport.opener import Opener, open_real
 
@@ -47,6 +50,12 @@ has commanded is safe by itself meanwhile (design §4.5)."""
 PATIENCE_S = 3600.0
 RETRY_FIRST_S, RETRY_MOST_S = 0.1, 10.0
 """An output that cannot be reached is tried for so long, this often at first and at last."""
+COMPANY_S = 2.0
+"""So long, from the guard's first command on, CO2 that flows already may go on while air is not seen to: a line needs a
+moment to open, and gas that is shut and opened again does the medium no good either."""
+FLOWS_OVER = 0.5
+"""The share of its set-point that must be measured of a gas before another may flow beside it: with half the air, the basal
+CO2 is a ninth of the mixture, and an empty bottle shows nothing at all."""
 LAST_WORDS_S = 5.0
 """How long the guard waits at its end for a disk that does not take its log."""
 
@@ -131,18 +140,19 @@ class Rescue:
             models.setdefault(device.link, []).append(device.model)
         self._links = {name: open_link(name, of, opener) for name, of in models.items()}
         self._outputs = {
-            f"{device.name}.{point}": _Output(self._links[device.link], actuator, plan.rest[f"{device.name}.{point}"])
+            f"{device.name}.{point}": _Output(self._links[device.link], actuator, command)
             for device in plan.devices
             for point, actuator in build(device.model, self._links[device.link], device.config).actuators.items()
-            if f"{device.name}.{point}" in plan.rest
+            if (command := _rest_of(plan, f"{device.name}.{point}", actuator)) is not None
         }
         self._at_rest = {name: asyncio.Event() for name in self._outputs}
 
     async def run(self, patience_s: float, taken_over: Callable[[], bool] = lambda: False) -> list[str]:
         """Returns the outputs that could not be brought to rest within `patience_s`."""
-        work = [asyncio.create_task(self._rest(name), name=name) for name in self._outputs]
         loop = asyncio.get_running_loop()
-        end_s = loop.time() + patience_s
+        begun_s = loop.time()
+        end_s = begun_s + patience_s
+        work = [asyncio.create_task(self._rest(name, begun_s), name=name) for name in self._outputs]
         try:
             pending = set(work)
             while pending and loop.time() < end_s:
@@ -157,17 +167,46 @@ class Rescue:
             await asyncio.gather(*(link.close() for link in self._links.values()))
         return [name for name, event in self._at_rest.items() if not event.is_set()]
 
-    async def _rest(self, name: str) -> None:
+    async def _rest(self, name: str, begun_s: float) -> None:
         output = self._outputs[name]
         await output.link.start()
         for pump in self._plan.valves.get(name, ()):
             if pump in self._at_rest:
                 await self._at_rest[pump].wait()  # a pump against a closed valve bursts the line
+        if (other := self._plan.beside.get(name)) is not None:
+            await self._keep_company(name, other, begun_s + COMPANY_S)
+        status = await self._until_done(name, lambda: self._command(name, output.command))
+        self._at_rest[name].set()
+        self._tell(f"{name} {_what(output.command)}: {status}")
+
+    async def _keep_company(self, name: str, other: str, until_s: float) -> None:
+        """Wait until the gas `other` flows; the gas `name` is lowered meanwhile, and shut from `until_s` (loop time) on."""
+        await self._until_done(name, lambda: self._lower(name))
+        flows = self._at_rest[other]
+        try:
+            async with asyncio.timeout_at(until_s):
+                await flows.wait()
+        except TimeoutError:
+            status = await self._until_done(name, lambda: self._command(name, Level(0.0)))
+            self._tell(f"{name} is shut until {other} is seen to flow: {status}")
+            await flows.wait()
+
+    async def _lower(self, name: str) -> Status:
+        """Bring a gas down to its basal flow if it is above; never up."""
+        output = self._outputs[name]
+        status = await output.actuator.status()
+        match output.command, status:
+            case Level(value=basal), LevelStatus(setpoint=setpoint) if setpoint > basal:
+                return await self._command(name, output.command)
+        return status
+
+    async def _until_done(self, name: str, work: Callable[[], Awaitable[Status]]) -> Status:
+        """Try `work` on an output until it succeeds; what goes wrong is told once."""
         pause_s = RETRY_FIRST_S
         told = ""
         while True:
             try:
-                status = await self._command(output)
+                return await work()
             except Exception as error:  # a driver may trip over what a device says: that output is tried again as well
                 text = str(error) if isinstance(error, DeviceError) else f"its driver fails: {error!r}"
                 if text != told:
@@ -175,23 +214,40 @@ class Rescue:
                     self._tell(f"{name}: not yet: {told}")
                 await asyncio.sleep(pause_s)
                 pause_s = min(2 * pause_s, RETRY_MOST_S)
-                continue
-            self._at_rest[name].set()
-            self._tell(f"{name} {_what(output.command)}: {status}")
-            return
 
-    async def _command(self, output: _Output) -> Status:
-        if isinstance(output.command, Stop):
-            status = await output.actuator.status()
+    async def _command(self, name: str, command: Command) -> Status:
+        actuator = self._outputs[name].actuator
+        if isinstance(command, Stop):
+            status = await actuator.status()
             if isinstance(status, PumpStatus) and not status.running:
                 return status
-        command = output.actuator.nearest(output.command)
-        await output.actuator.apply(command)
-        status = await output.actuator.status()
+        command = actuator.nearest(command)
+        await actuator.apply(command)
+        status = await actuator.status()
         wrong = mismatch(command, status, 0.0)
         if wrong is not None:
             raise DeviceError(wrong, where="readback", cause="the output did not follow", action="look at the device")
+        if name in self._plan.beside.values():
+            _require_flow(status)
         return status
+
+
+def _rest_of(plan: GuardPlan, name: str, actuator: Actuator) -> Command | None:
+    """What an output is to be brought to; None for one that is left alone."""
+    if name in plan.dosing and actuator.guarantee_for(Dispense(1.0, 1.0, "any")) is not Guarantee.DEVICE:
+        return Stop()
+    return plan.rest.get(name)
+
+
+def _require_flow(status: Status) -> None:
+    """Raises :class:`DeviceError` for a gas that is set and hardly flows."""
+    if isinstance(status, LevelStatus) and status.measured < FLOWS_OVER * status.setpoint:
+        raise DeviceError(
+            f"{status.setpoint:g} mL/min are set, and less than half of it flows",
+            where="readback",
+            cause="the bottle is empty, its valve is shut, or the flow is still rising",
+            action="look at the gas supply",
+        )
 
 
 def _what(command: Command) -> str:

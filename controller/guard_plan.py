@@ -26,15 +26,18 @@ class GuardedDevice:
 
 @dataclass(frozen=True, slots=True)
 class GuardPlan:
-    """Which outputs there are, what each is to be brought to, and which pumps press against which valve.
+    """Which outputs there are, what each is to be brought to, and in which order.
 
-    An output that `rest` does not name comes to rest by itself: its device was given a finite volume.
+    `dosing`: pumps that are stopped unless their device ends a dose by itself, which only its driver knows. `valves`: which
+    pumps press against which valve. `beside`: a gas that may flow only beside another one (CO2 beside air).
     """
 
     rig: str
     devices: tuple[GuardedDevice, ...]
     rest: Mapping[str, Command]
+    dosing: tuple[str, ...]
     valves: Mapping[str, tuple[str, ...]]
+    beside: Mapping[str, str]
 
     def to_json(self) -> str:
         """The plan as text."""
@@ -43,7 +46,9 @@ class GuardPlan:
                 "rig": self.rig,
                 "devices": [asdict(device) for device in self.devices],
                 "rest": {name: _command_json(command) for name, command in self.rest.items()},
+                "dosing": self.dosing,
                 "valves": self.valves,
+                "beside": self.beside,
             }
         )
 
@@ -58,7 +63,9 @@ class GuardPlan:
                 for device in plan["devices"]
             ),
             {name: _command(command) for name, command in plan["rest"].items()},
+            tuple(plan["dosing"]),
             {valve: tuple(pumps) for valve, pumps in plan["valves"].items()},
+            plan["beside"],
         )
 
 

@@ -12,20 +12,27 @@ from drivers.commands import Stop
 def guard_plan(rig: Rig) -> GuardPlan:
     """What the guard has to do when the controller of `rig` is gone.
 
-    Doses that are under way end by their devices and stay measurable, so pumps are left alone; but one that presses
-    through a valve is stopped, because the valve closes.
+    A dose that is under way ends by its device and stays measurable, so the pump is left alone; but one that cannot end it
+    is stopped, and so is one that presses through a valve, because the valve closes.
     """
     valves: dict[str, tuple[str, ...]] = {}
     for line in rig.lines.values():
         if line.valve is not None and line.pump is not None:
             valves[line.valve] = (*valves.get(line.valve, ()), line.pump)
     pressing = {pump for pumps in valves.values() for pump in pumps}
-    dosing = {line.pump for line in rig.lines.values()} - pressing
     basal = basal_states(rig)
-    rest = {name: command for name, command in basal.items() if command != Stop() or name not in dosing}
+    dosing = tuple(
+        dict.fromkeys(
+            line.pump
+            for line in rig.lines.values()
+            if line.pump is not None and line.pump not in pressing and basal[line.pump] == Stop()
+        )
+    )
+    rest = {name: command for name, command in basal.items() if name not in dosing}
     names = dict.fromkeys(name.partition(".")[0] for name in basal)
     devices = (
         GuardedDevice(name, rig.devices[name].model, rig.devices[name].link, device_config(name, rig.devices[name]))
         for name in names
     )
-    return GuardPlan(rig.name, tuple(devices), rest, valves)
+    lung = rig.organs.lung
+    return GuardPlan(rig.name, tuple(devices), rest, dosing, valves, {lung.co2: lung.air})

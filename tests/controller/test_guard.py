@@ -9,7 +9,8 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -17,6 +18,7 @@ from pathlib import Path
 import pytest
 
 from controller.clock import Clock
+from controller.connect import device_config
 from controller.guard import ALIVE, DEAD, GOODBYE, SILENT, Rescue, watch
 from controller.guard_plan import GuardedDevice, GuardPlan
 from controller.guarding import guard_plan
@@ -26,7 +28,9 @@ from controller.rig.loading import load_rig
 from controller.safety.terms import Intent
 from drivers.commands import Command, Dispense, Level, Run, Stop, Switch
 from drivers.device import DeviceConfig
+from drivers.registry import build, open_link
 from drivers.transport.opener import Streams
+from sim.devices.alicat_mfc import AlicatMfc
 from sim.devices.longer import Longer as SimLonger
 from sim.lab import Lab
 from sim.plant.plant import Plant
@@ -52,7 +56,9 @@ def test_the_plan_leaves_doses_alone_and_survives_being_written() -> None:
         "gas_co2.flow": Level(BASAL_CO2),
         "gas_o2.flow": Level(0.0),
     }
+    assert plan.dosing == ("reglo.draw", "reglo.discard", "dose_fresh.pump", "dose_glucose.pump", "dose_base.pump")
     assert plan.valves == {"relay.return_valve": ("reglo.return",)}
+    assert plan.beside == {"gas_co2.flow": "gas_air.flow"}
     assert GuardPlan.from_json(plan.to_json()) == plan
 
 
@@ -100,24 +106,31 @@ def test_how_a_controller_ends(signs: bytes, closed: bool, answer: str | None) -
 
 async def abandoned(lab: Lab, data: Path, *, mid_return: bool) -> None:
     """A controller that was in the middle of things and is gone, its outputs as they were."""
+    async with leaving(RIG, lab, data) as controller:
+        # The last thing it did was to heat, to draw or to give back.
+        assert (await controller.gate.submit(intent("relay.heater", Switch(True, 60.0)))).ok
+        if mid_return:
+            assert (await controller.gate.submit(intent("dose_fresh.pump", Dispense(6000.0, 10_000.0, "f")))).ok
+            await asyncio.sleep(60.0)
+            controller.ledger.moved("feed", 6000.0, 50.0, "test")
+            await asyncio.sleep(2.0)
+            assert (await controller.gate.submit(intent("relay.return_valve", Switch(True)))).ok
+            outcome = await controller.gate.submit(intent("reglo.return", Dispense(5000.0, 4000.0, "r")))
+        else:
+            outcome = await controller.gate.submit(intent("reglo.draw", Dispense(2000.0, 4000.0, "d")))
+        assert outcome.ok, outcome
+
+
+@asynccontextmanager
+async def leaving(rig: Rig, lab: Lab, data: Path) -> AsyncIterator[Controller]:
+    """A controller that has lived for a minute, and leaves everything as it is in the end, like one that is killed."""
     clock = Clock(follow_system=False, epoch=EPOCH)
-    controller = Controller(rig=RIG, opener=lab.opener, data_dir=data, clock=clock, durable=False)
+    controller = Controller(rig=rig, opener=lab.opener, data_dir=data, clock=clock, durable=False)
     stop = asyncio.Event()
     await controller.start()
     ticking = asyncio.create_task(controller.run(stop))
     await asyncio.sleep(60.0)
-    # The last thing it did was to heat, to draw or to give back.
-    assert (await controller.gate.submit(intent("relay.heater", Switch(True, 60.0)))).ok
-    if mid_return:
-        assert (await controller.gate.submit(intent("dose_fresh.pump", Dispense(6000.0, 10_000.0, "f")))).ok
-        await asyncio.sleep(60.0)
-        controller.ledger.moved("feed", 6000.0, 50.0, "test")
-        await asyncio.sleep(2.0)
-        assert (await controller.gate.submit(intent("relay.return_valve", Switch(True)))).ok
-        outcome = await controller.gate.submit(intent("reglo.return", Dispense(5000.0, 4000.0, "r")))
-    else:
-        outcome = await controller.gate.submit(intent("reglo.draw", Dispense(2000.0, 4000.0, "d")))
-    assert outcome.ok, outcome
+    yield controller
     stop.set()
     await ticking
     await controller.close(leave_running=True)
@@ -130,8 +143,8 @@ def intent(actuator: str, command: Command) -> Intent:
 class Watched(Plant):
     """A plant that remembers what the devices do to it: flows (nominal), switches as 0 and 1."""
 
-    def __init__(self) -> None:
-        super().__init__(RIG, seed=5, now=asyncio.get_running_loop().time)
+    def __init__(self, rig: Rig = RIG) -> None:
+        super().__init__(rig, seed=5, now=asyncio.get_running_loop().time)
         self.told: dict[str, float] = {}
         self.order: list[str] = []
 
@@ -187,6 +200,80 @@ async def test_A1_everything_is_at_rest_within_two_seconds(mid_return: bool, tmp
     await lab.close()
 
 
+TIMED = {
+    "longer": ("longer-0xe9", {"drive": "bt100", "ul_per_rev": 100.0, "max_rpm": 100.0}),
+    "watson-marlow 323": ("watson-marlow-ascii", {"series": "323", "ul_per_rev": 100.0, "max_rpm": 100.0}),
+}
+"""Pumps whose doses are ended by their drivers, and by nobody when the controller is gone."""
+
+
+@pytest.mark.virtual_time
+@pytest.mark.parametrize("pump", TIMED)
+async def test_A1_a_pump_that_cannot_end_its_dose_is_stopped(pump: str, tmp_path: Path) -> None:
+    model, settings = TIMED[pump]
+    fresh = RIG.devices["dose_fresh"].model_copy(update={"model": model, "settings": settings})
+    rig = RIG.model_copy(update={"devices": {**RIG.devices, "dose_fresh": fresh}})
+    plant = Watched(rig)
+    lab = Lab(rig, seed=5, plant=plant)
+    async with leaving(rig, lab, tmp_path) as controller:
+        assert (await controller.gate.submit(intent("dose_fresh.pump", Dispense(2000.0, 4000.0, "d")))).ok
+    assert plant.told["dose_fresh.pump"] > 0.0
+    assert await asyncio.wait_for(Rescue(guard_plan(rig), lab.opener, lambda text: None).run(60.0), 2.0) == []
+    assert plant.told["dose_fresh.pump"] == 0.0
+    await lab.close()
+
+
+@pytest.mark.virtual_time
+@pytest.mark.parametrize("was", [0.0, 1.5, 4.5], ids=["shut", "below basal", "above basal"])
+async def test_CO2_is_never_raised_before_air_flows_and_shut_when_air_does_not_answer(was: float) -> None:
+    plant = Watched()
+    lab = Lab(RIG, seed=5, plant=plant)
+    await gas(lab, "gas_co2", was)
+    lab.devices["gas_air"].power_off()
+    plant.order.clear()
+    said: list[str] = []
+    rescue = asyncio.create_task(Rescue(guard_plan(RIG), lab.opener, said.append).run(600.0))
+    await asyncio.sleep(1.5)
+    assert plant.told.get("gas_co2.flow", 0.0) == pytest.approx(min(was, BASAL_CO2))
+    await asyncio.sleep(60.0)
+    assert plant.told.get("gas_co2.flow", 0.0) == 0.0
+    assert sorted(said) == sorted(set(said)), "it says everything once"
+    assert any(text.startswith("gas_co2.flow is shut until gas_air.flow is seen to flow") for text in said), said
+    co2 = [float(step.partition(" ")[2]) for step in plant.order if step.startswith("gas_co2.flow")]
+    assert co2 == sorted(co2, reverse=True), "it only ever went down"
+    plant.order.clear()
+    lab.devices["gas_air"].power_on()
+    assert await rescue == []
+    assert plant.at_basal(), plant.told
+    assert plant.order.index("gas_air.flow 47") < plant.order.index("gas_co2.flow 3")
+    await lab.close()
+
+
+@pytest.mark.virtual_time
+async def test_CO2_waits_for_air_that_is_set_and_does_not_flow() -> None:
+    plant = Watched()
+    lab = Lab(RIG, seed=5, plant=plant)
+    await gas(lab, "gas_co2", BASAL_CO2)
+    air = lab.devices["gas_air"]
+    assert isinstance(air, AlicatMfc)
+    air.held = "C"  # its valve is shut, whatever its set-point says
+    left = await Rescue(guard_plan(RIG), lab.opener, lambda text: None).run(30.0)
+    assert air.setpoint == pytest.approx(BASAL_AIR)
+    assert set(left) == {"gas_air.flow", "gas_co2.flow"}
+    assert plant.told["gas_co2.flow"] == 0.0
+    await lab.close()
+
+
+async def gas(lab: Lab, device: str, flow_ml_min: float) -> None:
+    """Somebody has set a gas."""
+    spec = RIG.devices[device]
+    link = open_link(spec.link, [spec.model], lab.opener)
+    actuator = build(spec.model, link, device_config(device, spec)).actuators["flow"]
+    await link.start()
+    await actuator.apply(Level(flow_ml_min))
+    await link.close()
+
+
 @pytest.mark.virtual_time
 async def test_C3_a_line_that_is_down_delays_nobody_else_and_is_tried_until_it_is_back(tmp_path: Path) -> None:
     plant = Watched()
@@ -232,7 +319,7 @@ async def test_A1_a_basal_flow_between_two_steps_of_the_pump_is_brought_to_one_o
         return open_in_memory(line)
 
     device = GuardedDevice("d", "longer-0xe9", "sim:pump", DeviceConfig("d", settings=settings))
-    plan = GuardPlan("rig", (device,), {"d.pump": Run(106.0)}, {})
+    plan = GuardPlan("rig", (device,), {"d.pump": Run(106.0)}, (), {}, {})
     said: list[str] = []
     assert await Rescue(plan, opener, said.append).run(30.0) == []
     assert plant.last("d.pump") == pytest.approx(120.0)
