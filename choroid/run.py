@@ -72,9 +72,13 @@ async def keep(
 ) -> None:
     """Keep the rig until a signal comes: guard, controller, page, nerves, sinks.
 
+    Raises :class:`~controller.execution.journal.JournalError` when another controller keeps `data`, before anything is done.
     `journal` and `time_scale` (how much faster than life the loop may run) are for the kill matrix, which runs all of it
     in a process that dies at a given row; everybody else leaves them.
     """
+    if journal is None:
+        # First of all: the guard of a controller that may not run would bring to rest what another one keeps alive.
+        journal = Journal(data / "journal.db", clock, durable=True)
     stop = asyncio.Event()
     stop_on_signals(stop, None)
     auth = Auth(data, demo=False)  # before the guard: credentials that cannot be read leave nothing behind

@@ -13,7 +13,7 @@ the rest of it goes on.
     python -m controller.guard PLAN PID FD LOG [SILENCE_S]
 
 PLAN is the file that :class:`controller.guard_plan.GuardPlan` was written to. Ends with 0 when the controller ended in
-order, 1 when the outputs were brought to rest, 2 when not all could be.
+order, 1 when the outputs were brought to rest or another controller has taken over, 2 when not all could be.
 """
 
 from __future__ import annotations
@@ -148,7 +148,12 @@ class Rescue:
         self._at_rest = {name: asyncio.Event() for name in self._outputs}
 
     async def run(self, patience_s: float, taken_over: Callable[[], bool] = lambda: False) -> list[str]:
-        """Returns the outputs that could not be brought to rest within `patience_s`."""
+        """Returns the outputs that could not be brought to rest within `patience_s`.
+
+        Nothing is done when `taken_over`, and no more once it is.
+        """
+        if taken_over():
+            return self._give_way()
         loop = asyncio.get_running_loop()
         begun_s = loop.time()
         end_s = begun_s + patience_s
@@ -158,14 +163,17 @@ class Rescue:
             while pending and loop.time() < end_s:
                 _, pending = await asyncio.wait(pending, timeout=min(RETRY_MOST_S, end_s - loop.time()))
                 if pending and taken_over():
-                    self._tell("another controller has taken over; the rest is its business")
-                    return []
+                    return self._give_way()
         finally:
             for task in work:
                 task.cancel()
             await asyncio.gather(*work, return_exceptions=True)
             await asyncio.gather(*(link.close() for link in self._links.values()))
         return [name for name, event in self._at_rest.items() if not event.is_set()]
+
+    def _give_way(self) -> list[str]:
+        self._tell("another controller has taken over; the rest is its business")
+        return []
 
     async def _rest(self, name: str, begun_s: float) -> None:
         output = self._outputs[name]

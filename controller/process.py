@@ -115,8 +115,8 @@ class Controller:
         journal: Journal | None = None,
         limits: Limits | None = None,
     ) -> None:
-        """`journal` and `limits` are for campaigns only (docs/campaign.md): a journal that dies at a given row, and
-        limits with an interlock taken away. Everyone else leaves them to the rig description.
+        """`journal`: one that the caller has taken already; it is closed with the rest. `limits` are for campaigns only
+        (docs/campaign.md): limits with an interlock taken away. Everyone else leaves them to the rig description.
         """
         self.rig = rig
         self.clock = clock

@@ -30,6 +30,7 @@ from drivers.commands import Command, Dispense, Level, Run, Stop, Switch
 from drivers.device import DeviceConfig
 from drivers.registry import build, open_link
 from drivers.transport.opener import Streams
+from drivers.transport.url import LineSettings, LinkUrl
 from sim.devices.alicat_mfc import AlicatMfc
 from sim.devices.longer import Longer as SimLonger
 from sim.lab import Lab
@@ -360,10 +361,31 @@ async def test_it_gives_way_to_another_controller(tmp_path: Path) -> None:
     lab = Lab(RIG, seed=5, plant=plant)
     lab.lines["sim:gas"].unplug()
     said: list[str] = []
-    assert await Rescue(guard_plan(RIG), lab.opener, said.append).run(600.0, lambda: True) == []
+    loop = asyncio.get_running_loop()
+    begun_s = loop.time()
+    rescue = Rescue(guard_plan(RIG), lab.opener, said.append)
+    assert await rescue.run(600.0, lambda: loop.time() > begun_s + 15.0) == []
     assert "another controller" in said[-1]
-    assert asyncio.get_running_loop().time() < 30.0
+    assert 15.0 < loop.time() - begun_s < 30.0
+    assert plant.told["reglo.heart"] == pytest.approx(1000.0, rel=0.005), (
+        "what could be reached was brought to rest before"
+    )
     await lab.close()
+
+
+@pytest.mark.virtual_time
+async def test_it_touches_nothing_that_another_controller_keeps() -> None:
+    opened: list[str] = []
+
+    async def opener(url: LinkUrl, line: LineSettings) -> Streams:
+        opened.append(str(url))
+        raise ConnectionRefusedError
+
+    said: list[str] = []
+    assert await Rescue(guard_plan(RIG), opener, said.append).run(600.0, lambda: True) == []
+    assert opened == []
+    assert len(said) == 1
+    assert "another controller" in said[0]
 
 
 # --- for real ---------------------------------------------------------------------------------------------
