@@ -66,6 +66,9 @@ LAZY_FLUSH_S = 900.0
 """How often history is written when nothing has to outlive the process, as in a simulation."""
 FALL_BACK_S = 10.0
 """How long an orderly end waits for devices that do not answer."""
+END_MOST_S = 20.0
+"""How long an orderly end may take altogether: so long the guard hears that this process lives, though it ticks no more. One
+that takes longer hangs."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,8 +118,9 @@ class Controller:
         journal: Journal | None = None,
         limits: Limits | None = None,
     ) -> None:
-        """`journal`: one that the caller has taken already; it is closed with the rest. `limits` are for campaigns only
-        (docs/campaign.md): limits with an interlock taken away. Everyone else leaves them to the rig description.
+        """`heartbeat`: the end of the guard's pipe that is written to; it is closed in the end. `journal`: one that the
+        caller has taken already; it is closed with the rest. `limits` are for campaigns only (docs/campaign.md): limits
+        with an interlock taken away; everyone else leaves them to the rig description.
         """
         self.rig = rig
         self.clock = clock
@@ -145,6 +149,7 @@ class Controller:
         self._at_work: dict[str, asyncio.Task[None]] = {}
         self._trips: tuple[Trip, ...] = ()
         self._ticked_s: float | None = None
+        self._ending_s: float | None = None
         self._next_nerves_s = 0.0
         self._next_links_s = 0.0
         self._next_score_s = 0.0
@@ -238,6 +243,7 @@ class Controller:
             self._tick(loop.time() - next_s)
             next_s += TICK_S * max(1, int((loop.time() - next_s) / TICK_S) + 1)
             await asyncio.sleep(max(0.0, next_s - loop.time()))
+        self._ending_s = self.clock.now_s()
 
     def _tick(self, late_s: float) -> None:
         """One tick. What keeps the rig safe may not fail; if it does, this process ends and the guard acts."""
@@ -313,24 +319,38 @@ class Controller:
         logger.error("%s failed", name, exc_info=error)
         self.alarms.event("defect", name.partition(" ")[0], f"{type(error).__name__}: {error}")
 
-    def _beat(self, sign: bytes = ALIVE) -> None:
-        """Tell the guard that this process lives, as long as it ticks."""
+    def _beat(self) -> None:
+        """Tell the guard again and again that this process lives."""
         if self._heartbeat is None:
             return
-        if sign == ALIVE:
-            if self._closed:
-                return
-            asyncio.get_running_loop().call_later(BEAT_S, self._beat)
-            if self.health().tick_age_s > DEAD_AFTER_S / 2:
-                return  # the loop turns and the control does not: that is no life either
+        asyncio.get_running_loop().call_later(BEAT_S, self._beat)
+        if self._lives():
+            self._say(ALIVE)
+
+    def _lives(self) -> bool:
+        """Whether it ticks, or ends in order. When the loop turns and the control does not, that is no life."""
+        if self._ending_s is not None:
+            return self.clock.now_s() - self._ending_s < END_MOST_S
+        return self.health().tick_age_s <= DEAD_AFTER_S / 2
+
+    def _say(self, sign: bytes) -> None:
+        """Let the guard hear `sign`."""
+        if self._heartbeat is None:
+            return
         try:
             os.write(self._heartbeat, sign)
         except BlockingIOError:
             pass  # the guard has enough unread signs of life
         except OSError as error:
             logger.error("the guard is gone (%s); nothing watches this controller", error)
-            self._heartbeat = None
+            self._hang_up()
             self.alarms.event("guard_lost", "guard", str(error))
+
+    def _hang_up(self) -> None:
+        """Close the pipe to the guard. Unless it has heard a goodbye, it acts."""
+        if self._heartbeat is not None:
+            os.close(self._heartbeat)
+            self._heartbeat = None
 
     def _score(self, state: State) -> None:
         """Viability, welfare and happiness, once a minute; into the journal once an hour."""
@@ -436,11 +456,13 @@ class Controller:
         """End: let go of the runs where they are, bring every output to its basal state, close links and files.
 
         The heart goes on at its basal flow: the tissue outlives a restart of this program. With `leave_running` the
-        outputs stay as they are, as after a crash.
+        outputs stay as they are, as after a crash. The guard goes on with those that could not be brought to it.
         """
         if self._closed:
             return
         self._closed = True
+        if self._ending_s is None:
+            self._ending_s = self.clock.now_s()
         if hasattr(self, "runs"):
             await self.runs.close()
         for task in list(self._at_work.values()):
@@ -452,17 +474,23 @@ class Controller:
             await self.body.close()
             self._aside("upkeep", self.upkeep.write)
             self._record("controller.stopped", {})
+        self._hang_up()  # now that the links are free
         self.journal.close()
         self.history.close()
 
     async def _fall_back(self) -> None:
+        """Bring every output to its basal state; the guard has nothing left to do only if each is there."""
         try:
             async with asyncio.timeout(FALL_BACK_S):
-                await self.gate.fall_back("the controller ends")
+                owing = await self.gate.fall_back("the controller ends")
         except TimeoutError:
             logger.error("not every output could be brought to its basal state within %g s", FALL_BACK_S)
-        else:
-            self._beat(GOODBYE)
+            return
+        if owing:
+            logger.error("could not be brought to the basal state: %s", ", ".join(owing))
+            return
+        self._say(GOODBYE)
+        self._hang_up()
 
 
 def _latched(journal: Journal) -> tuple[str | None, dict[str, str]]:

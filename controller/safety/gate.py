@@ -286,8 +286,8 @@ class Gate:
         elif output.seen is None or (output.seen.on and comes_to_rest(output.basal)):
             output.owe(output.basal, why, now_s)
 
-    async def fall_back(self, reason: str) -> None:
-        """Bring every actuator to its basal state, once: the controller is about to leave."""
+    async def fall_back(self, reason: str) -> tuple[str, ...]:
+        """Bring every actuator to its basal state, once: the controller is about to leave. Returns those that owe it."""
 
         async def fall(output: Output) -> None:
             async with output.lock:
@@ -295,6 +295,7 @@ class Gate:
                 await self._pay(output)
 
         await self._in_order(fall)
+        return tuple(name for name, output in self._outputs.items() if output.debt is not None)
 
     async def _in_order(self, work: Callable[[Output], Any]) -> None:
         """All outputs at once, but valves only when the pumps behind them have been dealt with."""

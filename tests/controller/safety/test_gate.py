@@ -580,8 +580,17 @@ async def test_D2_without_a_journal_life_goes_on_and_doses_do_not() -> None:
 async def test_the_controllers_leave_taking_puts_everything_in_its_basal_state() -> None:
     bench = Bench()
     await busy(bench)
-    await bench.gate.fall_back("the controller ends")
+    assert await bench.gate.fall_back("the controller ends") == ()
     assert at_basal(bench)
+
+
+async def test_the_controllers_leave_taking_tells_what_is_not_in_its_basal_state() -> None:
+    bench = Bench()
+    await busy(bench)
+    bench.outputs[HEART].silent = True
+    bench.outputs[AIR].deaf = True
+    bench.level(AIR).setpoint = 10.0
+    assert set(await bench.gate.fall_back("the controller ends")) == {HEART, AIR}
 
 
 async def test_the_state_shows_what_an_output_is_about() -> None:
