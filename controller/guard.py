@@ -181,11 +181,13 @@ class Rescue:
         for pump in self._plan.valves.get(name, ()):
             if pump in self._at_rest:
                 await self._at_rest[pump].wait()  # a pump against a closed valve bursts the line
-        if (other := self._plan.beside.get(name)) is not None:
-            await self._keep_company(name, other, begun_s + COMPANY_S)
+        if (company := self._plan.beside.get(name)) is not None:
+            await self._keep_company(name, company, begun_s + COMPANY_S)
         status = await self._until_done(name, lambda: self._command(name, output.command))
         self._at_rest[name].set()
         self._tell(f"{name} {_what(output.command)}: {status}")
+        if all(self._at_rest[each].is_set() for each, other in self._outputs.items() if other.link is output.link):
+            await output.link.close()  # a serial port has one master: whoever comes to look must not wait for the rest
 
     async def _keep_company(self, name: str, other: str, until_s: float) -> None:
         """Wait until the gas `other` flows; the gas `name` is lowered meanwhile, and shut from `until_s` (loop time) on."""

@@ -286,6 +286,7 @@ async def test_C3_a_line_that_is_down_delays_nobody_else_and_is_tried_until_it_i
     await asyncio.sleep(2.0)
     assert plant.told["reglo.heart"] == pytest.approx(1000.0, rel=0.005)
     assert plant.told["relay.heater"] == 0.0
+    assert not lab.lines["sim:reglo"].clients, "a line with nothing left to do is free for others"
     await asyncio.sleep(120.0)
     assert not rescue.done()
     lab.lines["sim:gas"].plug()
