@@ -135,6 +135,7 @@ class Ledger:
         Beyond k·σ the difference is more than noise: an alarm tells it (F4), and the doubt that is kept covers both.
         """
         ul, noise = weight.g * DENSITY_UL_PER_G, weight.sd_g * DENSITY_UL_PER_G
+        self._up_to_now()  # what evaporated since the last booking is expected, and so is its doubt
         before = self._books.booked_ul()[self._spent]
         residual = self._books.weighing(ul, noise)
         change, sd = residual.value, noise

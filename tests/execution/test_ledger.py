@@ -132,6 +132,30 @@ async def test_F4_the_balance_beyond_k_sigma_is_an_alarm_within_it_is_not(tmp_pa
 
 
 @pytest.mark.virtual_time
+@pytest.mark.parametrize(("gone_ul", "alarm"), [(80.0, []), (400.0, ["balance_drift spent"])])
+async def test_F4_what_evaporates_between_two_bookings_is_no_alarm_and_a_leak_is(
+    gone_ul: float, alarm: list[str], tmp_path: Path
+) -> None:
+    """The first draw of a run came after 3.7 days without a booking, and 20 ± 20 µL a day had gone meanwhile: it once was
+    held against what the vessel had held when the journal began.
+    """
+    alarms: list[str] = []
+    ledger, journal = opened(tmp_path / "j.db", World(), alarms)
+    ledger.weighed(Weight(3.0, 0.015))
+    await asyncio.sleep(3.667 * 86_400)
+    expected = ledger.volumes()["spent"]
+    ledger.weighed(Weight(3.0 - gone_ul / 1000, 0.015))
+    assert alarms == alarm
+    row = journal.last("ledger.weighed")
+    assert (row is not None) == bool(alarm), "as much as was expected to go is not worth a row"
+    if row is None:
+        assert ledger.volumes()["spent"] == expected
+    else:
+        assert row.body["change_ul"] == pytest.approx(3000.0 - gone_ul - expected.ul, abs=0.1)
+    journal.close()
+
+
+@pytest.mark.virtual_time
 async def test_reused_medium_is_told_from_fresh(tmp_path: Path) -> None:
     ledger, journal = opened(tmp_path / "j.db", World())
     for _ in range(3):
