@@ -12,6 +12,7 @@ import math
 import os
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
+from datetime import datetime
 from pathlib import Path
 from typing import Literal
 
@@ -133,17 +134,30 @@ def current(data: Path) -> dict[str, Calibration]:
     found: dict[str, Calibration] = {}
     if not path.exists():
         return found
-    lines = path.read_text(encoding="utf-8").splitlines()
+    *whole, rest = path.read_bytes().split(b"\n")
+    lines = [*whole, rest] if rest else whole
     for number, line in enumerate(lines, 1):
         try:
-            words = json.loads(line)
-            words["measured"] = tuple((float(a), float(b)) for a, b in words["measured"])
-            record = Calibration(**words)
-        except (ValueError, TypeError, KeyError):
-            if number == len(lines):
+            record = _record(line)
+        except (ValueError, TypeError, KeyError):  # a byte that is no UTF-8 is a ValueError too
+            if number > len(whole):
                 break  # the machine was switched off while it was written: it was never confirmed
             raise CalibrationError(
-                f"{path}:{number} cannot be read. Likely cause: edited by hand. Next: restore the file from a backup"
+                f"{path}:{number} cannot be read. Likely cause: edited by hand, or by an editor that does not write UTF-8."
+                " Next: restore the file from a backup"
             ) from None
         found[record.point] = record
     return found
+
+
+def _record(line: bytes) -> Calibration:
+    """One line of the file; raises ValueError, TypeError or KeyError for what is no record."""
+    words = json.loads(line.decode())
+    words["measured"] = tuple((float(a), float(b)) for a, b in words["measured"])
+    record = Calibration(**words)
+    if not 0.0 < record.gain < math.inf:
+        raise ValueError("a gain that is none")
+    for utc in (record.at_utc, record.expires_utc):
+        if datetime.fromisoformat(utc).tzinfo is None:
+            raise ValueError("a time without its zone")
+    return record

@@ -147,6 +147,17 @@ async def test_F5_new_tubing_ends_a_calibration_and_a_record_that_cannot_be_read
 
 
 @pytest.mark.virtual_time
+async def test_F5_a_file_edited_into_latin_1_refuses_volumes_and_stops_no_start(tmp_path: Path) -> None:
+    """It once ended every start of the controller."""
+    text = keep(tmp_path, replace(RECORD, by="Müller")).read_text()
+    (tmp_path / FILE).write_bytes(text.encode("latin-1"))
+    async with kept(tmp_path) as upkeep:
+        assert "cannot be read" in str(upkeep.pumps["reglo.draw"].refusal)
+        assert ("calibration_invalid", "reglo.draw") in upkeep.causes
+        assert upkeep.standings["reglo.heart"].heart, "the heart goes on"
+
+
+@pytest.mark.virtual_time
 async def test_F5_what_was_taken_is_in_the_journal_once(tmp_path: Path) -> None:
     keep(tmp_path, RECORD)
     for _ in range(2):

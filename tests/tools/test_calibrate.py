@@ -105,6 +105,35 @@ def test_a_record_cut_off_by_a_power_cut_is_passed_over_and_a_damaged_file_is_to
         current(tmp_path)
 
 
+@pytest.mark.parametrize(
+    ("was", "edited"),
+    [
+        (RECORD.expires_utc, "2026-02-31T00:00:00.000Z"),
+        (RECORD.expires_utc, "2026-03-01"),
+        ('"gain": 1.0', '"gain": "1.0"'),
+        ('"gain": 1.0', '"gain": NaN'),
+    ],
+)
+def test_what_somebody_mistyped_in_a_record_is_a_damaged_file(was: str, edited: str, tmp_path: Path) -> None:
+    """Such a slip was once found where it was first reckoned with, and ended every start."""
+    path = keep(tmp_path, replace(RECORD, gain=1.0))
+    assert was in path.read_text()
+    path.write_text(path.read_text().replace(was, edited))
+    with pytest.raises(CalibrationError, match=r"calibrations\.jsonl:1 cannot be read"):
+        current(tmp_path)
+
+
+def test_bytes_that_are_no_utf8_are_a_damaged_file_or_a_record_that_was_cut_off(tmp_path: Path) -> None:
+    whole = keep(tmp_path, replace(RECORD, by="Müller")).read_text()
+    path = tmp_path / "calibrations.jsonl"
+    cut = whole.encode().index("ü".encode()) + 1
+    path.write_bytes(whole.encode() + whole.encode()[:cut])
+    assert current(tmp_path)["reglo.heart"].by == "Müller", "what a power cut left within a letter was never confirmed"
+    path.write_bytes(whole.encode() + whole.encode("latin-1"))
+    with pytest.raises(CalibrationError, match=r"calibrations\.jsonl:2 cannot be read.*UTF-8"):
+        current(tmp_path)
+
+
 @given(
     gain=st.floats(0.5, 2.0).filter(lambda gain: 0.501 < gain < 1.999),
     asked=st.lists(st.floats(10.0, 1e6), min_size=1, max_size=6),
