@@ -44,7 +44,7 @@ from controller.safety.terms import Intent, Limits, Trip
 from controller.state import State, StateStore
 from controller.upkeep import Upkeep
 from controller.version import software_version
-from controller.vigilance import reading_causes
+from controller.vigilance import oldest_answers, reading_causes
 from controller.vitals import Scores, VitalSigns, disturbance
 from drivers.commands import Quality
 from drivers.transport.opener import Opener
@@ -143,6 +143,7 @@ class Controller:
         self.assays: Assays
         self._opener = opener
         self._limits = limits or limits_of(rig)
+        self._oldest_answers = oldest_answers(rig)
         self._sinks = sinks
         self._heartbeat = heartbeat
         self._regulators: tuple[Regulator, ...] = ()
@@ -403,7 +404,7 @@ class Controller:
         self.alarms.event("journal_lost", "journal", str(error))
 
     def _alarm_levels(self, state: State, late_s: float) -> None:
-        causes, unseen = reading_causes(self.rig, state)
+        causes, unseen = reading_causes(self.rig, state, self._oldest_answers)
         self.alarms.levels(causes | self._causes(state, late_s), state.at_s, unseen)
 
     def _causes(self, state: State, late_s: float) -> dict[tuple[str, str], str]:

@@ -1,0 +1,95 @@
+"""What is told of a device that falls silent without an error, and what is not: its link hangs, or only takes its time."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from controller.alarms import DEFINITIONS, Alarms
+from controller.rig.description import DeviceSpec, Rig
+from controller.state import ActuatorView, Reading, State
+from controller.vigilance import TURN_S, oldest_answers, reading_causes
+from drivers.commands import Guarantee, Quality, Stop, SwitchStatus
+from tests.controller.test_life import RIG, alarms, living
+
+PH, RELAY = "ph_loop.ph", "relay.heater"
+
+
+def lost(state: State, rig: Rig = RIG) -> set[str]:
+    causes, _ = reading_causes(rig, state, oldest_answers(rig))
+    return {source for kind, source in causes if kind == "device_lost"}
+
+
+def seen_at(*, reading_s: float = 0.0, status_s: float = 0.0, now_s: float) -> State:
+    readings = {PH: Reading(7.35, "pH", Quality.GOOD, reading_s)}
+    view = ActuatorView(SwitchStatus(on=False), status_s, None, Stop(), Guarantee.HOST)
+    return State(now_s, "", readings, {RELAY: view}, {}, (), {})
+
+
+def with_device(name: str, **changes: object) -> Rig:
+    device: DeviceSpec = RIG.devices[name].model_copy(update=changes)
+    return RIG.model_copy(update={"devices": {**RIG.devices, name: device}})
+
+
+@pytest.mark.virtual_time
+@pytest.mark.parametrize("hanging", ["ph_loop", "relay", "reglo"])
+async def test_I2_a_link_that_neither_answers_nor_fails_is_told(
+    hanging: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Fifteen minutes of it once raised nothing, and the last reading stood there as good."""
+    link = RIG.devices[hanging].link
+    there = {f"device_lost:{name}" for name, spec in RIG.devices.items() if spec.link == link}
+    async with living(tmp_path) as (controller, _):
+
+        async def never(*_: object, **__: object) -> None:
+            await asyncio.Event().wait()
+
+        with monkeypatch.context() as patch:
+            patch.setattr(controller.body._links[link], "exchange", never)
+            await asyncio.sleep(120.0)
+            assert {each for each in alarms(controller) if each.startswith("device_lost")} == there
+            details = {alarm.detail for alarm in controller.alarms.active() if alarm.kind == "device_lost"}
+            assert all("has not answered for more than" in detail for detail in details)
+
+
+def test_I2_a_reading_or_a_status_that_is_old_is_that_of_a_lost_device() -> None:
+    assert lost(seen_at(reading_s=100.0, status_s=100.0, now_s=119.0)) == set()
+    assert lost(seen_at(reading_s=100.0, status_s=119.0, now_s=121.0)) == {"ph_loop"}
+    assert lost(seen_at(reading_s=119.0, status_s=90.0, now_s=121.0)) == {"relay"}
+
+
+def test_a_device_that_is_asked_seldom_may_be_silent_for_longer() -> None:
+    seldom = with_device("ph_loop", every_s=600.0)
+    assert lost(seen_at(now_s=1800.0, status_s=1800.0), seldom) == set()
+    assert lost(seen_at(now_s=1806.0, status_s=1806.0), seldom) == {"ph_loop"}
+
+
+def test_on_a_full_bus_a_turn_may_take_long() -> None:
+    alone, bus = RIG.devices["ph_loop"], 16
+    devices = {f"ph{n}": alone.model_copy(update={"link": "sim:bus", "every_s": 2.0}) for n in range(bus)}
+    full = RIG.model_copy(update={"devices": {**RIG.devices, **devices}})
+    assert oldest_answers(full)["ph3"] > 3 * TURN_S * bus
+    assert oldest_answers(full)["ph_loop"] == oldest_answers(RIG)["ph_loop"]
+
+
+def test_what_is_no_device_of_the_rig_is_not_polled() -> None:
+    state = seen_at(now_s=10.0)
+    nerves = {"nerves.firing_rate": Reading(2.0, "Hz", Quality.GOOD, 0.0)}
+    assert lost(replace(state, readings=nerves, actuators={}, at_s=1e6)) == set()
+
+
+def test_a_loop_that_wakes_from_a_stall_has_old_readings_for_a_moment_and_no_alarm() -> None:
+    told = Alarms(lambda kind, body: None, lambda: "2026-01-01T00:00:00.000Z")
+    for state in (
+        seen_at(reading_s=99.0, status_s=99.0, now_s=100.0),
+        seen_at(reading_s=99.0, status_s=99.0, now_s=400.0),
+        seen_at(reading_s=99.0, status_s=400.5, now_s=401.0),
+        seen_at(reading_s=401.5, status_s=400.5, now_s=402.0),
+    ):
+        causes, unseen = reading_causes(RIG, state, oldest_answers(RIG))
+        told.levels(causes, state.at_s, unseen)
+    assert [alarm.id for alarm in told.active() if alarm.kind == "device_lost"] == []
+    assert DEFINITIONS["device_lost"].on_delay_s > 2.0
