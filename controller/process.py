@@ -24,7 +24,7 @@ from controller.clock import Clock
 from controller.execution.assays import Assays
 from controller.execution.journal import Journal, JournalUnwritten
 from controller.execution.ledger import Ledger
-from controller.execution.runner import Runner
+from controller.execution.runner import DISK_AGAIN_S, Runner
 from controller.guard import ALIVE, GOODBYE
 from controller.liveliness import Liveliness
 from controller.memory.history import FLUSH_S, History
@@ -151,6 +151,9 @@ class Controller:
         self._trips: tuple[Trip, ...] = ()
         self._ticked_s: float | None = None
         self._ending_s: float | None = None
+        self._unsaid: dict[str, str] | None = None
+        """What the row about the start of this process says, until it is written."""
+        self._next_said_s = float("-inf")
         self._next_nerves_s = 0.0
         self._next_links_s = 0.0
         self._next_score_s = 0.0
@@ -164,9 +167,9 @@ class Controller:
 
         Raises :class:`~controller.connect.ConnectError` when nothing at all answers.
         """
-        started = {"rig": self.rig.name, "rig_hash": effective_hash(self.rig), "version": software_version()}
-        self.journal.append("controller.started", started)
         self.alarms.restore(self.journal.entries(kinds=ALARM_ROWS), self.clock.now_s())
+        self._unsaid = {"rig": self.rig.name, "rig_hash": effective_hash(self.rig), "version": software_version()}
+        self._aside("journal", self._say_started)
         self.body = await Body.connect(self.rig, self._opener, self.store)
         for failure in self.body.failures:
             logger.warning("%s did not come up: %s", failure.device, failure.error)
@@ -220,6 +223,15 @@ class Controller:
         self._beat()
         await self.runs.recover()
 
+    def _say_started(self) -> None:
+        """The row that says that this process began; one that no disk took is tried again, for nothing waits for it (D2)."""
+        if self._unsaid is None or self.clock.now_s() < self._next_said_s:
+            return
+        self._next_said_s = self.clock.now_s() + DISK_AGAIN_S
+        body, self._unsaid = self._unsaid, {"since_utc": self.clock.utc_text(), **self._unsaid}
+        self.journal.append("controller.started", body)
+        self._unsaid = None
+
     def _probes(self) -> Probes:
         """The door to the probes' own calibrations; what is set is kept among the rig's records."""
         return Probes(
@@ -254,6 +266,7 @@ class Controller:
             self._beside(f"safety {state.at_s}", self.gate.settle())
         for regulator in self._regulators:
             self._aside(type(regulator).__name__, self._regulate, regulator, state)
+        self._aside("journal", self._say_started)
         self._aside("strays", self._stray, state)
         self._aside("upkeep", self.upkeep.look, state.actuators, self.gate.revolution_ul)
         self._aside("alarms", self._alarm_levels, state, late_s)

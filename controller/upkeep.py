@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from pathlib import Path
@@ -16,7 +17,7 @@ from typing import Any, Protocol
 
 from controller.calibrations import FILE, Calibration, CalibrationError, current
 from controller.execution.batches import Batch
-from controller.execution.journal import Entry
+from controller.execution.journal import Entry, JournalUnwritten
 from controller.execution.routes import Trust, dosing_of
 from controller.rig.description import Rig
 from controller.safety.terms import PumpTrust
@@ -121,7 +122,8 @@ class Upkeep:
         """What the safety kernel has to know."""
         self.causes: Mapping[tuple[str, str], str] = {}
         """Alarm kind and source → detail, as of the last look."""
-        self._judge()
+        with suppress(JournalUnwritten):  # the first look tries again, and tells
+            self._judge()
 
     # --- what happens once a tick -----------------------------------------------------------------------
 
@@ -242,8 +244,8 @@ class Upkeep:
         self.causes = self._see(now_utc)
         for pump, standing in self.standings.items():
             if standing.trust.calibration != self._taken.get(pump, FACTORY):
-                self._taken[pump] = standing.trust.calibration
                 self._journal.append("calibration.taken", {"pump": pump, **standing.to_json()})
+                self._taken[pump] = standing.trust.calibration
 
     def _read(self) -> None:
         path = self._data / FILE

@@ -9,9 +9,11 @@ of one seed give the same bytes.
 
 from __future__ import annotations
 
+import contextlib
 import fcntl
 import hashlib
 import json
+import os
 import sqlite3
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -26,6 +28,9 @@ GENESIS = "0" * 64
 BUSY_S = 0.5
 """So long may another program lock the file. The loop stands meanwhile, and the guard kills a controller that has been
 silent for five seconds, which is what SQLite would wait by default."""
+RESERVE_BYTES = 65_536
+"""Put by in the file that says whose the journal is. SQLite needs 32 kB beside the journal to so much as read it, and on a
+disk without any room left a controller that was ended in order would not come up again."""
 _BATCH_ROWS = 512
 _encode = json.JSONEncoder(sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False).encode
 
@@ -105,17 +110,13 @@ class Journal:
         self._clock = clock
         self._owner = _own(path)
         try:
-            self._db = sqlite3.connect(path, isolation_level=None, timeout=BUSY_S)
-            self._db.execute("PRAGMA journal_mode=WAL")
-            self._db.execute(f"PRAGMA synchronous={'FULL' if durable else 'OFF'}")
-            (version,) = self._db.execute("PRAGMA user_version").fetchone()
-            if version not in (0, VERSION):
-                raise JournalError(
-                    f"the journal {path} has format {version}, this Choroid writes {VERSION}."
-                    " Likely cause: it was written by a newer release. Next: update Choroid, or use another data folder"
-                )
-            self._db.executescript(_SCHEMA)
-            self._db.execute(f"PRAGMA user_version={VERSION}")
+            try:
+                self._db = _opened(path, durable=durable)
+            except sqlite3.OperationalError:
+                self._owner.truncate(0)  # what was put by for this
+                self._db = _opened(path, durable=durable)
+            if durable:
+                self._put_by()
             last = self._db.execute("SELECT seq, hash FROM entries ORDER BY seq DESC LIMIT 1").fetchone()
         except BaseException:
             self._owner.close()
@@ -123,6 +124,10 @@ class Journal:
         self._seq: int = last[0] if last else 0
         self._head: str = last[1] if last else GENESIS
         self._uncommitted = 0
+
+    def _put_by(self) -> None:
+        with contextlib.suppress(OSError):  # where there is no room, there is none to put by
+            self._owner.write(bytes(RESERVE_BYTES - os.fstat(self._owner.fileno()).st_size))
 
     @property
     def next_seq(self) -> int:
@@ -240,9 +245,30 @@ def _chain(head: str, seq: int, at_s: float, utc: str, kind: str, run: str | Non
     return hashlib.sha256(row.encode()).hexdigest()
 
 
+def _opened(path: Path, *, durable: bool) -> sqlite3.Connection:
+    """The journal's file; one that is there is only read, so that neither a full disk nor somebody's lock stops a start."""
+    db = sqlite3.connect(path, isolation_level=None, timeout=BUSY_S)
+    try:
+        db.execute("PRAGMA journal_mode=WAL")
+        db.execute(f"PRAGMA synchronous={'FULL' if durable else 'OFF'}")
+        (version,) = db.execute("PRAGMA user_version").fetchone()
+        if version not in (0, VERSION):
+            raise JournalError(
+                f"the journal {path} has format {version}, this Choroid writes {VERSION}."
+                " Likely cause: it was written by a newer release. Next: update Choroid, or use another data folder"
+            )
+        if version != VERSION:
+            db.executescript(_SCHEMA)
+            db.execute(f"PRAGMA user_version={VERSION}")
+    except BaseException:
+        db.close()
+        raise
+    return db
+
+
 def _own(path: Path) -> IO[bytes]:
     """Take the journal for this process; two controllers of one rig would fight over its pumps."""
-    owner = open(path.with_name(path.name + ".owner"), "ab")  # noqa: SIM115  (held as long as the journal is)
+    owner = open(path.with_name(path.name + ".owner"), "ab", buffering=0)  # noqa: SIM115  (held as long as the journal is)
     try:
         fcntl.flock(owner, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError:

@@ -23,7 +23,7 @@ from controller.execution.recipe_on_rig import check_on
 from controller.execution.rehearsal import HOURS, Calibrated, rehearse
 from controller.execution.routes import Trust
 from controller.execution.run import DISK_ERRORS, History, Run
-from controller.execution.states import Event, RunState, after
+from controller.execution.states import Event, RunState
 from controller.execution.steps import answered_of, records_of
 from controller.execution.strays import Strays
 from controller.execution.transfers import Door, Transfers
@@ -197,19 +197,30 @@ class Runner:
     async def recover(self) -> None:
         """Take up what the journal has begun and not ended; returns at once, the runs go on by themselves.
 
-        Call it once, when the gate and the sampling are at work.
+        Call it once, when the gate and the sampling are at work. Where no row can be written they wait for that first (D2).
         """
         for entry in list(self._journal.entries(kinds=("run.start",))):
             if entry.run is not None and entry.run not in self._runs:
                 self._recover(entry.run, entry)
 
     def _recover(self, run_id: str, started: Entry) -> None:
-        run = self._rebuilt(run_id, started, "the controller was restarted")
-        if run is not None:
-            self._live(run)
+        run = self._rebuilt(run_id, started)
+        if run is None:
+            return
+        unwritten: Exception | None = None
+        try:
+            self._take_up(run, "the controller was restarted")
+        except DISK_ERRORS as error:
+            unwritten = error
+        self._live(run, unwritten)
 
-    def _rebuilt(self, run_id: str, started: Entry, why: str) -> Run | None:
-        """A run as its journal rows have it, ready to be taken up; None when it has ended."""
+    @staticmethod
+    def _take_up(run: Run, why: str) -> None:
+        if run.state is not RunState.IDLE:
+            run.command(Event.RECOVER, "controller", why)
+
+    def _rebuilt(self, run_id: str, started: Entry) -> Run | None:
+        """A run as its journal rows have it, to be taken up; None when it has ended."""
         rows = list(self._journal.entries(run=run_id))
         state = RunState.IDLE
         for row in rows:
@@ -233,11 +244,7 @@ class Runner:
             messages=[row.body["text"] for row in rows if row.kind == "run.message"],
             answered=answered_of(rows),
         )
-        run = Run(self._bench, run_id, body["protocol"], recipe, body["params"], history)
-        if state is not RunState.IDLE:
-            after(state, Event.RECOVER)
-            run.command(Event.RECOVER, "controller", why)
-        return run
+        return Run(self._bench, run_id, body["protocol"], recipe, body["params"], history)
 
     async def close(self) -> None:
         """Let go of the runs without ending them: they are taken up again at the next start, as after a crash."""
@@ -245,21 +252,24 @@ class Runner:
             task.cancel()
         await asyncio.gather(*self._tasks.values(), return_exceptions=True)
 
-    def _live(self, run: Run) -> None:
+    def _live(self, run: Run, unwritten: Exception | None = None) -> None:
         self._runs[run.id] = run
-        self._tasks[run.id] = asyncio.create_task(self._watched(run), name=run.id)
+        self._tasks[run.id] = asyncio.create_task(self._watched(run, unwritten), name=run.id)
 
-    async def _watched(self, run: Run) -> None:
+    async def _watched(self, run: Run, unwritten: Exception | None) -> None:
+        """Drive a run to its end; with `unwritten`, why a row of it could not be written, once rows can be again."""
         try:
             while True:
-                try:
-                    await run.live()
-                    return
-                except DISK_ERRORS as error:
-                    taken_up = await self._disk_back(run.id, error)
+                if unwritten is None:
+                    try:
+                        await run.live()
+                        return
+                    except DISK_ERRORS as error:
+                        unwritten = error
+                taken_up = await self._disk_back(run.id, unwritten)
                 if taken_up is None:
                     return
-                run = self._runs[run.id] = taken_up
+                run, unwritten = taken_up, None
         except asyncio.CancelledError:
             raise
         except Exception as error:
@@ -278,7 +288,11 @@ class Runner:
             with contextlib.suppress(*DISK_ERRORS):
                 self._journal.append("run.message", {"text": DISK_BACK}, run=run_id)
                 rows = self._journal.entries(run=run_id, kinds=("run.start",))
-                return self._rebuilt(run_id, next(iter(rows)), "the journal can be written again")
+                run = self._rebuilt(run_id, next(iter(rows)))
+                if run is not None:
+                    self._runs[run_id] = run
+                    self._take_up(run, "the journal can be written again")
+                return run
 
     def _run(self, run_id: str) -> Run:
         run = self._runs.get(run_id)

@@ -15,7 +15,8 @@ BUSY_S = 0.5
 def open_or_set_aside(path: Path, schema: str, version: int) -> sqlite3.Connection:
     """Open `path` (WAL, synchronous NORMAL, autocommit), making it with `schema` if need be.
 
-    A file that is damaged, or of another format than `version`, is renamed, never removed, and a new one begins. Raises
+    A file that is damaged, or of another format than `version`, is renamed, never removed, and a new one begins. One that
+    is as it should be is only read, so that it can be opened where nothing can be written. Raises
     :class:`sqlite3.OperationalError` where no file can be: no such folder, no permission, locked, disk full.
     """
     try:
@@ -40,8 +41,9 @@ def _open(path: Path, schema: str, version: int) -> sqlite3.Connection:
             raise sqlite3.DatabaseError(f"it has format {found}, this Choroid writes {version}")
         db.execute("PRAGMA journal_mode=WAL")
         db.execute("PRAGMA synchronous=NORMAL")
-        db.executescript(schema)
-        db.execute(f"PRAGMA user_version={version}")
+        if found != version:
+            db.executescript(schema)
+            db.execute(f"PRAGMA user_version={version}")
     except BaseException:
         db.close()
         raise

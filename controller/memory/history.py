@@ -106,12 +106,12 @@ class History:
         self._flush_s = flush_s
         self._path = path
         self._clock = clock
-        self._db = open_or_set_aside(path, _SCHEMA, VERSION)
+        self._db = sqlite3.connect(":memory:", isolation_level=None)
+        """An empty one stands in for the file until that can be opened."""
+        self._db.executescript(_SCHEMA)
+        self._opened = False
         self._ids: dict[tuple[str, str], int] = {}
         self._units: dict[str, str] = {}
-        for number, point, unit in self._db.execute("SELECT id, point, unit FROM series ORDER BY id"):
-            self._ids[point, unit] = number
-            self._units[point] = unit
         self._seen: dict[str, float] = {}
         self._waiting: list[_Point] = []
         self._next_flush_s = clock.now_s() + flush_s
@@ -119,6 +119,13 @@ class History:
         """Points that were lost because no disk would take them."""
         self.problem: str | None = None
         """Why nothing can be written at present, for people."""
+        try:
+            self._open()
+        except (sqlite3.OperationalError, OSError) as error:
+            if not path.parent.is_dir():
+                raise  # that is no ailing disk but a mistake
+            self._put_off(error)
+            self._next_flush_s = clock.now_s() + RETRY_S
 
     def add(self, at_s: float, utc: str, readings: Mapping[str, Reading]) -> None:
         """Keep every reading that is new since the last call; `at_s` is loop time now, as are the readings' times."""
@@ -148,12 +155,14 @@ class History:
         if not self._waiting:
             return True
         try:
+            if not self._opened:
+                self._open()
             self._db.execute("BEGIN")
             self._db.executemany("INSERT OR IGNORE INTO series VALUES (?, ?, ?)", self._series_rows())
             self._db.executemany(_KEEP, self._waiting)
             self._db.executemany(_ROLL, _rollups(self._waiting))
             self._db.execute("COMMIT")
-        except sqlite3.Error as error:
+        except (sqlite3.Error, OSError) as error:
             self._put_off(error)
             return False
         self._waiting.clear()
@@ -208,7 +217,20 @@ class History:
     def _series_rows(self) -> Iterable[tuple[int, str, str]]:
         return ((number, point, unit) for (point, unit), number in self._ids.items())
 
-    def _put_off(self, error: sqlite3.Error) -> None:
+    def _open(self) -> None:
+        """Open the file; what waits gets the numbers that its series have there."""
+        db = open_or_set_aside(self._path, _SCHEMA, VERSION)
+        known = db.execute("SELECT id, point, unit FROM series ORDER BY id").fetchall()
+        self._db.close()
+        self._db, self._opened = db, True
+        waiting, units = self._ids, self._units
+        self._ids = {(point, unit): number for number, point, unit in known}
+        self._units = {point: unit for _, point, unit in known}
+        numbers = {number: self._ids.get(key) or self._new_series(*key) for key, number in waiting.items()}
+        self._units |= units
+        self._waiting = [(numbers[series], at, value) for series, at, value in self._waiting]
+
+    def _put_off(self, error: Exception) -> None:
         if self._db.in_transaction:
             self._db.execute("ROLLBACK")
         if self.problem is None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import sqlite3
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import replace
@@ -15,7 +16,7 @@ from controller.alarms import DEFINITIONS
 from controller.calibrations import FILE, Calibration, keep
 from controller.clock import Clock
 from controller.execution.batches import Batch
-from controller.execution.journal import Journal
+from controller.execution.journal import Journal, JournalUnwritten
 from controller.rig.description import Rig, TubingSpec, UpkeepSpec
 from controller.safety.kernel import Intent, decide
 from controller.safety.limits import limits_of
@@ -164,6 +165,30 @@ async def test_F5_what_was_taken_is_in_the_journal_once(tmp_path: Path) -> None:
         async with kept(tmp_path) as upkeep:
             rows = list(upkeep._journal.entries(kinds=("calibration.taken",)))
     assert [(row.body["pump"], row.body["by"], row.body["gain"]) for row in rows] == [("reglo.draw", "ada", 0.95)]
+
+
+@pytest.mark.virtual_time
+async def test_D2_a_calibration_that_no_disk_took_down_is_put_on_record_when_one_does(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    keep(tmp_path, RECORD)
+
+    def full(*_: object, **__: object) -> int:
+        raise JournalUnwritten(sqlite3.OperationalError("database or disk is full"))
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Journal, "append", full)
+        clock = Clock(follow_system=False, epoch=EPOCH)
+        journal = Journal(tmp_path / "journal.db", clock, durable=False)
+        upkeep = Upkeep(REQUIRED, journal=journal, clock=clock, data=tmp_path)
+        assert upkeep.pumps["reglo.draw"].refusal is None
+        with pytest.raises(JournalUnwritten):
+            look(upkeep)
+    await asyncio.sleep(61.0)
+    look(upkeep)
+    rows = journal.entries(kinds=("calibration.taken",))
+    assert [row.body["pump"] for row in rows] == ["reglo.draw"]
+    journal.close()
 
 
 @pytest.mark.virtual_time

@@ -1,4 +1,6 @@
-"""A disk that is full in the middle of a run: everything rests, and the run goes on by itself when there is room again."""
+"""A disk that is full in the middle of a run, or at a restart: the rig is cared for, and the run goes on by itself when
+there is room again.
+"""
 
 from __future__ import annotations
 
@@ -12,8 +14,11 @@ import pytest
 
 from choroid.campaign.storage import Disk, FrailDatabase
 from controller.clock import Clock
+from controller.execution.journal import Journal
 from controller.execution.states import RunState
+from controller.memory.file import open_or_set_aside
 from controller.process import Controller
+from drivers.commands import LevelStatus, PumpStatus
 from sim.lab import Lab
 from tests.sim.faults.bench import RIG
 
@@ -53,4 +58,79 @@ async def test_D2_a_run_whose_row_cannot_be_written_waits_and_is_taken_up(full_a
     stop.set()
     await ticking
     await controller.close()
+    await lab.close()
+
+
+def restarted(lab: Lab, disk: Disk, data: Path) -> Controller:
+    """A new process of the controller, on files that are on `disk`."""
+    clock = Clock(follow_system=False, epoch=EPOCH)
+    journal = Journal(data / "journal.db", clock, durable=True)
+    journal._db = cast(sqlite3.Connection, FrailDatabase(journal._db, disk))
+    return Controller(rig=RIG, opener=lab.opener, data_dir=data, clock=clock, durable=True, journal=journal)
+
+
+@pytest.mark.parametrize("gone_at_s", [4.0, 60.0, 200.0])
+async def test_D2_a_restart_that_meets_a_full_disk_cares_for_the_rig_and_takes_the_run_up_later(
+    gone_at_s: float, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It once ended the controller before the heart was set going: no flow, no warmth, nobody called, all night."""
+    lab, disk, stop = Lab(RIG, seed=1), Disk(), asyncio.Event()
+
+    def ailing(path: Path, schema: str, version: int) -> sqlite3.Connection:
+        disk.check()
+        return open_or_set_aside(path, schema, version)
+
+    monkeypatch.setattr("controller.memory.history.open_or_set_aside", ailing)
+    first = restarted(lab, disk, tmp_path)
+    await first.start()
+    ticking = asyncio.create_task(first.run(stop))
+    run_id = await first.runs.start(
+        "recycle", {"batch": "8 mL", "least": "8 mL", "every": "2 h"}, user="test", reason="disk"
+    )
+    await asyncio.sleep(gone_at_s)
+    disk.full = True
+    stop.set()
+    await ticking
+    await first.close(leave_running=True)
+
+    again, stop = restarted(lab, disk, tmp_path), asyncio.Event()
+    await again.start()
+    ticking = asyncio.create_task(again.run(stop))
+    await asyncio.sleep(900.0)
+    heart, gas = (again.store.state.actuators[name].status for name in ("reglo.heart", "gas_co2.flow"))
+    assert isinstance(heart, PumpStatus)
+    assert isinstance(gas, LevelStatus)
+    assert heart.running
+    assert gas.setpoint > 0.0
+    assert lab.plant.truth().temperature_c == pytest.approx(37.0, abs=0.5)
+    assert {"journal_lost", "history_lost"} <= {alarm.kind for alarm in again.alarms.active()}
+    moving = {line: flow for line, flow in lab.plant.truth().flows_ul_min.items() if flow}
+    assert set(moving) <= {"heart", "overflow"}, "nothing else moves without its row"
+    active = again.runs.active
+    assert active is not None, "nobody starts another one meanwhile"
+    assert active.id == run_id
+
+    disk.full = False
+    await asyncio.sleep(2400.0)
+    view = again.runs.get(run_id)
+    assert view.state is RunState.RUNNING, view.messages
+    assert [row.run for row in again.journal.entries(kinds=("note.recycle",))] == [run_id], "it has done its cycle"
+    truth = lab.plant.truth().volumes_ul
+    for name, volume in again.ledger.volumes().items():
+        assert abs(volume.ul - truth[name]) < 4.5 * volume.sd_ul + 60.0, name
+    asked_ul = {
+        row.body["args"]["volume_ul"]
+        for row in again.journal.entries(kinds=("step",))
+        if row.body["verb"] == "kidney.draw"
+    }
+    drawn_ul = sum(row.body["ul"] for row in again.journal.entries(kinds=("moved",)) if row.body["line"] == "draw")
+    assert drawn_ul == pytest.approx(sum(asked_ul), rel=0.1), "nothing was given twice"
+    starts = [row.body for row in again.journal.entries(kinds=("controller.started",))]
+    assert ["since_utc" in body for body in starts] == [False, True], "the row about the start came late, and says so"
+    assert again.history.problem is None
+    assert again.history.query("ph_loop.ph", 0.0, 4e9)
+    again.journal.verify()
+    stop.set()
+    await ticking
+    await again.close()
     await lab.close()

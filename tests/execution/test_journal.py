@@ -13,7 +13,16 @@ from pathlib import Path
 import pytest
 
 from controller.clock import Clock
-from controller.execution.journal import GENESIS, Journal, JournalDamaged, JournalError, JournalUnwritten, _chain
+from controller.execution import journal as journal_module
+from controller.execution.journal import (
+    GENESIS,
+    RESERVE_BYTES,
+    Journal,
+    JournalDamaged,
+    JournalError,
+    JournalUnwritten,
+    _chain,
+)
 from controller.guard import SILENCE_S
 from sim.virtual_time import run_virtual
 
@@ -188,6 +197,43 @@ async def test_every_durable_row_survives_sigkill(tmp_path: Path) -> None:
     assert journal.append("row", {"number": 100}) == 101
     journal.verify()
     journal.close()
+
+
+async def test_D2_a_journal_that_is_there_opens_where_nothing_can_be_written(tmp_path: Path) -> None:
+    """A start once wrote the number of the format anew, and failed where another program held the file."""
+    path = tmp_path / "journal.db"
+    first = Journal(path, clock(), durable=True)
+    first.append("act", {})
+    first.close()
+    other = sqlite3.connect(path, isolation_level=None)
+    other.execute("BEGIN IMMEDIATE")
+    journal = Journal(path, clock(), durable=True)
+    assert [row.kind for row in journal.entries()] == ["act"]
+    other.execute("ROLLBACK")
+    other.close()
+    assert journal.append("act", {}) == 2
+    journal.verify()
+    journal.close()
+
+
+async def test_D2_what_was_put_by_makes_room_to_open_it_on_a_full_disk(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path, owner = tmp_path / "journal.db", tmp_path / "journal.db.owner"
+    Journal(path, clock(), durable=True).close()
+    assert owner.stat().st_size == RESERVE_BYTES
+    opening = journal_module._opened
+
+    def without_room(file: Path, *, durable: bool) -> sqlite3.Connection:
+        if owner.stat().st_size > 0:
+            raise sqlite3.OperationalError("disk I/O error")
+        return opening(file, durable=durable)
+
+    monkeypatch.setattr(journal_module, "_opened", without_room)
+    journal = Journal(path, clock(), durable=True)
+    assert journal.append("act", {}) == 1
+    journal.close()
+    assert owner.stat().st_size == RESERVE_BYTES, "there is room again, and it is put by again"
 
 
 async def test_R2_a_file_that_another_program_locks_holds_the_loop_up_for_less_than_the_guard_waits(

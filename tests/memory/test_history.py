@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
 import random
 import sqlite3
@@ -14,6 +15,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from controller.memory.file import open_or_set_aside
 from controller.memory.history import FLUSH_S, LEVELS_S, RETRY_S, History, Stretch
 from controller.state import Reading
 from drivers.device import Quality
@@ -198,6 +200,47 @@ def test_D2_a_full_disk_stops_nobody_and_nothing_is_lost_when_there_is_room_agai
     assert history.problem is None
     assert values(history) == [-1.0, *map(float, range(3000))]
     history.close()
+
+
+def test_D2_a_file_that_cannot_be_opened_stops_no_start_and_its_series_keep_their_numbers(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path, clock = tmp_path / "h.db", Ticking()
+    before = History(path, clock)
+    before.insert("a.x", "kPa", [(BEGIN, -1.0)])
+    before.insert("b.x", "kPa", [(BEGIN, -2.0)])
+    before.close()
+
+    def full(*_: object) -> sqlite3.Connection:
+        raise sqlite3.OperationalError("database or disk is full")
+
+    monkeypatch.setattr("controller.memory.history.open_or_set_aside", full)
+    history = History(path, clock)
+    assert "full" in str(history.problem)
+    for tick in range(100):
+        clock.at_s = 1001.0 + tick
+        history.add(clock.at_s, "", {f"{name}.x": reading(ord(name) + tick, clock.at_s) for name in "cb"})
+    assert history.query("b.x", 0.0, 2e9) == []
+    assert history.problem is not None
+    monkeypatch.setattr("controller.memory.history.open_or_set_aside", open_or_set_aside)
+    clock.at_s += RETRY_S + 1
+    history.add(clock.at_s, "", {})
+    assert history.problem is None
+    assert values(history, "a.x") == [-1.0]
+    assert values(history, "b.x") == [-2.0, *(ord("b") + tick for tick in range(100))]
+    assert values(history, "c.x") == [ord("c") + tick for tick in range(100)]
+    assert history.series() == {"a.x": "kPa", "b.x": "kPa", "c.x": "kPa"}
+    history.close()
+
+
+def test_D2_a_file_that_another_program_holds_is_opened(tmp_path: Path) -> None:
+    path = tmp_path / "h.db"
+    History(path, Ticking()).close()
+    with contextlib.closing(sqlite3.connect(path, isolation_level=None)) as other:
+        other.execute("BEGIN IMMEDIATE")
+        history = History(path, Ticking())
+        assert history.problem is None
+        history.close()
 
 
 def test_D2_what_waits_for_a_full_disk_is_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
