@@ -10,8 +10,11 @@ import asyncio
 import json
 import os
 import socket
+import sqlite3
 import subprocess
 import sys
+from collections.abc import Callable
+from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
 
@@ -26,6 +29,7 @@ from controller.guarding import guard_plan
 from controller.process import Controller
 from controller.rig.description import Rig
 from controller.rig.loading import load_rig
+from controller.state import State
 from controller.telemetry.mqtt import MqttSink
 from controller.telemetry.outbox import Outbox
 from controller.telemetry.sink import OutboxSink
@@ -124,15 +128,40 @@ async def keep(
             outbox.close()
 
 
-def _sinks(rig: Rig, data: Path) -> tuple[list[Outbox], tuple[OutboxSink, ...]]:
+@dataclass(slots=True)
+class UnopenedSink:
+    """One whose outbox cannot be opened: readings go into the history alone, and an alarm says why."""
+
+    name: str
+    problem: str | None
+
+    def offer(self, state: State) -> None:
+        """Nothing is kept of it."""
+
+    async def run(self) -> None:
+        """There is nothing to send."""
+
+
+def _sinks(rig: Rig, data: Path) -> tuple[list[Outbox], tuple[OutboxSink | UnopenedSink, ...]]:
     """Where the rig file says that readings go, each with an outbox of its own: one that is down keeps no other waiting."""
     outboxes: list[Outbox] = []
-    sinks: list[OutboxSink] = []
+    sinks: list[OutboxSink | UnopenedSink] = []
+
+    def add(name: str, file: str, made: Callable[[Outbox], OutboxSink]) -> None:
+        try:
+            outboxes.append(Outbox(data / file))
+        except (sqlite3.OperationalError, OSError) as error:
+            sinks.append(
+                UnopenedSink(name, f"{file} cannot be opened: {error}. Next: free space, restart the controller")
+            )
+        else:
+            sinks.append(made(outboxes[-1]))
+
     telemetry = rig.telemetry
-    if telemetry.mqtt is not None:
-        outboxes.append(Outbox(data / "outbox.db"))
-        sinks.append(MqttSink(telemetry.mqtt, rig.name, outboxes[-1]))
-    if telemetry.influx is not None:
+    mqtt, influx_spec = telemetry.mqtt, telemetry.influx
+    if mqtt is not None:
+        add(MqttSink.name, "outbox.db", lambda outbox: MqttSink(mqtt, rig.name, outbox))
+    if influx_spec is not None:
         try:
             influx = import_module("controller.telemetry.influx")
         except ImportError as error:
@@ -140,8 +169,8 @@ def _sinks(rig: Rig, data: Path) -> tuple[list[Outbox], tuple[OutboxSink, ...]]:
                 f"telemetry.influx needs a package that is not there ({error.name}). Likely cause: Choroid was installed"
                 ' without it. Next: pip install "choroid[influx]", or take telemetry.influx out of the rig file'
             ) from None
-        outboxes.append(Outbox(data / "outbox-influx.db"))
-        sinks.append(influx.InfluxSink(telemetry.influx, rig.name, outboxes[-1]))
+        sink = influx.InfluxSink
+        add(sink.name, "outbox-influx.db", lambda outbox: sink(influx_spec, rig.name, outbox))
     return outboxes, tuple(sinks)
 
 
@@ -160,8 +189,9 @@ def _nerves(rig: Rig, data: Path) -> EngineNerves | None:
 
 def start_guard(rig: Rig, data: Path) -> int:
     """Start the guard process; returns the pipe's end that the controller beats on."""
-    plan = data / "guard.json"
-    plan.write_text(guard_plan(rig).to_json(), encoding="utf-8")
+    plan, text = data / "guard.json", guard_plan(rig).to_json()
+    if not plan.exists() or plan.read_bytes() != text.encode():  # a full disk must not cost the plan that is there
+        plan.write_text(text, encoding="utf-8")
     read_end, write_end = os.pipe()
     os.set_blocking(write_end, False)
     log = data / "guard.log"
@@ -188,11 +218,22 @@ def free_port(host: str, port: int) -> int:
 
 
 def leave_endpoint(data: Path, url: str, token: str) -> None:
-    """Tell `choroid protocol …` where this controller answers; readable by the owner alone, whole or not at all."""
+    """Tell `choroid protocol …` where this controller answers; readable by the owner alone, whole or not at all.
+
+    The rig does not depend on it: where it cannot be written, this says so and goes on.
+    """
     path = data / ENDPOINT
     beside = path.with_suffix(".new")
-    descriptor = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-    with os.fdopen(descriptor, "w", encoding="utf-8") as file:
-        os.fchmod(descriptor, 0o600)
-        json.dump({"url": url, "token": token, "pid": os.getpid()}, file)
-    beside.replace(path)
+    try:
+        descriptor = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+        with os.fdopen(descriptor, "w", encoding="utf-8") as file:
+            os.fchmod(descriptor, 0o600)
+            json.dump({"url": url, "token": token, "pid": os.getpid()}, file)
+        beside.replace(path)
+    except OSError as error:
+        print(
+            f"Choroid: {path} cannot be written ({error}); commands on this machine do not find the controller. Likely"
+            " cause: the disk is full. Next: free space; the page works, and so do they after the next start",
+            file=sys.stderr,
+            flush=True,
+        )

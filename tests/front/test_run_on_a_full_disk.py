@@ -1,0 +1,59 @@
+"""`choroid run` where nothing can be written: what the rig does not depend on keeps it from nothing (D2)."""
+
+from __future__ import annotations
+
+import errno
+import os
+import sqlite3
+import subprocess
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+from choroid import run
+from choroid.remote import ENDPOINT
+from controller.guard_plan import GuardPlan
+from controller.guarding import guard_plan
+from controller.rig.loading import load_rig
+
+EXAMPLE = Path(__file__).resolve().parents[2] / "examples" / "rigs" / "bench.yaml"
+RIG = load_rig(EXAMPLE)
+
+
+def test_D2_the_guards_plan_that_is_there_is_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It was once written anew at each start: emptied first, and then there was no room for it."""
+
+    def no_room(*_: object, **__: object) -> int:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(subprocess, "Popen", lambda *_, **__: SimpleNamespace())
+    os.close(run.start_guard(RIG, tmp_path))
+    monkeypatch.setattr(Path, "write_text", no_room)
+    os.close(run.start_guard(RIG, tmp_path))
+    assert GuardPlan.from_json((tmp_path / "guard.json").read_text()) == guard_plan(RIG)
+
+
+def test_D2_an_endpoint_that_cannot_be_left_is_told_and_ends_nothing(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run.leave_endpoint(tmp_path, "http://127.0.0.1:1", "secret")
+    assert (tmp_path / ENDPOINT).stat().st_mode & 0o777 == 0o600
+    run.leave_endpoint(tmp_path / "gone", "http://127.0.0.1:1", "secret")
+    said = capsys.readouterr().err
+    assert "cannot be written" in said
+    assert "secret" not in said
+
+
+def test_D2_a_sink_without_its_outbox_says_so_and_keeps_nobody(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    text = EXAMPLE.read_text().replace("  mqtt: null", '  mqtt: {broker: "127.0.0.1:1883", prefix: choroid}', 1)
+    (tmp_path / "rig.yaml").write_text(text)
+
+    def full(path: Path) -> None:
+        raise sqlite3.OperationalError("disk I/O error")
+
+    monkeypatch.setattr(run, "Outbox", full)
+    outboxes, (sink,) = run._sinks(load_rig(tmp_path / "rig.yaml"), tmp_path)
+    assert outboxes == []
+    assert sink.name == "mqtt"
+    assert "disk I/O error" in str(sink.problem)
