@@ -77,6 +77,8 @@ class Runner:
         self._journal = journal
         self._runs: dict[str, Run] = {}
         self._tasks: dict[str, asyncio.Task[None]] = {}
+        self._starting = asyncio.Lock()
+        """A rehearsal of branches lets others to the loop: a second start must not come between the look and the run."""
 
     @property
     def catalogue(self) -> Mapping[str, Recipe]:
@@ -98,6 +100,11 @@ class Runner:
         :class:`RunnerError` while another run is active, and what :func:`get`, :func:`parse_params` and
         :func:`check_on` raise.
         """
+        async with self._starting:
+            return await self._start(protocol, params, user, reason)
+
+    async def _start(self, protocol: str | Recipe, params: Mapping[str, str | float], user: str, reason: str) -> str:
+        """As :meth:`start`, one at a time."""
         active = self._unended
         if active is not None:
             raise RunnerError(

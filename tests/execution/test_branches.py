@@ -17,7 +17,7 @@ from controller.execution.catalogue import find
 from controller.execution.recipe_file import RecipeError, read_recipe
 from controller.execution.rehearsal import Rehearsed, rehearse
 from controller.execution.routes import routes_of
-from controller.execution.runner import Runner
+from controller.execution.runner import Runner, RunnerError
 from controller.execution.states import RunState
 from controller.state import Volume
 from protocols.language import Lab, ProtocolError
@@ -426,3 +426,24 @@ def test_a_picture_keeps_the_lanes_of_a_branch_together() -> None:
     assert [drawn.index(f">{name}</text>") for name in names] == sorted(
         drawn.index(f">{name}</text>") for name in names
     )
+
+
+async def _started_twice(path: Path) -> None:
+    world = World()
+    controller = Controller(world, path, catalogue={"python": recipe(python)})
+    starts = [controller.runs.start("python", {}, user, "at the same moment") for user in ("anna", "ben")]
+    first, second = await asyncio.gather(*starts, return_exceptions=True)
+    assert isinstance(first, str)
+    assert isinstance(second, RunnerError)
+    assert "it was started before" in str(second)
+    assert [view.id for view in controller.runs.list()] == [first]
+    assert len(list(controller.journal.entries(kinds=("run.start",)))) == 1
+    await _to_the_end(controller)
+    draw = world.pumps[RIG.lines["draw"].pump or ""]
+    assert sum(dose.volume_ul for dose in draw.doses) == pytest.approx(3000.0)
+    await controller.gone()
+
+
+def test_E4_two_starts_at_once_are_one_run(tmp_path: Path) -> None:
+    """The rehearsal of branches lets others to the loop, and a second start came between the look and the run."""
+    run_virtual(_started_twice(tmp_path / "j.db"))
