@@ -88,6 +88,28 @@ async def test_rows_come_back_in_order_and_filtered(tmp_path: Path) -> None:
 
 
 @pytest.mark.virtual_time
+async def test_a_few_of_several_kinds_newest_first_read_no_more_than_a_few(tmp_path: Path) -> None:
+    """A page asks for the latest decisions every few seconds, and the journal of a year has half a million rows."""
+    journal = Journal(tmp_path / "j.db", clock(), durable=False)
+    for number in range(900):
+        journal.append(("note.recycle", "note.grade", "act")[number % 3], {"number": number}, run=f"run-{number % 2}")
+    asked: list[str] = []
+    journal._db.set_trace_callback(asked.append)
+    kinds = ("note.recycle", "note.grade", "note.recycle")
+    rows = journal.entries(kinds=kinds, newest_first=True)
+    assert [next(rows).body["number"] for _ in range(4)] == [898, 897, 895, 894]
+    limited = list(journal.entries(kinds=kinds, newest_first=True, limit=3, run="run-0", after=2))
+    assert [row.body["number"] for row in limited] == [898, 894, 892]
+    assert len(list(journal.entries(kinds=kinds, newest_first=True))) == 600
+    journal._db.set_trace_callback(None)
+    assert asked
+    for query in asked:
+        plan = [row[-1] for row in journal._db.execute(f"EXPLAIN QUERY PLAN {query}")]
+        assert not any("TEMP B-TREE" in step or step.startswith("SCAN") for step in plan), (query, plan)
+    journal.close()
+
+
+@pytest.mark.virtual_time
 @pytest.mark.parametrize(
     ("statement", "row"),
     [
