@@ -125,8 +125,8 @@ _WHAT = {
     ),
     Trouble.UNKNOWN: (
         "what was delivered is not known for certain",
-        "the pump lost power in the middle of it, or the vessel was handled meanwhile",
-        "compare the vessels with the recorded interval",
+        "the pump lost power in the middle of it, its tube slipped off, or the vessel was handled meanwhile",
+        "look at the tube and the balance, compare the vessels with the recorded interval, tell the books what is there",
     ),
     Trouble.SILENT: ("the device does not answer", "its link is down", "look at its cable and power"),
 }

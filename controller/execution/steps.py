@@ -53,6 +53,8 @@ class StepRecord:
     parts: list[Moved] = field(default_factory=list)
     charged_ul: float = 0.0
     """How much of what was asked is taken as given; the rest may still be given."""
+    counted_ul: float = 0.0
+    """By how much its pump's counter has gone on in the doses after which it was asked."""
     acts: int = 0
     open_act: Act | None = None
     until: str | None = None
@@ -77,10 +79,13 @@ class StepRecord:
 
     def booked(self, moved: Moved, end: str) -> None:
         """A dose has its outcome. A portion that the pump ended by itself counts as what it is best known to be; of one
-        that was cut short, so much as it may have been at the most.
+        that was cut short, so much as it may have been at the most. What the pump's counter claims, of this dose or of
+        all together, is given in any case: a tube that has slipped off its vessel fills nothing, and drains the loop.
         """
         self.parts.append(moved)
-        self.charged_ul += moved.ul if end == PORTION and moved.certain else moved.charged_ul
+        self.counted_ul += moved.counted
+        part_ul = max(moved.ul, moved.claimed_ul) if end == PORTION else moved.charged_ul
+        self.charged_ul = max(self.charged_ul + part_ul, self.counted_ul - moved.counter_step)
         self.open_act = None
         self.finished = end == "done"
 
@@ -100,7 +105,11 @@ def records_of(entries: Iterable[Entry]) -> dict[str, StepRecord]:
         elif entry.kind == "step.refused":
             steps[body["n"]].open_act = None
         elif entry.kind == "moved":
-            moved = Moved(body["ul"], body["low"], body["high"], body["source"], counted=body["counted"])
+            # Rows of releases that did not write the step have it taken off the count already.
+            step_ul = body.get("counter_step", 0.0)
+            moved = Moved(
+                body["ul"], body["low"], body["high"], body["source"], counted=body["counted"], counter_step=step_ul
+            )
             steps[body["n"]].booked(moved, body["end"])
             steps[body["n"]].peak_kpa = body.get("peak_kpa", steps[body["n"]].peak_kpa)
         elif entry.kind.startswith("note."):

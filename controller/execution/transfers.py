@@ -21,7 +21,7 @@ from controller.execution.routes import Route, Trust, by_line, routes_of
 from controller.execution.steps import PORTION, Act, StepRecord
 from controller.execution.strays import OpenLines
 from controller.execution.weighing import Store, weigh
-from controller.execution.witnesses import K, Moved, Weight, agreed, by_balance, by_command, by_pump, went_back
+from controller.execution.witnesses import K, Moved, Weight, against, agreed, by_balance, by_command, by_pump, went_back
 from controller.rig.description import Rig
 from controller.safety.kernel import Intent, transfer_limit_s
 from controller.safety.probe_rules import ProbeIntent
@@ -227,13 +227,21 @@ class Transfers:
         await self._close(route, who, why)
         ended_early = run.interrupted or overtime or ran_s < REST_SHORT * nominal_s
         moving_s = max(begun_s, begun_s + ran_s - SURELY_MOVED_S)
-        moved, after_ul = await self._measured(route, act, finished=not ended_early, moving_s=moving_s)
+        told = None
+        if ended_early or not last or step.parts:
+            # More may be given of this step, or has been: not without what the pump says of what it has given.
+            told = await self._told(route)
+            if told is None:
+                problem = await self.resolve(run.id, step, reason="it does not say how much it has moved")
+                late = Problem(Trouble.OVERTIME, route.pump) if overtime else None
+                return problem or late
+        moved, after_ul = await self._measured(route, step, act, told, finished=not ended_early, moving_s=moving_s)
         short = ended_early and not run.interrupted and moved.ul < REST_SHORT * act.ul
-        whole = "done" if last else PORTION
+        whole = "done" if last else PORTION if moved.certain else "unknown"
         end = "stopped" if run.interrupted else "overtime" if overtime else "short" if short else whole
         self._book(run.id, step, act, moved, end, after_ul)
         if not moved.certain:
-            return Problem(Trouble.UNKNOWN, route.pump, (_between(moved),))
+            return Problem(Trouble.UNKNOWN, route.pump, _doubt(moved))
         if overtime:
             return Problem(Trouble.OVERTIME, route.pump)
         if short:
@@ -291,15 +299,13 @@ class Transfers:
         balance, after_ul = await self._balance(route, act, greatest_ul=greatest_ul)
         power_cycle = status is not None and act.total_ul is not None and went_back(act.total_ul, status.delivered_ul)
         moved = agreed(balance, _by_total(trust, act, status), asked_ul=act.ul * trust.gain)
-        if status is not None and act.total_ul is not None and not power_cycle:
-            counted_ul = (status.delivered_ul - act.total_ul - status.resolution_ul) * trust.gain
-            moved = replace(moved, counted=max(0.0, counted_ul))
+        moved = _claimed(step, act, moved, status, trust)
         certain = moved.certain and not power_cycle
         self._book(run, step, act, moved, "resolved" if certain else "unknown", after_ul)
         if certain:
             return None
-        cause = "its counter was zeroed: it lost power" if power_cycle else moved.source
-        return Problem(Trouble.UNKNOWN, route.pump, (cause, _between(moved)))
+        power_lost = ("its counter was zeroed: it lost power",) if power_cycle else ()
+        return Problem(Trouble.UNKNOWN, route.pump, (*power_lost, *_doubt(moved)))
 
     async def rest(self, who: str, reason: str) -> list[str]:
         """Bring every transfer pump and valve to rest; returns those whose readback does not show it (E2)."""
@@ -392,15 +398,18 @@ class Transfers:
         return by_balance(before, after, sign=route.weighed, greatest_ul=greatest_ul), after
 
     async def _measured(
-        self, route: Route, act: Act, *, finished: bool, moving_s: float
+        self, route: Route, step: StepRecord, act: Act, told: PumpStatus | None, *, finished: bool, moving_s: float
     ) -> tuple[Moved, Weight | None]:
-        """What a dose that this process watched has moved: by the balance, else by the pump.
+        """What a dose that this process watched has moved: by the balance, else by the pump. With what the pump has `told`
+        after it, the balance's word is held against that: a dose that no balance sees must not be given again.
 
         At `moving_s` (loop time) it was surely still moving: a balance that has shown exactly the same since is stuck.
         """
         trust = self._trust(route)
         asked_ul = act.ul * trust.gain
         balance, after = await self._balance(route, act, greatest_ul=2 * asked_ul + 1000.0)
+        by_total = _by_total(trust, act, told)
+        pump = by_command(asked_ul, rel_sd=trust.rel_sd) if finished else by_total
         seen = self._store.readings.get(self._mass)
         if balance is not None and seen is not None and seen.same_since_s <= moving_s:
             self._alarm(
@@ -409,18 +418,18 @@ class Transfers:
                 f"it has shown exactly {seen.value:g} g since before {route.pump} stopped: it is stuck, or nothing moved."
                 " Likely cause: a jammed balance, an empty bottle, a shut line. Next: look at the balance and the line",
             )
-            pump = by_command(asked_ul, rel_sd=trust.rel_sd) if finished else await self._by_pump(route, act)
-            return agreed(balance, pump, asked_ul=asked_ul), None
+            return _claimed(step, act, agreed(balance, pump, asked_ul=asked_ul), told, trust), None
         if balance is not None:
-            return balance, after
-        if finished:
-            return by_command(asked_ul, rel_sd=trust.rel_sd), after
-        return agreed(None, await self._by_pump(route, act), asked_ul=asked_ul), after
+            if balance.certain and by_total is not None:
+                both = agreed(balance, by_total, asked_ul=asked_ul)
+                balance = balance if both.certain else both
+            return _claimed(step, act, balance, told, trust), after
+        return _claimed(step, act, agreed(None, pump, asked_ul=asked_ul), told, trust), after
 
-    async def _by_pump(self, route: Route, act: Act) -> Moved | None:
-        """What the pump's own total says, if it answers."""
+    async def _told(self, route: Route) -> PumpStatus | None:
+        """What the pump says now, if it answers."""
         try:
-            return _by_total(self._trust(route), act, await self._pump_status(route))
+            return await self._pump_status(route)
         except DeviceError:
             return None
 
@@ -432,6 +441,7 @@ class Transfers:
             "low": moved.low,
             "high": moved.high,
             "counted": moved.counted,
+            "counter_step": moved.counter_step,
             "end": end,
         }
         if step.peak_kpa is not None:
@@ -455,6 +465,27 @@ def _by_total(trust: Trust, act: Act, status: PumpStatus | None) -> Moved | None
         step_ul=status.resolution_ul * trust.gain,
         rel_sd=trust.rel_sd,
         greatest_ul=act.ul * trust.gain * (1 + K * trust.rel_sd),
+    )
+
+
+def _claimed(step: StepRecord, act: Act, moved: Moved, told: PumpStatus | None, trust: Trust) -> Moved:
+    """`moved` with what the pump's counter claims of it, and in doubt where the step's doses do not come to as much."""
+    if told is None or act.total_ul is None or went_back(act.total_ul, told.delivered_ul):
+        return moved
+    counted_ul = max(0.0, told.delivered_ul - act.total_ul) * trust.gain
+    moved = replace(moved, counted=counted_ul, counter_step=told.resolution_ul * trust.gain)
+    seen_ul = sum(part.high for part in step.parts)
+    return against(moved, seen_ul=seen_ul, counted_ul=step.counted_ul + counted_ul, rel_sd=trust.rel_sd)
+
+
+def _doubt(moved: Moved) -> tuple[str, ...]:
+    """Why a dose is in doubt, for people."""
+    if moved.source != "contradiction":
+        return (moved.source, _between(moved))
+    return (
+        f"its counter went on by {moved.counted / 1000:.2f} mL, and the balance has not seen as much: the tube has slipped"
+        " off the vessel on the balance, or the balance is jammed",
+        _between(moved),
     )
 
 

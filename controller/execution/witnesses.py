@@ -8,7 +8,7 @@ other, or the pump's counter went back, nobody knows for certain, and that is wh
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 DENSITY_UL_PER_G = 1000.0
 DENSITY_REL_SD = 0.002
@@ -29,7 +29,8 @@ class Weight:
 class Moved:
     """What a transfer moved (µL): best value, bounds, who said so, and whether it is certain.
 
-    `counted` is what the pump's own counter claims at least: never is so much given again, whatever the balance says.
+    `counted` is by how much the pump's own counter has gone on (by its calibration), `counter_step` its step: what it
+    claims at least is never given again, whatever the balance says.
     """
 
     ul: float
@@ -38,11 +39,17 @@ class Moved:
     source: str
     certain: bool = True
     counted: float = 0.0
+    counter_step: float = 0.0
+
+    @property
+    def claimed_ul(self) -> float:
+        """What the pump claims to have moved at the least."""
+        return max(self.counted - self.counter_step, 0.0)
 
     @property
     def charged_ul(self) -> float:
         """How much of what was asked is taken as given."""
-        return max(self.high, self.counted)
+        return max(self.high, self.claimed_ul)
 
     @property
     def sd_ul(self) -> float:
@@ -74,6 +81,19 @@ def by_pump(
 def went_back(before_ul: float, after_ul: float) -> bool:
     """Whether the pump's counter was zeroed in between; it never counts down."""
     return after_ul < before_ul - 1e-6
+
+
+def against(moved: Moved, *, seen_ul: float, counted_ul: float, rel_sd: float) -> Moved:
+    """A dose of several, held against what all of them together have come to: `seen_ul` at the most by who saw the others
+    move, `counted_ul` by the pump's counter, this dose included.
+
+    One short dose says little to a counter of whole millilitres, and many of them would hide that nothing arrives.
+    """
+    least_ul = (counted_ul - moved.counter_step) * max(0.0, 1 - K * rel_sd)
+    missing_ul = least_ul - seen_ul - moved.high
+    if missing_ul <= 0.0:
+        return moved
+    return replace(moved, high=moved.high + missing_ul, source="contradiction", certain=False)
 
 
 def by_command(asked_ul: float, *, rel_sd: float) -> Moved:

@@ -72,6 +72,7 @@ class World:
         }
         self.balance_works = True
         self.mass_error_g = 0.0
+        self.mass_jitter_g = 0.0
         self.clock_step_s = 0.0
 
     def advance(self) -> None:
@@ -81,7 +82,8 @@ class World:
     @property
     def mass_g(self) -> float:
         self.advance()
-        return self.volumes["spent"] / 1000.0 + self.mass_error_g
+        jitter_g = self.mass_jitter_g * (self.loop.time() % 5.0 - 2.0)
+        return self.volumes["spent"] / 1000.0 + self.mass_error_g + jitter_g
 
 
 class Pump(Actuator):
@@ -104,6 +106,8 @@ class Pump(Actuator):
         self.left_ul = 0.0
         self.at_s = world.loop.time()
         self.doses: list[Dispense] = []
+        self.slipped = False
+        """Its tube hangs beside the vessel that it is to fill."""
         self.silent = False
         self.dead_start = False
 
@@ -118,7 +122,8 @@ class Pump(Actuator):
         self.moved_ul += ul * self.gain
         if self.name != "heart":
             self.world.volumes[self.line.from_] -= ul * self.gain
-            self.world.volumes[self.line.to] += ul * self.gain
+            if not self.slipped:
+                self.world.volumes[self.line.to] += ul * self.gain
         if self.left_ul <= 1e-9:
             self.flow_ul_min = self.left_ul = 0.0
 
