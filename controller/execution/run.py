@@ -36,6 +36,9 @@ __all__ = ["History", "Run", "RunView", "StepView"]
 DISK_ERRORS = (JournalUnwritten, sqlite3.Error)
 """What a row that cannot be written, or read, comes as."""
 REST_AGAIN_S = 10.0
+REST_WITHIN_S = 120.0
+"""So long does a run that ends wait for what it has used to be seen at rest; a dead pump must not keep the next run, which
+may be what saves the organoid, from being started."""
 ANSWER_S = 2 * 3600.0
 """So long may a held run wait before another alarm, a critical one, says that nobody came."""
 
@@ -153,9 +156,9 @@ class Run:
                     self._go(Event.FINISHED)
                 return
         except RunEnded:
-            await self._come_to_rest()
+            unseen = await self._come_to_rest()
             await self._settle(f"the run is {self.state}", give_up=True)
-            self._go(Event.RESTED)
+            self._go(Event.RESTED, **({"not_seen_at_rest": ", ".join(unseen)} if unseen else {}))
 
     def failed(self, error: Exception) -> None:
         """A defect of the runner: hold, with what is known, so that the next start takes the run up where it is."""
@@ -225,7 +228,8 @@ class Run:
                     continue
                 self._resting = True
                 try:
-                    await self._come_to_rest()
+                    if await self._come_to_rest():
+                        continue  # a command came meanwhile: it is obeyed, whatever stands or not
                     for problem in await self._settle("the run is held"):
                         self._tell(advise(problem, 99).message, hold=True)
                 finally:
@@ -255,15 +259,35 @@ class Run:
         self._stirred.set()
         self._stirred = asyncio.Event()
 
-    async def _come_to_rest(self) -> None:
-        """Everything the run can move stands, by readback; as long as it does not, try again and say so."""
-        told = False
-        while restless := await self._bench.transfers.rest(f"run:{self.id}", f"the run is {self.state}"):
-            if not told:
-                self._bench.alarm("command_failed", restless[0], f"it does not come to rest for run {self.id}")
-                self._tell(f"{', '.join(restless)} cannot be seen to be at rest; switch it off by hand", hold=False)
-                told = True
-            await asyncio.sleep(REST_AGAIN_S)
+    async def _come_to_rest(self) -> list[str]:
+        """Everything the run has used stands, by readback; as long as it does not, try again and say so.
+
+        Returns what was not seen to stand when a held run was told to end meanwhile, or one that ends has waited for
+        :data:`REST_WITHIN_S`. What the run has not used is told to rest as well, and not waited for.
+        """
+        who, transfers = f"run:{self.id}", self._bench.transfers
+        used = {step.verb for step in self._steps.values()} & set(transfers.routes)
+        state, why = self.state, f"the run is {self.state}"
+        latest_s = self._loop.time() + REST_WITHIN_S
+        restless = await transfers.rest(who, why, sorted(used))
+        for name in await transfers.rest(who, why, sorted(set(transfers.routes) - used)):
+            if name not in restless:
+                self._bench.alarm(
+                    "command_failed", name, f"it is not seen to be at rest; run {self.id} has not used it and goes on"
+                )
+        if restless:
+            self._bench.alarm("command_failed", restless[0], f"it does not come to rest for run {self.id}")
+            self._tell(f"{', '.join(restless)} cannot be seen to be at rest; switch it off by hand", hold=False)
+        while restless:
+            if state is not self.state:
+                return restless  # it was held, and is to end
+            if state is not RunState.HOLDING and self._loop.time() >= latest_s:
+                await transfers.leave(who, f"{why} and was not seen to rest", restless)
+                self._tell(f"{', '.join(restless)} not seen at rest at the end: make sure of it by hand", hold=False)
+                return restless
+            await self.wait(REST_AGAIN_S)
+            restless = await transfers.rest(who, why, sorted(used))
+        return []
 
     async def wait(self, seconds: float) -> None:
         """Wait `seconds` of loop time, or until a command comes."""

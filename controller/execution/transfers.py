@@ -210,9 +210,13 @@ class Transfers:
         nominal_s = dose.volume_ul / dose.flow_ul_min * 60.0
         latest_s = begun_s + transfer_limit_s(dose) + POLL_S
         overtime = False
+        told_s: float | None = None
         while not await self._stands(route, since_s=begun_s, ask=loop.time() > begun_s + nominal_s):
             if run.interrupted or loop.time() > latest_s:
                 overtime = not run.interrupted
+                told_s = loop.time() if told_s is None else told_s
+                if loop.time() - told_s > SILENCE_S:
+                    return Problem(Trouble.SILENT, route.pump, ("it was told to stop and is not seen to stand",))
                 reason = "it ran longer than it may" if overtime else "the run is to come to rest"
                 await self._gate.stop(route.pump, f"{why}: {reason}", requester=who)
                 if not await self._stands(route, since_s=begun_s, ask=True):
@@ -252,9 +256,8 @@ class Transfers:
         """Find out what came of the dose that `step` left open, and book it; a Problem when nobody knows for certain.
 
         A pump that still runs is waited for, unless it does not end by itself or its valve has to be open: then it is
-        stopped.
-        A pump that does not answer leaves the dose open, to be asked again later; with `give_up` it is booked as
-        unknown, with what the balance can tell.
+        stopped. A pump that does not answer, or does not stand, leaves the dose open, to be asked again later; with
+        `give_up` it is stopped at once and booked as unknown, with what the balance can tell.
         """
         act = step.open_act
         if act is None:
@@ -272,7 +275,7 @@ class Transfers:
         who, why = f"run:{run}", f"step {step.n}: {reason}"
         loop = asyncio.get_running_loop()
         dose = Dispense(act.ul, act.flow_ul_min, f"{run}.{act.n}.{act.act}")
-        latest_s = loop.time() + transfer_limit_s(dose)
+        latest_s = loop.time() + (0.0 if give_up else transfer_limit_s(dose))
         silent_since_s: float | None = None
         status: PumpStatus | None
         while True:
@@ -289,6 +292,11 @@ class Transfers:
                 break
             silent_since_s = None
             if not status.running:
+                break
+            if loop.time() - latest_s > SILENCE_S:
+                if not give_up:
+                    return Problem(Trouble.SILENT, route.pump, ("it was told to stop and still runs",))
+                status = None
                 break
             if route.valve is not None or not self._ends_itself(route) or loop.time() > latest_s:
                 await self._gate.stop(route.pump, why, requester=who)
@@ -307,22 +315,37 @@ class Transfers:
         power_lost = ("its counter was zeroed: it lost power",) if power_cycle else ()
         return Problem(Trouble.UNKNOWN, route.pump, (*power_lost, *_doubt(moved)))
 
-    async def rest(self, who: str, reason: str) -> list[str]:
-        """Bring every transfer pump and valve to rest; returns those whose readback does not show it (E2)."""
+    async def rest(self, who: str, reason: str, verbs: Iterable[str] | None = None) -> list[str]:
+        """Bring the transfer pumps and valves of `verbs` (default: all) to rest; returns those whose readback does not
+        show it (E2).
+        """
         restless = []
-        for route in self.routes.values():
-            for name in filter(None, (route.pump, route.valve)):
-                try:
+        for name, is_pump in self._devices(self.routes if verbs is None else verbs).items():
+            try:
+                if _active(await self._gate.status(name)):
+                    await self._to_rest(name, is_pump, who, reason)
                     if _active(await self._gate.status(name)):
-                        if name == route.pump:
-                            await self._gate.stop(name, reason, requester=who)
-                        else:
-                            await self._switch(name, False, who, reason)
-                        if _active(await self._gate.status(name)):
-                            restless.append(name)
-                except DeviceError:
-                    restless.append(name)
+                        restless.append(name)
+            except DeviceError:
+                restless.append(name)
         return restless
+
+    async def leave(self, who: str, reason: str, names: Iterable[str]) -> None:
+        """Order what is not seen to rest to do so, once: the gate owes it from then on, and goes on trying."""
+        devices = self._devices(self.routes)
+        for name in names:
+            await self._to_rest(name, devices[name], who, reason)
+
+    def _devices(self, verbs: Iterable[str]) -> dict[str, bool]:
+        """Pumps and valves of `verbs` in order, each pump before its valve; whether it is a pump."""
+        routes = [self.routes[verb] for verb in verbs]
+        return {name: name == route.pump for route in routes for name in (route.pump, route.valve) if name is not None}
+
+    async def _to_rest(self, name: str, is_pump: bool, who: str, reason: str) -> None:
+        if is_pump:
+            await self._gate.stop(name, reason, requester=who)
+        else:
+            await self._switch(name, False, who, reason)
 
     def left_open(self, steps: Iterable[StepRecord]) -> None:
         """Steps of a process before this one: what their pumps go on to give belongs to their doses."""
