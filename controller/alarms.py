@@ -165,6 +165,10 @@ DEFINITIONS: dict[str, Definition] = {
             "put in a fresh bottle and enter its lot (`choroid load`)", "1 d",
         ),
         Definition(
+            "level_due", "low", "nobody knows how full the loop is: draws become smaller from day to day, then none",
+            "read the loop's level and tell it to the books (`choroid level`)", "7 d",
+        ),
+        Definition(
             "assay_doubtful", "medium", "an assay contradicts the estimate of the medium; one of the two is wrong",
             "look again or assay again; if it is right, enter it with --sure", "1 d", event=True,
         ),

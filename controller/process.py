@@ -135,7 +135,12 @@ class Controller:
         self._recipes = data_dir / "recipes"
         self.ledger = Ledger(rig, self.journal, clock, alarm=self.alarms.event)
         self.upkeep = Upkeep(
-            rig, journal=self.journal, clock=clock, data=data_dir, batches=lambda: self.ledger.whereabouts.batches
+            rig,
+            journal=self.journal,
+            clock=clock,
+            data=data_dir,
+            batches=lambda: self.ledger.whereabouts.batches,
+            volumes=self.ledger.volumes,
         )
         self.body: Body
         self.gate: Gate

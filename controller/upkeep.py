@@ -18,10 +18,12 @@ from typing import Any, Protocol
 from controller.calibrations import FILE, Calibration, CalibrationError, current
 from controller.execution.batches import Batch
 from controller.execution.journal import Entry, JournalUnwritten
+from controller.execution.organs import LOOP_MARGIN_UL
 from controller.execution.routes import Trust, dosing_of
 from controller.rig.description import Rig
+from controller.safety.kernel import SIGMAS
 from controller.safety.terms import PumpTrust
-from controller.state import ActuatorView
+from controller.state import ActuatorView, Volume
 from controller.tubing import LIFE_REVOLUTIONS, Tubing, bore_of, fitted, moved_since, revolution_of
 from drivers.commands import PumpStatus
 
@@ -89,7 +91,9 @@ class Standing:
 
 
 class Upkeep:
-    """One rig's. `batches` are those of the ledger; :meth:`look` is called once a tick and does its work once a minute."""
+    """One rig's. `batches` and `volumes` are those of the ledger; :meth:`look` is called once a tick and does its work once
+    a minute.
+    """
 
     def __init__(
         self,
@@ -99,12 +103,14 @@ class Upkeep:
         clock: Timekeeper,
         data: Path,
         batches: Callable[[], Mapping[str, Batch]] = dict,
+        volumes: Callable[[], Mapping[str, Volume]] = dict,
     ) -> None:
         self._rig = rig
         self._journal = journal
         self._clock = clock
         self._data = data
         self._batches = batches
+        self._volumes = volumes
         self._heart = rig.lines[rig.organs.heart.line].pump
         self._lines = {line.pump: name for name, line in rig.lines.items() if line.pump is not None}
         self.tubing = {pump: fitted(rig, pump) for pump in self._lines}
@@ -336,6 +342,14 @@ class Upkeep:
         for batch in self._batches().values():
             if batch.expired(now_utc):
                 causes[("medium_expired", batch.vessel)] = f"lot {batch.lot} expired on {_day(batch.expires_utc)}"
+        loop = self._rig.organs.lung.vessel
+        volume = self._volumes().get(loop)
+        if volume is not None and SIGMAS * volume.sd_ul > LOOP_MARGIN_UL:
+            within_ml = SIGMAS * volume.sd_ul / 1000
+            causes[("level_due", loop)] = (
+                f"{volume.ul / 1000:.1f} mL by the books, known within {within_ml:.1f} mL: nothing measures it, and the doubt"
+                " of what evaporates adds up"
+            )
         return causes
 
     def _installed(self, body: Mapping[str, Any], utc: str) -> None:

@@ -10,6 +10,7 @@ from controller.execution.routes import Route
 from controller.execution.rules import prices_of, rules_of
 from controller.execution.steps import StepRecord
 from controller.rig.description import Rig
+from controller.safety.kernel import SIGMAS
 from protocols.dialysis import Dialyser, koa_at
 from protocols.interval import Interval
 from protocols.language import Amount, Calibrated, Measurement, ProtocolError, VesselVolume
@@ -18,7 +19,9 @@ from protocols.soft_sensor import Composition, MediaEstimate
 SPENT_MARGIN_UL = 1000.0
 """Kept free in the spent vessel below its ceiling: three standard deviations of what is in it, and a drip."""
 LOOP_MARGIN_UL = 2000.0
-"""Kept in the loop above its floor: three standard deviations after a week that nobody read its volume."""
+"""Kept in the loop above its floor: three standard deviations after ten days that nobody read its volume."""
+LOOP_DRIP_UL = 100.0
+"""Kept beyond three standard deviations: what evaporates, and the doubt of it, from one step to a dose some hours later."""
 
 CONDUCTIVITY_MODELS = ("atlas-ezo-ec",)
 """Models whose reading is `conductivity` in µS/cm (drivers/atlas_ezo.py)."""
@@ -247,15 +250,16 @@ class Skin(Organ):
 
 
 class Targets:
-    """Set-points, read off the rig description."""
+    """Set-points, read off the rig description. `volumes` are the run's; without them the loop is full and known."""
 
-    def __init__(self, rig: Rig) -> None:
+    def __init__(self, rig: Rig, volumes: Callable[[], Mapping[str, VesselVolume]] = dict) -> None:
+        self._volumes = volumes
         loop = rig.vessels[rig.organs.lung.vessel]
         spent = rig.vessels[rig.organs.kidney.vessel]
         liver = rig.organs.liver
         fresh = rig.media[_medium(rig, rig.lines[rig.organs.gut.feed].from_)]
         self.loop_ul = loop.volume_ul
-        self.loop_spare_ul = max(loop.volume_ul - loop.floor_ul - LOOP_MARGIN_UL, 0.0)
+        self._loop_floor_ul = loop.floor_ul
         self.spent_ul = spent.volume_ul
         self.spent_floor_ul = spent.floor_ul
         self.spent_room_ul = spent.limit_ul - spent.volume_ul - SPENT_MARGIN_UL
@@ -268,6 +272,20 @@ class Targets:
         bottles = {"fresh": rig.organs.gut.feed, "glucose": liver.glucose, "base": liver.base}
         bottles |= {} if kidney.dialyse is None else {"basal": kidney.dialyse}
         self.media = {name: _composition(rig, rig.lines[line].from_) for name, line in bottles.items()}
+
+    @property
+    def loop_spare_ul(self) -> float:
+        """What may be drawn from the loop at once (µL): of its working volume, and of what is surely in it.
+
+        Nothing measures the loop, so what is surely in it falls from day to day until somebody reads its level; a draw
+        that the gate would refuse for doubt alone (I4) becomes a smaller one. As of the branch's last step, so that the
+        run repeats itself after a restart.
+        """
+        most_ul = self.loop_ul - LOOP_MARGIN_UL
+        loop = self._volumes().get("loop")
+        if loop is not None:
+            most_ul = min(most_ul, loop.ul - SIGMAS * loop.sd_ul - LOOP_DRIP_UL)
+        return max(most_ul - self._loop_floor_ul, 0.0)
 
 
 def _medium(rig: Rig, vessel: str) -> str:
@@ -298,7 +316,7 @@ class Lab:
         self.immune = Immune(run, deeds, rig)
         self.lung = Lung(run, deeds, rig)
         self.skin = Skin(run, deeds, rig)
-        self.targets = Targets(rig)
+        self.targets = Targets(rig, run.volumes_now)
         self.rules = rules_of(rig)
         self.prices = prices_of(rig)
 
