@@ -27,7 +27,7 @@ from controller.execution.ledger_terms import (
     Tests,
     Totals,
 )
-from controller.execution.reconcile import Residual, Unknowns, surplus
+from controller.execution.reconcile import K, Residual, Unknowns, surplus
 from controller.execution.witnesses import DENSITY_REL_SD
 from controller.rig.description import Line, Rig
 from controller.state import Volume
@@ -217,8 +217,10 @@ class Books:
             if told is None:
                 return None
             return Drift(pump, now, math.sqrt(variance), *told, nominal.ul, body["ul"])
-        # It does not fit: what moved is what the balance says, and the pump's gain learns nothing from one such dose.
-        self._pour(line, body["ul"], body["sd_ul"] ** 2)
+        # It does not fit: what moved is what the balance says, and the pump's gain learns nothing from one such dose. But
+        # which of the two is wrong nobody knows: the doubt covers both.
+        apart_ul = body["ul"] - nominal.ul * (1.0 + before)
+        self._pour(line, body["ul"], max(body["sd_ul"], abs(apart_ul) / K) ** 2)
         self._by_balance(weighed, body["spent_sd_ul"])
         found = body["ul"] / nominal.ul - 1.0
         if not watch.misfit(residual, found, before):

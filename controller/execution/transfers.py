@@ -29,6 +29,8 @@ from controller.safety.probes import ProbeOutcome
 from drivers.device import Command, DeviceError, Dispense, Guarantee, PumpStatus, Quality, Status, Switch, SwitchStatus
 
 POLL_S = 2.0
+SEEN_LEAST = 0.5
+"""Of a dose that its pump ended well the balance is believed without further question when it has seen this share."""
 SILENCE_S = 120.0
 """How long a pump is asked in vain before that is a problem."""
 SURELY_MOVED_S = 20.0
@@ -241,7 +243,7 @@ class Transfers:
                 return problem or late
         moved, after_ul = await self._measured(route, step, act, told, finished=not ended_early, moving_s=moving_s)
         short = ended_early and not run.interrupted and moved.ul < REST_SHORT * act.ul
-        whole = "done" if last else PORTION if moved.certain else "unknown"
+        whole = "unknown" if not moved.certain else "done" if last else PORTION
         end = "stopped" if run.interrupted else "overtime" if overtime else "short" if short else whole
         self._book(run.id, step, act, moved, end, after_ul)
         if not moved.certain:
@@ -424,13 +426,16 @@ class Transfers:
         self, route: Route, step: StepRecord, act: Act, told: PumpStatus | None, *, finished: bool, moving_s: float
     ) -> tuple[Moved, Weight | None]:
         """What a dose that this process watched has moved: by the balance, else by the pump. With what the pump has `told`
-        after it, the balance's word is held against that: a dose that no balance sees must not be given again.
+        after it, the balance's word is held against that: a dose that no balance sees must not be given again. One that
+        ended well is so held when the balance has hardly seen it: a worn tube gives less, a slipped one nothing.
 
         At `moving_s` (loop time) it was surely still moving: a balance that has shown exactly the same since is stuck.
         """
         trust = self._trust(route)
         asked_ul = act.ul * trust.gain
         balance, after = await self._balance(route, act, greatest_ul=2 * asked_ul + 1000.0)
+        if told is None and balance is not None and balance.high < SEEN_LEAST * asked_ul:
+            told = await self._told(route)
         by_total = _by_total(trust, act, told)
         pump = by_command(asked_ul, rel_sd=trust.rel_sd) if finished else by_total
         seen = self._store.readings.get(self._mass)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import math
 import random
 from collections.abc import Callable
 from pathlib import Path
@@ -195,3 +196,19 @@ async def test_F1_a_level_that_is_read_teaches_the_rate_of_evaporation(tmp_path:
     again, journal = opened(tmp_path / "j.db", World())
     assert again.volumes()["loop"].ul == pytest.approx(volumes["loop"].ul, abs=1.0)
     journal.close()
+
+
+def test_F4_a_single_dose_that_does_not_fit_leaves_the_books_in_doubt(tmp_path: Path) -> None:
+    """The balance lies by 0.75 g through one dose of a pump that claims 2 %: nobody knows which of them is wrong."""
+
+    async def booked() -> None:
+        ledger, journal = opened(tmp_path / "j.db", World(), [])
+        spent = ledger.volumes()["spent"].ul
+        before = ledger.volumes()["reservoir"]
+        weight = Weight((spent + 8_000.0 + 750.0) / 1000.0, MASS_SD_G)
+        ledger.moved("feed", 8_750.0, 27.0, "balance", nominal=ezo(8_000.0), weight=weight)
+        after = ledger.volumes()["reservoir"]
+        assert abs(after.ul - (before.ul - 8_000.0)) <= 3.0 * math.sqrt(after.sd_ul**2 - before.sd_ul**2)
+        journal.close()
+
+    run_virtual(booked())

@@ -84,6 +84,26 @@ async def test_F2_F3_one_pause_of_a_dose_beside_the_vessel_holds_the_run_for_a_p
 
 
 @pytest.mark.virtual_time
+async def test_F2_F3_a_dose_beside_the_vessel_that_ended_well_holds_the_run_too(tmp_path: Path) -> None:
+    """Its pump did what it was told; a worn tube would have given less, and the balance has seen nothing at all."""
+    world, pump = slipped()
+    controller = Controller(world, tmp_path / "j.db", catalogue=CATALOGUE)
+    run = await draw(controller)
+    await controller.until(lambda: held(controller.runs))
+    assert says_where_to_look(controller.runs)
+    loop = controller.ledger.volumes()["loop"]
+    assert abs(loop.ul - world.volumes["loop"]) <= 3 * loop.sd_ul, "the books know that they do not know"
+    await controller.gone()
+    second = Controller(world, tmp_path / "j.db", catalogue=CATALOGUE)
+    await second.runs.recover()
+    assert held(second.runs), "a restart does not forget it"
+    await second.runs.resume(run, "anna", "the tube is where it was")
+    await second.until(lambda: second.runs.get(run).state.ended)
+    assert pump.moved_ul <= 12_000.0 * 1.05
+    await second.gone()
+
+
+@pytest.mark.virtual_time
 async def test_F2_F3_a_dose_beside_the_vessel_that_somebody_stops_is_not_begun_again(tmp_path: Path) -> None:
     world, pump = slipped()
     controller = Controller(world, tmp_path / "j.db", catalogue=CATALOGUE)
