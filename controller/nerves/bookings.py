@@ -10,7 +10,7 @@ not.
 from __future__ import annotations
 
 from bisect import bisect_left, insort
-from collections import defaultdict
+from collections import defaultdict, deque
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -44,10 +44,15 @@ class SlidingBudget:
             return self._total + more
         begin = min(added) - self._bins + 1
         end = max(added) + self._bins
-        amounts = [self._amounts.get(b, 0.0) + added.get(b, 0.0) for b in range(begin, end)]
-        window = worst = sum(amounts[: self._bins])
-        for k in range(self._bins, len(amounts)):
-            window += amounts[k] - amounts[k - self._bins]
+        # Only bins that hold something are looked at, however far apart they are: a fullest window ends with one.
+        within: deque[tuple[int, float]] = deque()
+        window = worst = 0.0
+        for b in sorted(b for b in self._amounts.keys() | added.keys() if begin <= b < end):
+            amount = self._amounts.get(b, 0.0) + added.get(b, 0.0)
+            within.append((b, amount))
+            window += amount
+            while within[0][0] <= b - self._bins:
+                window -= within.popleft()[1]
             worst = max(worst, window)
         return worst
 

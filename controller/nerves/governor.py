@@ -1,8 +1,10 @@
 """The stimulation governor: says of every request whether the tissue may receive it, and why not.
 
 `decide` is pure: no clock, no input or output, nothing remembered. Each check may only refuse; a refusal
-lists every reason that was found and names the most limiting. What is accepted keeps the whole envelope
-even if each pulse comes as late as its tolerance allows (N1). All times are frames of the array.
+lists every reason that was found and names the most limiting. Who has no permission, or asks for a time beyond
+the next seconds, hears nothing of budgets: so no request costs more than looking a few seconds ahead. What is
+accepted keeps the whole envelope even if each pulse comes as late as its tolerance allows (N1). All times are
+frames of the array.
 """
 
 from __future__ import annotations
@@ -98,8 +100,8 @@ class View:
 
 
 def decide(request: Request, view: View, envelope: Envelope) -> Decision:
-    """Accept or refuse `request`. Refusals of malformed numbers end the examination, all others are
-    gathered.
+    """Accept or refuse `request`. Refusals of malformed numbers end the examination; without permission, or at
+    an impossible time, other pulses and budgets are not looked at; all other reasons are gathered.
     """
     malformed = tuple(_malformed(request, view, envelope))
     if malformed:
@@ -114,13 +116,15 @@ def decide(request: Request, view: View, envelope: Envelope) -> Decision:
     else:
         tolerance = round((TOLERANCE_S if request.at_frame else SOON_TOLERANCE_S) * rate)
     starts = tuple(at_frame + k * request.period_frames for k in range(request.pulses))
+    permission = tuple(_permission(request, view))
+    time = tuple(_time(starts, tolerance, earliest, view, envelope))
     reasons = [
-        *_permission(request, view),
+        *permission,
         *_waveform(request.phases, view.info, envelope),
         *_electrodes(request, view, envelope),
-        *_time(starts, tolerance, earliest, view, envelope),
+        *time,
     ]
-    if tolerance >= 0:
+    if not (permission or time):  # now every start lies within `ahead_s`, and the work is bounded
         reasons += _neighbours(request, starts, tolerance, length, view, envelope)
         reasons += _budgets(request, starts, charge_nc, view, envelope)
         reasons += _welfare(starts, len(request.electrodes) * charge_nc, view, envelope)

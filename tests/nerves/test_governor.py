@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import math
 import random
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from itertools import pairwise
+from unittest.mock import patch
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from controller.nerves.bookings import Bookings
+from controller.nerves.bookings import Bookings, SlidingBudget
 from controller.nerves.device import ArrayInfo, Impedance, Phase
 from controller.nerves.envelope import HARD, Envelope, shannon_k
 from controller.nerves.governor import Decision, Request, View, book, decide
@@ -234,6 +237,12 @@ NUMBERS = st.one_of(st.sampled_from(EDGES), st.floats(), st.integers(1, 25).map(
 CURRENTS = st.one_of(st.sampled_from(EDGES), st.floats(), st.integers(-320, 320).map(lambda n: n / 100.0))
 
 
+HUGE = (Phase(500.0, -30.0), Phase(500.0, 30.0))
+"""30 nC a pulse: beyond every budget of charge, so that no sum may stop early."""
+FAR = [10**6, 10**9, 2**52]
+"""Periods (frames) with which a train reaches from 40 s to millennia ahead."""
+
+
 KOHM = [220.0, 220.0, 220.0, 220.0, 220.0, 400.0, 8_000.0, None]
 """What the property test's array has: at 400 kΩ the voltage binds before the current, 6 and 7 must never be
 used.
@@ -267,14 +276,79 @@ WILD = st.builds(
     requester=st.sampled_from(["anna", "ben", "cleo"]),
     lease=st.just("lease-1"),
     electrodes=st.lists(st.integers(-1, 8), max_size=4).map(tuple),
-    phases=st.lists(st.builds(Phase, NUMBERS, CURRENTS), max_size=4).map(tuple),
+    phases=st.one_of(st.lists(st.builds(Phase, NUMBERS, CURRENTS), max_size=4).map(tuple), st.just(HUGE)),
     at_frame=st.sampled_from([0, 5, 30, 300, 100_000, 2**53, 2**70]),
     not_after=st.sampled_from([0, 1, 251, 2**63]),
     pulses=st.sampled_from([0, 1, 12, 10**9]),
-    period_frames=st.sampled_from([0, 1, 250, 2**63]),
+    period_frames=st.sampled_from([0, 1, 250, *FAR, 2**63]),
 )
 PASSED = st.one_of(st.integers(0, 700), st.integers(0, 700), st.sampled_from([20_000, 30_000, 100_000, 140_000]))
 """Frames from one request to the next."""
+
+
+@contextmanager
+def looking_no_further_than(seconds: float) -> Iterator[None]:
+    """Every budget is asked about bins that lie at most so far apart, and a bin."""
+    fullest = SlidingBudget.fullest
+
+    def watched(budget: SlidingBudget, added: Mapping[int, float], limit: float) -> float:
+        if added:
+            assert (max(added) - min(added) - 1) * budget._bin_frames <= seconds * RATE
+        return fullest(budget, added, limit)
+
+    with patch.object(SlidingBudget, "fullest", watched):
+        yield
+
+
+@pytest.mark.parametrize("period", FAR)
+@pytest.mark.parametrize("lease", [frozenset(range(8)), None])
+@pytest.mark.parametrize("at_frame", [0, 2**52])
+def test_N1_a_train_to_the_end_of_time_costs_no_more_than_the_next_seconds(
+    period: int, lease: frozenset[int] | None, at_frame: int
+) -> None:
+    request = ask(HUGE, pulses=256, period_frames=period, at_frame=at_frame)
+    with looking_no_further_than(TIGHT.ahead_s):
+        decision = decide(request, view(lease_electrodes=lease), TIGHT)
+    assert not decision.accepted
+    assert limits(decision) >= {"ahead", "charge", "current"}
+    assert ("lease" in limits(decision)) == (lease is None)
+
+
+def test_without_permission_no_budget_is_looked_at() -> None:
+    with patch.object(SlidingBudget, "fullest", side_effect=AssertionError("nobody may stimulate here")):
+        decide(ask(HUGE, pulses=20, period_frames=250), view(lease_electrodes=None), TIGHT)
+
+
+class Counted(dict[int, float]):
+    """Amounts by bin that count how often one is asked for."""
+
+    asked = 0
+
+    def get(self, key: int, default: float = 0.0) -> float:  # type: ignore[override]
+        self.asked += 1
+        return super().get(key, default)
+
+
+def test_a_budget_looks_at_what_is_booked_and_not_at_the_time_between() -> None:
+    budget = SlidingBudget(1, 20)
+    budget.add({3: 2.0, 500_000: 1.0})
+    added = Counted({0: 1.0, 10**6: 1.0})
+    assert budget.fullest(added, 2.5) == 3.0
+    assert added.asked <= 4
+
+
+@given(
+    booked=st.dictionaries(st.integers(0, 60), st.integers(1, 9).map(float), max_size=20),
+    added=st.dictionaries(st.integers(0, 60), st.integers(1, 9).map(float), min_size=1, max_size=8),
+)
+def test_the_fullest_window_is_that_of_a_plain_count(booked: dict[int, float], added: dict[int, float]) -> None:
+    budget = SlidingBudget(1, 5)  # windows of seven bins: two more than asked
+    budget.add(booked)
+    windows = [
+        sum(booked.get(b, 0.0) + added.get(b, 0.0) for b in range(begin, begin + 7))
+        for begin in range(min(added) - 6, max(added) + 1)
+    ]
+    assert budget.fullest(added, 0.0) == max(windows)
 
 
 @settings(max_examples=250, deadline=None)
@@ -295,7 +369,8 @@ def test_N1_no_accepted_stimulation_ever_breaks_the_envelope(
         at = wish.at_frame and now + wish.at_frame
         request = replace(wish, at_frame=at, not_after=at and wish.not_after and at + wish.not_after)
         pending = sum(pulse.planned >= now for pulse in given_)
-        decision = decide(request, view(now, bookings, pending=pending, impedances=impedances), TIGHT)
+        with looking_no_further_than(TIGHT.ahead_s + TIGHT.tolerance_s):
+            decision = decide(request, view(now, bookings, pending=pending, impedances=impedances), TIGHT)
         if not decision.accepted:
             assert decision.reasons
             assert decision.limiting
