@@ -141,6 +141,8 @@ class Core:
         self._handed: dict[int, Pulse] = {}
         self._outcomes: dict[int, tuple[Outcome, Told]] = {}
         self._undisclosed: list[tuple[Outcome, Told, Told]] = []
+        self._unsure: list[Fate] = []
+        """Last words that no commit has made sure yet; a ledger that was in trouble gets them when it can be written."""
         self._next_frame: int | None = None
         self._next_second = 0
         self._trouble = ""
@@ -346,9 +348,9 @@ class Core:
         if due:
             self._write(lambda: self._ledger.fates([(pulse.id, "handed", None, "") for pulse in due]))
         if not self._commit():
-            self._refuse_undisclosed()
             for pulse in due:
                 heapq.heappush(self._due, (pulse.at_frame, pulse.id, pulse, ""))
+            self._refuse_undisclosed()
             self._cancel(list(self._due), self._trouble)
             due = []
         undisclosed, self._undisclosed = self._undisclosed, []
@@ -361,12 +363,16 @@ class Core:
             self._device.deliver(pulse)
 
     def _refuse_undisclosed(self) -> None:
-        """What could not be committed was never accepted."""
+        """What could not be committed was never accepted, and its pulses have no fate: the ledger knows of none."""
+        never: set[int] = set()
         for outcome, _, _ in self._undisclosed:
             for pulse in outcome.pulses:
                 self._outcomes.pop(pulse.id, None)
+                never.add(pulse.id)
             outcome.pulses = []
             outcome.decision = Decision(False, (*outcome.decision.reasons, Reason("ledger", self._trouble)))
+        self._due = [entry for entry in self._due if entry[1] not in never]
+        self._unsure = [fate for fate in self._unsure if fate[0] not in never]
 
     def _end_leases(self, ended: Sequence[Lease], why: str) -> None:
         """Cancel every waiting pulse of these leases (N3)."""
@@ -385,6 +391,7 @@ class Core:
         """Record last words of pulses, and tell those whose last pulse this was."""
         if not fates:
             return
+        self._unsure += fates
         self._write(lambda: self._ledger.fates(fates))
         for number, state, frame, _ in fates:
             known = self._outcomes.pop(number, None)
@@ -411,7 +418,7 @@ class Core:
         self._finish([(number, "unknown", None, "the array never confirmed it") for number in silent])
         if self._trouble:
             self._trouble = ""
-            self._write(lambda: self._ledger.fates([]))
+            self._write(lambda: self._ledger.fates(self._unsure))
             self._commit()
 
     def _write(self, write: Callable[[], None]) -> bool:
@@ -433,6 +440,7 @@ class Core:
         except sqlite3.Error as error:
             self._in_trouble(error)
             return False
+        self._unsure.clear()
         return True
 
     def _in_trouble(self, error: sqlite3.Error) -> None:

@@ -237,6 +237,32 @@ def test_N4_without_a_ledger_nothing_is_stimulated(path: Path) -> None:
         assert lab.ask(ask(lease.id, 0)).decision.accepted
 
 
+def test_N4_what_became_of_pulses_while_the_ledger_was_locked_is_written_afterwards(path: Path) -> None:
+    with bench(path) as lab:
+        lease = lab.lease(0, 1, ttl_s=10.0)
+        lab.core._ledger._db.execute("PRAGMA busy_timeout=0")
+        soon = lab.core.next_frame + 60
+        assert lab.ask(ask(lease.id, 0, at_frame=soon)).decision.accepted
+        assert lab.ask(ask(lease.id, 1, at_frame=soon + 5_000)).decision.accepted
+        lab.run(0.001)  # the first is handed over; it comes while the ledger is locked
+        locker = sqlite3.connect(path, isolation_level=None)
+        locker.execute("BEGIN IMMEDIATE")
+        refused = lab.ask(ask(lease.id, 0))
+        assert not refused.decision.accepted
+        lab.run(0.1)
+        locker.execute("ROLLBACK")
+        locker.close()
+        lab.run(1.1)
+        assert lab.core.trouble == ""
+        assert lab.begun() == [soon]
+    records = [[(pulse.electrode, pulse.state) for pulse in record.pulses] for record in ledger.read(path)]
+    assert records == [[(0, "delivered")], [(1, "cancelled")]]
+    with sqlite3.connect(path) as db:
+        orphans = db.execute("SELECT count(*) FROM fate WHERE pulse NOT IN (SELECT id FROM pulse)").fetchone()
+    db.close()
+    assert orphans == (0,)
+
+
 def test_N1_a_restart_is_no_way_around_a_budget(path: Path) -> None:
     envelope = Envelope(electrode_pulses_min=10)
     accepted = []
