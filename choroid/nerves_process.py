@@ -38,6 +38,10 @@ BUFFER_FRAMES = 12_500
 """What the simulated hardware can hold back for a stalled reader: 0.5 s; what is older is lost, as a gap."""
 
 START_WITHIN_S = 60.0
+LEDGER_BYTES_S = 50e6
+"""The ledger of an older release gets an index at its first start, at more than twice this pace: so much longer may that
+start take.
+"""
 END_WITHIN_S = 5.0
 
 
@@ -245,7 +249,9 @@ def main(arguments: list[str] | None = None) -> int:
     config = json.loads(parser.parse_args(arguments).config)
     Path(config["data_dir"]).mkdir(parents=True, exist_ok=True)
     logging.basicConfig(level=logging.WARNING, format="choroid nerves: %(levelname)s: %(message)s")
-    signal.setitimer(signal.ITIMER_REAL, START_WITHIN_S)  # an engine that cannot start ends
+    ledger = Path(config["data_dir"]) / LEDGER
+    longer_s = ledger.stat().st_size / LEDGER_BYTES_S if ledger.exists() else 0.0
+    signal.setitimer(signal.ITIMER_REAL, START_WITHIN_S + longer_s)  # an engine that cannot start ends
     asyncio.run(_child(config))
     return 0
 

@@ -15,10 +15,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from controller.nerves.bookings import STRETCH_S
 from controller.nerves.device import ArrayInfo, Pulse
 from controller.nerves.governor import Decision, Request
 from controller.nerves.kernels import Blank
+from controller.nerves.past import INDEX, Past, past, settle
 from controller.nerves.ring import Gap
 
 State = Literal["planned", "handed", "delivered", "dropped", "cancelled", "unknown"]
@@ -42,7 +42,6 @@ _APPEND_ONLY = "".join(
     for table in ("session", "decision", "pulse", "fate", "gap", "blank")
     for verb in ("update", "delete")
 )
-DAY_S = 86_400.0
 MOST_ROWS = 1000
 MOST_TEXT = 200
 MOST_INTEGER = (1 << 63) - 1
@@ -84,19 +83,6 @@ class Record:
     pulses: tuple[PulseRecord, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Past:
-    """What the tissue received before this session: the last minute's pulses (frame, requester, electrode,
-    nC), the last hour's seconds with stimulation, the charge (nC) of its earlier minutes, and the last day's stretches
-    (:data:`~controller.nerves.bookings.STRETCH_S`) with stimulation; all counted back from frame 0.
-    """
-
-    pulses: list[tuple[int, str, int, float]]
-    seconds: list[int]
-    minutes: dict[int, float]
-    stretches: list[int]
-
-
 class Ledger:
     """The writing end. One thread writes; nothing is lost that `commit` returned from.
 
@@ -110,8 +96,8 @@ class Ledger:
         self._db.execute("PRAGMA journal_mode=WAL")
         self._db.execute("PRAGMA synchronous=NORMAL")
         self._db.execute("PRAGMA wal_autocheckpoint=0")
-        self._db.executescript(_SCHEMA + _APPEND_ONLY)
-        self.unknown = self._settle_the_past()
+        self._db.executescript(_SCHEMA + INDEX + _APPEND_ONLY)
+        self.unknown = settle(self._db, info.sample_rate_hz)
         """Pulses of earlier sessions that were handed to the array and never confirmed."""
         cursor = self._db.execute(
             "INSERT INTO session (utc, array, sample_rate_hz, simulated) VALUES (?, ?, ?, ?)",
@@ -197,59 +183,13 @@ class Ledger:
         return str(self._db.execute("SELECT utc FROM session ORDER BY id LIMIT 1").fetchone()[0])
 
     def past(self, sample_rate_hz: float) -> Past:
-        """What earlier sessions gave the tissue, as if they had ended just before frame 0 of this one.
+        """What earlier sessions gave the tissue, or may have given it, as if they had ended just before frame 0 of this
+        one.
 
         The engine books it again, so that a restart is no way around a budget. The time between sessions is
         taken as none, which can only withhold.
         """
-        pulses: list[tuple[int, str, int, float]] = []
-        seconds: list[int] = []
-        minutes: dict[int, float] = {}
-        stretches: set[int] = set()
-        ended = 0
-        for (session,) in self._db.execute(
-            "SELECT id FROM session WHERE id < ? ORDER BY id DESC", (self.session,)
-        ).fetchall():
-            given = (
-                "FROM fate JOIN pulse ON pulse.id = fate.pulse JOIN decision ON decision.id = pulse.decision"
-                " WHERE session = ? AND state IN ('delivered', 'unknown') AND fate.frame IS NOT NULL"
-            )
-            last = self._db.execute(f"SELECT max(fate.frame) {given}", (session,)).fetchone()[0]
-            if last is None:
-                continue
-            shift = ended - last - 1
-            minute = self._db.execute(
-                f"SELECT fate.frame + ?, requester, electrode, charge_nc {given} AND fate.frame >= ?",
-                (shift, session, -shift - round(60 * sample_rate_hz)),
-            )
-            pulses += minute.fetchall()
-            hour = self._db.execute(
-                f"SELECT DISTINCT CAST(floor((fate.frame + ?) / ?) AS INT) {given} AND fate.frame >= ?",
-                (shift, sample_rate_hz, session, -shift - round(3600 * sample_rate_hz)),
-            )
-            seconds += [second for (second,) in hour.fetchall()]
-            charge = self._db.execute(
-                f"SELECT CAST(floor((fate.frame + ?) / ?) AS INT), sum(charge_nc) {given}"
-                " AND fate.frame >= ? AND fate.frame < ? GROUP BY 1",
-                (
-                    shift,
-                    60 * sample_rate_hz,
-                    session,
-                    -shift - round(3600 * sample_rate_hz),
-                    -shift - round(60 * sample_rate_hz),  # the last minute's pulses are booked one by one
-                ),
-            )
-            for minute_of, nc in charge.fetchall():
-                minutes[minute_of] = minutes.get(minute_of, 0.0) + nc
-            day = self._db.execute(
-                f"SELECT DISTINCT CAST(floor((fate.frame + ?) / ?) AS INT) {given} AND fate.frame >= ?",
-                (shift, STRETCH_S * sample_rate_hz, session, -shift - round(DAY_S * sample_rate_hz)),
-            )
-            stretches |= {stretch for (stretch,) in day.fetchall()}
-            ended = shift
-            if -ended > DAY_S * sample_rate_hz:
-                break
-        return Past(sorted(pulses), sorted(seconds), minutes, sorted(stretches))
+        return past(self._db, self.session, sample_rate_hz)
 
     def close(self) -> None:
         """Commit and close."""
@@ -264,24 +204,6 @@ class Ledger:
     def _after(self, table: str) -> int:
         highest = self._db.execute(f"SELECT coalesce(max(id), 0) FROM {table}").fetchone()[0]  # noqa: S608
         return int(highest) + 1
-
-    def _settle_the_past(self) -> int:
-        """Give every pulse that a killed engine left behind its last word."""
-        left = self._db.execute(
-            "SELECT pulse.id, pulse.at_frame, coalesce(max(fate.state = 'handed'), 0) FROM pulse"
-            " LEFT JOIN fate ON fate.pulse = pulse.id GROUP BY pulse.id"
-            " HAVING coalesce(max(fate.state IN ('delivered', 'dropped', 'cancelled', 'unknown')), 0) = 0"
-        ).fetchall()
-        self._db.executemany(
-            "INSERT INTO fate (pulse, state, frame, detail) VALUES (?, ?, ?, ?)",
-            [
-                (pulse, "unknown", at, "handed to the array; the engine ended before it was confirmed")
-                if handed
-                else (pulse, "cancelled", None, "the engine ended before it was handed to the array")
-                for pulse, at, handed in left
-            ],
-        )
-        return sum(handed for _, _, handed in left)
 
 
 def checkpoint(path: Path) -> None:
