@@ -21,6 +21,7 @@ from controller.alarms import ROWS as ALARM_ROWS
 from controller.body import Body
 from controller.calibrations import keep
 from controller.clock import Clock
+from controller.ear import Ear
 from controller.execution.assays import Assays
 from controller.execution.journal import Journal, JournalUnwritten
 from controller.execution.ledger import Ledger
@@ -46,7 +47,6 @@ from controller.upkeep import Upkeep
 from controller.version import software_version
 from controller.vigilance import oldest_answers, reading_causes
 from controller.vitals import Scores, VitalSigns, disturbance
-from drivers.commands import Quality
 from drivers.transport.opener import Opener
 
 logger = logging.getLogger(__name__)
@@ -127,6 +127,7 @@ class Controller:
         self.nerves = nerves_source
         self.nerves_summary: NervesSummary | None = None
         self.store = StateStore(Liveliness(rig).flat)
+        self._ear = Ear(self.store, clock)
         self.journal = journal or Journal(data_dir / "journal.db", clock, durable=durable)
         self.history = History(data_dir / "history.db", clock, flush_s=FLUSH_S if durable else LAZY_FLUSH_S)
         self._outputs = OutputSeries(self.history.add)
@@ -451,16 +452,7 @@ class Controller:
         self._beside("nerves", self._hear(self.nerves))
 
     async def _hear(self, nerves: NervesSource) -> None:
-        summary = await nerves.summary()
-        if summary is not None:
-            self.nerves_summary = summary
-            now_s = self.clock.now_s()
-            self.store.read("nerves.firing_rate", summary.firing_rate_hz, "Hz", Quality.GOOD, now_s)
-            self.store.read(
-                "nerves.active_electrodes", float(summary.active_electrodes), "electrodes", Quality.GOOD, now_s
-            )
-            if summary.treatment is not None and (evoked := summary.treatment.evoked_ratio) is not None:
-                self.store.read("nerves.evoked_ratio", evoked, "ratio", Quality.GOOD, now_s)
+        self.nerves_summary = await self._ear.hear(nerves)
 
     def health(self) -> Health:
         """Whether the control loop lives (D6); a page that still answers proves nothing."""

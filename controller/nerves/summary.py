@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -24,12 +25,17 @@ class Treatment:
     reason: str
 
 
+def life_s(seconds: float) -> float:
+    """So many seconds of life in seconds of the running loop: a demo's runs faster (its `speed`), the engine does not."""
+    return seconds * float(getattr(asyncio.get_running_loop(), "speed", 1.0))
+
+
 @dataclass(frozen=True, slots=True)
 class NervesSummary:
-    """Firing of the whole array. `at_s` is loop time; rates in Hz, corrected for blanked time (N8).
+    """Firing of the whole array; rates in Hz, corrected for blanked time (N8).
 
-    `firing_rate_hz` is the mean over active electrodes, those with at least five spikes a minute;
-    `rates_hz` has one entry an electrode.
+    `at_s` is the loop time at which the array was last seen to go on. `firing_rate_hz` is the mean over active
+    electrodes, those with at least five spikes a minute; `rates_hz` has one entry an electrode.
     """
 
     at_s: float

@@ -36,11 +36,12 @@ export class Raster {
       const lead = newest - performance.now() / 1000;
       // The array's clock against the browser's: a jump follows at once, else slide there gently.
       this.lead = this.lead === null || Math.abs(lead - this.lead) > 2 ? lead : this.lead + (lead - this.lead) * 0.05;
-      this.spikes = this.spikes.filter(([at]) => at > newest - SECONDS - 1.5);
+      // What lies beyond the newest is of an engine that was started again since, with its clock at zero.
+      this.spikes = this.spikes.filter(([at]) => at > newest - SECONDS - 1.5 && at <= newest);
     }
-    if (nerves) this.rates = nerves.rates_hz;
+    this.rates = nerves ? nerves.rates_hz : [];
     say(byId("nerves-rate"), nerves ? fixed(nerves.firing_rate_hz, 1) : "–");
-    say(byId("nerves-active"), nerves ? `${nerves.active_electrodes} of ${nerves.electrodes} electrodes active` : "the electrode engine is not there yet");
+    say(byId("nerves-active"), nerves ? `${nerves.active_electrodes} of ${nerves.electrodes} electrodes active` : "no word from the electrode engine");
   }
 
   draw() {
