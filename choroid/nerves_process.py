@@ -24,6 +24,7 @@ from typing import TYPE_CHECKING, Any
 from controller.nerves.device import ArrayInfo, Block, Delivery, Impedance, Pulse
 from controller.nerves.engine import EngineConfig, serve
 from controller.nerves.envelope import Envelope
+from controller.nerves.summary import life_s
 from controller.nerves.tokens import Grant, Keyring, Scope, new_token
 from sim.neurons.array import SAMPLE_RATE_HZ, UV_PER_UNIT, SimulatedArray
 
@@ -171,14 +172,17 @@ class EngineHandle:
         if stdin is not None and not stdin.is_closing() and self._process.returncode is None:
             stdin.write(f'{{"health": {min(max(health, 0.0), 1.0):.4f}}}\n'.encode())
 
+    async def ended(self) -> int:
+        """Wait until the process is dead, whatever killed it; returns its exit status (negative: the signal)."""
+        return await self._process.wait()
+
     async def close(self) -> None:
         """End the engine: politely, and after 5 s of real time by force."""
         process = self._process
         if process.stdin is not None:
             process.stdin.close()
-        speed = float(getattr(asyncio.get_running_loop(), "speed", 1.0))
         try:
-            await asyncio.wait_for(process.wait(), END_WITHIN_S * speed)
+            await asyncio.wait_for(process.wait(), life_s(END_WITHIN_S))
         except TimeoutError:
             process.kill()
             await process.wait()

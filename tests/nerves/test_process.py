@@ -3,10 +3,17 @@
 from __future__ import annotations
 
 import asyncio
+import json
+import os
+import signal
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from choroid import listening
+from choroid.listening import FIRST_PAUSE_S, LONGEST_PAUSE_S, STEADY_S, EngineNerves
 from choroid.nerves_process import spawn_engine
 from controller.nerves.client import GatewayNerves
 from controller.rig.loading import load_rig
@@ -46,3 +53,96 @@ async def test_an_engine_that_cannot_start_says_so(tmp_path: Path) -> None:
     blocked.write_text("not a folder")
     with pytest.raises(RuntimeError, match="before it was ready"):
         await spawn_engine(load_rig(BENCH), blocked, 1)
+
+
+async def until(true: Callable[[], bool]) -> None:
+    """Wait for it; the test's own limit ends what never comes."""
+    while not true():
+        await asyncio.sleep(0.02)
+
+
+async def test_an_engine_that_is_killed_comes_back_at_a_door_of_its_own(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(listening, "FIRST_PAUSE_S", 0.5)
+    nerves = EngineNerves(load_rig(BENCH), tmp_path, 3)
+    door = tmp_path / "nerves.json"
+    try:
+        await nerves.start()
+        await until(lambda: bool(nerves.recent_spikes()))
+        assert await nerves.summary() is not None
+        first = nerves.engine
+        assert first is not None
+        os.kill(first.pid, signal.SIGKILL)
+        await until(lambda: nerves.engine is None)
+        assert await nerves.summary() is None
+        assert nerves.recent_spikes() == []
+        await until(lambda: not door.exists())  # nobody is sent to a door that is shut
+        await until(lambda: bool(nerves.recent_spikes()))
+        again = nerves.engine
+        assert again is not None
+        assert again.pid != first.pid
+        assert json.loads(door.read_text())["address"] == again.address
+        assert capsys.readouterr().err.count("the door for agents is") == 2
+    finally:
+        await nerves.close()
+        await settled()
+    assert nerves.engine is None
+    with pytest.raises(ProcessLookupError):
+        os.kill(again.pid, 0)
+    assert not door.exists()
+
+
+class Handle:
+    """An engine that lives for so long."""
+
+    address, token = "127.0.0.1:1", "nobody"
+
+    def __init__(self, lives_s: float) -> None:
+        self._lives_s = lives_s
+
+    async def ended(self) -> int:
+        await asyncio.sleep(self._lives_s)
+        return -9
+
+    async def close(self) -> None:
+        pass
+
+
+class Deaf:
+    """In the place of the connection."""
+
+    def __init__(self, address: str, token: str) -> None:
+        pass
+
+    async def close(self) -> None:
+        pass
+
+
+@pytest.mark.virtual_time
+async def test_an_engine_that_keeps_ending_is_started_ever_more_seldom(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each start and end, and the pause before the next; a long life makes the next pause short again."""
+    lives: list[float | Exception] = [5.0, RuntimeError("it did not start"), *[1.0] * 8, STEADY_S + 1.0, 1.0]
+    lives.append(ValueError("a rig that no engine is for"))
+    begun_s: list[float] = []
+
+    async def spawn(*_: Any) -> Handle:
+        begun_s.append(asyncio.get_running_loop().time())
+        life = lives[len(begun_s) - 1]
+        if isinstance(life, Exception):
+            raise life
+        return Handle(life)
+
+    monkeypatch.setattr(listening, "spawn_engine", spawn)
+    monkeypatch.setattr(listening, "GatewayNerves", Deaf)
+    nerves = EngineNerves(load_rig(BENCH), tmp_path, 3)
+    await nerves.start()
+    await asyncio.sleep(10_000.0)
+    await nerves.close()
+    lived = [0.0 if isinstance(life, Exception) else life for life in lives]
+    pauses = [after - before - life for before, after, life in zip(begun_s, begun_s[1:], lived, strict=False)]
+    doubling = [min(FIRST_PAUSE_S * 2**k, LONGEST_PAUSE_S) for k in range(10)]
+    assert pauses == pytest.approx([*doubling, FIRST_PAUSE_S, 2 * FIRST_PAUSE_S])
+    assert len(begun_s) == len(lives)  # what cannot be started is not tried for ever
