@@ -53,7 +53,10 @@ class Dispense:
 
 @dataclass(frozen=True, slots=True)
 class Switch:
-    """Switch on or off; with `for_s` the device itself falls back to off after that many seconds."""
+    """Switch on or off; with `for_s` the device itself falls back to off after that many seconds, where it can.
+
+    Where it cannot (:class:`Guarantee` tells), the gate switches it off then, and the guard if the host dies meanwhile.
+    """
 
     on: bool
     for_s: float | None = None

@@ -4,7 +4,7 @@ Coils 0 to n are the relays (functions 1, 5, 15). Writing coil 0x0200 + n with a
 instead of 0xFF00 closes relay n for that long: the board itself opens it again, even if the host dies. What
 a second such command does to a running one is not documented; a board that ignored it would open the relay
 early, which is the safe side and shows in the readback. Boards of other makers may not know the timed
-command: set `flash: false` for them.
+command: set `flash: false` for them, and the safety gate ends their pulses.
 """
 
 from __future__ import annotations
@@ -71,7 +71,8 @@ class ModbusCoilRelay(Device):
             ),
         ),
         traps=(
-            "Boards of other makers may not know the timed command: set `flash: false`, and the guard ends what they close.",
+            "Boards of other makers may not know the timed command: set `flash: false`, and the controller ends their"
+            " pulses, to a tenth of a second or so, and the guard if the controller is gone.",
             "What a second timed command does to a running one is not documented; the readback tells.",
             "The boards have no identity: any device with coils at this address is taken for one.",
         ),

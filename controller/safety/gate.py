@@ -2,7 +2,8 @@
 
 Intent → kernel → journal → device → readback → journal. Only the gate holds the drivers' actuator objects. A continuous
 flow and a switched-on valve are leases: whoever wants them must ask again before they run out, or the gate commands the
-basal state. Asking again for what already is so renews the lease and costs neither a journal row nor a byte.
+basal state. Asking again for what already is so renews the lease and costs neither a journal row nor a byte. A pulse ends
+by its device where that can keep a time (:class:`~drivers.commands.Guarantee`); else the gate owes its end.
 
 Every act is one journal row (`act`), written before the device hears of it. A second row (`act.outcome`) follows for a
 dose, and for anything that did not go as intended; a pulse that went as intended has none. So a day of heater pulses
@@ -45,13 +46,17 @@ from controller.safety.probe_rules import ProbeIntent
 from controller.safety.probes import ProbeOutcome, Probes
 from controller.safety.readback import command_text, mismatch, seen
 from controller.state import ActuatorView, StateStore
-from drivers.commands import FLOW_TOLERANCE, Command, Dispense, Run, Status, Stop, Switch
+from drivers.commands import FLOW_TOLERANCE, Command, Dispense, Run, Status, Stop, Switch, SwitchStatus
 from drivers.device import Actuator, DeviceError
 
 logger = logging.getLogger(__name__)
 
 ASTRAY_POLLS = 2
 """So many polls in a row must contradict the command before it counts: one may have crossed it on the wire."""
+AHEAD_S = 1.0
+"""How far :meth:`Gate.tick` looks ahead for pulses that the gate has to end: as far as the next tick, so that they end in
+time and not up to a second late, which is half of a short one. One that begins and ends between two ticks lasts until the
+second of them."""
 UNBOOKED_S = 600.0
 """A transfer that has ended is kept out of the free room until the ledger has booked it, or for so long."""
 
@@ -260,17 +265,13 @@ class Gate:
             if transfer is not None and transfer.ended_s is None and now_s > transfer.deadline_s:
                 self._alarm("transfer_overlong", output.name, f"{transfer.dose.dose_id} ran longer than it may")
                 output.owe(Stop(), "the transfer ran longer than it may (A5)", now_s)
-            due = due or (output.debt is not None and now_s >= output.debt.next_s)
+            due = due or _due(output, now_s)
         return due
 
     async def settle(self) -> None:
         """Try to bring every output that owes a state to it; they do not wait for each other."""
         now_s = self._now_s()
-        due = [
-            output
-            for output in self._outputs.values()
-            if output.debt is not None and now_s >= output.debt.next_s and not output.lock.locked()
-        ]
+        due = [output for output in self._outputs.values() if _due(output, now_s) and not output.lock.locked()]
         await asyncio.gather(*(self._settle(output) for output in due))
 
     def _enforce(self, output: Output, trip: Trip, now_s: float) -> None:
@@ -346,7 +347,11 @@ class Gate:
         if output.lock.locked() or asked_s < output.read_back_s:
             return
         self._take_in(output, status, asked_s)
-        if output.commanded is None or output.debt is not None:
+        if output.commanded is None:
+            if name in self._limits.heaters and status == SwitchStatus(True) and not output.ends_pulses:
+                output.owe(_rest(output), "it was on when this process began, and nothing else ends it", now_s)
+            return
+        if output.debt is not None:
             return
         wrong = mismatch(self._feasible(output, output.commanded), status, asked_s - output.told_s)
         output.astray = 0 if wrong is None else output.astray + 1
@@ -476,9 +481,7 @@ class Gate:
 
     async def _bring(self, output: Output, command: Command) -> str | None:
         """Command and read back; returns what went wrong. Changes nothing but what is known."""
-        output.told_s = self._now_s()
-        output.commanded = command
-        output.astray = 0
+        output.told(command, self._now_s())
         try:
             given = self._feasible(output, command)
             await output.actuator.apply(given)
@@ -508,7 +511,13 @@ class Gate:
         return Outcome(True, command, verdict.reasons, seq, None, error)
 
     async def _settle(self, output: Output) -> None:
+        if output.debt is None and output.ends_s is not None:
+            await asyncio.sleep(max(0.0, output.ends_s - self._now_s()))
         async with output.lock:
+            if (
+                output.ends_s is not None and self._now_s() >= output.ends_s
+            ):  # not when another pulse has begun meanwhile
+                output.owe(_rest(output), "the pulse is over, and the device does not end it", self._now_s())
             await self._pay(output)
 
     async def _pay(self, output: Output) -> None:
@@ -550,6 +559,13 @@ class Gate:
             logger.exception("the journal cannot be written")
             self._alarm("journal_lost", "journal", f"{type(error).__name__}: {error}")
             return None
+
+
+def _due(output: Output, now_s: float) -> bool:
+    """Whether there is something to do about it before the next tick."""
+    if output.debt is not None:
+        return now_s >= output.debt.next_s
+    return output.ends_s is not None and now_s + AHEAD_S >= output.ends_s
 
 
 def _rest(output: Output) -> Command:

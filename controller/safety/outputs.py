@@ -6,7 +6,7 @@ import asyncio
 from dataclasses import dataclass, field
 
 from controller.safety.terms import Seen
-from drivers.commands import Command, Dispense, Status
+from drivers.commands import Command, Dispense, Guarantee, Status, Switch
 from drivers.device import Actuator
 
 DEBT_FIRST_S = 1.0
@@ -57,6 +57,8 @@ class Output:
     status: Status | None = None
     seen: Seen | None = None
     lease_until_s: float | None = None
+    ends_s: float | None = None
+    """When the gate itself has to switch it off: a pulse that its device does not end."""
     transfer: Transfer | None = None
     debt: Debt | None = None
     astray: int = 0
@@ -65,6 +67,17 @@ class Output:
     def renew(self, now_s: float) -> None:
         """Its holder has asked again."""
         self.lease_until_s = None if self.lease_s is None else now_s + self.lease_s
+
+    def told(self, command: Command, now_s: float) -> None:
+        """`command` goes out now. A pulse that the device cannot time is counted from here: it lasts no longer than asked."""
+        self.told_s, self.commanded, self.astray, self.ends_s = now_s, command, 0, None
+        if isinstance(command, Switch) and command.on and command.for_s is not None and not self.ends_pulses:
+            self.ends_s = now_s + command.for_s
+
+    @property
+    def ends_pulses(self) -> bool:
+        """Whether the device itself ends what is switched on for a time."""
+        return self.actuator.guarantee_for(Switch(True, 1.0)) is Guarantee.DEVICE
 
     def owe(self, command: Command, why: str, now_s: float) -> None:
         """From now on it has to be brought to `command`; the same debt again changes nothing."""

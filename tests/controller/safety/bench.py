@@ -109,7 +109,14 @@ class Pump(Output):
 
 
 class Relay(Output):
+    """With `keeps_time` it ends its pulses by itself."""
+
     kind, unit, guarantee = "switch", "", Guarantee.GUARD
+    keeps_time = True
+
+    def guarantee_for(self, command: Command) -> Guarantee:
+        timed = isinstance(command, Switch) and command.for_s is not None
+        return Guarantee.DEVICE if timed and self.keeps_time else Guarantee.GUARD
 
     def __init__(self, name: str) -> None:
         super().__init__(name)
@@ -118,7 +125,7 @@ class Relay(Output):
 
     def obey(self, command: Command) -> None:
         on = isinstance(command, Switch) and command.on
-        for_s = command.for_s if isinstance(command, Switch) else None
+        for_s = command.for_s if isinstance(command, Switch) and self.keeps_time else None
         self.until_s = float("-inf") if not on else self.now_s() + (float("inf") if for_s is None else for_s)
 
     def say(self) -> Status:

@@ -229,6 +229,50 @@ async def test_A7_a_relay_that_stays_closed_after_its_pulse_is_noticed() -> None
     assert Switch(False) in bench.outputs[HEATER].log
 
 
+async def test_A1_the_gate_ends_a_pulse_that_its_device_does_not_however_often_it_must_try() -> None:
+    bench = Bench()
+    await bench.circulate()
+    heater = bench.relay(HEATER)
+    heater.keeps_time = False
+    assert (await bench.ask(HEATER, Switch(True, 5.0))).ok
+    await bench.live(4)
+    assert heater.say().on  # type: ignore[union-attr]
+    await bench.live(3)
+    assert not heater.say().on  # type: ignore[union-attr]
+    assert bench.alarms == []
+    assert bench.rows.of("act")[-1]["command"] == ["switch", False, None], "a row of its own"
+    assert (await bench.ask(HEATER, Switch(True, 5.0))).ok
+    heater.silent = True
+    await bench.live(20)
+    assert heater.say().on  # type: ignore[union-attr]
+    assert bench.raised("command_failed") == [HEATER]
+    heater.silent = False
+    await bench.live(20)
+    assert not heater.say().on  # type: ignore[union-attr]
+
+
+async def test_A1_a_pulse_that_follows_at_once_is_not_cut_by_the_end_of_the_one_before() -> None:
+    bench = Bench()
+    await bench.circulate()
+    heater = bench.relay(HEATER)
+    heater.keeps_time = False
+    for _ in range(3):
+        assert (await bench.ask(HEATER, Switch(True, 6.0))).ok
+        await bench.live(4)
+        assert heater.say().on  # type: ignore[union-attr]
+    assert heater.log == [Switch(True, 6.0)] * 3
+
+
+async def test_A1_a_heater_that_was_left_on_and_that_nothing_ends_is_switched_off() -> None:
+    bench = Bench()
+    heater = bench.relay(HEATER)
+    heater.keeps_time = False
+    heater.obey(Switch(True))  # by a process before this one
+    await bench.circulate()
+    await bench.live(2)
+    assert not heater.say().on  # type: ignore[union-attr]
+
+
 async def test_one_odd_poll_proves_nothing() -> None:
     bench = Bench()
     await bench.circulate()
