@@ -41,7 +41,7 @@ from controller.safety.kernel import (
     transfer_limit_s,
     watch,
 )
-from controller.safety.outputs import Output, Transfer
+from controller.safety.outputs import DEBT_FIRST_S, Output, Transfer
 from controller.safety.probe_rules import ProbeIntent
 from controller.safety.probes import ProbeOutcome, Probes
 from controller.safety.readback import command_text, mismatch, seen
@@ -108,9 +108,10 @@ class Gate:
         calibrated: Callable[[], Mapping[str, PumpTrust]] = dict,
         probes: Probes | None = None,
     ) -> None:
+        self._now_s = asyncio.get_running_loop().time
         self._outputs = {
             # An output that the rig file gives nothing to do, such as a spare relay, rests.
-            name: Output(name, actuator, basal.get(name, Stop()), leases_s.get(name))
+            name: Output(name, actuator, basal.get(name, Stop()), leases_s.get(name), self._now_s())
             for name, actuator in actuators.items()
         }
         self._transferring = tuple(
@@ -129,7 +130,6 @@ class Gate:
         self._seen: dict[str, Seen] = {}
         self._refused: dict[tuple[str, str], str] = {}
         self._watch = Watch()
-        self._now_s = asyncio.get_running_loop().time
         self.emergency: str | None = None
         for output in self._outputs.values():
             self._show(output)
@@ -211,11 +211,13 @@ class Gate:
     async def _rest_now(self, output: Output) -> None:
         busy = output.lock.locked()
         rest = self._fallback(output)
-        error = await self._bring(output, rest)
+        pressed = comes_to_rest(rest) and self._pressing(output) is not None
+        error = None if pressed else await self._bring(output, rest)
         output.lease_until_s = None
         output.debt = None
-        if busy or error is not None:
-            # A command that was on its way may have arrived after ours: once more when it is through.
+        if busy or pressed or error is not None:
+            # A command that was on its way may have arrived after ours: once more when it is through. A valve closes when
+            # the pump behind it is known to stand.
             output.owe(rest, "emergency stop", self._now_s())
         self._show(output)
 
@@ -444,8 +446,9 @@ class Gate:
         command = verdict.command
         if command is None:
             raise ValueError("an accepted verdict has a command")
-        if comes_to_rest(command):
-            await self._still(output.name)
+        if comes_to_rest(command) and (pressing := await self._still(output)) is not None:
+            output.owe(command, f"{intent.requester}: {intent.reason}", self._now_s())
+            return Outcome(True, command, verdict.reasons, error=self._wait(output, pressing))
         seq = self._write("act", _row(intent, verdict))
         if seq is None and isinstance(command, Dispense):
             return Outcome(False, None, (*verdict.reasons, "no dose is given without its row in the journal"))
@@ -470,14 +473,39 @@ class Gate:
             await self._pay(output)
         return Outcome(True, command, verdict.reasons, seq, status)
 
-    async def _still(self, valve: str) -> None:
-        """Before a valve closes, what pumps through it stands: it would burst the line."""
-        for name, pump in self._limits.pumps.items():
-            output = self._outputs.get(name)
-            if pump.valve == valve and output is not None and output.seen is not None and output.seen.on:
-                async with output.lock:
-                    output.owe(Stop(), f"its valve {valve} closes", self._now_s())
-                    await self._pay(output)
+    async def _still(self, valve: Output) -> str | None:
+        """Before a valve closes, what pumps through it stands: it would burst the line. Returns what does not."""
+        for pump in self._behind(valve):
+            async with pump.lock:
+                if pump.may_pump(self._now_s()):
+                    pump.owe(Stop(), f"its valve {valve.name} closes", self._now_s())
+                    if _due(pump, self._now_s()):
+                        await self._pay(pump)
+        return self._pressing(valve)
+
+    def _pressing(self, valve: Output) -> str | None:
+        """The pump that keeps a valve from closing: one behind it that may run, or that somebody is commanding.
+
+        None when the valve says that it is closed already: then closing it does no harm.
+        """
+        if valve.seen is not None and not valve.seen.on:
+            return None
+        now_s = self._now_s()
+        return next((pump.name for pump in self._behind(valve) if pump.lock.locked() or pump.may_pump(now_s)), None)
+
+    def _behind(self, valve: Output) -> list[Output]:
+        pumps = (self._outputs.get(name) for name, pump in self._limits.pumps.items() if pump.valve == valve.name)
+        return [pump for pump in pumps if pump is not None]
+
+    def _wait(self, valve: Output, pump: str) -> str:
+        """Its debt is looked at again with each tick; people are told once."""
+        why = f"it stays open: {pump} is not known to stand, and would press against it"
+        valve.lease_until_s = None
+        if valve.debt is not None:
+            if not valve.debt.waits:
+                self._alarm("command_failed", valve.name, why)
+            valve.debt.waits, valve.debt.next_s = True, self._now_s() + DEBT_FIRST_S
+        return why
 
     async def _bring(self, output: Output, command: Command) -> str | None:
         """Command and read back; returns what went wrong. Changes nothing but what is known."""
@@ -525,8 +553,9 @@ class Gate:
         debt = output.debt
         if debt is None:
             return
-        if comes_to_rest(debt.command):
-            await self._still(output.name)
+        if comes_to_rest(debt.command) and (pressing := await self._still(output)) is not None:
+            self._wait(output, pressing)
+            return
         if debt.tries == 0:
             owed = self._stepped(output, Verdict(True, debt.command))
             self._write("act", _row(Intent(output.name, debt.command, "gate", debt.why), owed))

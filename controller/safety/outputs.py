@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from dataclasses import dataclass, field
 
+from controller.safety.kernel import MAX_TRANSFER_S
 from controller.safety.terms import Seen
 from drivers.commands import Command, Dispense, Guarantee, Status, Switch
 from drivers.device import Actuator
@@ -25,13 +26,14 @@ class Transfer:
 
 @dataclass(slots=True)
 class Debt:
-    """A state that an actuator has to be brought to, tried until it is there."""
+    """A state that an actuator has to be brought to, tried until it is there. `waits`: for another one, so far untried."""
 
     command: Command
     why: str
     next_s: float
     delay_s: float = DEBT_FIRST_S
     tries: int = 0
+    waits: bool = False
 
     def put_off(self, now_s: float) -> None:
         """It could not be done now."""
@@ -48,6 +50,8 @@ class Output:
     actuator: Actuator
     basal: Command
     lease_s: float | None
+    begun_s: float
+    """When this process took it over."""
     lock: asyncio.Lock = field(default_factory=asyncio.Lock)
     commanded: Command | None = None
     told_s: float = float("-inf")
@@ -67,6 +71,17 @@ class Output:
     def renew(self, now_s: float) -> None:
         """Its holder has asked again."""
         self.lease_until_s = None if self.lease_s is None else now_s + self.lease_s
+
+    def may_pump(self, now_s: float) -> bool:
+        """Whether a transfer pump is not known to stand: a dose is on its way, it was seen to run, or was never heard.
+
+        A dose counts until its deadline, also one whose reply was lost; what was begun by another process for as long as
+        any dose may last. By then it has ended, or nothing is left that could end it.
+        """
+        if self.transfer is not None and self.transfer.ended_s is None:
+            return now_s <= self.transfer.deadline_s
+        heard_s = self.begun_s if self.seen is None else self.seen.at_s
+        return (self.seen is None or self.seen.on) and now_s - heard_s <= MAX_TRANSFER_S
 
     def told(self, command: Command, now_s: float) -> None:
         """`command` goes out now. A pulse that the device cannot time is counted from here: it lasts no longer than asked."""

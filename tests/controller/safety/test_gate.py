@@ -460,6 +460,117 @@ async def test_closing_a_valve_stops_the_pump_behind_it_first() -> None:
     assert stopped_at == [0.0]
 
 
+async def returning(bench: Bench, dose: Dispense) -> None:
+    """Medium is given back through the open valve."""
+    await bench.circulate()
+    assert (await bench.ask(VALVE, Switch(True))).ok
+    assert (await bench.ask(RETURN, dose)).ok
+
+
+def is_open(bench: Bench) -> bool:
+    return bool(bench.relay(VALVE).say().on)  # type: ignore[union-attr]
+
+
+LONG_RETURN = Dispense(8_000.0, 4000.0, "long")
+
+
+async def test_a_valve_stays_open_until_the_pump_behind_it_answers() -> None:
+    bench = Bench()
+    await returning(bench, LONG_RETURN)
+    bench.outputs[RETURN].silent = True
+    outcome = await bench.ask(VALVE, Switch(False))
+    assert "not known to stand" in (outcome.error or "")
+    await bench.live(60)
+    assert bench.pump(RETURN).flow > 0
+    assert is_open(bench)
+    assert bench.raised("command_failed").count(VALVE) == 1
+    assert len(bench.outputs[RETURN].log) < 12, "a line that is down is not asked each second"
+    bench.outputs[RETURN].silent = False
+    await bench.live(35)
+    assert bench.pump(RETURN).flow == 0.0
+    assert not is_open(bench)
+
+
+async def test_a_valve_whose_lease_runs_out_stays_open_against_a_silent_pump_until_its_dose_is_over() -> None:
+    bench = Bench()
+    await returning(bench, LONG_RETURN)
+    begun_s = bench.loop.time()
+    bench.outputs[RETURN].silent = True
+    limit_s = transfer_limit_s(LONG_RETURN)
+    while bench.loop.time() < begun_s + limit_s - 3.0:
+        await bench.live(1)
+    assert VALVE in bench.raised("lease_expired")
+    assert is_open(bench)
+    await bench.live(8)
+    assert not is_open(bench), "nothing is left that could end what the pump does"
+
+
+async def test_a_dose_whose_reply_was_lost_keeps_its_valve_open() -> None:
+    bench = Bench()
+    await bench.circulate()
+    assert (await bench.ask(VALVE, Switch(True))).ok
+    pump = bench.pump(RETURN)
+    obey = pump.obey
+
+    def begin_and_fall_silent(command: Command) -> None:
+        obey(command)
+        pump.silent = True
+
+    pump.obey = begin_and_fall_silent  # type: ignore[method-assign]
+    assert not (await bench.ask(RETURN, LONG_RETURN)).ok
+    await bench.live(60)
+    assert pump.say().running  # type: ignore[union-attr]
+    assert is_open(bench)
+
+
+async def test_A9_an_emergency_stop_leaves_a_valve_open_while_its_pump_cannot_be_stopped() -> None:
+    bench = Bench()
+    await returning(bench, LONG_RETURN)
+    assert (await bench.ask(HEATER, Switch(True, 60.0))).ok
+    bench.outputs[RETURN].silent = True
+    await bench.gate.estop("ben", "smoke")
+    await bench.live(20)
+    assert is_open(bench)
+    assert not bench.relay(HEATER).say().on  # type: ignore[union-attr]
+    bench.outputs[RETURN].silent = False
+    await bench.live(35)
+    assert at_basal(bench)
+
+
+async def test_the_controllers_leave_taking_leaves_a_valve_open_while_its_pump_cannot_be_stopped() -> None:
+    bench = Bench()
+    await returning(bench, LONG_RETURN)
+    bench.outputs[RETURN].silent = True
+    await bench.gate.fall_back("the controller ends")
+    assert bench.pump(RETURN).flow > 0
+    assert is_open(bench)
+
+
+async def test_a_valve_of_a_process_before_stays_open_until_its_pump_is_heard() -> None:
+    bench = Bench()
+    bench.relay(VALVE).obey(Switch(True))
+    bench.pump(RETURN).obey(LONG_RETURN)
+    bench.outputs[RETURN].silent = True
+    await bench.circulate()
+    await bench.gate.basal(VALVE, "nobody asks for it")
+    await bench.live(20)
+    assert is_open(bench)
+    bench.outputs[RETURN].silent = False
+    await bench.live(35)
+    assert bench.pump(RETURN).flow == 0.0
+    assert not is_open(bench)
+
+
+async def test_a_valve_that_is_closed_already_is_brought_to_rest_whatever_its_pump_says() -> None:
+    bench = Bench()
+    await bench.circulate()
+    for output in (RETURN, DRAW):
+        bench.outputs[output].silent = True
+    assert (await bench.ask(VALVE, Switch(False))).ok
+    await bench.gate.estop("ben", "smoke")
+    assert bench.outputs[VALVE].log == [Switch(False)] * 2
+
+
 # --- transfers --------------------------------------------------------------------------------------------
 
 
