@@ -97,6 +97,11 @@ DEFINITIONS: dict[str, Definition] = {
             "check the air supply and its flow controller", "10 min", 5.0,
         ),
         Definition(
+            "air_lost", "critical",
+            "without power it is closed; oxygen carries the CO2 in its place, several times what tissue needs",
+            "check power and cable of the air's flow controller, and that the oxygen lasts", "30 min", 30.0, 30.0,
+        ),
+        Definition(
             "acidity", "critical", "beyond 0.3 pH for an hour tissue suffers; where the gas has failed it goes on turning",
             "check the gas bottles and their flow controllers, then the pH probe", "10 min", 60.0, 60.0,
         ),

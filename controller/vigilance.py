@@ -7,6 +7,7 @@ from collections.abc import Mapping
 
 from controller.regulation.trust import trusted
 from controller.rig.description import Rig
+from controller.safety.limits import stale_s
 from controller.safety.probe_rules import oldest_s
 from controller.state import State
 from drivers.commands import PumpStatus, Quality
@@ -45,6 +46,9 @@ def reading_causes(rig: Rig, state: State, oldest: Mapping[str, float]) -> tuple
             causes["device_lost", point.partition(".")[0]] = reading.detail
     _look_for_silence(state, oldest, causes)
     lung = rig.organs.lung
+    air = state.readings.get(lung.air)
+    if air is not None and trusted(state, lung.air, stale_s(rig, lung.air)) is None:
+        causes["air_lost", lung.air] = f"it is not heard: {air.detail or 'stale'}"
     ph = trusted(state, lung.ph, PH_STALE_S)
     if ph is None:
         unseen.append(("acidity", lung.ph))

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from math import isfinite
 
-from controller.safety.terms import Cause, Interlock, Limits, Mixture, ReadingView, Response, Trip, View, Watch
+from controller.safety.terms import Airless, Cause, Interlock, Limits, Mixture, ReadingView, Response, Trip, View, Watch
 from drivers.commands import Quality
 
 FUTURE_S = 1.0
@@ -54,7 +54,7 @@ def evaluate(view: View, limits: Limits) -> tuple[Trip, ...]:
         draws = () if limits.draw is None else (limits.draw,)
         trips.append(_trip(NO_HEART_FLOW, limits.heart, why, view.now_s, draws, Cause.LOW))
     trips.extend(_closed_valves(view, limits))
-    if limits.mixture is not None and (trip := _mixture(view, limits.mixture, GAS_MIXTURE in before)) is not None:
+    if limits.mixture is not None and (trip := _mixture(view, limits.mixture)) is not None:
         trips.append(trip)
     return tuple(trips)
 
@@ -65,15 +65,17 @@ def watch(view: View, limits: Limits) -> Watch:
     memory = view.watch
     rich_since_s = _rich_since(view, limits)
     present = evaluate(view, limits)
+    airless = _airless(view, limits, present)
     if not present and not memory.trips and not memory.strikes:
-        return memory if rich_since_s == memory.rich_since_s else Watch(rich_since_s=rich_since_s)
+        unchanged = rich_since_s == memory.rich_since_s and airless == memory.airless
+        return memory if unchanged else Watch(rich_since_s=rich_since_s, airless=airless)
     before = {(trip.interlock, trip.point): trip for trip in memory.trips}
     rules = {rule.name: rule for rule in limits.interlocks}
     strikes = [strike for strike in memory.strikes if now_s - strike[1] <= STRIKES_WITHIN_S]
     lasting = {
         key: after
         for key, trip in before.items()
-        if (after := _outlasting(trip, now_s, rules.get(trip.interlock), strikes, limits)) is not None
+        if (after := _outlasting(trip, now_s, rules.get(trip.interlock), strikes, limits, memory.no_air)) is not None
     }
     trips = []
     for trip in present:
@@ -92,7 +94,7 @@ def watch(view: View, limits: Limits) -> Watch:
                 trip = replace(trip, since_s=known.since_s, latched=trip.latched or known.latched)
         trips.append(trip)
     trips.extend(lasting.values())
-    return Watch(tuple(trips), tuple(strikes), rich_since_s)
+    return Watch(tuple(trips), tuple(strikes), rich_since_s, airless)
 
 
 def standing(view: View, limits: Limits) -> str | None:
@@ -147,37 +149,51 @@ def _rich_since(view: View, limits: Limits) -> float | None:
     return view.now_s if view.watch.rich_since_s is None else view.watch.rich_since_s
 
 
-def _mixture(view: View, mixture: Mixture, before: bool) -> Trip | None:
-    """CO2 that must not flow; `before`: whether it was shut already."""
-    since_s = view.watch.rich_since_s
-    if _flow(view, mixture.air, mixture) is None:
-        why = _unheard_air(view, mixture, before)
-    elif since_s is not None and view.now_s - since_s >= mixture.delay_s:
-        why = _too_much_co2(view, mixture)
-    else:
+def _airless(view: View, limits: Limits, present: Sequence[Trip]) -> Airless | None:
+    """Whether air is to be taken for closed from now on, see :class:`Airless`."""
+    mixture, was = limits.mixture, view.watch.airless
+    if mixture is None or heard_flow(view, mixture.air, mixture) is not None:
         return None
+    shut = any(trip.interlock == GAS_MIXTURE for trip in present)
+    if was is None:
+        held = any(trip.interlock == GAS_MIXTURE for trip in view.watch.trips)
+        return Airless(mixture.trial_s) if shut or held else None
+    if was.trusted:
+        return Airless(min(2.0 * was.wait_s, mixture.trial_most_s)) if shut else was
+    ph = _believed(view, mixture.ph, mixture.ph_stale_s)
+    if shut or ph is None or ph <= mixture.ph_alkaline:
+        return replace(was, alkaline_since_s=None)
+    since_s = view.now_s if was.alkaline_since_s is None else was.alkaline_since_s
+    return Airless(was.wait_s, since_s, trusted=view.now_s - since_s >= was.wait_s)
+
+
+def _mixture(view: View, mixture: Mixture) -> Trip | None:
+    """CO2 that must not flow."""
+    since_s = view.watch.rich_since_s
+    why = _unheard_air(view, mixture) if heard_flow(view, mixture.air, mixture) is None else None
+    if why is None and since_s is not None and view.now_s - since_s >= mixture.delay_s:
+        why = _too_much_co2(view, mixture)
     return None if why is None else _trip(GAS_MIXTURE, mixture.co2, why, view.now_s, (mixture.co2,), Cause.HIGH)
 
 
-def _unheard_air(view: View, mixture: Mixture, before: bool) -> str | None:
+def _unheard_air(view: View, mixture: Mixture) -> str | None:
     """Judged by pH, at once: in CO2 alone the medium is acid within a minute, without CO2 alkaline within several."""
-    co2 = _flow(view, mixture.co2, mixture)
-    if not before and (co2 is None or co2 <= 0.0):
+    co2 = heard_flow(view, mixture.co2, mixture)
+    if not view.watch.no_air and (co2 is None or co2 <= 0.0):
         return None
-    ph, least = _believed(view, mixture.ph, mixture.ph_stale_s), mixture.ph_open if before else mixture.ph_shut
+    ph = _believed(view, mixture.ph, mixture.ph_stale_s)
+    why = f"{mixture.air} is not heard: it may be without power, and closed"
     if ph is None:
-        return f"{mixture.air} is not heard: it may be without power, and closed; nor does {mixture.ph} tell"
-    if ph < least:
-        return f"{mixture.air} is not heard: it may be without power, and closed; pH {ph:.2f} is not above {least:.2f}"
-    return None
+        return None if view.watch.no_air else f"{why}; nor does {mixture.ph} tell"
+    return None if ph >= mixture.ph_shut else f"{why}; pH {ph:.2f} is below {mixture.ph_shut:.2f}"
 
 
 def _too_much_co2(view: View, mixture: Mixture) -> str | None:
     """Judged by what is measured; oxygen that is not heard counts as none. CO2 that is not heard could not be shut."""
-    co2, air, o2 = (_flow(view, point, mixture) for point in (mixture.co2, mixture.air, mixture.o2))
-    if co2 is None or air is None:
+    co2, air, o2 = (heard_flow(view, point, mixture) for point in (mixture.co2, mixture.air, mixture.o2))
+    if co2 is None or (air is None and not view.watch.no_air):
         return None
-    total = co2 + air + (o2 or 0.0)
+    total = co2 + (air or 0.0) + (o2 or 0.0)
     if total <= 0.0 or co2 / total <= mixture.trip_co2:
         return None
     return f"CO2 is {co2 / total:.0%} of the gas, more than {mixture.trip_co2:.0%}: air fails"
@@ -192,7 +208,7 @@ def _believed(view: View, point: str, stale_s: float) -> float | None:
     return reading.value if fresh and view.now_s - reading.same_since_s <= FLAT_S else None
 
 
-def _flow(view: View, point: str, mixture: Mixture) -> float | None:
+def heard_flow(view: View, point: str, mixture: Mixture) -> float | None:
     """A measured flow that can be believed, else None."""
     reading = view.readings.get(point)
     if reading is None or reading.quality is Quality.BAD or not isfinite(reading.value):
@@ -216,7 +232,12 @@ _SEVERITY = {Response.TELL: 0, Response.BASAL: 1, Response.OFF: 2}
 
 
 def _outlasting(
-    trip: Trip, now_s: float, rule: Interlock | None, strikes: Sequence[tuple[str, float]], limits: Limits
+    trip: Trip,
+    now_s: float,
+    rule: Interlock | None,
+    strikes: Sequence[tuple[str, float]],
+    limits: Limits,
+    airless: bool,
 ) -> Trip | None:
     """What is left of a trip when its cause is gone, or None. Doubt ends as soon as the reading is back."""
     if trip.latched:
@@ -225,7 +246,8 @@ def _outlasting(
         return None
     since_s = now_s - trip.seen_s
     if trip.interlock == GAS_MIXTURE and limits.mixture is not None:
-        return replace(trip, present=False) if since_s < limits.mixture.hold_s else None
+        hold_s = limits.mixture.airless_hold_s if airless else limits.mixture.hold_s
+        return replace(trip, present=False) if since_s < hold_s else None
     if rule is None:
         return None
     hold_s = rule.hold_s

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from math import isfinite
 
-from controller.safety.interlocks import doubt, evaluate, is_open, standing, watch
+from controller.safety.interlocks import doubt, evaluate, heard_flow, is_open, standing, watch
 from controller.safety.terms import (
     Cause,
     Intent,
@@ -239,16 +239,22 @@ def _mixture(narrowing: _Narrowing, actuator: str, view: View, mixture: Mixture,
     if not isinstance(command, Level):
         return
     told = {gas: seen.level for gas in (mixture.air, mixture.co2, mixture.o2) if (seen := view.seen.get(gas))}
+    most = mixture.most_co2
+    if view.watch.no_air:
+        # Only what is heard to flow carries CO2 away.
+        told[mixture.air] = 0.0
+        told[mixture.o2] = min(told.get(mixture.o2, 0.0), heard_flow(view, mixture.o2, mixture) or 0.0)
+        most = mixture.airless_co2 if actuator == mixture.co2 else most
     if actuator != mixture.co2 and command.value >= told.get(actuator, 0.0):
         return  # more of another gas is never what makes it too much
     told[actuator] = command.value
     co2 = told.get(mixture.co2, 0.0)
     others = told.get(mixture.air, 0.0) + told.get(mixture.o2, 0.0)
-    if co2 <= (mixture.most_co2 + MIXTURE_GRAIN) * (co2 + others):
+    if co2 <= (most + MIXTURE_GRAIN) * (co2 + others):
         return
-    why = f"mixture: {co2:g} mL/min of CO2 over {others:g} of other gas is more than {mixture.most_co2:.1%}"
+    why = f"mixture: {co2:g} mL/min of CO2 over {others:g} of other gas is more than {most:.1%}"
     if actuator == mixture.co2:
-        narrowing.clip(Level(others * mixture.most_co2 / (1.0 - mixture.most_co2)), why)
+        narrowing.clip(Level(others * most / (1.0 - most)), why)
         return
     needed = co2 * (1.0 - mixture.most_co2) / mixture.most_co2 - (others - command.value)
     if actuator == mixture.air and needed <= high:

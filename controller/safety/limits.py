@@ -31,7 +31,7 @@ BASAL_CO2_FRACTION = 0.06
 MOST_O2_FRACTION = 0.4
 CO2_TRIP_OVER = 0.05
 """So much CO2 beyond the rig's highest share (0..1), measured, means that air has failed."""
-PH_SHUT_UNDER, PH_OPEN_OVER = 0.05, 0.10
+PH_SHUT_UNDER, PH_ALKALINE_OVER = 0.05, 0.30
 """About the set-point: by these pH decides on CO2 while air is not heard. In CO2 alone it falls by 0.3 in ten seconds."""
 POLLS_MISSED = 3
 """A status that has not come for so many polls, and `POLL_GRACE_S`, is stale."""
@@ -60,8 +60,8 @@ def limits_of(rig: Rig) -> Limits:
         },
         interlocks=_interlocks(rig),
         heart=heart,
-        heart_stale_s=_stale_s(rig, heart),
-        switch_stale_s={name: _stale_s(rig, name) for name in switches},
+        heart_stale_s=stale_s(rig, heart),
+        switch_stale_s={name: stale_s(rig, name) for name in switches},
         draw=rig.lines[organs.kidney.draw].pump,
         mixture=Mixture(
             lung.air,
@@ -69,11 +69,12 @@ def limits_of(rig: Rig) -> Limits:
             lung.o2,
             most_co2=lung.co2_max_pct / 100.0,
             trip_co2=lung.co2_max_pct / 100.0 + CO2_TRIP_OVER,
-            stale_s=max(_stale_s(rig, gas) for gas in (lung.air, lung.co2, lung.o2)),
+            stale_s=max(stale_s(rig, gas) for gas in (lung.air, lung.co2, lung.o2)),
             ph=lung.ph,
             ph_shut=lung.ph_setpoint - PH_SHUT_UNDER,
-            ph_open=lung.ph_setpoint + PH_OPEN_OVER,
-            ph_stale_s=_stale_s(rig, lung.ph),
+            ph_alkaline=lung.ph_setpoint + PH_ALKALINE_OVER,
+            ph_stale_s=stale_s(rig, lung.ph),
+            airless_co2=BASAL_CO2_FRACTION,
         ),
     )
 
@@ -175,6 +176,6 @@ def _interlocks(rig: Rig) -> tuple[Interlock, ...]:
     )
 
 
-def _stale_s(rig: Rig, actuator: str) -> float:
+def stale_s(rig: Rig, actuator: str) -> float:
     """How old the status of an actuator may be before it is no longer believed (s)."""
     return POLLS_MISSED * rig.devices[actuator.partition(".")[0]].every_s + POLL_GRACE_S

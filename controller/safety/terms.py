@@ -76,6 +76,19 @@ class Trip:
 
 
 @dataclass(frozen=True, slots=True)
+class Airless:
+    """Air is not heard, and CO2 had to be shut meanwhile: it is taken for closed until it is heard again.
+
+    Or until the medium has been too alkaline for `wait_s`, since `alkaline_since_s`: then air seems to flow all the same,
+    and is `trusted` until CO2 has to be shut once more; then the next such trial waits twice as long.
+    """
+
+    wait_s: float
+    alkaline_since_s: float | None = None
+    trusted: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class Watch:
     """What the interlocks remember from one tick to the next.
 
@@ -85,10 +98,16 @@ class Watch:
     trips: tuple[Trip, ...] = ()
     strikes: tuple[tuple[str, float], ...] = ()
     rich_since_s: float | None = None
+    airless: Airless | None = None
+
+    @property
+    def no_air(self) -> bool:
+        """Whether air is taken for closed."""
+        return self.airless is not None and not self.airless.trusted
 
     def reset(self) -> Watch:
         """A person has looked: nothing stays latched but what is wrong at this moment (I5)."""
-        return Watch(tuple(trip for trip in self.trips if not trip.latched))
+        return Watch(tuple(trip for trip in self.trips if not trip.latched), airless=self.airless)
 
 
 # --- what bounds a rig ------------------------------------------------------------------------------------
@@ -155,7 +174,9 @@ class Mixture:
     at once), air has failed and CO2 is shut for at least `hold_s`.
 
     While air is not heard nobody can tell a controller that is only cut off, and keeps its flow, from one without power.
-    Then pH decides: CO2 is shut below `ph_shut` and stays so until the medium is above `ph_open`.
+    Then pH decides: CO2 is shut below `ph_shut`, and from then on air counts as none. CO2 may make up `airless_co2` (0..1)
+    of the oxygen that is heard, and no more; with none, none. With air closed that is carbogen, in which tissue is kept for
+    hours. With air that flows unheard it is too little: a pH above `ph_alkaline` for `trial_s` tells, see :class:`Airless`.
     """
 
     air: str
@@ -166,10 +187,14 @@ class Mixture:
     stale_s: float
     ph: str
     ph_shut: float
-    ph_open: float
+    ph_alkaline: float
     ph_stale_s: float
+    airless_co2: float
     delay_s: float = 20.0
     hold_s: float = 120.0
+    airless_hold_s: float = 30.0
+    trial_s: float = 600.0
+    trial_most_s: float = 3600.0
 
 
 @dataclass(frozen=True, slots=True)

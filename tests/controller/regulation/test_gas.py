@@ -11,7 +11,7 @@ from controller.regulation.oxygen import MOST_PCT, OxygenRegulator
 from controller.regulation.ph import PATIENCE_S, PhRegulator
 from controller.safety.kernel import Intent, Seen, decide
 from controller.state import ActuatorView, Reading, State
-from drivers.commands import Level, LevelStatus
+from drivers.commands import Level, LevelStatus, Quality
 from tests.controller.regulation.states import RIG, output, reading, state
 from tests.controller.safety.facts import LIMITS, peace
 
@@ -110,6 +110,26 @@ def test_co2_comes_last_when_it_rises_and_first_when_it_falls() -> None:
     assert [intent.actuator for intent in rising] == [LUNG.air, LUNG.o2, LUNG.co2]
     falling = wishes({LUNG.air: 45.5, LUNG.co2: 4.5, LUNG.o2: 0.0}, 7.2)
     assert [intent.actuator for intent in falling] == [LUNG.co2, LUNG.o2, LUNG.air]
+
+
+def test_without_air_oxygen_takes_its_place_at_once_until_air_is_heard_again() -> None:
+    mixer = GasMixer(RIG)
+    views = {
+        point: output(LevelStatus(flow, flow)) for point, flow in ((LUNG.air, 47.0), (LUNG.co2, 3.0), (LUNG.o2, 0.0))
+    }
+
+    def wanted(at_s: float, air: Quality) -> dict[str, float]:
+        told = {LUNG.ph: reading(LUNG.ph_setpoint, at_s), LUNG.oxygen: reading(90.0, at_s)}
+        intents = mixer.intents(state(at_s, {**told, LUNG.air: reading(47.0, at_s, air)}, views))
+        return {intent.actuator: intent.command.value for intent in intents if isinstance(intent.command, Level)}
+
+    assert wanted(0.0, Quality.GOOD) == {}
+    silent = wanted(5.0, Quality.BAD)
+    assert list(silent) == [LUNG.o2, LUNG.co2, LUNG.air], "who does not answer comes last"
+    assert silent[LUNG.o2] == LIMITS.levels[LUNG.o2][1]
+    assert wanted(6.0, Quality.BAD) == {}
+    assert wanted(40.0, Quality.BAD)[LUNG.o2] == silent[LUNG.o2]
+    assert wanted(71.0, Quality.GOOD) == {}, "as before"
 
 
 def test_noise_is_not_worth_a_command_but_a_lost_setpoint_is() -> None:

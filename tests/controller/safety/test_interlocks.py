@@ -10,8 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from controller.safety.interlocks import STRIKES_WITHIN_S, evaluate, watch
-from controller.safety.kernel import Cause, Response, Seen, Trip, Underway, View, Watch
-from drivers.commands import Quality
+from controller.safety.kernel import Cause, Intent, Response, Seen, Trip, Underway, View, Watch, decide
+from controller.safety.terms import Airless
+from drivers.commands import Level, Quality
 from tests.controller.safety.facts import (
     AIR,
     CO2,
@@ -181,18 +182,92 @@ def test_I2_while_air_is_not_heard_ph_decides_on_co2(air: Told | None) -> None:
 
     mixture = LIMITS.mixture
     assert mixture is not None
-    shut, opened = mixture.ph_shut, mixture.ph_open
+    shut = mixture.ph_shut
     assert follow(airless(shut + 0.01), 120).trips == ()
     memory = follow(airless(shut - 0.01), 0)
     (trip,) = memory.trips
     assert (trip.interlock, trip.actuators) == ("gas_mixture", (CO2,))
     assert "not heard" in trip.detail
     assert f"pH {shut - 0.01:.2f}" in trip.detail
-    memory = follow(airless(opened - 0.01), 10, memory, NOW_S + 1)
-    assert [trip.present for trip in memory.trips] == [True], "shut until the medium is well above its set-point"
-    memory = follow(airless(opened + 0.01), 100, memory, NOW_S + 12)
+    assert memory.no_air
+    memory = follow(airless(shut - 0.01), 300, memory, NOW_S + 1)
+    assert [trip.present for trip in memory.trips] == [True], "shut as long as the medium is sour"
+    memory = follow(no_co2(airless(shut + 0.01)), 20, memory, NOW_S + 302)
     assert [trip.present for trip in memory.trips] == [False], "and held for a while"
-    assert follow(airless(opened + 0.01), 40, memory, NOW_S + 113).trips == ()
+    memory = follow(no_co2(airless(shut + 0.01)), 20, memory, NOW_S + 323)
+    assert memory.trips == ()
+    assert memory.no_air, "until it is heard again"
+    assert follow(peace(), 0, memory, NOW_S + 344).airless is None
+
+
+def no_co2(view: View) -> View:
+    return replace(view, readings={**view.readings, CO2: Told(0.0)})
+
+
+def without_air(ph: float | None, co2: float, o2: float | None) -> View:
+    """Air is not heard; the other two flow and are heard, but for what is None."""
+    readings = {**with_reading(AIR, None).readings, CO2: Told(co2)}
+    told = {PH: ph, O2: o2}
+    readings = {point: reading for point, reading in readings.items() if point not in told}
+    readings |= {point: Told(value) for point, value in told.items() if value is not None}
+    return replace(peace(readings=readings), seen={**peace().seen, O2: Seen(True, 20.0, NOW_S - 1.0)})
+
+
+def taken_for_closed() -> Watch:
+    return Watch(airless=Airless(600.0))
+
+
+@pytest.mark.parametrize("ph", [None, 7.4])
+def test_without_air_co2_is_a_share_of_the_oxygen_that_is_heard(ph: float | None) -> None:
+    carbogen = replace(without_air(ph, 1.2, 20.0), watch=taken_for_closed())
+    assert follow(carbogen, 300, taken_for_closed()).trips == ()
+    verdict = decide(Intent(CO2, Level(3.0), "test", ""), carbogen, LIMITS)
+    assert verdict.command == Level(pytest.approx(20.0 * 0.06 / 0.94))  # type: ignore[arg-type]
+    alone = replace(without_air(ph, 1.2, None), watch=taken_for_closed())
+    assert decide(Intent(CO2, Level(3.0), "test", ""), alone, LIMITS).command == Level(0.0)
+    assert follow(alone, 19, taken_for_closed()).trips == ()
+    assert follow(alone, 21, taken_for_closed()).trips != (), "and what flows already is shut"
+    lower = decide(Intent(O2, Level(1.0), "test", ""), carbogen, LIMITS)
+    assert not lower.accepted, "oxygen does not leave the CO2 behind"
+
+
+def test_a_medium_that_turns_alkaline_tells_that_air_flows_unheard() -> None:
+    """A trial; each that fails makes the next one wait twice as long."""
+    mixture = LIMITS.mixture
+    assert mixture is not None
+    alkaline, sour = without_air(mixture.ph_alkaline + 0.01, 1.2, 20.0), without_air(mixture.ph_shut - 0.01, 4.5, 20.0)
+    memory, now_s, waits = taken_for_closed(), NOW_S, []
+    for _ in range(5):
+        begun_s = now_s
+        while memory.no_air:
+            memory = watch(at(alkaline, now_s, memory), LIMITS)
+            now_s += 1.0
+        waits.append(now_s - 1.0 - begun_s)
+        asked = decide(Intent(CO2, Level(3.0), "test", ""), at(alkaline, now_s, memory), LIMITS)
+        assert asked.command == Level(3.0)
+        memory = watch(at(sour, now_s, memory), LIMITS)
+        assert memory.no_air
+        assert memory.trips[-1].interlock == "gas_mixture"
+        now_s += 1.0
+    assert waits[0] == 600.0
+    assert waits[1:4] == [
+        pytest.approx(1200.0, abs=2.0),
+        pytest.approx(2400.0, abs=2.0),
+        pytest.approx(3600.0, abs=2.0),
+    ]
+    assert waits[4] == pytest.approx(3600.0, abs=2.0)
+
+
+def test_an_alkaline_moment_is_no_proof() -> None:
+    mixture = LIMITS.mixture
+    assert mixture is not None
+    memory = follow(without_air(mixture.ph_alkaline + 0.01, 1.2, 20.0), 590, taken_for_closed())
+    memory = follow(without_air(mixture.ph_alkaline - 0.01, 1.2, 20.0), 0, memory, NOW_S + 591)
+    assert follow(without_air(mixture.ph_alkaline + 0.01, 1.2, 20.0), 590, memory, NOW_S + 592).no_air
+
+
+def test_I5_a_reset_does_not_bring_air_back() -> None:
+    assert taken_for_closed().reset().no_air
 
 
 @pytest.mark.parametrize("air", UNHEARD)
