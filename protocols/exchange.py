@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 from protocols.language import Lab
 from protocols.parameters import Param
+from protocols.turns import first_turn, next_turn
 
 NAME = "exchange"
 TITLE = "Replace a volume of medium by fresh, every day"
@@ -17,11 +18,12 @@ PARAMS = (
 
 
 async def protocol(lab: Lab, params: Mapping[str, float]) -> None:
-    """Draw, discard, feed, give back; the first time at once."""
-    cycle = 0
+    """Draw, discard, feed, give back; the first time at once. What was missed is left out."""
+    begun_s = await first_turn(lab)
+    cycle = slot = 0
     while not params["cycles"] or cycle < params["cycles"]:
-        await lab.sleep_until(cycle * params["every_s"])
-        cycle += 1
+        slot = await next_turn(lab, begun_s, slot, params["every_s"])
+        slot, cycle = slot + 1, cycle + 1
         await exchange_once(lab, params["volume_ul"], cycle)
 
 

@@ -18,6 +18,7 @@ from protocols.language import Amount, Lab, Measurement, ProtocolError
 from protocols.parameters import Param
 from protocols.recycle import judge
 from protocols.soft_sensor import MediaEstimate
+from protocols.turns import first_turn, next_turn
 
 VERSION = 1
 """Raised when a step changes its meaning: part of every recipe's hash, as is the text of this module."""
@@ -392,7 +393,8 @@ class Repeat(Step):
     """Steps again and again: `times` of them (0 and none: until stopped), `every_s` apart, or while a condition holds.
 
     With `every_s`, the first turn is at once and each next one on the grid of the first; turns that were missed (the run
-    was held) are left out, never made up for in a burst. `count` saves the number of the turn, from 1.
+    was held) are left out, never made up for in a burst (:mod:`protocols.turns`). `count` saves the number of the turn,
+    from 1.
     """
 
     times: Expression | None
@@ -408,16 +410,12 @@ class Repeat(Step):
         if self.times is not None:
             times = round(await now.number(self.times, self.place))
         every_s = None if self.every_s is None else max(await now.number(self.every_s, self.place), 1.0)
-        begun_s = await now.lab.sleep_until(0.0) if every_s is not None else 0.0
+        begun_s = await first_turn(now.lab) if every_s is not None else 0.0
         turn = slot = 0
         due: str | None = None
         while not times or turn < times:
             if every_s is not None and turn:
-                slot += 1
-                late_s = await now.lab.sleep_until(begun_s + slot * every_s)
-                if missed := math.floor(late_s / every_s):
-                    slot += missed + 1
-                    await now.lab.sleep_until(begun_s + slot * every_s)
+                slot = await next_turn(now.lab, begun_s, slot + 1, every_s)
             if self.at is not None:
                 due = await now.lab.sleep_until_clock(self.at[0], self.at[1], after=due)
             if self.condition is not None and not await now.holds(self.condition, self.place):

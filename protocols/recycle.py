@@ -19,6 +19,7 @@ from protocols.language import Amount, Lab, Measurement
 from protocols.mixing import Body, retained
 from protocols.parameters import Param
 from protocols.soft_sensor import MediaEstimate, MediaValues
+from protocols.turns import first_turn, next_turn
 
 NAME = "recycle"
 TITLE = "Draw, measure, grade, condition and give back medium"
@@ -35,11 +36,12 @@ NOTHING = Amount(0.0, 0.0, 0.0)
 
 
 async def protocol(lab: Lab, params: Mapping[str, float]) -> None:
-    """Cycle after cycle, the first at once."""
-    cycle = 0
+    """Cycle after cycle, the first at once. What was missed is left out."""
+    begun_s = await first_turn(lab)
+    cycle = slot = 0
     while not params["cycles"] or cycle < params["cycles"]:
-        await lab.sleep_until(cycle * params["every_s"])
-        cycle += 1
+        slot = await next_turn(lab, begun_s, slot, params["every_s"])
+        slot, cycle = slot + 1, cycle + 1
         await recycle_once(lab, params["batch_ul"], cycle, least_ul=params["least_ul"])
 
 

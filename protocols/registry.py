@@ -27,6 +27,7 @@ from protocols import (
     pump_calibration,
     recycle,
     soft_sensor,
+    turns,
     unscented,
 )
 from protocols.language import ProtocolFunction
@@ -105,7 +106,7 @@ def _recipe(module: ModuleType, source: str) -> Recipe:
 def source_hash(source: str) -> str:
     """sha256 of a protocol's own text and of every text of Choroid that its course depends on."""
     of_media = (grading, soft_sensor, unscented, media_filter, mixing, dialysis, prices, conditioning, economy)
-    shared = (language, interval, parameters, *of_media)
+    shared = (language, turns, interval, parameters, *of_media)
     digest = hashlib.sha256(source.encode())
     for module in shared:
         digest.update(inspect.getsource(module).encode())

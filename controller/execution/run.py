@@ -20,7 +20,7 @@ from itertools import islice
 from typing import Any
 
 from controller.execution.branches import BRANCH, Branch, abreast, in_verb
-from controller.execution.journal import JournalUnwritten
+from controller.execution.journal import Entry, JournalUnwritten
 from controller.execution.organs import Lab, Perform
 from controller.execution.performer import Bench, Performer
 from controller.execution.recovery import POLICIES, Problem, advise
@@ -93,8 +93,7 @@ class Run:
         self._stirred = asyncio.Event()
         self._lab = Lab(self, Performer(self, bench), bench.rig)
         self._loop = asyncio.get_running_loop()
-        gone_s = (bench.clock.utc() - datetime.fromisoformat(history.started_utc)).total_seconds()
-        self.started_s = self._loop.time() - max(gone_s, 0.0)
+        self.started_s = self._loop.time() - _gone_s(bench, run_id)
         """When it began (loop time)."""
 
     # --- commands ---------------------------------------------------------------------------------------
@@ -442,3 +441,24 @@ class Run:
     def volumes_now(self) -> Mapping[str, VesselVolume]:
         """Volumes as of the end of this branch's last step."""
         return {role: VesselVolume(**data) for role, data in self._here().volumes.items()}
+
+
+def _gone_s(bench: Bench, run_id: str) -> float:
+    """How long ago a run began (s), by its rows and the clock as it is now.
+
+    Within a process the monotonic clock tells, so a step of UTC counts for nothing (E7). From the last row of one process
+    to the first of the next only UTC can tell: one that was set back counts as no time at all. Else the turns to come
+    would move away by as much as a dead battery put the clock back.
+    """
+    gone_s = 0.0
+    before: Entry | None = None
+    for row in bench.journal.entries(run=run_id):
+        if before is not None:
+            new_process = row.kind == "run.state" and row.body["event"] in (Event.START, Event.RECOVER)
+            gone_s += max(_apart_s(before.utc, row.utc) if new_process else row.at_s - before.at_s, 0.0)
+        before = row
+    return gone_s if before is None else gone_s + max(_apart_s(before.utc, bench.clock.utc_text()), 0.0)
+
+
+def _apart_s(sooner: str, later: str) -> float:
+    return (datetime.fromisoformat(later) - datetime.fromisoformat(sooner)).total_seconds()

@@ -9,6 +9,7 @@ from collections.abc import Mapping
 
 from protocols.language import Lab
 from protocols.parameters import Param
+from protocols.turns import first_turn, next_turn
 
 NAME = "gentle-exchange"
 TITLE = "Replace a little medium often"
@@ -21,10 +22,11 @@ PARAMS = (
 
 async def protocol(lab: Lab, params: Mapping[str, float]) -> None:
     """Draw, discard, feed, give back, unless oxygen is low."""
-    cycle = 0
+    begun_s = await first_turn(lab)
+    cycle = slot = 0
     while not params["cycles"] or cycle < params["cycles"]:
-        await lab.sleep_until(cycle * params["every_s"])
-        cycle += 1
+        slot = await next_turn(lab, begun_s, slot, params["every_s"])  # what was missed is left out
+        slot, cycle = slot + 1, cycle + 1
         oxygen = await lab.lung.oxygen()
         if oxygen.interval is None or oxygen.interval.low < 50.0:
             await lab.note("skipped", {"cycle": cycle, "why": oxygen.detail or "oxygen is low"})
