@@ -8,6 +8,9 @@ A prediction over six hours is not, to the last digit, two over three: the sigma
 taken as steady for as long as a step. So time is cut only where something happened to the medium or was learnt of it (a
 transfer, a look at the rig, a sample), never where somebody asked, entered an assay or started the controller; else an
 assay that came in late would give another estimate than the same one in time.
+
+What has happened happened in the order of its rows, whatever the clock said: UTC only tells how long it was between them
+(:class:`_Clockwork`). A clock that was set back makes nothing undone, and one that was ahead puts nothing off.
 """
 
 from __future__ import annotations
@@ -36,6 +39,8 @@ CO2_SHARE_RANGE = (0.005, 0.2)
 AIR_CO2 = 4.2e-4
 PATIENCE_S = 60.0
 GAS_STALE_S = 60.0
+STEPPED = timedelta(seconds=2)
+"""UTC is said to have been set when it is off the monotonic clock by more; below that a row's own time is the finer one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +50,31 @@ class Known:
     state: MediaState
     at: datetime
     seq: int
+
+
+@dataclass(frozen=True, slots=True)
+class _Clockwork:
+    """When the journal's rows were written, by UTC as the clock has it now: `now`, at loop time `now_s`.
+
+    Rows of this process (from `first_seq` on; it began at `began_s`) by the monotonic clock, if UTC was set since. For
+    those of processes before there is only what they say, and that they are older than this process.
+    """
+
+    now: datetime
+    now_s: float
+    began_s: float
+    first_seq: int
+
+    def when(self, entry: Entry) -> datetime:
+        """When a row was written."""
+        said = _utc(entry)
+        if entry.seq < self.first_seq:
+            return min(said, self._at(self.began_s))
+        really = self._at(entry.at_s)
+        return min(said, self.now) if abs(really - said) <= STEPPED else really
+
+    def _at(self, at_s: float) -> datetime:
+        return self.now - timedelta(seconds=self.now_s - at_s)
 
 
 class Estimator:
@@ -58,6 +88,7 @@ class Estimator:
         self._store = store
         self._spent = rig.organs.kidney.vessel
         self._circulating = (rig.organs.lung.vessel, rig.organoid.chamber)
+        self._began_s, self._first_seq = clock.now_s(), journal.next_seq
         self._state, self._at_s = self._caught_up()
         last = journal.last("estimate")
         self.latest: MediaEstimate | None = None if last is None else MediaEstimate.from_json(last.body["estimate"])
@@ -72,7 +103,7 @@ class Estimator:
     def began(self) -> datetime | None:
         """Since when this journal knows the culture: its first entry of volumes, or the taking over from another rig."""
         began = self._journal.last("handover.taken") or self._journal.last("ledger.opened")
-        return None if began is None else _utc(began)
+        return None if began is None else self._clockwork().when(began)
 
     def where(self, vessel: str) -> Where | None:
         """Which of the two bodies of medium a vessel of the rig belongs to; None for bottles and waste."""
@@ -86,8 +117,8 @@ class Estimator:
 
     def at(self, when: datetime) -> MediaState:
         """The state as of an earlier moment, with all that is known by now of the time before it."""
-        known = self._replayed(when)
-        return self._lived(known.state, (when - known.at).total_seconds())
+        known = self._replayed(self._clockwork(), when)
+        return self._lived(known.state, max((when - known.at).total_seconds(), 0.0))
 
     async def estimate(self, *, run: str | None = None) -> MediaEstimate:
         """Read pH of the loop and the gas flows, correct by them if they may be trusted, and journal the state."""
@@ -211,45 +242,58 @@ class Estimator:
 
     def _caught_up(self) -> tuple[MediaState, float]:
         """The state of the last thing that happened, and when that was in loop time."""
-        now = self._clock.utc()
-        known = self._replayed(now)
-        return known.state, self._clock.now_s() - max((now - known.at).total_seconds(), 0.0)
+        clockwork = self._clockwork()
+        known = self._replayed(clockwork, None)
+        return known.state, clockwork.now_s - max((clockwork.now - known.at).total_seconds(), 0.0)
 
-    def _replayed(self, until: datetime) -> Known:
-        """The state of the last thing that happened before `until`, from the newest that holds all known of its time."""
-        assays = [(entry.seq, Assay.from_json(entry.body)) for entry in self._journal.entries(kinds=("assay",))]
-        used = [(seq, assay) for seq, assay in assays if assay.used]
-        known = self._checkpoint(used, until)
+    def _clockwork(self) -> _Clockwork:
+        return _Clockwork(self._clock.utc(), self._clock.now_s(), self._began_s, self._first_seq)
+
+    def _replayed(self, clockwork: _Clockwork, until: datetime | None) -> Known:
+        """The state of the last thing that happened (until a time), from the newest that holds all known of its time."""
+        samples = []
+        for entry in self._journal.entries(kinds=("assay",)):
+            assay = Assay.from_json(entry.body)
+            if assay.used:  # no sample was taken after it was entered, whatever the clock says by now
+                samples.append((entry.seq, replace(assay, taken=min(assay.taken, clockwork.when(entry)))))
+        known = self._checkpoint(clockwork, samples, until)
         state, at = known.state, known.at
-        for when, happens in self._since(known, used, until):
-            state = happens(self._lived(state, (when - at).total_seconds()))
+        for when, happens in self._since(clockwork, known, samples, until):
+            state = happens(self._lived(state, max((when - at).total_seconds(), 0.0)))
             at = max(at, when)
         return replace(known, state=state, at=at)
 
-    def _checkpoint(self, assays: list[tuple[int, Assay]], before: datetime) -> Known:
+    def _checkpoint(self, clockwork: _Clockwork, assays: list[tuple[int, Assay]], before: datetime | None) -> Known:
         for entry in self._journal.entries(kinds=("estimate",), newest_first=True):
-            at = datetime.fromisoformat(entry.body.get("as_of", entry.utc))  # older rows: their own
+            written = datetime.fromisoformat(entry.body.get("as_of", entry.utc))  # older rows: their own
+            at = clockwork.when(entry) - (_utc(entry) - written)
             late = any(seq > entry.seq and assay.taken <= at for seq, assay in assays)
-            if at <= before and not late and entry.body["state"].get("version") == VERSION:
+            in_time = before is None or at <= before
+            if in_time and not late and entry.body["state"].get("version") == VERSION:
                 return Known(MediaState.from_json(entry.body["state"]), at, entry.seq)
         opened = self._journal.last("ledger.opened")
-        return Known(self._begin(), before, 0) if opened is None else Known(self._begin(), _utc(opened), opened.seq)
+        if opened is None:
+            return Known(self._begin(), before or clockwork.now, 0)
+        return Known(self._begin(), clockwork.when(opened), opened.seq)
 
     def _since(
-        self, known: Known, assays: list[tuple[int, Assay]], until: datetime
+        self, clockwork: _Clockwork, known: Known, assays: list[tuple[int, Assay]], until: datetime | None
     ) -> list[tuple[datetime, Callable[[MediaState], MediaState]]]:
-        """What has happened between a known state and `until`, in order.
+        """What has happened after a known state (until a time), in order.
 
         A sample counts before what was booked at the same instant, and samples of one instant stand in an order of their
         own, whichever was entered first.
         """
         events: list[tuple[datetime, tuple[str | int, ...], Callable[[MediaState], MediaState]]] = []
+        latest = known.at
         for entry in self._journal.entries(kinds=("moved", "estimate"), after=known.seq):
-            learnt = entry.kind == "estimate" and "assay" in entry.body["inputs"]
-            if (when := _utc(entry)) <= until and not learnt:
-                events.append((when, ("then", entry.seq), self._happening(entry)))
+            if entry.kind == "estimate" and "assay" in entry.body["inputs"]:
+                continue  # it says what the rows before it come to
+            latest = max(latest, clockwork.when(entry))
+            if until is None or latest <= until:
+                events.append((latest, ("then", entry.seq), self._happening(entry)))
         for seq, assay in assays:
-            if (seq > known.seq or assay.taken > known.at) and assay.taken <= until:
+            if seq > known.seq and (until is None or assay.taken <= until):
                 events.append((assay.taken, ("sample", assay.analyte, assay.vessel, seq), _finding(assay)))
         return [(when, happens) for when, _, happens in sorted(events, key=lambda event: event[:2])]
 

@@ -219,6 +219,53 @@ async def test_assays_survive_a_restart(tmp_path: Path) -> None:
     await third.gone()
 
 
+async def _exchanged(world: World, path: Path) -> Controller:
+    """A day of life in its medium, then one exchange."""
+    controller = Controller(world, path, tick_s=60.0)
+    await asyncio.sleep(86_400.0)
+    controller.tick_s = 1.0
+    run = await controller.runs.start("exchange", {"cycles": "1"}, "anna", "a test")
+    await controller.until(lambda: controller.runs.get(run).state is RunState.COMPLETE)
+    return controller
+
+
+@pytest.mark.virtual_time
+@pytest.mark.parametrize("assayed", [False, True])
+async def test_E7_a_clock_that_was_ahead_makes_no_exchange_undone(assayed: bool, tmp_path: Path) -> None:
+    """It was an hour ahead while medium was exchanged, and is set right: what was given stays given."""
+    world = World()
+    world.clock_step_s = 3600.0
+    controller = await _exchanged(world, tmp_path / "j.db")
+    before = _intervals(controller)
+    world.clock_step_s = 0.0
+    if assayed:
+        controller.runs.estimator.learn(controller.journal.next_seq - 1)
+    else:
+        await controller.gone()
+        controller = Controller(world, tmp_path / "j.db")
+    np.testing.assert_allclose(_intervals(controller), before, rtol=1e-3, atol=1e-3)
+    await controller.gone()
+
+
+@pytest.mark.virtual_time
+async def test_E7_a_clock_that_comes_back_behind_forgets_nothing(tmp_path: Path) -> None:
+    """A dead battery puts it back by a month; what is known is as of the last row, not as of a culture that just began."""
+    world = World()
+    controller = await _exchanged(world, tmp_path / "j.db")
+    before = _intervals(controller)
+    await controller.gone()
+    world.clock_step_s = -30 * 86_400.0
+    controller = Controller(world, tmp_path / "j.db")
+    np.testing.assert_allclose(_intervals(controller), before, rtol=1e-3, atol=1e-3)
+    await asyncio.sleep(3600.0)
+    lived = _intervals(controller)
+    # The network's time mends it; an assay makes the estimator go through the journal again.
+    world.clock_step_s = 0.0
+    controller.runs.estimator.learn(controller.journal.next_seq - 1)
+    np.testing.assert_allclose(_intervals(controller), lived, rtol=1e-3, atol=1e-3)
+    await controller.gone()
+
+
 @pytest.mark.virtual_time
 async def test_asking_moves_nothing(tmp_path: Path) -> None:
     controller = await bench(tmp_path / "j.db")
