@@ -303,17 +303,18 @@ class _Parser:
 
     def _want(self, node: Expression, unit: str) -> None:
         if node.unit != unit:
-            raise self._wrong(f"{_unit_text(node.unit)} stands where {_unit_text(unit)} belongs")
+            raise self._wrong(f"{unit_text(node.unit)} stands where {unit_text(unit)} belongs")
 
     def _number(self, node: Expression) -> None:
         if node.unit in (BOOL, GRADE):
-            raise self._wrong(f"{_unit_text(node.unit)} cannot be calculated with")
+            raise self._wrong(f"{unit_text(node.unit)} cannot be calculated with")
 
     def _same(self, left: Expression, right: Expression) -> None:
         if left.unit != right.unit:
-            what = f"{_unit_text(left.unit)} beside {_unit_text(right.unit)}"
+            what = f"{unit_text(left.unit)} beside {unit_text(right.unit)}"
             raise self._wrong(what, "Both sides want the same kind of quantity; write numbers with their unit")
 
 
-def _unit_text(unit: str) -> str:
+def unit_text(unit: str) -> str:
+    """A unit as it is said to people."""
     return {BOOL: "a condition", GRADE: "a grade", PLAIN: "a plain number"}.get(unit, f"a quantity in {unit}")

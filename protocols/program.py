@@ -84,7 +84,7 @@ class Policies:
     timeout: str = "ask"
     """A wait was in vain: "ask", "go_on" or "end"."""
     small_dose: str = "skip"
-    """A computed volume is below what its pump gives: "skip" (move nothing) or "hold"."""
+    """A computed volume is below what its pump gives: "skip" (move nothing) or "hold" (ask first; then move nothing)."""
 
 
 @dataclass(slots=True)
@@ -110,13 +110,14 @@ class Now:
 
     async def number(self, expression: Expression, where: str, *, missing: float = 0.0) -> float:
         """The value of `expression`; what a missing value means is the recipe's policy."""
-        return float(await self._valued(expression, where, missing))
+        return float(await self.valued(expression, where, missing))
 
     async def holds(self, condition: Expression, where: str) -> bool:
         """Whether a condition is met."""
-        return bool(await self._valued(condition, where, False))
+        return bool(await self.valued(condition, where, False))
 
-    async def _valued(self, expression: Expression, where: str, missing: Any) -> Any:
+    async def valued(self, expression: Expression, where: str, missing: Any) -> Any:
+        """The value of `expression`, whatever its kind; `missing` where it has none and the policy goes on."""
         try:
             value = expression.evaluate(self.value)
         except ZeroDivisionError:
@@ -167,7 +168,13 @@ class Move(Step):
     async def run(self, now: Now) -> None:
         volume_ul = await now.number(self.volume, self.place)
         least_ul = now.lab.least_ul(self.verb)
-        if volume_ul < least_ul and now.policies.small_dose == "skip":
+        if volume_ul < least_ul:
+            if now.policies.small_dose == "hold":
+                await now.lab.ask(
+                    f"{self.place}: {self.verb} of {volume_ul:g} µL is less than the {least_ul:g} µL that its pump gives."
+                    " Likely cause: a computed volume came out too small. Next: look why; when you resume, nothing is moved"
+                    " here and the recipe goes on"
+                )
             moved = Amount(0.0, 0.0, 0.0)
         else:
             moved = await MOVES[self.verb](now.lab)(volume_ul)
@@ -297,13 +304,19 @@ class WaitUntil(Step):
     async def run(self, now: Now) -> None:
         every_s = max(await now.number(self.every_s, self.place), 1.0)
         times = max(1, math.ceil(await now.number(self.timeout_s, self.place) / every_s))
+        asking = now
         for turn in range(times):
             if turn:
                 await now.lab.sleep(every_s)
             await self.read.taken(now)
             # A reading that cannot be had is no reason to ask while there is time left: it may come back.
-            if now.values[str(self.read.save)] is not None and self.until.evaluate(now.value):
+            if now.values[str(self.read.save)] is None:
+                continue
+            met = await asking.valued(self.until, self.place, None)
+            if met:
                 return
+            if met is None:  # of what was saved before something is missing, and stays so: a person is asked once
+                asking = replace(now, policies=replace(now.policies, missing="go_on"))
         await now.decide(
             self.on_timeout or now.policies.timeout,
             f"{self.place}: “{self.until.text}” has not come true of {self.read.point or self.read.verb} within"
@@ -363,13 +376,13 @@ class Note(Step):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SetValues(Step):
-    """Give names to values."""
+    """Give names to values: numbers, conditions, grades. What is made of a missing value is missing as well."""
 
     values: Mapping[str, Expression]
 
     async def run(self, now: Now) -> None:
         for name, expression in self.values.items():
-            now.values[name] = await now.number(expression, self.place)
+            now.values[name] = await now.valued(expression, self.place, None)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -390,7 +403,8 @@ class If(Step):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Repeat(Step):
-    """Steps again and again: `times` of them (0 and none: until stopped), `every_s` apart, or while a condition holds.
+    """Steps again and again: `times` of them (the constant 0, and none: until stopped), `every_s` apart, or while a
+    condition holds. A number of times that is worked out never means for ever: below a half it is no turn.
 
     With `every_s`, the first turn is at once and each next one on the grid of the first; turns that were missed (the run
     was held) are left out, never made up for in a burst (:mod:`protocols.turns`). `count` saves the number of the turn,
@@ -406,14 +420,15 @@ class Repeat(Step):
     steps: Sequence[Step]
 
     async def run(self, now: Now) -> None:
-        times = BURST if self.times is None and self.every_s is None and self.at is None else 0
+        times = float(BURST) if self.times is None and self.every_s is None and self.at is None else math.inf
         if self.times is not None:
-            times = round(await now.number(self.times, self.place))
+            said = await now.number(self.times, self.place)
+            times = math.inf if said == 0 and not self.times.names else math.floor(said + 0.5)
         every_s = None if self.every_s is None else max(await now.number(self.every_s, self.place), 1.0)
         begun_s = await first_turn(now.lab) if every_s is not None else 0.0
         turn = slot = 0
         due: str | None = None
-        while not times or turn < times:
+        while turn < times:
             if every_s is not None and turn:
                 slot = await next_turn(now.lab, begun_s, slot + 1, every_s)
             if self.at is not None:

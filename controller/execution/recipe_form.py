@@ -145,7 +145,7 @@ VERBS: Mapping[str, Verb] = {
         "steps again and again",
         {
             "steps": Field("steps", "what to repeat", required=True),
-            "times": Field("quantity", "how often; 0 = until stopped (wants every or daily_at)"),
+            "times": Field("quantity", "how often; the number 0 = until stopped (wants every or daily_at)"),
             "every": Field("quantity", "time from one turn to the next; missed turns are left out", "s"),
             "daily_at": Field("clock", "once a day at this local time, for example “09:00”"),
             "zone": Field("zone", "the time zone of daily_at, for example Europe/Berlin"),

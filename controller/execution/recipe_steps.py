@@ -14,7 +14,7 @@ from controller.execution.recipe_form import VERBS, WORD, Field
 from controller.execution.recipe_values import Values
 from controller.rig.problems import Place, nearest
 from protocols import program, recycle
-from protocols.expression import PLAIN, Expression, constant
+from protocols.expression import PLAIN, Expression, constant, unit_text
 from protocols.parameters import ParamError
 from protocols.program import READS, Step, saved_units
 from protocols.registry import Recipe
@@ -147,7 +147,7 @@ class Steps(Values, ABC):
         else:
             unit, step = "", program.End(where=where)
         if save:
-            self._saves(saved_units(verb, save, unit))
+            self._saves(saved_units(verb, save, unit), (*place, "as") if "as" in fields else place)
         return step
 
     def _choice(self, verb: str, key: str, given: Any, place: Place) -> str:
@@ -157,8 +157,17 @@ class Steps(Values, ABC):
             self.wrong((*place, key), f"“{given}” is no choice", f"Choose {', '.join(choices)}")
         return str(given)
 
-    def _saves(self, units: Mapping[str, str]) -> None:
-        """From here on there are these names."""
+    def _saves(self, units: Mapping[str, str], place: Place) -> None:
+        """From here on there are these names.
+
+        A name keeps its kind: in a loop the text above is run again, with what was saved below it.
+        """
+        for name, unit in units.items():
+            before = self.units.get(name, unit)
+            if before != unit:
+                what = f"“{name}” is {unit_text(before)} above and {unit_text(unit)} here"
+                self.wrong(place, what, "Choose another name for one of them")
+                return
         self.units |= units
         self.saved |= set(units)
 
@@ -189,7 +198,7 @@ class Steps(Values, ABC):
             value = self.expression(text, Field("quantity", "", None), (*place, name))
             if checked:
                 if len(self.problems) == before or checked not in self.units:  # one error need not bring others
-                    self._saves({checked: value.unit})
+                    self._saves({checked: value.unit}, (*place, name))
                 values[checked] = value
         return program.SetValues(where=where, values=values)
 
@@ -219,7 +228,7 @@ class Steps(Values, ABC):
             self.wrong((*place, "every"), "“every” is below one second", "Write at least 1 s")
         count = self.name(fields.get("count"), (*place, "count"))
         if count:
-            self._saves({count: PLAIN})
+            self._saves({count: PLAIN}, (*place, "count"))
         steps = self.steps(fields["steps"], (*place, "steps"))
         return program.Repeat(
             where=where,

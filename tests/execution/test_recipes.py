@@ -420,3 +420,116 @@ async def test_a_recipe_that_only_reckons_does_not_stop_the_controller(tmp_path:
     with pytest.raises(RunnerError, match="without a reading or a wait"):
         await controller.runs.start(recipe, {}, "anna", "a test")
     await controller.gone()
+
+
+@pytest.mark.virtual_time
+async def test_what_is_made_of_a_missing_value_is_missing_too(tmp_path: Path) -> None:
+    recipe = recipe_of(
+        tmp_path,
+        """policies: {missing: go_on}
+steps:
+  - lung.oxygen: oxygen
+  - set: {level: oxygen}
+  - if: {condition: level < 40 %, then: [{gut.feed: 2 mL}]}
+  - note: {kind: after, values: {level: level}}
+""",
+    )
+    world = World()
+    del world.readings["do_loop.oxygen"]
+    controller = Controller(world, tmp_path / "j.db")
+    run = await ran(controller, recipe)
+    assert controller.runs.get(run).state is RunState.COMPLETE
+    assert world.pumps["dose_fresh.pump"].doses == []
+    assert notes(controller, "after")[0]["level"] is None
+    await controller.gone()
+
+
+@pytest.mark.virtual_time
+async def test_grades_and_conditions_can_be_named(tmp_path: Path) -> None:
+    recipe = recipe_of(
+        tmp_path,
+        """steps:
+  - grade: {settle: 1 s, as: verdict}
+  - set: {before: verdict, full: loop.volume > 30 mL}
+  - if: {condition: before == verdict and full, then: [{note: {kind: same, values: {before: before, full: full}}}]}
+""",
+    )
+    controller = Controller(World(), tmp_path / "j.db")
+    run = await ran(controller, recipe)
+    assert controller.runs.get(run).state is RunState.COMPLETE
+    grade = controller.journal.last("note.grade")
+    assert grade is not None
+    assert [(note["before"], note["full"]) for note in notes(controller, "same")] == [(grade.body["grade"], True)]
+    await controller.gone()
+
+
+@pytest.mark.virtual_time
+@pytest.mark.parametrize("policy", ["ask", "go_on", "end"])
+async def test_a_wait_for_what_a_missing_value_decides_follows_the_policy(policy: str, tmp_path: Path) -> None:
+    recipe = recipe_of(
+        tmp_path,
+        f"""policies: {{missing: {policy}, timeout: go_on}}
+steps:
+  - liver.acidity: batch
+  - wait_until: {{read: lung.acidity, until: value > batch - 0.1, every: 1 min, timeout: 10 min}}
+  - note: {{kind: after}}
+""",
+    )
+    world = World()
+    del world.readings["ph_spent.ph"]
+    controller = Controller(world, tmp_path / "j.db")
+    run = await ran(controller, recipe)
+    asked = 0
+    while controller.runs.get(run).state is RunState.HELD:
+        asked += 1
+        assert "“batch” could not be measured" in controller.runs.get(run).messages[-1]
+        await controller.runs.resume(run, "anna", "I looked")
+        await to_an_end(controller, run)
+    assert controller.runs.get(run).state is RunState.COMPLETE
+    assert asked == (policy == "ask")
+    assert len(notes(controller, "after")) == (policy != "end")
+    await controller.gone()
+
+
+@pytest.mark.virtual_time
+async def test_a_dose_that_is_too_small_asks_and_then_moves_nothing(tmp_path: Path) -> None:
+    recipe = recipe_of(
+        tmp_path,
+        """policies: {small_dose: hold}
+steps:
+  - gut.feed: {volume: 0.001 * loop.volume, as: fed}
+  - note: {kind: after, values: {fed: fed}}
+""",
+    )
+    world = World()
+    controller = Controller(world, tmp_path / "j.db")
+    run = await ran(controller, recipe)
+    assert controller.runs.get(run).state is RunState.HELD
+    assert "less than the 500 µL that its pump gives" in controller.runs.get(run).messages[-1]
+    await controller.runs.resume(run, "anna", "I see")
+    await to_an_end(controller, run)
+    assert controller.runs.get(run).state is RunState.COMPLETE
+    assert notes(controller, "after")[0]["fed"] == 0.0
+    assert world.pumps["dose_fresh.pump"].doses == []
+    await controller.gone()
+
+
+@pytest.mark.virtual_time
+@pytest.mark.parametrize(
+    ("times", "turns"), [("time / every", 0), ('"max(1, time / every)"', 1), ("1.25 * time / every", 1)]
+)
+async def test_times_that_are_worked_out_never_mean_for_ever(times: str, turns: int, tmp_path: Path) -> None:
+    recipe = recipe_of(
+        tmp_path,
+        f"""parameters:
+  time: {{default: 2 h, least: 1 h, most: 9 h, help: in all}}
+  every: {{default: 5 h, least: 1 h, most: 9 h, help: between}}
+steps:
+  - repeat: {{times: {times}, every: every, steps: [note: {{kind: turn}}]}}
+""",
+    )
+    controller = Controller(World(), tmp_path / "j.db", tick_s=SLOW_S)
+    run = await controller.runs.start(recipe, {}, "anna", "a test")
+    assert await to_an_end(controller, run, within_s=86_400.0) is RunState.COMPLETE
+    assert len(notes(controller, "turn")) == turns
+    await controller.gone()

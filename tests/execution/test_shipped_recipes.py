@@ -227,6 +227,24 @@ async def test_emergency_care_moves_nothing_while_the_medium_is_good_and_goes_on
 
 
 @pytest.mark.virtual_time
+@pytest.mark.parametrize(
+    ("name", "time", "every"),
+    [
+        ("circulate", "10 min", "12 h"),
+        ("circulate", "2 h", "5 h"),
+        ("emergency-care", "1 h", "6 h"),
+        ("emergency-care", "1 h", "10 min"),
+    ],
+)
+async def test_care_for_a_time_ends_at_the_ends_of_its_range(name: str, time: str, every: str, tmp_path: Path) -> None:
+    controller, view, _ = await on_bench(World(), tmp_path / "j.db", name, time=time, every=every)
+    assert view.state is RunState.COMPLETE
+    looks = list(controller.journal.entries(kinds=("note.circulating", "note.care")))
+    assert len(looks) == (6 if every == "10 min" else 1)
+    await controller.gone()
+
+
+@pytest.mark.virtual_time
 async def test_rinsing_tells_how_much_of_the_old_medium_is_left(tmp_path: Path) -> None:
     controller, _, asked = await on_bench(World(), tmp_path / "j.db", "rinse", volume="4 mL", left="1 %", rounds="3")
     note = controller.journal.last("note.rinsed")

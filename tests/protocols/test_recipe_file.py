@@ -108,6 +108,12 @@ def test_the_schema_is_up_to_date() -> None:
             "a negative time at one end of its parameters' range",
         ),
         ("steps:\n  - note: {kind: grade}\n", 5, "Choroid's own"),
+        (
+            "steps:\n  - set: {x: 1 mL}\n  - repeat:\n      times: 2\n      steps: [gut.feed: x, set: {x: 900 s}]\n",
+            8,
+            "“x” is a quantity in uL above and a quantity in s here",
+        ),
+        ("steps:\n  - lung.oxygen: x\n  - kidney.draw: {volume: 2 mL, as: x}\n", 6, "a quantity in % above"),
         ("steps:\n  - measure: {point: balance.strange, as: x}\n", 5, "the unit of “balance.strange” is not known"),
         ("steps:\n  - wait: !!python/object 1\n", 5, "cannot be read"),
         ("steps:\n  - wait: 1 min\n  - wait: &a 2 min\n  - wait: *a\n", 7, "refers to something else"),
