@@ -16,6 +16,7 @@ from typing import Any
 
 from controller.alarms import DEFINITIONS, URGENCY, Alarm, AlarmState
 from controller.clock import Clock
+from controller.execution.barrier import Barrier
 from controller.execution.estimator import Estimator
 from controller.execution.journal import Entry, Journal
 from controller.nerves.summary import NervesSummary, Treatment
@@ -133,6 +134,8 @@ class VitalSigns:
         self._clock = clock
         self._journal = journal
         self._usual = Usual(journal, clock)
+        self._barrier = Barrier(rig, journal)
+        self._barrier_failed = False
         self._short_since: dict[str, float | None] = dict.fromkeys(PER_SIDE)
         self._looks = -1
         self._looked_s = 0.0
@@ -179,7 +182,7 @@ class VitalSigns:
         return Vitals(
             temperature_c=self._trusted(state, self._skin.temperature, "temperature"),
             oxygen_short_s=self._short(state),
-            sterility_failed=found is not None and _barrier_failed(found),
+            sterility_failed=self._barrier_failed,
             ldh=self._by_hand("ldh"),
             growth=self._by_hand("growth"),
             oxygen_uptake=uptake,
@@ -218,6 +221,7 @@ class VitalSigns:
         if now_s - self._found_s >= LOOK_UP_EVERY_S:
             self._found, self._found_s = self._grade(), now_s
             self._looked = self._journal.last(TISSUE_NOTE)
+            self._barrier_failed = self._barrier.failed
 
     def _by_hand(self, name: str) -> Interval | None:
         """What a person has found of the tissue (examples/protocols/look.yaml), as long as it is not old."""
@@ -359,11 +363,6 @@ class VitalSigns:
             return None
         off = UNCERTAINTY[quantity] / 3.0  # an offset leaves a difference alone; noise and drift within a day do not
         return Interval(spread, max(spread - off, 0.0), spread + off)
-
-
-def _barrier_failed(found: Mapping[str, Any]) -> bool:
-    sterility = found.get("variables", {}).get("sterility", {})
-    return bool(sterility.get("grade") == Letter.D.value)
 
 
 def _lactate_making(media: MediaState) -> Interval | None:

@@ -83,6 +83,22 @@ class Calibrated:
     places: int
 
 
+@dataclass(frozen=True, slots=True)
+class Barrier:
+    """What the passes on record tell of the sterile filter (kPa gauge before it)."""
+
+    sterile: bool | None
+    """Whether it is whole; None when no pass is on record that could tell."""
+    peak_kpa: float | None
+    """Highest pressure of the last pass."""
+    least_kpa: float
+    """What a whole filter needs at the least."""
+    most_kpa: float
+    """What it stands."""
+    detail: str
+    """Why it is not known to be whole; empty when it is."""
+
+
 class Heart(Protocol):
     """Circulates medium. Its flow belongs to the regulator; a protocol may look."""
 
@@ -156,8 +172,15 @@ class Immune(Protocol):
     def max_pressure_kpa(self) -> float:
         """What the filter stands (kPa)."""
 
+    @property
+    def least_pressure_kpa(self) -> float:
+        """What a whole filter needs at the least while medium is given back (kPa)."""
+
     async def pressure(self) -> Measurement:
-        """Pressure before the filter (kPa gauge)."""
+        """Pressure before the filter (kPa gauge): at rest that of the room, whether the filter is whole or not."""
+
+    async def barrier(self) -> Barrier:
+        """Whether the filter is whole, by the pressure that its passes needed; a failure stays until it was tested again."""
 
 
 class Lung(Protocol):

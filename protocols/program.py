@@ -41,15 +41,17 @@ NAMES: Mapping[str, tuple[str, Callable[[Lab], float]]] = {
     "ph.target": (PLAIN, lambda lab: lab.targets.ph),
     "fresh.glucose": ("mM", lambda lab: lab.targets.glucose_mm),
     "filter.max_pressure": ("kPa", lambda lab: lab.immune.max_pressure_kpa),
+    "filter.least_pressure": ("kPa", lambda lab: lab.immune.least_pressure_kpa),
     "least_dose": ("uL", lambda lab: lab.liver.min_dose_ul),
 }
 """What an expression may name beside parameters and what steps have saved: its unit and where it comes from."""
 
+DIALYSE = "kidney.dialyse"
 MOVES: Mapping[str, Callable[[Lab], Callable[[float], Awaitable[Amount]]]] = {
     "kidney.draw": lambda lab: lab.kidney.draw,
     "kidney.give_back": lambda lab: lab.kidney.give_back,
     "kidney.discard": lambda lab: lab.kidney.discard,
-    "kidney.dialyse": lambda lab: lab.kidney.dialyse,
+    DIALYSE: lambda lab: lab.kidney.dialyse,
     "gut.feed": lambda lab: lab.gut.feed,
     "liver.add_glucose": lambda lab: lab.liver.add_glucose,
     "liver.add_base": lambda lab: lab.liver.add_base,
@@ -159,7 +161,9 @@ class Step:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Move(Step):
-    """Move a volume (µL) by an organ's verb; saves the amount with `.low`, `.high` (µL) and `.peak_pressure` (kPa)."""
+    """Move a volume (µL) by an organ's verb; saves the amount with `.low`, `.high` (µL) and `.peak_pressure` (kPa), of
+    dialysate `.exchanged` (%, of the batch's small solutes) as well.
+    """
 
     verb: str
     volume: Expression
@@ -168,6 +172,7 @@ class Move(Step):
     async def run(self, now: Now) -> None:
         volume_ul = await now.number(self.volume, self.place)
         least_ul = now.lab.least_ul(self.verb)
+        batch_ul = now.lab.volumes()["spent"].ul
         if volume_ul < least_ul:
             if now.policies.small_dose == "hold":
                 await now.lab.ask(
@@ -185,6 +190,10 @@ class Move(Step):
                 f"{self.save}.high": moved.high,
                 f"{self.save}.peak_pressure": moved.peak_kpa,
             }
+            if self.verb == DIALYSE:
+                fibres = now.lab.kidney.dialyser
+                share = 0.0 if fibres is None else fibres.exchanged(moved.ul, batch_ul)
+                now.values[f"{self.save}.exchanged"] = 100.0 * share
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -570,7 +579,8 @@ def template(text: str, parse: Callable[[str], Expression]) -> Template:
 def saved_units(verb: str, name: str, unit: str) -> dict[str, str]:
     """The names, with units, that a step of `verb` saves under `name`."""
     if verb in MOVES:
-        return {name: "uL", f"{name}.low": "uL", f"{name}.high": "uL", f"{name}.peak_pressure": "kPa"}
+        moved = {name: "uL", f"{name}.low": "uL", f"{name}.high": "uL", f"{name}.peak_pressure": "kPa"}
+        return moved | ({f"{name}.exchanged": "%"} if verb == DIALYSE else {})
     if verb == "estimate":
         return {
             f"{name}.{vessel}.{substance}{end}": "mM"

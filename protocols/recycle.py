@@ -31,6 +31,8 @@ PARAMS = (
 )
 
 SETTLE_S = 60.0
+TEST_UL = 2_000.0
+"""Drawn and given back where nobody has seen the filter at work yet: the loop's own medium, and half a minute."""
 DAY_S = 86_400.0
 NOTHING = Amount(0.0, 0.0, 0.0)
 
@@ -47,6 +49,7 @@ async def protocol(lab: Lab, params: Mapping[str, float]) -> None:
 
 async def recycle_once(lab: Lab, batch_ul: float, cycle: int, *, least_ul: float = 0.0) -> None:
     """One cycle: look at the loop, and draw and treat a batch if that is worth it."""
+    await _seen_at_work(lab)
     targets = lab.targets
     most_ul = min(batch_ul, targets.spent_room_ul, targets.loop_spare_ul)
     estimate = await lab.estimate()
@@ -66,11 +69,24 @@ async def recycle_once(lab: Lab, batch_ul: float, cycle: int, *, least_ul: float
     await lab.note("grade", {"cycle": cycle, "of": "batch", **verdict.to_json(), "estimate": estimate.to_json()})
     if verdict.of("sterility") is Letter.D:
         await lab.ask(
-            "the sterile barrier failed. Likely cause: the filter burst or is clogged. Next: replace the filter, then"
-            " resume; the batch is thrown away"
+            "the sterile barrier failed. Likely cause: the filter burst, leaks or is clogged. Next: replace the filter;"
+            " then stop this run, have filter-integrity pass, and start again. If you resume, the batch is thrown away, and"
+            " so is each one until that test was passed"
         )
     batch, loop = _bodies(lab, estimate)
     await treat(lab, treatment(_bench(lab, estimate), verdict, batch, loop, acidity.value), cycle, verdict, drawn)
+
+
+async def _seen_at_work(lab: Lab) -> None:
+    """Where no pass through the filter is on record, make one: else a new rig's first batch could be no better than C."""
+    if (await lab.immune.barrier()).sterile is not None:
+        return
+    pressure = await lab.immune.pressure()
+    if pressure.value is None or pressure.value >= lab.immune.max_pressure_kpa:
+        return
+    drawn = await lab.kidney.draw(min(TEST_UL, lab.targets.spent_room_ul, lab.targets.loop_spare_ul))
+    if drawn.ul >= lab.least_ul("kidney.give_back"):
+        await lab.kidney.give_back(drawn.ul)
 
 
 def _bench(lab: Lab, estimate: MediaEstimate) -> Bench:
@@ -97,7 +113,7 @@ async def judge(lab: Lab, media: MediaValues | MediaEstimate, acidity: Measureme
     if isinstance(media, MediaEstimate):
         media = media.spent if where == "spent" else media.loop
     oxygen = await lab.lung.oxygen()
-    pressure = await lab.immune.pressure()
+    sterile = await _sterile(lab)
     targets, volume = lab.targets, lab.volumes()[where]
     change = 100.0 / targets.osmolality_mosm
     osmolality = media.osmolality_mosm
@@ -114,9 +130,18 @@ async def judge(lab: Lab, media: MediaValues | MediaEstimate, acidity: Measureme
         passes=Interval.exact(volume.passes),
         insulin_share=retained(volume.insulin),
         age_d=Interval.exact(volume.age_s / DAY_S),
-        sterile=None if pressure.value is None else pressure.value < lab.immune.max_pressure_kpa,
+        sterile=sterile,
     )
     return grade(sample, lab.rules)
+
+
+async def _sterile(lab: Lab) -> bool | None:
+    """Whether the sterile barrier holds: by the filter's passes, and by the pressure before it now; None: not known."""
+    pressure = await lab.immune.pressure()
+    barrier = await lab.immune.barrier()
+    if barrier.sterile is False or (pressure.value is not None and pressure.value >= lab.immune.max_pressure_kpa):
+        return False
+    return None if pressure.value is None else barrier.sterile
 
 
 async def treat(lab: Lab, decision: Decision, cycle: int, verdict: Grade, drawn: Amount) -> None:

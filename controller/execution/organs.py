@@ -6,6 +6,7 @@ from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from dataclasses import fields
 from typing import Any, Protocol
 
+from controller.execution.barrier import least_kpa
 from controller.execution.routes import Route
 from controller.execution.rules import prices_of, rules_of
 from controller.execution.steps import StepRecord
@@ -13,7 +14,7 @@ from controller.rig.description import Rig
 from controller.safety.kernel import SIGMAS
 from protocols.dialysis import Dialyser, koa_at
 from protocols.interval import Interval
-from protocols.language import Amount, Calibrated, Measurement, ProtocolError, VesselVolume
+from protocols.language import Amount, Barrier, Calibrated, Measurement, ProtocolError, VesselVolume
 from protocols.soft_sensor import Composition, MediaEstimate
 
 SPENT_MARGIN_UL = 1000.0
@@ -68,6 +69,9 @@ class Deeds(Protocol):
 
     async def slept_until_clock(self, step: StepRecord) -> str:
         """Wait for a time of day that the step has recorded; returns it."""
+
+    def barrier(self) -> dict[str, Any]:
+        """What the passes on record tell of the sterile filter, as :class:`protocols.language.Barrier`."""
 
     def noted(self, step: StepRecord, kind: str, data: Mapping[str, Any]) -> None:
         """Write a note to the journal, once."""
@@ -224,9 +228,22 @@ class Immune(Organ):
         """What the filter stands (kPa)."""
         return self._rig.filters[self._rig.organs.immune.filter].max_pressure_kpa
 
+    @property
+    def least_pressure_kpa(self) -> float:
+        """What a whole filter needs at the least (kPa)."""
+        return least_kpa(self._rig)
+
     async def pressure(self) -> Measurement:
         """Pressure before the filter (kPa gauge)."""
         return await self._measure(self._rig.organs.immune.pressure, 0.0)
+
+    async def barrier(self) -> Barrier:
+        """Whether the filter is whole, by its passes."""
+
+        async def perform(step: StepRecord) -> dict[str, Any]:
+            return self._deeds.barrier()
+
+        return Barrier(**await self._run.step("immune.barrier", {}, perform))
 
 
 class Lung(Organ):

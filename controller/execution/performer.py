@@ -14,6 +14,7 @@ from datetime import datetime
 from typing import Any, Protocol
 
 from controller.clock import Clock
+from controller.execution.barrier import Barrier
 from controller.execution.branches import BRANCH, Claims
 from controller.execution.estimator import Estimator
 from controller.execution.journal import Journal
@@ -78,6 +79,7 @@ class Performer:
         self._run = run
         self._bench = bench
         self._claims = Claims()
+        self._barrier = Barrier(bench.rig, bench.journal)
         self._loop = asyncio.get_running_loop()
 
     def route(self, verb: str) -> Route:
@@ -175,6 +177,10 @@ class Performer:
             return seconds
         left_s = (datetime.fromisoformat(step.until) - self._bench.clock.utc()).total_seconds()
         return min(max(left_s, 0.0), seconds)
+
+    def barrier(self) -> dict[str, Any]:
+        """What the passes on record tell of the sterile filter."""
+        return self._barrier.look()
 
     def noted(self, step: StepRecord, kind: str, data: Mapping[str, Any]) -> None:
         """Write a note to the journal, once."""

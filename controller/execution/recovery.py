@@ -34,6 +34,7 @@ POLICIES: dict[str, Policy] = {
     "liver.calibrate": Policy.REDO,
     "measure": Policy.REDO,
     "estimate": Policy.REDO,
+    "immune.barrier": Policy.REDO,
     "note": Policy.REDO,
     "ask": Policy.REDO,
     "together": Policy.BRANCHES,

@@ -15,6 +15,7 @@ from dataclasses import dataclass, field, fields
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+from controller.execution.barrier import least_kpa
 from controller.execution.branches import BRANCH, Branch, abreast, spoken
 from controller.execution.ledger_terms import EVAPORATION_SD_UL_D, EVAPORATION_UL_D
 from controller.execution.organs import Lab, Perform
@@ -281,6 +282,10 @@ class _Paper:
         due = next_time(now, step.args["at"], step.args["zone"], step.args["after"])
         self._pass((due - now).total_seconds())
         return due.isoformat(timespec="milliseconds")
+
+    def barrier(self) -> dict[str, Any]:
+        least, most = least_kpa(self._rig), self._rig.filters[self._rig.organs.immune.filter].max_pressure_kpa
+        return {"sterile": True, "peak_kpa": None, "least_kpa": least, "most_kpa": most, "detail": ""}
 
     def noted(self, step: StepRecord, kind: str, data: Mapping[str, Any]) -> None:
         """Notes are for the journal; on paper there is none."""

@@ -106,6 +106,9 @@ class Filter(_Part):
     area_cm2: AreaCm2 = Field(alias="area", gt=0, le=1e4)
     max_pressure_kpa: PressureKpa = Field(alias="max_pressure", gt=0, le=MOST_KPA)
     bubble_point_kpa: PressureKpa = Field(alias="bubble_point", gt=0, le=MOST_KPA)
+    least_pressure_kpa: PressureKpa | None = Field(default=None, alias="least_pressure", ge=0, le=MOST_KPA)
+    """What it needs at the least while medium is given back, as long as it is whole. Left out, it is reckoned from area and
+    flow (docs/recycling.md)."""
 
 
 class Dialyser(_Part):

@@ -12,7 +12,7 @@ from choroid.campaign.world import Trial, interlocks, limits_without, rig_of
 from sim.faults.schedule import Fault
 
 PROVOKED = {
-    "over_pressure_filter": (Fault("clogged_filter", "sterile", 10.0, 900.0, 40.0), "pressure within hard limits"),
+    "over_pressure_filter": (Fault("clogged_filter", "sterile", 240.0, 900.0, 40.0), "pressure within hard limits"),
     "temperature": (Fault("careless", "relay.heater", 60.0, 900.0), "temperature within hard limits"),
     "over_pressure_heart": (Fault("heart_occlusion", "heart", 60.0, 60.0), "pressure within hard limits"),
     "one_at_a_time": (Fault("careless", "dose_fresh.pump", 10.0, 300.0), "nothing moves unannounced"),
@@ -22,7 +22,8 @@ PROVOKED = {
 }
 """Interlock → what asks for the harm that it keeps away, and the invariant that sees the harm in the plant.
 
-Every third of them meets the recycler at work, which begins anew each hour when all of them come one by one.
+Every third of them meets the recycler at work, which begins anew each hour when all of them come one by one. The filter is
+clogged after the recycler has seen it at work: a batch would not be given back behind one that had failed before.
 """
 
 

@@ -14,7 +14,7 @@ def ended_after(days: float) -> dict[str, Any]:
     return simulate(BENCH, protocol="recycle", params={"least": "18 mL"}, days=days, seed=1, progress=False)
 
 
-@pytest.mark.parametrize("days", [0.002, 0.008], ids=["draw", "give back"])
+@pytest.mark.parametrize("days", [0.004, 0.008], ids=["draw", "give back"])
 def test_what_is_under_way_is_doubt_and_no_violation(days: float) -> None:
     found = ended_after(days)
     off = {name: vessel for name, vessel in found["vessels"].items() if abs(vessel["error_ml"]) > 5.0}
