@@ -73,7 +73,7 @@ def test_a_recipe_file_dialyses_and_grades_before_and_after(tmp_path: Path) -> N
     assert found["run_state"] == "complete"
     (note,) = notes(tmp_path / "data", "note.dialysed")
     assert note["basal"] == pytest.approx(1000.0 * found["dialysate_ml"], abs=1.0)
-    before, after = (row["estimate"]["spent"] for row in notes(tmp_path / "data", "note.grade"))
+    _, before, after = (row["estimate"]["spent"] for row in notes(tmp_path / "data", "note.grade"))
     for name in ("lactate_mm", "ammonia_mm"):
         assert after[name]["high"] < before[name]["low"]
     # More than a third of the loop was drawn, and about half of its lactate left it.

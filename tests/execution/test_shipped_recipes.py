@@ -205,11 +205,55 @@ async def test_a_poor_batch_is_diluted_until_its_tries_are_up_and_then_thrown_aw
     world.readings["ph_spent.ph"] = ("pH", 6.7)  # and no dilution helps
     controller, _, asked = await on_bench(world, tmp_path / "j.db", "dilute-to-grade", tries="2")
     grades = [row.body["grade"] for row in controller.journal.entries(kinds=("note.grade",))]
-    assert grades == ["D", "D", "D"]
+    assert grades == ["D"] * 4  # as drawn, with the filter seen at work, and diluted twice
     assert asked == 1
     world.advance()
     assert world.volumes["loop"] == pytest.approx(40_000, abs=700)
+    assert world.volumes["spent"] == pytest.approx(3_000, abs=700)
     assert world.volumes["waste"] > 15_000
+    assert thrown_away(controller)
+    await controller.gone()
+
+
+def thrown_away(controller: Controller) -> bool:
+    """Whether what was drawn is gone, down to a drop above the floor, before the last dose went back."""
+    moved = [row.body for row in controller.journal.entries(kinds=("moved",))]
+    *before, given = [body["line"] for body in moved]
+    assert (before[-1], given) == ("feed", "return")
+    return bool(before[-2] == "discard" and moved[-3]["ul"] > 9_000.0)
+
+
+@pytest.mark.virtual_time
+@pytest.mark.parametrize("ph", [7.0, None])
+@pytest.mark.parametrize(
+    ("name", "params", "goes_back"),
+    [
+        ("dilute-to-grade", {"tries": "1", "step": "10 %"}, False),
+        ("dilute-to-grade", {}, True),
+        ("dialyse", {"volumes": "0.5"}, False),
+        ("dialyse", {}, True),
+    ],
+)
+async def test_a_batch_of_grade_c_goes_back_only_where_half_of_it_was_replaced(
+    name: str, params: dict[str, str], goes_back: bool, ph: float | None, tmp_path: Path
+) -> None:
+    world = World(rig_of(name))
+    if ph is None:
+        del world.readings["ph_spent.ph"]
+    else:
+        world.readings["ph_spent.ph"] = ("pH", ph)
+    controller, view, asked = await on_bench(world, tmp_path / "j.db", name, **params)
+    assert view.state is RunState.COMPLETE
+    assert {row.body["grade"] for row in controller.journal.entries(kinds=("note.grade",))} == {"C"}
+    assert asked == (not goes_back)
+    if goes_back:
+        note = controller.journal.last("note.diluted") or controller.journal.last("note.dialysed")
+        assert note is not None
+        assert note.body.get("kept", 0.0) <= 50.0 <= note.body.get("exchanged", 100.0)
+    else:
+        assert thrown_away(controller)
+    world.advance()
+    assert world.volumes["loop"] == pytest.approx(40_000, abs=2_000)
     await controller.gone()
 
 
