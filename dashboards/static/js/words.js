@@ -66,7 +66,7 @@ export const spoken = (name) => name.replaceAll("_", " ").replaceAll(".", " · "
 const VERBS = {
   "kidney.draw": "Kidney draws", "kidney.give_back": "Kidney gives back", "kidney.discard": "Kidney discards",
   "gut.feed": "Gut feeds fresh", "liver.add_glucose": "Liver adds glucose", "liver.add_base": "Liver adds base",
-  estimate: "Estimate the medium", sleep: "Wait", sleep_until: "Wait for the next cycle", measure: "Measure", note: "Record", ask: "Ask a person",
+  estimate: "Estimate the medium", "immune.barrier": "Look at the filter's passes", sleep: "Wait", sleep_until: "Wait for the next cycle", measure: "Measure", note: "Record", ask: "Ask a person",
 };
 
 /** A step as a sentence: what, and of how much. */
