@@ -495,10 +495,12 @@ class Controller:
             async with asyncio.timeout(FALL_BACK_S):
                 owing = await self.gate.fall_back("the controller ends")
         except TimeoutError:
-            logger.error("not every output could be brought to its basal state within %g s", FALL_BACK_S)
+            logger.warning(
+                "not every output could be brought to its basal state within %g s: the guard goes on", FALL_BACK_S
+            )
             return
         if owing:
-            logger.error("could not be brought to the basal state: %s", ", ".join(owing))
+            logger.warning("could not be brought to the basal state: %s; the guard goes on", ", ".join(owing))
             return
         self._say(GOODBYE)
         self._hang_up()

@@ -139,6 +139,8 @@ class DosingPump(Actuator):
         self._flow_ul_min: float | None = None
         self._total_ul = 0.0
         self._resting = False
+        self._told = 0
+        """Grows with each command: what was asked before it is old."""
         self._one_at_a_time = asyncio.Lock()
 
     def guarantee_for(self, command: Command) -> Guarantee:
@@ -174,6 +176,7 @@ class DosingPump(Actuator):
 
         The pump does not tell its flow: it is the one commanded, else the greatest it can do.
         """
+        told = self._told
         total_ul = 1000.0 * float((await self._ask(b"TV,?", _TOTAL))[1])
         running = False
         if not self._resting or total_ul != self._total_ul:
@@ -182,7 +185,7 @@ class DosingPump(Actuator):
             if running:
                 total_ul = 1000.0 * float((await self._ask(b"TV,?", _TOTAL))[1])
         self._total_ul = total_ul
-        self._resting = not running
+        self._resting = not running and told == self._told  # else it was commanded while this was asked
         flow_ul_min = self._greatest_ul_min if self._flow_ul_min is None else self._flow_ul_min
         return PumpStatus(running, flow_ul_min if running else 0.0, self._total_ul, TOTAL_STEP_UL)
 
@@ -193,7 +196,7 @@ class DosingPump(Actuator):
             await self._stop_once()
 
     async def _stop_once(self) -> None:
-        self._resting = False
+        self._commanded()
         await self._circuit.stop()
         if await self._running():
             raise DeviceFault(
@@ -241,9 +244,15 @@ class DosingPump(Actuator):
         await on_or_off(self._understood(dose.volume_ul / 1000.0), self._stop)
 
     async def _start(self, command: bytes, flow_ul_min: float) -> None:
-        self._resting = False
+        self._commanded()
         await on_or_off(self._circuit.command(command), self._stop)
+        self._commanded()
         self._flow_ul_min = flow_ul_min
+
+    def _commanded(self) -> None:
+        """What was asked of it before, or is being asked, says nothing of whether it runs."""
+        self._resting = False
+        self._told += 1
 
     async def _understood(self, volume_ml: float) -> None:
         """See that a dose has arrived as it was sent."""

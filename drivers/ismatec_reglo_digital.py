@@ -227,6 +227,7 @@ class DigitalPump(RotaryPump):
         self._tubing_mm = _tubing_mm(device.config)
         self._decimals = 2
         self._flow_ul_min = 0.0
+        self._flows_told = 0
         self._endless = False
         """Whether what runs was started here, without end, and in the direction of `_flow_ul_min`."""
         self._polls = 0
@@ -264,7 +265,10 @@ class DigitalPump(RotaryPump):
         polls, self._polls = self._polls, 0  # a poll that fails is followed by a whole one
         running = await self._running()
         if running and (polls % RECHECK_EVERY == 0 or not self._was_running):
-            self._flow_ul_min = math.copysign(await self._flow(), self._flow_ul_min)
+            told = self._flows_told
+            flow_ul_min = await self._flow()
+            if told == self._flows_told:  # else another one was set meanwhile
+                self._flow_ul_min = math.copysign(flow_ul_min, self._flow_ul_min)
         total = await self._device.match(b":", _TOTAL, "a volume such as 4.983 ml")
         unit_ul = _UNIT_UL[total[3].lower()]
         decimals = total[2] or b""
@@ -340,6 +344,7 @@ class DigitalPump(RotaryPump):
                 f"stay below the tubing's {self._max_flow_ul_min:g} µL/min, or fit wider tubing",
             )
         self._flow_ul_min = math.copysign(taken, flow_ul_min)
+        self._flows_told += 1
         self._polls = 0
 
     async def _flow(self) -> float:

@@ -312,6 +312,8 @@ class IsmatecChannel(Actuator):
         self._doses = DoseBook(self.where)
         self._max_flow_ul_min = 0.0
         self._flow_ul_min = 0.0
+        self._flows_told = 0
+        """Grows whenever a flow is set: what was asked of the pump before that is old."""
         self._total_ul = 0.0
         self._was_running = True
         self._total_sure = False
@@ -378,11 +380,14 @@ class IsmatecChannel(Actuator):
             if self._total_ul == 0.0 < before_ul:
                 # Only a loss of power sets it back: the tubing is again the one that is stored, not the one that was set.
                 self._pump.conversation.restarted()
+        told = self._flows_told
         if running and (recheck or not self._was_running):
             flow_ul_min = 1000.0 * parse_volume_1(await self._get(b"f"), self.where)
-            self._flow_ul_min = flow_ul_min if await self._get(b"xD") == self._forward else -flow_ul_min
+            flow_ul_min = flow_ul_min if await self._get(b"xD") == self._forward else -flow_ul_min
+            if told == self._flows_told:
+                self._flow_ul_min = flow_ul_min
         self._was_running = running
-        self._polls += 1
+        self._polls = self._polls + 1 if told == self._flows_told else 0
         return PumpStatus(running, self._flow_ul_min if running else 0.0, self._total_ul, TOTAL_STEP_UL)
 
     async def wear(self) -> PumpWear:
@@ -533,6 +538,7 @@ class IsmatecChannel(Actuator):
             )
         if name == b"f":
             self._flow_ul_min = value_ul
+            self._flows_told += 1
 
     async def _set_time(self, name: bytes, seconds: float) -> None:
         """Set a time (`xT`, `xW`) and read it back."""

@@ -44,8 +44,8 @@ GUARD_PATIENCE_S = 3600.0
 RESTART_S = (2.0, 5.0, 5.0, 30.0, 300.0)
 """What service managers are set to, most often a few seconds; now and then somebody has to come."""
 FLOOD_EVERY_S = 0.05
-SURVIVABLE_START = (ConnectError, JournalError, sqlite3.Error, OSError)
-"""What may keep a controller from starting while a fault lasts; the service manager tries again."""
+SURVIVABLE_START = (ConnectError,)
+"""What may keep a controller from starting while a fault lasts; the service manager tries again. No disk may (D2)."""
 
 
 @dataclass

@@ -79,7 +79,8 @@ class MortalJournal(Journal):
         wait: Callable[[float], None],
         told: OnRow,
     ) -> None:
-        disk.check()
+        if not path.exists():
+            disk.check()  # one that is there is only read when it is opened
         super().__init__(path, clock, durable=False)
         self._disk = disk
         self._die = die

@@ -298,7 +298,13 @@ class Gate:
                 await self._pay(output)
 
         await self._in_order(fall)
+        await self._in_order(self._once_more)  # a reply that was lost is no reason to leave it to the guard
         return tuple(name for name, output in self._outputs.items() if output.debt is not None)
+
+    async def _once_more(self, output: Output) -> None:
+        if output.debt is not None:
+            async with output.lock:
+                await self._pay(output)
 
     async def _in_order(self, work: Callable[[Output], Any]) -> None:
         """All outputs at once, but valves only when the pumps behind them have been dealt with."""
