@@ -7,6 +7,7 @@ actuator that cannot end by itself to its basal state.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import os
 import socket
@@ -80,15 +81,22 @@ async def keep(
     `journal` and `time_scale` (how much faster than life the loop may run) are for the kill matrix, which runs all of it
     in a process that dies at a given row; everybody else leaves them.
     """
-    if journal is None:
-        # First of all: the guard of a controller that may not run would bring to rest what another one keeps alive.
-        journal = Journal(data / "journal.db", clock, durable=True)
+    with contextlib.ExitStack() as undone:
+        # All that may fail comes before the guard: that of a controller which may not run, because another one does, would
+        # bring to rest what that keeps alive.
+        if journal is None:
+            journal = Journal(data / "journal.db", clock, durable=True)
+        undone.callback(journal.close)
+        auth = Auth(data, demo=False)
+        listening = free_port(host, port)
+        nerves = _nerves(rig, data)
+        outboxes, sinks = _sinks(rig, data)
+        for outbox in outboxes:
+            undone.callback(outbox.close)
+        heartbeat = start_guard(rig, data)
+        undone.pop_all()
     stop = asyncio.Event()
     stop_on_signals(stop, None)
-    auth = Auth(data, demo=False)  # before the guard: credentials that cannot be read leave nothing behind
-    nerves = _nerves(rig, data)
-    outboxes, sinks = _sinks(rig, data)
-    heartbeat = start_guard(rig, data)
     controller = Controller(
         rig=rig,
         opener=opener,
@@ -101,7 +109,6 @@ async def keep(
         journal=journal,
     )
     app = create_app(controller, auth, host=host)
-    listening = free_port(host, port)
     try:
         await controller.start()
         async with asyncio.TaskGroup() as group:
