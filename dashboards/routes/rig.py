@@ -10,6 +10,7 @@ from dashboards.access import Controlled, Problem, Viewer
 from dashboards.models import HistoryView, RigView, StateView
 from dashboards.series import thinned
 from dashboards.views import rig_view, state_view
+from drivers.commands import PumpStatus
 
 MOST_POINTS = 5000
 FINEST_ROWS = 4000
@@ -41,8 +42,11 @@ async def history(
     max_points: Annotated[int, Query(ge=2, le=MOST_POINTS)] = 400,
 ) -> dict[str, Any]:
     """One series of the last `seconds` of rig time, thinned to `max_points` without losing a peak."""
-    present = {name: reading.unit for name, reading in rig.store.state.readings.items()}
-    series = present | rig.history.series()
+    state = rig.store.state
+    present = {name: reading.unit for name, reading in state.readings.items()}
+    # A pump that is there has a flow, also before its first minute is over (controller/memory/output_series.py).
+    flows = {f"{name}.flow": "uL/min" for name, view in state.actuators.items() if isinstance(view.status, PumpStatus)}
+    series = flows | present | rig.history.series()
     if point not in series:
         raise Problem(
             404,

@@ -155,6 +155,8 @@ def test_trends_follow_the_chosen_period_and_the_pointer(browser: Browser, serve
         page = visit.live()
         trend = page.locator(".chart").first.locator(".trend")
         expect(trend).to_have_count(1)
+        flow = page.locator(".chart").filter(has_text="Heart flow").locator(".trend")
+        expect(flow).to_have_attribute("d", re.compile(r".{1000}"))  # its past too, not since the page was opened
         hour = trend.get_attribute("d")
         page.get_by_role("button", name="6 h").click()
         expect(page.get_by_role("button", name="6 h")).to_have_attribute("aria-pressed", "true")

@@ -107,21 +107,26 @@ class FakeJournal:
         return iter((rows[::-1] if newest_first else rows)[:limit])
 
 
+KEPT = {"balance.mass": ("g", 8.0, 6.0, 0.02), "reglo.heart.flow": ("uL/min", 2000.0, 0.0, 0.5)}
+"""Series beside the probes: unit, middle, swing, noise."""
+
+
 class FakeHistory:
     """A day of readings, made when asked for."""
 
     def __init__(self, clock: FakeClock) -> None:
         self._clock = clock
         self.asked: list[str] = []
+        self.without: set[str] = set()
 
     def series(self) -> dict[str, str]:
-        return {point: unit for point, (unit, *_) in PROBES.items()} | {"balance.mass": "g"}
+        return {point: unit for point, (unit, *_) in (PROBES | KEPT).items() if point not in self.without}
 
     def query(self, point: str, begin: float, end: float, max_points: int = 1000) -> list[Stretch]:
         self.asked.append(point)
         if point not in self.series():
             return []
-        _, middle, swing, noise = PROBES.get(point, ("g", 8.0, 6.0, 0.02))
+        _, middle, swing, noise = (PROBES | KEPT)[point]
         last = min(end, self._clock.utc().timestamp())
         at = np.arange(begin, last, max((end - begin) / max_points, 2.0))
         seed = sum(map(ord, point))

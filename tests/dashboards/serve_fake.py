@@ -45,6 +45,7 @@ async def main(port: int, *, trouble: bool, locked: bool) -> None:
     begin_s = time.monotonic()
     controller = FakeController(array_clock=lambda: time.monotonic() - begin_s)
     if trouble:
+        controller.history.without.add("reglo.heart.flow")  # it has not answered for an hour
         controller.failing["ph_spent.ph"] = "ph_spent: no reply in 1.0 s"
         controller.silent |= {"t_chamber.temperature", "p_heart.pressure"}
         controller.lost["reglo.heart"] = "reglo: no reply in 1.0 s"

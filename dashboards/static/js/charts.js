@@ -63,10 +63,11 @@ export class Charts {
   async refresh() {
     const seconds = this.seconds;
     for (const one of this.charts.flatMap((chart) => chart.series)) {
-      if (!one.point || !one.known) continue;
-      const query = new URLSearchParams({ point: one.point, seconds, max_points: POINTS });
+      if (!one.known) continue;
+      const query = new URLSearchParams({ point: one.point ?? `${one.pump}.flow`, seconds, max_points: POINTS });
       const found = await call("GET", `/api/history?${query}`, undefined, { quiet: true }).catch(() => null);
-      if (found && seconds === this.seconds) one.rows = found.rows;
+      if (!found || seconds !== this.seconds) continue;
+      one.rows = one.pump ? found.rows.map(([at, ...ulMin]) => [at, ...ulMin.map((each) => each / 1000)]) : found.rows;
     }
     this.draw();
   }
@@ -82,6 +83,8 @@ export class Charts {
         if (one.pump) {
           const status = told(state.actuators[one.pump]);
           value = status ? status.flow_ul_min / 1000 : null;
+          fresh ||= !one.known;
+          one.known = true;
         } else {
           const reading = state.readings[one.point];
           if (!reading || reading.value === null || reading.at_s === null) continue;
