@@ -21,7 +21,7 @@ from controller.nerves.summary import NervesSource
 from controller.rig.quantities import QuantityError
 from controller.upkeep import UpkeepError
 from dashboards.access import Problem, Viewer, identify
-from dashboards.auth import Auth
+from dashboards.auth import Auth, Unkept
 from dashboards.doorman import LOOPBACK_HOSTS, Doorman
 from dashboards.face import ControllerFace, FaultsControl, SpeedControl
 from dashboards.feed import Feed
@@ -45,6 +45,7 @@ ANSWERS: dict[type[Exception], int] = {
     LedgerError: 422,
     UpkeepError: 422,
     JournalUnwritten: 503,
+    Unkept: 507,
 }
 """What the layers below raise in words of their own."""
 

@@ -8,6 +8,7 @@ one its operator, and nothing is written.
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import hmac
 import json
@@ -46,6 +47,10 @@ class Role(IntEnum):
 
 class CredentialsError(Exception):
     """The credentials cannot be used: what, where, likely cause, next action."""
+
+
+class Unkept(Exception):
+    """The credentials cannot be written: what of it holds, likely cause, next action."""
 
 
 class LastAdmin(Exception):
@@ -87,11 +92,24 @@ class Auth:
     # --- tokens -----------------------------------------------------------------------------------------
 
     def issue(self, name: str, role: Role) -> str:
-        """A new token for `name`, which stays valid over restarts; shown now and never again."""
+        """A new token for `name`, which stays valid over restarts; shown now and never again.
+
+        Raises :class:`Unkept` when it could not be kept; then there is none.
+        """
         token = secrets.token_urlsafe(32)
         self._tokens[_hash(token)] = User(name, role)
-        self._save()
+        try:
+            self._save()
+        except OSError as error:
+            del self._tokens[_hash(token)]
+            raise self._unkept(f"no token was given to {name}", error) from error
         return token
+
+    def take_back(self, token: str) -> None:
+        """Forget one token that :meth:`issue` gave just now and nobody has seen."""
+        del self._tokens[_hash(token)]
+        with contextlib.suppress(OSError):  # what a full disk has kept of it nobody knows the text of
+            self._save()
 
     def users(self) -> list[dict[str, str | int]]:
         """Who holds tokens or sessions: name, highest role, and how many of each."""
@@ -107,7 +125,8 @@ class Auth:
     def revoke(self, name: str) -> int:
         """Forget every token and session of `name`; returns how many there were.
 
-        Raises :class:`LastAdmin` when nobody else has an admin's token.
+        Raises :class:`LastAdmin` when nobody else has an admin's token, and :class:`Unkept` when it holds only until this
+        process ends.
         """
         tokens = [key for key, user in self._tokens.items() if user.name == name]
         admins = {user.name for user in self._tokens.values() if user.role is Role.ADMIN}
@@ -118,7 +137,12 @@ class Auth:
             del self._tokens[key]
         for key in sessions:
             del self._sessions[key]
-        self._save()
+        try:
+            self._save()
+        except OSError as error:
+            raise self._unkept(
+                f"{name} is kept out until this controller is restarted, and no longer", error
+            ) from error
         return len(tokens) + len(sessions)
 
     def link(self, host: str, port: int) -> str:
@@ -171,11 +195,7 @@ class Auth:
         try:
             self._save()
         except OSError as error:
-            logger.warning(
-                "the session of %s is not kept over a restart: %s cannot be written (%s). Likely cause: the disk is full."
-                " Next: free some space; the next change of tokens or sessions writes all of them",
-                user.name, self._path, error.strerror or error,
-            )  # fmt: skip
+            logger.warning("%s", self._unkept(f"the session of {user.name} is not kept over a restart", error))
         return value
 
     def demo_session(self, now: datetime) -> str:
@@ -193,10 +213,21 @@ class Auth:
 
     def close_session(self, value: str) -> None:
         """Sign out."""
-        if self._sessions.pop(_hash(value), None) is not None:
+        session = self._sessions.pop(_hash(value), None)
+        if session is None:
+            return
+        try:
             self._save()
+        except OSError as error:
+            logger.warning("%s", self._unkept(f"{session.user.name} signed out until the next restart only", error))
 
     # --- the file ---------------------------------------------------------------------------------------
+
+    def _unkept(self, what: str, error: OSError) -> Unkept:
+        return Unkept(
+            f"{what}: {self._path} cannot be written ({error.strerror or error}). Likely cause: the disk is full. Next: free"
+            " some space; the next change of tokens or sessions writes all of them"
+        )
 
     def _save(self) -> None:
         if self._path is None:

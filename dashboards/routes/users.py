@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import logging
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Depends, Request
 
+from controller.execution.journal import JournalUnwritten
 from dashboards.access import Controlled, Problem, require
 from dashboards.auth import Auth, LastAdmin, Role, User
 from dashboards.models import Invite, IssuedToken, UsersModel, Why
+
+logger = logging.getLogger(__name__)
 
 routes = APIRouter(prefix="/api")
 
@@ -28,7 +32,11 @@ async def invite(request: Request, rig: Controlled, admin: Admin, body: Invite) 
     auth: Auth = request.app.state.auth
     token = auth.issue(body.name, Role[body.role.upper()])
     row = {"user": admin.name, "name": body.name, "role": body.role, "reason": body.reason}
-    rig.journal.append("users.issued", row)
+    try:
+        rig.journal.append("users.issued", row)
+    except JournalUnwritten:
+        auth.take_back(token)  # nobody gets in who is not on record
+        raise
     return {"name": body.name, "role": body.role, "token": token}
 
 
@@ -55,5 +63,8 @@ async def revoke(request: Request, rig: Controlled, admin: Admin, name: str, bod
             cause="a slip, or their tokens were taken back before",
             action="look at the list of users",
         )
-    rig.journal.append("users.revoked", {"user": admin.name, "name": name, "reason": body.reason})
+    try:
+        rig.journal.append("users.revoked", {"user": admin.name, "name": name, "reason": body.reason})
+    except JournalUnwritten as error:
+        logger.warning("%s took back what %s had, and no row tells of it: %s", admin.name, name, error)
     return {"users": auth.users()}

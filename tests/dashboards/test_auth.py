@@ -258,6 +258,37 @@ async def test_D2_somebody_new_signs_in_although_neither_credentials_nor_journal
         assert "a operator (operator) signed in" in caplog.text
 
 
+@pytest.mark.virtual_time
+async def test_D2_on_a_full_disk_a_token_is_not_given_and_one_that_is_taken_back_says_for_how_long(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def unwritten(*_: object, **__: object) -> int:
+        raise JournalUnwritten(sqlite3.OperationalError("database or disk is full"))
+
+    async with world(tmp_path) as w, w.http(Role.ADMIN) as admin:
+        bob = {"name": "bob", "role": "viewer", "reason": "a new colleague"}
+        token = (await admin.post("/api/users", json=bob)).json()["token"]
+        with monkeypatch.context() as patched:
+            patched.setattr(w.controller.journal, "append", unwritten)
+            assert (await admin.post("/api/users", json={**bob, "name": "eve"})).status_code == 503
+        assert "eve" not in (await admin.get("/api/users")).text, "nobody gets in who is not on record"
+        full(tmp_path)
+        refused = await admin.post("/api/users", json={**bob, "name": "eve"})
+        assert refused.status_code == 507
+        assert "no token was given to eve" in refused.text
+        assert "eve" not in (await admin.get("/api/users")).text
+        monkeypatch.setattr(w.controller.journal, "append", unwritten)
+        taken = await admin.post("/api/users/bob/revoke", json={"reason": "left"})
+        assert taken.status_code == 507
+        assert "until this controller is restarted" in taken.text
+        async with w.http(authorization=f"Bearer {token}") as gone:
+            assert (await gone.get("/api/rig")).status_code == 401
+        (tmp_path / FILE).with_suffix(".new").rmdir()
+        assert (await admin.post("/api/users/bob/revoke", json={"reason": "left"})).status_code == 404
+        w.auth.issue("ann", Role.VIEWER)  # any change writes all of them
+        assert Auth(tmp_path, demo=False).by_token(token) is None
+
+
 def test_the_command_line_token_ends_with_the_process(tmp_path: Path) -> None:
     auth = Auth(tmp_path, demo=False)
     token = auth.command_line_token()
