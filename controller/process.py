@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import os
 from collections.abc import Callable, Coroutine, Mapping
 from dataclasses import dataclass
 from functools import partial
@@ -26,7 +25,7 @@ from controller.execution.assays import Assays
 from controller.execution.journal import Journal, JournalUnwritten
 from controller.execution.ledger import Ledger
 from controller.execution.runner import DISK_AGAIN_S, Runner
-from controller.guard import ALIVE, GOODBYE
+from controller.heartbeat import Heartbeat
 from controller.liveliness import Liveliness
 from controller.memory.history import FLUSH_S, History
 from controller.memory.output_series import OutputSeries
@@ -60,15 +59,10 @@ SCORE_EVERY_S = 60.0
 SCORE_JOURNAL_EVERY_S = 3600.0
 VALVE_LEASE_S = 30.0
 """A valve stays open no longer than this after its transfer has last asked for it."""
-BEAT_S = 0.25
-"""How often the guard hears that this process lives, as long as it ticks."""
 LAZY_FLUSH_S = 900.0
 """How often history is written when nothing has to outlive the process, as in a simulation."""
 FALL_BACK_S = 10.0
 """How long an orderly end waits for devices that do not answer."""
-END_MOST_S = 20.0
-"""How long an orderly end may take altogether: so long the guard hears that this process lives, though it ticks no more. One
-that takes longer hangs."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,12 +145,15 @@ class Controller:
         self._limits = limits or limits_of(rig)
         self._oldest_answers = oldest_answers(rig)
         self._sinks = sinks
-        self._heartbeat = heartbeat
+        self._heartbeat = Heartbeat(
+            heartbeat,
+            lambda: self.health().tick_age_s <= DEAD_AFTER_S / 2,
+            lambda why: self.alarms.event("guard_lost", "guard", why),
+        )
         self._regulators: tuple[Regulator, ...] = ()
         self._at_work: dict[str, asyncio.Task[None]] = {}
         self._trips: tuple[Trip, ...] = ()
         self._ticked_s: float | None = None
-        self._ending_s: float | None = None
         self._unsaid: dict[str, str] | None = None
         """What the row about the start of this process says, until it is written."""
         self._next_said_s = float("-inf")
@@ -226,7 +223,7 @@ class Controller:
         # Nothing is drawn while the heart stands: it comes before whatever a crash has interrupted.
         await self._submit(heart.intents(self.store.snapshot(self.clock.now_s(), self.clock.utc_text(), ())))
         self._ticked_s = self.clock.now_s()
-        self._beat()
+        self._heartbeat.begin()
         await self.runs.recover()
 
     def _say_started(self) -> None:
@@ -262,7 +259,7 @@ class Controller:
             self._tick(loop.time() - next_s)
             next_s += TICK_S * max(1, int((loop.time() - next_s) / TICK_S) + 1)
             await asyncio.sleep(max(0.0, next_s - loop.time()))
-        self._ending_s = self.clock.now_s()
+        self._heartbeat.ending()
 
     def _tick(self, late_s: float) -> None:
         """One tick. What keeps the rig safe may not fail; if it does, this process ends and the guard acts."""
@@ -338,39 +335,6 @@ class Controller:
             return
         logger.error("%s failed", name, exc_info=error)
         self.alarms.event("defect", name.partition(" ")[0], f"{type(error).__name__}: {error}")
-
-    def _beat(self) -> None:
-        """Tell the guard again and again that this process lives."""
-        if self._heartbeat is None:
-            return
-        asyncio.get_running_loop().call_later(BEAT_S, self._beat)
-        if self._lives():
-            self._say(ALIVE)
-
-    def _lives(self) -> bool:
-        """Whether it ticks, or ends in order. When the loop turns and the control does not, that is no life."""
-        if self._ending_s is not None:
-            return self.clock.now_s() - self._ending_s < END_MOST_S
-        return self.health().tick_age_s <= DEAD_AFTER_S / 2
-
-    def _say(self, sign: bytes) -> None:
-        """Let the guard hear `sign`."""
-        if self._heartbeat is None:
-            return
-        try:
-            os.write(self._heartbeat, sign)
-        except BlockingIOError:
-            pass  # the guard has enough unread signs of life
-        except OSError as error:
-            logger.error("the guard is gone (%s); nothing watches this controller", error)
-            self._hang_up()
-            self.alarms.event("guard_lost", "guard", str(error))
-
-    def _hang_up(self) -> None:
-        """Close the pipe to the guard. Unless it has heard a goodbye, it acts."""
-        if self._heartbeat is not None:
-            os.close(self._heartbeat)
-            self._heartbeat = None
 
     def _score(self, state: State) -> None:
         """Viability, welfare and happiness, once a minute; into the journal once an hour."""
@@ -472,8 +436,7 @@ class Controller:
         if self._closed:
             return
         self._closed = True
-        if self._ending_s is None:
-            self._ending_s = self.clock.now_s()
+        self._heartbeat.ending()
         if hasattr(self, "runs"):
             await self.runs.close()
         for task in list(self._at_work.values()):
@@ -485,7 +448,7 @@ class Controller:
             await self.body.close()
             self._aside("upkeep", self.upkeep.write)
             self._record("controller.stopped", {})
-        self._hang_up()  # now that the links are free
+        self._heartbeat.hang_up()  # now that the links are free
         self.journal.close()
         self.history.close()
 
@@ -502,8 +465,7 @@ class Controller:
         if owing:
             logger.warning("could not be brought to the basal state: %s; the guard goes on", ", ".join(owing))
             return
-        self._say(GOODBYE)
-        self._hang_up()
+        self._heartbeat.goodbye()
 
 
 def _latched(journal: Journal) -> tuple[str | None, dict[str, str]]:

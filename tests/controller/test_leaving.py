@@ -13,7 +13,8 @@ import pytest
 
 from controller.clock import Clock
 from controller.guard import ALIVE, GOODBYE, SILENCE_S
-from controller.process import END_MOST_S, FALL_BACK_S, Controller
+from controller.heartbeat import END_MOST_S
+from controller.process import FALL_BACK_S, Controller
 from controller.rig.loading import load_rig
 from controller.safety.terms import Intent
 from drivers.commands import Command, Dispense, Switch
