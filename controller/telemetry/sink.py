@@ -101,6 +101,8 @@ class OutboxSink(ABC):
             self._outbox.put(payload)
         except sqlite3.Error as error:
             told = f"the outbox cannot be written: {error}. Likely cause: the disk is full. Next: free some space"
+            if self._batch.given_up:
+                told += "; what waits in memory is too much already, and the oldest readings are given up for this sink"
             self._full = self._noted(told, before=self._full)
             return 0
         self._full = None

@@ -120,3 +120,18 @@ async def test_whatever_ends_the_connection_is_told(outbox: FullDisk, error: Exc
     assert "nowhere" in str(sink.problem)
     assert "Next:" in str(sink.problem)
     outbox.close()
+
+
+def test_D2_readings_that_memory_does_not_hold_either_are_told_as_lost(
+    outbox: FullDisk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("controller.telemetry.batches.MOST_WAITING", 3 * POINTS)
+    sink = Counting(outbox)
+    for turn in range(3):
+        sink.gather(10.0 * turn, turn * POINTS)
+    assert sink.problem is not None
+    assert "given up" not in sink.problem
+    for turn in range(3, 12):
+        sink.gather(10.0 * turn, turn * POINTS)
+    assert sink.problem is not None
+    assert "the oldest readings are given up" in sink.problem
