@@ -548,9 +548,8 @@ class Gate:
         if output.debt is None and output.ends_s is not None:
             await asyncio.sleep(max(0.0, output.ends_s - self._now_s()))
         async with output.lock:
-            if (
-                output.ends_s is not None and self._now_s() >= output.ends_s
-            ):  # not when another pulse has begun meanwhile
+            # Another pulse may have begun meanwhile, and ends later.
+            if output.ends_s is not None and self._now_s() >= output.ends_s:
                 output.owe(_rest(output), "the pulse is over, and the device does not end it", self._now_s())
             await self._pay(output)
 
