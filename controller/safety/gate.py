@@ -41,10 +41,11 @@ from controller.safety.kernel import (
     transfer_limit_s,
     watch,
 )
-from controller.safety.outputs import DEBT_FIRST_S, Output, Transfer
+from controller.safety.outputs import Output, Transfer
 from controller.safety.probe_rules import ProbeIntent
 from controller.safety.probes import ProbeOutcome, Probes
 from controller.safety.readback import command_text, mismatch, seen
+from controller.safety.valves import Valves
 from controller.state import ActuatorView, StateStore
 from drivers.commands import FLOW_TOLERANCE, Command, Dispense, Run, Status, Stop, Switch, SwitchStatus
 from drivers.device import Actuator, DeviceError
@@ -53,10 +54,6 @@ logger = logging.getLogger(__name__)
 
 ASTRAY_POLLS = 2
 """So many polls in a row must contradict the command before it counts: one may have crossed it on the wire."""
-AHEAD_S = 1.0
-"""How far :meth:`Gate.tick` looks ahead for pulses that the gate has to end: as far as the next tick, so that they end in
-time and not up to a second late, which is half of a short one. One that begins and ends between two ticks lasts until the
-second of them."""
 UNBOOKED_S = 600.0
 """A transfer that has ended is kept out of the free room until the ledger has booked it, or for so long."""
 
@@ -119,6 +116,7 @@ class Gate:
             for name, output in self._outputs.items()
             if (pump := limits.pumps.get(name)) is not None and pump.role == "transfer"
         )
+        self._valves = Valves(self._outputs, limits, self._now_s, self._pay, alarm)
         self._limits = limits
         self._store = store
         self._journal = journal
@@ -211,7 +209,7 @@ class Gate:
     async def _rest_now(self, output: Output) -> None:
         busy = output.lock.locked()
         rest = self._fallback(output)
-        pressed = comes_to_rest(rest) and self._pressing(output) is not None
+        pressed = comes_to_rest(rest) and self._valves.pressing(output) is not None
         error = None if pressed else await self._bring(output, rest)
         output.lease_until_s = None
         output.debt = None
@@ -267,13 +265,13 @@ class Gate:
             if transfer is not None and transfer.ended_s is None and now_s > transfer.deadline_s:
                 self._alarm("transfer_overlong", output.name, f"{transfer.dose.dose_id} ran longer than it may")
                 output.owe(Stop(), "the transfer ran longer than it may (A5)", now_s)
-            due = due or _due(output, now_s)
+            due = due or output.due(now_s)
         return due
 
     async def settle(self) -> None:
         """Try to bring every output that owes a state to it; they do not wait for each other."""
         now_s = self._now_s()
-        due = [output for output in self._outputs.values() if _due(output, now_s) and not output.lock.locked()]
+        due = [output for output in self._outputs.values() if output.due(now_s) and not output.lock.locked()]
         await asyncio.gather(*(self._settle(output) for output in due))
 
     def _enforce(self, output: Output, trip: Trip, now_s: float) -> None:
@@ -282,7 +280,7 @@ class Gate:
         why = f"interlock {trip.interlock}: {trip.point} {trip.detail}"
         if trip.response is Response.OFF:
             if output.seen is None or output.seen.on:
-                output.owe(_rest(output), why, now_s)
+                output.owe(output.rest, why, now_s)
         elif isinstance(output.basal, Run) and output.seen is not None:
             if output.seen.on and self._above_basal(output, output.basal, output.seen.level):
                 output.owe(output.basal, why, now_s)
@@ -308,10 +306,9 @@ class Gate:
 
     async def _in_order(self, work: Callable[[Output], Any]) -> None:
         """All outputs at once, but valves only when the pumps behind them have been dealt with."""
-        valves = {pump.valve for pump in self._limits.pumps.values() if pump.valve is not None}
         outputs = self._outputs.values()
-        await asyncio.gather(*(work(output) for output in outputs if output.name not in valves))
-        await asyncio.gather(*(work(output) for output in outputs if output.name in valves))
+        await asyncio.gather(*(work(output) for output in outputs if output.name not in self._valves))
+        await asyncio.gather(*(work(output) for output in outputs if output.name in self._valves))
 
     # --- what is known ----------------------------------------------------------------------------------
 
@@ -357,7 +354,7 @@ class Gate:
         self._take_in(output, status, asked_s)
         if output.commanded is None:
             if name in self._limits.heaters and status == SwitchStatus(True) and not output.ends_pulses:
-                output.owe(_rest(output), "it was on when this process began, and nothing else ends it", now_s)
+                output.owe(output.rest, "it was on when this process began, and nothing else ends it", now_s)
             return
         if output.debt is not None:
             return
@@ -401,7 +398,7 @@ class Gate:
     def _fallback(self, output: Output) -> Command:
         """The basal state, unless an interlock forbids even that."""
         tripped = any(trip.response is Response.OFF and output.name in trip.actuators for trip in self._watch.trips)
-        return _rest(output) if tripped else output.basal
+        return output.rest if tripped else output.basal
 
     def _feasible(self, output: Output, command: Command) -> Command:
         """What the device is told for `command`: a flow between two steps of a pump is brought to the nearest.
@@ -452,9 +449,9 @@ class Gate:
         command = verdict.command
         if command is None:
             raise ValueError("an accepted verdict has a command")
-        if comes_to_rest(command) and (pressing := await self._still(output)) is not None:
+        if comes_to_rest(command) and (pressing := await self._valves.stilled(output)) is not None:
             output.owe(command, f"{intent.requester}: {intent.reason}", self._now_s())
-            return Outcome(True, command, verdict.reasons, error=self._wait(output, pressing))
+            return Outcome(True, command, verdict.reasons, error=self._valves.wait(output, pressing))
         seq = self._write("act", _row(intent, verdict))
         if seq is None and isinstance(command, Dispense):
             return Outcome(False, None, (*verdict.reasons, "no dose is given without its row in the journal"))
@@ -478,40 +475,6 @@ class Gate:
             output.owe(self._fallback(output), "emergency stop", self._now_s())
             await self._pay(output)
         return Outcome(True, command, verdict.reasons, seq, status)
-
-    async def _still(self, valve: Output) -> str | None:
-        """Before a valve closes, what pumps through it stands: it would burst the line. Returns what does not."""
-        for pump in self._behind(valve):
-            async with pump.lock:
-                if pump.may_pump(self._now_s()):
-                    pump.owe(Stop(), f"its valve {valve.name} closes", self._now_s())
-                    if _due(pump, self._now_s()):
-                        await self._pay(pump)
-        return self._pressing(valve)
-
-    def _pressing(self, valve: Output) -> str | None:
-        """The pump that keeps a valve from closing: one behind it that may run, or that somebody is commanding.
-
-        None when the valve says that it is closed already: then closing it does no harm.
-        """
-        if valve.seen is not None and not valve.seen.on:
-            return None
-        now_s = self._now_s()
-        return next((pump.name for pump in self._behind(valve) if pump.lock.locked() or pump.may_pump(now_s)), None)
-
-    def _behind(self, valve: Output) -> list[Output]:
-        pumps = (self._outputs.get(name) for name, pump in self._limits.pumps.items() if pump.valve == valve.name)
-        return [pump for pump in pumps if pump is not None]
-
-    def _wait(self, valve: Output, pump: str) -> str:
-        """Its debt is looked at again with each tick; people are told once."""
-        why = f"it stays open: {pump} is not known to stand, and would press against it"
-        valve.lease_until_s = None
-        if valve.debt is not None:
-            if not valve.debt.waits:
-                self._alarm("command_failed", valve.name, why)
-            valve.debt.waits, valve.debt.next_s = True, self._now_s() + DEBT_FIRST_S
-        return why
 
     async def _bring(self, output: Output, command: Command) -> str | None:
         """Command and read back; returns what went wrong. Changes nothing but what is known."""
@@ -550,7 +513,7 @@ class Gate:
         async with output.lock:
             # Another pulse may have begun meanwhile, and ends later.
             if output.ends_s is not None and self._now_s() >= output.ends_s:
-                output.owe(_rest(output), "the pulse is over, and the device does not end it", self._now_s())
+                output.owe(output.rest, "the pulse is over, and the device does not end it", self._now_s())
             await self._pay(output)
 
     async def _pay(self, output: Output) -> None:
@@ -558,8 +521,8 @@ class Gate:
         debt = output.debt
         if debt is None:
             return
-        if comes_to_rest(debt.command) and (pressing := await self._still(output)) is not None:
-            self._wait(output, pressing)
+        if comes_to_rest(debt.command) and (pressing := await self._valves.stilled(output)) is not None:
+            self._valves.wait(output, pressing)
             return
         if debt.tries == 0:
             owed = self._stepped(output, Verdict(True, debt.command))
@@ -593,17 +556,6 @@ class Gate:
             logger.exception("the journal cannot be written")
             self._alarm("journal_lost", "journal", f"{type(error).__name__}: {error}")
             return None
-
-
-def _due(output: Output, now_s: float) -> bool:
-    """Whether there is something to do about it before the next tick."""
-    if output.debt is not None:
-        return now_s >= output.debt.next_s
-    return output.ends_s is not None and now_s + AHEAD_S >= output.ends_s
-
-
-def _rest(output: Output) -> Command:
-    return Switch(False) if output.actuator.kind == "switch" else Stop()
 
 
 def _row(intent: Intent, verdict: Verdict) -> dict[str, Any]:

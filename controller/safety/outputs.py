@@ -7,12 +7,16 @@ from dataclasses import dataclass, field
 
 from controller.safety.kernel import MAX_TRANSFER_S
 from controller.safety.terms import Seen
-from drivers.commands import Command, Dispense, Guarantee, Status, Switch
+from drivers.commands import Command, Dispense, Guarantee, Status, Stop, Switch
 from drivers.device import Actuator
 
 DEBT_FIRST_S = 1.0
 DEBT_MOST_S = 30.0
 """How long is waited before what an actuator owes is tried again: doubled each time, up to the second."""
+AHEAD_S = 1.0
+"""How far is looked ahead for pulses that the gate has to end: as far as its next tick, so that they end in time and not up
+to a second late, which is half of a short one. One that begins and ends between two ticks lasts until the second of
+them."""
 
 
 @dataclass(slots=True)
@@ -93,6 +97,17 @@ class Output:
     def ends_pulses(self) -> bool:
         """Whether the device itself ends what is switched on for a time."""
         return self.actuator.guarantee_for(Switch(True, 1.0)) is Guarantee.DEVICE
+
+    @property
+    def rest(self) -> Command:
+        """What brings it to rest."""
+        return Switch(False) if self.actuator.kind == "switch" else Stop()
+
+    def due(self, now_s: float) -> bool:
+        """Whether there is something to do about it before the next tick."""
+        if self.debt is not None:
+            return now_s >= self.debt.next_s
+        return self.ends_s is not None and now_s + AHEAD_S >= self.ends_s
 
     def owe(self, command: Command, why: str, now_s: float) -> None:
         """From now on it has to be brought to `command`; the same debt again changes nothing."""
