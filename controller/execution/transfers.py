@@ -10,9 +10,9 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import replace
 from typing import Any, Protocol
 
+from controller.execution import judgement
 from controller.execution.journal import Journal
 from controller.execution.ledger import Alarm, Ledger
 from controller.execution.ledger_terms import Nominal
@@ -21,7 +21,7 @@ from controller.execution.routes import Route, Trust, by_line, routes_of
 from controller.execution.steps import PORTION, Act, StepRecord
 from controller.execution.strays import OpenLines
 from controller.execution.weighing import Store, weigh
-from controller.execution.witnesses import K, Moved, Weight, against, agreed, by_balance, by_command, by_pump, went_back
+from controller.execution.witnesses import Moved, Weight, by_balance
 from controller.rig.description import Rig
 from controller.safety.kernel import Intent, transfer_limit_s
 from controller.safety.probe_rules import ProbeIntent
@@ -29,8 +29,6 @@ from controller.safety.probes import ProbeOutcome
 from drivers.device import Command, DeviceError, Dispense, Guarantee, PumpStatus, Quality, Status, Switch, SwitchStatus
 
 POLL_S = 2.0
-SEEN_LEAST = 0.5
-"""Of a dose that its pump ended well the balance is believed without further question when it has seen this share."""
 SILENCE_S = 120.0
 """How long a pump is asked in vain before that is a problem."""
 SURELY_MOVED_S = 20.0
@@ -247,11 +245,11 @@ class Transfers:
         end = "stopped" if run.interrupted else "overtime" if overtime else "short" if short else whole
         self._book(run.id, step, act, moved, end, after_ul)
         if not moved.certain:
-            return Problem(Trouble.UNKNOWN, route.pump, _doubt(moved))
+            return Problem(Trouble.UNKNOWN, route.pump, judgement.doubt(moved))
         if overtime:
             return Problem(Trouble.OVERTIME, route.pump)
         if short:
-            return Problem(Trouble.SHORT, route.pump, (_between(moved),))
+            return Problem(Trouble.SHORT, route.pump, (judgement.between(moved),))
         return None
 
     async def resolve(self, run: str, step: StepRecord, *, reason: str, give_up: bool = False) -> Problem | None:
@@ -305,17 +303,15 @@ class Transfers:
             await asyncio.sleep(POLL_S)
         await self._close(route, who, why)
         trust = self._trust(route)
-        greatest_ul = act.ul * trust.gain * (1 + K * trust.rel_sd)
-        balance, after_ul = await self._balance(route, act, greatest_ul=greatest_ul)
-        power_cycle = status is not None and act.total_ul is not None and went_back(act.total_ul, status.delivered_ul)
-        moved = agreed(balance, _by_total(trust, act, status), asked_ul=act.ul * trust.gain)
-        moved = _claimed(step, act, moved, status, trust)
+        balance, after_ul = await self._balance(route, act, greatest_ul=judgement.greatest_ul(act, trust))
+        moved = judgement.left_open(step, act, trust, balance=balance, told=status)
+        power_cycle = judgement.lost_power(act, status)
         certain = moved.certain and not power_cycle
         self._book(run, step, act, moved, "resolved" if certain else "unknown", after_ul)
         if certain:
             return None
         power_lost = ("its counter was zeroed: it lost power",) if power_cycle else ()
-        return Problem(Trouble.UNKNOWN, route.pump, (*power_lost, *_doubt(moved)))
+        return Problem(Trouble.UNKNOWN, route.pump, (*power_lost, *judgement.doubt(moved)))
 
     async def rest(self, who: str, reason: str, verbs: Iterable[str] | None = None) -> list[str]:
         """Bring the transfer pumps and valves of `verbs` (default: all) to rest; returns those whose readback does not
@@ -425,34 +421,26 @@ class Transfers:
     async def _measured(
         self, route: Route, step: StepRecord, act: Act, told: PumpStatus | None, *, finished: bool, moving_s: float
     ) -> tuple[Moved, Weight | None]:
-        """What a dose that this process watched has moved: by the balance, else by the pump. With what the pump has `told`
-        after it, the balance's word is held against that: a dose that no balance sees must not be given again. One that
-        ended well is so held when the balance has hardly seen it: a worn tube gives less, a slipped one nothing.
+        """What a dose that this process watched has moved, and the weight after it when that is to be believed.
 
-        At `moving_s` (loop time) it was surely still moving: a balance that has shown exactly the same since is stuck.
+        `told` is what the pump says after it; one that ended well is asked when the balance has hardly seen it. At
+        `moving_s` (loop time) it was surely still moving: a balance that has shown exactly the same since is stuck.
         """
         trust = self._trust(route)
-        asked_ul = act.ul * trust.gain
-        balance, after = await self._balance(route, act, greatest_ul=2 * asked_ul + 1000.0)
-        if told is None and balance is not None and balance.high < SEEN_LEAST * asked_ul:
+        balance, after = await self._balance(route, act, greatest_ul=2 * act.ul * trust.gain + 1000.0)
+        if told is None and judgement.hardly_seen(balance, act, trust):
             told = await self._told(route)
-        by_total = _by_total(trust, act, told)
-        pump = by_command(asked_ul, rel_sd=trust.rel_sd) if finished else by_total
         seen = self._store.readings.get(self._mass)
-        if balance is not None and seen is not None and seen.same_since_s <= moving_s:
+        stuck = balance is not None and seen is not None and seen.same_since_s <= moving_s
+        if stuck and seen is not None:
             self._alarm(
                 "balance_drift",
                 self._mass,
                 f"it has shown exactly {seen.value:g} g since before {route.pump} stopped: it is stuck, or nothing moved."
                 " Likely cause: a jammed balance, an empty bottle, a shut line. Next: look at the balance and the line",
             )
-            return _claimed(step, act, agreed(balance, pump, asked_ul=asked_ul), told, trust), None
-        if balance is not None:
-            if balance.certain and by_total is not None:
-                both = agreed(balance, by_total, asked_ul=asked_ul)
-                balance = balance if both.certain else both
-            return _claimed(step, act, balance, told, trust), after
-        return _claimed(step, act, agreed(None, pump, asked_ul=asked_ul), told, trust), after
+        moved = judgement.watched(step, act, trust, balance=balance, told=told, finished=finished, stuck=stuck)
+        return moved, None if stuck else after
 
     async def _told(self, route: Route) -> PumpStatus | None:
         """What the pump says now, if it answers."""
@@ -482,43 +470,6 @@ class Transfers:
             act.line, moved.ul, moved.sd_ul, moved.source, nominal=nominal, weight=after, run=run, detail=detail
         )
         step.booked(moved, end)
-
-
-def _by_total(trust: Trust, act: Act, status: PumpStatus | None) -> Moved | None:
-    if status is None:
-        return None
-    return by_pump(
-        None if act.total_ul is None else act.total_ul * trust.gain,
-        status.delivered_ul * trust.gain,
-        step_ul=status.resolution_ul * trust.gain,
-        rel_sd=trust.rel_sd,
-        greatest_ul=act.ul * trust.gain * (1 + K * trust.rel_sd),
-    )
-
-
-def _claimed(step: StepRecord, act: Act, moved: Moved, told: PumpStatus | None, trust: Trust) -> Moved:
-    """`moved` with what the pump's counter claims of it, and in doubt where the step's doses do not come to as much."""
-    if told is None or act.total_ul is None or went_back(act.total_ul, told.delivered_ul):
-        return moved
-    counted_ul = max(0.0, told.delivered_ul - act.total_ul) * trust.gain
-    moved = replace(moved, counted=counted_ul, counter_step=told.resolution_ul * trust.gain)
-    seen_ul = sum(part.high for part in step.parts)
-    return against(moved, seen_ul=seen_ul, counted_ul=step.counted_ul + counted_ul, rel_sd=trust.rel_sd)
-
-
-def _doubt(moved: Moved) -> tuple[str, ...]:
-    """Why a dose is in doubt, for people."""
-    if moved.source != "contradiction":
-        return (moved.source, _between(moved))
-    return (
-        f"its counter went on by {moved.counted / 1000:.2f} mL, and the balance has not seen as much: the tube has slipped"
-        " off the vessel on the balance, or the balance is jammed",
-        _between(moved),
-    )
-
-
-def _between(moved: Moved) -> str:
-    return f"between {moved.low / 1000:.2f} and {moved.high / 1000:.2f} mL moved, by {moved.source}"
 
 
 def _active(status: Status) -> bool:

@@ -1,0 +1,105 @@
+"""What one dose moved: the balance, its pump's counter and its command held against each other. Pure.
+
+:mod:`controller.execution.witnesses` says what each of them knows; here is decided whom to believe when. A dose that was
+watched to its end is the balance's, one that nobody saw end is what balance and counter agree on. In both cases what the
+counter claims bounds what may still be given: a dose that no balance sees (a slipped tube) must not be given again.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from controller.execution.routes import Trust
+from controller.execution.steps import Act, StepRecord
+from controller.execution.witnesses import K, Moved, against, agreed, by_command, by_pump, went_back
+from drivers.device import PumpStatus
+
+SEEN_LEAST = 0.5
+"""Of a dose that its pump ended well the balance is believed without further question when it has seen this share."""
+
+
+def hardly_seen(balance: Moved | None, act: Act, trust: Trust) -> bool:
+    """Whether the balance has seen so little of a dose that the pump has to be asked: a worn tube gives less, a slipped
+    one nothing.
+    """
+    return balance is not None and balance.high < SEEN_LEAST * act.ul * trust.gain
+
+
+def watched(
+    step: StepRecord,
+    act: Act,
+    trust: Trust,
+    *,
+    balance: Moved | None,
+    told: PumpStatus | None,
+    finished: bool,
+    stuck: bool,
+) -> Moved:
+    """A dose of `step` that this process saw to its end: by the balance, else by the pump.
+
+    `told` is what the pump says after it, if it was asked; `finished` whether the pump ended it as it was commanded;
+    `stuck` whether the balance has shown exactly the same since before the pump stood.
+    """
+    asked_ul = act.ul * trust.gain
+    by_total = _by_total(act, trust, told)
+    pump = by_command(asked_ul, rel_sd=trust.rel_sd) if finished else by_total
+    if balance is None or stuck:
+        return _claimed(step, act, trust, agreed(balance, pump, asked_ul=asked_ul), told)
+    if balance.certain and by_total is not None:
+        both = agreed(balance, by_total, asked_ul=asked_ul)
+        balance = balance if both.certain else both
+    return _claimed(step, act, trust, balance, told)
+
+
+def left_open(step: StepRecord, act: Act, trust: Trust, *, balance: Moved | None, told: PumpStatus | None) -> Moved:
+    """A dose of `step` that nobody saw end: the process died with it, or its reply was lost."""
+    moved = agreed(balance, _by_total(act, trust, told), asked_ul=act.ul * trust.gain)
+    return _claimed(step, act, trust, moved, told)
+
+
+def greatest_ul(act: Act, trust: Trust) -> float:
+    """The most that a dose can have moved by its pump's calibration (µL)."""
+    return act.ul * trust.gain * (1 + K * trust.rel_sd)
+
+
+def lost_power(act: Act, told: PumpStatus | None) -> bool:
+    """Whether the pump's counter was zeroed since before the dose."""
+    return told is not None and act.total_ul is not None and went_back(act.total_ul, told.delivered_ul)
+
+
+def doubt(moved: Moved) -> tuple[str, ...]:
+    """Why a dose is in doubt, for people."""
+    if moved.source != "contradiction":
+        return (moved.source, between(moved))
+    return (
+        f"its counter went on by {moved.counted / 1000:.2f} mL, and the balance has not seen as much: the tube has slipped"
+        " off the vessel on the balance, or the balance is jammed",
+        between(moved),
+    )
+
+
+def between(moved: Moved) -> str:
+    """A dose's bounds, for people."""
+    return f"between {moved.low / 1000:.2f} and {moved.high / 1000:.2f} mL moved, by {moved.source}"
+
+
+def _by_total(act: Act, trust: Trust, told: PumpStatus | None) -> Moved | None:
+    if told is None:
+        return None
+    return by_pump(
+        None if act.total_ul is None else act.total_ul * trust.gain,
+        told.delivered_ul * trust.gain,
+        step_ul=told.resolution_ul * trust.gain,
+        rel_sd=trust.rel_sd,
+        greatest_ul=greatest_ul(act, trust),
+    )
+
+
+def _claimed(step: StepRecord, act: Act, trust: Trust, moved: Moved, told: PumpStatus | None) -> Moved:
+    """`moved` with what the pump's counter claims of it, and in doubt where the step's doses do not come to as much."""
+    if told is None or act.total_ul is None or lost_power(act, told):
+        return moved
+    counted_ul = max(0.0, told.delivered_ul - act.total_ul) * trust.gain
+    moved = replace(moved, counted=counted_ul, counter_step=told.resolution_ul * trust.gain)
+    seen_ul = sum(part.high for part in step.parts)
+    return against(moved, seen_ul=seen_ul, counted_ul=step.counted_ul + counted_ul, rel_sd=trust.rel_sd)
