@@ -2,19 +2,20 @@
 
 The link knows nothing of what is said on it. A driver gives it the bytes of a request and a parser of the
 reply; the link keeps the minimum gap, throws away what came before the request, waits in loop time and
-never crashes for what arrives. Who may speak, and when a driver's trust in the line is restored, is in
-:mod:`drivers.transport.conversation`.
+never crashes for what arrives. Who is on it and has to be verified is in :mod:`drivers.transport.attached`,
+who may speak in :mod:`drivers.transport.conversation`.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from enum import StrEnum
-from typing import Any, Protocol, TypeAlias, TypeVar
+from typing import Any, TypeAlias, TypeVar
 
 from drivers.errors import BadReply, DeviceError, LinkDown, NoReply
+from drivers.transport.attached import BACKOFF_FIRST_S, BACKOFF_MOST_S, Attached, Speaker, Verify
 from drivers.transport.capture import Capture, printable
 from drivers.transport.opener import Opener, Streams, open_real
 from drivers.transport.url import LineSettings, LinkUrl
@@ -29,10 +30,6 @@ accepted.
 """
 
 OPEN_TIMEOUT_S = 5.0
-BACKOFF_FIRST_S = 0.25
-BACKOFF_MOST_S = 5.0
-DEAD_SHARE = 0.1
-"""The part of a bus's time that is spent on devices which do not answer, while others on it do."""
 BABBLE_GAPS = 10
 """A request waits for quiet so many times the minimum gap, at the least; then it speaks into what is said."""
 ABANDONED_S = 0.2
@@ -46,19 +43,6 @@ SILENT_EXCHANGES = 6
 
 class Overtaken(Exception):
     """While a request waited for the line, what it stood on has changed; nothing was sent."""
-
-
-class Speaker(Protocol):
-    """One device's side of the line, as the line needs to know it; see :mod:`drivers.transport.conversation`."""
-
-    where: str
-    verified: bool
-
-    def distrust(self) -> None:
-        """The line was lost: nothing passes until this device is verified again."""
-
-
-_Attached: TypeAlias = tuple[Speaker, Callable[[], Awaitable[object]]]
 
 
 class LinkState(StrEnum):
@@ -103,7 +87,7 @@ def _unanswered(buffer: bytearray) -> None:
 
 
 class Link:
-    """One line. `transactions` counts requests; `failures` tells by device why it is not verified."""
+    """One line. `transactions` counts requests."""
 
     def __init__(
         self,
@@ -123,17 +107,15 @@ class Link:
         """Loop time of the last request (s): what comes much sooner after it than the device can answer is
         older.
         """
-        self.failures: dict[str, DeviceError] = {}
         self.unsolicited: Callable[[bytearray], None] | None = None
         """Given bytes that came while nothing was asked; deletes the whole lines among them."""
         self._where = f"link {url}"
         self._opener = opener
-        self._attached: list[_Attached] = []
+        self._attached = Attached()
         self.doubts = 0
         """How often any driver on this line had to expect a late reply."""
         self._lock = asyncio.Lock()
         self._supervisor: asyncio.Task[None] | None = None
-        self._wake = asyncio.Event()
         self._first_round = asyncio.Event()
         self._loop: asyncio.AbstractEventLoop | None = None
         self._writer: asyncio.StreamWriter | None = None
@@ -154,22 +136,25 @@ class Link:
             return LinkState.CLOSED
         if self._writer is None:
             return LinkState.CONNECTING
-        verified = all(conversation.verified for conversation, _ in self._attached)
-        return LinkState.VERIFIED if verified else LinkState.DEGRADED
+        return LinkState.VERIFIED if self._attached.verified else LinkState.DEGRADED
 
     @property
     def is_open(self) -> bool:
         """Whether bytes can be sent at this moment."""
         return self._writer is not None
 
-    def attach(self, conversation: Speaker, verify: Callable[[], Awaitable[object]]) -> None:
+    @property
+    def failures(self) -> Mapping[str, DeviceError]:
+        """By device why it is not verified."""
+        return self._attached.failures
+
+    def attach(self, conversation: Speaker, verify: Verify) -> None:
         """Have `verify` run after every (re)opening, and again when `conversation` loses its trust."""
-        self._attached.append((conversation, verify))
-        self._wake.set()
+        self._attached.add(conversation, verify)
 
     def wake(self) -> None:
         """Tell the supervisor that a conversation wants to be verified again."""
-        self._wake.set()
+        self._attached.wake()
 
     async def start(self) -> dict[str, DeviceError]:
         """Open and verify once, keep supervising in the background; return the failures by device name."""
@@ -393,8 +378,7 @@ class Link:
         """
         assert self._loop is not None  # noqa: S101  (set by start)
         reader, writer = streams
-        for conversation, _ in self._attached:
-            conversation.distrust()
+        self._attached.distrust()
         self._writer = writer
         self._buffer.clear()
         self._ready_at_s = self._loop.time()
@@ -402,7 +386,7 @@ class Link:
         self.opened += 1
         listener = self._loop.create_task(self._listen(reader), name=f"listener of {self._where}")
         try:
-            return await self._keep_verified()
+            return await self._attached.keep_verified(lambda: self.is_open, self._first_round.set)
         finally:
             self._lost()
             listener.cancel()
@@ -413,67 +397,6 @@ class Link:
                 async with asyncio.timeout(1.0):
                     await writer.wait_closed()
 
-    async def _keep_verified(self) -> bool:
-        """Verify everybody once; then, until the line is lost, whoever is not (or no longer) verified.
-
-        On a bus where others answer these take turns, the one who was tried longest ago first, and get a share of the
-        bus's time and no more. Returns whether anybody was ever verified.
-        """
-        delay_s = BACKOFF_FIRST_S
-        any_verified = False
-        tried_s: dict[Speaker, float] = {}
-        whom = self._doubtful()
-        while self._writer is not None:
-            self._wake.clear()
-            lost_s = await self._verify_each(whom, tried_s)
-            self._first_round.set()
-            if self._writer is None:
-                break
-            doubtful = self._doubtful()
-            shared = len(doubtful) < len(self._attached)
-            any_verified = any_verified or shared
-            pause_s = None
-            if doubtful:
-                pause_s = max(delay_s / len(doubtful), lost_s * (1.0 / DEAD_SHARE - 1.0)) if shared else delay_s
-            with suppress(TimeoutError):
-                async with asyncio.timeout(pause_s):
-                    await self._wake.wait()
-            doubtful = self._doubtful()
-            whom = sorted(doubtful, key=lambda each: tried_s.get(each[0], 0.0))[: 1 if shared else None]
-            delay_s = min(2 * delay_s, BACKOFF_MOST_S) if doubtful else BACKOFF_FIRST_S
-        return any_verified
-
-    def _doubtful(self) -> list[_Attached]:
-        return [each for each in self._attached if not each[0].verified]
-
-    async def _verify_each(self, whom: list[_Attached], tried_s: dict[Speaker, float]) -> float:
-        """Returns how long the longest attempt in vain took (s)."""
-        assert self._loop is not None  # noqa: S101  (set by start)
-        lost_s = 0.0
-        for conversation, verify in whom:
-            began_s = tried_s[conversation] = self._loop.time()
-            await self._verify(conversation, verify)
-            if not conversation.verified:
-                lost_s = max(lost_s, self._loop.time() - began_s)
-        return lost_s
-
-    async def _verify(self, conversation: Speaker, verify: Callable[[], Awaitable[object]]) -> None:
-        if self._writer is None:
-            return
-        try:
-            await verify()
-        except DeviceError as error:
-            self.failures[conversation.where] = error
-        except Exception as error:  # a driver that trips over what a device said must not end the supervision
-            self.failures[conversation.where] = BadReply(
-                f"verification failed with {error!r}",
-                where=conversation.where,
-                cause="an answer that this driver does not foresee",
-                action="look at the capture of this link and report it",
-            )
-        else:
-            self.failures.pop(conversation.where, None)
-
     def _lost(self, what: str = "the line was lost") -> None:
         """The line is gone: end the running request, take back all trust, wake the supervisor."""
         if self._writer is None:
@@ -481,15 +404,11 @@ class Link:
         self._writer = None
         if self._pending is not None and not self._pending.reply.done():
             self._pending.reply.set_exception(self._down(what))
-        for conversation, _ in self._attached:
-            conversation.distrust()
-            self.failures.setdefault(conversation.where, self._down(what))
-        self._wake.set()
+        self._attached.lost(self._down(what))
 
     def _note_unopened(self, error: Exception) -> None:
         down = error if isinstance(error, LinkDown) else self._down(f"cannot be opened: {_text(error)}")
-        for conversation, _ in self._attached:
-            self.failures[conversation.where] = down
+        self._attached.unreached(down)
 
     def _down(self, what: str = "the line is not open") -> LinkDown:
         return LinkDown(
