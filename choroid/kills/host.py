@@ -1,4 +1,4 @@
-"""`python -m choroid.kills.host`: what `choroid run` keeps, faster than life, in a process that kills itself at a row.
+"""What `choroid run` keeps, faster than life, in a process that kills itself at a row.
 
 The only way to such a journal is this module: neither an option nor a variable of the environment leads there from
 `choroid run`. The process gets SIGKILL from itself, in :meth:`MortalJournal.append`, so that no instant lies between the
@@ -7,17 +7,17 @@ row and the end; another process could only aim.
 
 from __future__ import annotations
 
-import argparse
 import asyncio
 import os
 import signal
 import time
 from collections.abc import Mapping
-from datetime import datetime, timedelta
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
 from choroid.run import keep
+from choroid.simulate import EPOCH
 from controller.clock import Clock
 from controller.execution.journal import Journal
 from controller.rig.loading import load_rig
@@ -64,31 +64,22 @@ class OfRuns:
         return counts
 
 
-def main() -> None:
-    """Run until killed."""
-    parser = argparse.ArgumentParser(prog="python -m choroid.kills.host")
-    parser.add_argument("rig", type=Path)
-    parser.add_argument("--data", type=Path, required=True)
-    parser.add_argument("--speed", type=float, required=True)
-    parser.add_argument("--epoch", required=True, help="UTC (ISO 8601) when the trial began")
-    parser.add_argument("--begun", type=float, required=True, help="system time (s) when it began")
-    parser.add_argument("--row", type=int, default=0, help="the run's row at which to die (0: none)")
-    parser.add_argument("--before", action="store_true", help="before the row is written, rather than right after")
-    words = parser.parse_args()
-    rig = load_rig(words.rig, models=MODELS)
-    words.data.mkdir(parents=True, exist_ok=True)
-    since_s = (time.time() - words.begun) * words.speed  # noqa: TID251  (UTC runs on between two processes of a trial)
+def controller(served: Path, data: Path, *, speed: float, begun_s: float, row: int = 0, before: bool = False) -> None:
+    """Keep the rig file `served` until killed or told to end; the whole of one process.
+
+    `begun_s` is the system's time (s) when the trial began, at :data:`~choroid.simulate.EPOCH`; `row` is the run's row at
+    which to die (0: none), `before` it is written rather than right after.
+    """
+    rig = load_rig(served, models=MODELS)
+    data.mkdir(parents=True, exist_ok=True)
+    since_s = (time.time() - begun_s) * speed  # noqa: TID251  (UTC runs on between two processes of a trial)
 
     async def run() -> None:
-        clock = Clock(follow_system=False, epoch=datetime.fromisoformat(words.epoch) + timedelta(seconds=since_s))
-        journal = MortalJournal(words.data / "journal.db", clock, row=words.row, before=words.before)
-        await keep(rig, words.data, "127.0.0.1", 0, open_real, clock=clock, journal=journal, time_scale=MAX_SPEED)
+        clock = Clock(follow_system=False, epoch=EPOCH + timedelta(seconds=since_s))
+        journal = MortalJournal(data / "journal.db", clock, row=row, before=before)
+        await keep(rig, data, "127.0.0.1", 0, open_real, clock=clock, journal=journal, time_scale=MAX_SPEED)
 
-    if words.speed == 1.0:
+    if speed == 1.0:
         asyncio.run(run())
     else:
-        run_scaled(run(), words.speed)
-
-
-if __name__ == "__main__":
-    main()
+        run_scaled(run(), speed)

@@ -13,19 +13,20 @@ import json
 import math
 import os
 import signal
-import subprocess
-import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from datetime import datetime
+from functools import partial
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 import yaml
 
 from choroid.failure import UserError
-from choroid.kills.host import OfRuns
+from choroid.kills.host import OfRuns, controller
+from choroid.kills.processes import Process
+from choroid.lab import lab
 from choroid.remote import ENDPOINT, call
 from choroid.simulate import EPOCH
 from controller.clock import Clock
@@ -205,10 +206,11 @@ class _Bench:
         self._served = folder / "served.yaml"
         own = folder / "rig.yaml"
         own.write_text(_without_nerves(rig_path), encoding="utf-8")
-        words = ("-m", "choroid", "lab", str(own), "--speed", f"{speed:g}", "--seed", str(SEED), "--by-hand")
-        self._lab = self._start("lab", *words, "--write", str(self._served))
+        serve = partial(lab, own, host="127.0.0.1", base_port=0, pty=False, speed=speed, seed=SEED)
+        serve = partial(serve, write=self._served, duration_s=None, as_json=False, by_hand=True)
+        self._lab = self._start("lab", serve)
         self._until(lambda: self._served.exists() and self._served.stat().st_size > 0, "the lab serves", START_S)
-        self._host: subprocess.Popen[bytes] | None = None
+        self._host: Process | None = None
 
     def attend(self, recipe: str, params: Mapping[str, str], boundary: Boundary | None, outcome: Outcome) -> list[str]:
         """See the run to its end, doing at once what it asks a person for; returns what it asked."""
@@ -224,7 +226,7 @@ class _Bench:
         deadline_s = _now_s() + 60.0 + 6 * 3600.0 / self._speed
         while _now_s() < deadline_s:
             host = self._host
-            if host is not None and host.poll() is not None:
+            if host is not None and host.returncode is not None:
                 if host.returncode != -signal.SIGKILL or boundary is None or outcome.killed:
                     raise TrialFailed(f"the controller ended by itself ({host.returncode}); see {self._folder.name}")
                 outcome.killed = True
@@ -258,10 +260,7 @@ class _Bench:
         """What the lab says is really so."""
         log = self._folder / "lab.log"
         before = log.stat().st_size
-        stdin = self._lab.stdin
-        assert stdin is not None  # noqa: S101  (it was opened as a pipe)
-        stdin.write(b"truth\n")
-        stdin.flush()
+        self._lab.tell("truth")
         self._until(lambda: log.stat().st_size > before and log.read_bytes().endswith(b"}\n"), "the truth", ANSWER_S)
         found: dict[str, Any] = json.loads(log.read_bytes()[before:].splitlines()[-1])
         return found
@@ -269,28 +268,28 @@ class _Bench:
     def _settle(self) -> None:
         """The controller ends in order, so that its journal is whole and its guard goes."""
         if self._host is not None:
-            self._host.send_signal(signal.SIGTERM)
-            self._host.wait(START_S)
+            self._host.terminate(START_S)
 
     def _control(self, boundary: Boundary | None) -> dict[str, str]:
         """Start the controller; where it answers."""
-        doom = [] if boundary is None else ["--row", str(boundary.row), *(["--before"] if boundary.before else [])]
+        row, before = (0, False) if boundary is None else (boundary.row, boundary.before)
         for _ in range(STARTS):  # as a service manager does: a start may fail for want of an answer in time
-            found = self._started(doom)
+            found = self._started(row, before)
             if found is not None:
                 return found
         raise TrialFailed(f"the controller did not start; see host.log in {self._folder.name}")
 
-    def _started(self, doom: Sequence[str]) -> dict[str, str] | None:
+    def _started(self, row: int, before: bool) -> dict[str, str] | None:
         host = self._host = self._start(
             "host",
-            *("-m", "choroid.kills.host", str(self._served), "--data", str(self.data), "--speed", f"{self._speed:g}"),
-            *("--epoch", EPOCH.isoformat(), "--begun", repr(self._begun_s), *doom),
+            partial(
+                controller, self._served, self.data, speed=self._speed, begun_s=self._begun_s, row=row, before=before
+            ),
         )
         found: dict[str, str] = {}
 
         def answers() -> bool:
-            if host.poll() is not None:
+            if host.returncode is not None:
                 return True
             with contextlib.suppress(OSError, ValueError, UserError):
                 endpoint = json.loads((self.data / ENDPOINT).read_text(encoding="utf-8"))
@@ -301,12 +300,9 @@ class _Bench:
         self._until(answers, "the controller answers", START_S)
         return found or None
 
-    def _start(self, name: str, *words: str) -> subprocess.Popen[bytes]:
-        log: IO[bytes] = self._stack.enter_context((self._folder / f"{name}.log").open("ab"))
-        process = subprocess.Popen(  # noqa: S603  (our own modules, our own words)
-            [sys.executable, *words], stdin=subprocess.PIPE, stdout=log, stderr=log
-        )
-        self._stack.callback(_end, process)
+    def _start(self, name: str, work: Callable[[], object]) -> Process:
+        process = Process(name, work, self._folder)
+        self._stack.callback(process.end)
         return process
 
     def _until(self, true: Callable[[], bool], what: str, seconds: float) -> None:
@@ -315,19 +311,6 @@ class _Bench:
             if _now_s() > deadline_s:
                 raise TrialFailed(f"it did not come to pass within {seconds:g} s: {what}; see {self._folder.name}")
             time.sleep(0.05)  # noqa: TID251  (real processes)
-
-
-def _end(process: subprocess.Popen[bytes]) -> None:
-    if process.poll() is None:
-        process.terminate()
-        try:
-            process.wait(10.0)
-        except subprocess.TimeoutExpired:
-            process.kill()
-            process.wait()
-    if process.stdin is not None:
-        with contextlib.suppress(OSError):
-            process.stdin.close()
 
 
 def _end_guards(plan: Path) -> None:
