@@ -19,7 +19,7 @@ demo: $(READY)  ## watch a simulated rig live on a page
 	$(BIN)/choroid demo --port $(PORT)
 
 test: $(READY)  ## the whole suite, in as many processes as JOBS says
-	$(BIN)/python -m pytest -n $(JOBS) --dist loadfile --no-loadscope-reorder
+	$(BIN)/python -m pytest -n $(JOBS) --dist loadfile --no-loadscope-reorder --durations=20
 
 fuzz: $(READY)  ## every parser on both sides of the wire, a million inputs each, led by coverage
 	$(BIN)/python -m tests.fuzz --jobs $(JOBS)
