@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from abc import abstractmethod
 
 from drivers.device import Command, Level, LevelStatus, Refused, refuse
@@ -30,6 +31,12 @@ class GasFlow(Output):
     @abstractmethod
     async def write(self, ml_min: float) -> None:
         """Set the flow, and see by the device's own word that it did."""
+
+    def nearest(self, command: Command, most: float = math.inf) -> Command:
+        """Full scale for what is beyond it: a lung that gets less oxygen than it asked for is better than one with none."""
+        if isinstance(command, Level):
+            return Level(min(command.value, self.full_scale_ml_min, most))
+        return command
 
     async def rest(self) -> None:
         """Close, and see that it did."""

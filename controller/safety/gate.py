@@ -47,7 +47,7 @@ from controller.safety.probes import ProbeOutcome, Probes
 from controller.safety.readback import command_text, mismatch, seen
 from controller.safety.valves import Valves
 from controller.state import ActuatorView, StateStore
-from drivers.commands import FLOW_TOLERANCE, Command, Dispense, Run, Status, Stop, Switch, SwitchStatus
+from drivers.commands import FLOW_TOLERANCE, Command, Dispense, Level, Run, Status, Stop, Switch, SwitchStatus
 from drivers.device import Actuator, DeviceError
 
 logger = logging.getLogger(__name__)
@@ -401,11 +401,12 @@ class Gate:
         return output.rest if tripped else output.basal
 
     def _feasible(self, output: Output, command: Command) -> Command:
-        """What the device is told for `command`: a flow between two steps of a pump is brought to the nearest.
+        """What the device is told for `command`: a flow between two steps of a pump is brought to the nearest, one beyond
+        a gas controller's full scale to that.
 
-        A heart at the step next to its flow is worth more than one that stands because its pump refuses. No step takes
-        it above the rig's greatest flow. What the device then does is compared with the step; the command stays what
-        was asked for.
+        A heart at the step next to its flow is worth more than one that stands because its pump refuses, and so is some
+        oxygen. No step takes a pump above the rig's greatest flow. What the device then does is compared with what it
+        was told; the command stays what was asked for.
         """
         pump = self._limits.pumps.get(output.name)
         try:
@@ -416,13 +417,16 @@ class Gate:
 
     def _stepped(self, output: Output, verdict: Verdict) -> Verdict:
         """`verdict` with a reason more when the device cannot quite do it."""
-        if not isinstance(verdict.command, Run):
+        asked = verdict.command
+        given = None if asked is None else self._feasible(output, asked)
+        if isinstance(asked, Run) and isinstance(given, Run) and given != asked:
+            asked_ul_min, can_ul_min = asked.flow_ul_min, given.flow_ul_min
+            reason = f"steps: {asked_ul_min:g} µL/min lies between the pump's steps; it gives {can_ul_min:g}"
+        elif isinstance(asked, Level) and isinstance(given, Level) and given != asked:
+            unit = output.actuator.unit
+            reason = f"full scale: {asked.value:g} {unit} is more than there is; it gives {given.value:g}"
+        else:
             return verdict
-        given = self._feasible(output, verdict.command)
-        if given == verdict.command or not isinstance(given, Run):
-            return verdict
-        asked_ul_min, can_ul_min = verdict.command.flow_ul_min, given.flow_ul_min
-        reason = f"steps: {asked_ul_min:g} µL/min lies between the pump's steps; it gives {can_ul_min:g}"
         return replace(verdict, reasons=(*verdict.reasons, reason), limiting=reason)
 
     def _above_basal(self, output: Output, basal: Run, flow_ul_min: float) -> bool:

@@ -27,3 +27,10 @@ def test_what_was_found_stays_mended(fault: Fault) -> None:
     assert result.viability > 0.945, (
         "twenty minutes of the stuck probe once cost a tenth of it, ten minutes without air 3 %"
     )
+
+
+def test_without_air_oxygen_carries_the_co2_also_where_there_is_more_gas_than_its_controller_gives() -> None:
+    """58 mL/min in all, and 40 % of that is beyond the 20 mL/min of the oxygen's: it was refused, and none flowed."""
+    fault = Fault("other_address", "gas_air", 300.0, 300.0)
+    result = run_trial(Trial(1, 0.2, "circulate", {}, rig={"organs.lung.total_flow": "58 mL/min"}, faults=(fault,)))
+    assert result.violations == []

@@ -154,6 +154,18 @@ async def test_A7_a_set_point_that_is_not_taken_is_told(mode: str) -> None:
 
 
 @both_modes
+async def test_the_nearest_to_what_is_beyond_full_scale_is_full_scale(mode: str) -> None:
+    async with propar(mode) as pair:
+        flow = pair.driver.actuators["flow"]
+        assert flow.nearest(Level(250.0)) == Level(100.0)
+        assert flow.nearest(Level(60.0)) == Level(60.0)
+        assert flow.nearest(Level(60.0), 20.0) == Level(20.0)
+        assert flow.nearest(Stop()) == Stop()
+        with pytest.raises(Refused, match="full scale"):
+            await flow.apply(Level(250.0))
+
+
+@both_modes
 async def test_A6_another_capacity_is_another_instrument(mode: str) -> None:
     given = settings(full_scale_ml_min=100.0, capacity=50.0, mode=mode)
     async with against(

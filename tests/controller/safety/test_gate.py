@@ -124,6 +124,22 @@ async def test_I3_a_step_is_taken_that_the_rig_allows_and_the_row_says_which() -
     assert heart.flow == 2200.0, "4400 is nearer, and above what the rig allows"
 
 
+async def test_what_is_beyond_full_scale_is_given_as_far_as_it_goes_and_the_row_says_so() -> None:
+    """A lung without air asked for more oxygen than its controller gives, and got none (campaign)."""
+    bench = Bench()
+    oxygen = bench.outputs[O2]
+    oxygen.nearest = lambda command, most=math.inf: (  # type: ignore[method-assign]
+        Level(min(command.value, 8.0)) if isinstance(command, Level) else command
+    )
+    assert (await bench.ask(O2, Level(10.0))).ok
+    assert oxygen.log == [Level(8.0)]
+    (row,) = bench.rows.of("act")
+    assert row["command"] == ["level", 10.0]
+    assert row["limiting"] == "full scale: 10 mL/min is more than there is; it gives 8"
+    assert (await bench.ask(O2, Level(10.0))).ok
+    assert oxygen.log == [Level(8.0)], "it is so already"
+
+
 async def test_C3_a_driver_that_does_not_know_what_it_can_do_is_told_what_was_asked() -> None:
     bench = Bench()
     heart = bench.pump(HEART)
