@@ -215,6 +215,7 @@ class _Bench:
     def attend(self, recipe: str, params: Mapping[str, str], boundary: Boundary | None, outcome: Outcome) -> list[str]:
         """See the run to its end, doing at once what it asks a person for; returns what it asked."""
         endpoint = self._control(boundary)
+        self._until(lambda: _awake(endpoint), "every device is heard", START_S)
         asked: list[str] = []
         body = {"protocol": recipe, "params": dict(params), "reason": "the kill matrix"}
         run = ""
@@ -311,6 +312,15 @@ class _Bench:
             if _now_s() > deadline_s:
                 raise TrialFailed(f"it did not come to pass within {seconds:g} s: {what}; see {self._folder.name}")
             time.sleep(0.05)  # noqa: TID251  (real processes)
+
+
+def _awake(endpoint: dict[str, str]) -> bool:
+    """Whether the controller has heard every device: until then a run would ask a person what nobody has measured yet."""
+    with contextlib.suppress(OSError, UserError):
+        state = call(endpoint, "GET", "/api/state")
+        heard = all(output["status"] is not None for output in state["actuators"].values())
+        return heard and all(reading["quality"] == "good" for reading in state["readings"].values())
+    return False
 
 
 def _end_guards(plan: Path) -> None:

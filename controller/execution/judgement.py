@@ -11,7 +11,7 @@ from dataclasses import replace
 
 from controller.execution.routes import Trust
 from controller.execution.steps import Act, StepRecord
-from controller.execution.witnesses import K, Moved, against, agreed, by_command, by_pump, went_back
+from controller.execution.witnesses import NOBODY, K, Moved, against, agreed, by_command, by_pump, went_back
 from drivers.device import PumpStatus
 
 SEEN_LEAST = 0.5
@@ -34,15 +34,22 @@ def watched(
     told: PumpStatus | None,
     finished: bool,
     stuck: bool,
+    ran_s: float,
 ) -> Moved:
     """A dose of `step` that this process saw to its end: by the balance, else by the pump.
 
     `told` is what the pump says after it, if it was asked; `finished` whether the pump ended it as it was commanded;
-    `stuck` whether the balance has shown exactly the same since before the pump stood.
+    `stuck` whether the balance has shown exactly the same since before the pump stood, `ran_s` how long that ran at
+    the least. A balance that is stuck is no witness, and a counter without one has to answer for the time that its pump
+    ran: it may have been zeroed meanwhile.
     """
     asked_ul = act.ul * trust.gain
     by_total = _by_total(act, trust, told)
     pump = by_command(asked_ul, rel_sd=trust.rel_sd) if finished else by_total
+    if stuck:
+        ran_ul = min(act.flow_ul_min * ran_s / 60.0, act.ul) * trust.gain
+        if pump is None or pump.high < SEEN_LEAST * ran_ul:
+            return _claimed(step, act, trust, agreed(None, None, asked_ul=asked_ul), told)
     if balance is None or stuck:
         return _claimed(step, act, trust, agreed(balance, pump, asked_ul=asked_ul), told)
     if balance.certain and by_total is not None:
@@ -69,6 +76,11 @@ def lost_power(act: Act, told: PumpStatus | None) -> bool:
 
 def doubt(moved: Moved) -> tuple[str, ...]:
     """Why a dose is in doubt, for people."""
+    if moved.source == NOBODY:
+        return (
+            "neither its counter nor the balance can tell",
+            f"between {moved.low / 1000:.2f} and {moved.high / 1000:.2f} mL may have moved",
+        )
     if moved.source != "contradiction":
         return (moved.source, between(moved))
     return (

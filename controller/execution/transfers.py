@@ -33,6 +33,8 @@ SILENCE_S = 120.0
 """How long a pump is asked in vain before that is a problem."""
 SURELY_MOVED_S = 20.0
 """So long before a pump is seen to stand it still ran: polls of some seconds, and the last turn."""
+SURELY_RAN = 0.9
+"""For this share of its time a pump ran at least that has given its dose: somewhat faster than it was told."""
 REST_SHORT = 0.8
 """A pump that stands before this share of its time, with less than this share moved, was stopped by somebody."""
 
@@ -231,6 +233,8 @@ class Transfers:
         await self._close(route, who, why)
         ended_early = run.interrupted or overtime or ran_s < REST_SHORT * nominal_s
         moving_s = max(begun_s, begun_s + ran_s - SURELY_MOVED_S)
+        if not ended_early:
+            moving_s = max(moving_s, begun_s + SURELY_RAN * nominal_s - self._mass_every_s - POLL_S)
         told = None
         if ended_early or not last or step.parts:
             # More may be given of this step, or has been: not without what the pump says of what it has given.
@@ -239,7 +243,9 @@ class Transfers:
                 problem = await self.resolve(run.id, step, reason="it does not say how much it has moved")
                 late = Problem(Trouble.OVERTIME, route.pump) if overtime else None
                 return problem or late
-        moved, after_ul = await self._measured(route, step, act, told, finished=not ended_early, moving_s=moving_s)
+        moved, after_ul = await self._measured(
+            route, step, act, told, finished=not ended_early, moving_s=moving_s, ran_s=moving_s - begun_s
+        )
         short = ended_early and not run.interrupted and moved.ul < REST_SHORT * act.ul
         whole = "unknown" if not moved.certain else "done" if last else PORTION
         end = "stopped" if run.interrupted else "overtime" if overtime else "short" if short else whole
@@ -419,7 +425,15 @@ class Transfers:
         return by_balance(before, after, sign=route.weighed, greatest_ul=greatest_ul), after
 
     async def _measured(
-        self, route: Route, step: StepRecord, act: Act, told: PumpStatus | None, *, finished: bool, moving_s: float
+        self,
+        route: Route,
+        step: StepRecord,
+        act: Act,
+        told: PumpStatus | None,
+        *,
+        finished: bool,
+        moving_s: float,
+        ran_s: float,
     ) -> tuple[Moved, Weight | None]:
         """What a dose that this process watched has moved, and the weight after it when that is to be believed.
 
@@ -439,7 +453,9 @@ class Transfers:
                 f"it has shown exactly {seen.value:g} g since before {route.pump} stopped: it is stuck, or nothing moved."
                 " Likely cause: a jammed balance, an empty bottle, a shut line. Next: look at the balance and the line",
             )
-        moved = judgement.watched(step, act, trust, balance=balance, told=told, finished=finished, stuck=stuck)
+        moved = judgement.watched(
+            step, act, trust, balance=balance, told=told, finished=finished, stuck=stuck, ran_s=ran_s
+        )
         return moved, None if stuck else after
 
     async def _told(self, route: Route) -> PumpStatus | None:

@@ -15,6 +15,8 @@ DENSITY_REL_SD = 0.002
 """Medium at 37 °C: water 0.993 g/mL and about 1 % of salts and sugar."""
 K = 3.0
 """Bounds of a witness, in standard deviations."""
+NOBODY = "nobody"
+"""Who said so, when neither did."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,7 +115,7 @@ def agreed(balance: Moved | None, pump: Moved | None, *, asked_ul: float) -> Mov
     only = balance or pump
     if only is not None:
         return only
-    return Moved(asked_ul / 2, 0.0, asked_ul, "nobody", certain=False)
+    return Moved(asked_ul / 2, 0.0, asked_ul, NOBODY, certain=False)
 
 
 def _clipped(ul: float, low: float, high: float, greatest_ul: float, source: str) -> Moved | None:

@@ -34,3 +34,12 @@ def test_without_air_oxygen_carries_the_co2_also_where_there_is_more_gas_than_it
     fault = Fault("other_address", "gas_air", 300.0, 300.0)
     result = run_trial(Trial(1, 0.2, "circulate", {}, rig={"organs.lung.total_flow": "58 mL/min"}, faults=(fault,)))
     assert result.violations == []
+
+
+def test_a_pump_that_loses_power_beside_a_stuck_balance_leaves_its_dose_in_doubt() -> None:
+    """Nobody knew how much had been given back: nothing was booked, a person resumed, and the vessel was pumped dry."""
+    faults = (Fault("stuck", "balance.mass", 400.0, 1300.0), Fault("reboot", "reglo", 560.0))
+    trial = Trial(
+        1, 0.5, "recycle", {"batch": "12 mL", "least": "12 mL", "every": "2 h"}, attend_min=5.0, faults=faults
+    )
+    assert run_trial(trial).violations == []

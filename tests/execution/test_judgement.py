@@ -16,6 +16,7 @@ from drivers.device import PumpStatus
 ASKED_UL = 8000.0
 ZERO_G = 20.0
 SD_G = 0.01
+RAN_S = 480.0
 
 fractions = st.floats(0.0, 1.0)
 counters = st.sampled_from([0.0, 1.0, 10.0, 1000.0])
@@ -54,7 +55,9 @@ def test_F2_F3_honest_witnesses_are_certain_and_bound_the_truth(
     )
     told = counted(5000.0, nominal_ul, counter_ul)
     if seen_to_its_end:
-        moved = judgement.watched(step(), dose, trust, balance=weighed, told=told, finished=False, stuck=False)
+        moved = judgement.watched(
+            step(), dose, trust, balance=weighed, told=told, finished=False, stuck=False, ran_s=RAN_S
+        )
     else:
         moved = judgement.left_open(step(), dose, trust, balance=weighed, told=told)
     assert moved.certain
@@ -91,7 +94,9 @@ def test_F2_what_the_counter_has_counted_is_not_given_again_whatever_the_balance
         )
         told = counted(total_ul, 0.0, counter_ul)
         if seen_to_its_end:
-            moved = judgement.watched(record, dose, trust, balance=weighed, told=told, finished=portion, stuck=False)
+            moved = judgement.watched(
+                record, dose, trust, balance=weighed, told=told, finished=portion, stuck=False, ran_s=RAN_S
+            )
         else:
             moved = judgement.left_open(record, dose, trust, balance=weighed, told=told)
         record.booked(moved, PORTION if portion and seen_to_its_end else "stopped")
@@ -109,7 +114,9 @@ def test_F2_a_dose_that_the_balance_has_not_seen_at_all_is_in_doubt(trust: Trust
     assert judgement.hardly_seen(nothing, dose, trust)
     told = counted(5000.0, ASKED_UL, counter_ul)
     for finished in (True, False):
-        moved = judgement.watched(step(), dose, trust, balance=nothing, told=told, finished=finished, stuck=False)
+        moved = judgement.watched(
+            step(), dose, trust, balance=nothing, told=told, finished=finished, stuck=False, ran_s=RAN_S
+        )
         assert not moved.certain
         assert moved.charged_ul >= ASKED_UL * trust.gain - counter_ul * trust.gain - 1e-6
     assert not judgement.left_open(step(), dose, trust, balance=nothing, told=told).certain
@@ -122,3 +129,23 @@ def test_F2_a_counter_that_was_zeroed_claims_nothing(trust: Trust, counter_ul: f
     assert judgement.lost_power(dose, told)
     moved = judgement.left_open(step(), dose, trust, balance=None, told=told)
     assert (moved.counted, moved.certain, moved.source) == (0.0, False, "nobody")
+
+
+@given(trusts, counters, st.floats(0.2, 1.0))
+def test_F2_a_stuck_balance_leaves_the_pump_alone_and_that_has_to_answer_for_its_time(
+    trust: Trust, counter_ul: float, share: float
+) -> None:
+    """A pump that lost power in a dose beside a balance that was stuck: nothing was booked, and it was given again."""
+    dose = act(ASKED_UL, total_ul=0.0)
+    ran_s = share * RAN_S
+    most_ul = judgement.greatest_ul(dose, trust)
+    nothing = by_balance(Weight(ZERO_G, SD_G), Weight(ZERO_G, SD_G), sign=1, greatest_ul=most_ul)
+    zeroed = PumpStatus(False, 0.0, 0.0, min(counter_ul, 400.0))
+    for told in (zeroed, None):
+        moved = judgement.watched(
+            step(), dose, trust, balance=nothing, told=told, finished=False, stuck=True, ran_s=ran_s
+        )
+        assert not moved.certain
+        assert moved.charged_ul >= ASKED_UL * trust.gain, "a person decides, and nothing is given again"
+    moved = judgement.watched(step(), dose, trust, balance=nothing, told=zeroed, finished=False, stuck=True, ran_s=0.0)
+    assert moved.certain, "it hardly ran: the counter and the balance say the same"
