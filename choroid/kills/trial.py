@@ -31,8 +31,10 @@ from choroid.remote import ENDPOINT, call
 from choroid.simulate import EPOCH
 from controller.clock import Clock
 from controller.execution.journal import Entry, Journal
+from controller.execution.journal_reader import JournalReader
 from controller.execution.ledger import Ledger
 from controller.execution.routes import routes_of
+from controller.execution.states import RunState
 from controller.rig.loading import load_rig
 
 SEED = 5
@@ -235,7 +237,11 @@ class _Bench:
             try:
                 runs = call(endpoint, "GET", "/api/runs")["runs"]
                 if not runs and outcome.killed:
-                    raise TrialFailed("the run is not on record any more")
+                    # Killed right after its last row, it is over: a controller tells of the runs that it has taken up.
+                    if self._last_state() != RunState.COMPLETE:
+                        raise TrialFailed("the run is not on record any more")
+                    self._settle()
+                    return asked
                 view = next((each for each in runs if each["id"] == run or not run), None)
                 if view is not None and view["ended"]:
                     if view["state"] != "complete":
@@ -256,6 +262,15 @@ class _Bench:
                 pass  # it died while it was asked: the next round sees that
             time.sleep(POLL_S)  # noqa: TID251  (real processes)
         raise TrialFailed(f"the run did not come to its end; see {self._folder.name}")
+
+    def _last_state(self) -> str | None:
+        """Where the journal leaves the run."""
+        journal = JournalReader(self.data / "journal.db")
+        try:
+            states = [entry.body["to"] for entry in journal.entries(kinds=("run.state",))]
+        finally:
+            journal.close()
+        return states[-1] if states else None
 
     def truth(self) -> dict[str, Any]:
         """What the lab says is really so."""
