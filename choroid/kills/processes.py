@@ -7,12 +7,20 @@ from __future__ import annotations
 
 import multiprocessing
 import os
+import signal
 import sys
+import threading
+import time
 from collections.abc import Callable
 from pathlib import Path
 
+GRACE_S = 10.0
+POLL_S = 0.02
 SERVER = multiprocessing.get_context("forkserver")
 SERVER.set_forkserver_preload(["choroid.lab", "choroid.kills.host"])
+
+_ONE_AT_A_TIME = threading.Lock()
+"""Each start asks after all processes, and of two threads that ask after one only the first is told how it ended."""
 
 
 class Process:
@@ -24,7 +32,8 @@ class Process:
         os.mkfifo(pipe)
         self._stdin = os.open(pipe, os.O_RDWR)  # for reading too: else it would wait for the reader
         self._process = SERVER.Process(target=_become, args=(work, folder / f"{name}.log", pipe), name=name)
-        self._process.start()
+        with _ONE_AT_A_TIME:
+            self._process.start()
 
     @property
     def pid(self) -> int | None:
@@ -34,7 +43,8 @@ class Process:
     @property
     def returncode(self) -> int | None:
         """None while it runs; minus the signal's number when a signal ended it."""
-        return self._process.exitcode
+        with _ONE_AT_A_TIME:
+            return self._process.exitcode
 
     def tell(self, line: str) -> None:
         """Give it a line to read."""
@@ -42,19 +52,23 @@ class Process:
 
     def terminate(self, seconds: float) -> None:
         """Ask it to end, and wait so long; raises TimeoutError when it still runs then."""
-        self._process.terminate()
-        self._process.join(seconds)
-        if self._process.is_alive():
+        if not self._ended(signal.SIGTERM, seconds):
             raise TimeoutError(f"process {self._process.name} does not end")
 
     def end(self) -> None:
         """End it, one way or another."""
-        try:
-            self.terminate(10.0)
-        except TimeoutError:
-            self._process.kill()
-            self._process.join()
+        if not self._ended(signal.SIGTERM, GRACE_S):
+            self._ended(signal.SIGKILL, GRACE_S)
         os.close(self._stdin)
+
+    def _ended(self, by: signal.Signals, seconds: float) -> bool:
+        """Whether it has ended `seconds` after the signal; one that has ended gets none, for its number may be another's."""
+        deadline_s = time.monotonic() + seconds  # noqa: TID251  (real processes)
+        if self.returncode is None and self.pid is not None:
+            os.kill(self.pid, by)
+        while self.returncode is None and time.monotonic() < deadline_s:  # noqa: TID251
+            time.sleep(POLL_S)  # noqa: TID251
+        return self.returncode is not None
 
 
 def _become(work: Callable[[], object], log: Path, pipe: Path) -> None:
