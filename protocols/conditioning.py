@@ -16,7 +16,7 @@ from protocols.language import Targets
 from protocols.mixing import STANDARD_PCO2, Body
 from protocols.soft_sensor import bicarbonate_mm
 
-VERSION = "conditioning-2"
+VERSION = "conditioning-3"
 
 TRIFLE_UL = 200.0
 """Not worth a transfer."""
@@ -80,9 +80,9 @@ def plan_batch(
         glucose_ul, base_ul = _doses(left_ul, batch, ph, loop, targets, min_dose_ul)
         # Doses need room: as much of the batch goes, and not of its share of fresh medium, which has what stocks have not.
         fresh_ul = max(goal_ul - left_ul, 0.0)
-        if left_ul + fresh_ul + glucose_ul + base_ul > goal_ul:
-            left_ul = min(max(goal_ul - fresh_ul - glucose_ul - base_ul, least_left_ul), spent_ul)
-            discard_ul = spent_ul - left_ul
+        roomier_ul = min(max(goal_ul - fresh_ul - glucose_ul - base_ul, least_left_ul), left_ul)
+        if spent_ul - roomier_ul >= TRIFLE_UL:  # else the vessel stays so much fuller, until it is worth a transfer
+            left_ul, discard_ul = roomier_ul, spent_ul - roomier_ul
     fresh_ul = max(goal_ul - left_ul - glucose_ul - base_ul, 0.0)
     if 0.0 < fresh_ul < min_dose_ul:
         if discard_ul > 0.0 and share > 0.0:  # a little more out, and the least dose in

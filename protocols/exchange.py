@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from protocols.language import Lab
+from protocols.language import NOTHING, Lab
 from protocols.parameters import Param
 from protocols.turns import first_turn, next_turn
 
@@ -32,10 +32,11 @@ async def exchange_once(lab: Lab, volume_ul: float, cycle: int) -> None:
     targets = lab.targets
     drawn = await lab.kidney.draw(min(volume_ul, targets.spent_room_ul, targets.loop_spare_ul))
     excess_ul = lab.volumes()["spent"].ul - targets.spent_ul
-    discarded = await lab.kidney.discard(excess_ul)
+    discarded = await lab.kidney.discard(excess_ul) if excess_ul >= lab.least_ul("kidney.discard") else NOTHING
     missing_ul = targets.loop_ul - lab.volumes()["loop"].ul + targets.spent_ul - lab.volumes()["spent"].ul
     fed = await lab.gut.feed(min(max(missing_ul, lab.liver.min_dose_ul), targets.spent_room_ul))
-    given = await lab.kidney.give_back(lab.volumes()["spent"].ul - targets.spent_ul)
+    give_ul = lab.volumes()["spent"].ul - targets.spent_ul
+    given = await lab.kidney.give_back(give_ul) if give_ul >= lab.least_ul("kidney.give_back") else NOTHING
     estimate = await lab.estimate()
     await lab.note(
         "exchange",

@@ -45,6 +45,10 @@ class Amount:
     """Highest pressure before the sterile filter while it ran (kPa gauge), where it passes the filter."""
 
 
+NOTHING = Amount(0.0, 0.0, 0.0)
+"""What a transfer that is not worth making moves."""
+
+
 @dataclass(frozen=True, slots=True)
 class Measurement:
     """A settled reading: the mean of several, its bounds (sensor error included), and when it could not be had, why."""

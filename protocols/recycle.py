@@ -15,7 +15,7 @@ from protocols.conditioning import TRIFLE_UL
 from protocols.economy import Bench, Decision, draw, treatment
 from protocols.grading import Grade, Letter, Sample, grade
 from protocols.interval import Interval
-from protocols.language import Amount, Lab, Measurement
+from protocols.language import NOTHING, Amount, Lab, Measurement
 from protocols.mixing import Body, retained
 from protocols.parameters import Param
 from protocols.soft_sensor import MediaEstimate, MediaValues
@@ -34,7 +34,6 @@ SETTLE_S = 60.0
 TEST_UL = 2_000.0
 """Drawn and given back where nobody has seen the filter at work yet: the loop's own medium, and half a minute."""
 DAY_S = 86_400.0
-NOTHING = Amount(0.0, 0.0, 0.0)
 
 
 async def protocol(lab: Lab, params: Mapping[str, float]) -> None:
@@ -149,16 +148,19 @@ async def treat(lab: Lab, decision: Decision, cycle: int, verdict: Grade, drawn:
     targets, plan = lab.targets, decision.chosen.plan
     passes = lab.volumes()["spent"].passes
     dialysate = await lab.kidney.dialyse(plan.dialysate_ul) if plan.dialysate_ul > 0 else NOTHING
-    discarded = await lab.kidney.discard(plan.discard_ul) if plan.discard_ul > 0 else NOTHING
+    least_ul = lab.least_ul("kidney.discard")
+    discarded = await lab.kidney.discard(plan.discard_ul) if plan.discard_ul >= least_ul else NOTHING
     fresh = await lab.gut.feed(plan.fresh_ul) if plan.fresh_ul > 0 else NOTHING
     glucose = await lab.liver.add_glucose(plan.glucose_ul) if plan.glucose_ul > 0 else NOTHING
     base = await lab.liver.add_base(plan.base_ul) if plan.base_ul > 0 else NOTHING
     volumes = lab.volumes()
     # As measured, not as planned: pumps are off by some percent, the balance is not.
     give_ul = min(volumes["spent"].ul - targets.spent_ul, targets.loop_ul - volumes["loop"].ul)
-    given = await lab.kidney.give_back(give_ul) if give_ul >= TRIFLE_UL else NOTHING
+    given = (
+        await lab.kidney.give_back(give_ul) if give_ul >= max(TRIFLE_UL, lab.least_ul("kidney.give_back")) else NOTHING
+    )
     excess_ul = lab.volumes()["spent"].ul - targets.spent_ul
-    excess = await lab.kidney.discard(excess_ul) if excess_ul >= 2 * TRIFLE_UL else NOTHING
+    excess = await lab.kidney.discard(excess_ul) if excess_ul >= max(2 * TRIFLE_UL, least_ul) else NOTHING
     moved = {
         "drawn_ul": drawn.ul,
         "dialysate_ul": dialysate.ul,

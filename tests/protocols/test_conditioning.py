@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from controller.execution.organs import Targets
 from controller.rig.loading import load_rig
-from protocols.conditioning import PH_CEILING, SWEETEST, BatchPlan, plan_batch
+from protocols.conditioning import PH_CEILING, SWEETEST, TRIFLE_UL, BatchPlan, plan_batch
 from protocols.interval import Interval
 from protocols.mixing import Body
 from tests.execution.world import BENCH
@@ -114,6 +114,9 @@ def test_every_plan_can_be_carried_out_and_is_neutral(
     batch, loop = body(spent_ul, glucose, bicarbonate), body(loop_ul, glucose, bicarbonate)
     made = plan(share, batch, loop, ph=ph, conditioned=conditioned, emptied=emptied)
     assert 0.0 <= made.discard_ul <= spent_ul - TARGETS.spent_floor_ul
+    assert made.discard_ul == 0.0 or made.discard_ul >= TRIFLE_UL, (
+        "no pump gives four microlitres, and the run stood still"
+    )
     for dose_ul in (made.fresh_ul, made.glucose_ul, made.base_ul):
         assert dose_ul == 0.0 or dose_ul >= LEAST - 1e-6
     held_ul = spent_ul - made.discard_ul + made.fresh_ul + made.glucose_ul + made.base_ul
