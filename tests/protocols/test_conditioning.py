@@ -126,3 +126,11 @@ def test_every_plan_can_be_carried_out_and_is_neutral(
     assert loop_ul + made.give_back_ul >= min(TARGETS.loop_ul, loop_ul + held_ul) - LEAST - 3_000.0
     if emptied:
         assert spent_ul - made.discard_ul == pytest.approx(TARGETS.spent_floor_ul + 300.0, abs=600.0)
+
+
+def test_room_for_doses_is_made_only_when_it_is_worth_a_transfer() -> None:
+    """A batch that is too large by some microlitres for the loop: a discard of four held the run for good."""
+    for more_ul in (0.0, 4.0, 199.0, 201.0, 800.0):
+        made = plan(batch=body(21_000.0 + more_ul, glucose=25.0), loop=body(22_000.0, glucose=30.0), ph=None)
+        assert made.discard_ul == pytest.approx(more_ul if more_ul >= TRIFLE_UL else 0.0)
+        assert made.give_back_ul == pytest.approx(18_000.0), "the loop gets what it lacks either way"
