@@ -32,7 +32,7 @@ SHORT: Mapping[str, Mapping[str, str]] = {
     "debubble": {"pulses": "2"},
     "dialyse": {"batch": "3 mL", "volumes": "1"},
     "emergency-care": {"time": "1 h", "every": "30 min", "least_glucose": "50 mM", "volume": "3 mL"},
-    "exchange": {"cycles": "1"},
+    "exchange": {"cycles": "1", "volume": "3 mL"},
     "partial-exchange": {"share": "20 %"},
     "pump-calibration": {"doses": "2", "dose": "3 mL"},
     "recycle": {"batch": "3 mL", "least": "3 mL", "cycles": "1"},
