@@ -22,7 +22,8 @@ FLAGS = (
     "--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking",
     "--disable-component-update", "--disable-sync",
 )  # fmt: skip
-START_S = 30.0
+START_S = 120.0
+"""On a fresh checkout the plant is compiled first, and other tests do so beside it."""
 
 
 def free_port() -> int:
@@ -52,7 +53,8 @@ class Server:
                     return
             except (urllib.error.URLError, OSError):
                 time.sleep(0.05)
-        raise RuntimeError("the server did not answer in time")
+        self._process.kill()
+        raise RuntimeError(f"the server did not answer in time: {self._process.communicate()[1][-3000:]}")
 
     def first_line(self) -> str:
         """The first line it printed."""
