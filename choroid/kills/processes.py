@@ -50,14 +50,13 @@ class Process:
         """Give it a line to read."""
         os.write(self._stdin, line.encode() + b"\n")
 
-    def terminate(self, seconds: float) -> None:
-        """Ask it to end, and wait so long; raises TimeoutError when it still runs then."""
-        if not self._ended(signal.SIGTERM, seconds):
-            raise TimeoutError(f"process {self._process.name} does not end")
+    def terminate(self, seconds: float) -> bool:
+        """Ask it to end, and wait so long; returns whether it has."""
+        return self._ended(signal.SIGTERM, seconds)
 
     def end(self) -> None:
         """End it, one way or another."""
-        if not self._ended(signal.SIGTERM, GRACE_S):
+        if not self.terminate(GRACE_S):
             self._ended(signal.SIGKILL, GRACE_S)
         os.close(self._stdin)
 

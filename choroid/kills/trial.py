@@ -283,8 +283,8 @@ class _Bench:
 
     def _settle(self) -> None:
         """The controller ends in order, so that its journal is whole and its guard goes."""
-        if self._host is not None:
-            self._host.terminate(START_S)
+        if self._host is not None and not self._host.terminate(START_S):
+            raise TrialFailed(f"the controller does not end; see host.log in {self._folder.name}")
 
     def _control(self, boundary: Boundary | None) -> dict[str, str]:
         """Start the controller; where it answers."""

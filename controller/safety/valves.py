@@ -6,7 +6,7 @@ each pump is known to stand.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 
 from controller.safety.kernel import Limits
 from controller.safety.outputs import DEBT_FIRST_S, Output
@@ -28,19 +28,16 @@ class Valves:
         pay: Callable[[Output], Awaitable[None]],
         alarm: Callable[[str, str, str], None],
     ) -> None:
-        self._names = {pump.valve for pump in limits.pumps.values() if pump.valve is not None}
-        self._pumps = {
-            valve: tuple(
-                outputs[name] for name, pump in limits.pumps.items() if pump.valve == valve and name in outputs
-            )
-            for valve in self._names
-        }
+        self._pumps: dict[str, list[Output]] = {}
+        for name, pump in limits.pumps.items():
+            if pump.valve is not None and name in outputs:
+                self._pumps.setdefault(pump.valve, []).append(outputs[name])
         self._now_s = now_s
         self._pay = pay
         self._alarm = alarm
 
     def __contains__(self, name: object) -> bool:
-        return name in self._names
+        return name in self._pumps
 
     async def stilled(self, valve: Output) -> str | None:
         """Stop what pumps through a valve that is to close; returns the pump that is not known to stand after that."""
@@ -72,5 +69,5 @@ class Valves:
             valve.debt.waits, valve.debt.next_s = True, self._now_s() + DEBT_FIRST_S
         return why
 
-    def _behind(self, valve: Output) -> tuple[Output, ...]:
+    def _behind(self, valve: Output) -> Sequence[Output]:
         return self._pumps.get(valve.name, ())

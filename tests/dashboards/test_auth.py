@@ -240,13 +240,15 @@ def test_D2_on_a_full_disk_a_session_is_kept_in_memory_and_written_when_there_is
     assert Auth(tmp_path, demo=False).by_session(value, NOW) == user
 
 
+def unwritten(*_: object, **__: object) -> int:
+    """A journal's row on a full disk."""
+    raise JournalUnwritten(sqlite3.OperationalError("database or disk is full"))
+
+
 @pytest.mark.virtual_time
 async def test_D2_somebody_new_signs_in_although_neither_credentials_nor_journal_can_be_written(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    def unwritten(*_: object, **__: object) -> int:
-        raise JournalUnwritten(sqlite3.OperationalError("database or disk is full"))
-
     async with world(tmp_path) as w, w.http(Role.OPERATOR) as operator:
         full(tmp_path)
         monkeypatch.setattr(w.controller.journal, "append", unwritten)
@@ -262,9 +264,6 @@ async def test_D2_somebody_new_signs_in_although_neither_credentials_nor_journal
 async def test_D2_on_a_full_disk_a_token_is_not_given_and_one_that_is_taken_back_says_for_how_long(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    def unwritten(*_: object, **__: object) -> int:
-        raise JournalUnwritten(sqlite3.OperationalError("database or disk is full"))
-
     async with world(tmp_path) as w, w.http(Role.ADMIN) as admin:
         bob = {"name": "bob", "role": "viewer", "reason": "a new colleague"}
         token = (await admin.post("/api/users", json=bob)).json()["token"]
