@@ -23,8 +23,8 @@ from controller.execution.catalogue import shipped
 from controller.execution.routes import routes_of
 from controller.rig.loading import load_rig
 from drivers.registry import MODELS
-from protocols.program import Move
 from protocols.registry import Recipe
+from protocols.steps import Move
 
 SPEED = 30.0
 SHORT: Mapping[str, Mapping[str, str]] = {

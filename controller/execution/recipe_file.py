@@ -18,7 +18,7 @@ from controller.execution.recipe_values import RESERVED, quantity
 from controller.rig.document import read_document
 from controller.rig.problems import Place, Problem, RigError, nearest
 from controller.rig.quantities import QuantityError, parse_quantity
-from protocols import expression, grading, program, recycle
+from protocols import blocks, expression, grading, program, recycle, steps
 from protocols.expression import PLAIN
 from protocols.parameters import Param, ParamError
 from protocols.program import Policies, Program
@@ -195,5 +195,5 @@ class _Reader(Steps):
 def _language() -> Iterator[str]:
     import inspect
 
-    for module in (program, expression, grading, recycle):
+    for module in (program, steps, blocks, expression, grading, recycle):
         yield inspect.getsource(module)

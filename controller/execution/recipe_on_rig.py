@@ -10,9 +10,10 @@ from controller.execution.routes import Route, routes_of
 from controller.rig.description import Rig
 from controller.rig.problems import Problem, nearest
 from controller.rig.quantities import quantity_text
-from protocols import program
+from protocols.blocks import Call
 from protocols.program import Step
 from protocols.registry import Recipe
+from protocols.steps import Move, Read, WaitUntil
 
 
 def check_on(recipe: Recipe, rig: Rig, params: Mapping[str, float]) -> None:
@@ -26,7 +27,7 @@ def check_on(recipe: Recipe, rig: Rig, params: Mapping[str, float]) -> None:
     routes = routes_of(rig)
     problems: list[Problem] = []
     own = {param.name: params[param.key] for param in made.params}
-    called = {id(step) for call in made.all_steps() if isinstance(call, program.Call) for step in _under(call)}
+    called = {id(step) for call in made.all_steps() if isinstance(call, Call) for step in _under(call)}
     for step in made.all_steps():
         found = _on_rig(step, rig, routes, {} if id(step) in called else own)
         if found is not None:
@@ -46,19 +47,19 @@ def _on_rig(
     step: Step, rig: Rig, routes: Mapping[str, Route], values: Mapping[str, float]
 ) -> tuple[str, str, str] | None:
     """Key, what and fix of what is wrong with one step on this rig."""
-    if isinstance(step, program.WaitUntil):
+    if isinstance(step, WaitUntil):
         step = step.read
-    if isinstance(step, program.Read) and step.point is not None:
+    if isinstance(step, Read) and step.point is not None:
         device = step.point.partition(".")[0]
         if device not in rig.devices:
             return step.verb, f"the rig has no device “{device}”", nearest(device, rig.devices, "devices")
-    if isinstance(step, program.Move) and step.verb not in routes:
+    if isinstance(step, Move) and step.verb not in routes:
         return (
             step.verb,
             "the rig has no dialyser",
             "Take a rig that has one (docs/recycling.md), or leave the step out",
         )
-    if isinstance(step, program.Move) and step.volume.names <= set(values):
+    if isinstance(step, Move) and step.volume.names <= set(values):
         volume_ul = step.volume.number(lambda name: values[name])
         route = routes[step.verb]
         source, target = rig.vessels[route.source], rig.vessels[route.target]

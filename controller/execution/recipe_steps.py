@@ -13,11 +13,27 @@ from zoneinfo import ZoneInfo
 from controller.execution.recipe_form import VERBS, WORD, Field
 from controller.execution.recipe_values import Values
 from controller.rig.problems import Place, nearest
-from protocols import program, recycle
+from protocols import recycle
+from protocols.blocks import Call, End, If, Repeat, Together
 from protocols.expression import PLAIN, Expression, constant, unit_text
 from protocols.parameters import ParamError
-from protocols.program import READS, Step, saved_units
+from protocols.program import Step
 from protocols.registry import Recipe
+from protocols.steps import (
+    MOVES,
+    READS,
+    Ask,
+    Calibrate,
+    Estimate,
+    GradeBatch,
+    Move,
+    Note,
+    Read,
+    SetValues,
+    Wait,
+    WaitUntil,
+    saved_units,
+)
 
 PROBE_VALID_S = 7 * 86_400.0
 """So long is a probe trusted after its calibration, unless a recipe says otherwise; as `choroid calibrate sensor`."""
@@ -113,39 +129,37 @@ class Steps(Values, ABC):
 
         save = self.name(fields.get("as"), (*place, "as"))
         step: Step | None
-        if verb in program.MOVES:
-            step = program.Move(where=where, verb=verb, volume=quantity_of("volume"), save=save)
+        if verb in MOVES:
+            step = Move(where=where, verb=verb, volume=quantity_of("volume"), save=save)
             unit = "uL"
         elif verb in READS:
             unit = READS[verb][0]
             settle = quantity_of("settle") if "settle" in entries else constant(0.0, "s")
-            step = program.Read(where=where, verb=verb, point=None, unit=unit, settle_s=settle, save=save)
+            step = Read(where=where, verb=verb, point=None, unit=unit, settle_s=settle, save=save)
         elif verb == "measure":
             point = self.point(fields["point"], (*place, "point"))
             unit = self.unit(point, fields.get("unit"), (*place, "point"), needed=save is not None)
-            step = program.Read(
-                where=where, verb=verb, point=point, unit=unit, settle_s=quantity_of("settle"), save=save
-            )
+            step = Read(where=where, verb=verb, point=point, unit=unit, settle_s=quantity_of("settle"), save=save)
         elif verb == "liver.calibrate":
             unit, valid_s = "", quantity_of("valid", PROBE_VALID_S)
             place_set = self._choice(verb, "place", fields["place"], place)
-            step = program.Calibrate(where=where, place_set=place_set, ph=quantity_of("ph"), valid_s=valid_s, save=save)
+            step = Calibrate(where=where, place_set=place_set, ph=quantity_of("ph"), valid_s=valid_s, save=save)
         elif verb == "estimate":
-            unit, step = "mM", program.Estimate(where=where, save=save)
+            unit, step = "mM", Estimate(where=where, save=save)
         elif verb == "grade":
             settle = quantity_of("settle", recycle.SETTLE_S)
-            unit, step = "grade", program.GradeBatch(where=where, settle_s=settle, save=save)
+            unit, step = "grade", GradeBatch(where=where, settle_s=settle, save=save)
         elif verb == "wait":
-            unit, step = "", program.Wait(where=where, time_s=quantity_of("time"))
+            unit, step = "", Wait(where=where, time_s=quantity_of("time"))
         elif verb == "wait_until":
             unit, step = "", self._wait_until(fields, place, where, quantity_of)
         elif verb == "ask_operator":
             text = fields["message"]
-            unit, step = "", program.Ask(where=where, message=self.template(text, (*place, "message")))
+            unit, step = "", Ask(where=where, message=self.template(text, (*place, "message")))
         elif verb == "note":
             unit, step = "", self._note(fields, place, where)
         else:
-            unit, step = "", program.End(where=where)
+            unit, step = "", End(where=where)
         if save:
             self._saves(saved_units(verb, save, unit), (*place, "as") if "as" in fields else place)
         return step
@@ -188,7 +202,7 @@ class Steps(Values, ABC):
             if checked:
                 branches[checked] = tuple(steps)
         self.units, self.saved = units | found, saved | set(found)
-        return program.Together(where=where, branches=branches)
+        return Together(where=where, branches=branches)
 
     def _set(self, fields: dict[str, Any], place: Place, where: str) -> Step:
         values = {}
@@ -200,7 +214,7 @@ class Steps(Values, ABC):
                 if len(self.problems) == before or checked not in self.units:  # one error need not bring others
                     self._saves({checked: value.unit}, (*place, name))
                 values[checked] = value
-        return program.SetValues(where=where, values=values)
+        return SetValues(where=where, values=values)
 
     def _block(self, verb: str, fields: dict[str, Any], place: Place, where: str) -> Step | None:
         entries = VERBS[verb].fields
@@ -208,7 +222,7 @@ class Steps(Values, ABC):
             condition = self.expression(fields["condition"], entries["condition"], (*place, "condition"))
             then = self.steps(fields["then"], (*place, "then"))
             other = self.steps(fields["else"], (*place, "else")) if fields.get("else") else []
-            return program.If(where=where, condition=condition, then=tuple(then), otherwise=tuple(other))
+            return If(where=where, condition=condition, then=tuple(then), otherwise=tuple(other))
         made = {
             name: self.expression(fields[name], entries[name], (*place, name))
             for name in ("times", "every", "while")
@@ -230,7 +244,7 @@ class Steps(Values, ABC):
         if count:
             self._saves({count: PLAIN}, (*place, "count"))
         steps = self.steps(fields["steps"], (*place, "steps"))
-        return program.Repeat(
+        return Repeat(
             where=where,
             times=times,
             every_s=every,
@@ -284,7 +298,7 @@ class Steps(Values, ABC):
                 except ParamError as error:
                     self.wrong(within, str(error), "It is for the called recipe")
             given[key] = value
-        return program.Call(
+        return Call(
             where=where, name=called.name, of=called.program or called.function, params=called.params, given=given
         )
 
@@ -294,7 +308,7 @@ class Steps(Values, ABC):
         point = self.point(fields["read"], (*place, "read"))
         organ = point if point in READS else None
         unit = READS[organ][0] if organ else self.unit(point, fields.get("unit"), (*place, "read"), needed=True)
-        read = program.Read(
+        read = Read(
             where=where,
             verb=organ or "measure",
             point=None if organ else point,
@@ -310,7 +324,7 @@ class Steps(Values, ABC):
         choices = VERBS["wait_until"].fields["on_timeout"].choices
         if on_timeout is not None and on_timeout not in choices:
             self.wrong((*place, "on_timeout"), f"“{on_timeout}” is no choice", f"Choose {', '.join(choices)}")
-        return program.WaitUntil(
+        return WaitUntil(
             where=where,
             read=read,
             until=until,
@@ -333,4 +347,4 @@ class Steps(Values, ABC):
                 self.wrong((*place, "values", name), f"“{name}” cannot be a name here", "Use small letters and _")
             else:
                 data[name] = self.expression(text, Field("quantity", "", None), (*place, "values", name))
-        return program.Note(where=where, kind=kind, data=data)
+        return Note(where=where, kind=kind, data=data)

@@ -10,10 +10,11 @@ from controller.execution.recipe_form import POINT_UNITS, UNITS, VERBS, WORD, Fi
 from controller.rig.document import Document
 from controller.rig.problems import Finding, Place, Problem
 from controller.rig.quantities import QuantityError, parse_quantity, usual_unit
-from protocols import expression, program
+from protocols import expression
 from protocols.expression import BOOL, PLAIN, Expression, ExpressionError, constant
 from protocols.parameters import Param
-from protocols.program import NAMES, READS, template
+from protocols.program import NAMES
+from protocols.steps import READS, Template, template
 
 RESERVED = ("and", "or", "not", "min", "max", "abs", "known", "value")
 _EXAMPLES = {"uL": "“2 mL”", "s": "“10 min”", BOOL: "“acidity < 7.2”", PLAIN: "“3”", "%": "“80 %”", "kPa": "“20 kPa”"}
@@ -75,11 +76,11 @@ class Values:
             self.wrong(place, f"the unit of “{point}” is not known", f"Add unit: one of {', '.join(choices)}")
         return POINT_UNITS.get(quantity_name, PLAIN)
 
-    def template(self, text: Any, place: Place) -> program.Template:
+    def template(self, text: Any, place: Place) -> Template:
         """A text with expressions in braces."""
         if not isinstance(text, str):
             self.wrong(place, "a text belongs here", "Write it in quotes")
-            return program.Template(())
+            return Template(())
         return template(text, lambda piece: self.expression(piece, Field("quantity", "", None), place))
 
     def expression(self, text: Any, entry: Field, place: Place) -> Expression:

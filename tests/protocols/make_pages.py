@@ -11,8 +11,9 @@ from pathlib import Path
 from controller.execution.catalogue import SHIPPED, shipped
 from controller.rig.quantities import quantity_text
 from protocols.parameters import Param
-from protocols.program import Ask, Step
+from protocols.program import Step
 from protocols.registry import Recipe
+from protocols.steps import Ask
 
 PAGES = Path(__file__).resolve().parents[2] / "docs" / "recipes"
 WHEN = {

@@ -13,8 +13,8 @@ from controller.execution.recipe_form import VERBS
 from controller.execution.recipe_on_rig import check_on
 from controller.rig.loading import load_rig
 from protocols.parameters import complete
-from protocols.program import MOVES, READS
 from protocols.registry import UnknownProtocol
+from protocols.steps import MOVES, READS
 from tests.protocols import make_pages, make_schema
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -1,0 +1,140 @@
+"""The steps of a recipe that have others inside: branch, repeat, side by side, call; and the one that ends it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from protocols.expression import Expression
+from protocols.language import Lab
+from protocols.parameters import Param
+from protocols.program import BURST, Ended, Now, Program, Step, run_all
+from protocols.turns import first_turn, next_turn
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class If(Step):
+    """Branch on a condition."""
+
+    condition: Expression
+    then: Sequence[Step]
+    otherwise: Sequence[Step]
+
+    async def run(self, now: Now) -> None:
+        met = await now.holds(self.condition, self.place)
+        await run_all(self.then if met else self.otherwise, now)
+
+    def inner(self) -> Iterator[Step]:
+        yield from (*self.then, *self.otherwise)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Repeat(Step):
+    """Steps again and again: `times` of them (the constant 0, and none: until stopped), `every_s` apart, or while a
+    condition holds. A number of times that is worked out never means for ever: below a half it is no turn.
+
+    With `every_s`, the first turn is at once and each next one on the grid of the first; turns that were missed (the run
+    was held) are left out, never made up for in a burst (:mod:`protocols.turns`). `count` saves the number of the turn,
+    from 1.
+    """
+
+    times: Expression | None
+    every_s: Expression | None
+    condition: Expression | None
+    at: tuple[str, str] | None
+    """Time of day (HH:MM) and time zone, for once a day."""
+    count: str | None
+    steps: Sequence[Step]
+
+    async def run(self, now: Now) -> None:
+        times = float(BURST) if self.times is None and self.every_s is None and self.at is None else math.inf
+        if self.times is not None:
+            said = await now.number(self.times, self.place)
+            times = math.inf if said == 0 and not self.times.names else math.floor(said + 0.5)
+        every_s = None if self.every_s is None else max(await now.number(self.every_s, self.place), 1.0)
+        begun_s = await first_turn(now.lab) if every_s is not None else 0.0
+        turn = slot = 0
+        due: str | None = None
+        while turn < times:
+            if every_s is not None and turn:
+                slot = await next_turn(now.lab, begun_s, slot + 1, every_s)
+            if self.at is not None:
+                due = await now.lab.sleep_until_clock(self.at[0], self.at[1], after=due)
+            if self.condition is not None and not await now.holds(self.condition, self.place):
+                return
+            turn += 1
+            if self.count:
+                now.values[self.count] = float(turn)
+            await run_all(self.steps, now)
+
+    def inner(self) -> Iterator[Step]:
+        yield from self.steps
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Together(Step):
+    """Branches at the same time, by name. Each begins with the names that were saved before; what it saves is there for
+    the others when all are through. An `end` in a branch ends that branch, and the recipe when all are through.
+    """
+
+    branches: Mapping[str, Sequence[Step]]
+
+    async def run(self, now: Now) -> None:
+        own = {name: replace(now, values=dict(now.values), idle=0) for name in self.branches}
+
+        async def along(name: str) -> bool:
+            try:
+                await run_all(self.branches[name], own[name])
+            except Ended:
+                return True
+            return False
+
+        ended = await now.lab.together(*(along(name) for name in self.branches), names=tuple(self.branches))
+        before = dict(now.values)
+        for branch in own.values():
+            now.values |= {key: value for key, value in branch.values.items() if before.get(key, _NOTHING) != value}
+        now.idle = 0
+        if any(ended):
+            raise Ended
+
+    def inner(self) -> Iterator[Step]:
+        for steps in self.branches.values():
+            yield from steps
+
+
+_NOTHING = object()
+"""Equal to no value of a recipe."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Call(Step):
+    """Carry out another recipe; its names are its own. `of` is a program, or a Python protocol."""
+
+    name: str
+    of: Program | Callable[[Lab, Mapping[str, float]], Awaitable[None]]
+    params: Sequence[Param]
+    given: Mapping[str, Expression]
+
+    async def run(self, now: Now) -> None:
+        values = {}
+        for param in self.params:
+            given = self.given.get(param.name)
+            value = param.default if given is None else await now.number(given, self.place)
+            values[param.key] = param.checked(value)
+        if isinstance(self.of, Program):
+            await self.of.run(now.lab, values, depth=now.depth + 1)
+        else:
+            await self.of(now.lab, values)
+
+    def inner(self) -> Iterator[Step]:
+        if isinstance(self.of, Program):
+            yield from self.of.steps
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class End(Step):
+    """The recipe is done here."""
+
+    async def run(self, now: Now) -> None:
+        raise Ended
