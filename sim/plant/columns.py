@@ -40,14 +40,15 @@ GAS, METABOLISM, TURNOVER, EVAPORATION, OVERFLOW, LEAK, FILTER, PUMP, RETURN, FA
     TUBE_KLA,  # 1/s through the wall
     WATER_UL_S,  # water lost through the wall
     MOVED,  # µL taken in since the beginning
+    ARRIVED,  # µL that came out at the other end since then
     DRY,  # 1 while it pumps air because the vessel is empty
     DRIED,  # how often that began
     FLOW_UL_S,  # what flows, signed
     PRESSURE,  # kPa behind the pump
     KOA_UL_S,  # of the dialyser on it, small solutes
     KOA_AT_UL_S,  # the dialysate flow at which that is so; 0: at any
-) = range(20)
-LINE_COLUMNS = 20
+) = range(21)
+LINE_COLUMNS = 21
 
 # How lines are plumbed, whole numbers.
 SOURCE, TARGET, FILTERED, BREATHES, RETURNS, DIALYSES = range(6)

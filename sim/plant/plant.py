@@ -14,6 +14,7 @@ from controller.rig.description import Rig
 from sim.devices.port import Course
 from sim.plant import chemistry, gas, heat, hydraulics
 from sim.plant.columns import (
+    ARRIVED,
     BATH,
     BATH_GOAL,
     BATH_PER_S,
@@ -93,6 +94,8 @@ class PlantTruth:
     losses_ul: dict[str, float]
     moved_ul: dict[str, float]
     """What each line has taken in since the beginning, either way."""
+    arrived_ul: dict[str, float]
+    """What has come out at its other end: air in a line, or a leak, makes it another volume."""
     held_ul: dict[str, float]
     """Liquid in each line."""
     held: dict[str, dict[str, float]]
@@ -240,6 +243,7 @@ class Plant:
             filter_resistance=float(body[FOULING]) * self.faults.clog,
             losses_ul=self.losses_ul,
             moved_ul={name: float(lines[number, MOVED]) for number, name in enumerate(names)},
+            arrived_ul={name: float(lines[number, ARRIVED]) for number, name in enumerate(names)},
             held_ul={name: float(held[number, LIQ]) for number, name in enumerate(names)},
             held={name: dict(zip(SPECIES, held[number].tolist(), strict=False)) for number, name in enumerate(names)},
             flows_ul_min={name: float(lines[number, FLOW_UL_S]) * 60.0 for number, name in enumerate(names)},

@@ -23,6 +23,7 @@ from sim.plant.columns import (
     ALK,
     AMBIENT,
     AMM,
+    ARRIVED,
     BATH,
     BATH_GOAL,
     BATH_PER_S,
@@ -237,6 +238,7 @@ def move(
             lost = leaving[column] * part
             leaving[column] -= lost
             tally[LEAK, column] -= lost
+    line[ARRIVED] += leaving[LIQ]
     if target == places[CHAMBER]:
         into_chamber(vessels, body, places, leaving)
     else:

@@ -43,3 +43,9 @@ def test_a_pump_that_loses_power_beside_a_stuck_balance_leaves_its_dose_in_doubt
         1, 0.5, "recycle", {"batch": "12 mL", "least": "12 mL", "every": "2 h"}, attend_min=5.0, faults=faults
     )
     assert run_trial(trial).violations == []
+
+
+def test_air_in_a_line_is_no_error_of_the_books() -> None:
+    """The balance sees 0.59 mL arrive; 0.42 mL are taken in, since air takes the place of the rest in the tube."""
+    bubble = Fault("bubble", "feed", 1.0, 0.0, 200.0)
+    assert run_trial(Trial(1, 0.1, "feed", {"volume": "0.6 mL"}, faults=(bubble,))).violations == []

@@ -84,6 +84,18 @@ def test_a_bubble_takes_the_place_of_liquid_once() -> None:
     assert missing == pytest.approx(250.0, rel=1e-3)
     assert with_air.plant.fleet.lines[0, :, BUBBLE].sum() == 0.0
     assert not with_air.plant.events, "air in the line is not an empty vessel"
+    truth = with_air.plant.truth()
+    assert without.plant.truth().arrived_ul["draw"] == pytest.approx(without.plant.truth().moved_ul["draw"])
+    assert truth.arrived_ul["draw"] == pytest.approx(truth.moved_ul["draw"], rel=1e-3), "the air has come out again"
+
+
+def test_what_comes_out_of_a_line_with_air_in_it_is_more_than_what_went_in() -> None:
+    bench = Bench()
+    bench.plant.faults.bubble_ul["draw"] = 100.0
+    bench.plant.set_pump("reglo.draw", 4000.0)
+    truth = bench.after(1.5)
+    assert truth.moved_ul["draw"] < 5.0
+    assert truth.arrived_ul["draw"] > 90.0, "the tube was full of liquid before"
 
 
 def test_a_clogged_filter_resists_and_slows_and_a_torn_one_lets_pass() -> None:
