@@ -20,16 +20,15 @@ import asyncio
 import logging
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, replace
-from math import inf
 from typing import Any, Protocol
 
 from controller.clock import Clock
+from controller.safety.actuation import Actuation
 from controller.safety.kernel import (
     Intent,
     Limits,
     PumpTrust,
     Response,
-    Seen,
     Trip,
     Underway,
     Verdict,
@@ -44,10 +43,10 @@ from controller.safety.kernel import (
 from controller.safety.outputs import Output, Transfer
 from controller.safety.probe_rules import ProbeIntent
 from controller.safety.probes import ProbeOutcome, Probes
-from controller.safety.readback import command_text, mismatch, seen
+from controller.safety.readback import command_text
 from controller.safety.valves import Valves
-from controller.state import ActuatorView, StateStore
-from drivers.commands import FLOW_TOLERANCE, Command, Dispense, Level, Run, Status, Stop, Switch, SwitchStatus
+from controller.state import StateStore
+from drivers.commands import Command, Dispense, Run, Status, Stop, Switch, SwitchStatus
 from drivers.device import Actuator, DeviceError
 
 logger = logging.getLogger(__name__)
@@ -116,6 +115,7 @@ class Gate:
             for name, output in self._outputs.items()
             if (pump := limits.pumps.get(name)) is not None and pump.role == "transfer"
         )
+        self._reach = Actuation(limits, store, self._now_s, books=volumes is not None)
         self._valves = Valves(self._outputs, limits, self._now_s, self._pay, alarm)
         self._limits = limits
         self._store = store
@@ -125,12 +125,11 @@ class Gate:
         self._volumes = volumes
         self._calibrated = calibrated
         self._probes = probes
-        self._seen: dict[str, Seen] = {}
         self._refused: dict[tuple[str, str], str] = {}
         self._watch = Watch()
         self.emergency: str | None = None
         for output in self._outputs.values():
-            self._show(output)
+            self._reach.show(output)
 
     # --- the door ---------------------------------------------------------------------------------------
 
@@ -144,8 +143,8 @@ class Gate:
             if not verdict.accepted or verdict.command is None:
                 return Outcome(False, None, verdict.reasons, self._note_refusal(intent, verdict))
             self._refused.pop((intent.actuator, intent.requester), None)
-            command, verdict = verdict.command, self._stepped(output, verdict)
-            if self._already(output, command):
+            command, verdict = verdict.command, self._told_short(output, verdict)
+            if self._reach.already(output, command):
                 self._renew(output, command)
                 return Outcome(True, command, verdict.reasons)
             return await self._carry_out(output, intent, verdict)
@@ -176,10 +175,10 @@ class Gate:
         try:
             await self.status(actuator)
         except DeviceError as error:
-            self._lost(actuator, str(error))
+            self._reach.lost(actuator, str(error))
         except Exception as error:  # a defect in one driver costs that driver's output and nobody else's (C3)
             logger.exception("asking %s for its status", actuator)
-            self._lost(actuator, f"its driver fails: {error!r}")
+            self._reach.lost(actuator, f"its driver fails: {error!r}")
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -210,14 +209,14 @@ class Gate:
         busy = output.lock.locked()
         rest = self._fallback(output)
         pressed = comes_to_rest(rest) and self._valves.pressing(output) is not None
-        error = None if pressed else await self._bring(output, rest)
+        error = None if pressed else await self._reach.bring(output, rest)
         output.lease_until_s = None
         output.debt = None
         if busy or pressed or error is not None:
             # A command that was on its way may have arrived after ours: once more when it is through. A valve closes when
             # the pump behind it is known to stand.
             output.owe(rest, "emergency stop", self._now_s())
-        self._show(output)
+        self._reach.show(output)
 
     def reset(self, user: str, reason: str) -> None:
         """End an emergency stop and let go of latched interlocks; who and why go into the journal (I5)."""
@@ -282,7 +281,7 @@ class Gate:
             if output.seen is None or output.seen.on:
                 output.owe(output.rest, why, now_s)
         elif isinstance(output.basal, Run) and output.seen is not None:
-            if output.seen.on and self._above_basal(output, output.basal, output.seen.level):
+            if output.seen.on and self._reach.above_basal(output, output.basal, output.seen.level):
                 output.owe(output.basal, why, now_s)
         elif output.seen is None or (output.seen.on and comes_to_rest(output.basal)):
             output.owe(output.basal, why, now_s)
@@ -319,7 +318,7 @@ class Gate:
     def _view(self, volumes: Mapping[str, VolumeView]) -> View:
         underway = tuple(self._underway())
         now_s, readings, pumps = self._now_s(), self._store.readings, self._calibrated()
-        return View(now_s, readings, volumes, self._seen, underway, self.emergency, self._watch, pumps)
+        return View(now_s, readings, volumes, self._reach.seen, underway, self.emergency, self._watch, pumps)
 
     def _underway(self) -> list[Underway]:
         found = []
@@ -351,47 +350,19 @@ class Gate:
         asked_s = now_s if asked_s is None else asked_s
         if output.lock.locked() or asked_s < output.read_back_s:
             return
-        self._take_in(output, status, asked_s)
+        self._reach.take_in(output, status, asked_s)
         if output.commanded is None:
             if name in self._limits.heaters and status == SwitchStatus(True) and not output.ends_pulses:
                 output.owe(output.rest, "it was on when this process began, and nothing else ends it", now_s)
             return
         if output.debt is not None:
             return
-        wrong = mismatch(self._feasible(output, output.commanded), status, asked_s - output.told_s)
+        wrong = self._reach.disagrees(output, status, asked_s)
         output.astray = 0 if wrong is None else output.astray + 1
         if wrong is not None and output.astray >= ASTRAY_POLLS:
             output.astray = 0
             self._alarm("command_failed", name, f"it does not do what it was told: {wrong}")
             output.owe(self._fallback(output), f"readback: {wrong}", now_s)
-
-    def _lost(self, name: str, detail: str) -> None:
-        """Its status could not be read; what was known of it grows old."""
-        view = self._store.actuators[name]
-        if view.fault != detail:
-            self._store.actuator(name, replace(view, fault=detail))
-
-    def _take_in(self, output: Output, status: Status, at_s: float) -> None:
-        output.status = status
-        output.seen = self._seen[output.name] = seen(status, at_s)
-        transfer = output.transfer
-        if transfer is not None and transfer.ended_s is None and not output.seen.on:
-            transfer.ended_s = at_s
-            if self._volumes is None:
-                output.transfer = None
-            output.commanded = Stop()
-            if output.debt is not None and comes_to_rest(output.debt.command):
-                output.debt = None
-        self._show(output)
-
-    def _show(self, output: Output) -> None:
-        """Put what is known of an output into the state."""
-        command = output.commanded
-        actuator = output.actuator
-        guarantee = actuator.guarantee if command is None else actuator.guarantee_for(command)
-        at_s = float("-inf") if output.seen is None else output.seen.at_s
-        view = ActuatorView(output.status, at_s, command, output.basal, guarantee, output.lease_until_s)
-        self._store.actuator(output.name, view)
 
     # --- inside -----------------------------------------------------------------------------------------
 
@@ -400,47 +371,12 @@ class Gate:
         tripped = any(trip.response is Response.OFF and output.name in trip.actuators for trip in self._watch.trips)
         return output.rest if tripped else output.basal
 
-    def _feasible(self, output: Output, command: Command) -> Command:
-        """What the device is told for `command`: a flow between two steps of a pump is brought to the nearest, one beyond
-        a gas controller's full scale to that.
-
-        A heart at the step next to its flow is worth more than one that stands because its pump refuses, and so is some
-        oxygen. No step takes a pump above the rig's greatest flow. What the device then does is compared with what it
-        was told; the command stays what was asked for.
-        """
-        pump = self._limits.pumps.get(output.name)
-        try:
-            return output.actuator.nearest(command, inf if pump is None else pump.max_ul_min)
-        except Exception:  # a defect in a driver: it is commanded as it was asked for, and may refuse that
-            logger.exception("asking %s what it can do", output.name)
-            return command
-
-    def _stepped(self, output: Output, verdict: Verdict) -> Verdict:
+    def _told_short(self, output: Output, verdict: Verdict) -> Verdict:
         """`verdict` with a reason more when the device cannot quite do it."""
-        asked = verdict.command
-        given = None if asked is None else self._feasible(output, asked)
-        if isinstance(asked, Run) and isinstance(given, Run) and given != asked:
-            asked_ul_min, can_ul_min = asked.flow_ul_min, given.flow_ul_min
-            reason = f"steps: {asked_ul_min:g} µL/min lies between the pump's steps; it gives {can_ul_min:g}"
-        elif isinstance(asked, Level) and isinstance(given, Level) and given != asked:
-            unit = output.actuator.unit
-            reason = f"full scale: {asked.value:g} {unit} is more than there is; it gives {given.value:g}"
-        else:
+        reason = None if verdict.command is None else self._reach.shortfall(output, verdict.command)
+        if reason is None:
             return verdict
         return replace(verdict, reasons=(*verdict.reasons, reason), limiting=reason)
-
-    def _above_basal(self, output: Output, basal: Run, flow_ul_min: float) -> bool:
-        """Whether a flow is more than the basal one, or than what the pump makes of that."""
-        given = self._feasible(output, basal)
-        most = max(basal.flow_ul_min, given.flow_ul_min if isinstance(given, Run) else 0.0)
-        return flow_ul_min > most * (1.0 + FLOW_TOLERANCE)
-
-    def _already(self, output: Output, command: Command) -> bool:
-        if output.commanded != command or output.debt is not None or output.status is None:
-            return False
-        if isinstance(command, Dispense) or (isinstance(command, Switch) and command.for_s is not None):
-            return False
-        return mismatch(self._feasible(output, command), output.status, 0.0) is None
 
     def _renew(self, output: Output, command: Command) -> None:
         lasting = isinstance(command, Run) or (isinstance(command, Switch) and command.on and command.for_s is None)
@@ -462,7 +398,7 @@ class Gate:
         if isinstance(command, Dispense):
             output.transfer = Transfer(command, self._now_s() + transfer_limit_s(command))
         try:
-            error = await self._bring(output, command)
+            error = await self._reach.bring(output, command)
         except asyncio.CancelledError:
             self._write("act.outcome", {"act": seq, "error": "cancelled"})
             output.owe(self._fallback(output), "its command was cancelled half-way", self._now_s())
@@ -471,7 +407,7 @@ class Gate:
             return await self._failed(output, command, verdict, seq, error)
         output.debt = None
         self._renew(output, command)
-        self._show(output)
+        self._reach.show(output)
         status = output.status
         if isinstance(command, Dispense) and status is not None:
             self._write("act.outcome", {"act": seq, "status": asdict(status)})
@@ -479,25 +415,6 @@ class Gate:
             output.owe(self._fallback(output), "emergency stop", self._now_s())
             await self._pay(output)
         return Outcome(True, command, verdict.reasons, seq, status)
-
-    async def _bring(self, output: Output, command: Command) -> str | None:
-        """Command and read back; returns what went wrong. Changes nothing but what is known."""
-        output.told(command, self._now_s())
-        try:
-            given = self._feasible(output, command)
-            await output.actuator.apply(given)
-            asked_s = self._now_s()
-            status = await output.actuator.status()
-        except DeviceError as error:
-            return str(error)
-        except Exception as error:  # a defect in a driver is answered like any other failure of its device
-            logger.exception("commanding %s", output.name)
-            return f"its driver fails: {error!r}"
-        finally:
-            output.read_back_s = self._now_s()
-        self._take_in(output, status, asked_s)
-        wrong = mismatch(given, status, self._now_s() - output.told_s)
-        return None if wrong is None else f"readback: {wrong}"
 
     async def _failed(self, output: Output, command: Command, verdict: Verdict, seq: int | None, error: str) -> Outcome:
         """The command may or may not have taken: bring the actuator to rest, tell, and record (A7)."""
@@ -529,15 +446,15 @@ class Gate:
             self._valves.wait(output, pressing)
             return
         if debt.tries == 0:
-            owed = self._stepped(output, Verdict(True, debt.command))
+            owed = self._told_short(output, Verdict(True, debt.command))
             self._write("act", _row(Intent(output.name, debt.command, "gate", debt.why), owed))
-        error = await self._bring(output, debt.command)
+        error = await self._reach.bring(output, debt.command)
         if error is None:
             if debt.tries:
                 self._write("act.outcome", {"actuator": output.name, "owed": command_text(debt.command), "ok": True})
             output.debt = None
             output.lease_until_s = None
-            self._show(output)
+            self._reach.show(output)
             return
         if debt.tries == 0:
             self._write("act.outcome", {"actuator": output.name, "error": error})
