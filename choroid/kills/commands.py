@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import signal
 from pathlib import Path
 from typing import Any
 
@@ -36,6 +37,7 @@ def _kills(arguments: argparse.Namespace) -> int:
     from choroid.demo import bench_rig
     from choroid.kills.matrix import as_text, kills
 
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # else the processes of the trials under way would stay
     answer = kills(
         arguments.recipes,
         rig=arguments.rig or bench_rig(),

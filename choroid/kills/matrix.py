@@ -72,6 +72,8 @@ def kills(
     with contextlib.ExitStack() as stack:
         folder = resume or Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="choroid-kills-")))
         pool = stack.enter_context(ThreadPoolExecutor(max_workers=max(jobs, 1)))
+        # Whoever interrupts it waits for the trials under way, which end their processes, and not for all that are planned.
+        stack.callback(pool.shutdown, wait=False, cancel_futures=True)
         matrix = _Matrix(rig, folder, speed, pool)
         names = list(recipes or runnable(known, rig))
         references = dict(zip(names, matrix.trials([(name, None) for name in names]), strict=True))

@@ -5,11 +5,13 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+import time
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from choroid.kills import matrix
 from choroid.kills.host import OfRuns
 from choroid.kills.matrix import SHORT, as_text, boundaries, kills, runnable
 from choroid.kills.trial import Boundary, Outcome, compare, weigh_up
@@ -58,6 +60,25 @@ def test_rows_of_the_regulators_are_not_counted() -> None:
     ]
     assert [counted.counts(kind, body, run) for kind, body, run, _ in rows] == [row[3] for row in rows]
     assert counted.rows == 4
+
+
+def test_one_who_interrupts_it_waits_for_no_trial_that_has_not_begun(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    begun: list[Boundary | None] = []
+
+    def trial(rig: Path, name: str, params: object, boundary: Boundary | None, **_: object) -> Outcome:
+        begun.append(boundary)
+        if len(begun) == 2:
+            raise KeyboardInterrupt
+        if len(begun) > 2:
+            time.sleep(0.05)
+        return replace(REFERENCE, rows=500)
+
+    monkeypatch.setattr(matrix, "trial", trial)
+    with pytest.raises(KeyboardInterrupt):
+        kills(["feed"], rig=BENCH, resume=tmp_path)
+    assert 2 <= len(begun) < 100
 
 
 @pytest.mark.parametrize(
