@@ -8,6 +8,7 @@ import os
 import shutil
 import sys
 from collections.abc import Coroutine
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -16,6 +17,17 @@ import pytest
 # forbids that, as in many containers, each of some hundred processes would compile the whole house for itself (a second).
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 sys.dont_write_bytecode = False
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Before several processes begin: compile the plant, or on a fresh checkout each of them would, beside the others."""
+    if getattr(config.option, "numprocesses", None) and not hasattr(config, "workerinput"):
+        from controller.rig.loading import load_rig
+        from sim.plant.plant import Plant
+
+        rig = load_rig(Path(__file__).parents[1] / "examples" / "rigs" / "bench.yaml")
+        passing = iter(range(10))
+        Plant(rig, seed=1, now=lambda: float(next(passing))).truth()
 
 
 async def _no_task_left(coroutine: Coroutine[Any, Any, None]) -> None:
