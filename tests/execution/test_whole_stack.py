@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime
@@ -14,9 +15,10 @@ from controller.clock import Clock
 from controller.execution.states import RunState
 from controller.process import Controller
 from controller.rig.description import Rig
+from controller.rig.loading import load_rig
 from protocols.recycle import TEST_UL
 from sim.lab import Lab
-from tests.execution.world import RIG
+from tests.execution.world import BENCH, RIG
 
 EPOCH = datetime(2026, 1, 1, tzinfo=UTC)
 
@@ -129,8 +131,11 @@ async def test_the_vessel_on_the_balance_may_have_a_weight_of_its_own(tmp_path: 
 async def test_a_question_that_nobody_answers_for_a_day_leaves_the_rig_safe_and_calls_more_loudly(
     tmp_path: Path,
 ) -> None:
-    lab = Lab(RIG, seed=5)
-    async with controlled(lab, tmp_path) as controller:
+    file = tmp_path / "rig.yaml"
+    file.write_text(re.sub(r"every: [25] s", "every: 10 s", BENCH.read_text(encoding="utf-8")))
+    rig = load_rig(file)  # asked less often: it is a long day
+    lab = Lab(rig, seed=5)
+    async with controlled(lab, tmp_path, rig=rig) as controller:
         await asyncio.sleep(600.0)
         run = await controller.runs.start("sample", {}, "anna", "a test")
         await until(lambda: controller.runs.get(run).state is RunState.HELD)
