@@ -14,7 +14,7 @@ import pytest
 
 from tests.processes import Bench, until
 
-BATCH_UL = 1000.0
+BATCH_UL = 2000.0
 GAIN_SPREAD = 0.10
 """The simulated pump's calibration error is a few percent; twice the dose would be 100 %."""
 
@@ -28,9 +28,9 @@ def bench(tmp_path: Path) -> Iterator[Bench]:
 
 def test_E4_A1_killed_in_a_transfer_no_double_dose(bench: Bench) -> None:
     controller = bench.run()
-    run_id = bench.protocol("start", "recycle", "--set", "batch=1 mL", "--set", "least=1 mL", "--set", "cycles=1")["id"]
+    run_id = bench.protocol("start", "recycle", "--set", "batch=2 mL", "--set", "least=2 mL", "--set", "cycles=1")["id"]
     until(lambda: bool(bench.rows("act.outcome")), "the draw runs, and that is recorded", seconds=120)
-    time.sleep(3.0)  # some 0.2 mL of 1 mL have moved
+    time.sleep(3.0)  # some 0.2 mL of 2 mL have moved
     os.kill(controller.pid, signal.SIGKILL)
     killed_at = time.time()
     controller.wait()
