@@ -376,14 +376,10 @@ def v9() -> Validation:
     early = hours <= 6
     mu = float(np.polyfit(hours[early], np.log(run[early, 0]), 1)[0])
     eaten = run[0, 1] - run[-1, 1]
+    made = float(run[-1, 3] / eaten)
     parts = [
         Part("growth rate in the first 6 h, 1/h", "at most 0.039", round(mu, 4), 0.9 * 0.039 <= mu <= 0.039),
-        Part(
-            "lactate made per glucose",
-            "0.70",
-            round(float(run[-1, 3] / eaten), 4),
-            abs(run[-1, 3] / eaten - 0.7) < 1e-6,
-        ),
+        Part("lactate made per glucose", "0.70", round(made, 4), abs(made - 0.7) < 1e-6),
     ]
     return Validation(
         "V9", "CHO culture by its published kinetics", "µmax 0.039 /h, 0.70 lactate a glucose",
@@ -440,10 +436,11 @@ def v10(rig: Rig, days: int = 14) -> Validation:
         rows.append((fleet.vessels[:, loop] / fleet.vessels[:, loop, LIQ, None]).copy())
     viability = fleet.body[:, VIABILITY]
     loss = float(viability[1] - viability[0])
+    lactate, ammonia = float(rows[-1][0, LAC]), float(rows[-1][0, AMM])
     parts = [
         Part(f"viability lost against fresh medium after {days} d", "none", round(loss, 4), loss <= 0.02),
-        Part("lactate, mM", "below grade C (10)", round(float(rows[-1][0, LAC]), 2), rows[-1][0, LAC] < 10),
-        Part("ammonia, mM", "below grade C (0.8)", round(float(rows[-1][0, AMM]), 3), rows[-1][0, AMM] < 0.8),
+        Part("lactate, mM", "below grade C (10)", round(lactate, 2), lactate < 10),
+        Part("ammonia, mM", "below grade C (0.8)", round(ammonia, 3), ammonia < 0.8),
     ]
     when = [float(day + 1) for day in range(days)]
     curves: Curves = {}

@@ -95,18 +95,20 @@ def test_v10_uses_a_quarter_of_the_fresh_medium_and_v12_does_not_die(found: dict
     assert value(found["V12"], 0) == 13.0
 
 
-def test_json_is_one_object_with_a_list(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    monkeypatch.setattr("choroid.validate.everything", lambda rig: [validation.v1(), validation.v6()])
+def test_json_is_one_object_with_all_of_them(
+    found: dict[str, Validation], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("choroid.validate.everything", lambda rig: list(found.values()))
     assert main(["validate", "--json"]) == 0
     answer = json.loads(capsys.readouterr().out)
-    assert [test["id"] for test in answer["tests"]] == ["V1", "V6"]
+    assert {test["id"]: (test["verdict"], test["kind"]) for test in answer["tests"]} == EXPECTED
     wanted = {"id", "title", "published", "simulated", "tolerance", "verdict", "kind", "source", "note", "parts"}
     assert set(answer["tests"][0]) == wanted
-    assert (answer["passed"], answer["failed"]) == (1, 1)
+    assert (answer["passed"], answer["failed"]) == (8, 4)
     assert main(["validate"]) == 0
     text = capsys.readouterr().out
     assert "V6   fail    prediction" in text
-    assert "1 pass, 1 fail." in text
+    assert "8 pass, 4 fail." in text
 
 
 def test_figures_without_matplotlib_are_refused_with_the_way_out(
