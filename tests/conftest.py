@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import inspect
+import itertools
 import os
 import shutil
 import sys
@@ -26,7 +27,7 @@ def pytest_configure(config: pytest.Config) -> None:
         from sim.plant.plant import Plant
 
         rig = load_rig(Path(__file__).parents[1] / "examples" / "rigs" / "bench.yaml")
-        passing = iter(range(10))
+        passing = itertools.count()
         Plant(rig, seed=1, now=lambda: float(next(passing))).truth()
 
 

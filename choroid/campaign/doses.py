@@ -119,8 +119,7 @@ class Doses:
         low, high = body["low"], body["high"]
         slack = max(LEAST_UL, 0.5 * (high - low), 0.02 * truly)
         # Air in a line lets another volume out of it than went in, and the balance sees one end of it.
-        least, most = sorted((truly, arrived))
-        true = low - slack <= most and least <= high + slack
+        true = any(low - slack <= moved <= high + slack for moved in (truly, arrived))
         misread = self._troubles.misread(
             self._rig.organs.kidney.mass, opened.begun_s, asyncio.get_running_loop().time()
         )
