@@ -2,7 +2,8 @@
 
 Each run is the whole stack in virtual time and depends on nothing but its arm and seed. The last arm is the one that the
 others are held against. Differences are paired by seed, with intervals of Student's t; the score is set against the truth
-that only the plant knows, day by day.
+that only the plant knows, day by day. Somebody looks after every rig (:mod:`choroid.technician`): over weeks bottles run out
+and levels have to be read, and a protocol that waits for that would say nothing of itself.
 """
 
 from __future__ import annotations
@@ -130,10 +131,12 @@ def run(what: Mapping[str, Any]) -> dict[str, Any]:
         seed=what["seed"],
         progress=False,
         watch=watch,
+        tended=True,
     )
     wanted = (
         "fresh_medium_ml", "stocks_ml", "dialysate_ml", "discarded_ml", "recycled_ml", "viability_true", "grade_counts",
-        "actions", "consumables_eur", "violations", "alarms", "journal_sha256", "wall_s", "speed",
+        "actions", "consumables_eur", "violations", "alarms", "alarms_active", "run_state", "holds", "tended",
+        "journal_sha256", "wall_s", "speed",
     )  # fmt: skip
     return {
         **what,
@@ -159,6 +162,8 @@ def summary(results: Sequence[Mapping[str, Any]], arms: Sequence[str]) -> dict[s
             "worst_ammonia_mm": max(s["ammonia_mm"] for each in runs for s in each["samples"]),
             "least_insulin": min(s["insulin"] for each in runs for s in each["samples"]),
             "violations": sum(len(each["violations"]) for each in runs),
+            "holds": [{"seed": each["seed"], **hold} for each in runs for hold in each["holds"]],
+            "bottles": sum("new bottle" in what["what"] for each in runs for what in each["tended"]),
             "score": agreement([sample for each in runs for sample in each["samples"]]),
         }
         if arm == reference:
@@ -246,8 +251,15 @@ def as_text(answer: Mapping[str, Any]) -> str:
             f"  score {row['from']:.1f} to {row['to']:.1f}: {row['samples']} samples, mean score {row['score']:.4f},"
             f" mean truth {row['truth']:.4f}"
         )
+    for arm, row in answer["arms"].items():
+        lines += [f"  {arm}, seed {h['seed']}, held {_until(h)}: {h['why']}" for h in row["holds"]]
     broken = sum(row["violations"] for row in answer["arms"].values())
     return "\n".join([*lines, f"violations: {broken or 'none'}"])
+
+
+def _until(hold: Mapping[str, Any]) -> str:
+    until = hold["until_utc"]
+    return f"from {hold['from_utc'][:16]} {'until the end' if until is None else 'until ' + until[:16]}"
 
 
 def _range(found: Mapping[str, float | None], factor: float, unit: str) -> str:

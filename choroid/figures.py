@@ -8,6 +8,7 @@ from typing import Any
 
 from controller.execution.journal import Entry
 from controller.execution.routes import by_line, routes_of
+from controller.execution.states import RunState
 from controller.process import Controller
 from sim.lab import Lab
 
@@ -47,6 +48,7 @@ def figures(lab: Lab, controller: Controller, run_id: str) -> dict[str, Any]:
         "journal_sha256": controller.journal.sha256(),
         "run_state": run.state.value,
         "run_messages": list(run.messages),
+        "holds": holds(controller, run_id),
         "params": dict(run.params),
         **rated("viability", score),
         **rated("welfare", score and score["welfare"]),
@@ -76,6 +78,22 @@ def figures(lab: Lab, controller: Controller, run_id: str) -> dict[str, Any]:
         "alarms_active": [alarm.id for alarm in controller.alarms.active()],
         "violations": violations(lab, controller, vessels),
     }
+
+
+def holds(controller: Controller, run_id: str) -> list[dict[str, Any]]:
+    """When the run waited for a person: `from_utc`, `until_utc` (None: it still does), and `why` in its own words."""
+    found: list[dict[str, Any]] = []
+    why = ""
+    for row in controller.journal.entries(kinds=("run.message", "run.state")):
+        if row.run != run_id:
+            continue
+        if row.kind == "run.message":
+            why = row.body["text"]
+        elif row.body["to"] == RunState.HELD:
+            found.append({"from_utc": row.utc, "until_utc": None, "why": why})
+        elif row.body["from"] == RunState.HELD and found:
+            found[-1]["until_utc"] = row.utc
+    return found
 
 
 def rated(name: str, score: Mapping[str, Any] | None) -> dict[str, float | None]:

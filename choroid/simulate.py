@@ -21,6 +21,7 @@ from typing import Any
 from choroid.failure import UserError
 from choroid.figures import figures
 from choroid.rates import RateNerves
+from choroid.technician import Technician
 from choroid.timeline import story
 from choroid.tools.recording import recorded
 from controller.clock import Clock
@@ -67,10 +68,12 @@ def simulate(
     capture: Path | None = None,
     start: Start | None = None,
     watch: Watch | None = None,
+    tended: bool = False,
 ) -> dict[str, Any]:
     """Run `protocol` for `days` of life; returns the figures named in `choroid simulate --json`.
 
-    `watch` is called once an hour of life with the seconds since the beginning, the lab and the controller.
+    `watch` is called once an hour of life with the seconds since the beginning, the lab and the controller. `tended` has
+    somebody come by once a day who does what the alarms ask for (:mod:`choroid.technician`); else nobody changes a bottle.
 
     Raises :class:`UserError` when the rig has links that are not simulated.
     """
@@ -89,7 +92,9 @@ def simulate(
             if start is not None
             else data or Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="choroid-")))
         )
-        answer = run_virtual(_run(rig, protocol, params, days, seed, folder, progress, timeline, capture, start, watch))
+        answer = run_virtual(
+            _run(rig, protocol, params, days, seed, folder, progress, timeline, capture, start, watch, tended)
+        )
     wall_s = time.perf_counter() - started  # noqa: TID251
     answer["wall_s"] = round(wall_s, 3)
     answer["speed"] = round(answer["simulated_s"] / wall_s, 1)
@@ -123,6 +128,7 @@ async def _run(
     capture: Path | None,
     start: Start | None,
     watch: Watch | None,
+    tended: bool,
 ) -> dict[str, Any]:
     loop = asyncio.get_running_loop()
     lab = Lab(rig if start is None else start.lab_rig, seed=seed)
@@ -132,6 +138,7 @@ async def _run(
     recording = contextlib.ExitStack()
     opener = recording.enter_context(recorded(capture, rig, lab.opener))
     controller = Controller(rig=rig, opener=opener, data_dir=data, clock=clock, nerves_source=nerves, durable=False)
+    technician = Technician(lab, controller, seed=seed) if tended else None
     row = controller.journal.next_seq - 1
     begin_s = loop.time()
     end_s = begin_s + days * DAY_S
@@ -143,6 +150,8 @@ async def _run(
         while loop.time() < end_s and not ticking.done():
             await asyncio.sleep(min(end_s - loop.time(), DAY_S / 24))
             gc.collect()
+            if technician is not None:
+                await technician.look(loop.time() - begin_s)
             if watch is not None:
                 watch(loop.time() - begin_s, lab, controller)
             if progress:
@@ -151,6 +160,7 @@ async def _run(
         if progress:
             print(file=sys.stderr)
         answer = figures(lab, controller, run_id)
+        answer["tended"] = technician.done if technician is not None else None
         if timeline:
             answer |= story(controller, rig, after=row)
         stop.set()
@@ -200,6 +210,11 @@ def as_text(answer: dict[str, Any]) -> str:
             f" consumables {answer['consumables_eur']:.2f} EUR",
             f"  last of them  {answer['last_reason']}",
         ]
+    lines += [f"  tended        day {each['day']:g}: {each['what']}" for each in answer["tended"] or ()]
+    lines += [
+        f"  held          {each['from_utc'][:16]} to {(each['until_utc'] or 'the end')[:16]}: {each['why']}"
+        for each in answer["holds"]
+    ]
     lines += [f"  VIOLATION     {text}" for text in answer["violations"]]
     lines += [f"  message       {text}" for text in answer["run_messages"]]
     return "\n".join(lines)

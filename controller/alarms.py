@@ -170,6 +170,14 @@ DEFINITIONS: dict[str, Definition] = {
             "put in a fresh bottle and enter its lot (`choroid load`)", "1 d",
         ),
         Definition(
+            "stock_low", "medium", "when it is used up the protocol is held, and the tissue lives on what is in the loop",
+            "put in a fresh bottle and enter its lot (`choroid load`)", "1 d",
+        ),
+        Definition(
+            "waste_full", "medium", "when it is full nothing is discarded any more, and the protocol is held",
+            "empty it and tell the books (`choroid level … --changed`)", "1 d",
+        ),
+        Definition(
             "level_due", "low", "nobody knows how full the loop is: draws become smaller from day to day, then none",
             "read the loop's level and tell it to the books (`choroid level`)", "7 d",
         ),

@@ -1,4 +1,4 @@
-"""What has to be looked after: calibrations that expire, tubing that wears out, medium past its date.
+"""What has to be looked after: calibrations that expire, tubing that wears out, medium past its date, bottles that run out.
 
 Once a minute the records in the data directory are looked at, revolutions are counted from what the pumps say of
 themselves, and the causes of alarms are made. What a pump may do follows at once: a transfer pump without a valid
@@ -342,14 +342,35 @@ class Upkeep:
         for batch in self._batches().values():
             if batch.expired(now_utc):
                 causes[("medium_expired", batch.vessel)] = f"lot {batch.lot} expired on {_day(batch.expires_utc)}"
+        volumes = self._volumes()
+        causes |= self._stocks(volumes)
         loop = self._rig.organs.lung.vessel
-        volume = self._volumes().get(loop)
+        volume = volumes.get(loop)
         if volume is not None and SIGMAS * volume.sd_ul > LOOP_MARGIN_UL:
             within_ml = SIGMAS * volume.sd_ul / 1000
             causes[("level_due", loop)] = (
                 f"{volume.ul / 1000:.1f} mL by the books, known within {within_ml:.1f} mL: nothing measures it, and the doubt"
                 " of what evaporates adds up"
             )
+        return causes
+
+    def _stocks(self, volumes: Mapping[str, Volume]) -> dict[tuple[str, str], str]:
+        """Bottles that are nearly used up, a waste that is nearly full."""
+        causes: dict[tuple[str, str], str] = {}
+        share = self._rig.upkeep.stock_low_pct / 100.0
+        for name, vessel in self._rig.vessels.items():
+            if name not in volumes:
+                continue
+            held_ul = volumes[name].ul
+            if vessel.kind == "source" and held_ul - vessel.floor_ul <= share * (vessel.capacity_ul - vessel.floor_ul):
+                causes[("stock_low", name)] = (
+                    f"{held_ul / 1000:.1f} mL by the books, of which {max(held_ul - vessel.floor_ul, 0.0) / 1000:.1f} mL may"
+                    f" still be drawn; it holds {vessel.capacity_ul / 1000:g} mL"
+                )
+            elif vessel.kind == "waste" and vessel.limit_ul - held_ul <= share * vessel.limit_ul:
+                causes[("waste_full", name)] = (
+                    f"{held_ul / 1000:.1f} mL by the books, and {vessel.limit_ul / 1000:g} mL is the most"
+                )
         return causes
 
     def _installed(self, body: Mapping[str, Any], utc: str) -> None:

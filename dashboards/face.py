@@ -74,6 +74,9 @@ class LedgerFace(Protocol):
     def level(self, vessel: str, volume_ul: float, sd_ul: float, *, user: str, reason: str) -> Residual:
         """A person read a vessel's volume; raises LedgerError for what cannot be."""
 
+    def reconcile(self, vessel: str, volume_ul: float, sd_ul: float, *, user: str, reason: str) -> None:
+        """A person changed a vessel's volume by hand; raises LedgerError for what cannot be."""
+
     def load(self, batch: Batch, volume_ul: float, sd_ul: float, *, replaces: bool, user: str, reason: str) -> None:
         """A person put medium into a vessel; raises LedgerError for what cannot be."""
 

@@ -17,6 +17,9 @@ def add(commands: Any) -> None:
     simulate.add_argument("--days", type=float, default=1.0, help="days of life (default 1)")
     simulate.add_argument("--seed", type=seed, default=1, help="the lab's seed (default 1)")
     simulate.add_argument("--data", type=Path, help="keep journal and history here (default: thrown away)")
+    simulate.add_argument(
+        "--tended", action="store_true", help="somebody comes once a day and does what the alarms ask for"
+    )
     simulate.add_argument("--capture", type=Path, metavar="FILE", help="keep every byte of every link")
     params_option(simulate)
     json_option(simulate)
@@ -59,6 +62,7 @@ def _simulate(arguments: argparse.Namespace) -> int:
         seed=arguments.seed,
         data=arguments.data,
         capture=arguments.capture,
+        tended=arguments.tended,
     )
     emit(answer, as_json=arguments.json, text=as_text(answer))
     return 0 if not answer["violations"] else 1

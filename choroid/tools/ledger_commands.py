@@ -29,6 +29,11 @@ def add(commands: Any) -> None:
     level.add_argument("vessel", help="the vessel")
     level.add_argument("volume", metavar="QUANTITY", help='what was read, say "38.5 mL"')
     level.add_argument("--within", required=True, metavar="QUANTITY", help="how exactly (standard deviation)")
+    level.add_argument(
+        "--changed",
+        action="store_true",
+        help="you changed it by hand (emptied the waste, took a sample): needs --reason",
+    )
     tubing = _command(commands, "tubing", _tubing, "tubing of a running rig's pumps: list it, or enter new one")
     tubing.add_argument("pump", nargs="?", help="device.point; without it, every pump is listed")
     tubing.add_argument("--material", choices=MATERIALS, default="other", help="(default other)")
@@ -68,6 +73,10 @@ def _level(arguments: argparse.Namespace) -> int:
     from choroid.tools.ledger import enter
 
     body = {"volume": arguments.volume, "within": arguments.within, "reason": arguments.reason}
+    if arguments.changed:
+        answer = enter(arguments.data, ("vessels", arguments.vessel, "change"), body)
+        _emit(answer, arguments, f"{answer['name']} holds {answer['ml']:.3f} ± {answer['sd_ml']:.3f} mL now")
+        return 0
     answer = enter(arguments.data, ("vessels", arguments.vessel, "level"), body)
     told = (
         f"{answer['residual_ml']:+.3f} mL from what the ledger expected ({answer['sigmas']:+.1f} standard deviations)"

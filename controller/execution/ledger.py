@@ -169,9 +169,15 @@ class Ledger:
     ) -> None:
         """A person changed a vessel's volume or knows better: take it over, with who and why (D4).
 
-        With `medium` (see :meth:`medium`) what is in it now is another medium than before.
+        With `medium` (see :meth:`medium`) what is in it now is another medium than before. Raises :class:`LedgerError` for
+        what cannot be, or without a reason.
         """
         self._known(vessel)
+        self._may_hold(vessel, volume_ul, sd_ul)
+        if not reason.strip():
+            raise LedgerError(
+                f"{vessel} was changed by hand, and nobody would know why. Next: give the reason, such as “emptied”"
+            )
         before = self.volumes()[vessel].ul
         body = {
             "vessel": vessel,
@@ -192,11 +198,7 @@ class Ledger:
         its residual; a gross one is an alarm, and the reading is taken over as :meth:`reconcile` does.
         """
         self._known(vessel)
-        if not (math.isfinite(volume_ul) and volume_ul >= 0 and math.isfinite(sd_ul) and sd_ul > 0):
-            raise LedgerError(
-                f"a level of {volume_ul:g} ± {sd_ul:g} µL in {vessel} cannot be. Likely cause: a slip. Next: give a volume"
-                " and how exactly it was read, such as 38.5 mL within 0.5 mL"
-            )
+        self._may_hold(vessel, volume_ul, sd_ul)
         self._up_to_now()
         residual = self._books.reading(vessel, volume_ul, sd_ul)
         believed = self._books.booked_ul()[vessel]
@@ -235,6 +237,19 @@ class Ledger:
         if vessel not in self._rig.vessels:
             raise LedgerError(
                 f"there is no vessel “{vessel}”. Likely cause: a slip. Next: choose among {', '.join(self._rig.vessels)}"
+            )
+
+    def _may_hold(self, vessel: str, volume_ul: float, sd_ul: float) -> None:
+        if not (math.isfinite(volume_ul) and volume_ul >= 0 and math.isfinite(sd_ul) and sd_ul > 0):
+            raise LedgerError(
+                f"a level of {volume_ul:g} ± {sd_ul:g} µL in {vessel} cannot be. Likely cause: a slip. Next: give a volume"
+                " and how exactly it was read, such as 38.5 mL within 0.5 mL"
+            )
+        capacity_ul = self._rig.vessels[vessel].capacity_ul
+        if volume_ul > capacity_ul + 3.0 * sd_ul:
+            raise LedgerError(
+                f"a level of {volume_ul / 1000:g} mL cannot be in {vessel}, which holds {capacity_ul / 1000:g} mL. Likely"
+                " cause: a unit slipped, or another vessel was meant. Next: read it again"
             )
 
     def _may_load(self, batch: Batch, volume_ul: float, sd_ul: float, *, replaces: bool) -> None:

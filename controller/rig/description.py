@@ -337,7 +337,7 @@ class TubingSpec(_Part):
 
 
 class UpkeepSpec(_Part):
-    """What has to be looked after: calibrations and tubing.
+    """What has to be looked after: calibrations, tubing, bottles and the waste.
 
     `calibration` is `required` (no record, no volumes) or `factory` (a pump without a record is trusted as its maker
     says); by default factory on a rig that is simulated as a whole, and required on any other.
@@ -346,6 +346,8 @@ class UpkeepSpec(_Part):
     calibration: Literal["factory", "required"] | None = None
     calibration_due_s: TimeS = Field(default=3 * 86_400.0, alias="calibration_due", ge=0, le=366 * 86_400.0)
     tubing_due_pct: Percent = Field(default=90.0, alias="tubing_due", gt=0, le=100)
+    stock_low_pct: Percent = Field(default=10.0, alias="stock_low", ge=0, lt=100)
+    """Of what a bottle can give, or of what the waste can take, so little is left that somebody is told."""
     tubing: dict[str, TubingSpec] = Field(default_factory=dict)
 
 

@@ -58,6 +58,14 @@ class Level(_Body):
     reason: str = Field(default="", max_length=1000)
 
 
+class Change(_Body):
+    """What is in a vessel now that a person has changed it by hand: emptied the waste, taken a sample, topped up."""
+
+    volume: str = Field(max_length=40)
+    within: str = Field(max_length=40)
+    reason: str = Field(min_length=1, max_length=1000)
+
+
 class PumpsModel(BaseModel):
     """Every pump with calibration, tubing, and what its weighed doses have told (`gain`, delivered over asked)."""
 
@@ -164,17 +172,7 @@ async def batch(rig: Controlled, _: Viewer, name: str) -> dict[str, Any]:
 @routes.get("/vessels", response_model=VesselsModel)
 async def vessels(rig: Controlled, _: Viewer) -> dict[str, Any]:
     """What is in every vessel."""
-    return {
-        "vessels": [
-            {
-                "name": name,
-                "ml": volume.ul / ML,
-                "sd_ml": volume.sd_ul / ML,
-                "parcels": rig.ledger.whereabouts.vessel_json(name),
-            }
-            for name, volume in rig.ledger.volumes().items()
-        ]
-    }
+    return {"vessels": [_vessel(rig, name) for name in rig.ledger.volumes()]}
 
 
 @routes.post("/vessels/{name}/load", response_model=BatchModel, status_code=201)
@@ -204,6 +202,20 @@ async def level(rig: Controlled, user: Operator, name: str, body: Level) -> dict
     volume_ul, sd_ul = parse_quantity(body.volume, "uL"), parse_quantity(body.within, "uL")
     found = rig.ledger.level(name, volume_ul, sd_ul, user=user.name, reason=body.reason)
     return {"vessel": name, "residual_ml": found.value / ML, "sigmas": found.sigmas, "gross": found.gross}
+
+
+@routes.post("/vessels/{name}/change", response_model=VesselModel)
+async def change(rig: Controlled, user: Operator, name: str, body: Change) -> dict[str, Any]:
+    """Somebody changed a vessel's volume by hand: the books take it over, and nothing of it is unexplained."""
+    volume_ul, sd_ul = parse_quantity(body.volume, "uL"), parse_quantity(body.within, "uL")
+    rig.ledger.reconcile(name, volume_ul, sd_ul, user=user.name, reason=body.reason)
+    return _vessel(rig, name)
+
+
+def _vessel(rig: Controlled, name: str) -> dict[str, Any]:
+    volume = rig.ledger.volumes()[name]
+    parcels = rig.ledger.whereabouts.vessel_json(name)
+    return {"name": name, "ml": volume.ul / ML, "sd_ml": volume.sd_ul / ML, "parcels": parcels}
 
 
 def _pump(rig: Controlled, entry: dict[str, Any]) -> dict[str, Any]:

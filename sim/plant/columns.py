@@ -20,9 +20,11 @@ COLUMNS = LIQ + 1
 
 CAUSES = (
     "gas", "metabolism", "turnover", "evaporation", "overflow", "leak", "filter", "pump", "return", "fault",
+    "hand",
 )  # fmt: skip
-"""Why an amount appeared or vanished; `return` counts the uses of medium, `fault` is what a fault put in or took."""
-GAS, METABOLISM, TURNOVER, EVAPORATION, OVERFLOW, LEAK, FILTER, PUMP, RETURN, FAULT = range(len(CAUSES))
+"""Why an amount appeared or vanished; `return` counts the uses of medium, `fault` is what a fault put in or took, `hand`
+what a person did."""
+GAS, METABOLISM, TURNOVER, EVAPORATION, OVERFLOW, LEAK, FILTER, PUMP, RETURN, FAULT, HAND = range(len(CAUSES))
 
 # Of a line, one row of numbers each.
 (

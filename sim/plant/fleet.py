@@ -195,9 +195,9 @@ class Fleet:
             row[LDH] = FRESH_LDH_U_L
         return row
 
-    def replace(self, rig: int, vessel: int, row: F8) -> None:
-        """Put other contents (a row of amounts) into a vessel; the difference is booked as a fault's."""
-        self.tally[rig, FAULT] += row - self.vessels[rig, vessel]
+    def replace(self, rig: int, vessel: int, row: F8, cause: int = FAULT) -> None:
+        """Put other contents (a row of amounts) into a vessel; the difference is booked under its cause."""
+        self.tally[rig, cause] += row - self.vessels[rig, vessel]
         self.vessels[rig, vessel] = row
 
     def _equilibrate(self, place: int) -> None:

@@ -31,6 +31,7 @@ from sim.plant.columns import (
     EVENTS,
     FLOW_UL_S,
     FOULING,
+    HAND,
     HEATER_W,
     JACKET_W_PER_K,
     LEAK,
@@ -186,6 +187,21 @@ class Plant:
         """See :class:`sim.devices.port.PlantPort`."""
         self._advance(exact=False)
         return self._probes[point].read(self._truths[point](), self._now(), self.faults)
+
+    # --- what a person does -----------------------------------------------------------------------------
+
+    def fill(self, vessel: str, volume_ul: float) -> None:
+        """Another bottle of what the rig file has in there, with this volume; an emptied one for a waste and 0.
+
+        Raises KeyError for a vessel that is none, ValueError for more than it holds, or for another volume than 0 where
+        the rig file has no medium.
+        """
+        spec = self.rig.vessels[vessel]
+        if not 0.0 <= volume_ul <= spec.capacity_ul or (volume_ul > 0.0 and spec.contains is None):
+            raise ValueError(f"{volume_ul:g} µL of {spec.contains or 'no medium'} cannot be put into {vessel}")
+        self._advance(exact=True)
+        number = self._names.index(vessel)
+        self.fleet.replace(0, number, self.fleet.composition(spec.contains) * volume_ul, HAND)
 
     # --- what is really so ------------------------------------------------------------------------------
 

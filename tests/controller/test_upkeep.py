@@ -202,6 +202,35 @@ async def test_medium_past_its_date_is_told(tmp_path: Path) -> None:
         assert {kind for kind, _ in upkeep.causes} <= set(DEFINITIONS)
 
 
+@pytest.mark.virtual_time
+async def test_bottles_that_run_out_and_a_waste_that_fills_are_told_in_time(tmp_path: Path) -> None:
+    clock = Clock(follow_system=False, epoch=EPOCH)
+    journal = Journal(tmp_path / "journal.db", clock, durable=False)
+    volumes = {name: Volume(vessel.volume_ul, 10.0) for name, vessel in RIG.vessels.items()}
+    upkeep = Upkeep(RIG, journal=journal, clock=clock, data=tmp_path, volumes=lambda: volumes)
+    reservoir, waste = RIG.vessels["reservoir"], RIG.vessels["waste"]
+    edge_ul = reservoir.floor_ul + 0.1 * (reservoir.capacity_ul - reservoir.floor_ul)
+    for name, ul, told in (
+        ("reservoir", edge_ul + 1.0, []),
+        ("reservoir", edge_ul - 1.0, [("stock_low", "reservoir")]),
+        ("reservoir", 0.0, [("stock_low", "reservoir")]),
+        ("reservoir", reservoir.volume_ul, []),
+        ("waste", 0.9 * waste.limit_ul - 1.0, []),
+        ("waste", 0.9 * waste.limit_ul + 1.0, [("waste_full", "waste")]),
+    ):
+        volumes[name] = Volume(ul, 10.0)
+        await asyncio.sleep(61.0)
+        look(upkeep)
+        assert list(upkeep.causes) == told, (name, ul)
+        assert {kind for kind, _ in upkeep.causes} <= set(DEFINITIONS)
+    quiet = RIG.model_copy(update={"upkeep": UpkeepSpec.model_validate({"stock_low": "0 %"})})
+    volumes["reservoir"] = Volume(reservoir.floor_ul + 1.0, 10.0)
+    assert ("stock_low", "reservoir") not in Upkeep(
+        quiet, journal=journal, clock=clock, data=tmp_path, volumes=lambda: volumes
+    ).causes
+    journal.close()
+
+
 # --- tubing -----------------------------------------------------------------------------------------------
 
 

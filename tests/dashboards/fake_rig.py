@@ -166,6 +166,12 @@ class FakeLedger:
         self.entered.append((vessel, volume_ul))
         return Residual(volume_ul - self.ul[vessel], sd_ul)
 
+    def reconcile(self, vessel: str, volume_ul: float, sd_ul: float, *, user: str, reason: str) -> None:
+        if vessel not in self.ul:
+            raise LedgerError(f"there is no vessel “{vessel}”")
+        self.entered.append((vessel, volume_ul))
+        self.ul[vessel] = volume_ul
+
     def load(self, batch: Batch, volume_ul: float, sd_ul: float, *, replaces: bool, user: str, reason: str) -> None:
         if batch.vessel not in self.ul:
             raise LedgerError(f"there is no vessel “{batch.vessel}”")

@@ -45,7 +45,11 @@ async def test_D4_an_operator_enters_tubing_a_bottle_and_a_level() -> None:
         level = (await operator.post("/api/vessels/loop/level", json={"volume": "39 mL", "within": "0.5 mL"})).json()
         assert level["sigmas"] == pytest.approx(-2.0)
         assert not level["gross"]
-        assert w.controller.ledger.entered == [("reservoir", 500_000.0), ("loop", 39_000.0)]
+        emptied = {"volume": "0 mL", "within": "1 mL", "reason": "emptied"}
+        waste = (await operator.post("/api/vessels/waste/change", json=emptied)).json()
+        assert (waste["name"], waste["ml"]) == ("waste", 0.0)
+        entered = [("reservoir", 500_000.0), ("loop", 39_000.0), ("waste", 0.0)]
+        assert w.controller.ledger.entered == entered
 
 
 @pytest.mark.virtual_time
@@ -59,6 +63,9 @@ async def test_D4_an_operator_enters_tubing_a_bottle_and_a_level() -> None:
         ("/api/vessels/reservoir/load", {"lot": "", "volume": "1 mL"}, 422),
         ("/api/vessels/reservoir/load", {"lot": "A", "volume": "500"}, 422),
         ("/api/vessels/loop/level", {"volume": "39 mL"}, 422),
+        ("/api/vessels/waste/change", {"volume": "0 mL", "within": "1 mL"}, 422),
+        ("/api/vessels/waste/change", {"volume": "0 mL", "within": "1 mL", "reason": " "}, 422),
+        ("/api/vessels/nowhere/change", {"volume": "0 mL", "within": "1 mL", "reason": "emptied"}, 422),
     ],
 )
 async def test_F6_what_cannot_be_is_refused(path: str, body: dict[str, str], status: int) -> None:

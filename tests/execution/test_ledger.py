@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from controller.execution.journal import Journal
-from controller.execution.ledger import Ledger
+from controller.execution.ledger import Ledger, LedgerError
 from controller.execution.ledger_terms import EVAPORATION_UL_D, SPENT_EVAPORATION_UL_D
 from controller.execution.witnesses import Weight
 from sim.virtual_time import run_virtual
@@ -112,6 +112,28 @@ async def test_the_doubt_about_the_loop_grows_with_time_and_ends_when_it_is_read
     row = journal.last("ledger.reconciled")
     assert row is not None
     assert (row.body["user"], row.body["reason"]) == ("anna", "read off the scale")
+    journal.close()
+
+
+@pytest.mark.virtual_time
+@pytest.mark.parametrize(
+    ("vessel", "ul", "reason", "told"),
+    [
+        ("nowhere", 1.0, "emptied", "there is no vessel"),
+        ("waste", -1.0, "emptied", "cannot be"),
+        ("waste", float("nan"), "emptied", "cannot be"),
+        ("waste", 3e6, "emptied", "which holds 2000 mL"),
+        ("waste", 0.0, " ", "nobody would know why"),
+    ],
+)
+async def test_D4_what_was_changed_by_hand_has_to_be_possible_and_to_have_a_reason(
+    vessel: str, ul: float, reason: str, told: str, tmp_path: Path
+) -> None:
+    ledger, journal = opened(tmp_path / "j.db", World())
+    before = journal.next_seq
+    with pytest.raises(LedgerError, match=told):
+        ledger.reconcile(vessel, ul, 500.0, user="anna", reason=reason)
+    assert journal.next_seq == before
     journal.close()
 
 

@@ -1,0 +1,119 @@
+"""Somebody who looks after a simulated rig as the alarms ask: bottles, the waste, the loop's level, tubing, held runs.
+
+What is done is done twice, as in life: with hands (on the plant) and in the books (through what operators have). The rig is
+looked at every hour by whoever is called (:meth:`Technician.look`): once a day on a round, and at once for a run that waits.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+
+from controller.execution.batches import Batch
+from controller.execution.states import RunState
+from controller.process import Controller
+from sim.lab import Lab
+
+DAY_S = 86_400.0
+NAME = "technician"
+FILL_REL_SD = 0.005
+"""How exactly a bottle holds what its label says."""
+READ_SD_UL = 300.0
+"""How exactly a level is read off the loop."""
+LEFT_UL, LEFT_SD_UL = 0.0, 500.0
+"""What is believed to be left in a waste that was emptied."""
+MOST_RESUMES = 3
+"""So often in a row a run is resumed that is held again before the next round; then it is left as it is."""
+STREAM = 0x7EC4
+"""Sets these draws apart from the plant's, which begin with the same seed."""
+
+
+class Technician:
+    """Of one lab and the controller that runs it. `done` tells what was done, the oldest first: `day`, `what`, `why`."""
+
+    def __init__(self, lab: Lab, controller: Controller, *, seed: int) -> None:
+        self._lab = lab
+        self._controller = controller
+        self._random = np.random.default_rng((seed, STREAM))
+        self._next_round_s = DAY_S
+        self._resumed = 0
+        self._bottles = 0
+        self._hands: dict[str, Callable[[str], str]] = {
+            "stock_low": self._new_bottle,
+            "medium_expired": self._new_bottle,
+            "waste_full": self._empty,
+            "level_due": self._read,
+            "tubing_due": self._new_tubing,
+            "tubing_over": self._new_tubing,
+        }
+        self.done: list[dict[str, Any]] = []
+
+    async def look(self, elapsed_s: float) -> None:
+        """`elapsed_s` of life have gone by: go round if it is time, and see whether a run waits."""
+        runs = self._controller.runs
+        due = elapsed_s >= self._next_round_s - 1.0
+        waiting = runs.active is not None and runs.active.state is RunState.HELD
+        if due:
+            self._next_round_s += DAY_S
+            self._resumed = 0
+        if not due and (not waiting or self._resumed >= MOST_RESUMES):
+            return
+        day = round(elapsed_s / DAY_S, 2)
+        for alarm in self._controller.alarms.active():
+            hand = self._hands.get(alarm.kind)
+            if hand is not None:
+                self._tell(day, hand(alarm.source), f"{alarm.id}: {alarm.detail}")
+            self._controller.alarms.acknowledge(alarm.id, NAME)
+        if waiting and runs.active is not None:
+            for what in self._half_used():
+                self._tell(day, what, "while the run waited")
+            held = runs.active
+            self._resumed += 1
+            self._tell(day, f"resumed {held.protocol}", held.messages[-1] if held.messages else "")
+            await runs.resume(held.id, NAME, "looked after what the alarms asked for")
+
+    # --- inside -----------------------------------------------------------------------------------------
+
+    def _tell(self, day: float, what: str, why: str) -> None:
+        self.done.append({"day": day, "what": what, "why": why})
+
+    def _half_used(self) -> Iterator[str]:
+        """Whoever comes for a run that waits leaves no bottle less than half full, and no waste more than that."""
+        for name, vessel in self._lab.rig.vessels.items():
+            held_ul = self._controller.ledger.volumes()[name].ul
+            if vessel.kind == "source" and held_ul < vessel.volume_ul / 2:
+                yield self._new_bottle(name)
+            elif vessel.kind == "waste" and held_ul > vessel.limit_ul / 2:
+                yield self._empty(name)
+
+    def _new_bottle(self, vessel: str) -> str:
+        spec = self._lab.rig.vessels[vessel]
+        self._bottles += 1
+        lot = f"{vessel}-{self._bottles}"
+        full_ul = spec.volume_ul * (1.0 + FILL_REL_SD * float(self._random.standard_normal()))
+        self._lab.plant.fill(vessel, min(full_ul, spec.capacity_ul))
+        batch = Batch(lot, spec.contains or "", self._controller.clock.utc_text(), vessel, by=NAME)
+        sd_ul = FILL_REL_SD * spec.volume_ul
+        self._controller.ledger.load(batch, spec.volume_ul, sd_ul, replaces=True, user=NAME, reason="stock low")
+        return f"new bottle for {vessel}, lot {lot}"
+
+    def _empty(self, vessel: str) -> str:
+        self._lab.plant.fill(vessel, 0.0)
+        self._controller.ledger.reconcile(vessel, LEFT_UL, LEFT_SD_UL, user=NAME, reason="emptied")
+        return f"emptied {vessel}"
+
+    def _read(self, vessel: str) -> str:
+        true_ul = self._lab.plant.truth().volumes_ul[vessel]
+        read_ul = max(true_ul + READ_SD_UL * float(self._random.standard_normal()), 0.0)
+        found = self._controller.ledger.level(vessel, read_ul, READ_SD_UL, user=NAME, reason="the day's round")
+        return f"read {vessel} as {read_ul / 1000:.1f} mL ({found.sigmas:+.1f} standard deviations)"
+
+    def _new_tubing(self, pump: str) -> str:
+        tubing = self._controller.upkeep.tubing[pump]
+        self._controller.upkeep.install(
+            pump, material=tubing.material, bore_mm=tubing.bore_mm, user=NAME, reason="worn", lot=tubing.lot,
+            life_revolutions=tubing.life_revolutions,
+        )  # fmt: skip
+        return f"new tubing for {pump}"

@@ -1,0 +1,150 @@
+"""Who looks after a simulated rig: with hands and in the books, so that both agree; and no oftener than people do."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+
+from choroid.simulate import EPOCH
+from choroid.technician import MOST_RESUMES, Technician
+from controller.clock import Clock
+from controller.execution.catalogue import chosen
+from controller.execution.states import RunState
+from controller.process import Controller
+from controller.rig.description import Rig, TubingSpec, UpkeepSpec
+from controller.rig.loading import load_rig
+from drivers.registry import MODELS
+from sim.lab import Lab
+
+RIG = load_rig(Path(__file__).resolve().parents[2] / "examples" / "rigs" / "bench.yaml", models=MODELS)
+DAY_S = 86_400.0
+
+
+@asynccontextmanager
+async def tended(data: Path, rig: Rig = RIG) -> AsyncIterator[tuple[Lab, Controller, Technician]]:
+    lab = Lab(rig, seed=1)
+    clock = Clock(follow_system=False, epoch=EPOCH)
+    controller = Controller(rig=rig, opener=lab.opener, data_dir=data, clock=clock, durable=False)
+    stop = asyncio.Event()
+    await controller.start()
+    ticking = asyncio.create_task(controller.run(stop))
+    try:
+        await asyncio.sleep(90.0)
+        yield lab, controller, Technician(lab, controller, seed=1)
+        stop.set()
+        await ticking
+    finally:
+        await controller.close()
+        await lab.close()
+
+
+def agree(lab: Lab, controller: Controller) -> bool:
+    """Whether books and truth are within three standard deviations of each other in every vessel."""
+    true_ul = lab.plant.truth().volumes_ul
+    return all(abs(v.ul - true_ul[name]) <= 3 * v.sd_ul + 1.0 for name, v in controller.ledger.volumes().items())
+
+
+async def held(controller: Controller, run: str) -> None:
+    """Wait until the run waits for a person."""
+    for _ in range(120):
+        if controller.runs.get(run).state is RunState.HELD:
+            return
+        await asyncio.sleep(10.0)
+    pytest.fail(f"the run is {controller.runs.get(run).state} after twenty minutes")
+
+
+def change(lab: Lab, controller: Controller, vessel: str, volume_ul: float) -> None:
+    """By hand, and told: before the day begins."""
+    lab.plant.fill(vessel, volume_ul)
+    controller.ledger.reconcile(vessel, volume_ul, 10.0, user="anna", reason="a test")
+
+
+@pytest.mark.virtual_time
+async def test_a_round_does_what_the_alarms_ask_for(tmp_path: Path) -> None:
+    upkeep = UpkeepSpec(tubing={"reglo.heart": TubingSpec(life=30.0, material="tygon")})
+    async with tended(tmp_path, RIG.model_copy(update={"upkeep": upkeep})) as (lab, controller, technician):
+        change(lab, controller, "reservoir", 50_000.0)
+        controller.ledger._books.advance(14 * DAY_S)  # the books believe that the loop has lost water for so long
+        await asyncio.sleep(130.0)
+        kinds = {alarm.kind for alarm in controller.alarms.active()}
+        assert {"stock_low", "level_due"} <= kinds
+        assert kinds & {"tubing_due", "tubing_over"}
+        await technician.look(3600.0)
+        assert technician.done == [], "nobody comes for these before the next round"
+        await technician.look(DAY_S)
+        what = [each["what"] for each in technician.done]
+        assert "new bottle for reservoir, lot reservoir-1" in what
+        assert any(each.startswith("read loop as 40") or each.startswith("read loop as 39") for each in what)
+        assert "new tubing for reglo.heart" in what
+        assert agree(lab, controller)
+        assert lab.plant.truth().volumes_ul["reservoir"] == pytest.approx(500_000.0, rel=0.02)
+        assert lab.plant.truth().concentrations["reservoir"]["glucose"] == pytest.approx(21.0)
+        assert "reservoir-1" in controller.ledger.whereabouts.batches
+        await asyncio.sleep(100.0)
+        assert not {alarm.kind for alarm in controller.alarms.active()} & {"stock_low", "level_due", "tubing_due"}
+
+
+@pytest.mark.virtual_time
+async def test_a_run_that_waits_is_looked_after_within_the_hour_and_goes_on(tmp_path: Path) -> None:
+    async with tended(tmp_path) as (lab, controller, technician):
+        run = await controller.runs.start(chosen("exchange"), {"volume": "2 mL"}, user="anna", reason="a test")
+        change(lab, controller, "reservoir", 10_500.0)  # after it was rehearsed, and less than the dose wants
+        await held(controller, run)
+        await technician.look(3600.0)
+        assert [each["what"] for each in technician.done] == [
+            "new bottle for reservoir, lot reservoir-1",
+            "resumed exchange",
+        ]
+        assert "reservoir" in technician.done[-1]["why"]
+        await asyncio.sleep(900.0)
+        assert controller.journal.last("note.exchange") is not None
+        assert controller.runs.get(run).state is RunState.RUNNING
+        assert agree(lab, controller)
+
+
+@pytest.mark.virtual_time
+async def test_a_run_that_nothing_helps_is_left_until_the_next_round(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with tended(tmp_path) as (lab, controller, technician):
+        technician._hands.clear()
+        monkeypatch.setattr(technician, "_half_used", lambda: ())
+        run = await controller.runs.start(chosen("exchange"), {"volume": "2 mL"}, user="anna", reason="a test")
+        change(lab, controller, "reservoir", 10_500.0)
+        for hour in range(1, MOST_RESUMES + 4):
+            await held(controller, run)
+            await technician.look(3600.0 * hour)
+            await asyncio.sleep(60.0)
+        assert [each["what"] for each in technician.done] == ["resumed exchange"] * MOST_RESUMES
+        await technician.look(DAY_S)
+        assert len(technician.done) == MOST_RESUMES + 1
+
+
+@pytest.mark.virtual_time
+async def test_a_full_waste_is_emptied_and_nothing_of_it_is_unexplained(tmp_path: Path) -> None:
+    vessels = dict(RIG.vessels)
+    vessels["waste"] = vessels["waste"].model_copy(update={"volume_ul": 1_800_000.0, "contains": "fresh"})
+    async with tended(tmp_path, RIG.model_copy(update={"vessels": vessels})) as (lab, controller, technician):
+        await asyncio.sleep(70.0)
+        assert [alarm.id for alarm in controller.alarms.active()] == ["waste_full:waste"]
+        await technician.look(DAY_S)
+        assert [each["what"] for each in technician.done] == ["emptied waste"]
+        assert lab.plant.truth().volumes_ul["waste"] == 0.0
+        assert abs(controller.ledger.unexplained().ul) < 1.0
+        await asyncio.sleep(100.0)
+        assert controller.alarms.active() == []
+
+
+@pytest.mark.virtual_time
+async def test_what_does_not_fit_is_not_put_in(tmp_path: Path) -> None:
+    async with tended(tmp_path) as (lab, _, _):
+        with pytest.raises(ValueError, match="cannot be put into reservoir"):
+            lab.plant.fill("reservoir", 600_000.0)
+        with pytest.raises(ValueError, match="no medium cannot be put into waste"):
+            lab.plant.fill("waste", 1_000.0)
+        with pytest.raises(KeyError):
+            lab.plant.fill("nowhere", 0.0)
