@@ -275,8 +275,9 @@ class Targets:
         spent = rig.vessels[rig.organs.kidney.vessel]
         liver = rig.organs.liver
         fresh = rig.media[_medium(rig, rig.lines[rig.organs.gut.feed].from_)]
-        self.loop_ul = loop.volume_ul
+        self._loop_full_ul = loop.volume_ul
         self._loop_floor_ul = loop.floor_ul
+        self._loop_most_ul = loop.limit_ul
         self.spent_ul = spent.volume_ul
         self.spent_floor_ul = spent.floor_ul
         self.spent_room_ul = spent.limit_ul - spent.volume_ul - SPENT_MARGIN_UL
@@ -289,6 +290,19 @@ class Targets:
         bottles = {"fresh": rig.organs.gut.feed, "glucose": liver.glucose, "base": liver.base}
         bottles |= {} if kidney.dialyse is None else {"basal": kidney.dialyse}
         self.media = {name: _composition(rig, rig.lines[line].from_) for name, line in bottles.items()}
+
+    @property
+    def loop_ul(self) -> float:
+        """The loop's working volume (µL): as the rig file has it, as long as nobody has to fear that it runs over.
+
+        Its doubt grows from day to day until somebody reads its level. When what it may hold at the most comes near the
+        ceiling, less is given back; else the gate would refuse it, and the run would wait with the batch in its hands.
+        """
+        loop = self._volumes().get("loop")
+        if loop is None:
+            return self._loop_full_ul
+        surely_ul = self._loop_most_ul - SIGMAS * loop.sd_ul - LOOP_MARGIN_UL
+        return min(self._loop_full_ul, max(surely_ul, self._loop_floor_ul))
 
     @property
     def loop_spare_ul(self) -> float:

@@ -351,7 +351,8 @@ def test_nothing_overflows_or_overlaps(browser: Browser, server: Server, name: s
         spilling = page.evaluate(
             """() => [...document.querySelectorAll('.card, .rating, #run')].filter(n => !n.hidden && n.offsetParent)
               .filter(n => n.scrollWidth > n.clientWidth + 1 || (n.id === 'run' && n.scrollHeight > n.clientHeight + 1)
-                || (n.matches('.rating') && n.getBoundingClientRect().right > n.closest('.card').getBoundingClientRect().right - 8))
+                || (n.matches('.rating')
+                  && n.getBoundingClientRect().right > n.closest('.card').getBoundingClientRect().right - 8))
               .map(n => n.id || n.className)"""
         )
         assert spilling == [], "text beyond its card, or a run under the form below it"

@@ -22,20 +22,28 @@ def kept(controller: Controller, data: Path) -> Upkeep:
 
 
 @pytest.mark.virtual_time
-async def test_I4_an_exchange_a_month_after_the_last_reading_draws_less_and_completes(tmp_path: Path) -> None:
+@pytest.mark.parametrize("days", [33, 56, 75])
+@pytest.mark.parametrize(("name", "params"), [("exchange", {}), ("recycle", {"least": 18_000.0})])
+async def test_I4_a_batch_long_after_the_last_reading_is_smaller_and_given_back(
+    name: str, params: dict[str, float], days: int, tmp_path: Path
+) -> None:
+    """On the 55th day a rig that nobody had read once stopped: what it had drawn was refused by a loop that it might make
+    run over, and there it waited while the tissue starved.
+    """
     world = World()
     controller = Controller(world, tmp_path / "j.db", catalogue=PROTOCOLS)
-    controller.ledger._books.advance(33 * DAY_S)
-    world.volumes["loop"] -= 33 * 100.0
+    controller.ledger._books.advance(days * DAY_S)
+    world.volumes["loop"] -= days * 100.0
     await asyncio.sleep(5.0)
     loop = controller.ledger.volumes()["loop"]
     assert loop.ul - SIGMAS * loop.sd_ul - 20_000.0 < RIG.vessels["loop"].floor_ul, "20 mL would be refused"
-    run = await controller.runs.start("exchange", {"cycles": 1}, "anna", "a test")
+    run = await controller.runs.start(name, {"cycles": 1, **params}, "anna", "a test")
     await controller.until(lambda: controller.runs.get(run).state.ended or bool(controller.runs.get(run).messages))
     assert controller.runs.get(run).state is RunState.COMPLETE, controller.runs.get(run).messages
-    note = controller.journal.last("note.exchange")
+    note = controller.journal.last(f"note.{name}")
     assert note is not None
-    assert 10_000.0 < note.body["drawn_ul"] < 19_000.0
+    assert 3_000.0 < note.body["drawn_ul"] < 19_000.0
+    assert note.body["given_back_ul"] > 1_000.0
     assert LEVEL_DUE in kept(controller, tmp_path).causes
     await controller.gone()
 
