@@ -57,6 +57,25 @@ def demo(
     return 0
 
 
+POUR_EVERY_S = 10.0
+
+
+async def pour(lab: Lab, controller: Controller, stop: asyncio.Event) -> None:
+    """Do to the simulated vessels what somebody enters on the page: there are no hands in a demo."""
+    seen = controller.journal.next_seq - 1
+    while not stop.is_set():
+        await asyncio.sleep(POUR_EVERY_S)
+        for row in controller.journal.entries(kinds=("ledger.loaded", "ledger.reconciled"), after=seen):
+            seen = row.seq
+            vessel, ul = row.body["vessel"], row.body["ul"]
+            true_ul = lab.plant.truth().volumes_ul[vessel]
+            if row.kind == "ledger.reconciled":
+                lab.plant.take(vessel, max(true_ul - ul, 0.0))
+            else:
+                added_ul = ul if row.body["replaces"] else true_ul + ul
+                lab.plant.fill(vessel, min(added_ul, lab.rig.vessels[vessel].capacity_ul))
+
+
 class LoopSpeed:
     """The speed control that only a simulated rig has."""
 
@@ -93,6 +112,7 @@ async def _demo(rig: Rig, port: int, duration_s: float | None, speed: float, see
             await controller.start()
             page = group.create_task(serve(app, "127.0.0.1", port, time_scale=MAX_SPEED))
             ticking = group.create_task(controller.run(stop))
+            pouring = group.create_task(pour(lab, controller, stop))
             if nerves is not None:
                 group.create_task(nerves.start())
                 group.create_task(follow_health(nerves, lab.plant, stop))
@@ -102,6 +122,7 @@ async def _demo(rig: Rig, port: int, duration_s: float | None, speed: float, see
             await stop.wait()
             await ticking
             page.cancel()
+            pouring.cancel()
     finally:
         faults.clear()
         await controller.close()

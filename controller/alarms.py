@@ -167,19 +167,19 @@ DEFINITIONS: dict[str, Definition] = {
         ),
         Definition(
             "medium_expired", "medium", "medium past its date may be spoilt, and goes on being fed",
-            "put in a fresh bottle and enter its lot (`choroid load`)", "1 d",
+            "put in a fresh bottle and enter its lot (on the page, or `choroid load`)", "1 d",
         ),
         Definition(
             "stock_low", "medium", "when it is used up the protocol is held, and the tissue lives on what is in the loop",
-            "put in a fresh bottle and enter its lot (`choroid load`)", "1 d",
+            "put in a fresh bottle and enter its lot (on the page, or `choroid load`)", "1 d",
         ),
         Definition(
             "waste_full", "medium", "when it is full nothing is discarded any more, and the protocol is held",
-            "empty it and tell the books (`choroid level … --changed`)", "1 d",
+            "empty it and enter that (on the page, or `choroid level … --changed`)", "1 d",
         ),
         Definition(
             "level_due", "low", "nobody knows how full the loop is: draws become smaller from day to day, then none",
-            "read the loop's level and tell it to the books (`choroid level`)", "7 d",
+            "read the loop's level and enter it (on the page, or `choroid level`)", "7 d",
         ),
         Definition(
             "assay_doubtful", "medium", "an assay contradicts the estimate of the medium; one of the two is wrong",

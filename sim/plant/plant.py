@@ -203,6 +203,16 @@ class Plant:
         number = self._names.index(vessel)
         self.fleet.replace(0, number, self.fleet.composition(spec.contains) * volume_ul, HAND)
 
+    def take(self, vessel: str, volume_ul: float) -> None:
+        """So much of what is in a vessel is poured off; of less all. Raises KeyError for a vessel that is none."""
+        if vessel not in self.rig.vessels:
+            raise KeyError(vessel)
+        self._advance(exact=True)
+        number = self._names.index(vessel)
+        row = self._vessels[number]
+        left = max(1.0 - max(volume_ul, 0.0) / max(float(row[LIQ]), 1e-9), 0.0)
+        self.fleet.replace(0, number, row * left, HAND)
+
     # --- what is really so ------------------------------------------------------------------------------
 
     @property

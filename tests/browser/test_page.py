@@ -240,6 +240,49 @@ def test_an_emergency_stop_asks_once_and_its_reset_wants_a_reason(browser: Brows
         expect(page.locator("#emergency")).to_be_hidden()
 
 
+def test_what_was_done_to_a_vessel_by_hand_is_entered_where_it_stands(browser: Browser, bad_day: Server) -> None:
+    with visiting(browser, bad_day.url) as visit:
+        page = visit.live()
+        page.locator('[data-vessel="reservoir"]').click()
+        dialog = page.get_by_role("dialog", name="Reservoir")
+        expect(dialog).to_contain_text(re.compile(r"By the books it holds \d+ mL"))
+        page.get_by_test_id("dialog-confirm").click()
+        expect(dialog).to_be_visible()  # the lot is required
+        page.get_by_test_id("dialog-lot").fill("NB-8")
+        page.get_by_test_id("dialog-volume").fill("500")
+        page.get_by_test_id("dialog-confirm").click()
+        expect(dialog.get_by_role("alert")).to_contain_text("500")
+        page.get_by_test_id("dialog-volume").fill("500 mL")
+        page.get_by_test_id("dialog-confirm").click()
+        expect(dialog).to_have_count(0)
+        expect(page.get_by_test_id("toasts").get_by_role("status")).to_contain_text("Entered for reservoir")
+        page.locator('[data-vessel="waste"]').focus()
+        page.keyboard.press("Enter")
+        expect(page.get_by_test_id("dialog-choice")).to_have_value("emptied")
+        page.get_by_test_id("dialog-confirm").click()
+        expect(page.locator('[data-vessel="waste"] .vessel-volume')).to_contain_text("0 µL")
+        expect(page.get_by_role("dialog")).to_have_count(0)
+        assert all("status of 422" in each for each in visit.complaints), visit.complaints  # what was tried above
+
+
+def test_an_alarm_that_hands_answer_opens_what_is_to_be_entered(browser: Browser, bad_day: Server) -> None:
+    told = {
+        "id": "stock_low:glucose", "kind": "stock_low", "source": "glucose", "state": "unacknowledged", "priority": "medium",
+        "detail": "20.1 mL by the books", "raised_utc": "2026-05-04T09:00:00.000Z", "consequence": "the protocol is held",
+        "response": "put in a fresh bottle", "respond_within": "1 d", "acknowledged_by": "",
+    }  # fmt: skip
+    with visiting(browser, bad_day.url) as visit:
+        page = visit.live()
+        page.evaluate("alarm => window.choroid.feed.take({alarms: [alarm]})", told)
+        page.get_by_test_id("handled").click()
+        expect(page.get_by_role("dialog", name="Glucose")).to_contain_text("It is there for glucose stock")
+        expect(page.get_by_test_id("dialog-choice")).to_have_value("bottle")
+        page.get_by_test_id("dialog-choice").select_option("read")
+        expect(page.get_by_test_id("dialog-within")).to_have_value("0.5 mL")
+        page.get_by_test_id("dialog-cancel").click()
+        expect(page.get_by_role("dialog")).to_have_count(0)
+
+
 def test_a_mistake_is_told_with_cause_and_next_step(browser: Browser, bad_day: Server) -> None:
     with visiting(browser, bad_day.url) as visit:
         page = visit.live()

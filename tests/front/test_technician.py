@@ -9,9 +9,11 @@ from pathlib import Path
 
 import pytest
 
+from choroid.demo import pour
 from choroid.simulate import EPOCH
 from choroid.technician import MOST_RESUMES, Technician
 from controller.clock import Clock
+from controller.execution.batches import Batch
 from controller.execution.catalogue import chosen
 from controller.execution.states import RunState
 from controller.process import Controller
@@ -140,6 +142,29 @@ async def test_a_full_waste_is_emptied_and_nothing_of_it_is_unexplained(tmp_path
 
 
 @pytest.mark.virtual_time
+async def test_in_a_demo_what_is_entered_happens(tmp_path: Path) -> None:
+    async with tended(tmp_path) as (lab, controller, _):
+        stop = asyncio.Event()
+        pouring = asyncio.create_task(pour(lab, controller, stop))
+        await asyncio.sleep(1.0)
+        before = lab.plant.truth()
+        ledger, user, reason = controller.ledger, "anna", "a test"
+        ledger.load(Batch("A", "fresh", "", "reservoir"), 400_000.0, 10.0, replaces=True, user=user, reason=reason)
+        ledger.load(Batch("B", "base_stock", "", "base"), 5_000.0, 10.0, replaces=False, user=user, reason=reason)
+        ledger.reconcile("loop", 38_000.0, 10.0, user=user, reason="a sample")
+        await asyncio.sleep(30.0)
+        truth = lab.plant.truth()
+        assert truth.volumes_ul["reservoir"] == pytest.approx(400_000.0, abs=1.0)
+        assert truth.volumes_ul["base"] == pytest.approx(255_000.0, abs=1.0)
+        assert truth.volumes_ul["loop"] == pytest.approx(38_000.0, abs=5.0)
+        lactate = [seen.concentrations["loop"]["lactate"] for seen in (before, truth)]
+        assert lactate[1] > lactate[0], "it is the loop's own medium, and not another"
+        assert agree(lab, controller)
+        stop.set()
+        await pouring
+
+
+@pytest.mark.virtual_time
 async def test_what_does_not_fit_is_not_put_in(tmp_path: Path) -> None:
     async with tended(tmp_path) as (lab, _, _):
         with pytest.raises(ValueError, match="cannot be put into reservoir"):
@@ -148,3 +173,7 @@ async def test_what_does_not_fit_is_not_put_in(tmp_path: Path) -> None:
             lab.plant.fill("waste", 1_000.0)
         with pytest.raises(KeyError):
             lab.plant.fill("nowhere", 0.0)
+        with pytest.raises(KeyError):
+            lab.plant.take("nowhere", 0.0)
+        lab.plant.take("waste", 1e9)
+        assert lab.plant.truth().volumes_ul["waste"] == 0.0

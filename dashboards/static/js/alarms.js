@@ -2,13 +2,16 @@
 
 import { act } from "./api.js";
 import { byId, h, redraw } from "./dom.js";
+import { answerTo } from "./handling.js";
 import { capital, clock, spoken } from "./words.js";
 
 const SHOWN = 3;
-let all = false, alarms = [], asOf = "";
+let all = false, alarms = [], asOf = "", handled = null;
 
-export function showAlarms(now) {
+/** `enter(vessel, deed)` asks what was done to a vessel; null for who may not tell. */
+export function showAlarms(now, enter) {
   alarms = now;
+  handled = enter;
   byId("calm").hidden = alarms.length > 0;
   draw();
 }
@@ -43,6 +46,7 @@ function one(alarm) {
         h("span", { class: "alarm-else", text: `, or ${alarm.consequence}` }))),
     h("div", { class: "alarm-side" },
       h("span", { class: "alarm-state", text: `${alarm.priority} · ${alarm.state} · ${clock(alarm.raised_utc)}` }),
+      handled && answerTo(alarm) ? h("button", { "data-testid": "handled", onclick: () => handled(alarm.source, answerTo(alarm)), text: "Done…" }) : null,
       seen ? h("span", { class: "alarm-seen", text: `seen by ${alarm.acknowledged_by}` })
         : h("button", { "data-testid": "acknowledge", onclick: () => act("POST", `/api/alarms/${id}/acknowledge`, { reason: "" }), text: "Acknowledge" })));
 }

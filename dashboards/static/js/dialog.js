@@ -20,6 +20,40 @@ export function ask({ title, text, confirm, danger = false, reason = "optional" 
   });
 }
 
+/** A form whose fields depend on a choice; stays open until `send(choice, values)` has not thrown. Resolves with whether it was sent. */
+export function fillIn({ title, text, confirm, choices, chosen, send }) {
+  return new Promise((resolve) => {
+    const trouble = h("p", { class: "trouble", role: "alert" });
+    const fields = h("div", { class: "fields" });
+    const select = h("select", { "aria-label": "What was done", "data-testid": "dialog-choice" }, choices.map((each) => h("option", { value: each.value, selected: each.value === chosen, text: each.text })));
+    const show = () => fields.replaceChildren(...choices.find((each) => each.value === select.value).fields.map(({ label, ...input }) =>
+      h("label", { class: "field" }, h("span", { text: label }), h("input", { autocomplete: "off", spellcheck: "false", "data-testid": `dialog-${input.name}`, ...input }))));
+    const finish = (sent) => { dialog.close(); dialog.remove(); resolve(sent); };
+    const form = h("form", {
+      method: "dialog",
+      onsubmit: async (event) => {
+        event.preventDefault();
+        const values = Object.fromEntries([...fields.querySelectorAll("input")].map((input) => [input.name, input.value.trim()]));
+        try {
+          await send(select.value, values);
+          finish(true);
+        } catch (failure) {
+          trouble.textContent = failure.error ? `${failure.error.what}. ${failure.error.action}.` : String(failure);
+        }
+      },
+    },
+      h("h2", { text: title }), h("p", { text }), select, fields, trouble,
+      h("div", { class: "dialog-buttons" },
+        h("button", { type: "button", "data-testid": "dialog-cancel", onclick: () => finish(false), text: "Cancel" }),
+        h("button", { type: "submit", class: "primary", "data-testid": "dialog-confirm", text: confirm })));
+    const dialog = h("dialog", { "aria-label": title, oncancel: () => finish(false) }, form);
+    select.onchange = show;
+    show();
+    document.body.append(dialog);
+    dialog.showModal();
+  });
+}
+
 /** Asks for a token until one is taken; resolves when signed in. */
 export function signIn(tryToken) {
   return new Promise((resolve) => {

@@ -11,6 +11,7 @@ import { Feed } from "./feed.js";
 import { showGrade } from "./grade.js";
 import { chooseTheme, Header } from "./header.js";
 import { beginJournal } from "./journal.js";
+import { handle } from "./handling.js";
 import { showLedger } from "./ledger.js";
 import { Protocol } from "./protocol.js";
 import { Raster } from "./raster.js";
@@ -46,7 +47,9 @@ async function begin() {
   const { protocols } = await call("GET", "/api/protocols");
   const mayOperate = rig.role !== "viewer";
   byId("estop").disabled = !mayOperate;
-  const schematic = new Schematic(rig);
+  let volumes = {};
+  const enter = mayOperate ? (name, deed) => handle(rig.schematic.vessels.find((each) => each.name === name), volumes[name], deed) : null;
+  const schematic = new Schematic(rig, enter);
   const charts = new Charts(rig);
   const protocol = new Protocol(protocols, mayOperate);
   const raster = new Raster(byId("raster"), rig.electrodes);
@@ -57,11 +60,12 @@ async function begin() {
   document.body.classList.add("ready");
   const feed = new Feed(
     (state, changes) => {
+      volumes = state.volumes;
       header.update(state);
       schematic.update(state);
       charts.live(state);
       if ("run" in changes) protocol.update(state.run);
-      if ("alarms" in changes) showAlarms(state.alarms);
+      if ("alarms" in changes) showAlarms(state.alarms, enter);
       if ("ledger" in changes) showLedger(state.ledger);
       if ("grade" in changes) showGrade(state.grade);
       if ("viability" in changes) showViability(state.viability);

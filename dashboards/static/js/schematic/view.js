@@ -15,8 +15,10 @@ const LEAST_STALE_S = 12;
 const PIXELS_PER_DASH = 22;
 
 export class Schematic {
-  constructor(rig) {
+  /** `enter(vessel)` asks what was done to a vessel by hand; null for who may not tell. */
+  constructor(rig, enter) {
     this.rig = rig;
+    this.enter = enter;
     this.plan = layOut(rig.schematic);
     this.svg = byId("schematic");
     this.svg.setAttribute("viewBox", `0 0 ${Math.round(this.plan.width)} ${Math.round(this.plan.height)}`);
@@ -61,9 +63,17 @@ export class Schematic {
           unsure.node, s("title", { text: "heater" })), why: unsure.why };
         layer.append(this.heater.node);
       }
+      if (this.enter && !box.organoid) this.mayBeHandled(drawn.node, name);
       layer.append(drawn.node);
     }
     return layer;
+  }
+
+  mayBeHandled(node, name) {
+    for (const [attribute, value] of Object.entries({ role: "button", tabindex: 0, "aria-label": `${name}: enter what was done to it by hand` })) node.setAttribute(attribute, value);
+    node.classList.add("handled");
+    node.addEventListener("click", () => this.enter(name));
+    node.addEventListener("keydown", (event) => { if (event.key === "Enter" || event.key === " ") { event.preventDefault(); this.enter(name); } });
   }
 
   drawDevices() {
