@@ -23,6 +23,9 @@ KEPT = "runs.jsonl"
 CONFIDENCE = 0.95
 BINS = 10
 DAY_S = 86_400.0
+ASSAYS = "+assays"
+ASSAY_EVERY_D = 7.0
+"""Of an arm whose protocol ends in :data:`ASSAYS`."""
 
 
 def compare(
@@ -38,8 +41,8 @@ def compare(
 ) -> dict[str, Any]:
     """Run every arm for `days` on seeds 1 to `seeds`, `jobs` at a time; returns the answer of `--json`.
 
-    An arm is a protocol, or `protocol@other-rig.yaml`. With `resume`, finished runs are kept in that folder and not run
-    again. Raises :class:`UserError` for what makes no sense.
+    An arm is a protocol, or `protocol@other-rig.yaml`; `protocol+assays` has lactate and glucose assayed
+    every week. With `resume`, finished runs are kept in that folder and not run again. Raises :class:`UserError` for what makes no sense.
     """
     if seeds < 1 or jobs < 1 or not days > 0:
         raise UserError("a comparison needs --seeds of 1 or more, --jobs of 1 or more, --days above 0")
@@ -125,13 +128,14 @@ def run(what: Mapping[str, Any]) -> dict[str, Any]:
 
     answer = simulate(
         Path(what["rig"]),
-        protocol=what["protocol"],
+        protocol=what["protocol"].removesuffix(ASSAYS),
         params={},
         days=what["days"],
         seed=what["seed"],
         progress=False,
         watch=watch,
         tended=True,
+        assay_every_d=ASSAY_EVERY_D if what["protocol"].endswith(ASSAYS) else None,
     )
     wanted = (
         "fresh_medium_ml", "stocks_ml", "dialysate_ml", "discarded_ml", "recycled_ml", "viability_true", "grade_counts",

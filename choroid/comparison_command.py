@@ -19,7 +19,7 @@ def add(commands: Any) -> None:
         "--protocols",
         default="recycle,exchange",
         metavar="ARM,ARM,…",
-        help="protocols, or protocol@other-rig.yaml; the last is the reference (default recycle,exchange)",
+        help="protocols, protocol@rig.yaml, protocol+assays (weekly); the last is the reference (default recycle,exchange)",
     )
     parser.add_argument("--days", type=float, default=10.0, help="days of life of each run (default 10)")
     parser.add_argument("--seeds", type=int, default=4, help="seeds 1 to this (default 4)")

@@ -69,14 +69,20 @@ def simulate(
     start: Start | None = None,
     watch: Watch | None = None,
     tended: bool = False,
+    assay_every_d: float | None = None,
 ) -> dict[str, Any]:
     """Run `protocol` for `days` of life; returns the figures named in `choroid simulate --json`.
 
     `watch` is called once an hour of life with the seconds since the beginning, the lab and the controller. `tended` has
     somebody come by once a day who does what the alarms ask for (:mod:`choroid.technician`); else nobody changes a bottle.
+    With `assay_every_d` they have the loop assayed every so many days.
 
     Raises :class:`UserError` when the rig has links that are not simulated.
     """
+    if assay_every_d is not None and not (tended and assay_every_d > 0.0):
+        raise UserError(
+            "an assay needs somebody who takes the sample, and time in between. Next: --tended --assay-every 7"
+        )
     rig = load_rig(path, models=MODELS) if start is None else start.rig
     if not rig.simulated:
         raise UserError(
@@ -93,7 +99,21 @@ def simulate(
             else data or Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="choroid-")))
         )
         answer = run_virtual(
-            _run(rig, protocol, params, days, seed, folder, progress, timeline, capture, start, watch, tended)
+            _run(
+                rig,
+                protocol,
+                params,
+                days,
+                seed,
+                folder,
+                progress,
+                timeline,
+                capture,
+                start,
+                watch,
+                tended,
+                assay_every_d,
+            )
         )
     wall_s = time.perf_counter() - started  # noqa: TID251
     answer["wall_s"] = round(wall_s, 3)
@@ -129,6 +149,7 @@ async def _run(
     start: Start | None,
     watch: Watch | None,
     tended: bool,
+    assay_every_d: float | None,
 ) -> dict[str, Any]:
     loop = asyncio.get_running_loop()
     lab = Lab(rig if start is None else start.lab_rig, seed=seed)
@@ -138,7 +159,7 @@ async def _run(
     recording = contextlib.ExitStack()
     opener = recording.enter_context(recorded(capture, rig, lab.opener))
     controller = Controller(rig=rig, opener=opener, data_dir=data, clock=clock, nerves_source=nerves, durable=False)
-    technician = Technician(lab, controller, seed=seed) if tended else None
+    technician = Technician(lab, controller, seed=seed, assay_every_d=assay_every_d) if tended else None
     row = controller.journal.next_seq - 1
     begin_s = loop.time()
     end_s = begin_s + days * DAY_S

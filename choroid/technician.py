@@ -2,18 +2,22 @@
 
 What is done is done twice, as in life: with hands (on the plant) and in the books (through what operators have). The rig is
 looked at every hour by whoever is called (:meth:`Technician.look`): once a day on a round, and at once for a run that waits.
+Every so many days a drop of the loop's medium goes to the laboratory as well.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
 
+from controller.execution.assays import AssayRefused
 from controller.execution.batches import Batch
 from controller.execution.states import RunState
 from controller.process import Controller
+from protocols.assay import ANALYTES
 from sim.lab import Lab
 
 DAY_S = 86_400.0
@@ -26,18 +30,25 @@ LEFT_UL, LEFT_SD_UL = 0.0, 500.0
 """What is believed to be left in a waste that was emptied."""
 MOST_RESUMES = 3
 """So often in a row a run is resumed that is held again before the next round; then it is left as it is."""
+ASSAYED = ("lactate", "glucose")
+"""What a benchtop analyser tells of a drop; too little medium to be missed in the loop."""
 STREAM = 0x7EC4
 """Sets these draws apart from the plant's, which begin with the same seed."""
 
 
 class Technician:
-    """Of one lab and the controller that runs it. `done` tells what was done, the oldest first: `day`, `what`, `why`."""
+    """Of one lab and the controller that runs it; assays every `assay_every_d` days, or never.
 
-    def __init__(self, lab: Lab, controller: Controller, *, seed: int) -> None:
+    `done` tells what was done, the oldest first: `day`, `what`, `why`.
+    """
+
+    def __init__(self, lab: Lab, controller: Controller, *, seed: int, assay_every_d: float | None = None) -> None:
         self._lab = lab
         self._controller = controller
         self._random = np.random.default_rng((seed, STREAM))
         self._next_round_s = DAY_S
+        self._assay_every_s = math.inf if assay_every_d is None else assay_every_d * DAY_S
+        self._next_assay_s = self._assay_every_s
         self._resumed = 0
         self._bottles = 0
         self._hands: dict[str, Callable[[str], str]] = {
@@ -61,6 +72,9 @@ class Technician:
         if not due and (not waiting or self._resumed >= MOST_RESUMES):
             return
         day = round(elapsed_s / DAY_S, 2)
+        if elapsed_s >= self._next_assay_s - 1.0:
+            self._next_assay_s += self._assay_every_s
+            self._assay(day)
         for alarm in self._controller.alarms.active():
             hand = self._hands.get(alarm.kind)
             if hand is not None:
@@ -96,7 +110,7 @@ class Technician:
         self._lab.plant.fill(vessel, min(full_ul, spec.capacity_ul))
         batch = Batch(lot, spec.contains or "", self._controller.clock.utc_text(), vessel, by=NAME)
         sd_ul = FILL_REL_SD * spec.volume_ul
-        self._controller.ledger.load(batch, spec.volume_ul, sd_ul, replaces=True, user=NAME, reason="stock low")
+        self._controller.ledger.load(batch, spec.volume_ul, sd_ul, replaces=True, user=NAME, reason="a new bottle")
         return f"new bottle for {vessel}, lot {lot}"
 
     def _empty(self, vessel: str) -> str:
@@ -109,6 +123,24 @@ class Technician:
         read_ul = max(true_ul + READ_SD_UL * float(self._random.standard_normal()), 0.0)
         found = self._controller.ledger.level(vessel, read_ul, READ_SD_UL, user=NAME, reason="the day's round")
         return f"read {vessel} as {read_ul / 1000:.1f} mL ({found.sigmas:+.1f} standard deviations)"
+
+    def _assay(self, day: float) -> None:
+        """What the laboratory finds in the loop; a finding that is doubted was looked at again, and is right."""
+        loop = self._lab.rig.organs.lung.vessel
+        true = self._lab.plant.truth().concentrations[loop]
+        taken = self._controller.clock.utc_text()
+        for name in ASSAYED:
+            known = ANALYTES[name]
+            value = true[name] + known.deviation(true[name]) * float(self._random.standard_normal())
+            text = f"{max(value, known.low):.4g} {known.unit}"
+            for sure in (False, True):
+                try:
+                    self._controller.assays.enter(name, text, vessel=loop, taken=taken, user=NAME, sure=sure)
+                except AssayRefused as refusal:
+                    self._tell(day, f"looked again at {name} of {text}", str(refusal))
+                else:
+                    self._tell(day, f"assayed {name}: {text}", "it was time")
+                    break
 
     def _new_tubing(self, pump: str) -> str:
         tubing = self._controller.upkeep.tubing[pump]

@@ -20,6 +20,9 @@ def add(commands: Any) -> None:
     simulate.add_argument(
         "--tended", action="store_true", help="somebody comes once a day and does what the alarms ask for"
     )
+    simulate.add_argument(
+        "--assay-every", type=float, metavar="DAYS", help="and has the loop's medium assayed so often"
+    )
     simulate.add_argument("--capture", type=Path, metavar="FILE", help="keep every byte of every link")
     params_option(simulate)
     json_option(simulate)
@@ -63,6 +66,7 @@ def _simulate(arguments: argparse.Namespace) -> int:
         data=arguments.data,
         capture=arguments.capture,
         tended=arguments.tended,
+        assay_every_d=arguments.assay_every,
     )
     emit(answer, as_json=arguments.json, text=as_text(answer))
     return 0 if not answer["violations"] else 1

@@ -21,6 +21,7 @@ from controller.rig.description import Rig, TubingSpec, UpkeepSpec
 from controller.rig.loading import load_rig
 from drivers.registry import MODELS
 from sim.lab import Lab
+from sim.plant.columns import LAC
 
 RIG = load_rig(Path(__file__).resolve().parents[2] / "examples" / "rigs" / "bench.yaml", models=MODELS)
 DAY_S = 86_400.0
@@ -139,6 +140,25 @@ async def test_a_full_waste_is_emptied_and_nothing_of_it_is_unexplained(tmp_path
         assert abs(controller.ledger.unexplained().ul) < 1.0
         await asyncio.sleep(100.0)
         assert controller.alarms.active() == []
+
+
+@pytest.mark.virtual_time
+async def test_now_and_then_the_loop_is_assayed_and_a_surprise_is_looked_at_again(tmp_path: Path) -> None:
+    async with tended(tmp_path) as (lab, controller, _):
+        technician = Technician(lab, controller, seed=1, assay_every_d=2.0)
+        for day in (1, 2, 3, 4):
+            await asyncio.sleep(600.0)
+            if day == 4:  # the culture is not as believed
+                lab.plant.fleet.vessels[0, lab.plant._loop, LAC] += 12.0 * 40_000.0
+            await technician.look(day * DAY_S)
+        assert [(each["day"], each["what"].split()[0]) for each in technician.done] == [
+            (2.0, "assayed"), (2.0, "assayed"), (4.0, "looked"), (4.0, "assayed"), (4.0, "assayed"),
+        ]  # fmt: skip
+        rows = list(controller.journal.entries(kinds=("assay",)))
+        assert [(row.body["analyte"], row.body["used"]) for row in rows] == [
+            ("lactate", True), ("glucose", True), ("lactate", False), ("lactate", True), ("glucose", True),
+        ]  # fmt: skip
+        assert controller.assays.medium()["loop"]["lactate_mm"]["value"] > 8.0
 
 
 @pytest.mark.virtual_time
