@@ -41,8 +41,8 @@ def compare(
 ) -> dict[str, Any]:
     """Run every arm for `days` on seeds 1 to `seeds`, `jobs` at a time; returns the answer of `--json`.
 
-    An arm is a protocol, or `protocol@other-rig.yaml`; `protocol+assays` has lactate and glucose assayed
-    every week. With `resume`, finished runs are kept in that folder and not run again. Raises :class:`UserError` for what makes no sense.
+    An arm is a protocol, or `protocol@other-rig.yaml`; `protocol+assays` has lactate and glucose assayed every week. With
+    `resume`, finished runs are kept in that folder and not run again. Raises :class:`UserError` for what makes no sense.
     """
     if seeds < 1 or jobs < 1 or not days > 0:
         raise UserError("a comparison needs --seeds of 1 or more, --jobs of 1 or more, --days above 0")
