@@ -223,6 +223,18 @@ async def test_bottles_that_run_out_and_a_waste_that_fills_are_told_in_time(tmp_
         look(upkeep)
         assert list(upkeep.causes) == told, (name, ul)
         assert {kind for kind, _ in upkeep.causes} <= set(DEFINITIONS)
+    await asyncio.sleep(61.0)
+    volumes["reservoir"], volumes["waste"] = Volume(reservoir.volume_ul, 10.0), Volume(0.0, 10.0)  # changed and emptied
+    look(upkeep)
+    await asyncio.sleep(10 * DAY_S)
+    volumes["reservoir"], volumes["waste"] = Volume(50_000.0, 10.0), Volume(1_800_000.0, 10.0)
+    look(upkeep)
+    assert upkeep.causes[("stock_low", "reservoir")].endswith(
+        "it holds 520 mL; as it has gone so far, enough for 0.9 d"
+    )
+    assert upkeep.causes[("waste_full", "waste")].endswith(
+        "1900 mL is the most; as it has gone so far, enough for 0.6 d"
+    )
     quiet = RIG.model_copy(update={"upkeep": UpkeepSpec.model_validate({"stock_low": "0 %"})})
     volumes["reservoir"] = Volume(reservoir.floor_ul + 1.0, 10.0)
     assert ("stock_low", "reservoir") not in Upkeep(
