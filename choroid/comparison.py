@@ -10,14 +10,14 @@ from __future__ import annotations
 
 import json
 import math
-import multiprocessing
 import sys
 from collections.abc import Mapping, Sequence
-from concurrent.futures import ProcessPoolExecutor, as_completed
+from concurrent.futures import as_completed
 from pathlib import Path
 from typing import Any
 
 from choroid.failure import UserError
+from choroid.workers import workers
 
 KEPT = "runs.jsonl"
 CONFIDENCE = 0.95
@@ -56,21 +56,16 @@ def compare(
     found = len(cases) - len(todo)
     if progress:
         print(f"{len(cases)} runs of {days:g} d, {found} of them finished before", file=sys.stderr, flush=True)
-    context = multiprocessing.get_context("spawn")
-    with ProcessPoolExecutor(jobs, mp_context=context) as pool:
+    with workers(jobs) as pool:
         waiting = {pool.submit(run, each): each for each in todo}
-        try:
-            for count, future in enumerate(as_completed(waiting), found + 1):
-                result = future.result()
-                done[key(waiting[future])] = result
-                _keep(resume, result)
-                if progress:
-                    bar = "█" * round(30 * count / len(cases))
-                    what = f"{result['arm']}, seed {result['seed']}"
-                    print(f"{bar:·<30} {count}/{len(cases)} {what}", file=sys.stderr, flush=True)
-        except BaseException:
-            pool.shutdown(wait=False, cancel_futures=True)
-            raise
+        for count, future in enumerate(as_completed(waiting), found + 1):
+            result = future.result()
+            done[key(waiting[future])] = result
+            _keep(resume, result)
+            if progress:
+                bar = "█" * round(30 * count / len(cases))
+                what = f"{result['arm']}, seed {result['seed']}"
+                print(f"{bar:·<30} {count}/{len(cases)} {what}", file=sys.stderr, flush=True)
     results = [done[key(each)] for each in cases]
     answer = summary(results, protocols) | {"rig": str(rig), "days": days, "seeds": seeds, "resumed": found}
     if svg is not None:

@@ -8,12 +8,10 @@ from __future__ import annotations
 
 import asyncio
 import math
-import multiprocessing
 import os
 import tempfile
 import time
 from collections import defaultdict
-from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from pathlib import Path
@@ -24,6 +22,7 @@ import numpy as np
 from choroid.bench.perfusion import EPOCH, HOUR_S, Perfusion, as_it_is, working_harder
 from choroid.demo import bench_rig
 from choroid.failure import UserError
+from choroid.workers import workers
 from controller.clock import Clock
 from controller.execution.assays import AssayRefused, Assays
 from controller.process import Controller
@@ -197,8 +196,7 @@ def bench_estimator(
         )
     begun = time.perf_counter()  # noqa: TID251  (a benchmark measures real time)
     numbers = range(first, first + seeds)
-    context = multiprocessing.get_context("spawn")
-    with ProcessPoolExecutor(min(jobs, seeds), mp_context=context) as pool:
+    with workers(min(jobs, seeds)) as pool:
         tallies = list(pool.map(one_culture, numbers, [days] * seeds, [whole] * seeds))
     wall_s = time.perf_counter() - begun  # noqa: TID251
     return {

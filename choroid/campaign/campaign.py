@@ -6,13 +6,12 @@ Real time is known here alone. A trial depends on nothing but its text, so it do
 from __future__ import annotations
 
 import json
-import multiprocessing
 import os
 import sys
 import time
 import traceback
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import FIRST_COMPLETED, Executor, Future, ProcessPoolExecutor, wait
+from concurrent.futures import FIRST_COMPLETED, Executor, Future, wait
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -21,6 +20,7 @@ from choroid.campaign.shrink import Shrinker
 from choroid.campaign.trial import Result, run_trial
 from choroid.campaign.world import Trial, draw_trial, limits_without, rig_of
 from choroid.failure import UserError
+from choroid.workers import workers
 from sim.faults.schedule import Fault
 
 AHEAD = 2
@@ -235,13 +235,8 @@ def _executor(jobs: int, ray: str | None) -> Iterator[Executor]:
         with RayExecutor(ray) as grid:
             yield grid
         return
-    context = multiprocessing.get_context("spawn")
-    with ProcessPoolExecutor(jobs, mp_context=context) as pool:
-        try:
-            yield pool
-        except BaseException:
-            pool.shutdown(wait=False, cancel_futures=True)
-            raise
+    with workers(jobs) as pool:
+        yield pool
 
 
 class _Bar:

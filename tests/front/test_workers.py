@@ -1,0 +1,49 @@
+"""Workers end with the process that they work for, also when that is killed and can tell nobody."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+from tests.processes import until
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def children(pid: int) -> list[int]:
+    """Processes whose parent it is (Linux)."""
+    words = Path(f"/proc/{pid}/task/{pid}/children").read_text(encoding="ascii").split()
+    return [int(word) for word in words]
+
+
+def lives(pid: int) -> bool:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text(encoding="ascii").rpartition(")")[2].split()[0] != "Z"
+    except OSError:
+        return False
+
+
+def simulated(folder: Path) -> bool:
+    """Whether a simulation is under way: it keeps its journal in a temporary folder."""
+    return any(folder.glob("choroid-*/journal.db"))
+
+
+def test_a_comparison_that_is_killed_leaves_nobody_at_work(tmp_path: Path) -> None:
+    words = ["choroid", "compare", "examples/rigs/bench.yaml", "--days", "30", "--seeds", "1", "--jobs", "2", "--json"]
+    process = subprocess.Popen(
+        [sys.executable, "-m", *words], cwd=ROOT, stderr=subprocess.DEVNULL, env={**os.environ, "TMPDIR": str(tmp_path)}
+    )
+    try:
+        until(lambda: simulated(tmp_path), "a simulation began", seconds=120.0)
+        working = children(process.pid)
+        assert len(working) >= 2
+        process.send_signal(signal.SIGKILL)
+        process.wait(10.0)
+        until(lambda: not any(lives(pid) for pid in working), "the workers ended")
+        assert not simulated(tmp_path), "they took their temporary files with them"
+    finally:
+        process.kill()
+        process.wait()
