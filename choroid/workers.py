@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from multiprocessing.connection import wait
 from threading import Thread
 
-TIDY_S = 5.0
+TIDY_S = 30.0
 """How long a process whose parent is gone may take to remove its temporary files."""
 
 
