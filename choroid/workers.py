@@ -5,27 +5,51 @@ from __future__ import annotations
 import _thread
 import multiprocessing
 import os
-import time
-from collections.abc import Iterator
-from concurrent.futures import ProcessPoolExecutor
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ProcessPoolExecutor
 from contextlib import contextmanager
+from functools import partial
 from multiprocessing.connection import wait
-from threading import Thread
+from threading import Event, Thread
+from typing import ParamSpec, TypeVar
 
+P = ParamSpec("P")
+T = TypeVar("T")
 TIDY_S = 30.0
 """How long a process whose parent is gone may take to remove its temporary files."""
+_idle = Event()
+"""In a worker: nothing is under way."""
+_idle.set()
+
+
+class Workers(ProcessPoolExecutor):
+    """A pool of `jobs` processes."""
+
+    def __init__(self, jobs: int) -> None:
+        super().__init__(jobs, mp_context=multiprocessing.get_context("spawn"), initializer=_end_with_parent)
+
+    def submit(self, fn: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> Future[T]:
+        """See :class:`concurrent.futures.Executor`."""
+        return super().submit(partial(_busily, fn, *args, **kwargs))
 
 
 @contextmanager
-def workers(jobs: int) -> Iterator[ProcessPoolExecutor]:
+def workers(jobs: int) -> Iterator[Workers]:
     """A pool of `jobs` processes; what raises within the block cancels all that has not begun."""
-    context = multiprocessing.get_context("spawn")
-    with ProcessPoolExecutor(jobs, mp_context=context, initializer=_end_with_parent) as pool:
+    with Workers(jobs) as pool:
         try:
             yield pool
         except BaseException:
             pool.shutdown(wait=False, cancel_futures=True)
             raise
+
+
+def _busily(fn: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+    _idle.clear()
+    try:
+        return fn(*args, **kwargs)
+    finally:
+        _idle.set()
 
 
 def _end_with_parent() -> None:
@@ -38,6 +62,7 @@ def _watch() -> None:
     if parent is None:
         return
     wait([parent.sentinel])
-    _thread.interrupt_main()
-    time.sleep(TIDY_S)  # noqa: TID251  (a worker that nobody waits for; the simulation in it has virtual time)
+    if not _idle.is_set():
+        _thread.interrupt_main()
+        _idle.wait(TIDY_S)
     os._exit(1)
