@@ -5,6 +5,7 @@ from __future__ import annotations
 import _thread
 import multiprocessing
 import os
+import signal
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ProcessPoolExecutor
 from contextlib import contextmanager
@@ -53,7 +54,11 @@ def _busily(fn: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
 
 
 def _end_with_parent() -> None:
-    """A parent that is killed cannot tell its workers, and a simulation would go on for an hour for nobody."""
+    """A parent that is killed cannot tell its workers, and a simulation would go on for an hour for nobody.
+
+    SIGTERM and not SIGINT: what a shell begins in the background ignores the latter, and so do its children.
+    """
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
     Thread(target=_watch, daemon=True).start()
 
 
@@ -63,6 +68,6 @@ def _watch() -> None:
         return
     wait([parent.sentinel])
     if not _idle.is_set():
-        _thread.interrupt_main()
+        _thread.interrupt_main(signal.SIGTERM)
         _idle.wait(TIDY_S)
     os._exit(1)

@@ -34,7 +34,18 @@ def simulated(folder: Path) -> bool:
 def test_a_comparison_that_is_killed_leaves_nobody_at_work(tmp_path: Path) -> None:
     words = ["choroid", "compare", "examples/rigs/bench.yaml", "--days", "30", "--seeds", "1", "--jobs", "2", "--json"]
     process = subprocess.Popen(
-        [sys.executable, "-m", *words], cwd=ROOT, stderr=subprocess.DEVNULL, env={**os.environ, "TMPDIR": str(tmp_path)}
+        [
+            "sh",
+            "-c",
+            "trap '' INT; exec \"$@\"",
+            "sh",
+            sys.executable,
+            "-m",
+            *words,
+        ],  # as what a shell begins behind it
+        cwd=ROOT,
+        stderr=subprocess.DEVNULL,
+        env={**os.environ, "TMPDIR": str(tmp_path)},
     )
     try:
         until(lambda: simulated(tmp_path), "a simulation began", seconds=120.0)
