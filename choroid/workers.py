@@ -56,9 +56,10 @@ def _busily(fn: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
 def _end_with_parent() -> None:
     """A parent that is killed cannot tell its workers, and a simulation would go on for an hour for nobody.
 
-    SIGTERM and not SIGINT: what a shell begins in the background ignores the latter, and so do its children.
+    What a shell begins in the background ignores SIGINT, and so would its children. SIGTERM stays as it is: by it a pool
+    ends its processes when one of them has died.
     """
-    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     Thread(target=_watch, daemon=True).start()
 
 
@@ -68,6 +69,6 @@ def _watch() -> None:
         return
     wait([parent.sentinel])
     if not _idle.is_set():
-        _thread.interrupt_main(signal.SIGTERM)
+        _thread.interrupt_main()
         _idle.wait(TIDY_S)
     os._exit(1)

@@ -6,8 +6,13 @@ import os
 import signal
 import subprocess
 import sys
+import time
+from concurrent.futures.process import BrokenProcessPool
 from pathlib import Path
 
+import pytest
+
+from choroid.workers import workers
 from tests.processes import until
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -58,3 +63,20 @@ def test_a_comparison_that_is_killed_leaves_nobody_at_work(tmp_path: Path) -> No
     finally:
         process.kill()
         process.wait()
+
+
+def nap(note: str) -> None:
+    """Say that it begins, and take long."""
+    Path(note).touch()
+    time.sleep(20.0)
+
+
+def test_a_worker_that_dies_ends_the_pool_and_hangs_nobody(tmp_path: Path) -> None:
+    notes = [tmp_path / name for name in "ab"]
+    with workers(2) as pool:
+        napping = [pool.submit(nap, str(note)) for note in notes]
+        until(lambda: all(note.exists() for note in notes), "both are at work")
+        os.kill(next(iter(pool._processes)), signal.SIGKILL)
+        for each in napping:
+            with pytest.raises(BrokenProcessPool):
+                each.result(10.0)
