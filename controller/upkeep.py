@@ -37,7 +37,7 @@ BORE_TOLERANCE_MM = 0.015
 RATE_AFTER_S = 86_400.0
 """How long a bottle has to be watched until it is told how long it will last."""
 REFILL_UL = 500.0
-"""A bottle that holds so much more than a minute ago was changed or filled up."""
+"""A bottle with so much more in it than a minute ago was changed or filled up, a waste with so much less emptied."""
 AGED_REL_SD = 0.03
 """What a pump's gain may have changed since it was calibrated: well tubing, some weeks (biology.md §2)."""
 FACTORY = "factory"
@@ -120,7 +120,7 @@ class Upkeep:
         self.tubing = {pump: fitted(rig, pump) for pump in self._lines}
         self._totals_ul: dict[str, float] = {}
         self._watched: dict[str, tuple[float, float, float]] = {}
-        """Bottle or waste → when it was changed, or first seen (s), what it held then, what it held last (µL)."""
+        """Bottle or waste → when it was changed, or first seen (s), what was left in it then, and last (µL)."""
         self._records: Mapping[str, Calibration] = {}
         self._file_seen: tuple[int, int] | None = None
         self._file_error: str | None = None
@@ -365,33 +365,34 @@ class Upkeep:
         causes: dict[tuple[str, str], str] = {}
         share = self._rig.upkeep.stock_low_pct / 100.0
         for name, vessel in self._rig.vessels.items():
-            if name not in volumes:
+            if name not in volumes or vessel.kind not in ("source", "waste"):
                 continue
             held_ul = volumes[name].ul
-            lasts = self._lasts(name, held_ul, vessel.floor_ul if vessel.kind == "source" else vessel.limit_ul)
-            if vessel.kind == "source" and held_ul - vessel.floor_ul <= share * (vessel.capacity_ul - vessel.floor_ul):
-                causes[("stock_low", name)] = (
-                    f"{held_ul / 1000:.1f} mL by the books, of which {max(held_ul - vessel.floor_ul, 0.0) / 1000:.1f} mL may"
-                    f" still be drawn; it holds {vessel.capacity_ul / 1000:g} mL{lasts}"
+            if vessel.kind == "source":
+                kind, left_ul, whole_ul = "stock_low", held_ul - vessel.floor_ul, vessel.capacity_ul - vessel.floor_ul
+                told = (
+                    f"of which {max(left_ul, 0.0) / 1000:.1f} mL may still be drawn; it holds"
+                    f" {vessel.capacity_ul / 1000:g} mL"
                 )
-            elif vessel.kind == "waste" and vessel.limit_ul - held_ul <= share * vessel.limit_ul:
-                causes[("waste_full", name)] = (
-                    f"{held_ul / 1000:.1f} mL by the books, and {vessel.limit_ul / 1000:g} mL is the most{lasts}"
-                )
+            else:
+                kind, left_ul, whole_ul = "waste_full", vessel.limit_ul - held_ul, vessel.limit_ul
+                told = f"and {vessel.limit_ul / 1000:g} mL is the most"
+            lasts = self._lasts(name, left_ul)
+            if left_ul <= share * whole_ul:
+                causes[(kind, name)] = f"{held_ul / 1000:.1f} mL by the books, {told}{lasts}"
         return causes
 
-    def _lasts(self, vessel: str, held_ul: float, end_ul: float) -> str:
-        """How long until a vessel holds `end_ul`, if it goes on as since it was changed; nothing while nobody can tell."""
+    def _lasts(self, vessel: str, left_ul: float) -> str:
+        """How long what is left lasts, if it goes on as since the vessel was changed; nothing while nobody can tell."""
         now_s = self._clock.now_s()
-        since_s, first_ul, last_ul = self._watched.get(vessel, (now_s, held_ul, held_ul))
-        towards = 1.0 if end_ul > first_ul else -1.0
-        if towards * (held_ul - last_ul) < -REFILL_UL:
-            since_s, first_ul = now_s, held_ul
-        self._watched[vessel] = since_s, first_ul, held_ul
-        moved_ul = towards * (held_ul - first_ul)
-        if now_s - since_s < RATE_AFTER_S or moved_ul <= 0.0:
+        since_s, first_ul, last_ul = self._watched.get(vessel, (now_s, left_ul, left_ul))
+        if left_ul - last_ul > REFILL_UL:
+            since_s, first_ul = now_s, left_ul
+        self._watched[vessel] = since_s, first_ul, left_ul
+        used_ul = first_ul - left_ul
+        if now_s - since_s < RATE_AFTER_S or used_ul <= 0.0:
             return ""
-        left_d = max(towards * (end_ul - held_ul), 0.0) / moved_ul * (now_s - since_s) / 86_400.0
+        left_d = max(left_ul, 0.0) / used_ul * (now_s - since_s) / 86_400.0
         return f"; as it has gone so far, enough for {left_d:.1f} d"
 
     def _installed(self, body: Mapping[str, Any], utc: str) -> None:

@@ -223,6 +223,8 @@ async def test_bottles_that_run_out_and_a_waste_that_fills_are_told_in_time(tmp_
         look(upkeep)
         assert list(upkeep.causes) == told, (name, ul)
         assert {kind for kind, _ in upkeep.causes} <= set(DEFINITIONS)
+    volumes["reservoir"] = Volume(0.0, 10.0)
+    upkeep = Upkeep(RIG, journal=journal, clock=clock, data=tmp_path, volumes=lambda: volumes)  # begun with it empty
     await asyncio.sleep(61.0)
     volumes["reservoir"], volumes["waste"] = Volume(reservoir.volume_ul, 10.0), Volume(0.0, 10.0)  # changed and emptied
     look(upkeep)
