@@ -237,5 +237,6 @@ def as_text(answer: dict[str, Any]) -> str:
         for each in answer["holds"]
     ]
     lines += [f"  VIOLATION     {text}" for text in answer["violations"]]
-    lines += [f"  message       {text}" for text in answer["run_messages"]]
+    held = {each["why"] for each in answer["holds"]}
+    lines += [f"  message       {text}" for text in answer["run_messages"] if text not in held]
     return "\n".join(lines)
