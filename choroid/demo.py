@@ -69,11 +69,13 @@ async def pour(lab: Lab, controller: Controller, stop: asyncio.Event) -> None:
             seen = row.seq
             vessel, ul = row.body["vessel"], row.body["ul"]
             true_ul = lab.plant.truth().volumes_ul[vessel]
+            on_top = not row.body.get("replaces", False)
             if row.kind == "ledger.reconciled":
-                lab.plant.take(vessel, max(true_ul - ul, 0.0))
-            else:
-                added_ul = ul if row.body["replaces"] else true_ul + ul
-                lab.plant.fill(vessel, min(added_ul, lab.rig.vessels[vessel].capacity_ul))
+                lab.plant.take(vessel, true_ul - ul)
+                ul = max(ul - true_ul, 0.0)
+            room_ul = lab.rig.vessels[vessel].capacity_ul - on_top * true_ul
+            if lab.rig.vessels[vessel].contains is not None:
+                lab.plant.fill(vessel, min(ul, max(room_ul, 0.0)), on_top=on_top)
 
 
 class LoopSpeed:

@@ -190,18 +190,19 @@ class Plant:
 
     # --- what a person does -----------------------------------------------------------------------------
 
-    def fill(self, vessel: str, volume_ul: float) -> None:
+    def fill(self, vessel: str, volume_ul: float, *, on_top: bool = False) -> None:
         """Another bottle of what the rig file has in there, with this volume; an emptied one for a waste and 0.
 
-        Raises KeyError for a vessel that is none, ValueError for more than it holds, or for another volume than 0 where
-        the rig file has no medium.
+        With `on_top` it comes to what is there. Raises KeyError for a vessel that is none, ValueError for more than it
+        holds, or for another volume than 0 where the rig file has no medium.
         """
         spec = self.rig.vessels[vessel]
-        if not 0.0 <= volume_ul <= spec.capacity_ul or (volume_ul > 0.0 and spec.contains is None):
-            raise ValueError(f"{volume_ul:g} µL of {spec.contains or 'no medium'} cannot be put into {vessel}")
         self._advance(exact=True)
         number = self._names.index(vessel)
-        self.fleet.replace(0, number, self.fleet.composition(spec.contains) * volume_ul, HAND)
+        before = self._vessels[number] * float(on_top)
+        if not 0.0 <= volume_ul <= spec.capacity_ul - before[LIQ] or (volume_ul > 0.0 and spec.contains is None):
+            raise ValueError(f"{volume_ul:g} µL of {spec.contains or 'no medium'} cannot be put into {vessel}")
+        self.fleet.replace(0, number, before + self.fleet.composition(spec.contains) * volume_ul, HAND)
 
     def take(self, vessel: str, volume_ul: float) -> None:
         """So much of what is in a vessel is poured off; of less all. Raises KeyError for a vessel that is none."""

@@ -172,11 +172,17 @@ async def test_in_a_demo_what_is_entered_happens(tmp_path: Path) -> None:
         ledger.load(Batch("A", "fresh", "", "reservoir"), 400_000.0, 10.0, replaces=True, user=user, reason=reason)
         ledger.load(Batch("B", "base_stock", "", "base"), 5_000.0, 10.0, replaces=False, user=user, reason=reason)
         ledger.reconcile("loop", 38_000.0, 10.0, user=user, reason="a sample")
+        ledger.reconcile("glucose", 255_000.0, 10.0, user=user, reason="the rest of another one")
+        ledger.reconcile("waste", 0.0, 10.0, user=user, reason="emptied")
         await asyncio.sleep(30.0)
         truth = lab.plant.truth()
         assert truth.volumes_ul["reservoir"] == pytest.approx(400_000.0, abs=1.0)
         assert truth.volumes_ul["base"] == pytest.approx(255_000.0, abs=1.0)
         assert truth.volumes_ul["loop"] == pytest.approx(38_000.0, abs=5.0)
+        ledger.load(Batch("C", "fresh", "", "loop"), 4_000.0, 10.0, replaces=False, user=user, reason=reason)
+        await asyncio.sleep(30.0)
+        assert lab.plant.truth().concentrations["loop"]["lactate"] > 0.8 * truth.concentrations["loop"]["lactate"]
+        assert truth.volumes_ul["glucose"] == pytest.approx(255_000.0, abs=1.0)
         lactate = [seen.concentrations["loop"]["lactate"] for seen in (before, truth)]
         assert lactate[1] > lactate[0], "it is the loop's own medium, and not another"
         assert agree(lab, controller)
