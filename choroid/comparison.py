@@ -79,7 +79,9 @@ def compare(
 def case(rig: Path, arm: str, seed: int, days: float) -> dict[str, Any]:
     """One run as plain data."""
     protocol, _, other = arm.partition("@")
-    return {"arm": arm, "rig": other or str(rig), "protocol": protocol, "seed": seed, "days": days}
+    assays = ASSAY_EVERY_D if protocol.endswith(ASSAYS) else None
+    named = {"arm": arm, "rig": other or str(rig), "protocol": protocol.removesuffix(ASSAYS), "assay_every_d": assays}
+    return {**named, "seed": seed, "days": days}
 
 
 def key(what: Mapping[str, Any]) -> str:
@@ -123,14 +125,14 @@ def run(what: Mapping[str, Any]) -> dict[str, Any]:
 
     answer = simulate(
         Path(what["rig"]),
-        protocol=what["protocol"].removesuffix(ASSAYS),
+        protocol=what["protocol"],
         params={},
         days=what["days"],
         seed=what["seed"],
         progress=False,
         watch=watch,
         tended=True,
-        assay_every_d=ASSAY_EVERY_D if what["protocol"].endswith(ASSAYS) else None,
+        assay_every_d=what["assay_every_d"],
     )
     wanted = (
         "fresh_medium_ml", "stocks_ml", "dialysate_ml", "discarded_ml", "recycled_ml", "viability_true", "grade_counts",
@@ -162,7 +164,8 @@ def summary(results: Sequence[Mapping[str, Any]], arms: Sequence[str]) -> dict[s
             "least_insulin": min(s["insulin"] for each in runs for s in each["samples"]),
             "violations": sum(len(each["violations"]) for each in runs),
             "holds": [{"seed": each["seed"], **hold} for each in runs for hold in each["holds"]],
-            "bottles": sum("new bottle" in what["what"] for each in runs for what in each["tended"]),
+            "tended": len([what for each in runs for what in each["tended"]]) / len(runs),
+            "priced": any(each["actions"] for each in runs),
             "score": agreement([sample for each in runs for sample in each["samples"]]),
         }
         if arm == reference:
@@ -230,9 +233,10 @@ def as_text(answer: Mapping[str, Any]) -> str:
         f"{'true mean':>11}{'at end':>9}",
     ]
     for arm, row in answer["arms"].items():
+        eur = f"{row['consumables_eur']:.2f}" if row["priced"] else "–"  # only the recycler reckons with prices
         lines.append(
             f"{arm:<44}{row['fresh_medium_ml']:>10.1f}{row['stocks_ml']:>8.1f}{row['dialysate_ml']:>11.1f}"
-            f"{row['consumables_eur']:>8.2f}{row['worst_lactate_mm']:>9.2f}{row['worst_ammonia_mm']:>9.3f}"
+            f"{eur:>8}{row['worst_lactate_mm']:>9.2f}{row['worst_ammonia_mm']:>9.3f}"
             f"{row['least_insulin']:>9.2f}{row['viability_true_mean']:>11.4f}{row['viability_true_end']:>9.4f}"
         )
     for arm, pair in answer["pairs"].items():
@@ -251,6 +255,7 @@ def as_text(answer: Mapping[str, Any]) -> str:
             f" mean truth {row['truth']:.4f}"
         )
     for arm, row in answer["arms"].items():
+        lines.append(f"  {arm}: somebody had to do {row['tended']:.1f} things a run")
         lines += [f"  {arm}, seed {h['seed']}, held {_until(h)}: {h['why']}" for h in row["holds"]]
     broken = sum(row["violations"] for row in answer["arms"].values())
     return "\n".join([*lines, f"violations: {broken or 'none'}"])

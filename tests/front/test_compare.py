@@ -40,7 +40,7 @@ def run_of(arm: str, seed: int, fresh_ml: float, truth: float) -> dict[str, Any]
     state = {"lactate_mm": 5.0, "ammonia_mm": 0.3, "insulin": 0.9}
     return {
         "arm": arm, "seed": seed, "fresh_medium_ml": fresh_ml, "stocks_ml": 0.0, "dialysate_ml": 0.0, "discarded_ml": 0.0,
-        "consumables_eur": 1.0, "viability_true": truth, "violations": [], "holds": [], "tended": [],
+        "consumables_eur": 1.0, "viability_true": truth, "violations": [], "holds": [], "tended": [], "actions": {},
         "samples": [sample(0.9, truth) | state],
     }  # fmt: skip
 
