@@ -19,6 +19,7 @@ from choroid.failure import UserError
 from choroid.lab import stop_on_signals
 from choroid.listening import EngineNerves, follow_health
 from choroid.run import free_port
+from choroid.signals import stop_rig_on_usr1
 from controller.clock import Clock
 from controller.process import Controller
 from controller.rig.description import Rig
@@ -104,8 +105,9 @@ async def _demo(rig: Rig, port: int, duration_s: float | None, speed: float, see
     nerves = EngineNerves(rig, folder, seed) if rig.nerves else None
     clock = Clock(follow_system=False, epoch=_now())
     controller = Controller(
-        rig=rig, opener=lab.opener, data_dir=folder, clock=clock, nerves_source=nerves, durable=False
+        rig=rig, opener=lab.opener, data_dir=folder, clock=clock, nerves_source=nerves, stimulator=nerves, durable=False
     )
+    stop_rig_on_usr1(controller)
     auth = Auth(demo=True)
     faults = LabFaults(rig, lab, seed)
     app = create_app(controller, auth, speed=LoopSpeed(loop), mishaps=faults)

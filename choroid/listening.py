@@ -11,7 +11,7 @@ import logging
 import sys
 from pathlib import Path
 
-from choroid.nerves_process import ENDPOINT, EngineHandle, spawn_engine
+from choroid.nerves_process import ALLOWED_WITHIN_S, ENDPOINT, EngineHandle, spawn_engine
 from controller.nerves.client import GatewayNerves
 from controller.nerves.summary import NervesSummary, life_s
 from controller.rig.description import Rig
@@ -28,12 +28,17 @@ STEADY_S = 600.0
 """After so long a life an engine's end is one of its own, and the pause begins anew."""
 
 
+NOT_ALLOWED_YET = "the controller has not allowed stimulation yet"
+
+
 class EngineNerves:
     """The engine's process and the connection to its door, as one source.
 
     It is started again when it ends, which gives nobody more of the tissue than before: its leases ended with it, and the
     new one books from the ledger what the old one gave, and what it may have given. It begins only when the old one is
     dead, so that there are never two at one array. One that hangs is not killed: nobody knows why, and a person is told.
+    Only an emergency stop kills it, when it does not confirm. Each engine begins stopped, and is allowed to stimulate when
+    no emergency stop stands.
     """
 
     def __init__(self, rig: Rig, data_dir: Path, seed: int) -> None:
@@ -43,6 +48,7 @@ class EngineNerves:
         self._engine: EngineHandle | None = None
         self._gateway: GatewayNerves | None = None
         self._keeping: asyncio.Task[None] | None = None
+        self._stopped = ""
 
     @property
     def engine(self) -> EngineHandle | None:
@@ -76,9 +82,10 @@ class EngineNerves:
     async def _live(self) -> float:
         """One life of the engine, from its start to its end; returns how long (s of the loop) its door was open."""
         loop = asyncio.get_running_loop()
-        self._engine = await spawn_engine(self._rig, self._data_dir, self._seed)
+        self._engine = await spawn_engine(self._rig, self._data_dir, self._seed, NOT_ALLOWED_YET)
         began_s = loop.time()
         try:
+            await self._engine.order(self._stopped, ALLOWED_WITHIN_S)
             self._gateway = GatewayNerves(self._engine.address, self._engine.token)
             print(
                 f"Nerves: the door for agents is {self._engine.address}; {self._data_dir / ENDPOINT} holds a token",
@@ -100,6 +107,27 @@ class EngineNerves:
         if engine is not None:
             await engine.close()
             (self._data_dir / ENDPOINT).unlink(missing_ok=True)
+
+    def forbid_stimulation(self, why: str) -> None:
+        """Let no engine that starts from now on stimulate, until :meth:`allow_stimulation`."""
+        self._stopped = why
+
+    async def stop_stimulation(self, why: str) -> str:
+        """Stop stimulation and cancel every waiting pulse (A9); return how it ended, in words for the record.
+
+        It takes at most 150 ms: an engine that does not confirm is killed. Later ones start stopped.
+        """
+        self._stopped = why
+        engine = self._engine
+        if engine is None:
+            return "no electrode engine runs"
+        return "confirmed" if await engine.order(why) else "the electrode engine did not confirm and was killed"
+
+    async def allow_stimulation(self) -> None:
+        """End :meth:`stop_stimulation`; the leases of before are gone."""
+        self._stopped = ""
+        if self._engine is not None:
+            await self._engine.order("", ALLOWED_WITHIN_S)
 
     async def summary(self) -> NervesSummary | None:
         """The latest firing summary, or None while the engine is not there."""

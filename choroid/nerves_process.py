@@ -3,13 +3,16 @@ choroid.nerves_process` the child.
 
 Only here the engine and the simulated array meet. The child says on standard output, in one JSON line,
 where its door is; it reads the tissue's health from standard input, the simulator's own back channel; and
-it ends when that closes, so that it never outlives its parent.
+it ends when that closes, so that it never outlives its parent. The parent stops stimulation over the same pipe
+(A9), which no stranger can fill, and the child confirms on standard output.
 """
 
 from __future__ import annotations
 
 import argparse
 import asyncio
+import contextlib
+import functools
 import json
 import logging
 import os
@@ -17,10 +20,11 @@ import signal
 import sys
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from controller.nerves.brake import Brake, Order
 from controller.nerves.device import ArrayInfo, Block, Delivery, Impedance, Pulse
 from controller.nerves.engine import EngineConfig, serve
 from controller.nerves.envelope import Envelope
@@ -31,6 +35,8 @@ from sim.neurons.array import SAMPLE_RATE_HZ, UV_PER_UNIT, SimulatedArray
 if TYPE_CHECKING:
     from controller.rig.description import Organoid, Rig
 
+logger = logging.getLogger(__name__)
+
 ENDPOINT = "nerves.json"
 LEDGER = "stimulation.db"
 BLOCK_FRAMES = 25
@@ -38,12 +44,17 @@ LEAD_FRAMES = 5
 BUFFER_FRAMES = 12_500
 """What the simulated hardware can hold back for a stalled reader: 0.5 s; what is older is lost, as a gap."""
 
+MOST_WHY = 500
 START_WITHIN_S = 60.0
 LEDGER_BYTES_S = 50e6
 """The ledger of an older release gets an index at its first start, at more than twice this pace: so much longer may that
 start take.
 """
 END_WITHIN_S = 5.0
+STOPPED_WITHIN_S = 0.15
+"""An engine that has not confirmed a stop after so long (real seconds) is killed: nobody knows what it delivers."""
+ALLOWED_WITHIN_S = 5.0
+"""An engine that has not confirmed the end of a stop after so long hangs."""
 
 
 class PacedArray:
@@ -163,14 +174,60 @@ class EngineHandle:
     agent_token: str
     pid: int
     _process: asyncio.subprocess.Process
+    _orders: int = 0
+    _waiting: dict[int, asyncio.Future[bool]] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self._hearing = asyncio.create_task(self._hear(), name="electrode engine's confirmations")
 
     def set_health(self, health: float) -> None:
         """Tell the simulated tissue how lively it is (0 to 1). Never waits; a dead engine is none of its
         concern.
         """
+        self._tell({"health": round(min(max(health, 0.0), 1.0), 4)})
+
+    async def order(self, stopped: str, within_s: float = STOPPED_WITHIN_S) -> bool:
+        """Stop stimulation for the reason `stopped`, or allow it again where that is empty.
+
+        Returns whether the engine has confirmed it. One that does not confirm within `within_s` (s of real time) is
+        killed, and dead when this returns.
+        """
+        self._orders += 1
+        number = self._orders
+        done = self._waiting[number] = asyncio.get_running_loop().create_future()
+        try:
+            self._tell({"order": number, "stopped": stopped[:MOST_WHY]})
+            async with asyncio.timeout(life_s(within_s)):
+                if await done:
+                    return True
+        except TimeoutError:
+            logger.error("the electrode engine did not confirm an order within %g s; it is killed", within_s)
+        finally:
+            del self._waiting[number]
+        with contextlib.suppress(ProcessLookupError):
+            self._process.kill()
+        await self._process.wait()
+        return False
+
+    def _tell(self, message: dict[str, Any]) -> None:
         stdin = self._process.stdin
         if stdin is not None and not stdin.is_closing() and self._process.returncode is None:
-            stdin.write(f'{{"health": {min(max(health, 0.0), 1.0):.4f}}}\n'.encode())
+            stdin.write(json.dumps(message).encode() + b"\n")
+
+    async def _hear(self) -> None:
+        """Take in the engine's confirmations until it ends; what is not confirmed by then never will be."""
+        assert self._process.stdout is not None  # noqa: S101  (a pipe was asked for)
+        try:
+            while line := await self._process.stdout.readline():
+                done = self._waiting.get(json.loads(line)["done"])
+                if done is not None and not done.done():
+                    done.set_result(True)
+        except (ValueError, KeyError, TypeError):
+            logger.exception("the electrode engine said something that was not understood")
+        finally:
+            for done in self._waiting.values():
+                if not done.done():
+                    done.set_result(False)
 
     async def ended(self) -> int:
         """Wait until the process is dead, whatever killed it; returns its exit status (negative: the signal)."""
@@ -186,6 +243,8 @@ class EngineHandle:
         except TimeoutError:
             process.kill()
             await process.wait()
+        self._hearing.cancel()
+        await asyncio.gather(self._hearing, return_exceptions=True)
 
 
 def tissue_said(organoid: Organoid) -> dict[str, Any]:
@@ -199,12 +258,13 @@ def tissue_said(organoid: Organoid) -> dict[str, Any]:
     }
 
 
-async def spawn_engine(rig: Rig, data_dir: Path, seed: int) -> EngineHandle:
+async def spawn_engine(rig: Rig, data_dir: Path, seed: int, stopped: str = "") -> EngineHandle:
     """Start the engine of a rig whose array is simulated, and return when its door is open.
 
-    Writes `nerves.json` (address and the agent's token, for its owner's eyes only) into `data_dir`. Takes
-    about 3 s, 10 s the first time; await it in the background. Raises ValueError for a rig without a
-    simulated array and RuntimeError when the engine ends before it is ready.
+    With a reason in `stopped` it refuses all stimulation until :meth:`EngineHandle.order` allows it. Writes
+    `nerves.json` (address and the agent's token, for its owner's eyes only) into `data_dir`. Takes about 3 s, 10 s the
+    first time; await it in the background. Raises ValueError for a rig without a simulated array and RuntimeError when
+    the engine ends before it is ready.
     """
     nerves = rig.nerves
     if nerves is None or not nerves.link.startswith("sim:"):
@@ -218,6 +278,7 @@ async def spawn_engine(rig: Rig, data_dir: Path, seed: int) -> EngineHandle:
         "seed": seed,
         "data_dir": str(data_dir),
         "tissue": tissue_said(rig.organoid),
+        "stopped": stopped[:MOST_WHY],
     }
     process = await asyncio.create_subprocess_exec(
         sys.executable,
@@ -286,12 +347,13 @@ async def _child(config: dict[str, Any]) -> None:
         said = {"ready": True, "address": address, "token": token, "agent_token": agent_token}
         print(json.dumps(said), flush=True)
 
-    listening = asyncio.create_task(_listen(device, stop))
+    brake = Brake(config.get("stopped", ""))
+    listening = asyncio.create_task(_listen(device, brake, stop))
     engine = EngineConfig(
         ledger=data_dir / LEDGER, envelope=Envelope.of(config["material"]), tissue=config.get("tissue")
     )
     try:
-        await serve(device, engine, keyring, ready=ready, stop=stop)
+        await serve(device, engine, keyring, ready=ready, stop=stop, brake=brake)
     finally:
         signal.setitimer(signal.ITIMER_REAL, END_WITHIN_S)  # an engine that cannot end is ended
         (data_dir / ENDPOINT).unlink(missing_ok=True)
@@ -299,19 +361,31 @@ async def _child(config: dict[str, Any]) -> None:
         await asyncio.gather(listening, return_exceptions=True)
 
 
-async def _listen(device: PacedArray, stop: asyncio.Event) -> None:
-    """Follow the tissue's health on standard input until it closes; lines that are not understood change
-    nothing.
+async def _listen(device: PacedArray, brake: Brake, stop: asyncio.Event) -> None:
+    """Follow the parent's orders and the tissue's health on standard input until it closes.
+
+    Lines that are not understood change nothing.
     """
     reader = asyncio.StreamReader(limit=4096)
     loop = asyncio.get_running_loop()
     transport, _ = await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), sys.stdin)
+
+    def confirm(number: int) -> None:  # on the real-time thread, which writes nothing itself
+        loop.call_soon_threadsafe(done, number)
+
+    def done(number: int) -> None:
+        print(json.dumps({"done": number}), flush=True)
+
     try:
         while line := await reader.readline():
             try:
-                device.set_health(float(json.loads(line)["health"]))
+                said = json.loads(line)
+                if "order" in said:
+                    brake.order(Order(str(said["stopped"]), functools.partial(confirm, int(said["order"]))))
+                else:
+                    device.set_health(float(said["health"]))
             except (ValueError, KeyError, TypeError):
-                logging.getLogger(__name__).warning("a line on standard input was not understood")
+                logger.warning("a line on standard input was not understood")
     finally:
         transport.close()
         stop.set()

@@ -23,6 +23,7 @@ from choroid.failure import UserError
 from choroid.lab import stop_on_signals
 from choroid.listening import EngineNerves
 from choroid.remote import ENDPOINT
+from choroid.signals import stop_rig_on_usr1
 from choroid.tools.recording import recorded
 from controller.clock import Clock
 from controller.execution.journal import Journal
@@ -103,11 +104,13 @@ async def keep(
         data_dir=data,
         clock=clock,
         nerves_source=nerves,
+        stimulator=nerves,
         durable=True,
         sinks=sinks,
         heartbeat=heartbeat,
         journal=journal,
     )
+    stop_rig_on_usr1(controller)
     app = create_app(controller, auth, host=host)
     try:
         await controller.start()

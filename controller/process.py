@@ -21,6 +21,7 @@ from controller.body import Body
 from controller.calibrations import keep
 from controller.clock import Clock
 from controller.ear import Ear
+from controller.emergency import Emergency, Stimulator
 from controller.execution.assays import Assays
 from controller.execution.journal import Journal, JournalUnwritten
 from controller.execution.ledger import Ledger
@@ -38,6 +39,7 @@ from controller.rig.description import Rig
 from controller.rig.families import by_thermostat
 from controller.rig.loading import effective_hash
 from controller.safety.gate import Gate
+from controller.safety.latch import Latch
 from controller.safety.limits import basal_states, limits_of
 from controller.safety.probes import Probe, Probes
 from controller.safety.terms import Intent, Limits, Trip
@@ -106,15 +108,17 @@ class Controller:
         data_dir: Path,
         clock: Clock,
         nerves_source: NervesSource | None = None,
+        stimulator: Stimulator | None = None,
         durable: bool = True,
         sinks: tuple[Sink, ...] = (),
         heartbeat: int | None = None,
         journal: Journal | None = None,
         limits: Limits | None = None,
     ) -> None:
-        """`heartbeat`: the end of the guard's pipe that is written to; it is closed in the end. `journal`: one that the
-        caller has taken already; it is closed with the rest. `limits` are for campaigns only (docs/campaign.md): limits
-        with an interlock taken away; everyone else leaves them to the rig description.
+        """`stimulator`: what an emergency stop stops beside the outputs. `heartbeat`: the end of the guard's pipe that is
+        written to; it is closed in the end. `journal`: one that the caller has taken already; it is closed with the rest.
+        `limits` are for campaigns only (docs/campaign.md): limits with an interlock taken away; everyone else leaves them
+        to the rig description.
         """
         self.rig = rig
         self.clock = clock
@@ -127,6 +131,9 @@ class Controller:
         self._outputs = OutputSeries(self.history.add)
         self.alarms = Alarms(self.journal.append, clock.utc_text)
         self._data_dir = data_dir
+        self._emergency = Emergency(
+            latch=Latch(data_dir), stimulator=stimulator, record=self._record, alarm=self.alarms.event
+        )
         self._recipes = data_dir / "recipes"
         self.ledger = Ledger(rig, self.journal, clock, alarm=self.alarms.event)
         self.upkeep = Upkeep(
@@ -191,7 +198,7 @@ class Controller:
             calibrated=lambda: self.upkeep.pumps,
             probes=self._probes(),
         )
-        self.gate.restore(*_latched(self.journal))
+        self._emergency.restore(self.gate, self.journal)
         self.ledger.listen(lambda movement: self.gate.booked(movement.source, movement.target))
         self.runs = Runner(
             self.rig,
@@ -418,6 +425,17 @@ class Controller:
     async def _hear(self, nerves: NervesSource) -> None:
         self.nerves_summary = await self._ear.hear(nerves)
 
+    async def emergency_stop(self, who: str, reason: str) -> None:
+        """Stop perfusion outputs and stimulation together, until :meth:`emergency_reset` (A9).
+
+        Page, API, signals, guard and button call this. It may be called from the moment this object exists, and again.
+        """
+        await self._emergency.stop(who, reason)
+
+    async def emergency_reset(self, who: str, reason: str) -> None:
+        """End an emergency stop. Raises :class:`~controller.emergency.ResetRefused`."""
+        await self._emergency.reset(who, reason)
+
     def health(self) -> Health:
         """Whether the control loop lives (D6); a page that still answers proves nothing."""
         if self._ticked_s is None:
@@ -466,18 +484,3 @@ class Controller:
             logger.warning("could not be brought to the basal state: %s; the guard goes on", ", ".join(owing))
             return
         self._heartbeat.goodbye()
-
-
-def _latched(journal: Journal) -> tuple[str | None, dict[str, str]]:
-    """What was latched when the journal's last process ended: the emergency stop, and interlocks with their detail."""
-    emergency: str | None = None
-    latched: dict[str, str] = {}
-    for row in journal.entries(kinds=("safety.estop", "safety.latch", "safety.reset")):
-        match row.kind:
-            case "safety.estop":
-                emergency = f"{row.body['user']}: {row.body['reason']}"
-            case "safety.latch":
-                latched[row.body["interlock"]] = row.body["detail"]
-            case _:
-                emergency, latched = None, {}
-    return emergency, latched

@@ -12,6 +12,7 @@ from fastapi.responses import FileResponse, JSONResponse, Response
 from fastapi.staticfiles import StaticFiles
 from starlette.exceptions import HTTPException
 
+from controller.emergency import ResetRefused
 from controller.execution.assays import AssayError, AssayRefused
 from controller.execution.journal import JournalUnwritten
 from controller.execution.ledger import LedgerError
@@ -37,6 +38,7 @@ VERSION = "1"
 ANSWERS: dict[type[Exception], int] = {
     RunnerError: 409,
     AssayRefused: 409,
+    ResetRefused: 409,
     AssayError: 422,
     IllegalTransition: 409,
     UnknownProtocol: 404,

@@ -174,12 +174,6 @@ class GateFace(Protocol):
     def emergency(self) -> str | None:
         """Who stopped everything and why; None when nobody did."""
 
-    async def estop(self, user: str, reason: str) -> None:
-        """Everything but the basal circulation stops, until :meth:`reset`."""
-
-    def reset(self, user: str, reason: str) -> None:
-        """End the emergency stop."""
-
 
 class JournalFace(Protocol):
     """The audit trail."""
@@ -234,7 +228,13 @@ class ControllerFace(Protocol):
 
     @property
     def gate(self) -> GateFace:
-        """The safety gate, of which the faces may only use the emergency stop."""
+        """The safety gate, of which the faces may only see the emergency stop."""
+
+    async def emergency_stop(self, who: str, reason: str) -> None:
+        """Everything but the basal circulation stops, and all stimulation, until :meth:`emergency_reset`."""
+
+    async def emergency_reset(self, who: str, reason: str) -> None:
+        """End the emergency stop; raises :class:`~controller.emergency.ResetRefused`."""
 
     @property
     def journal(self) -> JournalFace:

@@ -17,6 +17,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from controller.nerves.bookings import Bookings
+from controller.nerves.brake import Brake
 from controller.nerves.device import ArrayDevice, Block, Delivery, Pulse
 from controller.nerves.envelope import Envelope
 from controller.nerves.governor import Decision, Reason, Request, View, book, decide
@@ -116,7 +117,14 @@ class Core:
     others.
     """
 
-    def __init__(self, device: ArrayDevice, ledger: Ledger, envelope: Envelope, tissue: Tissue | None = None) -> None:
+    def __init__(
+        self,
+        device: ArrayDevice,
+        ledger: Ledger,
+        envelope: Envelope,
+        tissue: Tissue | None = None,
+        brake: Brake | None = None,
+    ) -> None:
         info = device.info
         self.info = info
         self.envelope = envelope
@@ -146,6 +154,7 @@ class Core:
         self._next_frame: int | None = None
         self._next_second = 0
         self._trouble = ""
+        self._brake = brake or Brake()
         past = ledger.past(info.sample_rate_hz)
         self._bookings.restore(past.pulses, past.seconds, envelope.rest_s, past.minutes, past.stretches)
         self._tissue = tissue or Tissue()
@@ -172,7 +181,7 @@ class Core:
     @property
     def trouble(self) -> str:
         """Why no stimulation is possible now; empty when it is."""
-        return self._trouble
+        return self._brake.why or self._trouble
 
     def submit(self, command: StimulateCommand | LeaseCommand) -> None:
         """Leave a command for the next step; from any thread. Raises :class:`Busy` when too many wait."""
@@ -213,6 +222,7 @@ class Core:
         self._confirm(block.deliveries)
         starts = sorted(delivery.frame for delivery in block.deliveries if delivery.frame is not None)
         self._monitor.note(starts, spikes.frames, now)
+        self._stop_if_ordered()
         self._end_leases(self._leases.expire(now), "the lease ended")
         if now >= self._next_second:
             self._every_second(now)
@@ -309,7 +319,7 @@ class Core:
             bookings=self._bookings,
             pending=self.pending,
             response_lost=self._monitor.lost,
-            inhibited=self._trouble,
+            inhibited=self.trouble,
             permit=self.permit,
         )
         try:
@@ -373,6 +383,14 @@ class Core:
             outcome.decision = Decision(False, (*outcome.decision.reasons, Reason("ledger", self._trouble)))
         self._due = [entry for entry in self._due if entry[1] not in never]
         self._unsure = [fate for fate in self._unsure if fate[0] not in never]
+
+    def _stop_if_ordered(self) -> None:
+        """Obey the brake (A9): end every lease, cancel every waiting pulse, and confirm when none is with the array."""
+        if self._brake.take():
+            self._leases.drop_all()
+            self._cancel(list(self._due), self._brake.why or "stimulation was stopped")
+        if not self._handed:
+            self._brake.confirm()
 
     def _end_leases(self, ended: Sequence[Lease], why: str) -> None:
         """Cancel every waiting pulse of these leases (N3)."""

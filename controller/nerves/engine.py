@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from controller.clock import Clock
+from controller.nerves.brake import Brake
 from controller.nerves.core import Core
 from controller.nerves.device import ArrayDevice
 from controller.nerves.envelope import Envelope
@@ -96,8 +97,9 @@ async def serve(
     *,
     ready: Callable[[str], None],
     stop: asyncio.Event,
+    brake: Brake | None = None,
 ) -> None:
-    """Run the engine until `stop`; `ready` hears the door's address once it is open.
+    """Run the engine until `stop`; `ready` hears the door's address once it is open, `brake` stops stimulation.
 
     Raises what ended the real-time thread, if anything did: an array that is gone (OSError) ends the
     process, and with it every lease.
@@ -110,7 +112,7 @@ async def serve(
         logger.warning("%d pulse(s) of an earlier session have an unknown fate; see the ledger", ledger.unknown)
     began = datetime.fromisoformat(ledger.first_utc)
     tissue = Tissue() if config.tissue is None else tissue_at(config.tissue, clock.utc(), began)
-    core = Core(device, ledger, config.envelope, tissue)
+    core = Core(device, ledger, config.envelope, tissue, brake)
     gateway = Gateway(core, keyring, config.ledger, ledger.unknown)
     door = Door(gateway, keyring)
     thread = RealTimeThread(device, core, gateway, lambda: loop.call_soon_threadsafe(stop.set))

@@ -39,8 +39,8 @@ async def acknowledge(rig: Controlled, user: Operator, alarm_id: str, body: Why)
 
 @routes.post("/estop", response_model=EmergencyModel)
 async def estop(rig: Controlled, user: Operator, body: Why) -> dict[str, Any]:
-    """Stop everything but the basal circulation; it latches until it is reset. No reason is asked for in a hurry."""
-    await rig.gate.estop(user.name, body.reason or "emergency stop on the page")
+    """Stop everything but the basal circulation, and all stimulation, until it is reset. No reason is required."""
+    await rig.emergency_stop(user.name, body.reason or "emergency stop on the page")
     return {"emergency": rig.gate.emergency}
 
 
@@ -55,5 +55,5 @@ async def reset(rig: Controlled, user: Operator, body: Why) -> dict[str, Any]:
             cause="it was left empty",
             action="say why it is safe to go on",
         )
-    rig.gate.reset(user.name, body.reason)
+    await rig.emergency_reset(user.name, body.reason)
     return {"emergency": rig.gate.emergency}

@@ -210,17 +210,7 @@ class FakeAlarms:
 class FakeGate:
     """The emergency stop."""
 
-    def __init__(self, journal: FakeJournal) -> None:
-        self._journal = journal
-        self.emergency: str | None = None
-
-    async def estop(self, user: str, reason: str) -> None:
-        self.emergency = f"{user}: {reason}"
-        self._journal.append("safety.estop", {"user": user, "reason": reason})
-
-    def reset(self, user: str, reason: str) -> None:
-        self.emergency = None
-        self._journal.append("safety.reset", {"user": user, "reason": reason})
+    emergency: str | None = None
 
 
 class FakeNerves:
@@ -274,7 +264,7 @@ class FakeController:
         self.upkeep = Upkeep(self.rig, journal=self.journal, clock=self.clock, data=Path("no-such-folder"))
         self.ledger.ul |= {"reservoir": 458_800.0, "glucose": 243_100.0, "base": 248_900.0, "waste": 43_700.0}
         self.alarms = FakeAlarms(self.journal, self.clock)
-        self.gate = FakeGate(self.journal)
+        self.gate = FakeGate()
         self.runs = FakeRuns(self._act, self.journal.append, self.clock.utc_text)
         self.assays = FakeAssays(self.journal, self.clock.utc_text)
         self.nerves = FakeNerves(array_clock or self.clock.now_s, 32)
@@ -338,6 +328,14 @@ class FakeController:
             },
             "baseline": {"firing_hz": {"value": 3.1, "spread": 0.22, "hours": 40}},
         }  # fmt: skip
+
+    async def emergency_stop(self, who: str, reason: str) -> None:
+        self.gate.emergency = f"{who}: {reason}"
+        self.journal.append("safety.estop", {"user": who, "reason": reason})
+
+    async def emergency_reset(self, who: str, reason: str) -> None:
+        self.gate.emergency = None
+        self.journal.append("safety.reset", {"user": who, "reason": reason})
 
     def health(self) -> Health:
         if self.ticking:

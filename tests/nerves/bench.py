@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from choroid.nerves_process import PacedArray, simulated_array
+from controller.nerves.brake import Brake
 from controller.nerves.core import Core, LeaseCommand, Outcome, StimulateCommand
 from controller.nerves.device import Block, Phase
 from controller.nerves.envelope import Envelope
@@ -47,13 +48,14 @@ class Bench:
         seed: int = 7,
         envelope: Envelope | None = None,
         tissue: Tissue | None = None,
+        brake: Brake | None = None,
     ) -> None:
         self.crystal = VirtualCrystal()
         self.array: PacedArray = simulated_array(
             electrodes=electrodes, seed=seed, clock=self.crystal, sleep=self.crystal.sleep
         )
         self.core = Core(
-            self.array, Ledger(ledger, self.array.info, "2026-01-01T00:00:00Z"), envelope or Envelope(), tissue
+            self.array, Ledger(ledger, self.array.info, "2026-01-01T00:00:00Z"), envelope or Envelope(), tissue, brake
         )
         self.blocks: list[Block] = []
 

@@ -101,6 +101,9 @@ class Handle:
     def __init__(self, lives_s: float) -> None:
         self._lives_s = lives_s
 
+    async def order(self, stopped: str, within_s: float) -> bool:
+        return True
+
     async def ended(self) -> int:
         await asyncio.sleep(self._lives_s)
         return -9

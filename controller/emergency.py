@@ -1,0 +1,133 @@
+"""The emergency stop: one function for page, API, signals, guard and button (A9).
+
+It stops perfusion outputs and stimulation together and waits for neither the journal nor the web server. It stands until
+a person resets it, over restarts of the controller and of the electrode engine.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Mapping
+from typing import Any, Protocol
+
+from controller.execution.journal import Journal
+from controller.safety.gate import Gate
+from controller.safety.latch import Latch
+
+logger = logging.getLogger(__name__)
+
+SOURCE = "emergency stop"
+
+
+class Stimulator(Protocol):
+    """Whatever can stimulate the tissue: the electrode engine behind its process."""
+
+    def forbid_stimulation(self, why: str) -> None:
+        """Let no engine that starts from now on stimulate."""
+
+    async def stop_stimulation(self, why: str) -> str:
+        """Stop stimulation and cancel every waiting pulse; return how it ended, in words for the record."""
+
+    async def allow_stimulation(self) -> None:
+        """End the stop."""
+
+
+class ResetRefused(Exception):
+    """The emergency stop cannot be reset now; the message says why and what to do."""
+
+
+class Emergency:
+    """The emergency stop of one rig. `gate` is None until the controller has connected its devices."""
+
+    def __init__(
+        self,
+        *,
+        latch: Latch,
+        stimulator: Stimulator | None,
+        record: Callable[[str, Mapping[str, Any]], None],
+        alarm: Callable[[str, str, str], None],
+    ) -> None:
+        self.gate: Gate | None = None
+        self._latch = latch
+        self._stimulator = stimulator
+        self._record = record
+        self._alarm = alarm
+
+    def restore(self, gate: Gate, journal: Journal) -> None:
+        """Take up what stood when the process before this one ended; journal and latch file are each sufficient.
+
+        A stop that the guard took for this controller, or that came while the devices were being connected, is in the
+        latch file alone: it is told and recorded now.
+        """
+        self.gate = gate
+        journalled, latched = _latched(journal)
+        kept = self._latch.read()
+        why = journalled if kept is None else f"{kept[0]}: {kept[1]}"
+        gate.restore(why, latched)
+        if kept is not None and journalled is None:
+            self._alarm("emergency_stop", SOURCE, f"{kept[0]}: {kept[1]}")
+            self._record("safety.estop", {"user": kept[0], "reason": kept[1]})
+        if why is not None and self._stimulator is not None:
+            self._stimulator.forbid_stimulation(_told(why))
+
+    async def stop(self, who: str, reason: str) -> None:
+        """Stop everything but the basal state, at once; return when outputs and stimulation have been dealt with."""
+        why = f"{who}: {reason}"
+        await asyncio.gather(self._stop_perfusion(who, reason), self._stop_stimulation(why), self._keep(who, reason))
+
+    async def _stop_perfusion(self, who: str, reason: str) -> None:
+        if self.gate is not None:
+            await self.gate.estop(who, reason)  # before the gate is there, nothing has been commanded
+
+    async def _stop_stimulation(self, why: str) -> None:
+        if self._stimulator is None:
+            return
+        try:
+            how = await self._stimulator.stop_stimulation(_told(why))
+        except Exception as error:
+            logger.exception("stimulation could not be stopped")
+            how = f"failed: {type(error).__name__}: {error}"
+            self._alarm("command_failed", "nerves", f"the emergency stop did not stop stimulation: {error}")
+        self._record("safety.stimulation_stopped", {"how": how})
+
+    async def _keep(self, who: str, reason: str) -> None:
+        """Write the latch file. The commands to the devices are on their way already: the disk delays none."""
+        try:
+            self._latch.set(who, reason)
+        except OSError as error:
+            self._alarm("journal_lost", SOURCE, f"the stop is not kept over a restart by its file: {error}")
+
+    async def reset(self, who: str, reason: str) -> None:
+        """End the emergency stop and let go of latched interlocks (I5). Raises :class:`ResetRefused`."""
+        if self.gate is None:
+            raise ResetRefused("the controller is still connecting to its devices. Next: wait a few seconds, try again")
+        try:
+            self._latch.clear()
+        except OSError as error:
+            raise ResetRefused(
+                f"the file of the emergency stop cannot be removed: {error}. Likely cause: the data folder cannot be"
+                " written. Next: make it writable, reset again"
+            ) from error
+        self.gate.reset(who, reason)
+        if self._stimulator is not None:
+            await self._stimulator.allow_stimulation()
+
+
+def _told(why: str) -> str:
+    return f"emergency stop by {why}; a person must reset it"
+
+
+def _latched(journal: Journal) -> tuple[str | None, dict[str, str]]:
+    """Return what was latched when the journal's last process ended: the emergency stop, interlocks with their detail."""
+    emergency: str | None = None
+    latched: dict[str, str] = {}
+    for row in journal.entries(kinds=("safety.estop", "safety.latch", "safety.reset")):
+        match row.kind:
+            case "safety.estop":
+                emergency = f"{row.body['user']}: {row.body['reason']}"
+            case "safety.latch":
+                latched[row.body["interlock"]] = row.body["detail"]
+            case _:
+                emergency, latched = None, {}
+    return emergency, latched

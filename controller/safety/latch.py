@@ -1,0 +1,42 @@
+"""The latch of the emergency stop: one small file in the data folder, beside the journal.
+
+It holds without a journal, and the guard can set it for a controller that hangs. It is written without waiting for the
+disk: it outlives every process, and the journal's row outlives a loss of power. Only the standard library is used, so
+that the guard can import it.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+
+NAME = "emergency-stop.json"
+UNREADABLE = "the file of the emergency stop cannot be read, so the stop stands"
+
+
+class Latch:
+    """Who pressed the emergency stop of the rig that keeps its records in `data`, and why."""
+
+    def __init__(self, data: Path) -> None:
+        self._path = data / NAME
+
+    def read(self) -> tuple[str, str] | None:
+        """Return who and why while the stop stands, None when none does. A file that is spoilt counts as a stop."""
+        try:
+            said = json.loads(self._path.read_text(encoding="utf-8"))
+            return str(said["who"]), str(said["reason"])
+        except FileNotFoundError:
+            return None
+        except (OSError, ValueError, KeyError, TypeError):
+            return "unknown", UNREADABLE
+
+    def set(self, who: str, reason: str) -> None:
+        """Write the stop down; a second one replaces the first. Raises OSError when the file cannot be written."""
+        beside = self._path.with_name(f"{NAME}.{os.getpid()}.new")
+        beside.write_text(json.dumps({"who": who, "reason": reason}), encoding="utf-8")
+        beside.replace(self._path)
+
+    def clear(self) -> None:
+        """Forget the stop. Raises OSError when the file cannot be removed."""
+        self._path.unlink(missing_ok=True)

@@ -1,0 +1,291 @@
+"""The emergency stop of stimulation: in the core, through the engine's process, and by the controller (A9)."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import signal
+import time
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from datetime import UTC, datetime
+from pathlib import Path
+
+import grpc.aio
+import pytest
+
+from choroid import listening
+from choroid.listening import EngineNerves
+from controller.clock import Clock
+from controller.nerves import ledger
+from controller.nerves.brake import Brake, Order
+from controller.nerves.core import StimulateCommand
+from controller.nerves.wire import nerves_pb2 as pb
+from controller.nerves.wire import nerves_pb2_grpc as pb_grpc
+from controller.process import Controller
+from controller.rig.loading import load_rig
+from controller.safety.latch import Latch
+from sim.lab import Lab
+from tests.nerves.bench import bench
+from tests.nerves.test_core import ask
+from tests.nerves.test_gateway import PULSE, settled
+from tests.nerves.test_process import until
+
+RIG = load_rig(Path(__file__).resolve().parents[2] / "examples" / "rigs" / "bench.yaml")
+
+
+def test_A9_a_stop_cancels_waiting_pulses_and_refuses_until_it_is_over(tmp_path: Path) -> None:
+    brake, confirmed = Brake(), []
+    path = tmp_path / "stimulation.db"
+    with bench(path, brake=brake) as lab:
+        lease = lab.lease(0, 1)
+        lab.ask(ask(lease.id, 0, at_frame=lab.core.next_frame + 60))
+        far = lab.ask(ask(lease.id, 1, at_frame=lab.core.next_frame + 5_000))
+        while not lab.core._handed:
+            lab.run(0.001)
+        brake.order(Order("smoke", lambda: confirmed.append(len(lab.begun()))))
+        lab.run(0.01)
+        assert confirmed == [1], "confirmed only when what the array had already is over"
+        assert set(far.fates.values()) == {("cancelled", None)}
+        assert lab.core.leases == 0
+        lease = lab.lease(0)
+        refused = lab.ask(ask(lease.id, 0))
+        assert not refused.decision.accepted
+        assert "smoke" in " ".join(reason.text for reason in refused.decision.reasons)
+        lab.run(2.0)
+        assert len(lab.begun()) == 1
+        assert lab.core.trouble == "smoke"
+        brake.order(Order("", lambda: confirmed.append(0)))
+        lease = lab.lease(2)
+        assert lab.ask(ask(lease.id, 2)).decision.accepted
+        assert confirmed == [1, 0]
+    assert "smoke" in ledger.read(path)[1].pulses[0].detail
+
+
+def test_A9_a_stop_goes_before_commands_that_wait(tmp_path: Path) -> None:
+    """The queue of commands may be full of requests: the stop of the same block still comes first."""
+    brake = Brake()
+    with bench(tmp_path / "stimulation.db", brake=brake) as lab:
+        lease = lab.lease(0)
+        told: list[bool] = []
+        for _ in range(100):
+            lab.core.submit(
+                StimulateCommand(
+                    ask(lease.id, 0), lambda o: told.append(o.decision.accepted), lambda _: None, lambda: False
+                )
+            )
+        brake.order(Order("smoke", lambda: None))
+        lab.run(0.1)
+        assert told == [False] * 100
+        assert lab.begun() == []
+
+
+class Agent:
+    """A remote agent at the engine's door."""
+
+    def __init__(self, data: Path) -> None:
+        said = json.loads((data / "nerves.json").read_text())
+        self._channel = grpc.aio.insecure_channel(said["address"], options=[("grpc.use_local_subchannel_pool", 1)])
+        self._stub: pb_grpc.NervesAsyncStub = pb_grpc.NervesStub(self._channel)
+        self._metadata = (("authorization", f"Bearer {said['token']}"),)
+
+    async def lease(self, *electrodes: int) -> str:
+        request = pb.AcquireLeaseRequest(electrodes=electrodes, ttl_ms=10_000)
+        return (await self._stub.AcquireLease(request, metadata=self._metadata)).lease
+
+    async def stimulate(self, lease: str, electrode: int, in_frames: int = 0) -> pb.StimulateReply:
+        now = (await self._stub.Status(pb.StatusRequest(), metadata=self._metadata)).next_frame
+        wish = pb.StimulateRequest(lease=lease, electrodes=[electrode], phases=PULSE)
+        if in_frames:
+            wish.at_frame, wish.not_after = now + in_frames, now + in_frames + 250
+        return await self._stub.Stimulate(wish, metadata=self._metadata)
+
+    async def delivered(self) -> int:
+        return (await self._stub.Status(pb.StatusRequest(), metadata=self._metadata)).pulses_delivered
+
+    async def close(self) -> None:
+        await self._channel.close(None)
+
+
+@asynccontextmanager
+async def living(data: Path) -> AsyncIterator[tuple[Controller, EngineNerves]]:
+    """A controller in real time over a lab, with an electrode engine that is ready to stimulate or to refuse."""
+    lab = Lab(RIG, seed=1)
+    nerves = EngineNerves(RIG, data, 3)
+    clock = Clock(follow_system=False, epoch=datetime(2026, 1, 1, tzinfo=UTC))
+    controller = Controller(
+        rig=RIG,
+        opener=lab.opener,
+        data_dir=data,
+        clock=clock,
+        nerves_source=nerves,
+        stimulator=nerves,
+        durable=False,
+    )
+    stop = asyncio.Event()
+    await controller.start()
+    ticking = asyncio.create_task(controller.run(stop))
+    await nerves.start()
+    try:
+        await until(lambda: bool(nerves.recent_spikes()))
+        yield controller, nerves
+    finally:
+        stop.set()
+        await ticking
+        await controller.close()
+        await nerves.close()
+        await settled()
+        await lab.close()
+
+
+async def test_A9_an_emergency_stop_ends_stimulation_and_stands_over_restarts_of_engine_and_controller(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The reproduction: one pulse was accepted and delivered after an emergency stop."""
+    monkeypatch.setattr(listening, "FIRST_PAUSE_S", 0.1)
+    async with living(tmp_path) as (controller, nerves):
+        agent = Agent(tmp_path)
+        lease = await agent.lease(1)
+        waiting = asyncio.create_task(agent.stimulate(lease, 1, in_frames=12_500))
+        await asyncio.sleep(0.1)
+        began_s = time.monotonic()
+        await controller.emergency_stop("anna", "smoke")
+        assert time.monotonic() - began_s < 1.0
+        reply = await waiting
+        assert reply.accepted, reply.reasons
+        (fate,) = reply.pulses
+        assert fate.state == pb.PulseFate.CANCELLED
+        before = await agent.delivered()
+        refused = await agent.stimulate(await agent.lease(2), 2)
+        assert not refused.accepted
+        assert "anna: smoke" in refused.reasons[0].text
+        assert await agent.delivered() == before
+        await agent.close()
+
+        first = nerves.engine
+        assert first is not None
+        os.kill(first.pid, signal.SIGKILL)  # an engine that comes back is not allowed to stimulate either
+        await until(lambda: nerves.engine is not first and nerves.engine is not None)
+        await until(lambda: bool(nerves.recent_spikes()))
+        agent = Agent(tmp_path)
+        assert not (await agent.stimulate(await agent.lease(2), 2)).accepted
+        await agent.close()
+        rows = [row.body["how"] for row in controller.journal.entries(kinds=("safety.stimulation_stopped",))]
+        assert rows == ["confirmed"]
+
+    async with living(tmp_path) as (controller, nerves):
+        assert controller.gate.emergency == "anna: smoke"
+        agent = Agent(tmp_path)
+        assert not (await agent.stimulate(await agent.lease(2), 2)).accepted
+        await controller.emergency_reset("ben", "only toast")
+        assert (await agent.stimulate(await agent.lease(3), 3)).accepted
+        await agent.close()
+
+
+async def test_A9_an_engine_that_does_not_confirm_the_stop_is_killed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(listening, "FIRST_PAUSE_S", 60.0)
+    async with living(tmp_path) as (controller, nerves):
+        engine = nerves.engine
+        assert engine is not None
+        os.kill(engine.pid, signal.SIGSTOP)
+        began_s = time.monotonic()
+        await controller.emergency_stop("anna", "smoke")
+        assert time.monotonic() - began_s < 1.0
+        with pytest.raises(ProcessLookupError):
+            os.kill(engine.pid, 0)
+        (row,) = controller.journal.entries(kinds=("safety.stimulation_stopped",))
+        assert "killed" in row.body["how"]
+
+
+class Stimulated:
+    """A stimulator that records its orders; it may fail."""
+
+    def __init__(self, failing: bool = False) -> None:
+        self.orders: list[str] = []
+        self._failing = failing
+
+    def forbid_stimulation(self, why: str) -> None:
+        self.orders.append(f"forbidden: {why}")
+
+    async def stop_stimulation(self, why: str) -> str:
+        if self._failing:
+            raise RuntimeError("no such engine")
+        self.orders.append(f"stopped: {why}")
+        return "confirmed"
+
+    async def allow_stimulation(self) -> None:
+        self.orders.append("allowed")
+
+
+def made(data: Path, lab: Lab, stimulated: Stimulated) -> Controller:
+    clock = Clock(follow_system=False, epoch=datetime(2026, 1, 1, tzinfo=UTC))
+    return Controller(rig=RIG, opener=lab.opener, data_dir=data, clock=clock, stimulator=stimulated, durable=False)
+
+
+@pytest.mark.virtual_time
+async def test_A9_a_stop_that_only_its_file_knows_stands_is_recorded_and_can_be_reset(tmp_path: Path) -> None:
+    """The guard leaves the file for a controller that hung; the journal was lost; the disk was full."""
+    Latch(tmp_path).set("guard", "choroid stop")
+    stimulated = Stimulated()
+    lab = Lab(RIG, seed=1)
+    controller = made(tmp_path, lab, stimulated)
+    await controller.start()
+    try:
+        assert controller.gate.emergency == "guard: choroid stop"
+        assert stimulated.orders == [
+            "forbidden: emergency stop by guard: choroid stop; a person must reset it",
+        ]
+        assert [row.body["user"] for row in controller.journal.entries(kinds=("safety.estop",))] == ["guard"]
+        assert "emergency_stop" in {alarm.kind for alarm in controller.alarms.active()}
+        await controller.emergency_reset("ben", "seen to")
+        assert controller.gate.emergency is None
+        assert stimulated.orders[-1] == "allowed"
+        assert Latch(tmp_path).read() is None
+    finally:
+        await controller.close()
+        await lab.close()
+
+
+@pytest.mark.virtual_time
+async def test_A9_a_stop_during_the_start_stands_when_the_gate_is_there(tmp_path: Path) -> None:
+    lab = Lab(RIG, seed=1)
+    stimulated = Stimulated()
+    controller = made(tmp_path, lab, stimulated)
+    await controller.emergency_stop("anna", "smoke")
+    await controller.start()
+    try:
+        assert controller.gate.emergency == "anna: smoke"
+        assert stimulated.orders[0].startswith("stopped")
+    finally:
+        await controller.close()
+        await lab.close()
+
+
+@pytest.mark.virtual_time
+async def test_A9_perfusion_stops_though_stimulation_cannot_be_stopped_and_a_person_hears_of_it(tmp_path: Path) -> None:
+    lab = Lab(RIG, seed=1)
+    controller = made(tmp_path, lab, Stimulated(failing=True))
+    await controller.start()
+    try:
+        await controller.emergency_stop("anna", "smoke")
+        assert controller.gate.emergency == "anna: smoke"
+        assert [alarm.source for alarm in controller.alarms.active() if alarm.kind == "command_failed"] == ["nerves"]
+    finally:
+        await controller.close()
+        await lab.close()
+
+
+def test_a_spoilt_latch_file_counts_as_a_stop(tmp_path: Path) -> None:
+    latch = Latch(tmp_path)
+    assert latch.read() is None
+    for text in ("", "{}", "[]", '{"who": 1}', "\0"):
+        (tmp_path / "emergency-stop.json").write_text(text)
+        assert latch.read() is not None, text
+    latch.set("anna", "„Rauch“ \n")
+    assert latch.read() == ("anna", "„Rauch“ \n")
+    latch.clear()
+    latch.clear()
+    assert latch.read() is None
