@@ -124,7 +124,7 @@ class Controller:
         self.clock = clock
         self.nerves = nerves_source
         self.nerves_summary: NervesSummary | None = None
-        self.store = StateStore(Liveliness(rig).flat)
+        self.store = StateStore(Liveliness(rig).flat, oldest_answers(rig))
         self._ear = Ear(self.store, clock)
         self.journal = journal or Journal(data_dir / "journal.db", clock, durable=durable)
         self.history = History(data_dir / "history.db", clock, flush_s=FLUSH_S if durable else LAZY_FLUSH_S)
@@ -294,6 +294,7 @@ class Controller:
         if now_s >= self._next_links_s:
             self._next_links_s = now_s + LINKS_EVERY_S
             self.body.see_links()
+            self.store.age(now_s)
         trips = self.gate.observe()
         self._note_trips(trips)
         return self.store.snapshot(now_s, self.clock.utc_text(), trips)

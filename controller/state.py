@@ -21,7 +21,14 @@ class Reading:
     detail: str = ""
     same_since_s: float = 0.0
     stuck: bool = False
-    """Whether its probe answers, and always the same (:mod:`controller.liveliness`); the quality is bad then."""
+    """Whether its probe answers, and always the same (:mod:`controller.liveliness`); the quality is stale then."""
+    last_good: Reading | None = None
+    """The last good reading before this one; None where this one is good itself, or none ever was."""
+
+    @property
+    def good(self) -> Reading | None:
+        """The newest good reading: this one, or the last before it. Nothing may be acted on but this."""
+        return self if self.quality is Quality.GOOD else self.last_good
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,9 +71,16 @@ class State:
 class StateStore:
     """Where sampling, gate and ledger put what they learn; `state` is the snapshot of the last tick."""
 
-    def __init__(self, flat: Callable[[str, float, float], str | None] | None = None) -> None:
-        """`flat(point, value, at_s)` says why a reading cannot be live, as :meth:`Liveliness.flat` does."""
+    def __init__(
+        self,
+        flat: Callable[[str, float, float], str | None] | None = None,
+        oldest_s: Mapping[str, float] = MappingProxyType({}),
+    ) -> None:
+        """`flat(point, value, at_s)` says why a reading cannot be live, as :meth:`Liveliness.flat` does. `oldest_s`: by
+        device, how old (s) a reading may be before it is stale.
+        """
         self._flat = flat
+        self._oldest_s = oldest_s
         self._readings: dict[str, Reading] = {}
         self._news: dict[str, Reading] = {}
         self._actuators: dict[str, ActuatorView] = {}
@@ -90,8 +104,10 @@ class StateStore:
         since_s = before.same_since_s if before is not None and before.value == value else at_s
         stuck = None if self._flat is None else self._flat(point, value, at_s)
         if stuck is not None:
-            quality, detail = Quality.BAD, stuck
-        reading = Reading(value, unit, quality, at_s, detail, since_s, stuck is not None)
+            quality, detail = Quality.STALE, stuck
+        # What a stuck probe has said before it was found to be stuck is worth no more than what it says now.
+        last_good = None if before is None or quality is Quality.GOOD or stuck is not None else before.good
+        reading = Reading(value, unit, quality, at_s, detail, since_s, stuck is not None, last_good)
         self._readings[point] = self._news[point] = reading
 
     def news(self) -> Mapping[str, Reading]:
@@ -100,12 +116,25 @@ class StateStore:
         return news
 
     def failed(self, point: str, unit: str, detail: str) -> None:
-        """A reading could not be taken: the old value stays with its old time, marked bad."""
+        """A reading could not be taken: the last good value stays with its old time, marked missing."""
         before = self._readings.get(point)
         if before is None:
-            self._readings[point] = Reading(float("nan"), unit, Quality.BAD, float("-inf"), detail)
-        elif before.quality is not Quality.BAD or before.detail != detail:
-            self._readings[point] = replace(before, quality=Quality.BAD, detail=detail, stuck=False)
+            self._readings[point] = Reading(float("nan"), unit, Quality.MISSING, float("-inf"), detail)
+        elif before.quality is not Quality.MISSING or before.detail != detail:
+            shown = before.good or before
+            self._readings[point] = replace(
+                shown, quality=Quality.MISSING, detail=detail, stuck=False, last_good=before.good
+            )
+
+    def age(self, now_s: float) -> None:
+        """Mark as stale what has not been read for longer than its device may be silent; call every few seconds."""
+        for point, reading in self._readings.items():
+            if reading.quality is Quality.STALE or reading.quality is Quality.MISSING:
+                continue
+            oldest_s = self._oldest_s.get(point.partition(".")[0])
+            if oldest_s is not None and now_s - reading.at_s > oldest_s:
+                detail = f"nothing has come for {now_s - reading.at_s:.0f} s"
+                self._readings[point] = replace(reading, quality=Quality.STALE, detail=detail, last_good=reading.good)
 
     def actuator(self, name: str, view: ActuatorView) -> None:
         """Take in a view of an actuator."""

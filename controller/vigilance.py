@@ -42,7 +42,7 @@ def reading_causes(rig: Rig, state: State, oldest: Mapping[str, float]) -> tuple
     for point, reading in state.readings.items():
         if reading.stuck:
             causes["sensor_flat", point] = reading.detail
-        elif reading.quality is Quality.BAD:
+        elif reading.quality is Quality.MISSING:
             causes["device_lost", point.partition(".")[0]] = reading.detail
     _look_for_silence(state, oldest, causes)
     lung = rig.organs.lung

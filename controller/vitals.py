@@ -20,11 +20,12 @@ from controller.execution.barrier import Barrier
 from controller.execution.estimator import Estimator
 from controller.execution.journal import Entry, Journal
 from controller.nerves.summary import NervesSummary, Treatment
+from controller.regulation.trust import trusted
 from controller.rig.description import Rig
 from controller.safety.terms import Trip
 from controller.state import State
 from controller.usual import Usual
-from drivers.device import PumpStatus, Quality
+from drivers.device import PumpStatus
 from protocols.activity import SEIZURE_SHARE, Heard
 from protocols.baseline import Norm
 from protocols.grading import Letter
@@ -38,9 +39,7 @@ from protocols.welfare import welfare
 
 STALE_S = 120.0
 UNCERTAINTY = {"temperature": 0.3, "oxygen": 2.0, "ph": 0.03}
-"""A probe's bounds, in its unit: of the makers' order for a probe in use [P]; doubled three times over for a reading that is
-marked uncertain."""
-DOUBTFUL = 3.0
+"""A probe's bounds, in its unit: of the makers' order for a probe in use [P]."""
 LOOK_UP_EVERY_S = 600.0
 GRADE_OLD_S = 48 * 3600.0
 """An older grade says nothing of today's medium."""
@@ -193,13 +192,11 @@ class VitalSigns:
         )
 
     def _trusted(self, state: State, point: str, quantity: str) -> Interval | None:
-        reading = state.readings.get(point)
-        if reading is None or reading.quality is Quality.BAD or not math.isfinite(reading.value):
+        value = trusted(state, point, STALE_S)
+        if value is None:
             return None
-        if state.at_s - reading.at_s > STALE_S:
-            return None
-        off = UNCERTAINTY[quantity] * (1.0 if reading.quality is Quality.GOOD else DOUBTFUL)
-        return Interval(reading.value, reading.value - off, reading.value + off)
+        off = UNCERTAINTY[quantity]
+        return Interval(value, value - off, value + off)
 
     def _short(self, state: State) -> Interval | None:
         """For how long oxygen has been too low: by the reading, and by either end of what it may be."""

@@ -175,7 +175,7 @@ class ReadingView(BaseModel):
 
     value: float | None
     unit: str
-    quality: Literal["good", "uncertain", "bad"]
+    quality: Literal["good", "suspect", "stale", "missing"]
     at_s: float | None
     detail: str
 

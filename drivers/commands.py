@@ -25,11 +25,16 @@ class Guarantee(StrEnum):
 
 
 class Quality(StrEnum):
-    """How far a reading may be trusted."""
+    """How far a reading may be trusted. Only `GOOD` may be acted on; the others only ever make the system more careful."""
 
     GOOD = "good"
-    UNCERTAIN = "uncertain"
-    BAD = "bad"
+    """Read, plausible, and where it jumped confirmed by a second reading."""
+    SUSPECT = "suspect"
+    """A value came, and the device itself doubts it or physics does not allow it (:mod:`controller.plausibility`)."""
+    STALE = "stale"
+    """The value stands still as that of a frozen probe, or nothing has come for several periods."""
+    MISSING = "missing"
+    """No value came, or the device says that it has none to give."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -79,8 +79,8 @@ class Measurement:
     def quality(self) -> Quality:
         """What the status says of the value."""
         if self.status & UNUSABLE or not self.low <= self.value <= self.high:
-            return Quality.BAD
-        return Quality.UNCERTAIN if self.status else Quality.GOOD
+            return Quality.MISSING
+        return Quality.SUSPECT if self.status else Quality.GOOD
 
 
 class HamiltonArc(Device):
@@ -124,8 +124,8 @@ class HamiltonArc(Device):
             "Which Modbus exception a wrong level or password gives is not printed either: each is a refusal here.",
             "Whether %-sat is the factory's unit of a VisiFerm is not certain: another unit is refused with words, or "
             "changed once if the rig gives level S.",
-            "Status bits 1 (temperature beyond the measuring range) and 16 (error) make a value bad, 2, 4, 8 and "
-            "unknown ones uncertain.",
+            "Status bits 1 (temperature beyond the measuring range) and 16 (error) leave no value, 2, 4, 8 and "
+            "unknown ones make it suspect.",
         ),
     )
 

@@ -78,7 +78,7 @@ class KellerBus(Device):
             "The answer to 73 does not say which channel it is of: after anything odd the serial number is asked first.",
             "Error 32 means that it lost power: it is initialised again by itself.",
             "Not-a-number is a channel error and infinity an over- or underflow: both are faults, never readings.",
-            "What the bits of the status byte mean is not on the pages read: anything but 0 makes a value uncertain.",
+            "What the bits of the status byte mean is not on the pages read: anything but 0 makes a value suspect.",
             "Functions 95 (zero), 66 (address) and 31, 33 (coefficients, configuration) write the memory: never sent.",
         ),
     )
@@ -158,7 +158,7 @@ class KellerBus(Device):
                 else "a blocked line, or a transmitter of too small range",
                 action="stop the flow, look for the blockage, then check the transmitter",
             )
-        return told.value, Quality.UNCERTAIN if told.status else Quality.GOOD
+        return told.value, Quality.SUSPECT if told.status else Quality.GOOD
 
 
 class _Pressure(Sensor):

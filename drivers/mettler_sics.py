@@ -1,6 +1,6 @@
 """Balances that speak MT-SICS level 0 and 1 (Mettler-Toledo reference manual “MT-SICS Interface Commands”).
 
-`SI` asks for the weight of this moment. `S S` is a stable weight, `S D` a moving one (uncertain); overload,
+`SI` asks for the weight of this moment. `S S` is a stable weight, `S D` a moving one (suspect); overload,
 underload, a busy balance and every error code are faults, never numbers.
 """
 
@@ -114,7 +114,7 @@ class MettlerSics(Device):
                         cause="its display unit was changed",
                         action="set its host unit to gram",
                     )
-                return float(match[2]), Quality.GOOD if match[1] == b"S" else Quality.UNCERTAIN
+                return float(match[2]), Quality.GOOD if match[1] == b"S" else Quality.SUSPECT
             if told := _NO_WEIGHT.get(line):
                 raise DeviceFault(told[0], where=self.config.name, cause=told[1], action=told[2])
             if line == b"ES":
@@ -144,7 +144,7 @@ class MettlerSics(Device):
 
 
 class Mass(Sensor):
-    """The weight on the pan less `tare_g`; a moving weight is uncertain."""
+    """The weight on the pan less `tare_g`; a moving weight is suspect."""
 
     unit = "g"
 

@@ -77,7 +77,7 @@ class SartoriusSbi(Device):
             "come with 9600 8N1 or 8O1. Compare with the menu and write them into the link.",
             "Set printing to “manual, without stability”: with stability the balance answers only when the weight "
             "stands still, and with automatic printing ESC P switches that on and off instead of asking.",
-            "A moving weight comes without its unit: it is taken, as uncertain, only after a weight that stood still "
+            "A moving weight comes without its unit: it is taken, as suspect, only after a weight that stood still "
             "was in gram.",
             "The setting for legal metrology puts brackets around the last digit: such lines are refused.",
             "Both line forms are understood, 16 characters and 22 with an ID code.",
@@ -161,11 +161,11 @@ class SartoriusSbi(Device):
                 cause="the balance tells its unit only when the weight stands still",
                 action="let it come to rest once, or set unit_is_gram in the rig file if its display is fixed to gram",
             )
-        return value, Quality.UNCERTAIN
+        return value, Quality.SUSPECT
 
 
 class Mass(Sensor):
-    """The weight on the pan less `tare_g`; a moving weight is uncertain."""
+    """The weight on the pan less `tare_g`; a moving weight is suspect."""
 
     unit = "g"
 

@@ -110,8 +110,8 @@ class SensirionSlf3x(Device):
         ),
         traps=(
             "The scale differs between models and is read from the sensor: 500 per mL/min is that of the 1300F only.",
-            "The flow of liquid is no good with air in the line: the point `air` is 1 then and the flow bad.",
-            "Above its range the sensor flags high flow: the value is then uncertain, at the end of the number range "
+            "The flow of liquid is no good with air in the line: the point `air` is 1 then and the flow missing.",
+            "Above its range the sensor flags high flow: the value is then suspect, at the end of the number range "
             "it is a fault.",
             "The flow is right only for the liquid of the chosen calibration.",
             "After a power cut the first question starts a measurement of the factory's choice and is answered with "
@@ -282,7 +282,7 @@ class _Flow(Sensor):
 
     async def read(self) -> float:
         told = await self._sensor.measurement()
-        self.quality = Quality.BAD if told.air_in_line else Quality.UNCERTAIN if told.high_flow else Quality.GOOD
+        self.quality = Quality.MISSING if told.air_in_line else Quality.SUSPECT if told.high_flow else Quality.GOOD
         return told.flow_ul_min
 
 
@@ -294,7 +294,7 @@ class _Temperature(Sensor):
 
     async def read(self) -> float:
         told = await self._sensor.measurement()
-        self.quality = Quality.UNCERTAIN if told.air_in_line else Quality.GOOD
+        self.quality = Quality.SUSPECT if told.air_in_line else Quality.GOOD
         return told.temperature_c
 
 

@@ -101,8 +101,8 @@ class VaisalaGmp25x(Device):
             "A compensation value works only if its mode (773 to 775) is switched on, which the driver does not touch.",
             "For humidity to be compensated rightly, temperature and pressure must be compensated too.",
             "Volatile values are lost at a probe reset: they are compared at each reading and written again where they "
-            "differ; that reading is uncertain.",
-            "While it starts up the probe says “not ready”, then “not reliable”: the reading is a fault, then bad.",
+            "differ; that reading is suspect.",
+            "While it starts up the probe says “not ready”, then “not reliable”: the reading is a fault, then missing.",
             "A value that it cannot tell is NaN, never a Modbus exception.",
             "A Vaisala probe of another kind answers the same registers with another quantity: identification "
             "(43/14) must name a GMP25x; where a gateway does not pass it, nothing can be checked.",
@@ -215,8 +215,8 @@ class VaisalaGmp25x(Device):
                 action="wait a minute; if it stays, take its power away and give it back",
             )
         if co2 & NOT_RELIABLE:
-            return ppm, Quality.BAD
-        return ppm, Quality.UNCERTAIN if device or co2 or otherwise else Quality.GOOD
+            return ppm, Quality.MISSING
+        return ppm, Quality.SUSPECT if device or co2 or otherwise else Quality.GOOD
 
     def _identification(self) -> Parser[dict[int, str]]:
         """A parser of the answer to 43/14: texts by object id (0 vendor, 1 product, 2 version)."""

@@ -27,7 +27,6 @@ from controller.execution.ledger import Ledger
 from controller.execution.ledger_terms import EVAPORATION_SD_UL_D, EVAPORATION_UL_D, Movement
 from controller.execution.weighing import Store, settled
 from controller.rig.description import Rig
-from drivers.device import Quality
 from protocols import media_filter
 from protocols.assay import Assay
 from protocols.dialysis import exchanged, koa_at
@@ -233,8 +232,9 @@ class Estimator:
         return pco2_mmhg(co2 + AIR_CO2 * (flows[1] or 0.0), total)
 
     def _gas(self, point: str) -> float | None:
-        reading = self._store.readings.get(point)
-        if reading is None or reading.quality is not Quality.GOOD or not math.isfinite(reading.value):
+        newest = self._store.readings.get(point)
+        reading = None if newest is None else newest.good
+        if reading is None or not math.isfinite(reading.value):
             return None
         return reading.value if self._clock.now_s() - reading.at_s <= GAS_STALE_S else None
 

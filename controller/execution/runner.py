@@ -30,7 +30,6 @@ from controller.execution.transfers import Door, Transfers
 from controller.execution.views import RunView, look
 from controller.execution.weighing import Store
 from controller.rig.description import Rig
-from drivers.device import Quality
 from protocols.registry import Recipe, UnknownProtocol, get
 
 DISK_AGAIN_S = 10.0
@@ -135,7 +134,7 @@ class Runner:
     async def _rehearse(self, recipe: Recipe, values: Mapping[str, float]) -> None:
         """Refuse what `choroid plan` refuses: a run that the gate would stop for want of room or medium (E5)."""
         bench = self._bench
-        good = {point: seen.value for point, seen in bench.store.readings.items() if seen.quality is Quality.GOOD}
+        good = {point: seen.value for point, newest in bench.store.readings.items() if (seen := newest.good)}
         out = await rehearse(
             recipe,
             bench.rig,

@@ -4,6 +4,9 @@ Raw points are kept as they came; beside them coarser levels hold count, sum, le
 to date at every flush. A query looks at how much there really is in the period and reads the level that comes nearest to
 what is to be drawn: thirty days draw as quickly as an hour, and neither loses a peak.
 
+Only good readings are drawn and summed. A suspect one is kept apart in the table `doubted` (`series`, `at`, `value`,
+`quality`), so that a person can look up what was not believed.
+
 Nothing here can stop the control loop: when the disk is full or the file is damaged, readings wait in memory, the
 oldest are given up in the end, and :attr:`History.problem` says so (D2).
 """
@@ -44,6 +47,9 @@ CREATE TABLE IF NOT EXISTS series (
 CREATE TABLE IF NOT EXISTS raw (
     series INTEGER NOT NULL, at REAL NOT NULL, value REAL NOT NULL, PRIMARY KEY (series, at)
 ) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS doubted (
+    series INTEGER NOT NULL, at REAL NOT NULL, value REAL NOT NULL, quality TEXT NOT NULL, PRIMARY KEY (series, at)
+) WITHOUT ROWID;
 CREATE TABLE IF NOT EXISTS rollup (
     level INTEGER NOT NULL, series INTEGER NOT NULL, bucket INTEGER NOT NULL,
     n INTEGER NOT NULL, total REAL NOT NULL, least REAL NOT NULL, most REAL NOT NULL,
@@ -51,6 +57,10 @@ CREATE TABLE IF NOT EXISTS rollup (
 ) WITHOUT ROWID;
 """
 _KEEP = "INSERT OR REPLACE INTO raw VALUES (?, ?, ?)"
+_DOUBT = "INSERT OR REPLACE INTO doubted VALUES (?, ?, ?, ?)"
+_DOUBTED = """
+SELECT at, value, quality FROM doubted WHERE series=? AND at BETWEEN ? AND ? ORDER BY at LIMIT ?
+"""
 _ROLL = """
 INSERT INTO rollup VALUES (?, ?, ?, ?, ?, ?, ?)
 ON CONFLICT (level, series, bucket) DO UPDATE SET
@@ -76,6 +86,7 @@ FROM rollup WHERE level=:level AND series=:series AND bucket BETWEEN :first AND 
 """
 
 _Point = tuple[int, float, float]
+_Doubted = tuple[int, float, float, str]
 _Rolled = dict[tuple[int, int], list[float]]
 
 
@@ -114,6 +125,7 @@ class History:
         self._units: dict[str, str] = {}
         self._seen: dict[str, float] = {}
         self._waiting: list[_Point] = []
+        self._doubted: list[_Doubted] = []
         self._next_flush_s = clock.now_s() + flush_s
         self.given_up = 0
         """Points that were lost because no disk would take them."""
@@ -128,11 +140,17 @@ class History:
             self._next_flush_s = clock.now_s() + RETRY_S
 
     def add(self, at_s: float, utc: str, readings: Mapping[str, Reading]) -> None:
-        """Keep every reading that is new since the last call; `at_s` is loop time now, as are the readings' times."""
+        """Keep every reading that is new since the last call; `at_s` is loop time now, as are the readings' times.
+
+        What is neither good nor suspect carries no value of its time, and is not kept.
+        """
         offset: float | None = None
         seen = self._seen
         for point, reading in readings.items():
-            if seen.get(point) == reading.at_s or reading.quality is Quality.BAD or not reading.unit:
+            quality = reading.quality
+            if seen.get(point) == reading.at_s or not reading.unit:
+                continue
+            if quality is not Quality.GOOD and quality is not Quality.SUSPECT:
                 continue
             seen[point] = reading.at_s
             if not math.isfinite(reading.value):
@@ -140,7 +158,10 @@ class History:
             if offset is None:
                 offset = round(self._clock.utc().timestamp() - at_s, 3)
             series = self._ids.get((point, reading.unit)) or self._new_series(point, reading.unit)
-            self._waiting.append((series, reading.at_s + offset, reading.value))
+            if quality is Quality.GOOD:
+                self._waiting.append((series, reading.at_s + offset, reading.value))
+            else:
+                self._doubted.append((series, reading.at_s + offset, reading.value, quality.value))
         if at_s >= self._next_flush_s or (len(self._waiting) >= FLUSH_POINTS and self.problem is None):
             self._next_flush_s = at_s + (self._flush_s if self.flush() else RETRY_S)
 
@@ -152,7 +173,7 @@ class History:
 
     def flush(self) -> bool:
         """Write what waits, in one transaction; False, and a `problem`, when the disk would not take it."""
-        if not self._waiting:
+        if not self._waiting and not self._doubted:
             return True
         try:
             if not self._opened:
@@ -160,12 +181,14 @@ class History:
             self._db.execute("BEGIN")
             self._db.executemany("INSERT OR IGNORE INTO series VALUES (?, ?, ?)", self._series_rows())
             self._db.executemany(_KEEP, self._waiting)
+            self._db.executemany(_DOUBT, self._doubted)
             self._db.executemany(_ROLL, _rollups(self._waiting))
             self._db.execute("COMMIT")
         except (sqlite3.Error, OSError) as error:
             self._put_off(error)
             return False
         self._waiting.clear()
+        self._doubted.clear()
         if self.problem is not None:
             logger.warning("history is written again; %d readings were given up", self.given_up)
             self.problem = None
@@ -196,6 +219,15 @@ class History:
         if len(few) <= max_points:
             return [Stretch(at, value, value, value) for at, value in few]
         return [*map(Stretch._make, self._db.execute(_GROUPED_RAW, (series, begin, end, width)))]
+
+    def doubted(self, point: str, begin: float, end: float, max_points: int = 1000) -> list[tuple[float, float, str]]:
+        """Return (time, value, quality) of the readings of `point` that were not believed, oldest first."""
+        series = self._ids.get((point, self._units.get(point, "")))
+        if series is None:
+            return []
+        if self.problem is None:
+            self.flush()
+        return self._db.execute(_DOUBTED, (series, begin, end, max_points)).fetchall()
 
     def export_csv(self, begin: float, end: float) -> CsvExport:
         """Every raw point of a period as CSV, to be streamed to wherever it shall go (D5)."""
@@ -229,6 +261,7 @@ class History:
         numbers = {number: self._ids.get(key) or self._new_series(*key) for key, number in waiting.items()}
         self._units |= units
         self._waiting = [(numbers[series], at, value) for series, at, value in self._waiting]
+        self._doubted = [(numbers[series], at, value, how) for series, at, value, how in self._doubted]
 
     def _put_off(self, error: Exception) -> None:
         if self._db.in_transaction:
@@ -236,6 +269,7 @@ class History:
         if self.problem is None:
             logger.error("history cannot be written (%s); readings wait in memory, control goes on", error)
         self.problem = f"history cannot be written: {error}. Likely cause: the disk is full. Next: free some space"
+        del self._doubted[:-MOST_WAITING]
         excess = len(self._waiting) - MOST_WAITING
         if excess > 0:
             del self._waiting[:excess]

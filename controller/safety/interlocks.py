@@ -10,7 +10,19 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from math import isfinite
 
-from controller.safety.terms import Airless, Cause, Interlock, Limits, Mixture, ReadingView, Response, Trip, View, Watch
+from controller.safety.terms import (
+    Airless,
+    Cause,
+    Crossing,
+    Interlock,
+    Limits,
+    Mixture,
+    ReadingView,
+    Response,
+    Trip,
+    View,
+    Watch,
+)
 from drivers.commands import Quality
 
 FUTURE_S = 1.0
@@ -26,11 +38,15 @@ GAS_MIXTURE = "gas_mixture"
 
 
 def doubt(reading: ReadingView | None, now_s: float, rule: Interlock) -> str | None:
-    """Why a reading cannot be trusted, or None when it can (I2)."""
+    """Say why the newest good reading cannot be trusted, or None when it can (I2).
+
+    A reading that is suspect or missing does not renew anything: what is judged is the last good one, with its age.
+    """
     if reading is None:
         return "never read"
-    if reading.quality is Quality.BAD:
-        return "the last reading failed"
+    if (good := reading.good) is None:
+        return f"no good reading: the last one is {reading.quality.value}"
+    reading = good
     if not isfinite(reading.value):
         return "not a number"
     age_s = now_s - reading.at_s
@@ -47,8 +63,21 @@ def doubt(reading: ReadingView | None, now_s: float, rule: Interlock) -> str | N
 
 def evaluate(view: View, limits: Limits) -> tuple[Trip, ...]:
     """Every interlock that is not content at this moment."""
+    return _present(view, limits)[0]
+
+
+def _present(view: View, limits: Limits) -> tuple[tuple[Trip, ...], tuple[Crossing, ...]]:
+    """Every interlock that is not content at this moment, and the levels that one reading alone has crossed."""
     before = {trip.interlock: trip for trip in view.watch.trips}
-    trips = [trip for rule in limits.interlocks if (trip := _level(rule, view, before.get(rule.name))) is not None]
+    pending = {crossing.interlock: crossing for crossing in view.watch.crossings}
+    trips: list[Trip] = []
+    crossings: list[Crossing] = []
+    for rule in limits.interlocks:
+        trip, crossing = _debounced(rule, view, before.get(rule.name), pending.get(rule.name))
+        if trip is not None:
+            trips.append(trip)
+        if crossing is not None:
+            crossings.append(crossing)
     if (why := standing(view, limits)) is not None:
         # A heart that stands mixes and feeds nothing: medium must not be drawn away from the tissue meanwhile.
         draws = () if limits.draw is None else (limits.draw,)
@@ -56,7 +85,7 @@ def evaluate(view: View, limits: Limits) -> tuple[Trip, ...]:
     trips.extend(_closed_valves(view, limits))
     if limits.mixture is not None and (trip := _mixture(view, limits.mixture)) is not None:
         trips.append(trip)
-    return tuple(trips)
+    return tuple(trips), tuple(crossings)
 
 
 def watch(view: View, limits: Limits) -> Watch:
@@ -64,11 +93,11 @@ def watch(view: View, limits: Limits) -> Watch:
     now_s = view.now_s
     memory = view.watch
     rich_since_s = _rich_since(view, limits)
-    present = evaluate(view, limits)
+    present, crossings = _present(view, limits)
     airless = _airless(view, limits, present)
     if not present and not memory.trips and not memory.strikes:
-        unchanged = rich_since_s == memory.rich_since_s and airless == memory.airless
-        return memory if unchanged else Watch(rich_since_s=rich_since_s, airless=airless)
+        unchanged = (rich_since_s, airless, crossings) == (memory.rich_since_s, memory.airless, memory.crossings)
+        return memory if unchanged else Watch(rich_since_s=rich_since_s, airless=airless, crossings=crossings)
     before = {(trip.interlock, trip.point): trip for trip in memory.trips}
     rules = {rule.name: rule for rule in limits.interlocks}
     strikes = [strike for strike in memory.strikes if now_s - strike[1] <= STRIKES_WITHIN_S]
@@ -94,7 +123,7 @@ def watch(view: View, limits: Limits) -> Watch:
                 trip = replace(trip, since_s=known.since_s, latched=trip.latched or known.latched)
         trips.append(trip)
     trips.extend(lasting.values())
-    return Watch(tuple(trips), tuple(strikes), rich_since_s, airless)
+    return Watch(tuple(trips), tuple(strikes), rich_since_s, airless, crossings)
 
 
 def standing(view: View, limits: Limits) -> str | None:
@@ -113,11 +142,63 @@ def is_open(valve: str, view: View, limits: Limits) -> bool:
     return seen is not None and seen.on and view.now_s - seen.at_s <= limits.switch_stale_s.get(valve, 0.0)
 
 
-def _level(rule: Interlock, view: View, before: Trip | None) -> Trip | None:
-    reading = view.readings.get(rule.point)
-    why = doubt(reading, view.now_s, rule)
+def _debounced(
+    rule: Interlock, view: View, before: Trip | None, crossing: Crossing | None
+) -> tuple[Trip | None, Crossing | None]:
+    """Judge one interlock; returns its trip, and what waits for a second reading to confirm it.
+
+    A suspect reading beyond the level counts like any other. One inside it counts as none: it neither clears nor delays.
+    """
+    reading, now_s = view.readings.get(rule.point), view.now_s
+    why = doubt(reading, now_s, rule)
     if why is not None or reading is None:
-        return _trip(rule.name, rule.point, why or "", view.now_s, rule.trips, Cause.DOUBT, rule.on_doubt)
+        return _trip(rule.name, rule.point, why or "", now_s, rule.trips, Cause.DOUBT, rule.on_doubt), None
+    standing = before if before is not None and before.present else None
+    good = reading.quality is Quality.GOOD
+    beyond = _level(rule, reading, now_s, before) if good or _suspected(reading, now_s, rule) else None
+    if beyond is not None:
+        if rule.debounce_s <= 0.0 or (standing is not None and standing.cause is beyond.cause):
+            return beyond, None
+        if crossing is None or crossing.cause is not beyond.cause:
+            crossing = Crossing(rule.name, beyond.cause, now_s, reading.at_s, beyond.detail)
+        if reading.at_s > crossing.reading_s or now_s - crossing.since_s >= rule.debounce_s:
+            return beyond, None
+    elif good:
+        if standing is None or rule.debounce_s <= 0.0:
+            return None, None
+        if crossing is None or crossing.cause is not None:
+            crossing = Crossing(rule.name, None, now_s, reading.at_s)
+        if reading.at_s > crossing.reading_s:
+            return None, None
+    elif crossing is not None and crossing.cause is not None and now_s - crossing.since_s >= rule.debounce_s:
+        return _crossed(rule, crossing, crossing.cause, now_s, "no good reading has come since"), None
+    if standing is None:
+        return None, crossing
+    held = _trip(rule.name, rule.point, standing.detail, now_s, rule.trips, standing.cause, standing.response)
+    return held, crossing
+
+
+def unconfirmed(watch: Watch, limits: Limits, now_s: float) -> Iterator[Trip]:
+    """Yield what one reading alone says against the rig: no trip yet, but nothing new may begin meanwhile."""
+    rules = {rule.name: rule for rule in limits.interlocks}
+    for crossing in watch.crossings:
+        if crossing.cause is not None:
+            yield _crossed(rules[crossing.interlock], crossing, crossing.cause, now_s, "not confirmed yet")
+
+
+def _crossed(rule: Interlock, crossing: Crossing, cause: Cause, now_s: float, note: str) -> Trip:
+    response = rule.on_high if cause is Cause.HIGH else rule.on_low
+    return _trip(rule.name, rule.point, f"{crossing.detail} ({note})", now_s, rule.trips, cause, response)
+
+
+def _suspected(reading: ReadingView, now_s: float, rule: Interlock) -> bool:
+    """Whether there is a suspect value of now that may count against the rig."""
+    fresh = -FUTURE_S <= now_s - reading.at_s <= rule.stale_s
+    return reading.quality is Quality.SUSPECT and isfinite(reading.value) and fresh
+
+
+def _level(rule: Interlock, reading: ReadingView, now_s: float, before: Trip | None) -> Trip | None:
+    """Compare one value with the levels; where a trip stands already, with where it clears."""
     value = reading.value
     was = None if before is None else before.cause
     high = rule.high - (rule.deadband if was is Cause.HIGH else 0.0)
@@ -125,10 +206,10 @@ def _level(rule: Interlock, view: View, before: Trip | None) -> Trip | None:
     # The limit that was passed is told, not where the trip clears, as long as the value is beyond both.
     if value > high:
         why = f"{value:g} is above {rule.high if value > rule.high else high:g}"
-        return _trip(rule.name, rule.point, why, view.now_s, rule.trips, Cause.HIGH, rule.on_high)
+        return _trip(rule.name, rule.point, why, now_s, rule.trips, Cause.HIGH, rule.on_high)
     if value < low:
         why = f"{value:g} is below {rule.low if value < rule.low else low:g}"
-        return _trip(rule.name, rule.point, why, view.now_s, rule.trips, Cause.LOW, rule.on_low)
+        return _trip(rule.name, rule.point, why, now_s, rule.trips, Cause.LOW, rule.on_low)
     return None
 
 
@@ -200,18 +281,25 @@ def _too_much_co2(view: View, mixture: Mixture) -> str | None:
 
 
 def _believed(view: View, point: str, stale_s: float) -> float | None:
-    """A reading that is good, fresh and alive, else None."""
-    reading = view.readings.get(point)
-    if reading is None or reading.quality is not Quality.GOOD or not isfinite(reading.value):
+    """Return the newest good reading while it is fresh and alive, else None."""
+    newest = view.readings.get(point)
+    reading = None if newest is None else newest.good
+    if reading is None or not isfinite(reading.value):
         return None
     fresh = -FUTURE_S <= view.now_s - reading.at_s <= stale_s
     return reading.value if fresh and view.now_s - reading.same_since_s <= FLAT_S else None
 
 
 def heard_flow(view: View, point: str, mixture: Mixture) -> float | None:
-    """A measured flow that can be believed, else None."""
-    reading = view.readings.get(point)
-    if reading is None or reading.quality is Quality.BAD or not isfinite(reading.value):
+    """Return the newest good reading of a flow while it is fresh, else None.
+
+    A flow that could not be read at the last attempt is not heard, at once: in CO2 alone pH falls by 0.3 in ten seconds.
+    pH then decides, so that a reply that was lost shuts nothing by itself.
+    """
+    newest = view.readings.get(point)
+    lost = newest is None or newest.quality is Quality.MISSING
+    reading = None if newest is None or lost else newest.good
+    if reading is None or not isfinite(reading.value):
         return None
     return max(reading.value, 0.0) if -FUTURE_S <= view.now_s - reading.at_s <= mixture.stale_s else None
 

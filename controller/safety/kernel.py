@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from math import isfinite
 
-from controller.safety.interlocks import doubt, evaluate, heard_flow, is_open, standing, watch
+from controller.safety.interlocks import doubt, evaluate, heard_flow, is_open, standing, unconfirmed, watch
 from controller.safety.terms import (
     Cause,
     Intent,
@@ -123,7 +123,8 @@ def _emergency(narrowing: _Narrowing, intent: Intent, view: View, limits: Limits
 def _interlocks(narrowing: _Narrowing, intent: Intent, view: View, limits: Limits) -> None:
     """Interlocks are looked at afresh for each decision, not only once a tick (I1)."""
     basal = limits.basal[intent.actuator]
-    for trip in watch(view, limits).trips:
+    now = watch(view, limits)
+    for trip in (*now.trips, *unconfirmed(now, limits, view.now_s)):
         if intent.actuator not in trip.actuators or trip.response is Response.TELL:
             continue
         stays = "; it is latched: reset it with a reason" if trip.latched else "" if trip.present else "; held a while"

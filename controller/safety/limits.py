@@ -13,6 +13,12 @@ degree low has the heater cook the tissue: 1 K in three minutes, 8 K in the half
 TEMPERATURE_DEADBAND_C = 0.1
 PRESSURE_DEADBAND = 0.1
 """Share of its limit that a pressure has to fall below it before its interlock lets go."""
+TEMPERATURE_DEBOUNCE_S = 5.0
+"""A heater at full power warms the medium of a small rig by 0.1 K a second at most (15 W in 42 mL): half a degree meanwhile,
+and tissue bears 39 degC for minutes."""
+PRESSURE_DEBOUNCE_S = 1.0
+"""A blocked line gains some 5 kPa a second (tests/sim: an occluded heart passes its limit in about ten): it is asked again at
+once, and tubing holds several times its limit."""
 PRESSURE_HOLD_S = 60.0
 """A pump that was stopped by pressure stands for so long, however fast the pressure falls."""
 PRESSURE_STRIKES = 3
@@ -144,6 +150,7 @@ def _interlocks(rig: Rig) -> tuple[Interlock, ...]:
             valid_high=PROBE_C[1],
             flat_s=FLAT_TEMPERATURE_S,
             deadband=TEMPERATURE_DEADBAND_C,
+            debounce_s=TEMPERATURE_DEBOUNCE_S,
         ),
         Interlock(
             "over_pressure_heart",
@@ -157,6 +164,7 @@ def _interlocks(rig: Rig) -> tuple[Interlock, ...]:
             # A dead pressure sensor must not cost the tissue its circulation: at the basal flow no line bursts.
             on_doubt=Response.BASAL,
             hold_s=PRESSURE_HOLD_S,
+            debounce_s=PRESSURE_DEBOUNCE_S,
             strikes=PRESSURE_STRIKES,
             hold_most_s=HEART_HOLD_MOST_S,
             probation_s=HEART_PROBATION_S,
@@ -171,6 +179,7 @@ def _interlocks(rig: Rig) -> tuple[Interlock, ...]:
             valid_high=GAUGE_KPA[1],
             deadband=PRESSURE_DEADBAND * sterile.high_kpa,
             hold_s=PRESSURE_HOLD_S,
+            debounce_s=PRESSURE_DEBOUNCE_S,
             strikes=PRESSURE_STRIKES,
         ),
     )

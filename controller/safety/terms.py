@@ -89,6 +89,20 @@ class Airless:
 
 
 @dataclass(frozen=True, slots=True)
+class Crossing:
+    """A level that one reading has left (`cause`), or come back inside (None), and that no second one has confirmed yet.
+
+    `since_s` is when that was first seen, `reading_s` when the reading was taken that said so, `detail` what it said.
+    """
+
+    interlock: str
+    cause: Cause | None
+    since_s: float
+    reading_s: float
+    detail: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class Watch:
     """What the interlocks remember from one tick to the next.
 
@@ -99,6 +113,7 @@ class Watch:
     strikes: tuple[tuple[str, float], ...] = ()
     rich_since_s: float | None = None
     airless: Airless | None = None
+    crossings: tuple[Crossing, ...] = ()
 
     @property
     def no_air(self) -> bool:
@@ -121,6 +136,10 @@ class Interlock:
     half an hour latch it until a person resets it (I5); 0: it never latches. With `hold_most_s` above 0 they do not:
     from that trip on `hold_s` doubles each time, up to so long, and after each hold the actuators may for
     `probation_s` do no more than their basal state.
+
+    With `debounce_s` above 0 one reading neither trips nor clears it. It trips when a second reading confirms the first,
+    and at the latest `debounce_s` after the first, unless a good reading inside the level came meanwhile. It clears when
+    two good readings in a row are inside. `stale_s` is the time of a lost sensor: input older than that trips it.
     """
 
     name: str
@@ -140,6 +159,7 @@ class Interlock:
     strikes: int = 0
     hold_most_s: float = 0.0
     probation_s: float = 0.0
+    debounce_s: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -236,6 +256,10 @@ class ReadingView(Protocol):
     @property
     def same_since_s(self) -> float:
         """Since when it has been exactly the same."""
+
+    @property
+    def good(self) -> ReadingView | None:
+        """The newest good reading: this one, or the last before it."""
 
 
 class VolumeView(Protocol):

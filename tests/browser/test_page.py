@@ -171,8 +171,8 @@ def test_what_cannot_be_trusted_is_seen_at_once(browser: Browser, bad_day: Serve
     with visiting(browser, bad_day.url) as visit:
         page = visit.live()
         bad = page.locator('[data-point="ph_spent.ph"]')
-        expect(bad).to_have_attribute("data-quality", "bad")
-        expect(bad).to_contain_text("bad")
+        expect(bad).to_have_attribute("data-quality", "missing")
+        expect(bad).to_contain_text("missing")
         expect(bad.locator("title")).to_contain_text("no reply")
         expect(page.locator('[data-point="t_chamber.temperature"]')).to_have_attribute("data-quality", "stale")
         expect(page.locator('[data-point="ph_loop.ph"]')).to_have_attribute("data-quality", "good")

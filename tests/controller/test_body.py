@@ -138,7 +138,7 @@ async def test_every_point_is_known_when_sampling_has_begun() -> None:
             "ph_loop.ph", "ph_spent.ph", "do_loop.oxygen", "t_chamber.temperature", "p_heart.pressure",
             "p_filter.pressure", "balance.mass", "gas_air.flow", "gas_co2.flow", "gas_o2.flow",
         }  # fmt: skip
-        assert all(reading.quality is not Quality.BAD for reading in store.readings.values())
+        assert all(reading.quality is not Quality.MISSING for reading in store.readings.values())
         assert all(times for times in polls.times.values())
         store.snapshot(0.0, "", ())
         assert set(store.state.links.values()) == {"verified"}
@@ -196,7 +196,7 @@ async def test_C1_a_device_that_comes_back_is_read_again(switch: Callable[[Lab, 
     async with sampled(lab) as (body, store, _):
         before = store.readings[point]
         switch(lab, False)
-        bad = await went(store, point, Quality.BAD, 30.0)
+        bad = await went(store, point, Quality.MISSING, 30.0)
         assert bad.value == before.value or bad.at_s > before.at_s
         assert "Likely cause" in bad.detail
         body.see_links()
@@ -218,7 +218,7 @@ async def test_C3_a_defect_in_a_driver_costs_only_its_own_readings(monkeypatch: 
 
         monkeypatch.setattr(sensor, "read", slip)
         await asyncio.sleep(60.0)
-        assert store.readings[name].quality is Quality.BAD
+        assert store.readings[name].quality is Quality.MISSING
         assert "its driver fails" in store.readings[name].detail
         now_s = asyncio.get_running_loop().time()
         assert now_s - store.readings["ph_spent.ph"].at_s < 15.0

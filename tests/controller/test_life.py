@@ -79,7 +79,7 @@ async def test_an_hour_of_life(tmp_path: Path) -> None:
         assert readings[TEMPERATURE].value == pytest.approx(37.0, abs=0.3)
         assert readings["ph_loop.ph"].value == pytest.approx(7.35, abs=0.05)
         assert readings["do_loop.oxygen"].value == pytest.approx(90.0, abs=8.0)
-        assert all(reading.quality is not Quality.BAD for reading in readings.values())
+        assert all(reading.quality is not Quality.MISSING for reading in readings.values())
         assert lab.plant.truth().ph["loop"] == pytest.approx(7.35, abs=0.08)
         assert alarms(controller) == set()
         assert controller.alarms.raised == 0
@@ -105,16 +105,16 @@ async def test_C3_a_dead_device_leaves_others_sampled(dead: str, tmp_path: Path)
         now_s = asyncio.get_running_loop().time()
         for point, reading in controller.store.readings.items():
             if point.partition(".")[0] == dead:
-                assert reading.quality is Quality.BAD, point
+                assert reading.quality is Quality.MISSING, point
                 continue
-            assert reading.quality is not Quality.BAD, point
+            assert reading.quality is not Quality.MISSING, point
             assert now_s - reading.at_s <= 2 * RIG.devices[point.partition(".")[0]].every_s + 5.0, point
         assert f"device_lost:{dead}" in alarms(controller)
         assert {each for each in alarms(controller) if each.startswith("device_lost")} == {f"device_lost:{dead}"}
         assert on(controller, HEART)
         lab.devices[dead].power_on()
         await asyncio.sleep(120.0)
-        assert all(reading.quality is not Quality.BAD for reading in controller.store.readings.values())
+        assert all(reading.quality is not Quality.MISSING for reading in controller.store.readings.values())
         lost = [alarm for alarm in controller.alarms.active() if alarm.id == f"device_lost:{dead}"]
         assert [alarm.state for alarm in lost] == ["returned"]
         if dead != "p_filter":
@@ -141,7 +141,7 @@ async def test_C3_a_rig_with_a_dead_device_starts_and_tells(tmp_path: Path) -> N
     try:
         await controller.start()
         assert [failure.device for failure in controller.body.failures] == ["ph_loop"]
-        assert controller.store.readings["ph_loop.ph"].quality is Quality.BAD
+        assert controller.store.readings["ph_loop.ph"].quality is Quality.MISSING
         assert controller.store.readings["do_loop.oxygen"].quality is Quality.GOOD
         assert on(controller, HEART)
     finally:

@@ -352,7 +352,7 @@ class FakeController:
             readings[point] = Reading(value, unit, Quality.GOOD, now_s)
         readings["balance.mass"] = Reading(self.ledger.ul["spent"] / 1000 * 1.007, "g", Quality.GOOD, now_s)
         for point, detail in self.failing.items():
-            readings[point] = replace(readings[point], quality=Quality.BAD, detail=detail)
+            readings[point] = replace(readings[point], quality=Quality.MISSING, detail=detail)
         for point in self.silent:
             readings[point] = replace(readings[point], at_s=now_s - 2 * MINUTE_S)
         return readings

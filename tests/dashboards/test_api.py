@@ -60,7 +60,7 @@ async def test_state_carries_unit_quality_and_time_of_each_reading() -> None:
         w.controller.failing["ph_loop.ph"] = "no reply"
         w.controller.tick()
         state = (await viewer.get("/api/state")).json()
-        assert state["readings"]["ph_loop.ph"]["quality"] == "bad"
+        assert state["readings"]["ph_loop.ph"]["quality"] == "missing"
         assert state["readings"]["ph_loop.ph"]["detail"] == "no reply"
         assert state["readings"]["t_chamber.temperature"]["unit"] == "degC"
         heart = state["actuators"]["reglo.heart"]

@@ -27,7 +27,7 @@ async def test_a_page_gets_everything_then_only_what_changes() -> None:
         w.controller.silent = set(w.controller.store.state.readings) - {"ph_loop.ph", "balance.mass"}
         w.controller.tick()
         third = await page.body()
-        assert third["readings"]["ph_loop.ph"]["quality"] == "bad"
+        assert third["readings"]["ph_loop.ph"]["quality"] == "missing"
 
 
 async def test_messages_come_no_faster_than_four_a_second() -> None:

@@ -382,7 +382,7 @@ async def test_golden_weights_and_their_quality() -> None:
         assert peer.sent == [b"SI\r\n"]
         fake.answer = b"S D    -0.6800 g\r\n"
         assert await mass.read() == pytest.approx(-10.68)
-        assert mass.quality is Quality.UNCERTAIN
+        assert mass.quality is Quality.SUSPECT
 
 
 @pytest.mark.parametrize(

@@ -81,15 +81,15 @@ async def test_golden_the_level_of_the_configuration_is_asked_for_with_its_passw
     ("status", "value", "quality"),
     [
         (0x00, 7.0, Quality.GOOD),
-        (0x01, 7.0, Quality.BAD),
-        (0x02, 7.0, Quality.UNCERTAIN),
-        (0x04, 7.0, Quality.UNCERTAIN),
-        (0x08, 7.0, Quality.UNCERTAIN),
-        (0x10, 7.0, Quality.BAD),
-        (0x18, 7.0, Quality.BAD),
-        (0x100, 7.0, Quality.UNCERTAIN),
-        (0x00, 14.5, Quality.BAD),
-        (0x00, -0.5, Quality.BAD),
+        (0x01, 7.0, Quality.MISSING),
+        (0x02, 7.0, Quality.SUSPECT),
+        (0x04, 7.0, Quality.SUSPECT),
+        (0x08, 7.0, Quality.SUSPECT),
+        (0x10, 7.0, Quality.MISSING),
+        (0x18, 7.0, Quality.MISSING),
+        (0x100, 7.0, Quality.SUSPECT),
+        (0x00, 14.5, Quality.MISSING),
+        (0x00, -0.5, Quality.MISSING),
     ],
 )
 async def test_the_sensors_own_status_is_the_quality(status: int, value: float, quality: Quality) -> None:
@@ -211,7 +211,7 @@ async def test_the_whole_cycle_with_the_simulated_sensor() -> None:
         assert await arc.sensors["temperature"].read() == 37.0
         device.warnings[1] = 1
         await arc.sensors["ph"].read()
-        assert arc.sensors["ph"].quality is Quality.UNCERTAIN
+        assert arc.sensors["ph"].quality is Quality.SUSPECT
         device.power_off()
         with pytest.raises(NoReply):
             await arc.sensors["ph"].read()

@@ -119,7 +119,7 @@ async def test_a_status_makes_a_value_uncertain() -> None:
     async with linked(KellerBus, Peer(fake), CONFIG) as gauge:
         fake.values[1] = bytes.fromhex("3F 7C D6 A1 02")
         assert await gauge.sensors["pressure"].read() == pytest.approx(98.765, abs=1e-4)
-        assert gauge.sensors["pressure"].quality is Quality.UNCERTAIN
+        assert gauge.sensors["pressure"].quality is Quality.SUSPECT
 
 
 async def test_another_class_or_a_pressure_of_no_transmitter_is_not_trusted() -> None:

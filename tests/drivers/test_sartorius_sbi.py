@@ -35,8 +35,8 @@ class FakeBalance:
         (b"+   123.56 g  \r\n", 123.56, Quality.GOOD),
         (b"N     +   123.56 g  \r\n", 123.56, Quality.GOOD),
         (b"G#    -   123.56 g  \r\n", -123.56, Quality.GOOD),
-        (b"+   123.56    \r\n", 123.56, Quality.UNCERTAIN),
-        (b"N     +   123.56    \r\n", 123.56, Quality.UNCERTAIN),
+        (b"+   123.56    \r\n", 123.56, Quality.SUSPECT),
+        (b"N     +   123.56    \r\n", 123.56, Quality.SUSPECT),
         (b"      0.00 g  \r\n", 0.0, Quality.GOOD),
         (b"-     0.05 g  \r\n", -0.05, Quality.GOOD),
         (b"+     1235 g  \r\n", 1235.0, Quality.GOOD),
@@ -113,7 +113,7 @@ async def test_a_moving_weight_is_no_gram_before_one_stood_still_in_gram() -> No
     fixed = DeviceConfig("balance", settings=settings(unit_is_gram=True))
     async with linked(SartoriusSbi, peer, fixed) as balance:
         assert await balance.mass.read() == 123.56
-        assert balance.mass.quality is Quality.UNCERTAIN
+        assert balance.mass.quality is Quality.SUSPECT
 
 
 @pytest.mark.parametrize("late_s", [1.51, 1.6, 2.0, 2.9, 4.0])
@@ -165,7 +165,7 @@ async def test_the_whole_cycle_with_the_simulated_balance(with_id: bool) -> None
         assert [await balance.mass.read(), balance.mass.quality] == [pytest.approx(50.0), Quality.GOOD]
         plant.values["d.mass"] = 60.0
         await asyncio.sleep(0.5)
-        assert [await balance.mass.read(), balance.mass.quality] == [pytest.approx(60.0), Quality.UNCERTAIN]
+        assert [await balance.mass.read(), balance.mass.quality] == [pytest.approx(60.0), Quality.SUSPECT]
         await asyncio.sleep(0.5)
         assert [await balance.mass.read(), balance.mass.quality] == [pytest.approx(60.0), Quality.GOOD]
         plant.values["d.mass"] = 9000.0

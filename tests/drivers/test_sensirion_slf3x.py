@@ -139,9 +139,9 @@ async def test_whatever_it_measured_before_it_is_stopped_and_started_for_our_liq
     ("flags", "quality", "air"),
     [
         (0, Quality.GOOD, 0.0),
-        (1, Quality.BAD, 1.0),
-        (2, Quality.UNCERTAIN, 0.0),
-        (3, Quality.BAD, 1.0),
+        (1, Quality.MISSING, 1.0),
+        (2, Quality.SUSPECT, 0.0),
+        (3, Quality.MISSING, 1.0),
         (0x20, Quality.GOOD, 0.0),
     ],
 )
@@ -264,7 +264,7 @@ async def test_the_whole_cycle_with_the_simulated_cable(variant: sim.Variant) ->
         device.air = True
         await asyncio.sleep(0.2)
         await slf.sensors["flow"].read()
-        assert slf.sensors["flow"].quality is Quality.BAD
+        assert slf.sensors["flow"].quality is Quality.MISSING
         assert await slf.sensors["air"].read() == 1.0
         device.fault = True
         await asyncio.sleep(0.2)

@@ -64,9 +64,9 @@ async def test_golden_reading() -> None:
     ("status", "quality"),
     [
         ("0000 0000", Quality.GOOD),
-        ("0004 0000", Quality.UNCERTAIN),
-        ("0000 0002", Quality.BAD),
-        ("0000 0400", Quality.UNCERTAIN),
+        ("0004 0000", Quality.SUSPECT),
+        ("0000 0002", Quality.MISSING),
+        ("0000 0400", Quality.SUSPECT),
         ("0000 0100", None),
         ("0001 0000", None),
         ("0002 0000", None),
@@ -203,12 +203,12 @@ async def test_the_whole_cycle_with_the_simulated_probe() -> None:
             await probe.sensors["co2"].read()
         assert device.volatile == [980.0, 25.0, 95.0, 0.0]  # written again at once
         await asyncio.sleep(3)
-        assert [await probe.sensors["co2"].read(), probe.sensors["co2"].quality] == [412.5, Quality.BAD]
+        assert [await probe.sensors["co2"].read(), probe.sensors["co2"].quality] == [412.5, Quality.MISSING]
         await asyncio.sleep(10)
         assert [await probe.sensors["co2"].read(), probe.sensors["co2"].quality] == [412.5, Quality.GOOD]
         device.power_cycle()
         await asyncio.sleep(60)  # a reset that nobody saw
-        assert [await probe.sensors["co2"].read(), probe.sensors["co2"].quality] == [412.5, Quality.UNCERTAIN]
+        assert [await probe.sensors["co2"].read(), probe.sensors["co2"].quality] == [412.5, Quality.SUSPECT]
         assert [await probe.sensors["co2"].read(), probe.sensors["co2"].quality] == [412.5, Quality.GOOD]
         assert device.volatile == [980.0, 25.0, 95.0, 0.0]
         assert device.memory_writes == 0

@@ -186,6 +186,10 @@ class Read:
     at_s: float = 100.0
     same_since_s: float = 100.0
 
+    @property
+    def good(self) -> Read | None:
+        return self if self.quality is Quality.GOOD else None
+
 
 LIMITS = limits_of(RIG)
 
@@ -206,7 +210,7 @@ def test_a_fresh_reading_near_the_buffer_is_let_through() -> None:
     ("wanted", "change", "now_s", "says"),
     [
         (intent(), lambda read: None, 136.0, "36 s old"),
-        (intent(), lambda read: setattr(read, "quality", Quality.UNCERTAIN), 100.0, "its reading failed"),
+        (intent(), lambda read: setattr(read, "quality", Quality.SUSPECT), 100.0, "its reading failed"),
         (intent(), lambda read: setattr(read, "value", math.nan), 100.0, "its reading failed"),
         (intent(), lambda read: setattr(read, "value", 8.01), 100.0, "too far from 7.00"),
         (intent(), lambda read: setattr(read, "value", 5.99), 100.0, "too far from 7.00"),

@@ -62,21 +62,22 @@ def test_only_what_is_new_is_kept_and_at_the_time_it_was_taken(tmp_path: Path) -
     history.close()
 
 
-def test_bad_and_unitless_readings_are_not_history(tmp_path: Path) -> None:
+def test_I9_only_good_readings_are_drawn_and_suspect_ones_are_kept_apart(tmp_path: Path) -> None:
     history = History(tmp_path / "h.db", Ticking())
     history.add(
         1001.0,
         "",
         {
-            "a.x": reading(1.0, 1000.0, Quality.BAD),
+            "a.x": reading(1.0, 1000.0, Quality.MISSING),
             "b.x": reading(math.nan, 1000.0),
             "c.x": reading(1.0, 1000.0, unit=""),
             "d.x": reading(math.inf, 1000.0),
-            "e.x": reading(5.0, 1000.0, Quality.UNCERTAIN),
+            "e.x": reading(5.0, 1000.0, Quality.SUSPECT),
         },
     )
     assert history.series() == {"e.x": "kPa"}
-    assert values(history, "e.x") == [5.0]
+    assert values(history, "e.x") == []
+    assert [(value, quality) for _, value, quality in history.doubted("e.x", -1e12, 1e12)] == [(5.0, "suspect")]
     assert values(history, "nothing.here") == []
     history.close()
 

@@ -102,7 +102,7 @@ async def test_an_engine_that_falls_silent_is_an_alarm_and_leaves_no_figures(
         assert controller.nerves_summary is None
         assert lost(controller) == ["unacknowledged"]
         readings = controller.store.state.readings
-        assert [readings[point].quality for point in POINTS[:2]] == [Quality.BAD] * 2
+        assert [readings[point].quality for point in POINTS[:2]] == [Quality.MISSING] * 2
         await asyncio.sleep(600.0)
         assert {point: points(controller, point) for point in POINTS} == known
         source.say("fresh")

@@ -63,15 +63,15 @@ def test_a_reading_that_goes_bad_is_news_and_one_that_never_was_is_null() -> Non
         batch.take(
             state(
                 2.0,
-                a_x=Reading(3.0, "g", Quality.BAD, 1.0, "no reply"),
-                b_x=Reading(math.nan, "g", Quality.BAD, -math.inf, "no reply"),
+                a_x=Reading(3.0, "g", Quality.MISSING, 1.0, "no reply"),
+                b_x=Reading(math.nan, "g", Quality.MISSING, -math.inf, "no reply"),
                 c_x=Reading(1.0, "", Quality.GOOD, 2.0),
             )
         )
     assert [(reading["point"], reading["value"], reading["quality"]) for reading in readings(batch)] == [
         ("a.x", 3.0, "good"),
-        ("a.x", 3.0, "bad"),
-        ("b.x", None, "bad"),
+        ("a.x", 3.0, "missing"),
+        ("b.x", None, "missing"),
     ]
 
 

@@ -86,13 +86,13 @@ async def test_D1_readings_arrive_with_their_value_time_and_tags(database: Victo
     async with fed(database.url, tmp_path) as rig:
         rig.offer(3)
         rig.offer(1, "ph loop,left.ph")  # what the protocol itself is made of
-        rig.offer(1, quality=Quality.UNCERTAIN)
+        rig.offer(1, quality=Quality.SUSPECT)
         await until(rig.all_through)
         tags = {"rig": "bench", "point": "balance.mass", "unit": "g"}
         good = [(FIRST_MS + 5000 * number, float(number)) for number in range(3)]
         await until(lambda: database.samples(**tags) == good)
         assert database.samples(point="ph loop,left.ph") == [(FIRST_MS + 15000, 3.0)]
-        assert database.samples("readings_missing", quality="uncertain", **tags) == [(FIRST_MS + 20000, 1.0)]
+        assert database.samples("readings_missing", quality="suspect", **tags) == [(FIRST_MS + 20000, 1.0)]
         assert (rig.sink.connected, rig.sink.problem, rig.sink.given_up) == (True, None, 0)
 
 

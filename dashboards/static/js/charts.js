@@ -155,7 +155,7 @@ class Chart {
     this.series.forEach((one, i) => {
       const value = at === null ? one.now : nearest(shown[i], at);
       say(this.values[i], value === null ? "–" : quantity(value, this.unit));
-      this.values[i].classList.toggle("bad", at === null && one.quality === "bad");
+      this.values[i].classList.toggle("bad", at === null && one.quality !== undefined && one.quality !== "good");
     });
   }
 

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from math import log10
 
 import pytest
 
-from controller.regulation.gas import PERIOD_S, GasMixer
+from controller.regulation.gas import BACK_S, PERIOD_S, SILENT_S, GasMixer
 from controller.regulation.oxygen import MOST_PCT, OxygenRegulator
 from controller.regulation.ph import PATIENCE_S, PhRegulator
-from controller.safety.kernel import Intent, Seen, decide
+from controller.safety.interlocks import GAS_MIXTURE
+from controller.safety.kernel import Intent, Seen, Trip, decide
 from controller.state import ActuatorView, Reading, State
 from drivers.commands import Level, LevelStatus, Quality
 from tests.controller.regulation.states import RIG, output, reading, state
@@ -112,24 +114,47 @@ def test_co2_comes_last_when_it_rises_and_first_when_it_falls() -> None:
     assert [intent.actuator for intent in falling] == [LUNG.co2, LUNG.o2, LUNG.air]
 
 
-def test_without_air_oxygen_takes_its_place_at_once_until_air_is_heard_again() -> None:
+def test_without_air_oxygen_takes_its_place_until_air_is_heard_again_for_a_minute() -> None:
     mixer = GasMixer(RIG)
     views = {
         point: output(LevelStatus(flow, flow)) for point, flow in ((LUNG.air, 47.0), (LUNG.co2, 3.0), (LUNG.o2, 0.0))
     }
 
-    def wanted(at_s: float, air: Quality) -> dict[str, float]:
-        told = {LUNG.ph: reading(LUNG.ph_setpoint, at_s), LUNG.oxygen: reading(90.0, at_s)}
-        intents = mixer.intents(state(at_s, {**told, LUNG.air: reading(47.0, at_s, air)}, views))
+    def wanted(at_s: float, air: Reading) -> dict[str, float]:
+        told = {LUNG.ph: reading(LUNG.ph_setpoint, at_s), LUNG.oxygen: reading(90.0, at_s), LUNG.air: air}
+        intents = mixer.intents(state(at_s, told, views))
         return {intent.actuator: intent.command.value for intent in intents if isinstance(intent.command, Level)}
 
-    assert wanted(0.0, Quality.GOOD) == {}
-    silent = wanted(5.0, Quality.BAD)
-    assert list(silent) == [LUNG.o2, LUNG.co2, LUNG.air], "who does not answer comes last"
-    assert silent[LUNG.o2] == LIMITS.levels[LUNG.o2][1]
-    assert wanted(6.0, Quality.BAD) == {}
-    assert wanted(40.0, Quality.BAD)[LUNG.o2] == silent[LUNG.o2]
-    assert wanted(71.0, Quality.GOOD) == {}, "as before"
+    def silent(good_s: float) -> Reading:
+        return replace(reading(47.0, good_s, Quality.MISSING), last_good=reading(47.0, good_s))
+
+    assert wanted(0.0, reading(47.0, 0.0)) == {}
+    assert wanted(5.0, silent(0.0)) == {}, "one reading that is missing is no silence"
+    lost = wanted(SILENT_S + 0.5, silent(0.0))
+    assert list(lost) == [LUNG.o2, LUNG.co2, LUNG.air], "who does not answer comes last"
+    assert lost[LUNG.o2] == LIMITS.levels[LUNG.o2][1]
+    assert wanted(SILENT_S + 1.0, silent(0.0)) == {}, "it is asked for once, and again only when it did not arrive"
+    assert wanted(50.0, silent(0.0))[LUNG.o2] == lost[LUNG.o2]
+    views |= {LUNG.air: output(LevelStatus(27.0, 27.0)), LUNG.o2: output(LevelStatus(20.0, 20.0))}
+    ended = []
+    for second in range(60, 220):
+        back = wanted(float(second), silent(99.0) if second == 100 else reading(27.0, float(second)))
+        if back.get(LUNG.o2) == 0.0:
+            ended.append(second)
+    assert 100 + BACK_S < ended[0] <= 101 + BACK_S + PERIOD_S, "a gap begins the minute anew"
+
+
+def test_air_that_pH_tells_to_be_closed_is_silent_at_once() -> None:
+    mixer = GasMixer(RIG)
+    views = {
+        point: output(LevelStatus(flow, flow)) for point, flow in ((LUNG.air, 47.0), (LUNG.co2, 3.0), (LUNG.o2, 0.0))
+    }
+    air = replace(reading(47.0, 0.0, Quality.MISSING), last_good=reading(47.0, 0.0))
+    told = {LUNG.ph: reading(7.25, 5.0), LUNG.oxygen: reading(90.0, 5.0), LUNG.air: air}
+    assert mixer.intents(state(4.0, {**told, LUNG.air: reading(47.0, 0.0)}, views)) is not None
+    shut = Trip(GAS_MIXTURE, LUNG.co2, "air is not heard", 5.0, (LUNG.co2,))
+    intents = mixer.intents(replace(state(5.0, told, views), trips=(shut,)))
+    assert Level(LIMITS.levels[LUNG.o2][1]) in [intent.command for intent in intents]
 
 
 def test_noise_is_not_worth_a_command_but_a_lost_setpoint_is() -> None:

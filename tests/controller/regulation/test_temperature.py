@@ -93,7 +93,7 @@ def test_a_heater_too_weak_does_not_wind_up() -> None:
     [
         None,
         reading(36.0, 0.0),
-        reading(36.0, 100.0, Quality.BAD),
+        reading(36.0, 100.0, Quality.MISSING),
         reading(nan, 100.0),
         reading(inf, 100.0),
         reading(36.0, 200.0),

@@ -13,6 +13,8 @@ from drivers.commands import Quality
 
 RIG = load_rig(Path(__file__).resolve().parents[3] / "examples" / "rigs" / "bench.yaml")
 LIMITS = limits_of(RIG)
+AT_ONCE = replace(LIMITS, interlocks=tuple(replace(rule, debounce_s=0.0) for rule in LIMITS.interlocks))
+"""The same without debounce, for tests of what follows once a level counts as left (test_debounce.py has the rest)."""
 NOW_S = 10_000.0
 
 TEMPERATURE, HEART_PRESSURE, FILTER_PRESSURE = "t_chamber.temperature", "p_heart.pressure", "p_filter.pressure"
@@ -27,6 +29,11 @@ class Told:
     quality: Quality = Quality.GOOD
     at_s: float = NOW_S - 1.0
     same_since_s: float = NOW_S - 1.0
+    last_good: Told | None = None
+
+    @property
+    def good(self) -> Told | None:
+        return self if self.quality is Quality.GOOD else self.last_good
 
 
 @dataclass(frozen=True)

@@ -15,13 +15,13 @@ from controller.safety.terms import Airless
 from drivers.commands import Level, Quality
 from tests.controller.safety.facts import (
     AIR,
+    AT_ONCE,
     CO2,
     DRAW,
     FILTER_PRESSURE,
     HEART,
     HEART_PRESSURE,
     HEATER,
-    LIMITS,
     NOW_S,
     O2,
     PH,
@@ -34,6 +34,7 @@ from tests.controller.safety.facts import (
     with_reading,
 )
 
+LIMITS = AT_ONCE
 RULES = {rule.name: rule for rule in LIMITS.interlocks}
 
 
@@ -48,7 +49,7 @@ def test_a_rig_at_peace_trips_nothing() -> None:
 
 DOUBTFUL = {
     "missing": None,
-    "failed": Told(37.0, Quality.BAD),
+    "failed": Told(37.0, Quality.MISSING),
     "not a number": Told(nan),
     "infinite": Told(inf),
     "stale": Told(37.0, at_s=NOW_S - 15.1),
@@ -74,7 +75,7 @@ def test_I2_input_that_cannot_be_trusted_counts_as_unsafe(told: Told | None) -> 
     [
         Told(37.0, at_s=NOW_S - 15.0),
         Told(37.0, at_s=NOW_S + 1.0),
-        Told(37.0, Quality.UNCERTAIN),
+        Told(37.0, Quality.SUSPECT, last_good=Told(37.0)),
         Told(37.0, same_since_s=NOW_S - 180.0),
         Told(35.0),
         Told(38.5),
@@ -169,7 +170,7 @@ def test_a_moment_of_odd_flows_is_not_a_failure_of_air() -> None:
     assert follow(with_reading(AIR, Told(0.0)), 15, memory, NOW_S + 18).trips == ()
 
 
-UNHEARD = [None, Told(47.0, Quality.BAD), Told(nan)]
+UNHEARD = [None, Told(47.0, Quality.MISSING), Told(nan)]
 
 
 @pytest.mark.parametrize("air", UNHEARD)
@@ -273,7 +274,7 @@ def test_I5_a_reset_does_not_bring_air_back() -> None:
 @pytest.mark.parametrize("air", UNHEARD)
 @pytest.mark.parametrize(
     "ph",
-    [None, Told(7.4, Quality.BAD), Told(nan), Told(7.4, at_s=NOW_S - 600.0), Told(7.4, same_since_s=NOW_S - 600.0)],
+    [None, Told(7.4, Quality.MISSING), Told(nan), Told(7.4, at_s=NOW_S - 600.0), Told(7.4, same_since_s=NOW_S - 600.0)],
 )
 def test_I2_air_and_ph_that_are_not_heard_shut_co2(air: Told | None, ph: Told | None) -> None:
     view = with_reading(AIR, air)
@@ -285,7 +286,7 @@ def test_I2_air_and_ph_that_are_not_heard_shut_co2(air: Told | None, ph: Told | 
 
 def test_co2_that_is_not_heard_itself_could_not_be_shut() -> None:
     assert follow(with_reading(CO2, None), 300).trips == ()
-    assert follow(with_reading(CO2, Told(3.0, Quality.BAD)), 300).trips == ()
+    assert follow(with_reading(CO2, Told(3.0, Quality.MISSING)), 300).trips == ()
 
 
 def test_oxygen_that_is_not_heard_counts_as_none() -> None:

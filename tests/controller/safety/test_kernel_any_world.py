@@ -33,7 +33,9 @@ from controller.state import Reading, Volume
 from drivers.commands import Command, Dispense, Level, Quality, Run, Stop, Switch
 
 RIG = load_rig(Path(__file__).parents[3] / "examples" / "rigs" / "bench.yaml")
-LIMITS = limits_of(RIG)
+DEBOUNCED = limits_of(RIG)
+LIMITS = replace(DEBOUNCED, interlocks=tuple(replace(rule, debounce_s=0.0) for rule in DEBOUNCED.interlocks))
+"""Without debounce: here it is tested what follows once a level counts as left (test_debounce.py has the rest)."""
 NOW_S = 10_000.0
 TEMPERATURE = "t_chamber.temperature"
 HEART_KPA, FILTER_KPA = "p_heart.pressure", "p_filter.pressure"
@@ -111,7 +113,8 @@ DOUBTS: dict[str, tuple[Reading | None, str]] = {
     "below any probe": (reading(-1.0), "out of range"),
     "NaN": (reading(math.nan), "not a number"),
     "infinite": (reading(-math.inf), "not a number"),
-    "BAD": (replace(reading(37.0), quality=Quality.BAD), "failed"),
+    "MISSING": (replace(reading(37.0), quality=Quality.MISSING), "no good reading"),
+    "SUSPECT": (replace(reading(37.0), quality=Quality.SUSPECT), "no good reading"),
 }
 
 
@@ -141,8 +144,11 @@ def test_I2_a_doubtful_pressure_stops_the_return_and_slows_the_heart(name: str) 
     assert ask(HEART, Run(500.0), with_reading(HEART_KPA, value)).command == Run(500.0)
 
 
-def test_I2_uncertain_is_believed_and_a_clock_may_be_a_second_off() -> None:
-    assert tripped(with_reading(TEMPERATURE, replace(reading(37.0), quality=Quality.UNCERTAIN))) == {}
+def test_I2_the_last_good_reading_counts_while_it_is_fresh_and_a_clock_may_be_a_second_off() -> None:
+    for quality in (Quality.SUSPECT, Quality.MISSING, Quality.STALE):
+        fresh, old = reading(37.0, at_s=NOW_S - 15.0), reading(37.0, at_s=NOW_S - 15.1)
+        assert tripped(with_reading(TEMPERATURE, replace(reading(37.0), quality=quality, last_good=fresh))) == {}
+        assert tripped(with_reading(TEMPERATURE, replace(reading(37.0), quality=quality, last_good=old))) != {}
     assert tripped(with_reading(TEMPERATURE, reading(37.0, at_s=NOW_S + 0.5))) == {}
     assert tripped(with_reading(TEMPERATURE, reading(37.0, at_s=NOW_S - 15.0))) == {}
 
@@ -155,7 +161,7 @@ def test_I2_heat_only_ever_follows_a_fresh_good_reading_below_the_limit(
 ) -> None:
     view = with_reading(TEMPERATURE, Reading(value, "degC", quality, NOW_S - age_s, "", NOW_S - flat_s))
     sound = (
-        quality is not Quality.BAD
+        quality is Quality.GOOD
         and 0.0 <= value <= 38.5
         and -1.0 <= NOW_S - (NOW_S - age_s) <= 15.0
         and flat_s <= FLAT_TEMPERATURE_S
@@ -308,7 +314,7 @@ def views(draw: st.DrawFn) -> View:
             continue
         value = draw(st.sampled_from([good.value, good.value, good.value, 0.0, 39.0, 70.0, 90.0, math.nan]))
         age_s = draw(st.sampled_from([1.0, 1.0, 1.0, 60.0, -10.0]))
-        quality = draw(st.sampled_from([Quality.GOOD, Quality.GOOD, Quality.UNCERTAIN, Quality.BAD]))
+        quality = draw(st.sampled_from([Quality.GOOD, Quality.GOOD, Quality.SUSPECT, Quality.MISSING]))
         readings[point] = replace(good, value=value, at_s=NOW_S - age_s, quality=quality)
     volumes = {
         name: Volume(draw(st.floats(0.0, vessel.capacity_ul)), draw(st.floats(0.0, 2000.0)))

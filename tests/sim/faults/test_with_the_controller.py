@@ -95,7 +95,7 @@ async def test_who_must_be_told_is_told_in_time_and_all_is_well_afterwards(
         assert controller.health().ok
         assert flows(controller)
         assert lab.plant.truth().viability > 0.97 - LOST
-        assert all(reading.quality is not Quality.BAD for reading in controller.store.readings.values())
+        assert all(reading.quality is not Quality.MISSING for reading in controller.store.readings.values())
         lasting = [alarm.id for alarm in controller.alarms.active() if alarm.kind in what.alarms]
         assert all(alarm.state == "returned" for alarm in controller.alarms.active() if alarm.id in lasting), lasting
 
@@ -109,7 +109,7 @@ async def test_what_is_borne_leaves_nothing_behind(kind: str, target: str, amoun
         assert controller.health().ok
         assert flows(controller)
         assert lab.plant.truth().viability > 0.97 - LOST
-        assert all(reading.quality is not Quality.BAD for reading in controller.store.readings.values())
+        assert all(reading.quality is not Quality.MISSING for reading in controller.store.readings.values())
         assert not controller.store.state.trips
         controller.journal.verify()
 
@@ -131,7 +131,7 @@ async def test_I2_a_probe_that_sticks_is_told_and_believed_no_more(point: str, t
     async with under(Fault("stuck", point, 600.0, 900.0), data=tmp_path) as (controller, lab, _):
         await asyncio.sleep(600.0 + 420.0)
         assert [alarm.source for alarm in controller.alarms.active() if alarm.kind == "sensor_flat"] == [point]
-        assert controller.store.readings[point].quality is Quality.BAD
+        assert controller.store.readings[point].quality is Quality.MISSING
         heart = controller.store.actuators["reglo.heart"].status
         assert isinstance(heart, PumpStatus)
         believed = 1000.0 if point == "p_heart.pressure" else 2000.0
@@ -207,7 +207,7 @@ async def test_C1_a_circuit_whose_response_codes_were_turned_off_is_found_again(
         circuit.response_codes = False
         await asyncio.sleep(300.0)
         assert circuit.response_codes
-        assert all(reading.quality is not Quality.BAD for reading in controller.store.readings.values())
+        assert all(reading.quality is not Quality.MISSING for reading in controller.store.readings.values())
         assert not [each.id for each in controller.alarms.active() if each.state == "unacknowledged"]
 
 

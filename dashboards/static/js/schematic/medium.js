@@ -22,7 +22,7 @@ export function mediumColor(box, rig, state) {
   if (box.kind === "waste") return WASTE;
   const probe = rig.schematic.probes.find((each) => each.at === box.name && each.quantity === "pH");
   const reading = probe && state.readings[probe.point];
-  if (reading && reading.value !== null && reading.quality !== "bad") return phenolRed(Math.round(reading.value * 50) / 50);
+  if (reading && reading.value !== null && reading.quality === "good") return phenolRed(Math.round(reading.value * 50) / 50);
   const loop = rig.schematic.vessels.find((each) => each.kind === "loop");
   if (box.contains === loop?.contains) {
     return box.kind === "chamber" && loop.name !== box.name ? mediumColor(loop, rig, state) : phenolRed(7.4);

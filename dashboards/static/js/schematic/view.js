@@ -177,7 +177,7 @@ export class Schematic {
     for (const { point, value } of this.gases ?? []) {
       const reading = state.readings[point];
       say(value, reading ? quantity(reading.value, "mL/min") : "–");
-      value.classList.toggle("bad", reading?.quality === "bad");
+      value.classList.toggle("bad", !!reading && reading.quality !== "good");
     }
     this.tissue?.update(state);
     this.setNow(state);
@@ -240,11 +240,11 @@ export class Schematic {
     const device = point.split(".")[0];
     const age = reading?.at_s === null || !reading ? null : state.at_s - reading.at_s;
     const stale = age !== null && age > Math.max(STALE_PERIODS * (this.rig.periods_s[device] ?? 5), LEAST_STALE_S);
-    const status = !reading || reading.value === null ? "none" : reading.quality === "bad" ? "bad" : stale ? "stale" : reading.quality;
+    const status = !reading || reading.value === null ? "none" : stale && reading.quality === "good" ? "stale" : reading.quality;
     drawn.node.dataset.quality = status;
     say(drawn.value, reading ? quantity(reading.value, reading.unit) : "–");
     say(drawn.unit, reading && reading.unit !== "pH" ? unit(reading.unit) : "");
-    say(drawn.state, { bad: "bad", stale: "stale", uncertain: "unsure", none: "none" }[status] ?? "");
+    say(drawn.state, { missing: "missing", stale: "stale", suspect: "suspect", none: "none" }[status] ?? "");
     say(drawn.title, `${point} (${drawn.probe.model}) at ${drawn.probe.at}: ${status}${age === null ? "" : `, ${Math.max(0, age).toFixed(0)} s old`}${reading?.detail ? `. ${reading.detail}` : ""}`);
   }
 
