@@ -86,7 +86,7 @@ async def keep(
         # All that may fail comes before the guard: that of a controller which may not run, because another one does, would
         # bring to rest what that keeps alive.
         if journal is None:
-            journal = Journal(data / "journal.db", clock, durable=True)
+            journal = Journal(data / "journal.db", clock, durable=True, threaded=True)
         undone.callback(journal.close)
         auth = Auth(data, demo=False)
         listening = free_port(host, port)

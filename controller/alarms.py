@@ -126,6 +126,10 @@ DEFINITIONS: dict[str, Definition] = {
             "make room on the disk or repair it, then restart the controller", "30 min", event=True,
         ),
         Definition(
+            "journal_unwritten", "critical", "rows wait in memory and are lost if this process ends; no dose is given",
+            "make room on the disk, or end the program that holds the file; it goes on by itself then", "30 min", 2.0, 10.0,
+        ),
+        Definition(
             "history_lost", "medium", "readings wait in memory and are lost with it",
             "make room on the disk", "4 h", 30.0,
         ),

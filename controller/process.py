@@ -25,7 +25,7 @@ from controller.emergency import Emergency, Stimulator
 from controller.execution.assays import Assays
 from controller.execution.journal import Journal, JournalUnwritten
 from controller.execution.ledger import Ledger
-from controller.execution.runner import DISK_AGAIN_S, Runner
+from controller.execution.runner import Runner
 from controller.heartbeat import Heartbeat
 from controller.liveliness import Liveliness
 from controller.memory.history import FLUSH_S, History
@@ -161,9 +161,6 @@ class Controller:
         self._at_work: dict[str, asyncio.Task[None]] = {}
         self._trips: tuple[Trip, ...] = ()
         self._ticked_s: float | None = None
-        self._unsaid: dict[str, str] | None = None
-        """What the row about the start of this process says, until it is written."""
-        self._next_said_s = float("-inf")
         self._next_nerves_s = 0.0
         self._next_links_s = 0.0
         self._next_score_s = 0.0
@@ -178,8 +175,8 @@ class Controller:
         Raises :class:`~controller.connect.ConnectError` when nothing at all answers.
         """
         self.alarms.restore(self.journal.entries(kinds=ALARM_ROWS), self.clock.now_s())
-        self._unsaid = {"rig": self.rig.name, "rig_hash": effective_hash(self.rig), "version": software_version()}
-        self._aside("journal", self._say_started)
+        started = {"rig": self.rig.name, "rig_hash": effective_hash(self.rig), "version": software_version()}
+        self._record("controller.started", started)
         self.body = await Body.connect(self.rig, self._opener, self.store)
         for failure in self.body.failures:
             logger.warning("%s did not come up: %s", failure.device, failure.error)
@@ -233,15 +230,6 @@ class Controller:
         self._heartbeat.begin()
         await self.runs.recover()
 
-    def _say_started(self) -> None:
-        """The row that says that this process began; one that no disk took is tried again, for nothing waits for it (D2)."""
-        if self._unsaid is None or self.clock.now_s() < self._next_said_s:
-            return
-        self._next_said_s = self.clock.now_s() + DISK_AGAIN_S
-        body, self._unsaid = self._unsaid, {"since_utc": self.clock.utc_text(), **self._unsaid}
-        self.journal.append("controller.started", body)
-        self._unsaid = None
-
     def _probes(self) -> Probes:
         """The door to the probes' own calibrations; what is set is kept among the rig's records."""
         return Probes(
@@ -276,7 +264,7 @@ class Controller:
             self._beside(f"safety {state.at_s}", self.gate.settle())
         for regulator in self._regulators:
             self._aside(type(regulator).__name__, self._regulate, regulator, state)
-        self._aside("journal", self._say_started)
+        self.journal.look()
         self._aside("strays", self._stray, state)
         self._aside("upkeep", self.upkeep.look, state.actuators, self.gate.revolution_ul)
         self._aside("alarms", self._alarm_levels, state, late_s)
@@ -392,7 +380,7 @@ class Controller:
 
     def _unwritten(self, error: JournalUnwritten) -> None:
         logger.error("%s", error)
-        self.alarms.event("journal_lost", "journal", str(error))
+        self.alarms.event("journal_unwritten", "journal", str(error))
 
     def _alarm_levels(self, state: State, late_s: float) -> None:
         causes, unseen = reading_causes(self.rig, state, self._oldest_answers)
@@ -409,6 +397,8 @@ class Controller:
             causes[("activity_fall", "nerves")] = self._vitals.concern
         if late_s > TICK_S:
             causes[("slow_loop", "controller")] = f"a tick came {late_s:.1f} s late"
+        if (problem := self.journal.problem) is not None:
+            causes[("journal_unwritten" if self.journal.lost is None else "journal_lost", "journal")] = problem
         if self.history.problem is not None:
             causes[("history_lost", "history")] = self.history.problem
         for sink in self._sinks:

@@ -181,6 +181,9 @@ class JournalFace(Protocol):
     def append(self, kind: str, body: Mapping[str, Any], *, run: str | None = None) -> int:
         """Write one row; returns its number."""
 
+    async def commit(self) -> None:
+        """Wait until every row so far is on the disk; raises JournalUnwritten."""
+
     def entries(
         self, *, kinds: Sequence[str] = ..., after: int = ..., limit: int | None = ..., newest_first: bool = ...
     ) -> Iterator[Entry]:

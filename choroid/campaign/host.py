@@ -168,7 +168,6 @@ class Host:
             clock,
             self.disk,
             die=lambda: self._strike(life),
-            wait=self._stand,
             told=self._told,
         )
         if self._rows_to_live is not None:
@@ -383,10 +382,6 @@ class Host:
         """The guard kills what has been silent for so long: two masters on one line are worse than none."""
         if life.ready and self._frozen_since_s == since_s and self.life is life:
             self._strike(life)
-
-    def _stand(self, for_s: float) -> None:
-        """The process waits for its disk, and does nothing else meanwhile."""
-        self._freeze(for_s)
 
 
 async def _pester(controller: Controller, run_id: str) -> None:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import sqlite3
-from collections.abc import Callable, Iterable, Mapping
+from collections import deque
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -11,7 +13,10 @@ from typing import Any
 
 from choroid.simulate import EPOCH
 from controller.clock import Clock
-from controller.execution.journal import BUSY_S, Journal, JournalUnwritten
+from controller.execution.journal import Journal
+from controller.execution.journal_file import BUSY_S, JournalFile
+from controller.execution.journal_terms import Row
+from controller.execution.journal_writer import RETRY_S, Failed, Writer, Written, meaning
 
 OnRow = Callable[[int, str, Mapping[str, Any], str | None], None]
 _BEGIN = datetime(1970, 1, 1, tzinfo=UTC)
@@ -38,7 +43,7 @@ class Disk:
 
     @property
     def wait_s(self) -> float:
-        """How long the process stands for one row."""
+        """How long a commit takes."""
         return BUSY_S if self.locked else self.slow_s
 
 
@@ -62,62 +67,132 @@ class CampaignClock(Clock):
         return self.utc().isoformat(timespec="milliseconds")[:-6] + "Z"
 
 
-class MortalJournal(Journal):
-    """A journal whose process may die at a row, before it or right after it, and whose disk may fail.
+class FrailFile(JournalFile):
+    """A journal's file on a disk that may fail. `committed` is called with the last row of each commit."""
 
-    `dies_at` is a row's number; `wait` is called with how long the process stands for each row (s); `told` with each row
-    that was written. A row is on the disk when :meth:`append` returns, as in a durable journal.
+    def __init__(self, path: Path, disk: Disk, committed: Callable[[int], None]) -> None:
+        super().__init__(path, durable=False)
+        self._disk = disk
+        self._committed = committed
+
+    def commit(self, rows: Sequence[Row]) -> None:
+        """As :meth:`JournalFile.commit`, as far as the disk allows."""
+        self._disk.check()
+        super().commit(rows)
+        self._committed(rows[-1].seq)
+
+
+class DelayedWriter:
+    """The writer thread of a real run, as virtual time has it: the loop goes on while a commit takes its time."""
+
+    def __init__(self, file: FrailFile, disk: Disk, written: Written, failed: Failed) -> None:
+        self._file = file
+        self._disk = disk
+        self._written = written
+        self._failed = failed
+        self._loop = asyncio.get_running_loop()
+        self._rows: list[Row] = []
+        self._due: asyncio.TimerHandle | None = None
+
+    def put(self, row: Row) -> None:
+        """Queue a row; a healthy disk takes it at once."""
+        self._rows.append(row)
+        if self._due is None:
+            self._begin(self._disk.wait_s)
+
+    def again(self) -> bool:
+        """Whether a commit is under way, or will be tried again."""
+        return self._due is not None
+
+    def look(self) -> None:
+        """Nothing takes the file away."""
+
+    def close(self) -> None:
+        """Commit what is queued, if the disk takes it."""
+        self.halt()
+        if self._rows:
+            self._commit(self._rows)
+
+    def halt(self) -> None:
+        """Stop, as with the process."""
+        if self._due is not None:
+            self._due.cancel()
+            self._due = None
+
+    def _begin(self, delay_s: float) -> None:
+        rows = self._rows[:]  # one transaction: rows that are queued meanwhile come with the next
+        if delay_s > 0:
+            self._due = self._loop.call_later(delay_s, self._commit, rows)
+        else:
+            self._commit(rows)
+
+    def _commit(self, rows: list[Row]) -> None:
+        self._due = None
+        try:
+            self._file.commit(rows)
+        except sqlite3.Error as error:
+            self._due = self._loop.call_later(RETRY_S + self._disk.wait_s, self._again)
+            self._failed(meaning(error))
+            return
+        del self._rows[: len(rows)]
+        if self._rows:
+            self._due = self._loop.call_later(self._disk.wait_s, self._again)
+        self._written(rows[-1].seq)
+
+    def _again(self) -> None:
+        self._commit(self._rows[:])
+
+
+class MortalJournal(Journal):
+    """A journal whose process may die at a row: before it is queued, or right after it is on the disk.
+
+    `dies_at` is a row's number; `told` is called with each row that is on the disk. What was only queued dies with the
+    process.
     """
 
-    def __init__(
-        self,
-        path: Path,
-        clock: Clock,
-        disk: Disk,
-        *,
-        die: Callable[[], None],
-        wait: Callable[[float], None],
-        told: OnRow,
-    ) -> None:
+    def __init__(self, path: Path, clock: Clock, disk: Disk, *, die: Callable[[], None], told: OnRow) -> None:
         if not path.exists():
             disk.check()  # one that is there is only read when it is opened
-        super().__init__(path, clock, durable=False)
         self._disk = disk
         self._die = die
-        self._wait = wait
         self._told = told
+        self._untold: deque[tuple[int, str, Mapping[str, Any], str | None]] = deque()
         self.dead = False
         self.dies_at: int | None = None
         self.dies_after = False
         """Whether the row at which it dies is still written."""
+        super().__init__(path, clock, durable=False, file=FrailFile(path, disk, self._committed))
+
+    def _made_writer(self, *, threaded: bool) -> Writer:
+        assert isinstance(self.file, FrailFile)  # noqa: S101  (made above)
+        self._delayed = DelayedWriter(self.file, self._disk, self._written, self._failed)
+        return self._delayed
 
     def append(self, kind: str, body: Mapping[str, Any], *, run: str | None = None) -> int:
         """As :meth:`Journal.append`; raises :class:`Killed` for a process that is dead."""
         if self.dead:
             raise Killed
-        due = self.dies_at is not None and self.next_seq >= self.dies_at
-        if due and not self.dies_after:
-            self._killed()
-        if (wait_s := self._disk.wait_s) > 0:
-            self._wait(wait_s)
-        try:
-            self._disk.check()
-        except sqlite3.Error as error:
-            raise JournalUnwritten(error) from error
+        if self.dies_at is not None and self.next_seq >= self.dies_at and not self.dies_after:
+            self._die()
+            raise Killed
+        self._untold.append((self.next_seq, kind, body, run))
         seq = super().append(kind, body, run=run)
-        self._told(seq, kind, body, run)
-        if due:
-            self._killed()
+        if self.dead:
+            raise Killed
         return seq
 
-    def _killed(self) -> None:
-        self._die()
-        raise Killed
+    def _committed(self, seq: int) -> None:
+        while self._untold and self._untold[0][0] <= seq:
+            self._told(*self._untold.popleft())
+        if self.dies_at is not None and seq >= self.dies_at and self.dies_after and not self.dead:
+            self._die()
 
     def die(self) -> None:
         """Let go of the file as the operating system does for a dead process: what was written stays."""
-        self.dead = True
-        super().close()
+        if not self.dead:
+            self.dead = True
+            self._delayed.halt()
+            self.file.close()
 
     def close(self) -> None:
         """As :meth:`Journal.close`, unless the process is dead."""

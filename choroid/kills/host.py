@@ -1,8 +1,8 @@
 """What `choroid run` keeps, faster than life, in a process that kills itself at a row.
 
 The only way to such a journal is this module: neither an option nor a variable of the environment leads there from
-`choroid run`. The process gets SIGKILL from itself, in :meth:`MortalJournal.append`, so that no instant lies between the
-row and the end; another process could only aim.
+`choroid run`. The process gets SIGKILL from itself, in :meth:`MortalJournal.append` or in the writer thread right after
+the commit; another process could only aim.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import asyncio
 import os
 import signal
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -20,6 +20,8 @@ from choroid.run import keep
 from choroid.simulate import EPOCH
 from controller.clock import Clock
 from controller.execution.journal import Journal
+from controller.execution.journal_file import JournalFile
+from controller.execution.journal_terms import Row
 from controller.rig.loading import load_rig
 from drivers.registry import MODELS
 from drivers.transport.opener import open_real
@@ -27,23 +29,40 @@ from sim.virtual_time import MAX_SPEED, run_scaled
 
 
 class MortalJournal(Journal):
-    """A journal whose process dies at the run's `row`-th row, before it is written or right after."""
+    """A journal whose process dies at the run's `row`-th row, before it is queued or right after it is on the disk."""
 
     def __init__(self, path: Path, clock: Clock, *, row: int, before: bool) -> None:
-        super().__init__(path, clock, durable=True)
         self._row = row
         self._before = before
         self._counted = OfRuns()
+        super().__init__(path, clock, durable=True, threaded=True, file=MortalFile(path))
 
     def append(self, kind: str, body: Mapping[str, Any], *, run: str | None = None) -> int:
         """As :meth:`Journal.append`, once at the most."""
         due = self._counted.counts(kind, body, run) and self._counted.rows == self._row
         if due and self._before:
             os.kill(os.getpid(), signal.SIGKILL)
-        seq = super().append(kind, body, run=run)
         if due:
-            os.kill(os.getpid(), signal.SIGKILL)
-        return seq
+            assert isinstance(self.file, MortalFile)  # noqa: S101  (made above)
+            self.file.dies_at = self.next_seq
+        return super().append(kind, body, run=run)
+
+
+class MortalFile(JournalFile):
+    """A journal's file whose process dies, in the writer thread, as soon as row `dies_at` is committed."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__(path, durable=True, threaded=True)
+        self.dies_at: int | None = None
+
+    def commit(self, rows: Sequence[Row]) -> None:
+        """As :meth:`JournalFile.commit`, once at the most with that row; those queued behind it are not written."""
+        dies_at = self.dies_at
+        if dies_at is None or rows[-1].seq < dies_at:
+            super().commit(rows)
+            return
+        super().commit([row for row in rows if row.seq <= dies_at])
+        os.kill(os.getpid(), signal.SIGKILL)
 
 
 class OfRuns:

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any
 
-from controller.execution.journal import VERSION, Entry, Journal, JournalError, walked
+from controller.execution.journal_rows import JournalRows
+from controller.execution.journal_terms import VERSION, Entry, JournalError, walked
 
 BUSY_S = 5.0
 
 
-class JournalReader(Journal):
+class JournalReader(JournalRows):
     """A journal as it was when this was opened, up to `until_utc` if given (exclusive; ISO 8601 in UTC).
 
     Raises :class:`JournalError` when the file is not there, not readable or of another format.
@@ -24,7 +24,6 @@ class JournalReader(Journal):
                 f"there is no journal at {path}. Likely cause: no controller has run with this --data. Next: name the"
                 " directory that `choroid run` or `choroid simulate --data` was given"
             )
-        self.durable = False
         self._until_utc = until_utc
         self._path = path
         try:
@@ -45,15 +44,10 @@ class JournalReader(Journal):
             ) from None
         self._seq: int = last[0] if last else 0
         self._head: str = last[1] if last else ""
-        self._uncommitted = 0
 
     def until(self, utc: str) -> JournalReader:
         """The same journal as it was at `utc`; to be closed by itself."""
         return JournalReader(self._path, until_utc=utc)
-
-    def append(self, kind: str, body: Mapping[str, Any], *, run: str | None = None) -> int:
-        """Refused: whoever reads a rig's record must not add to it."""
-        raise JournalError(f"{self._path} was opened for reading; “{kind}” cannot be written to it")
 
     def entries(
         self,
@@ -64,7 +58,7 @@ class JournalReader(Journal):
         limit: int | None = None,
         newest_first: bool = False,
     ) -> Iterator[Entry]:
-        """As :meth:`Journal.entries`; rows from `until_utc` on are not there."""
+        """As :meth:`JournalRows.entries`; rows from `until_utc` on are not there."""
         until = self._until_utc
         told = 0
         for entry in super().entries(run=run, kinds=kinds, after=after, newest_first=newest_first):
@@ -91,7 +85,7 @@ class JournalReader(Journal):
         return None if first is None else (first[0], last[0])
 
     def verify(self) -> int:
-        """Walk the whole chain; the number of rows, or :class:`~controller.execution.journal.JournalDamaged`."""
+        """Walk the whole chain; the number of rows, or :class:`~controller.execution.journal_terms.JournalDamaged`."""
         return walked(self._db)[1]
 
     def close(self) -> None:

@@ -20,7 +20,8 @@ from controller.clock import Clock
 from controller.execution.batches import Batch, Whereabouts
 from controller.execution.books import Books, Listener, least_change_ul
 from controller.execution.drift import PumpWatch
-from controller.execution.journal import Entry, Journal
+from controller.execution.journal import Entry
+from controller.execution.journal_rows import JournalRows
 from controller.execution.ledger_terms import Nominal, Parcel, Tests, Totals
 from controller.execution.reconcile import K, Residual
 from controller.execution.witnesses import DENSITY_UL_PER_G, Weight
@@ -45,7 +46,7 @@ class LedgerError(Exception):
 class Ledger:
     """Volumes, totals and the history of the medium of one rig."""
 
-    def __init__(self, rig: Rig, journal: Journal, clock: Clock, *, alarm: Alarm = no_alarm) -> None:
+    def __init__(self, rig: Rig, journal: JournalRows, clock: Clock, *, alarm: Alarm = no_alarm) -> None:
         self._rig = rig
         self._journal = journal
         self._clock = clock

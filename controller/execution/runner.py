@@ -97,7 +97,7 @@ class Runner:
 
         A protocol by name is taken up again after a restart; one given as such is held then. Raises
         :class:`RunnerError` while another run is active, and what :func:`get`, :func:`parse_params` and
-        :func:`check_on` raise.
+        :func:`check_on` raise, and :class:`JournalUnwritten` while rows cannot be written.
         """
         async with self._starting:
             return await self._start(protocol, params, user, reason)
@@ -110,6 +110,7 @@ class Runner:
                 f"run {active.id} ({active.protocol}) is {active.state}. Likely cause: it was started before."
                 " Next: wait until it has ended, or abort it"
             )
+        await self._journal.commit()  # a run whose rows no disk takes is not begun
         recipe = protocol if isinstance(protocol, Recipe) else self._find(protocol)
         values = parse_params(recipe, params)
         check_on(recipe, self._bench.rig, values)
@@ -287,11 +288,12 @@ class Runner:
     async def _disk_back(self, run_id: str, error: Exception) -> Run | None:
         """A row of this run could not be written: everything rests until rows can be, then it is as after a crash (D2)."""
         bench = self._bench
-        bench.alarm("journal_lost", "journal", f"run {run_id} waits: {type(error).__name__}: {error}")
+        bench.alarm("journal_unwritten", "journal", f"run {run_id} waits: {type(error).__name__}: {error}")
         while True:
             await bench.transfers.rest(f"run:{run_id}", "the journal cannot be written")
             await asyncio.sleep(DISK_AGAIN_S)
             with contextlib.suppress(*DISK_ERRORS):
+                await self._journal.commit()
                 self._journal.append("run.message", {"text": DISK_BACK}, run=run_id)
                 rows = self._journal.entries(run=run_id, kinds=("run.start",))
                 run = self._rebuilt(run_id, next(iter(rows)))

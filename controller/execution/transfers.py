@@ -1,9 +1,10 @@
 """Moving liquid: one transfer from the gate's leave to the measured microlitre, and finding out what came of one that
 was cut short.
 
-Order of things: weigh, ask the pump for its total, open the valve, write `step.act` to the journal, then the dose; wait
-until the pump says that it stands; close the valve; weigh; write `moved`. Whatever happens in between, the row `step.act`
-without its `moved` tells that a dose may have been given, and with what to find out how much (F2).
+Order of things: weigh, ask the pump for its total, open the valve, write `step.act` to the journal, wait until it is on
+the disk, then the dose; wait until the pump says that it stands; close the valve; weigh; write `moved`. Whatever happens in
+between, the row `step.act` without its `moved` tells that a dose may have been given, and with what to find out how much
+(F2).
 """
 
 from __future__ import annotations
@@ -187,14 +188,16 @@ class Transfers:
             mass_sd_g=0.0 if weight is None else weight.sd_g,
         )
         dose = Dispense(volume_ul, route.flow_ul_min, f"{run.id}.{act.n}.{act.act}")
-        self._journal.append("step.act", act.to_json(), run=run.id)
+        seq = self._journal.append("step.act", act.to_json(), run=run.id)
         step.acts, step.open_act = act.act, act
+        await self._journal.durable(seq)  # a slow disk may take seconds, and the run may be interrupted meanwhile
+        if run.interrupted:
+            self._not_given(run, step, act, ("the run was interrupted",))
+            await self._close(route, who, why)
+            return None
         outcome = await self._gate.submit(Intent(route.pump, dose, who, why))
         if not outcome.accepted:
-            self._journal.append(
-                "step.refused", {"n": act.n, "act": act.act, "reasons": list(outcome.reasons)}, run=run.id
-            )
-            step.open_act = None
+            self._not_given(run, step, act, outcome.reasons)
             await self._close(route, who, why)
             return Problem(Trouble.REFUSED, route.pump, outcome.reasons)
         if outcome.error is not None:
@@ -202,6 +205,11 @@ class Transfers:
                 Trouble.FAILED, route.pump, (outcome.error,)
             )
         return await self._follow(run, step, route, act, dose, who, why, last=last)
+
+    def _not_given(self, run: Conduct, step: StepRecord, act: Act, reasons: tuple[str, ...]) -> None:
+        """Record that no byte of a dose has left."""
+        self._journal.append("step.refused", {"n": act.n, "act": act.act, "reasons": list(reasons)}, run=run.id)
+        step.open_act = None
 
     async def _follow(
         self, run: Conduct, step: StepRecord, route: Route, act: Act, dose: Dispense, who: str, why: str, *, last: bool

@@ -10,8 +10,9 @@ dose, and for anything that did not go as intended; a pulse that went as intende
 stays readable, and the absence of an outcome means: as intended, or this process died with it. A refusal that somebody
 meets again and again for the same reason is recorded once.
 
-A journal that cannot be written (disk full) does not stop what keeps the tissue alive: heart, warmth, gas and everything
-that comes to rest go on, with an alarm; a dose is not given without its row (D2).
+A journal that cannot be written (disk full, a slow disk) does not stop what keeps the tissue alive: heart, warmth, gas and
+everything that comes to rest go on, with an alarm; a dose is not given before its row is durable (D2). While a dose waits
+for that its output is free for other commands: any of them cancels the dose.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ import asyncio
 import logging
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, replace
-from typing import Any, Protocol
+from typing import Any
 
 from controller.clock import Clock
 from controller.safety.actuation import Actuation
@@ -44,6 +45,7 @@ from controller.safety.outputs import Output, Transfer
 from controller.safety.probe_rules import ProbeIntent
 from controller.safety.probes import ProbeOutcome, Probes
 from controller.safety.readback import command_text
+from controller.safety.recording import Record, Recorder, act_row
 from controller.safety.valves import Valves
 from controller.state import StateStore
 from drivers.commands import Command, Dispense, Run, Status, Stop, Switch, SwitchStatus
@@ -55,13 +57,6 @@ ASTRAY_POLLS = 2
 """So many polls in a row must contradict the command before it counts: one may have crossed it on the wire."""
 UNBOOKED_S = 600.0
 """A transfer that has ended is kept out of the free room until the ledger has booked it, or for so long."""
-
-
-class Record(Protocol):
-    """What the gate needs of the journal."""
-
-    def append(self, kind: str, body: Mapping[str, Any], *, run: str | None = None) -> int:
-        """Write one row, committed on return."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,7 +114,7 @@ class Gate:
         self._valves = Valves(self._outputs, limits, self._now_s, self._pay, alarm)
         self._limits = limits
         self._store = store
-        self._journal = journal
+        self._record = Recorder(journal, alarm)
         self._clock = clock
         self._alarm = alarm
         self._volumes = volumes
@@ -144,10 +139,20 @@ class Gate:
                 return Outcome(False, None, verdict.reasons, self._note_refusal(intent, verdict))
             self._refused.pop((intent.actuator, intent.requester), None)
             command, verdict = verdict.command, self._told_short(output, verdict)
+            if not isinstance(command, Dispense):
+                output.announced = None
             if self._reach.already(output, command):
                 self._renew(output, command)
                 return Outcome(True, command, verdict.reasons)
-            return await self._carry_out(output, intent, verdict)
+            if not isinstance(command, Dispense):
+                return await self._carry_out(output, intent, verdict, command)
+            if output.announced is not None:
+                return Outcome(False, None, ("another dose of this pump waits for its row in the journal",))
+            seq = output.announced = self._record.write("act", act_row(intent, verdict))
+            if self._record.on_disk(seq):
+                output.announced = None
+                return await self._bring(output, command, verdict, seq)
+        return await self._dose(output, intent, verdict, command, seq)
 
     async def basal(self, actuator: str, reason: str) -> Outcome:
         """Bring one actuator to its basal state; to rest, if an interlock forbids even that."""
@@ -203,14 +208,14 @@ class Gate:
         self._alarm("emergency_stop", "gate", self.emergency)
         # Nobody is waited for here, neither the journal nor whoever holds an output's lock.
         await self._in_order(self._rest_now)
-        self._write("safety.estop", {"user": user, "reason": reason})
+        self._record.write("safety.estop", {"user": user, "reason": reason})
 
     async def _rest_now(self, output: Output) -> None:
         busy = output.lock.locked()
         rest = self._fallback(output)
         pressed = comes_to_rest(rest) and self._valves.pressing(output) is not None
         error = None if pressed else await self._reach.bring(output, rest)
-        output.lease_until_s = None
+        output.lease_until_s = output.announced = None
         output.debt = None
         if busy or pressed or error is not None:
             # A command that was on its way may have arrived after ours: once more when it is through. A valve closes when
@@ -221,7 +226,7 @@ class Gate:
     def reset(self, user: str, reason: str) -> None:
         """End an emergency stop and let go of latched interlocks; who and why go into the journal (I5)."""
         latched = [trip.interlock for trip in self._watch.trips if trip.latched]
-        self._write("safety.reset", {"user": user, "reason": reason, "latched": latched})
+        self._record.write("safety.reset", {"user": user, "reason": reason, "latched": latched})
         self.emergency = None
         self._watch = self._watch.reset()
 
@@ -385,22 +390,45 @@ class Gate:
         else:
             output.lease_until_s = None
 
-    async def _carry_out(self, output: Output, intent: Intent, verdict: Verdict) -> Outcome:
-        command = verdict.command
-        if command is None:
-            raise ValueError("an accepted verdict has a command")
+    async def _dose(
+        self, output: Output, intent: Intent, verdict: Verdict, command: Dispense, seq: int | None
+    ) -> Outcome:
+        """Give a dose as soon as its row `seq` is durable, if nothing has changed by then that forbids it."""
+        why: str | None = "its command was cancelled"
+        try:
+            why = await self._record.refusal(seq)
+        finally:
+            if why is not None:
+                output.announced = None if output.announced == seq else output.announced
+                self._record.write("act.outcome", {"act": seq, "error": f"not sent: {why}"})
+        if why is not None:
+            return Outcome(False, None, (*verdict.reasons, why), seq)
+        async with output.lock:
+            if output.announced != seq:
+                why = "it was stopped while its row was written"
+            else:
+                output.announced = None
+                now = decide(intent, self.view(), self._limits)
+                if now.accepted and now.command == command:
+                    return await self._bring(output, command, verdict, seq)
+                why = now.limiting or "the limits have changed while its row was written"
+            self._record.write("act.outcome", {"act": seq, "error": f"not sent: {why}"})
+            return Outcome(False, None, (*verdict.reasons, why), seq)
+
+    async def _carry_out(self, output: Output, intent: Intent, verdict: Verdict, command: Command) -> Outcome:
         if comes_to_rest(command) and (pressing := await self._valves.stilled(output)) is not None:
             output.owe(command, f"{intent.requester}: {intent.reason}", self._now_s())
             return Outcome(True, command, verdict.reasons, error=self._valves.wait(output, pressing))
-        seq = self._write("act", _row(intent, verdict))
-        if seq is None and isinstance(command, Dispense):
-            return Outcome(False, None, (*verdict.reasons, "no dose is given without its row in the journal"))
+        return await self._bring(output, command, verdict, self._record.write("act", act_row(intent, verdict)))
+
+    async def _bring(self, output: Output, command: Command, verdict: Verdict, seq: int | None) -> Outcome:
+        """Send a command that is on record, and read back what came of it."""
         if isinstance(command, Dispense):
             output.transfer = Transfer(command, self._now_s() + transfer_limit_s(command))
         try:
             error = await self._reach.bring(output, command)
         except asyncio.CancelledError:
-            self._write("act.outcome", {"act": seq, "error": "cancelled"})
+            self._record.write("act.outcome", {"act": seq, "error": "cancelled"})
             output.owe(self._fallback(output), "its command was cancelled half-way", self._now_s())
             raise
         if error is not None:
@@ -410,7 +438,7 @@ class Gate:
         self._reach.show(output)
         status = output.status
         if isinstance(command, Dispense) and status is not None:
-            self._write("act.outcome", {"act": seq, "status": asdict(status)})
+            self._record.write("act.outcome", {"act": seq, "status": asdict(status)})
         if self.emergency is not None and not comes_to_rest(command) and command != output.basal:
             output.owe(self._fallback(output), "emergency stop", self._now_s())
             await self._pay(output)
@@ -418,7 +446,7 @@ class Gate:
 
     async def _failed(self, output: Output, command: Command, verdict: Verdict, seq: int | None, error: str) -> Outcome:
         """The command may or may not have taken: bring the actuator to rest, tell, and record (A7)."""
-        self._write("act.outcome", {"act": seq, "error": error})
+        self._record.write("act.outcome", {"act": seq, "error": error})
         self._alarm("command_failed", output.name, error)
         rest = self._fallback(output)
         output.owe(rest, f"after a command that failed: {error}", self._now_s())
@@ -447,17 +475,19 @@ class Gate:
             return
         if debt.tries == 0:
             owed = self._told_short(output, Verdict(True, debt.command))
-            self._write("act", _row(Intent(output.name, debt.command, "gate", debt.why), owed))
+            self._record.write("act", act_row(Intent(output.name, debt.command, "gate", debt.why), owed))
         error = await self._reach.bring(output, debt.command)
         if error is None:
             if debt.tries:
-                self._write("act.outcome", {"actuator": output.name, "owed": command_text(debt.command), "ok": True})
+                self._record.write(
+                    "act.outcome", {"actuator": output.name, "owed": command_text(debt.command), "ok": True}
+                )
             output.debt = None
             output.lease_until_s = None
             self._reach.show(output)
             return
         if debt.tries == 0:
-            self._write("act.outcome", {"actuator": output.name, "error": error})
+            self._record.write("act.outcome", {"actuator": output.name, "error": error})
             self._alarm("command_failed", output.name, f"it could not be brought to its basal state: {error}")
         debt.put_off(self._now_s())
 
@@ -467,31 +497,7 @@ class Gate:
         if self._refused.get(key) == reason and not isinstance(intent.command, Dispense):
             return None
         self._refused[key] = reason
-        return self._write("act.refused", _row(intent, verdict))
-
-    def _write(self, kind: str, body: Mapping[str, Any]) -> int | None:
-        """One journal row, or None and an alarm: what keeps the tissue alive does not wait for a disk (D2)."""
-        try:
-            return self._journal.append(kind, body)
-        except Exception as error:  # sqlite3, the operating system, a closed file: each means the same here
-            logger.exception("the journal cannot be written")
-            self._alarm("journal_lost", "journal", f"{type(error).__name__}: {error}")
-            return None
-
-
-def _row(intent: Intent, verdict: Verdict) -> dict[str, Any]:
-    row: dict[str, Any] = {
-        "actuator": intent.actuator,
-        "command": command_text(intent.command),
-        "by": intent.requester,
-        "why": intent.reason,
-    }
-    if verdict.command is not None and verdict.command != intent.command:
-        row["allowed"] = command_text(verdict.command)
-    if verdict.reasons:
-        row["reasons"] = list(verdict.reasons)
-        row["limiting"] = verdict.limiting
-    return row
+        return self._record.write("act.refused", act_row(intent, verdict))
 
 
 __all__ = ["Gate", "Outcome", "Record", "command_text"]

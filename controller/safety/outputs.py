@@ -69,6 +69,8 @@ class Output:
     """When the gate itself has to switch it off: a pulse that its device does not end."""
     transfer: Transfer | None = None
     debt: Debt | None = None
+    announced: int | None = None
+    """The journal row of a dose that waits for the disk; any other command to this output cancels that dose."""
     astray: int = 0
     """So many polls in a row did not show what was commanded."""
 
@@ -111,5 +113,6 @@ class Output:
 
     def owe(self, command: Command, why: str, now_s: float) -> None:
         """From now on it has to be brought to `command`; the same debt again changes nothing."""
+        self.announced = None
         if self.debt is None or self.debt.command != command:
             self.debt = Debt(command, why, now_s)

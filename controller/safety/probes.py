@@ -30,7 +30,10 @@ class Record(Protocol):
     """What is needed of the journal."""
 
     def append(self, kind: str, body: Mapping[str, Any], *, run: str | None = None) -> int:
-        """Write one row, committed on return."""
+        """Queue one row; returns its number."""
+
+    async def durable(self, seq: int) -> None:
+        """Wait until the row is on the disk; raises when it cannot be written."""
 
     def entries(self, *, kinds: Sequence[str] = ..., newest_first: bool = ...) -> Any:
         """Rows of some kinds."""
@@ -109,6 +112,7 @@ class Probes:
                 return ProbeOutcome(reasons)
             before = reading.value
             seq = self._journal.append("calibration.begun", _row(intent) | {"before": before})
+            await self._journal.durable(seq)
             try:
                 await probe.calibrator.calibrate(intent.command)
                 status = await probe.calibrator.state()

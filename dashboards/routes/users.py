@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from contextlib import suppress
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Depends, Request
@@ -34,8 +35,11 @@ async def invite(request: Request, rig: Controlled, admin: Admin, body: Invite) 
     row = {"user": admin.name, "name": body.name, "role": body.role, "reason": body.reason}
     try:
         rig.journal.append("users.issued", row)
+        await rig.journal.commit()
     except JournalUnwritten:
         auth.take_back(token)  # nobody gets in who is not on record
+        with suppress(JournalUnwritten):
+            rig.journal.append("users.revoked", row | {"reason": "its row could not be written"})
         raise
     return {"name": body.name, "role": body.role, "token": token}
 

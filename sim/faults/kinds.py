@@ -234,7 +234,7 @@ _ALL = (
     ),
     Kind(
         "disk_full", "host", "Nothing can be written.",
-        "host", (5.0, 1800.0), survivable_for_s=1800.0, alarms=frozenset({"journal_lost", "history_lost"}),
+        "host", (5.0, 1800.0), survivable_for_s=1800.0, alarms=frozenset({"journal_unwritten", "history_lost"}),
         told_within_s=180.0,
     ),
     Kind(
@@ -244,7 +244,7 @@ _ALL = (
     Kind(
         "database_locked", "host", "Another program keeps the databases locked.",
         "host", (1.0, 600.0), survivable_for_s=600.0,
-        alarms=frozenset({"journal_lost", "history_lost"}), told_within_s=180.0,
+        alarms=frozenset({"journal_unwritten", "history_lost"}), told_within_s=180.0,
     ),
     # --- the network ------------------------------------------------------------------------------------
     Kind(

@@ -18,7 +18,7 @@ import numpy as np
 
 from controller.alarms import DEFINITIONS, Alarm, AlarmState
 from controller.execution.batches import Batch, Whereabouts
-from controller.execution.journal import Entry
+from controller.execution.journal import Entry, JournalUnwritten
 from controller.execution.ledger import LedgerError
 from controller.execution.ledger_terms import Totals
 from controller.execution.reconcile import Residual
@@ -99,6 +99,14 @@ class FakeJournal:
         seq = len(self.rows) + 1
         self.rows.append(Entry(seq, self._clock.now_s(), self._clock.utc_text(), kind, run, dict(body), f"{seq:064x}"))
         return seq
+
+    unwritten: JournalUnwritten | None = None
+    committed = 0
+
+    async def commit(self) -> None:
+        if self.unwritten is not None:
+            raise self.unwritten
+        self.committed = len(self.rows)
 
     def entries(
         self, *, kinds: Sequence[str] = (), after: int = 0, limit: int | None = None, newest_first: bool = False

@@ -13,16 +13,16 @@ from pathlib import Path
 import pytest
 
 from controller.clock import Clock
-from controller.execution import journal as journal_module
+from controller.execution import journal_file
 from controller.execution.journal import (
     GENESIS,
-    RESERVE_BYTES,
     Journal,
     JournalDamaged,
     JournalError,
     JournalUnwritten,
-    _chain,
 )
+from controller.execution.journal_file import RESERVE_BYTES
+from controller.execution.journal_terms import chain
 from controller.guard import SILENCE_S
 from sim.virtual_time import run_virtual
 
@@ -140,7 +140,7 @@ async def test_D3_a_forged_row_with_a_fitting_hash_breaks_the_next_one(tmp_path:
     with sqlite3.connect(path) as db:
         at_s, utc, run = db.execute("SELECT at_s, utc, run FROM entries WHERE seq = 1").fetchone()
     db.close()
-    forged = _chain(GENESIS, 1, at_s, utc, "act", run, "{}")
+    forged = chain(GENESIS, 1, at_s, utc, "act", run, "{}")
     _raw(path, f"UPDATE entries SET body = '{{}}', hash = '{forged}' WHERE seq = 1")
     with pytest.raises(JournalDamaged) as caught:
         await _verify(path)
@@ -244,14 +244,14 @@ async def test_D2_what_was_put_by_makes_room_to_open_it_on_a_full_disk(
     path, owner = tmp_path / "journal.db", tmp_path / "journal.db.owner"
     Journal(path, clock(), durable=True).close()
     assert owner.stat().st_size == RESERVE_BYTES
-    opening = journal_module._opened
+    opening = journal_file.opened
 
-    def without_room(file: Path, *, durable: bool) -> sqlite3.Connection:
+    def without_room(file: Path, *, durable: bool, threaded: bool) -> sqlite3.Connection:
         if owner.stat().st_size > 0:
             raise sqlite3.OperationalError("disk I/O error")
-        return opening(file, durable=durable)
+        return opening(file, durable=durable, threaded=threaded)
 
-    monkeypatch.setattr(journal_module, "_opened", without_room)
+    monkeypatch.setattr(journal_file, "opened", without_room)
     journal = Journal(path, clock(), durable=True)
     assert journal.append("act", {}) == 1
     journal.close()
@@ -265,11 +265,14 @@ async def test_R2_a_file_that_another_program_locks_holds_the_loop_up_for_less_t
     other = sqlite3.connect(tmp_path / "journal.db", isolation_level=None)
     other.execute("BEGIN IMMEDIATE")
     begun_s = asyncio.get_running_loop().time()
+    seq = journal.append("act", {})
     with pytest.raises(JournalUnwritten, match="locked"):
-        journal.append("act", {})
+        await journal.durable(seq)
     assert asyncio.get_running_loop().time() - begun_s < SILENCE_S / 2, "the guard kills a controller that is silent"
     other.execute("ROLLBACK")
     other.close()
-    assert journal.append("act", {}) == 1, "the row that could not be written takes no number"
+    assert journal.append("act", {}) == 2
+    await journal.commit()
+    assert [row.seq for row in journal.entries()] == [1, 2], "the row that waited was written before the next one"
     journal.verify()
     journal.close()

@@ -152,12 +152,23 @@ class Rows:
 
     rows: list[tuple[str, dict[str, Any]]] = field(default_factory=list)
     full: bool = False
+    slow_s: float = 0.0
+    """How long a row takes to reach the disk."""
+    unwritten: Exception | None = None
 
     def append(self, kind: str, body: Mapping[str, Any], *, run: str | None = None) -> int:
         if self.full:
             raise sqlite3.OperationalError("database or disk is full")
         self.rows.append((kind, dict(body)))
         return len(self.rows)
+
+    def on_disk(self, seq: int) -> bool:
+        return self.slow_s == 0.0 and self.unwritten is None
+
+    async def durable(self, seq: int) -> None:
+        await asyncio.sleep(self.slow_s)
+        if self.unwritten is not None:
+            raise self.unwritten
 
     def of(self, *kinds: str) -> list[dict[str, Any]]:
         return [body for kind, body in self.rows if kind in kinds]

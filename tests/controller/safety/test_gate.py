@@ -762,7 +762,7 @@ async def test_D2_without_a_journal_life_goes_on_and_doses_do_not() -> None:
     assert not outcome.accepted
     assert "journal" in outcome.reasons[-1]
     assert bench.outputs[FEED].log == []
-    assert "journal" in bench.raised("journal_lost")
+    assert "journal" in bench.raised("journal_unwritten")
     assert (await bench.gate.stop(HEART, "a test")).ok
 
 

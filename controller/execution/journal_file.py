@@ -1,0 +1,327 @@
+"""The journal's file: who owns it, whether it still is the file that this process wrote, and commits to it.
+
+Before each durable commit the file is checked: device and inode of the database, its WAL and its shared memory are those
+that were opened, none of them has shrunk or was written by somebody else, and the last row in the file is the last one that
+this process wrote. After each commit the number and hash of the last row go into a small head file beside the journal. At
+the next start the journal must contain that row: a file that was rolled back or replaced does not.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import json
+import os
+import sqlite3
+from collections.abc import Sequence
+from pathlib import Path
+from typing import IO, NamedTuple
+
+from controller.execution.journal_terms import (
+    GENESIS,
+    VERSION,
+    JournalDamaged,
+    JournalError,
+    JournalLost,
+    Row,
+    walked,
+)
+
+BUSY_S = 0.5
+"""How long a commit waits for another program's lock."""
+RESERVE_BYTES = 65_536
+"""Kept free in the owner file. SQLite needs 32 kB beside the journal even to read it; a controller could not start again on
+a full disk without this reserve."""
+HEAD_BYTES = 128
+BATCH_ROWS = 512
+"""Rows of one transaction where nothing has to be durable."""
+
+SCHEMA = """
+CREATE TABLE IF NOT EXISTS entries (
+    seq  INTEGER PRIMARY KEY AUTOINCREMENT,
+    at_s REAL NOT NULL,
+    utc  TEXT NOT NULL,
+    kind TEXT NOT NULL,
+    run  TEXT,
+    body TEXT NOT NULL,
+    hash TEXT NOT NULL
+);
+CREATE INDEX IF NOT EXISTS entries_by_run ON entries (run) WHERE run IS NOT NULL;
+CREATE INDEX IF NOT EXISTS entries_by_kind ON entries (kind);
+CREATE TRIGGER IF NOT EXISTS entries_are_not_edited BEFORE UPDATE ON entries
+    BEGIN SELECT RAISE(ABORT, 'the journal is append-only'); END;
+CREATE TRIGGER IF NOT EXISTS entries_are_not_removed BEFORE DELETE ON entries
+    BEGIN SELECT RAISE(ABORT, 'the journal is append-only'); END;
+"""
+_INSERT = "INSERT INTO entries (seq, at_s, utc, kind, run, body, hash) VALUES (?, ?, ?, ?, ?, ?, ?)"
+_LAST = "SELECT seq, hash FROM entries ORDER BY seq DESC LIMIT 1"
+_FILES = ("", "-wal", "-shm")
+
+
+class JournalInUse(JournalError):
+    """Another process owns the journal."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__(
+            f"the journal {path} is in use. Likely cause: another controller of this rig is running."
+            " Next: stop that one, or give this one its own --data folder"
+        )
+
+
+class _Seen(NamedTuple):
+    """One of the journal's files as it was last seen."""
+
+    place: tuple[int, int]
+    size: int
+    mtime_ns: int
+
+
+class JournalFile:
+    """One journal on the disk. All methods may block; one thread at a time may use it."""
+
+    def __init__(self, path: Path, *, durable: bool, threaded: bool = False) -> None:
+        """Open `path` and take it for this process.
+
+        Args:
+            path: The database.
+            durable: Whether a committed row has to survive a power failure.
+            threaded: Whether another thread than this one will commit.
+
+        Raises:
+            JournalInUse: when another process owns it.
+            JournalLost: when it is not the journal that was written last.
+            JournalError: when its format is another one.
+        """
+        self.path = path
+        self.durable = durable
+        self._uncommitted = 0
+        self._owner = own(path)
+        try:
+            try:
+                self.db = opened(path, durable=durable, threaded=threaded)
+            except sqlite3.OperationalError:
+                self._owner.truncate(0)  # frees the reserve, which is there for this
+                self.db = opened(path, durable=durable, threaded=threaded)
+            if durable:
+                self._reserve()
+            self.seq, self.head = self._last()
+            if durable:
+                self._mark = HeadFile(path)
+                self._mark.compare(self.db, self.seq)
+            self._seen = self._look()
+        except BaseException:
+            self._owner.close()
+            raise
+
+    def reader(self) -> sqlite3.Connection:
+        """Open a second connection, for reading while another thread commits."""
+        db = sqlite3.connect(self.path, isolation_level=None, timeout=BUSY_S)
+        db.execute("PRAGMA query_only=1")
+        return db
+
+    def commit(self, rows: Sequence[Row]) -> None:
+        """Write `rows`, which follow each other, in order; all of them are committed on return, or none.
+
+        Rows that an earlier attempt has written although it failed are recognised and not written twice.
+
+        Raises:
+            sqlite3.Error: when the disk or a lock keeps it from being written; the same rows may be given again.
+            JournalLost: when the file is not the one that was opened.
+        """
+        if not self.durable:
+            self._batch(rows)
+            return
+        self.check()
+        self.db.execute("BEGIN IMMEDIATE")
+        try:
+            last = self._last()
+            new = rows
+            if last != (self.seq, self.head):
+                ends = [(row.seq, row.hash) for row in rows]
+                if last not in ends:
+                    raise JournalLost(
+                        f"{self.path} ends at row {last[0]}, this process wrote row {self.seq} last and no other there"
+                    )
+                new = rows[ends.index(last) + 1 :]
+            self.db.executemany(_INSERT, new)
+            self.db.execute("COMMIT")
+        except BaseException:
+            if self.db.in_transaction:
+                with contextlib.suppress(sqlite3.Error):
+                    self.db.execute("ROLLBACK")
+            raise
+        self.seq, self.head = rows[-1].seq, rows[-1].hash
+        self._seen = self._look()
+        self._mark.write(self.seq, self.head)
+
+    def _batch(self, rows: Sequence[Row]) -> None:
+        if not self._uncommitted:
+            self.db.execute("BEGIN")
+        for row in rows:
+            self.db.execute(_INSERT, row)
+            self.seq, self.head = row.seq, row.hash
+        self._uncommitted += len(rows)
+        if self._uncommitted >= BATCH_ROWS:
+            self.flush()
+
+    def flush(self) -> None:
+        """Commit what is batched; a durable file has nothing to commit."""
+        if self._uncommitted:
+            self.db.execute("COMMIT")
+            self._uncommitted = 0
+
+    def check(self) -> None:
+        """Make sure that the files on the disk are those that were opened.
+
+        Raises:
+            JournalLost: when one was removed, replaced, truncated or overwritten.
+        """
+        if not self.durable:
+            return
+        now = self._look()
+        for suffix, seen in self._seen.items():
+            name = f"{self.path.name}{suffix}"
+            found = now.get(suffix)
+            if found is None:
+                raise JournalLost(f"{name} was removed")
+            if found.place != seen.place:
+                raise JournalLost(f"{name} was replaced by another file")
+            if found.size < seen.size:
+                raise JournalLost(f"{name} was cut from {seen.size} to {found.size} bytes")
+        if any(now[suffix].mtime_ns != seen.mtime_ns for suffix, seen in self._seen.items() if suffix != "-shm"):
+            self._compare()
+        self._seen = now
+
+    def _compare(self) -> None:
+        """Somebody else has written to the files: what is there now must be what this process wrote."""
+        try:
+            with contextlib.closing(self.reader()) as fresh:
+                head, seq = walked(fresh)
+        except (sqlite3.DatabaseError, JournalDamaged) as error:
+            raise JournalLost(f"{self.path} was overwritten ({error})") from error
+        if (seq, head) != (self.seq, self.head):
+            raise JournalLost(f"{self.path} was overwritten; it ends at row {seq}, this process wrote {self.seq}")
+
+    def close(self) -> None:
+        """Commit and let go of the file; harmless when closed already."""
+        if not self._owner.closed:
+            self.flush()
+            self.db.close()
+            if self.durable:
+                self._mark.close()
+            self._owner.close()
+
+    def _last(self) -> tuple[int, str]:
+        last = self.db.execute(_LAST).fetchone()
+        return (0, GENESIS) if last is None else (last[0], last[1])
+
+    def _look(self) -> dict[str, _Seen]:
+        found = {}
+        for suffix in _FILES if self.durable else ():
+            with contextlib.suppress(FileNotFoundError):
+                status = os.stat(f"{self.path}{suffix}")
+                found[suffix] = _Seen((status.st_dev, status.st_ino), status.st_size, status.st_mtime_ns)
+        return found
+
+    def _reserve(self) -> None:
+        with contextlib.suppress(OSError):  # a full disk has no room to reserve
+            self._owner.write(bytes(RESERVE_BYTES - os.fstat(self._owner.fileno()).st_size))
+
+
+class HeadFile:
+    """Number and hash of the last committed row, in a file of its own. It may be behind the journal, never ahead of it."""
+
+    def __init__(self, journal: Path) -> None:
+        self.path = head_path(journal)
+        self._journal = journal
+        self._file: IO[bytes] | None = None
+
+    def compare(self, db: sqlite3.Connection, seq: int) -> None:
+        """Make sure that the journal, which ends at row `seq`, contains the row named here.
+
+        Raises:
+            JournalLost: when it does not.
+        """
+        known = read_head(self._journal)
+        if known is None:
+            return
+        if known[0] > seq:
+            raise JournalLost(
+                f"{self._journal} ends at row {seq}, and row {known[0]} was written before: it was rolled back, or its WAL"
+                " was removed"
+            )
+        found = db.execute("SELECT hash FROM entries WHERE seq = ?", (known[0],)).fetchone()
+        if found is None or found[0] != known[1]:
+            raise JournalLost(
+                f"row {known[0]} of {self._journal} is not the one that was written: it is another journal"
+            )
+
+    def write(self, seq: int, head: str) -> None:
+        """Name the last row; a full disk only leaves this file behind."""
+        text = json.dumps({"seq": seq, "hash": head}).encode().ljust(HEAD_BYTES - 1) + b"\n"
+        try:
+            if self._file is None or not self.path.exists():
+                self.close()
+                self._file = open(self.path, "wb", buffering=0)  # noqa: SIM115  (stays open as long as the journal)
+            os.pwrite(self._file.fileno(), text, 0)
+        except OSError:
+            self.close()
+
+    def close(self) -> None:
+        """Let go of the file."""
+        if self._file is not None:
+            self._file.close()
+            self._file = None
+
+
+def head_path(journal: Path) -> Path:
+    """Where the head of `journal` is kept."""
+    return journal.with_name(journal.name + ".head")
+
+
+def read_head(journal: Path) -> tuple[int, str] | None:
+    """The row that was committed last, as (number, hash); None when no head file can be read."""
+    try:
+        head = json.loads(head_path(journal).read_bytes())
+        return int(head["seq"]), str(head["hash"])
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
+
+
+def opened(path: Path, *, durable: bool, threaded: bool = False) -> sqlite3.Connection:
+    """Open a journal. One that exists is only read here, so neither a full disk nor a foreign lock keeps it shut."""
+    db = sqlite3.connect(path, isolation_level=None, timeout=BUSY_S, check_same_thread=not threaded)
+    try:
+        db.execute("PRAGMA journal_mode=WAL")
+        db.execute(f"PRAGMA synchronous={'FULL' if durable else 'OFF'}")
+        (version,) = db.execute("PRAGMA user_version").fetchone()
+        if version not in (0, VERSION):
+            raise JournalError(
+                f"the journal {path} has format {version}, this Choroid writes {VERSION}."
+                " Likely cause: it was written by a newer release. Next: update Choroid, or use another data folder"
+            )
+        if version != VERSION:
+            db.executescript(SCHEMA)
+            db.execute(f"PRAGMA user_version={VERSION}")
+    except BaseException:
+        db.close()
+        raise
+    return db
+
+
+def own(path: Path) -> IO[bytes]:
+    """Take the journal for this process; two controllers of one rig would fight over its pumps.
+
+    Raises:
+        JournalInUse: when another process has it.
+    """
+    owner = open(path.with_name(path.name + ".owner"), "ab", buffering=0)  # noqa: SIM115  (held as long as the journal is)
+    try:
+        fcntl.flock(owner, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        owner.close()
+        raise JournalInUse(path) from None
+    except OSError:
+        owner.close()
+        raise
+    return owner
