@@ -24,6 +24,7 @@ from controller.clock import Clock
 from controller.process import Controller
 from controller.rig.description import Rig
 from controller.rig.loading import load_rig
+from dashboards.admission import more_descriptors
 from dashboards.app import create_app
 from dashboards.auth import Auth
 from dashboards.server import serve
@@ -51,6 +52,7 @@ def demo(
     rig = load_rig(path, models=MODELS)
     if not rig.simulated:
         raise UserError(f"{path} has real links; the demo only ever runs simulated rigs. Next: use `choroid run`")
+    more_descriptors()
     with contextlib.ExitStack() as stack:
         folder = data or Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="choroid-demo-")))
         folder.mkdir(parents=True, exist_ok=True)

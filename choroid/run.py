@@ -35,14 +35,16 @@ from controller.state import State
 from controller.telemetry.mqtt import MqttSink
 from controller.telemetry.outbox import Outbox
 from controller.telemetry.sink import OutboxSink
+from dashboards.admission import more_descriptors
 from dashboards.app import create_app
 from dashboards.auth import Auth
-from dashboards.server import serve
+from dashboards.health import serve_health
+from dashboards.server import listen, serve
 from drivers.registry import MODELS, load_third_party
 from drivers.transport.opener import Opener, open_real
 
 
-def run(path: Path, *, data: Path, host: str, port: int, capture: Path | None = None) -> int:
+def run(path: Path, *, data: Path, host: str, port: int, health_port: int = 0, capture: Path | None = None) -> int:
     """Run until interrupted; returns the exit status. Resumes what a crash interrupted, by each step's policy.
 
     `capture` is a new file for every byte of every link.
@@ -56,13 +58,14 @@ def run(path: Path, *, data: Path, host: str, port: int, capture: Path | None = 
             " `choroid run served.yaml`"
         )
     data.mkdir(parents=True, exist_ok=True)
+    more_descriptors()
     with recorded(capture, rig, open_real) as opener:
-        asyncio.run(_run(rig, data, host, port, opener))
+        asyncio.run(_run(rig, data, host, port, health_port, opener))
     return 0
 
 
-async def _run(rig: Rig, data: Path, host: str, port: int, opener: Opener) -> None:
-    await keep(rig, data, host, port, opener, clock=Clock(follow_system=True))
+async def _run(rig: Rig, data: Path, host: str, port: int, health_port: int, opener: Opener) -> None:
+    await keep(rig, data, host, port, opener, health_port=health_port, clock=Clock(follow_system=True))
 
 
 async def keep(
@@ -72,6 +75,7 @@ async def keep(
     port: int,
     opener: Opener,
     *,
+    health_port: int = 0,
     clock: Clock,
     journal: Journal | None = None,
     time_scale: float = 1.0,
@@ -90,6 +94,8 @@ async def keep(
         undone.callback(journal.close)
         auth = Auth(data, demo=False)
         listening = free_port(host, port)
+        health = listen("127.0.0.1", health_port, option="--health-port")
+        undone.callback(health.close)
         nerves = _nerves(rig, data)
         outboxes, sinks = _sinks(rig, data)
         for outbox in outboxes:
@@ -115,19 +121,22 @@ async def keep(
     try:
         await controller.start()
         async with asyncio.TaskGroup() as group:
-            page = group.create_task(serve(app, host, listening, time_scale=time_scale))
+            serving = [
+                group.create_task(serve(app, host, listening, time_scale=time_scale)),
+                group.create_task(serve_health(controller, health, time_scale=time_scale)),
+            ]
             ticking = group.create_task(controller.run(stop))
             if nerves is not None:
                 group.create_task(nerves.start())
             sending = [group.create_task(sink.run()) for sink in sinks]
-            leave_endpoint(data, f"http://{host}:{listening}", auth.command_line_token())
+            health_url = f"http://127.0.0.1:{health.getsockname()[1]}/health"
+            leave_endpoint(data, f"http://{host}:{listening}", auth.command_line_token(), health_url)
             print(
                 f"Choroid: rig {rig.name} is running; page at {auth.link(host, listening)}", file=sys.stderr, flush=True
             )
             await stop.wait()
             await ticking
-            page.cancel()
-            for task in sending:
+            for task in (*serving, *sending):
                 task.cancel()
     finally:
         (data / ENDPOINT).unlink(missing_ok=True)
@@ -227,7 +236,7 @@ def free_port(host: str, port: int) -> int:
         return int(probe.getsockname()[1])
 
 
-def leave_endpoint(data: Path, url: str, token: str) -> None:
+def leave_endpoint(data: Path, url: str, token: str, health_url: str = "") -> None:
     """Tell `choroid protocol …` where this controller answers; readable by the owner alone, whole or not at all.
 
     The rig does not depend on it: where it cannot be written, this says so and goes on.
@@ -238,7 +247,7 @@ def leave_endpoint(data: Path, url: str, token: str) -> None:
         descriptor = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
         with os.fdopen(descriptor, "w", encoding="utf-8") as file:
             os.fchmod(descriptor, 0o600)
-            json.dump({"url": url, "token": token, "pid": os.getpid()}, file)
+            json.dump({"url": url, "token": token, "pid": os.getpid(), "health": health_url}, file)
         beside.replace(path)
     except OSError as error:
         print(

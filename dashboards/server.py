@@ -8,18 +8,27 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import functools
 import socket
 from collections.abc import Iterator
+from typing import Any
 
 import uvicorn
 from fastapi import FastAPI
+from starlette.requests import HTTPConnection
+from starlette.responses import PlainTextResponse
+from starlette.types import Receive, Scope, Send
 from uvicorn.protocols.http.h11_impl import H11Protocol
+from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
 
+from dashboards.access import identify
+from dashboards.admission import Admission, Guest
+from dashboards.auth import User
+from dashboards.lobby import Lobby
+
+TOO_MANY = "too many requests without a credential; try again in a second, or send one"
 KEEP_ALIVE_S = 30.0
-FIRST_REQUEST_S = 10.0
-"""A connection that has asked nothing whole for so long is closed, so that idle ones cannot crowd people out."""
 GRACE_S = 0.5
-MOST_CONNECTIONS = 256
 MOST_MESSAGE_BYTES = 16_384
 
 
@@ -29,24 +38,25 @@ async def serve(app: FastAPI, host: str, port: int, *, time_scale: float = 1.0) 
     `time_scale`: how many times faster than life the loop's time runs at most. Raises OSError when the port is taken,
     with the port and what to do.
     """
-    listening = _listen(host, port)
+    listening = listen(host, port)
+    admission = Admission(time_scale=time_scale)
+    http, websocket = _admitted(app, admission)
     config = uvicorn.Config(
         app,
-        log_level="warning",
+        log_level="error",  # each malformed request is a warning, and strangers send as many as they like
         access_log=False,
         lifespan="off",
-        http=_impatient(FIRST_REQUEST_S * time_scale),
-        ws="websockets-sansio",
+        http=http,
+        ws=websocket,
         ws_max_size=MOST_MESSAGE_BYTES,
         ws_ping_interval=None,  # pings in scaled time would cut honest pages off; the feed is its own heartbeat
         ws_per_message_deflate=True,
         timeout_keep_alive=int(KEEP_ALIVE_S * time_scale),
         timeout_graceful_shutdown=max(1, int(GRACE_S * time_scale)),
-        limit_concurrency=MOST_CONNECTIONS,
         server_header=False,
         date_header=False,
     )
-    server = _Server(config)
+    server = _Server(config, app, admission, time_scale)
     running = asyncio.ensure_future(server.serve(sockets=[listening]))
     try:
         await asyncio.shield(running)
@@ -56,10 +66,12 @@ async def serve(app: FastAPI, host: str, port: int, *, time_scale: float = 1.0) 
         await running
         raise
     finally:
+        admission.close()
         listening.close()
 
 
-def _listen(host: str, port: int) -> socket.socket:
+def listen(host: str, port: int, *, option: str = "--port") -> socket.socket:
+    """Return a socket bound to `port` of `host`. Raises OSError that names the command's `option` when it is taken."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     listening = socket.socket(family, socket.SOCK_STREAM)
     try:
@@ -70,8 +82,8 @@ def _listen(host: str, port: int) -> socket.socket:
         listening.close()
         raise OSError(
             error.errno,
-            f"the page cannot be served on {host}:{port} ({error.strerror}). Likely cause: another program has that"
-            " port. Next: choose another with --port, or end the other program",
+            f"nothing can be served on {host}:{port} ({error.strerror}). Likely cause: another program has that"
+            f" port. Next: choose another with {option}, or end the other program",
         ) from None
     return listening
 
@@ -79,14 +91,48 @@ def _listen(host: str, port: int) -> socket.socket:
 class _Server(uvicorn.Server):
     """Leaves signals to the front door, and waits for its end instead of asking ten times a second."""
 
-    def __init__(self, config: uvicorn.Config) -> None:
+    def __init__(self, config: uvicorn.Config, app: FastAPI, admission: Admission, time_scale: float) -> None:
         super().__init__(config)
         self._ending = asyncio.Event()
+        self._app = app
+        self._admission = admission
+        self._time_scale = time_scale
+        self._entering: set[asyncio.Task[object]] = set()
 
     def end(self) -> None:
         """Close now."""
         self.should_exit = True
         self._ending.set()
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        """Take connections in through the lobby."""
+        await self.lifespan.startup()
+        lobbies = [
+            Lobby(each, self._admission, self._known, self._enter, time_scale=self._time_scale)
+            for each in sockets or []
+        ]
+        self.servers = lobbies  # type: ignore[assignment]  # it only closes them and waits for that
+        self.started = True
+
+    def _known(self, head: bytes, guest: Guest) -> bool:
+        user = _caller(self._app, head)
+        if user is not None:
+            self._admission.identified(guest, user.name, user.role)
+        return user is not None
+
+    def _enter(self, connection: socket.socket, head: bytes, guest: Guest) -> None:
+        """Give a connection that has sent the head of a request to HTTP."""
+        protocol = self.config.http_protocol_class(  # type: ignore[call-arg]
+            config=self.config, server_state=self.server_state, app_state=self.lifespan.state, guest=guest, head=head
+        )
+        task = asyncio.ensure_future(asyncio.get_running_loop().connect_accepted_socket(lambda: protocol, connection))
+        self._entering.add(task)
+        task.add_done_callback(self._entered)
+
+    def _entered(self, task: asyncio.Task[object]) -> None:
+        self._entering.discard(task)
+        if not task.cancelled():
+            task.exception()  # a far end that is gone already
 
     async def main_loop(self) -> None:
         """Until :meth:`end`."""
@@ -98,21 +144,64 @@ class _Server(uvicorn.Server):
         yield
 
 
-def _impatient(patience_s: float) -> type[H11Protocol]:
-    """uvicorn's HTTP, closing a connection that does not get its first request across in `patience_s` (loop time)."""
+def _caller(app: FastAPI, head: bytes) -> User | None:
+    """Return who sends this head of a request, by its credential; HTTP itself looks again later."""
+    lines = (line.partition(b":") for line in head.split(b"\n")[1:])
+    headers = [(name.strip().lower(), value.strip()) for name, _, value in lines]
+    scope = {"type": "http", "scheme": "http", "path": "/", "query_string": b"", "headers": headers, "app": app}
+    try:
+        return identify(HTTPConnection(scope))
+    except (ValueError, KeyError):  # a Host that is none
+        return None
 
-    class Impatient(H11Protocol):
+
+def _admitted(app: FastAPI, admission: Admission) -> tuple[type[H11Protocol], type[WebSocketsSansIOProtocol]]:
+    """Return uvicorn's HTTP and WebSocket, which tell `admission` what is asked on connections and by whom."""
+
+    class Http(H11Protocol):
+        def __init__(self, *, guest: Guest, head: bytes, **options: Any) -> None:
+            super().__init__(**options)
+            self.guest = guest
+            self.head = head
+
         def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
             super().connection_made(transport)
-            self._giving_up = self.loop.call_later(patience_s, self._give_up)
+            self.guest.close = transport.abort  # at once: a far end that takes nothing would keep the descriptor
+            self.ws_protocol_class = functools.partial(WebSocket, guest=self.guest)  # type: ignore[assignment]
+            self._inner, self.app = self.app, self._limited
+            self._asked = False
+            self.data_received(self.head)
+            self.head = b""
 
         def connection_lost(self, exc: Exception | None) -> None:
-            self._giving_up.cancel()
+            admission.go(self.guest)
             super().connection_lost(exc)
 
-        def _give_up(self) -> None:
-            upgraded = self.transport.get_protocol() is not self
-            if self.cycle is None and not upgraded and not self.transport.is_closing():
-                self.transport.close()
+        async def _limited(self, scope: Scope, receive: Receive, send: Send) -> None:
+            """Serve a request, unless it is one too many without a credential; the first was counted in the lobby."""
+            user = identify(HTTPConnection({**scope, "app": app}))
+            admission.active(self.guest)
+            if user is not None:
+                admission.identified(self.guest, user.name, user.role)
+            elif self._asked and not admission.may_ask(self.guest.holder):
+                await PlainTextResponse(TOO_MANY, 429, {"Connection": "close", "Retry-After": "1"})(
+                    scope, receive, send
+                )
+                return
+            self._asked = True
+            await self._inner(scope, receive, send)
 
-    return Impatient
+    class WebSocket(WebSocketsSansIOProtocol):
+        def __init__(self, *, guest: Guest, **options: Any) -> None:
+            super().__init__(**options)
+            self._guest = guest
+
+        def connection_lost(self, exc: Exception | None) -> None:
+            admission.go(self._guest)
+            super().connection_lost(exc)
+
+        async def run_asgi(self) -> None:
+            if not self.transport.is_closing():  # closed between upgrade and answer: nobody is there to be answered
+                await super().run_asgi()
+
+    return Http, WebSocket

@@ -28,6 +28,12 @@ def add(commands: Any) -> None:
     )
     run.add_argument("--host", default="127.0.0.1", help="address of the page (default 127.0.0.1)")
     run.add_argument("--port", type=port, default=8090, help="port of the page (default 8090; 0 = any free one)")
+    run.add_argument(
+        "--health-port",
+        type=port,
+        default=0,
+        help="port of 127.0.0.1 that answers monitors 200 or 503 (default: any free one, named in endpoint.json)",
+    )
     run.add_argument("--capture", type=Path, metavar="FILE", help="keep every byte of every link (see choroid replay)")
 
     lab = command(commands, "lab", _lab, "serve a rig's simulated devices over TCP and pty, in real time")
@@ -60,7 +66,14 @@ def _demo(arguments: argparse.Namespace) -> int:
 def _run(arguments: argparse.Namespace) -> int:
     from choroid.run import run
 
-    return run(arguments.rig, data=arguments.data, host=arguments.host, port=arguments.port, capture=arguments.capture)
+    return run(
+        arguments.rig,
+        data=arguments.data,
+        host=arguments.host,
+        port=arguments.port,
+        health_port=arguments.health_port,
+        capture=arguments.capture,
+    )
 
 
 def _lab(arguments: argparse.Namespace) -> int:

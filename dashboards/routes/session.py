@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import math
 
 from fastapi import APIRouter, Request, Response
 from fastapi.responses import JSONResponse
@@ -12,6 +11,7 @@ from controller.execution.journal import JournalUnwritten
 from dashboards.access import Controlled, Operator, Problem, Viewer, bearer, cookie_name, identify, unknown_caller
 from dashboards.auth import SESSION_AGE, Auth
 from dashboards.face import ControllerFace, SpeedControl
+from dashboards.health import body
 from dashboards.models import HealthView, Session, SetSpeed, SpeedModel
 
 logger = logging.getLogger(__name__)
@@ -26,9 +26,7 @@ async def health(request: Request) -> JSONResponse:
     """200 while the control loop ticks, 503 when it does not (D6). The only question that needs no credential."""
     controller: ControllerFace = request.app.state.controller
     found = controller.health()
-    age_s = found.tick_age_s if math.isfinite(found.tick_age_s) else None
-    body = {"ok": found.ok, "reasons": list(found.reasons), "tick_age_s": age_s}
-    return JSONResponse(body, status_code=200 if found.ok else 503)
+    return JSONResponse(body(found), status_code=200 if found.ok else 503)
 
 
 @routes.post("/session", response_model=Session)

@@ -1,0 +1,168 @@
+"""Which connections a server keeps: those of known callers, and a bounded number of others.
+
+A connection is unknown until a request on it carries a valid credential. When there is no room for one more unknown
+connection, the one that has been idle longest is closed, first of the address that holds most; the newcomer stays. Unknown
+connections that ask nothing are closed after a while, and what they ask is limited in rate. So somebody with a credential
+always gets in, and what others do costs a bounded share of descriptors and of the event loop. Known connections have room
+of their own, in which those of the highest role are closed last.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import resource
+from collections import OrderedDict
+from collections.abc import Callable
+from dataclasses import dataclass
+
+MAX_UNKNOWN = 1024
+MAX_KNOWN = 192
+UNKNOWN_IDLE_S = 10.0
+"""Real seconds after which an unknown connection that asks nothing is closed."""
+REQUESTS_PER_S, BURST = 100.0, 200.0
+"""Requests without a valid credential that are answered, from all addresses together."""
+ADDRESS_REQUESTS_PER_S, ADDRESS_BURST = 40.0, 120.0
+"""The same from one address."""
+MAX_ADDRESSES = 1024
+DESCRIPTORS = 16_384
+
+
+@dataclass(slots=True)
+class Guest:
+    """One open connection. `rank` is 0 while it is unknown, else the role; `holder` is an address or a caller's name."""
+
+    holder: str
+    close: Callable[[], object]
+    active_s: float
+    rank: int = 0
+
+
+class Bucket:
+    """A limit of rate: `rate` a second on average, `burst` at once."""
+
+    def __init__(self, rate: float, burst: float, now_s: float) -> None:
+        self._rate = rate
+        self._burst = burst
+        self._left = burst
+        self._at_s = now_s
+
+    def take(self, now_s: float) -> bool:
+        """Return whether one more is within the limit, and count it."""
+        self._left = min(self._burst, self._left + (now_s - self._at_s) * self._rate)
+        self._at_s = now_s
+        if self._left < 1.0:
+            return False
+        self._left -= 1.0
+        return True
+
+
+class Admission:
+    """The open connections of one server. `time_scale`: loop seconds in a real one."""
+
+    def __init__(self, *, time_scale: float = 1.0, max_unknown: int = MAX_UNKNOWN, max_known: int = MAX_KNOWN) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._held: dict[tuple[int, str], OrderedDict[int, Guest]] = {}
+        """By rank and holder, the longest idle first."""
+        self._counts: dict[bool, int] = {False: 0, True: 0}
+        self._scale = time_scale
+        descriptors = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+        self._max_unknown = max_unknown if descriptors == resource.RLIM_INFINITY else min(max_unknown, descriptors // 4)
+        self._max_known = max_known
+        self._requests = Bucket(REQUESTS_PER_S / time_scale, BURST, self._loop.time())
+        self._addresses: OrderedDict[str, Bucket] = OrderedDict()
+        self._sweeping: asyncio.TimerHandle | None = None
+
+    def __len__(self) -> int:
+        return sum(self._counts.values())
+
+    def come(self, address: str, close: Callable[[], object]) -> Guest:
+        """Take a new connection in, which `close` would close, and close another one if there is no room beside it."""
+        if self._counts[False] >= self._max_unknown:
+            self._close_one(known=False)
+        guest = Guest(address, close, self._loop.time())
+        self._put(guest)
+        if self._sweeping is None:
+            self._sweeping = self._loop.call_later(UNKNOWN_IDLE_S * self._scale / 2, self._sweep)
+        return guest
+
+    def go(self, guest: Guest) -> None:
+        """Forget a connection that has been closed; again is harmless."""
+        held = self._held.get((guest.rank, guest.holder))
+        if held is not None and held.pop(id(guest), None) is not None:
+            self._counts[guest.rank > 0] -= 1
+            if not held:
+                del self._held[guest.rank, guest.holder]
+
+    def active(self, guest: Guest) -> None:
+        """Note that something was asked on a connection."""
+        guest.active_s = self._loop.time()
+        held = self._held.get((guest.rank, guest.holder))
+        if held is not None and id(guest) in held:
+            held.move_to_end(id(guest))
+
+    def identified(self, guest: Guest, caller: str, rank: int) -> None:
+        """Note that a connection carries the credential of `caller`, whose role is `rank` (from 1)."""
+        held = self._held.get((guest.rank, guest.holder))
+        if rank <= guest.rank or held is None or id(guest) not in held:
+            return
+        if not guest.rank and self._counts[True] >= self._max_known:
+            self._close_one(known=True)
+        self.go(guest)
+        guest.holder, guest.rank = caller, rank
+        self._put(guest)
+
+    def may_ask(self, address: str) -> bool:
+        """Return whether a request without a credential is within the limits of rate, and count it."""
+        now_s = self._loop.time()
+        bucket = self._addresses.pop(address, None)
+        if bucket is None:
+            bucket = Bucket(ADDRESS_REQUESTS_PER_S / self._scale, ADDRESS_BURST, now_s)
+        self._addresses[address] = bucket
+        while len(self._addresses) > MAX_ADDRESSES:
+            self._addresses.popitem(last=False)
+        return bucket.take(now_s) and self._requests.take(now_s)
+
+    def close(self) -> None:
+        """Close every connection."""
+        if self._sweeping is not None:
+            self._sweeping.cancel()
+            self._sweeping = None
+        for held in list(self._held.values()):
+            for guest in list(held.values()):
+                self._shut(guest)
+
+    def _put(self, guest: Guest) -> None:
+        self._held.setdefault((guest.rank, guest.holder), OrderedDict())[id(guest)] = guest
+        self._counts[guest.rank > 0] += 1
+
+    def _close_one(self, *, known: bool) -> None:
+        """Close the connection that has been idle longest, of the holder that has most, of the lowest rank."""
+        among = [key for key in self._held if (key[0] > 0) is known]
+        victims = self._held[min(among, key=lambda key: (key[0], -len(self._held[key])))]
+        self._shut(next(iter(victims.values())))
+
+    def _sweep(self) -> None:
+        """Close the unknown ones that have been idle for too long."""
+        self._sweeping = None
+        limit_s = self._loop.time() - UNKNOWN_IDLE_S * self._scale
+        for key in [key for key in self._held if key[0] == 0]:
+            for guest in list(self._held[key].values()):
+                if guest.active_s > limit_s:
+                    break
+                self._shut(guest)
+        if len(self):
+            self._sweeping = self._loop.call_later(UNKNOWN_IDLE_S * self._scale / 2, self._sweep)
+
+    def _shut(self, guest: Guest) -> None:
+        self.go(guest)
+        guest.close()
+
+
+def more_descriptors() -> None:
+    """Raise this process's limit of open files as far as it may, so that crowded sockets leave room for devices and files."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = DESCRIPTORS if hard == resource.RLIM_INFINITY else min(hard, DESCRIPTORS)
+    if soft != resource.RLIM_INFINITY and soft < wanted:
+        with contextlib.suppress(OSError, ValueError):
+            resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
