@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from controller.connect import device_config
-from controller.guard_plan import GuardedDevice, GuardPlan
+from controller.guard.plan import GuardedDevice, GuardPlan
 from controller.rig.description import Rig
 from controller.safety.limits import basal_states
 from drivers.commands import Stop

@@ -30,7 +30,7 @@ from controller.connect import ConnectError
 from controller.execution.journal import JournalError
 from controller.execution.runner import RunnerError
 from controller.guard import SILENCE_S, Rescue
-from controller.guard_plan import GuardPlan
+from controller.guard.plan import GuardPlan
 from controller.guarding import guard_plan
 from controller.process import Controller
 from controller.rig.description import Rig

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from choroid.failure import UserError
-from controller.guard_plan import GuardPlan
+from controller.guard.plan import GuardPlan
 from controller.ownership import OWNER, holders
 from controller.rig.description import Rig
 

@@ -20,7 +20,7 @@ import pytest
 from controller.clock import Clock
 from controller.connect import device_config
 from controller.guard import ALIVE, DEAD, GOODBYE, SILENT, Rescue, watch
-from controller.guard_plan import GuardedDevice, GuardPlan
+from controller.guard.plan import GuardedDevice, GuardPlan
 from controller.guarding import guard_plan
 from controller.process import Controller
 from controller.rig.description import Rig

@@ -6,7 +6,7 @@ import os
 import time
 from pathlib import Path
 
-from controller.guard_log import GuardLog
+from controller.guard.log import GuardLog
 
 
 def until_read(path: Path, text: str) -> None:

@@ -13,7 +13,7 @@ import pytest
 
 from choroid import run
 from choroid.remote import ENDPOINT
-from controller.guard_plan import GuardPlan
+from controller.guard.plan import GuardPlan
 from controller.guarding import guard_plan
 from controller.rig.loading import load_rig
 

@@ -1,53 +1,29 @@
-"""The guard: a second, small process that outlives the controller and brings its outputs to rest.
+"""Bring the outputs of a rig to their basal states, with the rig's own drivers and nothing else.
 
-`choroid run` starts it with one end of a pipe. The controller writes a byte a few times a second, as long as it ticks.
-When the pipe closes (the controller is dead) or falls silent (it hangs), the guard opens the links itself, with the same
-drivers, and commands the basal states: the heart circulates at its basal flow, gas flows at its basal mixture, the heater
-and the valves are off. Doses end by their devices and are left alone, so that they stay measurable; a pump that cannot end
-its dose is stopped, and so is one that presses through a valve, before the valve closes. CO2 is never raised before air is
-seen to flow, and is shut when that takes too long: in CO2 alone the medium turns acid within a minute. A controller that
-hangs is killed first, because two masters on one line are worse than none. What cannot be reached is tried again until it
-is, or until another controller has taken over. Whatever a driver trips over, and whether or not the disk takes the log,
-the rest of it goes on.
-
-    python -m controller.guard PLAN PID FD LOG [SILENCE_S]
-
-PLAN is the file that :class:`controller.guard_plan.GuardPlan` was written to. Ends with 0 when the controller ended in
-order, 1 when the outputs were brought to rest or another controller has taken over, 2 when not all could be.
+The heart circulates at its basal flow, gas flows at its basal mixture, the heater and the valves are off. Doses end by
+their devices and are left alone, so that they stay measurable; a pump that cannot end its dose is stopped, and so is one
+that presses through a valve, before the valve closes. CO2 is never raised before air is seen to flow, and is shut when
+that takes too long: in CO2 alone the medium turns acid within a minute. What cannot be reached is tried again until it is.
+Whatever a driver trips over, the rest of it goes on.
 """
 
 from __future__ import annotations
 
 import asyncio
-import logging
-import os
-import select
-import signal
-import sys
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING
 
-from controller.clock import Clock
-from controller.guard_log import GuardLog
-from controller.guard_plan import GuardPlan
-from controller.ownership import OWNER, holders
+from controller.guard.plan import GuardPlan
 from controller.safety.readback import mismatch
 from drivers.commands import Dispense, Guarantee, LevelStatus
 from drivers.device import Actuator, Command, DeviceError, Level, PumpStatus, Run, Status, Stop
-from drivers.registry import build, load_third_party, open_link
-from drivers.transport.opener import Opener, open_real
+from drivers.registry import build, open_link
+from drivers.transport.opener import Opener
 
 if TYPE_CHECKING:
     from drivers.transport.link import Link
 
-ALIVE, GOODBYE = b".", b"q"
-"""What the guard hears: that the controller lives; that it has ended in order, with nothing left to guard."""
-SILENCE_S = 5.0
-"""A controller that has been silent for so long hangs. A disk that is slow for a second is no reason to kill it: what it
-has commanded is safe by itself meanwhile (design §4.5)."""
-PATIENCE_S = 3600.0
 RETRY_FIRST_S, RETRY_MOST_S = 0.1, 10.0
 """An output that cannot be reached is tried for so long, this often at first and at last."""
 COMPANY_S = 2.0
@@ -56,67 +32,6 @@ moment to open, and gas that is shut and opened again does the medium no good ei
 FLOWS_OVER = 0.5
 """The share of its set-point that must be measured of a gas before another may flow beside it: with half the air, the basal
 CO2 is a ninth of the mixture, and an empty bottle shows nothing at all."""
-LAST_WORDS_S = 5.0
-"""How long the guard waits at its end for a disk that does not take its log."""
-
-
-def guard_main(
-    plan_path: Path, pid: int, pipe: int, log_path: Path, silence_s: float = SILENCE_S, patience_s: float = PATIENCE_S
-) -> int:
-    """Watch the controller `pid` through `pipe`; returns the exit status when there is nothing left to do."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the controller; the guard sees how it ends
-    plan = GuardPlan.from_json(plan_path.read_text(encoding="utf-8"))  # now: the file may be gone by then
-    load_third_party()
-    log = GuardLog(log_path)
-    why = watch(pipe, silence_s)
-    if why is None:
-        return 0
-    if why == SILENT:
-        _kill(pid)
-    logging.disable(logging.CRITICAL)  # its own log tells it all, and nobody reads standard error any more
-    owner = log_path.with_name(OWNER)
-    status = asyncio.run(_bring_to_rest(plan, why, log, patience_s, lambda: _taken_over(owner, pid)))
-    log.close(LAST_WORDS_S)
-    return status
-
-
-DEAD, SILENT = "dead", "silent"
-
-
-def watch(pipe: int, silence_s: float) -> str | None:
-    """Wait for the end: None when it was in order, else whether the controller is dead or only silent.
-
-    Silence counts from the first sign of life on: until then the controller is still connecting.
-    """
-    lives = False
-    while True:
-        ready, _, _ = select.select([pipe], [], [], silence_s if lives else None)
-        if not ready:
-            return SILENT
-        data = os.read(pipe, 4096)
-        if not data:
-            return DEAD
-        if GOODBYE in data:
-            return None
-        lives = True
-
-
-async def _bring_to_rest(
-    plan: GuardPlan, why: str, log: GuardLog, patience_s: float, taken_over: Callable[[], bool]
-) -> int:
-    clock = Clock(follow_system=True)
-
-    def tell(text: str) -> None:
-        log.add(f"{clock.utc_text()} guard: {text}")
-
-    begun_s = clock.now_s()
-    tell(f"the controller is {why}; bringing rig {plan.rig} to its basal state")
-    rescue = Rescue(plan, open_real, tell)
-    left = await rescue.run(patience_s, taken_over)
-    for name in left:
-        tell(f"{name}: FAILED, not at rest; look at it yourself")
-    tell(f"done after {clock.now_s() - begun_s:.2f} s")
-    return 2 if left else 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -262,21 +177,3 @@ def _require_flow(status: Status) -> None:
 
 def _what(command: Command) -> str:
     return "circulates at its basal flow" if isinstance(command, Run) else "is at its basal state"
-
-
-def _kill(pid: int) -> None:
-    try:
-        os.kill(pid, signal.SIGKILL)
-    except ProcessLookupError:
-        return  # it died by itself in between
-
-
-def _taken_over(owner: Path, dead_pid: int) -> bool:
-    """Whether a controller other than the dead one holds the journal."""
-    return any(pid != dead_pid for pid in holders(owner))
-
-
-if __name__ == "__main__":
-    plan_file, controller_pid, pipe_fd, log_file = sys.argv[1:5]
-    quiet_s = float(sys.argv[5]) if len(sys.argv) > 5 else SILENCE_S
-    sys.exit(guard_main(Path(plan_file), int(controller_pid), int(pipe_fd), Path(log_file), quiet_s))

@@ -1,0 +1,149 @@
+"""What the kernel tells of a watched process, how to kill it for certain, and how the guard keeps its own place.
+
+Everything is best effort: where /proc lacks something, or privileges are missing, the guard goes on with less and says so.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import select
+import signal
+from contextlib import suppress
+from pathlib import Path
+
+from controller.guard.liveness import Look, starved_s
+
+PROC = Path("/proc")
+GONE_S = 0.5
+"""How long a killed process gets to leave (s). One that waits for a disk stays longer, and cannot send anything then."""
+HERTZ = os.sysconf("SC_CLK_TCK")
+NICE = -10
+OOM_SCORE = -1000
+MCL_CURRENT, MCL_FUTURE = 1, 2
+_Threads = dict[str, tuple[str, float, float]]
+
+
+class WatchedProcess:
+    """A process by its number, held fast by a descriptor (pidfd), so that a number that is used again is not confused."""
+
+    def __init__(self, pid: int, *, proc: Path = PROC) -> None:
+        """Hold `pid`; 0 is a process that cannot be seen from here.
+
+        Raises:
+            ProcessLookupError: there is no such process.
+        """
+        self.pid = pid
+        self._folder = proc / str(pid)
+        self._pidfd = os.pidfd_open(pid) if pid else None
+        self._threads: _Threads = self._read_threads()
+        self._looked_s: float | None = None
+
+    def close(self) -> None:
+        """Let go of it."""
+        if self._pidfd is not None:
+            os.close(self._pidfd)
+            self._pidfd = None
+
+    @property
+    def gone(self) -> bool:
+        """Whether it has ended. Always False for one that cannot be seen."""
+        return self.ended(0.0)
+
+    def look(self, at_s: float, lag_s: float) -> Look:
+        """Return what is to be seen of it at `at_s`, `lag_s` later than planned."""
+        if self.pid == 0:
+            return Look(at_s, "", 0.0, lag_s)
+        if self.gone:
+            return Look(at_s, "X", 0.0, lag_s)
+        before, self._threads = self._threads, self._read_threads()
+        passed_s = 0.0 if self._looked_s is None else at_s - self._looked_s
+        self._looked_s = at_s
+        waits = [
+            starved_s(passed_s, state, ran_s - before[thread][1], waited_s - before[thread][2])
+            for thread, (state, ran_s, waited_s) in self._threads.items()
+            if thread in before
+        ]
+        state = self._threads.get(str(self.pid), ("", 0.0, 0.0))[0]
+        return Look(at_s, state, max(waits, default=0.0), lag_s)
+
+    def kill(self) -> bool:
+        """Kill it and wait shortly; returns whether it is gone."""
+        if self._pidfd is None:
+            return False
+        with suppress(OSError):  # it has ended, or belongs to another user
+            signal.pidfd_send_signal(self._pidfd, signal.SIGKILL)
+        return self.ended(GONE_S)
+
+    def ended(self, within_s: float) -> bool:
+        """Wait for its end for `within_s` at most; returns whether it has ended."""
+        if self._pidfd is None:
+            return False
+        poll = select.poll()
+        poll.register(self._pidfd, select.POLLIN)
+        return bool(poll.poll(within_s * 1000.0))
+
+    def _read_threads(self) -> _Threads:
+        """Return state, time on a processor (s) and time of waiting for one (s) of each thread."""
+        threads: _Threads = {}
+        with suppress(OSError):
+            for folder in (self._folder / "task").iterdir():
+                with suppress(OSError, ValueError, IndexError):
+                    stat = (folder / "stat").read_text(encoding="utf-8", errors="replace")
+                    words = stat.rpartition(")")[2].split()
+                    threads[folder.name] = (words[0], *_schedule(folder, (int(words[11]) + int(words[12])) / HERTZ))
+        return threads
+
+
+def _schedule(folder: Path, ran_s: float) -> tuple[float, float]:
+    """Return time on a processor (s) and time of waiting for one (s); `ran_s` and 0 where the kernel keeps no account."""
+    try:
+        ran_ns, waited_ns = (folder / "schedstat").read_text(encoding="ascii").split()[:2]
+    except (OSError, ValueError):
+        return ran_s, 0.0
+    return int(ran_ns) / 1e9, int(waited_ns) / 1e9
+
+
+def stand_out() -> str:
+    """Put this process before others in line for processor and memory; returns what was and was not granted, for the log."""
+    granted, denied = [], []
+
+    def attempt(what: str, *ways: object) -> None:
+        (granted if any(callable(way) and way() for way in ways) else denied).append(what)
+
+    attempt("first in line for the processor", _real_time, _nice)
+    attempt("last to be killed for memory", lambda: set_oom_score(OOM_SCORE))
+    attempt("memory locked", _lock_memory)
+    text = f"granted: {', '.join(granted) or 'nothing'}"
+    return f"{text}; not granted: {', '.join(denied)}" if denied else text
+
+
+def set_oom_score(score: int) -> bool:
+    """Set how soon the kernel kills this process when memory runs out (−1000: never); returns whether it was allowed."""
+    with suppress(OSError):
+        (PROC / "self" / "oom_score_adj").write_text(str(score), encoding="ascii")
+        return True
+    return False
+
+
+def _real_time() -> bool:
+    with suppress(OSError):
+        os.sched_setscheduler(0, os.SCHED_RR | os.SCHED_RESET_ON_FORK, os.sched_param(1))
+        return True
+    return False
+
+
+def _nice() -> bool:
+    with suppress(OSError):
+        os.setpriority(os.PRIO_PROCESS, 0, NICE)
+        return True
+    return False
+
+
+def _lock_memory() -> bool:
+    """Keep every page in memory: a guard that must be read from a slow disk first comes too late."""
+    with suppress(OSError, AttributeError):
+        if os.geteuid() != 0:
+            return False  # a small allowance would make later allocations fail, which is worse
+        return bool(ctypes.CDLL(None, use_errno=True).mlockall(MCL_CURRENT | MCL_FUTURE) == 0)
+    return False

@@ -1,0 +1,485 @@
+"""The guard as a running process: it takes a controller under watch and acts when that is lost.
+
+One controller at a time connects to the guard's socket, before it opens any device. From then on the guard hears its beats
+and looks at it ten times a second. It kills a controller that is stopped or hung, because two masters on one line are worse
+than none, and brings the rig to its basal state. A controller that comes back is welcomed when the guard has let go of the
+links. SIGTERM means: bring the rig to its basal state, then exit.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import json
+import os
+import signal
+import socket
+from collections.abc import Callable, Coroutine
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from controller.clock import Clock
+from controller.guard.liveness import SILENCE_S, Liveness, Verdict
+from controller.guard.plan import GuardPlan
+from controller.guard.processes import WatchedProcess
+from controller.guard.rescue import Rescue
+from controller.guard.respawn import Respawner
+from controller.guard.wire import SOCKET, Message, Peer, digest, listen, peer_of, receive, send
+from controller.notify import notify
+from controller.ownership import OWNER, holders
+from drivers.transport.opener import Opener
+
+POLL_S = 0.1
+"""How often the guard looks at the controller (s)."""
+ATTACH_S = 5.0
+"""How long a guard that has just started waits for a controller that is running already (s)."""
+ABSENT_S = 0.5
+"""The same when nobody holds the journal: then no controller is running."""
+RECONNECT_S = 0.5
+"""How long a controller that has dropped its connection and still runs gets to connect again (s)."""
+EXIT_S = 0.05
+"""A process that is killed closes its connection a moment before it is gone (s)."""
+CONFIRM_S = 0.5
+"""How long the controller gets to confirm an emergency stop (s)."""
+RESTART_AFTER_S = 10.0
+"""After so long (s) the controller may be started again although not everything is at rest."""
+END_S = 20.0
+"""How long the controller gets to end in order when the guard is told to end (s)."""
+PATIENCE_S = 3600.0
+"""How long outputs that cannot be reached are tried (s); a guard that is a service begins again then."""
+END_PATIENCE_S = 60.0
+"""The same when the guard has been told to end (s)."""
+WATCHDOG_S = 0.5
+STOP = "guard.stop"
+"""The file that keeps an emergency stop until a controller has recorded it."""
+SEEN = "guard.controller"
+"""The file that says which controller was last under watch."""
+
+EXIT_DONE, EXIT_RESCUED, EXIT_LEFT = 0, 1, 2
+"""The controller ended in order; the guard has brought the rig to rest; it could not, altogether."""
+
+
+@dataclass
+class _Watched:
+    """The controller under watch."""
+
+    connection: socket.socket
+    process: WatchedProcess
+    liveness: Liveness
+    heard_s: float
+    dropped_s: float | None = None
+    confirmed: dict[int, asyncio.Future[bool]] = field(default_factory=dict)
+
+
+class GuardService:
+    """Watches the controllers of one data directory, one after the other."""
+
+    def __init__(
+        self,
+        plan_path: Path,
+        *,
+        own: bool,
+        opener: Opener,
+        tell: Callable[[str], None],
+        silence_s: float = SILENCE_S,
+    ) -> None:
+        """Read the plan. `own`: a controller started this guard, which ends with it.
+
+        Raises:
+            OSError, ValueError, KeyError, TypeError: the plan cannot be read.
+        """
+        self._data = plan_path.parent
+        self._plan_path = plan_path
+        self._own = own
+        self._opener = opener
+        self._silence_s = silence_s
+        self._clock = Clock(follow_system=True)
+        self._write = tell
+        self._digest = ""
+        self._plan = self._read_plan()
+        self._loop = asyncio.get_running_loop()
+        self._begun_s = self._loop.time()
+        self._watched: _Watched | None = None
+        self._visitors: set[socket.socket] = set()
+        self._admitting = False
+        self._rescue: asyncio.Task[list[str]] | None = None
+        self._rescue_begun_s = 0.0
+        self._at_rest = False
+        self._left: list[str] = []
+        self._ending_s: float | None = None
+        self._exit: int | None = None
+        self._numbers = itertools.count(1)
+        self._tasks: set[asyncio.Task[object]] = set()
+        self._respawner = Respawner(self._data, self.tell)
+        self._notified_s = 0.0
+
+    async def run(self, *, ready: Callable[[], None]) -> int:
+        """Watch until there is nothing left to do, or until told to end; returns the exit status."""
+        listening = listen(self._data)
+        for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+            self._loop.add_signal_handler(number, self._end, signal.Signals(number).name)
+        self._loop.add_signal_handler(signal.SIGUSR1, self._stop_by_signal)
+        self._loop.add_reader(listening, self._accept, listening)
+        notify(f"READY=1\nSTATUS=watching for the controller of rig {self._plan.rig}")
+        ready()
+        try:
+            due_s = self._loop.time()
+            while self._exit is None:
+                due_s += POLL_S
+                await asyncio.sleep(max(0.0, due_s - self._loop.time()))
+                lag_s = max(0.0, self._loop.time() - due_s)
+                due_s += lag_s
+                self._poll(lag_s)
+        finally:
+            self._loop.remove_reader(listening)
+            listening.close()
+            with suppress(OSError):
+                (self._data / SOCKET).unlink()
+            await self._let_go()
+            for visitor in list(self._visitors):
+                self._dismiss(visitor)
+            if self._watched is not None:
+                self._forget(self._watched)
+        return self._exit
+
+    # --- the watch --------------------------------------------------------------------------------------
+
+    def _poll(self, lag_s: float) -> None:
+        """Look at everything once; the guard's own timer came `lag_s` late."""
+        now_s = self._loop.time()
+        if now_s - self._notified_s > WATCHDOG_S:
+            self._notified_s = now_s
+            notify("WATCHDOG=1")
+        watched = self._watched
+        if watched is not None:
+            self._hear(watched)
+            self._look(watched, now_s, lag_s)
+        elif self._rescue is not None:
+            if now_s > self._rescue_begun_s + RESTART_AFTER_S:
+                self._respawner.due(now_s)  # the rest may take an hour; the controller can do more than the guard
+        elif not self._admitting:
+            self._unwatched(now_s)
+        if self._ending_s is not None and self._exit is None and now_s > self._ending_s + END_PATIENCE_S:
+            self.tell("gives up: not everything could be brought to rest in time; look at the rig yourself")
+            self._exit = EXIT_LEFT
+
+    def _look(self, watched: _Watched, now_s: float, lag_s: float) -> None:
+        if watched is not self._watched:
+            return  # it has said goodbye, or was lost, while it was heard
+        verdict = watched.liveness.look(watched.process.look(now_s, lag_s))
+        if verdict is not None:
+            self._lose(watched, verdict)
+        elif watched.dropped_s is not None and now_s > watched.dropped_s + RECONNECT_S:
+            self._lose(watched, "not connected any more")
+        elif self._ending_s is not None and now_s > self._ending_s + END_S:
+            self._lose(watched, "not ending, though it was asked to")
+
+    def _unwatched(self, now_s: float) -> None:
+        """Nobody is under watch: see that the rig is at rest, or wait for a controller."""
+        if not self._at_rest:
+            waited_s = now_s - self._begun_s
+            running = bool(holders(self._data / OWNER))
+            if waited_s < (ATTACH_S if running else ABSENT_S) and self._ending_s is None:
+                return
+            self._end_stranger()
+            self._begin_rescue("no controller is connected")
+        elif self._ending_s is not None:
+            self._exit = EXIT_DONE
+        elif self._own and not self._respawner.due(now_s):
+            self._exit = EXIT_LEFT if self._left else EXIT_RESCUED
+
+    def _lose(self, watched: _Watched, why: str) -> None:
+        """Kill the controller if it still lives, and bring the rig to rest."""
+        now_s = self._loop.time()
+        gone = watched.process.kill()
+        took_s = self._loop.time() - now_s
+        self._forget(watched)
+        said = f"the controller ({watched.process.pid}) is {why}; last beat {now_s - watched.heard_s:.2f} s ago"
+        if why != Verdict.DEAD:
+            said += f"; killed in {took_s:.2f} s" if gone else "; killed, and not gone yet: it waits for a disk or a device"
+        self._respawner.lost(now_s)
+        self._begin_rescue(said)
+
+    def _forget(self, watched: _Watched) -> None:
+        self._watched = None
+        self._close(watched.connection)
+        watched.process.close()
+        for waiting in watched.confirmed.values():
+            if not waiting.done():
+                waiting.set_result(False)
+
+    def _end_stranger(self) -> None:
+        """Kill a controller that was under watch of an earlier guard and does not come to this one: it hangs."""
+        with suppress(OSError, ValueError, KeyError, TypeError):
+            seen = json.loads((self._data / SEEN).read_text(encoding="utf-8"))
+            if int(seen["pid"]) in holders(self._data / OWNER) and _born(int(seen["pid"])) == seen["born"]:
+                process = WatchedProcess(int(seen["pid"]))
+                self.tell(f"the controller ({process.pid}) does not connect; killed")
+                process.kill()
+                process.close()
+
+    # --- what is heard ----------------------------------------------------------------------------------
+
+    def _accept(self, listening: socket.socket) -> None:
+        with suppress(OSError):
+            connection, _ = listening.accept()
+            connection.setblocking(False)
+            peer = peer_of(connection)
+            if peer.uid not in (0, os.geteuid()):
+                send(connection, {"refused": "the guard obeys its own user and root alone"})
+                connection.close()
+                return
+            self._visitors.add(connection)
+            self._loop.add_reader(connection, self._visited, connection, peer)
+
+    def _visited(self, connection: socket.socket, peer: Peer) -> None:
+        """Hear who has come: a controller, or somebody with a command."""
+        messages = receive(connection)
+        if messages is None:
+            self._dismiss(connection)
+            return
+        for message in messages:
+            if "hello" in message:
+                self._visitors.discard(connection)
+                self._loop.remove_reader(connection)
+                self._spawn(self._admit(connection, peer, message))
+                return
+            if "stop" in message:
+                self._spawn(self._stop_for(connection, str(message.get("who", "")), str(message["stop"])))
+            elif "status" in message:
+                self._reply(connection, {"status": self.status()})
+
+    def _hear(self, watched: _Watched) -> None:
+        """Take in all that the controller has said."""
+        if watched.dropped_s is not None or watched is not self._watched:
+            return
+        messages = receive(watched.connection)
+        if messages is None:
+            self._close(watched.connection)
+            if watched.process.ended(EXIT_S):
+                self._lose(watched, Verdict.DEAD)
+            else:
+                watched.dropped_s = self._loop.time()
+            return
+        for message in messages:
+            match message:
+                case {"beat": int(number), "tick": int(tick)}:
+                    watched.heard_s = self._loop.time()
+                    watched.liveness.heard(watched.heard_s, tick)
+                    self._reply(watched.connection, {"beat": number})
+                case {"stopped": int(number)} if number in watched.confirmed:
+                    watched.confirmed[number].set_result(True)
+                case {"unstopped": int(number)} if number in watched.confirmed:
+                    watched.confirmed[number].set_result(False)
+                case {"goodbye": _}:
+                    self._at_rest, self._left = True, []
+                    self._respawner.forget()
+                    self._forget(watched)
+                    if self._own:
+                        self._exit = EXIT_DONE
+                    return
+                case {"leave": _}:
+                    self._respawner.forget()
+                    self._forget(watched)
+                    self._begin_rescue("the controller has ended and could not bring everything to rest")
+                    return
+
+    async def _admit(self, connection: socket.socket, peer: Peer, message: Message) -> None:
+        """Take a controller under watch, or refuse it and say why."""
+        why = self._refusal(peer, message)
+        process: WatchedProcess | None = None
+        if not why:
+            try:
+                process = WatchedProcess(peer.pid)
+            except OSError as error:
+                why = f"the controller's process {peer.pid} cannot be watched: {error}"
+        if why or process is None:
+            self._reply(connection, {"refused": why})
+            connection.close()
+            return
+        self._admitting = True
+        try:
+            if self._watched is not None:
+                self._forget(self._watched)  # the same process, which has connected again
+            await self._let_go()
+            now_s = self._loop.time()
+            watched = self._watched = _Watched(
+                connection, process, Liveness(now_s, silence_s=self._silence_s), heard_s=now_s
+            )
+            self._at_rest = False
+            self._respawner.came(now_s, message)
+            with suppress(OSError):
+                (self._data / SEEN).write_text(json.dumps({"pid": peer.pid, "born": _born(peer.pid)}), encoding="utf-8")
+            self._loop.add_reader(connection, self._hear, watched)
+            self._reply(connection, {"welcome": {"service": not self._own, "rig": self._plan.rig}})
+            self.tell(f"watching the controller ({peer.pid}) of rig {self._plan.rig}")
+        finally:
+            self._admitting = False
+        await self._hand_over_stop(watched)
+
+    def _refusal(self, peer: Peer, message: Message) -> str:
+        """Say why a controller cannot be taken under watch; "" when it can."""
+        if self._ending_s is not None:
+            return "the guard is ending"
+        if self._admitting:
+            return "the guard is busy with another controller"
+        if peer.pid == 0:
+            return (
+                "the guard cannot see the controller's process, so it could not end it. Likely cause: they are in"
+                " containers that do not share their processes. Next: run the guard with `pid: host`"
+            )
+        watched = self._watched
+        if watched is not None and watched.process.pid != peer.pid and not watched.process.gone:
+            return f"another controller ({watched.process.pid}) is under watch"
+        try:
+            if message.get("plan") != self._digest:
+                self._plan = self._read_plan()
+        except (OSError, ValueError, KeyError, TypeError) as error:
+            return f"{self._plan_path} cannot be read: {error!r}"
+        if message.get("plan") != self._digest:
+            return f"{self._plan_path} is not what the controller runs. Next: restart the controller"
+        return ""
+
+    # --- emergency stop and end -------------------------------------------------------------------------
+
+    def _stop_by_signal(self) -> None:
+        self._spawn(self.stop("SIGUSR1", "a signal to the guard"))
+
+    async def _stop_for(self, connection: socket.socket, who: str, reason: str) -> None:
+        self._reply(connection, {"done": await self.stop(who, reason)})
+
+    async def stop(self, who: str, reason: str) -> str:
+        """Stop the rig: by its controller, or by the guard itself when that does not confirm at once. Returns what was done."""
+        self.tell(f"emergency stop by {who}: {reason}")
+        with suppress(OSError):
+            (self._data / STOP).write_text(json.dumps({"who": who, "reason": reason}), encoding="utf-8")
+        watched = self._watched
+        if watched is not None and await self._order(watched, who, reason, CONFIRM_S):
+            return "the controller has stopped the rig"
+        if watched is not None and watched is self._watched:
+            self._lose(watched, "not confirming the emergency stop")
+        elif self._rescue is None:
+            self._begin_rescue("emergency stop without a controller")
+        return "the guard brings the rig to its basal state"
+
+    async def _order(self, watched: _Watched, who: str, reason: str, within_s: float | None) -> bool:
+        """Tell the controller to stop; returns whether it confirms in time, which ends the record that the guard keeps."""
+        number = next(self._numbers)
+        waiting = watched.confirmed[number] = self._loop.create_future()
+        self._reply(watched.connection, {"stop": reason, "who": who, "number": number})
+        try:
+            async with asyncio.timeout(within_s):
+                confirmed = await waiting
+        except TimeoutError:
+            return False
+        finally:
+            watched.confirmed.pop(number, None)
+        if confirmed:
+            with suppress(OSError):
+                (self._data / STOP).unlink()
+        return confirmed
+
+    async def _hand_over_stop(self, watched: _Watched) -> None:
+        """Tell a new controller of an emergency stop that none has recorded; it carries it out before anything moves."""
+        with suppress(OSError, ValueError, KeyError, TypeError):
+            kept = json.loads((self._data / STOP).read_text(encoding="utf-8"))
+            await self._order(watched, str(kept["who"]), str(kept["reason"]), None)
+
+    def _end(self, why: str) -> None:
+        """Bring the rig to its basal state, then exit."""
+        if self._ending_s is not None:
+            return
+        self._ending_s = self._loop.time()
+        self._respawner.forget()
+        self.tell(f"{why}: bringing the rig to its basal state, then exit")
+        notify(f"STOPPING=1\nEXTEND_TIMEOUT_USEC={round((END_S + END_PATIENCE_S) * 1e6)}")
+        if self._watched is not None:
+            self._reply(self._watched.connection, {"end": f"the guard was told to end ({why})"})
+
+    # --- the rescue -------------------------------------------------------------------------------------
+
+    def _begin_rescue(self, why: str) -> None:
+        self._at_rest = False
+        self.tell(f"{why}; bringing rig {self._plan.rig} to its basal state")
+        self._rescue_begun_s = self._loop.time()
+        self._rescue = asyncio.create_task(self._bring_to_rest(), name="rescue")
+        self._rescue.add_done_callback(self._rescued)
+
+    async def _bring_to_rest(self) -> list[str]:
+        begun_s = self._loop.time()
+        left = await Rescue(self._plan, self._opener, self.tell).run(PATIENCE_S)
+        for name in left:
+            self.tell(f"{name}: FAILED, not at rest; look at it yourself")
+        self.tell(f"done after {self._loop.time() - begun_s:.2f} s")
+        return left
+
+    def _rescued(self, task: asyncio.Task[list[str]]) -> None:
+        if self._rescue is task:
+            self._rescue = None
+        if task.cancelled():
+            return
+        if (error := task.exception()) is not None:
+            self.tell(f"the rescue failed and begins again: {error!r}")
+            self._begun_s = self._loop.time()
+            return
+        self._left = task.result()
+        self._at_rest = not self._left or self._own
+
+    async def _let_go(self) -> None:
+        """End a rescue that is under way, and wait until its links are closed."""
+        task, self._rescue = self._rescue, None
+        if task is not None:
+            task.cancel()
+            await asyncio.gather(task, return_exceptions=True)
+
+    # --- small things -----------------------------------------------------------------------------------
+
+    def status(self) -> Message:
+        """Return what the guard is at, for people and programs."""
+        watched = self._watched
+        state = "watching" if watched else "bringing to rest" if self._rescue else "at rest" if self._at_rest else "waiting"
+        return {
+            "rig": self._plan.rig,
+            "state": state,
+            "guard": os.getpid(),
+            "controller": watched.process.pid if watched else None,
+            "starved_s": round(watched.liveness.starved_s, 3) if watched else 0.0,
+            "not_at_rest": self._left,
+        }
+
+    def _read_plan(self) -> GuardPlan:
+        text = self._plan_path.read_text(encoding="utf-8")
+        plan = GuardPlan.from_json(text)
+        Rescue(plan, self._opener, self.tell)  # every driver is imported and every setting proven now, not when it counts
+        self._digest = digest(text)
+        return plan
+
+    def tell(self, text: str) -> None:
+        """Add a line to the log."""
+        self._write(f"{self._clock.utc_text()} guard: {text}")
+
+    def _reply(self, connection: socket.socket, message: Message) -> None:
+        with suppress(OSError):
+            send(connection, message)
+
+    def _close(self, connection: socket.socket) -> None:
+        if connection.fileno() >= 0:
+            self._loop.remove_reader(connection)
+            connection.close()
+
+    def _dismiss(self, connection: socket.socket) -> None:
+        self._visitors.discard(connection)
+        self._close(connection)
+
+    def _spawn(self, work: Coroutine[Any, Any, object]) -> None:
+        task = asyncio.create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+
+def _born(pid: int) -> str:
+    """Return when a process started, as the kernel counts; by this a number that is used again is told apart."""
+    stat = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace")
+    return stat.rpartition(")")[2].split()[19]

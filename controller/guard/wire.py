@@ -1,0 +1,143 @@
+"""Messages between controller, guard and command line: JSON objects in packets on a local socket.
+
+The guard owns the socket `guard.sock` in the data directory (mode 0600). Each packet is one object with one key that
+names it. The kernel tells each side which process and user is on the other (SO_PEERCRED), so nobody has to say so.
+
+controller → guard
+    `hello` {rig, plan, command, folder}: take me under watch; `plan` is the SHA-256 of the plan file.
+    `beat` N, `tick` M: my loop turns, and so many ticks of control are done.
+    `stopped` N: the emergency stop N has been carried out. `unstopped` N: it has not; the text says why.
+    `goodbye` true: I end in order and every output is at rest. `leave` true: I end, and some outputs are not at rest.
+guard → controller
+    `welcome` {service, rig}: you are under watch. `refused` TEXT: you are not.
+    `beat` N: I have heard beat N.
+    `stop` TEXT, `number` N, `who` TEXT: emergency stop. `end` TEXT: bring the rig to rest and end.
+command line → guard
+    `stop` TEXT, `who` TEXT: emergency stop. Answer: `done` TEXT, or `failed` TEXT.
+    `status` true. Answer: `status` {...}.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import socket
+import struct
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+SOCKET = "guard.sock"
+LOCK = "guard.lock"
+PLAN = "guard.json"
+LOG = "guard.log"
+"""Files of the guard in a data directory."""
+MAX_BYTES = 16_384
+_CREDENTIALS = struct.Struct("3i")
+
+Message = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Peer:
+    """Who is on the other end of a local socket. `pid` is 0 when this process cannot see it (another PID namespace)."""
+
+    pid: int
+    uid: int
+
+
+def peer_of(connection: socket.socket) -> Peer:
+    """Ask the kernel who is on the other end."""
+    size = _CREDENTIALS.size
+    pid, uid, _ = _CREDENTIALS.unpack(connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, size))
+    return Peer(pid, uid)
+
+
+def digest(text: str) -> str:
+    """Return the SHA-256 of a plan's text, by which both sides know that they mean the same one."""
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def listen(data: Path) -> socket.socket:
+    """Return a listening socket at `data`/guard.sock, for its owner only. The caller must hold the guard's lock."""
+    listening = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    try:
+        with _short(data) as folder:
+            path = folder / SOCKET
+            path.unlink(missing_ok=True)
+            before = os.umask(0o177)
+            try:
+                listening.bind(str(path))
+            finally:
+                os.umask(before)
+        listening.listen(16)
+        listening.setblocking(False)
+    except BaseException:
+        listening.close()
+        raise
+    return listening
+
+
+def connect(data: Path) -> socket.socket:
+    """Return a connection to the guard of `data`.
+
+    Raises:
+        OSError: nobody listens there (FileNotFoundError, ConnectionRefusedError), or the guard does not accept in time.
+    """
+    connection = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    try:
+        connection.settimeout(1.0)
+        with _short(data) as folder:
+            connection.connect(str(folder / SOCKET))
+        connection.setblocking(False)
+    except BaseException:
+        connection.close()
+        raise
+    return connection
+
+
+def send(connection: socket.socket, message: Message) -> bool:
+    """Send one message without waiting. Returns whether the other end could take it; False when its queue is full.
+
+    Raises:
+        OSError: the other end is gone.
+    """
+    try:
+        connection.send(json.dumps(message).encode(), socket.MSG_NOSIGNAL)
+    except BlockingIOError:
+        return False
+    return True
+
+
+def receive(connection: socket.socket) -> list[Message] | None:
+    """Return all messages that are there, without waiting; None when the other end is gone.
+
+    What is no message is left out: a peer that talks nonsense gets no answer.
+    """
+    messages: list[Message] = []
+    while True:
+        try:
+            packet = connection.recv(MAX_BYTES)
+        except BlockingIOError:
+            return messages
+        except OSError:
+            return messages or None
+        if not packet:
+            return messages or None
+        with suppress(ValueError):
+            message = json.loads(packet)
+            if isinstance(message, dict):
+                messages.append(message)
+
+
+@contextmanager
+def _short(data: Path) -> Iterator[Path]:
+    """Give a path to the directory that fits into a socket address (108 bytes), however long its own path is."""
+    descriptor = os.open(data, os.O_PATH | os.O_DIRECTORY)
+    try:
+        yield Path(f"/proc/self/fd/{descriptor}")
+    finally:
+        os.close(descriptor)
