@@ -12,14 +12,15 @@ import json
 import os
 import socket
 import sqlite3
-import subprocess
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
 
+from choroid.child import require_own_packages
 from choroid.failure import UserError
+from choroid.guarding import GuardFinder
 from choroid.lab import stop_on_signals
 from choroid.listening import EngineNerves
 from choroid.remote import ENDPOINT
@@ -27,7 +28,7 @@ from choroid.signals import stop_rig_on_usr1
 from choroid.tools.recording import recorded
 from controller.clock import Clock
 from controller.execution.journal import Journal
-from controller.guarding import guard_plan
+from controller.notify import notify
 from controller.process import Controller
 from controller.rig.description import Rig
 from controller.rig.loading import load_rig
@@ -43,12 +44,26 @@ from dashboards.server import listen, serve
 from drivers.registry import MODELS, load_third_party
 from drivers.transport.opener import Opener, open_real
 
+ENDED_BY_GUARD = 3
+"""Exit status when the guard has asked the controller to end; a service manager must not start it again then."""
+NOTIFY_S = 1.0
 
-def run(path: Path, *, data: Path, host: str, port: int, health_port: int = 0, capture: Path | None = None) -> int:
+def run(
+    path: Path,
+    *,
+    data: Path,
+    host: str,
+    port: int,
+    health_port: int = 0,
+    capture: Path | None = None,
+    restart_controller: bool = False,
+) -> int:
     """Run until interrupted; returns the exit status. Resumes what a crash interrupted, by each step's policy.
 
-    `capture` is a new file for every byte of every link.
+    `capture` is a new file for every byte of every link. `restart_controller`: the guard starts this command again when
+    it is lost.
     """
+    require_own_packages()
     load_third_party()
     rig = load_rig(path, models=MODELS)
     if rig.simulated:
@@ -60,12 +75,22 @@ def run(path: Path, *, data: Path, host: str, port: int, health_port: int = 0, c
     data.mkdir(parents=True, exist_ok=True)
     more_descriptors()
     with recorded(capture, rig, open_real) as opener:
-        asyncio.run(_run(rig, data, host, port, health_port, opener))
-    return 0
+        return asyncio.run(_run(rig, data, host, port, health_port, opener, restart_controller))
 
 
-async def _run(rig: Rig, data: Path, host: str, port: int, health_port: int, opener: Opener) -> None:
-    await keep(rig, data, host, port, opener, health_port=health_port, clock=Clock(follow_system=True))
+async def _run(
+    rig: Rig, data: Path, host: str, port: int, health_port: int, opener: Opener, restart_controller: bool
+) -> int:
+    return await keep(
+        rig,
+        data,
+        host,
+        port,
+        opener,
+        health_port=health_port,
+        clock=Clock(follow_system=True),
+        restart_controller=restart_controller,
+    )
 
 
 async def keep(
@@ -79,10 +104,12 @@ async def keep(
     clock: Clock,
     journal: Journal | None = None,
     time_scale: float = 1.0,
-) -> None:
-    """Keep the rig until a signal comes: guard, controller, page, nerves, sinks.
+    restart_controller: bool = False,
+) -> int:
+    """Keep the rig until a signal comes: guard, controller, page, nerves, sinks. Returns the exit status.
 
-    Raises :class:`~controller.execution.journal.JournalError` when another controller keeps `data`, before anything is done.
+    Raises :class:`~choroid.failure.UserError` when no guard can be had, and
+    :class:`~controller.execution.journal.JournalError` when another controller keeps `data`, before anything is done.
     `journal` and `time_scale` (how much faster than life the loop may run) are for the kill matrix, which runs all of it
     in a process that dies at a given row; everybody else leaves them.
     """
@@ -100,7 +127,7 @@ async def keep(
         outboxes, sinks = _sinks(rig, data)
         for outbox in outboxes:
             undone.callback(outbox.close)
-        heartbeat = start_guard(rig, data)
+        guarded = await GuardFinder(rig, data, restart=restart_controller).guarded()
         undone.pop_all()
     stop = asyncio.Event()
     stop_on_signals(stop, None)
@@ -113,13 +140,15 @@ async def keep(
         stimulator=nerves,
         durable=True,
         sinks=sinks,
-        heartbeat=heartbeat,
+        guard=guarded,
         journal=journal,
     )
     stop_rig_on_usr1(controller)
+    telling = asyncio.create_task(_tell_service_manager(controller, stop), name="service manager")
     app = create_app(controller, auth, host=host)
     try:
         await controller.start()
+        notify(f"READY=1\nSTATUS=rig {rig.name} is running")
         async with asyncio.TaskGroup() as group:
             serving = [
                 group.create_task(serve(app, host, listening, time_scale=time_scale)),
@@ -139,12 +168,27 @@ async def keep(
             for task in (*serving, *sending):
                 task.cancel()
     finally:
+        notify("STOPPING=1")
+        telling.cancel()
         (data / ENDPOINT).unlink(missing_ok=True)
         await controller.close()
         if nerves is not None:
             await nerves.close()
         for outbox in outboxes:
             outbox.close()
+    return ENDED_BY_GUARD if controller.told_to_end.is_set() else 0
+
+
+async def _tell_service_manager(controller: Controller, stop: asyncio.Event) -> None:
+    """Renew the service manager's watchdog while the control loop lives, and end when the guard wants that."""
+    while True:
+        if controller.health().ok or not controller.ready:
+            notify("WATCHDOG=1")
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(NOTIFY_S):
+                await controller.told_to_end.wait()
+                stop.set()
+                return
 
 
 @dataclass(slots=True)
@@ -204,27 +248,6 @@ def _nerves(rig: Rig, data: Path) -> EngineNerves | None:
         )
         return None
     return EngineNerves(rig, data, seed=1)
-
-
-def start_guard(rig: Rig, data: Path) -> int:
-    """Start the guard process; returns the pipe's end that the controller beats on."""
-    plan, text = data / "guard.json", guard_plan(rig).to_json()
-    if not plan.exists() or plan.read_bytes() != text.encode():  # a full disk must not cost the plan that is there
-        plan.write_text(text, encoding="utf-8")
-    read_end, write_end = os.pipe()
-    os.set_blocking(write_end, False)
-    log = data / "guard.log"
-    with log.open("ab") as said:
-        subprocess.Popen(  # noqa: S603  (our own module, our own arguments)
-            [sys.executable, "-m", "controller.guard", str(plan), str(os.getpid()), str(read_end), str(log)],
-            pass_fds=(read_end,),
-            stdin=subprocess.DEVNULL,
-            stdout=said,  # whoever reads this process's own output must not wait for the guard, which outlives it
-            stderr=said,
-            start_new_session=True,  # it must outlive a terminal that is closed and a group that is killed
-        )
-    os.close(read_end)
-    return write_end
 
 
 def free_port(host: str, port: int) -> int:

@@ -1,25 +1,23 @@
-"""The controller's end of the guard's socket: beats, the watch over the guard, orders from it, and a goodbye.
+"""The controller's side of the watch: beats for the guard, a watch over the guard, its orders, and a goodbye.
 
 The watch goes both ways. The guard answers each beat; one that does not, or that is stopped, is lost: an alarm says so, and
-`restore` brings another one (:mod:`choroid.guarding` starts it or waits for the service manager).
+`restore` brings another one (:mod:`choroid.guarding` starts it, or waits for the service manager).
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
-import socket
 from collections.abc import Awaitable, Callable
-from contextlib import suppress
 from dataclasses import dataclass
 
+from controller.guard.channel import GuardChannel
 from controller.guard.liveness import Liveness
-from controller.guard.processes import WatchedProcess
-from controller.guard.wire import Message, peer_of, receive, send
+from controller.guard.wire import Message
 
 logger = logging.getLogger(__name__)
 
-BEAT_S = 0.2
+BEAT_S = 0.1
 """How often the guard hears that this process lives (s)."""
 GUARD_SILENCE_S = 0.8
 """A guard that could run and has answered nothing for this long (s) is lost."""
@@ -28,23 +26,13 @@ END_MOST_S = 20.0
 RESTORE_AGAIN_S = 5.0
 """How often (s) another guard is asked for when none could be had."""
 
-Restore = Callable[[], Awaitable[socket.socket]]
-"""Bring another guard and return the connection to it."""
-
 
 @dataclass(frozen=True, slots=True)
-class GuardConnection:
-    """What connects a controller with its guard.
+class Guarded:
+    """The guard of a controller: the channel to it, and how another one is had when it is lost."""
 
-    Args:
-        connection: a socket on which the guard has said welcome.
-        restore: how another guard is got when this one is lost; None: not at all.
-        now_s: seconds of real time. The loop's time may run faster than life, the guard's never does.
-    """
-
-    connection: socket.socket
-    restore: Restore | None
-    now_s: Callable[[], float]
+    channel: GuardChannel
+    restore: Callable[[], Awaitable[GuardChannel]]
 
 
 class Heartbeat:
@@ -56,24 +44,24 @@ class Heartbeat:
 
     def __init__(
         self,
-        guard: GuardConnection | None,
+        guarded: Guarded | None,
         *,
         ticks: Callable[[], int],
         lost: Callable[[str], None],
         stop: Callable[[str, str], Awaitable[None]],
         end: Callable[[str], None],
     ) -> None:
-        self._guard = guard
-        self._connection = guard.connection if guard else None
+        self._channel = guarded.channel if guarded else None
+        self._restore = guarded.restore if guarded else None
         self._ticks = ticks
         self._lost = lost
         self._stop = stop
         self._end = end
         self._number = 0
+        self._ending = False
         self._ending_s: float | None = None
         self._extra = 0
         """Signs of progress beyond the ticks: an orderly end goes on without these."""
-        self._process: WatchedProcess | None = None
         self._liveness: Liveness | None = None
         self._due_s = 0.0
         self._timer: asyncio.TimerHandle | None = None
@@ -82,30 +70,26 @@ class Heartbeat:
 
     def begin(self) -> None:
         """Begin to beat, and to watch the guard."""
-        if self._guard is None or self._connection is None:
-            return
-        self._watch(self._connection)
-        self._due_s = self._guard.now_s()
-        self._beat()
+        if self._channel is not None:
+            self._watch(self._channel)
 
     def ending(self) -> None:
-        """Control has stopped ticking because this process ends in order."""
-        if self._ending_s is None and self._guard is not None:
-            self._ending_s = self._guard.now_s()
+        """Go on to beat though control ticks no more: this process ends in order."""
+        self._ending = True
 
     def goodbye(self) -> None:
         """Say that every output is at rest, so that the guard has nothing to do."""
         self._say({"goodbye": True})
-        self._close()
+        self._hang_up()
 
     def leave(self) -> None:
         """Say that the links are free and some output is not at rest. Without effect after a goodbye."""
         self._say({"leave": True})
-        self._close()
+        self._hang_up()
 
     async def close(self) -> None:
         """End whatever is under way here."""
-        self._close()
+        self._hang_up()
         tasks = [*self._orders, *([self._restoring] if self._restoring else [])]
         for task in tasks:
             task.cancel()
@@ -113,36 +97,41 @@ class Heartbeat:
 
     # --- the beat ---------------------------------------------------------------------------------------
 
-    def _beat(self) -> None:
-        """Beat, hear, look at the guard; then again."""
-        guard = self._guard
-        if guard is None or self._connection is None:
+    def _watch(self, channel: GuardChannel) -> None:
+        now_s = channel.now_s()
+        self._channel = channel
+        self._liveness = Liveness(now_s, silence_s=GUARD_SILENCE_S, ticks=False)
+        self._due_s = now_s
+        channel.listen(self._hear)
+        self._beat(channel, self._liveness)
+
+    def _beat(self, channel: GuardChannel, liveness: Liveness) -> None:
+        """Beat and look at the guard; then again."""
+        if channel is not self._channel:
             return
-        self._timer = asyncio.get_running_loop().call_later(BEAT_S, self._beat)
-        now_s = guard.now_s()
+        self._timer = asyncio.get_running_loop().call_later(BEAT_S, self._beat, channel, liveness)
+        now_s = channel.now_s()
         if now_s < self._due_s:
             return  # the loop's time runs faster than life
-        lag_s, self._due_s = now_s - self._due_s, now_s + BEAT_S / 2
-        lag_s = max(0.0, lag_s - BEAT_S / 2)
-        if self._ending_s is not None and now_s - self._ending_s < END_MOST_S:
-            self._extra += 1
+        lag_s = max(0.0, now_s - self._due_s - BEAT_S / 2)
+        self._due_s = now_s + BEAT_S / 2
+        if self._ending:
+            self._ending_s = now_s if self._ending_s is None else self._ending_s
+            self._extra += now_s - self._ending_s < END_MOST_S
         self._number += 1
         self._say({"beat": self._number, "tick": self._ticks() + self._extra})
-        if self._connection is not None and self._process is not None and self._liveness is not None:
-            verdict = self._liveness.look(self._process.look(now_s, lag_s))
-            if verdict is not None:
-                self._lose(str(verdict), stuck=not self._process.gone)
+        if channel is self._channel and (verdict := liveness.look(channel.look(now_s, lag_s))) is not None:
+            channel.kill()  # a stopped guard that goes on later would act on a rig that another one watches
+            self._lose(f"it is {verdict}")
 
-    def _hear(self) -> None:
+    def _hear(self, messages: list[Message] | None) -> None:
         """Take in what the guard says."""
-        if self._connection is None or self._guard is None:
+        if self._channel is None or self._liveness is None:
             return
-        messages = receive(self._connection)
         if messages is None:
-            self._lose("its connection has ended", stuck=False)
+            self._lose("its connection has ended")
             return
-        if self._liveness is not None:
-            self._liveness.heard(self._guard.now_s())
+        self._liveness.heard(self._channel.now_s())
         for message in messages:
             match message:
                 case {"stop": str(reason), "number": int(number)}:
@@ -151,7 +140,7 @@ class Heartbeat:
                     self._end(why)
 
     def _obey(self, number: int, who: str, reason: str) -> None:
-        """Carry out an emergency stop, and confirm it."""
+        """Carry out an emergency stop; say that it has begun, and how it ended."""
 
         async def stop() -> None:
             try:
@@ -165,60 +154,41 @@ class Heartbeat:
         task = asyncio.create_task(stop(), name="emergency stop")
         self._orders.add(task)
         task.add_done_callback(self._orders.discard)
+        asyncio.get_running_loop().call_soon(self._say, {"stopping": number})  # after the task's first step
 
     def _say(self, message: Message) -> None:
-        if self._connection is None:
+        if self._channel is None:
             return
         try:
-            send(self._connection, message)  # a guard that does not read is found out by its silence
+            self._channel.say(message)
         except OSError as error:
-            self._lose(str(error), stuck=False)
+            self._lose(str(error))
 
     # --- the guard is lost ------------------------------------------------------------------------------
 
-    def _watch(self, connection: socket.socket) -> None:
-        if self._guard is None:
-            return
-        self._connection = connection
-        with suppress(OSError):
-            self._process = WatchedProcess(peer_of(connection).pid)
-        self._liveness = Liveness(self._guard.now_s(), silence_s=GUARD_SILENCE_S, ticks=False)
-        asyncio.get_running_loop().add_reader(connection, self._hear)
-
-    def _lose(self, why: str, *, stuck: bool) -> None:
-        logger.error("the guard is lost (%s)", why)
-        if stuck and self._process is not None:
-            self._process.kill()  # a stopped guard that goes on later would act on a rig that has another one
-        self._close()
-        if self._ending_s is not None:
+    def _lose(self, why: str) -> None:
+        logger.error("the guard is lost: %s", why)
+        self._hang_up()
+        if self._ending or self._restore is None:
             return
         self._lost(why)
-        if self._guard is not None and self._guard.restore is not None:
-            self._restoring = asyncio.create_task(self._restore(self._guard.restore), name="restore the guard")
+        self._restoring = asyncio.create_task(self._have_another(self._restore), name="restore the guard")
 
-    async def _restore(self, restore: Restore) -> None:
+    async def _have_another(self, restore: Callable[[], Awaitable[GuardChannel]]) -> None:
         while True:
             try:
-                connection = await restore()
+                channel = await restore()
             except Exception as error:  # without a guard the rig still lives; another try may do
                 logger.error("no guard could be had: %s", error)
                 await asyncio.sleep(RESTORE_AGAIN_S)
                 continue
-            break
-        logger.warning("another guard watches this controller")
-        self._watch(connection)
-        self._beat()
+            logger.warning("another guard watches this controller")
+            self._watch(channel)
+            return
 
-    def _close(self) -> None:
-        connection, self._connection = self._connection, None
+    def _hang_up(self) -> None:
+        channel, self._channel = self._channel, None
         if self._timer is not None:
             self._timer.cancel()
-        if connection is not None:
-            with suppress(Exception):
-                asyncio.get_running_loop().remove_reader(connection)
-            connection.close()
-        if self._process is not None:
-            self._process.close()
-            self._process = None
-
-
+        if channel is not None:
+            channel.close()

@@ -26,7 +26,7 @@ from controller.execution.assays import Assays
 from controller.execution.journal import Journal, JournalUnwritten
 from controller.execution.ledger import Ledger
 from controller.execution.runner import Runner
-from controller.heartbeat import Heartbeat
+from controller.heartbeat import Guarded, Heartbeat
 from controller.liveliness import Liveliness
 from controller.memory.history import FLUSH_S, History
 from controller.memory.output_series import OutputSeries
@@ -111,12 +111,12 @@ class Controller:
         stimulator: Stimulator | None = None,
         durable: bool = True,
         sinks: tuple[Sink, ...] = (),
-        heartbeat: int | None = None,
+        guard: Guarded | None = None,
         journal: Journal | None = None,
         limits: Limits | None = None,
     ) -> None:
-        """`stimulator`: what an emergency stop stops beside the outputs. `heartbeat`: the end of the guard's pipe that is
-        written to; it is closed in the end. `journal`: one that the caller has taken already; it is closed with the rest.
+        """`stimulator`: what an emergency stop stops beside the outputs. `guard`: the connection to the guard; it
+        is closed in the end. `journal`: one that the caller has taken already; it is closed with the rest.
         `limits` are for campaigns only (docs/campaign.md): limits with an interlock taken away; everyone else leaves them
         to the rig description.
         """
@@ -152,10 +152,15 @@ class Controller:
         self._limits = limits or limits_of(rig)
         self._oldest_answers = oldest_answers(rig)
         self._sinks = sinks
+        self._ticks = 0
+        self.told_to_end = asyncio.Event()
+        """Set when the guard wants this controller to end in order; the owner of the process ends it then."""
         self._heartbeat = Heartbeat(
-            heartbeat,
-            lambda: self.health().tick_age_s <= DEAD_AFTER_S / 2,
-            lambda why: self.alarms.event("guard_lost", "guard", why),
+            guard,
+            ticks=lambda: self._ticks,
+            lost=lambda why: self.alarms.event("guard_lost", "guard", why),
+            stop=self.emergency_stop,
+            end=self._told_to_end,
         )
         self._regulators: tuple[Regulator, ...] = ()
         self._at_work: dict[str, asyncio.Task[None]] = {}
@@ -174,6 +179,7 @@ class Controller:
 
         Raises :class:`~controller.connect.ConnectError` when nothing at all answers.
         """
+        self._heartbeat.begin()
         self.alarms.restore(self.journal.entries(kinds=ALARM_ROWS), self.clock.now_s())
         started = {"rig": self.rig.name, "rig_hash": effective_hash(self.rig), "version": software_version()}
         self._record("controller.started", started)
@@ -227,7 +233,6 @@ class Controller:
         # Nothing is drawn while the heart stands: it comes before whatever a crash has interrupted.
         await self._submit(heart.intents(self.store.snapshot(self.clock.now_s(), self.clock.utc_text(), ())))
         self._ticked_s = self.clock.now_s()
-        self._heartbeat.begin()
         await self.runs.recover()
 
     def _probes(self) -> Probes:
@@ -275,6 +280,7 @@ class Controller:
         self._aside("nerves", self._listen, state)
         self._aside("viability", self._score, state)
         self._ticked_s = state.at_s
+        self._ticks += 1
 
     def _look(self) -> State:
         """Every interlock, then everything frozen as the state of this tick."""
@@ -427,6 +433,15 @@ class Controller:
         """End an emergency stop. Raises :class:`~controller.emergency.ResetRefused`."""
         await self._emergency.reset(who, reason)
 
+    def _told_to_end(self, why: str) -> None:
+        logger.warning("ending in order: %s", why)
+        self.told_to_end.set()
+
+    @property
+    def ready(self) -> bool:
+        """Whether control has begun to tick."""
+        return self._ticks > 0
+
     def health(self) -> Health:
         """Whether the control loop lives (D6); a page that still answers proves nothing."""
         if self._ticked_s is None:
@@ -457,7 +472,8 @@ class Controller:
             await self.body.close()
             self._aside("upkeep", self.upkeep.write)
             self._record("controller.stopped", {})
-        self._heartbeat.hang_up()  # now that the links are free
+        self._heartbeat.leave()  # now that the links are free
+        await self._heartbeat.close()
         self.journal.close()
         self.history.close()
 

@@ -29,8 +29,9 @@ from choroid.rates import RateNerves
 from controller.connect import ConnectError
 from controller.execution.journal import JournalError
 from controller.execution.runner import RunnerError
-from controller.guard import SILENCE_S, Rescue
+from controller.guard.liveness import SILENCE_S
 from controller.guard.plan import GuardPlan
+from controller.guard.rescue import Rescue
 from controller.guarding import guard_plan
 from controller.process import Controller
 from controller.rig.description import Rig

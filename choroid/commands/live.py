@@ -36,6 +36,12 @@ def add(commands: Any) -> None:
     )
     run.add_argument("--capture", type=Path, metavar="FILE", help="keep every byte of every link (see choroid replay)")
 
+    run.add_argument(
+        "--restart-controller",
+        action="store_true",
+        help="let the guard start this command again when the controller is lost (for use without a service manager)",
+    )
+
     lab = command(commands, "lab", _lab, "serve a rig's simulated devices over TCP and pty, in real time")
     lab.add_argument("rig", type=Path, help="the rig file")
     lab.add_argument("--host", default="127.0.0.1", help="address to serve on (default 127.0.0.1)")
@@ -73,6 +79,7 @@ def _run(arguments: argparse.Namespace) -> int:
         port=arguments.port,
         health_port=arguments.health_port,
         capture=arguments.capture,
+        restart_controller=arguments.restart_controller,
     )
 
 

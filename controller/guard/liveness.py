@@ -12,8 +12,8 @@ from collections import deque
 from dataclasses import dataclass
 from enum import StrEnum
 
-SILENCE_S = 1.2
-"""A controller that could run and has sent no beat for this long (s) hangs."""
+SILENCE_S = 0.6
+"""A controller that could run and has sent no beat for this long (s) hangs; the rescue takes about a second more."""
 TICK_S = 1.0
 """Time between two ticks of control."""
 STARTING_SILENCE_S = 30.0

@@ -19,6 +19,8 @@ GONE_S = 0.5
 """How long a killed process gets to leave (s). One that waits for a disk stays longer, and cannot send anything then."""
 HERTZ = os.sysconf("SC_CLK_TCK")
 NICE = -10
+GUARD_PRIORITY, WATCHED_PRIORITY = 2, 1
+"""Real-time priorities: the guard's, and below it that of a process that is given a chance to show that it lives."""
 OOM_SCORE = -1000
 MCL_CURRENT, MCL_FUTURE = 1, 2
 _Threads = dict[str, tuple[str, float, float]]
@@ -38,6 +40,7 @@ class WatchedProcess:
         self._pidfd = os.pidfd_open(pid) if pid else None
         self._threads: _Threads = self._read_threads()
         self._looked_s: float | None = None
+        self._hastened = False
 
     def close(self) -> None:
         """Let go of it."""
@@ -66,6 +69,30 @@ class WatchedProcess:
         ]
         state = self._threads.get(str(self.pid), ("", 0.0, 0.0))[0]
         return Look(at_s, state, max(waits, default=0.0), lag_s)
+
+    def hasten(self) -> bool:
+        """Put it before all others in line for the processor, until :meth:`calm`; returns whether that was allowed.
+
+        A healthy process that was only starved beats at once then, and one that hangs is found out as on an idle machine.
+        """
+        if not self._hastened:
+            self._hastened = self._schedule(os.SCHED_RR, WATCHED_PRIORITY)
+        return self._hastened
+
+    def calm(self) -> None:
+        """End what :meth:`hasten` began."""
+        if self._hastened:
+            self._hastened = False
+            self._schedule(os.SCHED_OTHER, 0)
+
+    def _schedule(self, policy: int, priority: int) -> bool:
+        done = False
+        with suppress(OSError):
+            for thread in (self._folder / "task").iterdir():
+                with suppress(OSError, ValueError):
+                    os.sched_setscheduler(int(thread.name), policy, os.sched_param(priority))
+                    done = True
+        return done
 
     def kill(self) -> bool:
         """Kill it and wait shortly; returns whether it is gone."""
@@ -106,7 +133,8 @@ def _schedule(folder: Path, ran_s: float) -> tuple[float, float]:
 
 def stand_out() -> str:
     """Put this process before others in line for processor and memory; returns what was and was not granted, for the log."""
-    granted, denied = [], []
+    granted: list[str] = []
+    denied: list[str] = []
 
     def attempt(what: str, *ways: object) -> None:
         (granted if any(callable(way) and way() for way in ways) else denied).append(what)
@@ -128,7 +156,7 @@ def set_oom_score(score: int) -> bool:
 
 def _real_time() -> bool:
     with suppress(OSError):
-        os.sched_setscheduler(0, os.SCHED_RR | os.SCHED_RESET_ON_FORK, os.sched_param(1))
+        os.sched_setscheduler(0, os.SCHED_RR | os.SCHED_RESET_ON_FORK, os.sched_param(GUARD_PRIORITY))
         return True
     return False
 

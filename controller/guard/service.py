@@ -18,6 +18,7 @@ from collections.abc import Callable, Coroutine
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
+from threading import Thread
 from typing import Any
 
 from controller.clock import Clock
@@ -29,9 +30,12 @@ from controller.guard.respawn import Respawner
 from controller.guard.wire import SOCKET, Message, Peer, digest, listen, peer_of, receive, send
 from controller.notify import notify
 from controller.ownership import OWNER, holders
+from controller.safety.latch import Latch
 from drivers.transport.opener import Opener
 
 POLL_S = 0.1
+LATE_S = 0.2
+"""A controller whose beat is so late (s) is put first in line for the processor."""
 """How often the guard looks at the controller (s)."""
 ATTACH_S = 5.0
 """How long a guard that has just started waits for a controller that is running already (s)."""
@@ -42,7 +46,9 @@ RECONNECT_S = 0.5
 EXIT_S = 0.05
 """A process that is killed closes its connection a moment before it is gone (s)."""
 CONFIRM_S = 0.5
-"""How long the controller gets to confirm an emergency stop (s)."""
+"""How long the controller gets to confirm that it has begun an emergency stop (s)."""
+CARRIED_OUT_S = 3.0
+"""How long whoever asked for it waits to hear that every output has confirmed (s)."""
 RESTART_AFTER_S = 10.0
 """After so long (s) the controller may be started again although not everything is at rest."""
 END_S = 20.0
@@ -52,13 +58,19 @@ PATIENCE_S = 3600.0
 END_PATIENCE_S = 60.0
 """The same when the guard has been told to end (s)."""
 WATCHDOG_S = 0.5
-STOP = "guard.stop"
-"""The file that keeps an emergency stop until a controller has recorded it."""
 SEEN = "guard.controller"
 """The file that says which controller was last under watch."""
 
 EXIT_DONE, EXIT_RESCUED, EXIT_LEFT = 0, 1, 2
 """The controller ended in order; the guard has brought the rig to rest; it could not, altogether."""
+
+
+@dataclass
+class _Order:
+    """An emergency stop that the controller was told to carry out."""
+
+    begun: asyncio.Future[bool]
+    done: asyncio.Future[bool]
 
 
 @dataclass
@@ -69,8 +81,10 @@ class _Watched:
     process: WatchedProcess
     liveness: Liveness
     heard_s: float
+    longest_s: float = 0.0
+    """The longest time between two beats since control began (s)."""
     dropped_s: float | None = None
-    confirmed: dict[int, asyncio.Future[bool]] = field(default_factory=dict)
+    orders: dict[int, _Order] = field(default_factory=dict)
 
 
 class GuardService:
@@ -82,10 +96,10 @@ class GuardService:
         *,
         own: bool,
         opener: Opener,
-        tell: Callable[[str], None],
+        write: Callable[[str], None],
         silence_s: float = SILENCE_S,
     ) -> None:
-        """Read the plan. `own`: a controller started this guard, which ends with it.
+        """Read the plan. `own`: a controller started this guard, which ends with it. `write` takes lines for the log.
 
         Raises:
             OSError, ValueError, KeyError, TypeError: the plan cannot be read.
@@ -96,7 +110,7 @@ class GuardService:
         self._opener = opener
         self._silence_s = silence_s
         self._clock = Clock(follow_system=True)
-        self._write = tell
+        self._write = write
         self._digest = ""
         self._plan = self._read_plan()
         self._loop = asyncio.get_running_loop()
@@ -148,6 +162,8 @@ class GuardService:
 
     def _poll(self, lag_s: float) -> None:
         """Look at everything once; the guard's own timer came `lag_s` late."""
+        if self._exit is not None:
+            return
         now_s = self._loop.time()
         if now_s - self._notified_s > WATCHDOG_S:
             self._notified_s = now_s
@@ -169,6 +185,10 @@ class GuardService:
         if watched is not self._watched:
             return  # it has said goodbye, or was lost, while it was heard
         verdict = watched.liveness.look(watched.process.look(now_s, lag_s))
+        if now_s - watched.heard_s > LATE_S:
+            watched.process.hasten()
+        else:
+            watched.process.calm()
         if verdict is not None:
             self._lose(watched, verdict)
         elif watched.dropped_s is not None and now_s > watched.dropped_s + RECONNECT_S:
@@ -198,7 +218,9 @@ class GuardService:
         self._forget(watched)
         said = f"the controller ({watched.process.pid}) is {why}; last beat {now_s - watched.heard_s:.2f} s ago"
         if why != Verdict.DEAD:
-            said += f"; killed in {took_s:.2f} s" if gone else "; killed, and not gone yet: it waits for a disk or a device"
+            said += (
+                f"; killed in {took_s:.2f} s" if gone else "; killed, and not gone yet: it waits for a disk or a device"
+            )
         self._respawner.lost(now_s)
         self._begin_rescue(said)
 
@@ -206,9 +228,9 @@ class GuardService:
         self._watched = None
         self._close(watched.connection)
         watched.process.close()
-        for waiting in watched.confirmed.values():
-            if not waiting.done():
-                waiting.set_result(False)
+        for order in watched.orders.values():
+            _settle(order.begun, False)
+            _settle(order.done, False)
 
     def _end_stranger(self) -> None:
         """Kill a controller that was under watch of an earlier guard and does not come to this one: it hangs."""
@@ -266,13 +288,18 @@ class GuardService:
         for message in messages:
             match message:
                 case {"beat": int(number), "tick": int(tick)}:
-                    watched.heard_s = self._loop.time()
+                    now_s = self._loop.time()
+                    if watched.liveness.running:
+                        watched.longest_s = max(watched.longest_s, now_s - watched.heard_s)
+                    watched.heard_s = now_s
                     watched.liveness.heard(watched.heard_s, tick)
                     self._reply(watched.connection, {"beat": number})
-                case {"stopped": int(number)} if number in watched.confirmed:
-                    watched.confirmed[number].set_result(True)
-                case {"unstopped": int(number)} if number in watched.confirmed:
-                    watched.confirmed[number].set_result(False)
+                case {"stopping": int(number)} if number in watched.orders:
+                    _settle(watched.orders[number].begun, True)
+                case {"stopped": int(number)} if number in watched.orders:
+                    _settle(watched.orders[number].done, True)
+                case {"unstopped": int(number)} if number in watched.orders:
+                    _settle(watched.orders[number].done, False)
                 case {"goodbye": _}:
                     self._at_rest, self._left = True, []
                     self._respawner.forget()
@@ -317,7 +344,6 @@ class GuardService:
             self.tell(f"watching the controller ({peer.pid}) of rig {self._plan.rig}")
         finally:
             self._admitting = False
-        await self._hand_over_stop(watched)
 
     def _refusal(self, peer: Peer, message: Message) -> str:
         """Say why a controller cannot be taken under watch; "" when it can."""
@@ -351,41 +377,39 @@ class GuardService:
         self._reply(connection, {"done": await self.stop(who, reason)})
 
     async def stop(self, who: str, reason: str) -> str:
-        """Stop the rig: by its controller, or by the guard itself when that does not confirm at once. Returns what was done."""
+        """Stop the rig: by its controller, or by the guard when that does not confirm at once. Returns what was done."""
         self.tell(f"emergency stop by {who}: {reason}")
-        with suppress(OSError):
-            (self._data / STOP).write_text(json.dumps({"who": who, "reason": reason}), encoding="utf-8")
         watched = self._watched
-        if watched is not None and await self._order(watched, who, reason, CONFIRM_S):
-            return "the controller has stopped the rig"
+        if watched is not None and (said := await self._order(watched, who, reason)):
+            return said
         if watched is not None and watched is self._watched:
             self._lose(watched, "not confirming the emergency stop")
         elif self._rescue is None:
             self._begin_rescue("emergency stop without a controller")
-        return "the guard brings the rig to its basal state"
+        # The next controller must find it. By a thread: a disk that hangs delays nothing here.
+        Thread(target=self._latch, args=(who, reason), name="latch", daemon=True).start()
+        return "the guard brings the rig to its basal state; the next controller starts with the emergency stop set"
 
-    async def _order(self, watched: _Watched, who: str, reason: str, within_s: float | None) -> bool:
-        """Tell the controller to stop; returns whether it confirms in time, which ends the record that the guard keeps."""
+    async def _order(self, watched: _Watched, who: str, reason: str) -> str:
+        """Tell the controller to stop; returns what it confirms, or "" when it does not confirm in time."""
         number = next(self._numbers)
-        waiting = watched.confirmed[number] = self._loop.create_future()
+        order = watched.orders[number] = _Order(self._loop.create_future(), self._loop.create_future())
         self._reply(watched.connection, {"stop": reason, "who": who, "number": number})
-        try:
-            async with asyncio.timeout(within_s):
-                confirmed = await waiting
-        except TimeoutError:
-            return False
-        finally:
-            watched.confirmed.pop(number, None)
-        if confirmed:
-            with suppress(OSError):
-                (self._data / STOP).unlink()
-        return confirmed
+        await asyncio.wait((order.begun,), timeout=CONFIRM_S)
+        if order.begun.done() and order.begun.result():
+            await asyncio.wait((order.done,), timeout=CARRIED_OUT_S)
+        watched.orders.pop(number, None)
+        if order.done.done():
+            return "the controller has stopped the rig" if order.done.result() else ""
+        if order.begun.done():
+            return "the controller is stopping the rig; not every device has confirmed yet, see its alarms"
+        return ""
 
-    async def _hand_over_stop(self, watched: _Watched) -> None:
-        """Tell a new controller of an emergency stop that none has recorded; it carries it out before anything moves."""
-        with suppress(OSError, ValueError, KeyError, TypeError):
-            kept = json.loads((self._data / STOP).read_text(encoding="utf-8"))
-            await self._order(watched, str(kept["who"]), str(kept["reason"]), None)
+    def _latch(self, who: str, reason: str) -> None:
+        try:
+            Latch(self._data).set(who, reason)
+        except OSError as error:
+            self.tell(f"the emergency stop could not be kept for the next controller: {error}")
 
     def _end(self, why: str) -> None:
         """Bring the rig to its basal state, then exit."""
@@ -439,20 +463,25 @@ class GuardService:
     def status(self) -> Message:
         """Return what the guard is at, for people and programs."""
         watched = self._watched
-        state = "watching" if watched else "bringing to rest" if self._rescue else "at rest" if self._at_rest else "waiting"
+        state = (
+            "watching" if watched else "bringing to rest" if self._rescue else "at rest" if self._at_rest else "waiting"
+        )
         return {
             "rig": self._plan.rig,
             "state": state,
             "guard": os.getpid(),
             "controller": watched.process.pid if watched else None,
             "starved_s": round(watched.liveness.starved_s, 3) if watched else 0.0,
+            "longest_silence_s": round(watched.longest_s, 3) if watched else 0.0,
             "not_at_rest": self._left,
         }
 
     def _read_plan(self) -> GuardPlan:
         text = self._plan_path.read_text(encoding="utf-8")
         plan = GuardPlan.from_json(text)
-        Rescue(plan, self._opener, self.tell)  # every driver is imported and every setting proven now, not when it counts
+        Rescue(
+            plan, self._opener, self.tell
+        )  # every driver is imported and every setting proven now, not when it counts
         self._digest = digest(text)
         return plan
 
@@ -477,6 +506,11 @@ class GuardService:
         task = asyncio.create_task(work)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
+
+
+def _settle(future: asyncio.Future[bool], value: bool) -> None:
+    if not future.done():
+        future.set_result(value)
 
 
 def _born(pid: int) -> str:

@@ -6,7 +6,7 @@ names it. The kernel tells each side which process and user is on the other (SO_
 controller → guard
     `hello` {rig, plan, command, folder}: take me under watch; `plan` is the SHA-256 of the plan file.
     `beat` N, `tick` M: my loop turns, and so many ticks of control are done.
-    `stopped` N: the emergency stop N has been carried out. `unstopped` N: it has not; the text says why.
+    `stopping` N: the emergency stop N has begun. `stopped` N: every output has been dealt with. `unstopped` N: it failed.
     `goodbye` true: I end in order and every output is at rest. `leave` true: I end, and some outputs are not at rest.
 guard → controller
     `welcome` {service, rig}: you are under watch. `refused` TEXT: you are not.

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import asyncio
-import os
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager, suppress
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
 
 from controller.clock import Clock
-from controller.guard import ALIVE, GOODBYE, SILENCE_S
-from controller.heartbeat import END_MOST_S
+from controller.guard.channel import GuardChannel
+from controller.guard.liveness import SILENCE_S, TICK_S, Look
+from controller.guard.wire import Message
+from controller.heartbeat import END_MOST_S, Guarded
 from controller.process import FALL_BACK_S, Controller
 from controller.rig.loading import load_rig
 from controller.safety.terms import Intent
@@ -27,47 +28,63 @@ pytestmark = pytest.mark.virtual_time
 
 
 class Ear:
-    """The guard's end of the pipe: what was heard, and when (loop s)."""
+    """A guard in virtual time: what it was told, and when (loop s). `mute` makes it answer nothing."""
 
     def __init__(self) -> None:
-        self._read_end, self.pipe = os.pipe()
-        os.set_blocking(self._read_end, False)
-        os.set_blocking(self.pipe, False)
-        self.heard = b""
+        self.heard: list[Message] = []
         self.closed = False
-        self.last_s = asyncio.get_running_loop().time()
+        self.killed = False
+        self.mute = False
+        self.last_s = self.now_s()
         self.longest_silence_s = 0.0
-        self._listening = asyncio.create_task(self._listen())
+        self.progress = 0
+        self._tell: Callable[[list[Message] | None], None] = lambda messages: None
 
-    async def _listen(self) -> None:
-        while not self.closed:
-            self.listen()
-            await asyncio.sleep(0.05)
+    def now_s(self) -> float:
+        return asyncio.get_running_loop().time()
 
-    def listen(self) -> None:
-        now_s = asyncio.get_running_loop().time()
-        with suppress(BlockingIOError):
-            while not self.closed:
-                said = os.read(self._read_end, 65_536)
-                self.heard += said
-                self.closed = not said
-                self.last_s = now_s
-        if self.heard:  # until then the controller is still connecting
-            self.longest_silence_s = max(self.longest_silence_s, now_s - self.last_s)
+    def listen(self, heard: Callable[[list[Message] | None], None]) -> None:
+        self._tell = heard
 
-    async def end(self) -> None:
-        self._listening.cancel()
-        await asyncio.gather(self._listening, return_exceptions=True)
-        os.close(self._read_end)
+    def say(self, message: Message) -> None:
+        now_s = self.now_s()
+        if "beat" not in message:
+            self.heard.append(message)
+        elif message["tick"] != self.progress or self.progress == 0:
+            self.longest_silence_s = max(self.longest_silence_s, now_s - self.last_s) if self.progress else 0.0
+            self.progress, self.last_s = message["tick"], now_s
+        if not self.mute:
+            asyncio.get_running_loop().call_soon(self._tell, [{"beat": message.get("beat", 0)}])
+
+    def order(self, message: Message) -> None:
+        self._tell([message])
+
+    def look(self, at_s: float, lag_s: float) -> Look:
+        return Look(at_s, "S", 0.0, lag_s)
+
+    def kill(self) -> None:
+        self.killed = True
+
+    def close(self) -> None:
+        self.closed = True
+        self.longest_silence_s = max(self.longest_silence_s, self.now_s() - self.last_s)
+
+
+async def no_other() -> Ear:
+    raise ConnectionRefusedError("no other guard")
 
 
 @asynccontextmanager
-async def heard(data: Path) -> AsyncIterator[tuple[Controller, Lab, Ear]]:
+async def heard(
+    data: Path, restore: Callable[[], Awaitable[GuardChannel]] = no_other
+) -> AsyncIterator[tuple[Controller, Lab, Ear]]:
     """A controller that has lived for a minute and has a guard; it ends with the block, in order."""
     lab = Lab(RIG, seed=1)
     ear = Ear()
     clock = Clock(follow_system=False, epoch=EPOCH)
-    controller = Controller(rig=RIG, opener=lab.opener, data_dir=data, clock=clock, durable=False, heartbeat=ear.pipe)
+    controller = Controller(
+        rig=RIG, opener=lab.opener, data_dir=data, clock=clock, durable=False, guard=Guarded(ear, restore)
+    )
     stop = asyncio.Event()
     await controller.start()
     ticking = asyncio.create_task(controller.run(stop))
@@ -78,8 +95,6 @@ async def heard(data: Path) -> AsyncIterator[tuple[Controller, Lab, Ear]]:
         stop.set()
         await ticking
         await controller.close()
-        ear.listen()
-        await ear.end()
         await lab.close()
 
 
@@ -101,10 +116,8 @@ async def give_back(controller: Controller) -> None:
 async def test_a_goodbye_is_said_when_everything_is_in_its_basal_state(tmp_path: Path) -> None:
     async with heard(tmp_path) as (controller, _, ear):
         await give_back(controller)
-        ear.listen()
-        assert GOODBYE not in ear.heard
-    assert ear.heard.endswith(GOODBYE)
-    assert ear.heard.strip(ALIVE) == GOODBYE, "and nothing after it, for nobody is there to hear"
+        assert ear.heard == []
+    assert ear.heard == [{"goodbye": True}], "and nothing after it, for nobody is there to hear"
 
 
 async def test_A1_what_could_not_be_brought_to_rest_is_left_to_the_guard(
@@ -114,8 +127,8 @@ async def test_A1_what_could_not_be_brought_to_rest_is_left_to_the_guard(
         await give_back(controller)
         lab.lines["sim:reglo"].unplug()
         lab.lines["sim:gas"].unplug()
-    assert ear.closed, "the guard sees the pipe close"
-    assert GOODBYE not in ear.heard
+    assert ear.closed, "the guard sees the connection close"
+    assert ear.heard == [{"leave": True}]
     left = next(record.getMessage() for record in caplog.records if "basal state" in record.getMessage())
     for name in ("reglo.heart", "reglo.return", "gas_air.flow", "gas_co2.flow"):
         assert name in left
@@ -128,9 +141,9 @@ async def test_A1_an_end_that_does_not_come_to_one_leaves_the_rest_to_the_guard(
         monkeypatch.setattr(controller.gate, "fall_back", lambda reason: asyncio.sleep(1000.0))
         begun_s = asyncio.get_running_loop().time()
     assert ear.closed
-    assert GOODBYE not in ear.heard
-    assert ear.last_s - begun_s >= FALL_BACK_S
-    assert ear.longest_silence_s < 1.0 < SILENCE_S, "a slow end is no hang: it would be killed for it"
+    assert ear.heard == [{"leave": True}]
+    assert ear.last_s - begun_s > FALL_BACK_S - 1.0, "it beats until then"
+    assert ear.longest_silence_s < TICK_S + SILENCE_S, "a slow end is no hang: it would be killed for it"
 
 
 async def test_an_end_that_hangs_falls_silent(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -143,4 +156,70 @@ async def test_an_end_that_hangs_falls_silent(tmp_path: Path, monkeypatch: pytes
             await close()
 
         monkeypatch.setattr(controller.body, "close", hang)
-    assert ear.longest_silence_s > SILENCE_S
+    assert ear.longest_silence_s > TICK_S + SILENCE_S
+
+
+async def test_U2_a_guard_that_does_not_answer_is_killed_and_replaced_within_five_seconds(tmp_path: Path) -> None:
+    other: list[Ear] = []
+
+    async def another() -> Ear:
+        other.append(Ear())
+        return other[-1]
+
+    async with heard(tmp_path, another) as (controller, _, ear):
+        ear.mute = True
+        await asyncio.sleep(5.0)
+        assert ear.killed
+        assert ear.closed
+        assert len(other) == 1
+        assert other[0].progress > 0, "it is under the new guard's watch"
+        assert "guard_lost:guard" in {alarm.id for alarm in controller.alarms.active()}
+    assert other[0].heard == [{"goodbye": True}]
+
+
+async def test_U2_another_guard_is_asked_for_until_there_is_one(tmp_path: Path) -> None:
+    tries: list[float] = []
+
+    async def another() -> Ear:
+        tries.append(asyncio.get_running_loop().time())
+        if len(tries) < 4:
+            raise ConnectionRefusedError("no guard yet")
+        return Ear()
+
+    async with heard(tmp_path, another) as (controller, _, ear):
+        ear.order({"nonsense": 1})
+        ear._tell(None)
+        await asyncio.sleep(30.0)
+        assert len(tries) == 4
+        assert controller.health().ok, "the rig lives on without a guard"
+
+
+async def test_A9_an_emergency_stop_from_the_guard_is_carried_out_and_confirmed(tmp_path: Path) -> None:
+    async with heard(tmp_path) as (controller, _, ear):
+        ear.order({"stop": "smoke", "who": "anna", "number": 7})
+        await asyncio.sleep(0.4)
+        assert ear.heard[0] == {"stopping": 7}
+        await asyncio.sleep(5.0)
+        assert {"stopped": 7} in ear.heard
+        assert controller.gate.emergency == "anna: smoke"
+
+
+async def test_A9_an_emergency_stop_that_fails_is_the_guards_to_carry_out(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with heard(tmp_path) as (controller, _, ear):
+
+        async def fail(who: str, reason: str) -> None:
+            raise RuntimeError("broken")
+
+        monkeypatch.setattr(controller._heartbeat, "_stop", fail)
+        ear.order({"stop": "smoke", "who": "anna", "number": 7})
+        await asyncio.sleep(1.0)
+        assert any(message.get("unstopped") == 7 for message in ear.heard)
+
+
+async def test_U3_a_controller_whose_guard_is_told_to_end_ends_in_order(tmp_path: Path) -> None:
+    async with heard(tmp_path) as (controller, _, ear):
+        assert not controller.told_to_end.is_set()
+        ear.order({"end": "SIGTERM"})
+        assert controller.told_to_end.is_set()

@@ -13,7 +13,7 @@ from tempfile import TemporaryDirectory
 import pytest
 
 from controller.clock import Clock
-from controller.guard import Rescue
+from controller.guard.rescue import Rescue
 from controller.guarding import guard_plan
 from controller.process import Controller
 from controller.regulation.bath import BathRegulator

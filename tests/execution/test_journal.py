@@ -23,7 +23,7 @@ from controller.execution.journal import (
 )
 from controller.execution.journal_file import RESERVE_BYTES
 from controller.execution.journal_terms import chain
-from controller.guard import SILENCE_S
+from controller.guard.liveness import SILENCE_S
 from sim.virtual_time import run_virtual
 
 EPOCH = datetime(2026, 1, 1, tzinfo=UTC)

@@ -25,15 +25,14 @@ async def test_a_second_run_on_one_data_directory_starts_no_guard_and_leaves_the
     guards: list[Path] = []
     opened: list[str] = []
 
-    def start_guard(rig: Rig, data: Path) -> int:
+    def find_guard(rig: Rig, data: Path, *, restart: bool) -> None:
         guards.append(data)
-        return os.open(os.devnull, os.O_WRONLY)
 
     async def opener(url: LinkUrl, line: LineSettings) -> Streams:
         opened.append(str(url))
         raise ConnectionRefusedError
 
-    monkeypatch.setattr(run, "start_guard", start_guard)
+    monkeypatch.setattr(run, "GuardFinder", find_guard)
     clock = Clock(follow_system=True)
     first = Journal(tmp_path / "journal.db", clock, durable=True)
     before = {path.name for path in tmp_path.iterdir()}

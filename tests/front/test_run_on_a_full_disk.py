@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import errno
-import os
 import sqlite3
-import subprocess
 from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
 
 from choroid import run
+from choroid.guarding import write_plan
 from choroid.remote import ENDPOINT
 from controller.guard.plan import GuardPlan
 from controller.guarding import guard_plan
@@ -27,10 +25,9 @@ def test_D2_the_guards_plan_that_is_there_is_kept(tmp_path: Path, monkeypatch: p
     def no_room(*_: object, **__: object) -> int:
         raise OSError(errno.ENOSPC, "No space left on device")
 
-    monkeypatch.setattr(subprocess, "Popen", lambda *_, **__: SimpleNamespace())
-    os.close(run.start_guard(RIG, tmp_path))
+    write_plan(RIG, tmp_path)
     monkeypatch.setattr(Path, "write_text", no_room)
-    os.close(run.start_guard(RIG, tmp_path))
+    write_plan(RIG, tmp_path)
     assert GuardPlan.from_json((tmp_path / "guard.json").read_text()) == guard_plan(RIG)
 
 

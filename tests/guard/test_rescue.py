@@ -1,15 +1,10 @@
-"""The guard: what it does when the controller is gone, in memory and as a real process against a lab on TCP."""
+"""The rescue: what the guard does when the controller is gone, in memory and in virtual time."""
 
 from __future__ import annotations
 
 import asyncio
 import json
-import os
-import signal
-import subprocess
-import sys
-import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -19,12 +14,11 @@ import pytest
 
 from controller.clock import Clock
 from controller.connect import device_config
-from controller.guard import ALIVE, DEAD, GOODBYE, SILENT, Rescue, watch
 from controller.guard.plan import GuardedDevice, GuardPlan
+from controller.guard.rescue import Rescue
 from controller.guarding import guard_plan
 from controller.process import Controller
 from controller.rig.description import Rig
-from controller.rig.loading import load_rig
 from controller.safety.terms import Intent
 from drivers.commands import Command, Dispense, Level, Run, Stop, Switch
 from drivers.device import DeviceConfig
@@ -34,13 +28,11 @@ from drivers.transport.url import LineSettings, LinkUrl
 from sim.devices.alicat_mfc import AlicatMfc
 from sim.devices.longer import Longer as SimLonger
 from sim.lab import Lab
-from sim.plant.plant import Plant
 from sim.serving import open_in_memory
+from tests.guard.plants import BASAL_AIR, BASAL_CO2, RIG, Watched
 from tests.sim.bench import RecordingPlant, device_on_a_line
 
-RIG = load_rig(Path(__file__).resolve().parents[2] / "examples" / "rigs" / "bench.yaml")
 EPOCH = datetime(2026, 1, 1, tzinfo=UTC)
-BASAL_CO2, BASAL_AIR = 3.0, 47.0
 
 
 # --- the plan ---------------------------------------------------------------------------------------------
@@ -75,31 +67,6 @@ def test_a_dose_is_no_state_to_rest_in() -> None:
     plan = replace(guard_plan(RIG), rest={"reglo.heart": Dispense(1.0, 1.0, "x")})
     with pytest.raises(ValueError, match="no state to rest in"):
         plan.to_json()
-
-
-# --- the watch --------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    ("signs", "closed", "answer"),
-    [
-        (ALIVE * 3, True, DEAD),
-        (ALIVE, False, SILENT),
-        (ALIVE * 2 + GOODBYE, True, None),
-        (b"", True, DEAD),
-    ],
-)
-def test_how_a_controller_ends(signs: bytes, closed: bool, answer: str | None) -> None:
-    read_end, write_end = os.pipe()
-    try:
-        os.write(write_end, signs)
-        if closed:
-            os.close(write_end)
-        assert watch(read_end, 0.05) == answer
-    finally:
-        os.close(read_end)
-        if not closed:
-            os.close(write_end)
 
 
 # --- in memory --------------------------------------------------------------------------------------------
@@ -139,39 +106,6 @@ async def leaving(rig: Rig, lab: Lab, data: Path) -> AsyncIterator[Controller]:
 
 def intent(actuator: str, command: Command) -> Intent:
     return Intent(actuator, command, "test", "a test")
-
-
-class Watched(Plant):
-    """A plant that remembers what the devices do to it: flows (nominal), switches as 0 and 1."""
-
-    def __init__(self, rig: Rig = RIG) -> None:
-        super().__init__(rig, seed=5, now=asyncio.get_running_loop().time)
-        self.told: dict[str, float] = {}
-        self.order: list[str] = []
-
-    def set_pump(self, point: str, flow_ul_min: float) -> None:
-        self._note(point, flow_ul_min)
-        super().set_pump(point, flow_ul_min)
-
-    def set_switch(self, point: str, on: bool) -> None:
-        self._note(point, float(on))
-        super().set_switch(point, on)
-
-    def set_gas(self, point: str, flow_ml_min: float) -> None:
-        self._note(point, flow_ml_min)
-        super().set_gas(point, flow_ml_min)
-
-    def _note(self, point: str, value: float) -> None:
-        if self.told.get(point, 0.0) != value:
-            self.order.append(f"{point} {value:g}")
-        self.told[point] = value
-
-    def at_basal(self) -> bool:
-        wanted = {"reglo.heart": 1000.0, "gas_air.flow": BASAL_AIR, "gas_co2.flow": BASAL_CO2, "gas_o2.flow": 0.0}
-        off = ("relay.heater", "relay.return_valve", "reglo.return")
-        return all(
-            self.told.get(point, 0.0) == pytest.approx(value, rel=0.005, abs=0.1) for point, value in wanted.items()
-        ) and all(not self.told.get(point) for point in off)
 
 
 @pytest.mark.virtual_time
@@ -387,117 +321,3 @@ async def test_it_touches_nothing_that_another_controller_keeps() -> None:
     assert opened == []
     assert len(said) == 1
     assert "another controller" in said[0]
-
-
-# --- for real ---------------------------------------------------------------------------------------------
-
-
-class Scene:
-    """A lab on TCP in this process, a guard in another, and a pipe between them; `dummy` stands for the controller."""
-
-    def __init__(self, folder: Path, plant: Watched, lab: Lab) -> None:
-        self.folder, self.plant, self.lab = folder, plant, lab
-        self.log = folder / "guard.log"
-
-    async def begin(self, *, silence_s: float = 30.0) -> None:
-        endpoints = await self.lab.serve_tcp()
-        links = {name: spec.model_copy(update={"link": endpoints[spec.link]}) for name, spec in RIG.devices.items()}
-        rig: Rig = RIG.model_copy(update={"devices": links})
-        plan = self.folder / "guard.json"
-        plan.write_text(guard_plan(rig).to_json())
-        self.dummy = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"])
-        read_end, self.pipe = os.pipe()
-        words = [str(plan), str(self.dummy.pid), str(read_end), str(self.log), str(silence_s)]
-        self.guard = subprocess.Popen([sys.executable, "-m", "controller.guard", *words], pass_fds=(read_end,))
-        os.close(read_end)
-        os.write(self.pipe, ALIVE)
-        await asyncio.sleep(2.0)  # it has read its plan by now
-
-    async def until(self, true: Callable[[], bool], seconds: float) -> float:
-        begun = time.monotonic()
-        while not true():
-            assert time.monotonic() - begun < seconds, (
-                self.log.read_text() if self.log.is_file() else "nothing happened"
-            )
-            await asyncio.sleep(0.02)
-        return time.monotonic() - begun
-
-    async def end(self) -> None:
-        for process in (self.guard, self.dummy):
-            process.kill()
-            process.wait()
-        await self.lab.close()
-
-
-async def test_A1_a_real_guard_acts_within_two_seconds_of_the_end(tmp_path: Path) -> None:
-    plant = Watched()
-    scene = Scene(tmp_path, plant, Lab(RIG, seed=5, plant=plant))
-    await scene.begin()
-    try:
-        assert scene.guard.poll() is None
-        assert not scene.log.exists()
-        os.close(scene.pipe)
-        assert await scene.until(plant.at_basal, 10.0) < 2.0
-        await scene.until(lambda: scene.guard.poll() is not None, 10.0)
-        assert scene.guard.returncode == 1
-        text = scene.log.read_text()
-        assert "the controller is dead" in text
-        assert "reglo.heart circulates at its basal flow" in text
-        assert "done after" in text.splitlines()[-1]
-    finally:
-        await scene.end()
-
-
-@pytest.mark.parametrize("disk", ["full", "hangs"])
-async def test_D2_a_disk_that_does_not_take_the_log_holds_nothing_up(disk: str, tmp_path: Path) -> None:
-    plant = Watched()
-    scene = Scene(tmp_path, plant, Lab(RIG, seed=5, plant=plant))
-    if disk == "full":
-        scene.log.symlink_to("/dev/full")
-    else:
-        os.mkfifo(scene.log)  # whoever opens it for writing waits for a reader, and there is none
-    await scene.begin()
-    try:
-        os.close(scene.pipe)
-        assert await scene.until(plant.at_basal, 10.0) < 2.0
-        await scene.until(lambda: scene.guard.poll() is not None, 15.0)
-        assert scene.guard.returncode == 1
-    finally:
-        await scene.end()
-
-
-async def test_A9_a_controller_that_hangs_is_killed_first(tmp_path: Path) -> None:
-    plant = Watched()
-    scene = Scene(tmp_path, plant, Lab(RIG, seed=5, plant=plant))
-    await scene.begin(silence_s=0.5)
-    try:
-        await scene.until(plant.at_basal, 10.0)
-        assert scene.dummy.wait(5) == -signal.SIGKILL
-        assert "the controller is silent" in scene.log.read_text()
-    finally:
-        os.close(scene.pipe)
-        await scene.end()
-
-
-async def test_an_orderly_end_leaves_nothing_to_do(tmp_path: Path) -> None:
-    plant = Watched()
-    scene = Scene(tmp_path, plant, Lab(RIG, seed=5, plant=plant))
-    await scene.begin()
-    try:
-        os.write(scene.pipe, GOODBYE)
-        await scene.until(lambda: scene.guard.poll() is not None, 10.0)
-        assert scene.guard.returncode == 0
-        assert not scene.log.exists()
-        assert plant.order == []
-    finally:
-        os.close(scene.pipe)
-        await scene.end()
-
-
-def test_the_guard_is_light() -> None:
-    code = (
-        "import controller.guard, sys;"
-        "print([name for name in ('numpy', 'pint', 'pydantic', 'yaml', 'fastapi', 'sqlite3') if name in sys.modules])"
-    )
-    answer = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert answer.stdout.strip() == "[]"

@@ -1,0 +1,35 @@
+"""Child processes of this program: started so that nothing in the working directory takes the place of a module of it.
+
+Python puts the working directory first among the places that it imports from when it runs `-m`; a stray `drivers.py` there
+would be imported instead of the drivers. `-P` leaves it out.
+"""
+
+from __future__ import annotations
+
+import sys
+from importlib.util import find_spec
+from pathlib import Path
+
+from choroid.failure import UserError
+
+PACKAGES = ("choroid", "dashboards", "controller", "protocols", "drivers", "sim")
+"""The import packages of this program, which lie side by side (decision 15)."""
+
+
+def python(module: str, *words: str) -> list[str]:
+    """Return the command that runs `module` of this program in a Python of its own."""
+    return [sys.executable, "-P", "-m", module, *words]
+
+
+def require_own_packages() -> None:
+    """Raise :class:`UserError` when a package of this program is shadowed by something of the same name."""
+    home = Path(__file__).resolve().parents[1]
+    for name in PACKAGES:
+        spec = find_spec(name)
+        found = None if spec is None or spec.origin is None else Path(spec.origin).resolve()
+        if found != home / name / "__init__.py":
+            raise UserError(
+                f"the package `{name}` of this program is shadowed by {found}. Likely cause: a file or folder of this name"
+                f" lies in the working directory or on PYTHONPATH. Next: rename it, run the `choroid` command instead of"
+                f" `python -m choroid`, or add -P: python -P -m choroid"
+            )

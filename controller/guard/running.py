@@ -1,0 +1,88 @@
+"""Run one guard in this process: its lock, its place before others, its log, then the service."""
+
+from __future__ import annotations
+
+import asyncio
+import fcntl
+import logging
+import os
+import signal
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import IO
+
+from controller.guard.liveness import SILENCE_S
+from controller.guard.log import GuardLog
+from controller.guard.processes import stand_out
+from controller.guard.service import GuardService
+from controller.guard.wire import LOCK, LOG
+from controller.notify import notify
+from drivers.registry import load_third_party
+from drivers.transport.opener import open_real
+
+EXIT_BUSY = 3
+LAST_WORDS_S = 5.0
+"""How long the guard waits at its end for a disk that does not take its log (s)."""
+STAND_BY_S = 0.5
+
+
+def run(plan: Path, *, own: bool, silence_s: float | None = None) -> int:
+    """Watch until the end; returns the exit status (:mod:`controller.guard.__main__`).
+
+    A guard that is not a controller's `own` waits until no other guard watches the same data directory.
+    """
+    data = plan.parent
+    lock = _only_guard(data, wait=not own)
+    if lock is None:
+        print("another guard watches this data directory", file=sys.stderr)
+        return EXIT_BUSY
+    load_third_party()
+    granted = stand_out()
+    logging.disable(logging.CRITICAL)  # its own log tells it all
+    log = GuardLog(data / LOG)
+
+    async def watch() -> int:
+        service = GuardService(
+            plan, own=own, opener=open_real, write=log.add if own else _both(log), silence_s=silence_s or SILENCE_S
+        )
+        return await service.run(ready=lambda: service.tell(f"process {os.getpid()} is ready ({granted})"))
+
+    status = asyncio.run(watch())
+    log.close(LAST_WORDS_S)
+    lock.close()
+    return status
+
+
+def _both(log: GuardLog) -> Callable[[str], None]:
+    """Say everything on standard error as well: a service manager keeps that."""
+
+    def tell(line: str) -> None:
+        log.add(line)
+        try:
+            print(line, file=sys.stderr, flush=True)
+        except OSError:
+            return  # nobody reads it
+
+    return tell
+
+
+def _only_guard(data: Path, *, wait: bool) -> IO[bytes] | None:
+    """Take the guard's lock; None when another guard has it. With `wait`, stand by until that one is gone."""
+    file = (data / LOCK).open("ab")
+    said = False
+    while True:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            if not wait:
+                file.close()
+                return None
+        else:
+            return file
+        if not said:
+            said = True
+            notify("READY=1\nSTATUS=standing by: another guard watches")
+            print("standing by: another guard watches", file=sys.stderr, flush=True)
+        signal.sigtimedwait((), STAND_BY_S)  # SIGTERM ends it at once: it watches nothing yet
+        notify("WATCHDOG=1")

@@ -1,0 +1,66 @@
+"""A stand-in for the controller: it is watched by the guard, and hangs when it is told to.
+
+    python puppet.py DATA [blind]
+
+SIGUSR2 makes its loop spin; SIGALRM makes it sleep; SIGTERM makes it say goodbye and end. An order to stop is confirmed, one
+to end is obeyed; when it is `blind`, it does neither.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import signal
+import socket
+import sys
+import time
+from pathlib import Path
+
+from controller.guard.wire import connect, digest, receive, send
+
+
+def main() -> None:
+    data = Path(sys.argv[1])
+    blind = "blind" in sys.argv
+    owner = (data / "journal.db.owner").open("ab")
+    fcntl.flock(owner, fcntl.LOCK_EX)
+    wish: list[int] = []
+    for number in (signal.SIGTERM, signal.SIGUSR2, signal.SIGALRM):
+        signal.signal(number, lambda number, frame: wish.append(number))
+    hello = {"hello": True, "rig": "puppet", "plan": digest((data / "guard.json").read_text())}
+    beats = 0
+    while True:
+        try:
+            connection = connect(data)
+            send(connection, hello)
+            beats = live(connection, wish, beats, blind=blind)
+        except OSError:
+            time.sleep(0.05)
+
+
+def live(connection: socket.socket, wish: list[int], beats: int, *, blind: bool) -> int:
+    while True:
+        beats += 1
+        send(connection, {"beat": beats, "tick": beats})
+        messages = receive(connection)
+        if messages is None:
+            return beats
+        for message in messages:
+            print(message, flush=True)
+            if "stop" in message and not blind:
+                send(connection, {"stopping": message["number"]})
+                send(connection, {"stopped": message["number"]})
+            if "end" in message and not blind:
+                wish.append(signal.SIGTERM)
+        if signal.SIGUSR2 in wish:
+            while True:
+                pass
+        if signal.SIGALRM in wish:
+            time.sleep(600)
+        if signal.SIGTERM in wish:
+            send(connection, {"goodbye": True})
+            sys.exit(0)
+        time.sleep(0.05)
+
+
+if __name__ == "__main__":
+    main()
