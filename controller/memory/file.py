@@ -8,7 +8,7 @@ from pathlib import Path
 
 logger = logging.getLogger(__name__)
 
-BUSY_S = 0.5
+BUSY_S = 0.2
 """So long may another program hold the file; longer would be felt by the control loop."""
 
 

@@ -266,9 +266,16 @@ async def test_R2_a_file_that_another_program_locks_holds_the_loop_up_for_less_t
     other.execute("BEGIN IMMEDIATE")
     begun_s = asyncio.get_running_loop().time()
     seq = journal.append("act", {})
-    with pytest.raises(JournalUnwritten, match="locked"):
-        await journal.durable(seq)
     assert asyncio.get_running_loop().time() - begun_s < SILENCE_S / 2, "the guard kills a controller that is silent"
+    waiting = asyncio.create_task(journal.durable(seq))
+    held_s = 0.0
+    while not waiting.done():
+        before_s = asyncio.get_running_loop().time()
+        await asyncio.sleep(0.01)
+        held_s = max(held_s, asyncio.get_running_loop().time() - before_s)
+    assert held_s < SILENCE_S / 2, "the loop turns while the journal waits"
+    with pytest.raises(JournalUnwritten, match="locked"):
+        await waiting
     other.execute("ROLLBACK")
     other.close()
     assert journal.append("act", {}) == 2
