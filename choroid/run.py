@@ -48,6 +48,7 @@ ENDED_BY_GUARD = 3
 """Exit status when the guard has asked the controller to end; a service manager must not start it again then."""
 NOTIFY_S = 1.0
 
+
 def run(
     path: Path,
     *,
