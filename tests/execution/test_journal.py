@@ -261,7 +261,7 @@ async def test_D2_what_was_put_by_makes_room_to_open_it_on_a_full_disk(
 async def test_R2_a_file_that_another_program_locks_holds_the_loop_up_for_less_than_the_guard_waits(
     tmp_path: Path,
 ) -> None:
-    journal = Journal(tmp_path / "journal.db", clock(), durable=True)
+    journal = Journal(tmp_path / "journal.db", clock(), durable=True, threaded=True)
     other = sqlite3.connect(tmp_path / "journal.db", isolation_level=None)
     other.execute("BEGIN IMMEDIATE")
     begun_s = asyncio.get_running_loop().time()
