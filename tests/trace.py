@@ -1,29 +1,37 @@
-"""`make trace`: the table behaviour id -> tests that prove it, read from the names of the tests.
+"""`make trace`: print the table behaviour id -> tests that prove it, and fail when an id has no test.
 
-An id without a test is printed as missing, so that a missing proof is visible.
+The ids are those of docs/behaviours.md; a test carries the id in its name.
 """
 
 from __future__ import annotations
 
 import re
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
-# The ids of the behaviours that must hold, by family; the text of each stands in docs/behaviours.md.
-FAMILIES = {
-    "A": ("Actuation", 9),
-    "I": ("Interlocks", 7),
-    "F": ("Fluid accounting", 6),
-    "E": ("Execution", 8),
-    "C": ("Communications", 5),
-    "L": ("Alarms", 7),
-    "D": ("Data and audit", 7),
-    "R": ("Runtime", 5),
-    "N": ("Nerves", 10),
-    "S": ("Security", 5),
-}
+ROOT = Path(__file__).parent.parent
+BEHAVIOURS = ROOT / "docs" / "behaviours.md"
+_FAMILY = re.compile(r"^\*\*(?P<title>[^*]+?)\.?\*\*(?P<text>.*?)(?=^\*\*|\Z)", re.MULTILINE | re.DOTALL)
+_STATED = re.compile(r"(?<![\w.])([A-Z]\d{1,2})(?=\s)")
 _TEST = re.compile(r"^\s*(?:async )?def (test_\w+)\(", re.MULTILINE)
-_ID = re.compile(r"(?<=_)([AIFECLDRNS]\d{1,2})(?=_|$)")
+_ID = re.compile(r"(?<=_)([A-Z]\d{1,2})(?=_|$)")
+
+
+def behaviours(text: str) -> dict[str, list[str]]:
+    """Return the ids that docs/behaviours.md states, by the title of their family.
+
+    Raises:
+        ValueError: when an id is stated twice, or none is found.
+    """
+    families = {match["title"]: _STATED.findall(match["text"]) for match in _FAMILY.finditer(text)}
+    ids = [identifier for stated in families.values() for identifier in stated]
+    if not ids:
+        raise ValueError("docs/behaviours.md states no behaviour; each family starts with its title in bold")
+    twice = sorted({identifier for identifier in ids if ids.count(identifier) > 1})
+    if twice:
+        raise ValueError(f"docs/behaviours.md states {', '.join(twice)} twice; an id names one behaviour")
+    return families
 
 
 def proofs(folder: Path) -> dict[str, list[str]]:
@@ -36,22 +44,34 @@ def proofs(folder: Path) -> dict[str, list[str]]:
     return found
 
 
+def gaps(stated: Sequence[str], found: dict[str, list[str]]) -> list[str]:
+    """Return what does not fit: ids without a test, and tests with an id that is not stated."""
+    unproven = [f"{identifier}: no test carries it" for identifier in stated if identifier not in found]
+    unknown = [
+        f"{identifier}: {tests[0]} carries it, and docs/behaviours.md does not state it"
+        for identifier, tests in sorted(found.items())
+        if identifier not in stated
+    ]
+    return unproven + unknown
+
+
 def main() -> int:
-    """Print the table; the exit status is always 0, the table is the point."""
+    """Print the table; return 1 when :func:`gaps` finds something."""
+    families = behaviours(BEHAVIOURS.read_text(encoding="utf-8"))
     found = proofs(Path(__file__).parent)
-    proven = 0
-    for letter, (title, count) in FAMILIES.items():
+    for title, stated in families.items():
         print(f"\n{title}")
-        for number in range(1, count + 1):
-            identifier = f"{letter}{number}"
-            tests = found.get(identifier, [])
-            proven += bool(tests)
-            print(f"  {identifier:<4}{tests[0] if tests else '— no test yet'}")
+        for identifier in stated:
+            tests = found.get(identifier, ["NO TEST"])
+            print(f"  {identifier:<4}{tests[0]}")
             for test in tests[1:]:
                 print(f"      {test}")
-    total = sum(count for _, count in FAMILIES.values())
-    print(f"\n{proven} of {total} behaviours have at least one test")
-    return 0
+    stated = [identifier for ids in families.values() for identifier in ids]
+    missing = gaps(stated, found)
+    print(f"\n{sum(identifier in found for identifier in stated)} of {len(stated)} behaviours have a test")
+    for gap in missing:
+        print(f"GAP  {gap}")
+    return 1 if missing else 0
 
 
 if __name__ == "__main__":

@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from choroid.campaign.provocations import SPECIAL, provocations, provoke
 from choroid.demo import bench_rig
 from choroid.failure import UserError
 from controller.execution.rehearsal import HOURS
@@ -36,8 +37,6 @@ nothing was lost is no longer asked.
 """
 KEPT_ML = 15.0
 """What an exchange does not ask of the reservoir: its floor, and as much again for doubt."""
-SPECIAL = ("volumes", "mixture", "one_at_a_time", "heart_flow")
-"""Interlocks of the kernel that are not levels on one point."""
 
 
 @dataclass(frozen=True)
@@ -107,10 +106,18 @@ def draw_trial(
         return bare.with_faults(faults)
     rate = FAULTS_A_DAY * float(rng.choice([0.5, 1.0, 2.0, 4.0]))
     end_s = max(days * DAY_S - QUIET_S, days * DAY_S / 2)
-    drawn = draw(rng, rig_of(bare), end_s / DAY_S, rate, survivable=bool(rng.random() < SURVIVABLE))
+    mild = bool(rng.random() < SURVIVABLE)
+    drawn = draw(rng, rig_of(bare), end_s / DAY_S, rate, survivable=mild)
     # What would outlast the trial ends with it; a length of 0 is that of a moment.
     ended = [replace(fault, for_s=round(min(fault.for_s, end_s - fault.at_s), 1)) for fault in drawn]
-    return bare.with_faults(tuple(ended))
+    return bare.with_faults(sorted((*ended, *_provoked(rng, bare, end_s, mild)), key=lambda fault: fault.at_s))
+
+
+def _provoked(rng: np.random.Generator, bare: Trial, end_s: float, mild: bool) -> list[Fault]:
+    rig = rig_of(bare)
+    every_s = float(bare.params["every"].removesuffix(" h")) * HOUR_S
+    known = provocations(rig, limits_of(rig))
+    return provoke(rng, known, every_s=every_s, end_s=end_s, returns=bare.protocol == "recycle", mild=mild)
 
 
 def _fresh_ml(edits: Mapping[str, Any]) -> float:

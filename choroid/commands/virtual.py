@@ -33,7 +33,11 @@ def add(commands: Any) -> None:
     campaign.add_argument("--seed", type=seed, default=1, help="all is drawn from it (default 1)")
     campaign.add_argument("--jobs", type=int, help="processes (default: one for each processor)")
     campaign.add_argument("--faults", type=Path, metavar="FILE", help="the same faults for every trial (JSON)")
-    campaign.add_argument("--without", metavar="INTERLOCK", help="take interlocks away (a,b), to see it fail")
+    campaign.add_argument(
+        "--without",
+        metavar="INTERLOCK",
+        help="take interlocks away (a,b), to see it fail; each: one after the other, in which trial is each found?",
+    )
     campaign.add_argument("--resume", type=Path, metavar="DIR", help="keep finished trials here; go on where it ended")
     campaign.add_argument(
         "--ray", metavar="ADDRESS", help="run the trials on this Ray cluster (local: on this machine)"
@@ -73,9 +77,15 @@ def _simulate(arguments: argparse.Namespace) -> int:
 
 
 def _campaign(arguments: argparse.Namespace) -> int:
+    from choroid.campaign import detection
     from choroid.campaign.campaign import campaign, default_jobs, replay
     from choroid.campaign.report import as_text
 
+    jobs = default_jobs() if arguments.jobs is None else arguments.jobs
+    if arguments.without == detection.EACH:
+        answer = detection.detect(runs=arguments.runs, days=arguments.days, seed=arguments.seed, jobs=jobs)
+        emit(answer, as_json=arguments.json, text=detection.as_text(answer))
+        return 0 if answer["detected_all"] and not answer["violations"] else 1
     if arguments.replay is not None:
         answer = replay(arguments.replay)
     else:
@@ -83,7 +93,7 @@ def _campaign(arguments: argparse.Namespace) -> int:
             runs=arguments.runs,
             days=arguments.days,
             seed=arguments.seed,
-            jobs=default_jobs() if arguments.jobs is None else arguments.jobs,
+            jobs=jobs,
             faults=arguments.faults,
             without=arguments.without,
             resume=arguments.resume,

@@ -46,7 +46,7 @@ def test_I7_a_sample_campaign_breaks_nothing_and_without_an_interlock_it_does(mo
     broken = campaign(**words, jobs=1, progress=False, without="over_pressure_heart", shrinking=False)
     assert broken["failed_runs"] >= 1
     found = {failure["invariant"]: failure["text"] for failure in broken["violations"]}
-    assert set(found) == {"pressure within hard limits", "every alarm that should be"}
+    assert set(found) >= {"pressure within hard limits", "every alarm that should be"}
     assert found["pressure within hard limits"].startswith("heart has been above")
     assert "heart_occlusion" in found["every alarm that should be"]
     assert broken["violations"][0]["replay"].startswith("choroid campaign --replay '{")

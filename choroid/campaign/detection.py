@@ -1,0 +1,110 @@
+"""Test the campaign itself: without each interlock in turn, in which trial is its absence found?
+
+An interlock counts as detected by the first trial that breaks an invariant without it and keeps that invariant with it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from concurrent.futures import Executor, Future
+from typing import Any
+
+from choroid.campaign.campaign import work
+from choroid.campaign.world import draw_trial, interlocks, rig_of
+from choroid.failure import UserError
+from choroid.workers import workers
+
+EACH = "each"
+"""What `--without` takes to test the campaign itself."""
+
+
+def detect(*, runs: int, days: float, seed: int, jobs: int) -> dict[str, Any]:
+    """Take away each interlock in turn and look for the first trial that finds it missing.
+
+    Args:
+        runs: how many trials are tried for each interlock at the most.
+        days: length of each trial (days of life).
+        seed: what all trials are drawn from.
+        jobs: processes.
+
+    Returns:
+        `detected`: by interlock the number of the trial (from 1), its invariant and text, or None;
+        `detected_all`, `max_trials`: the highest of those numbers; `violations`: what the whole kernel breaks.
+
+    Raises:
+        UserError: for a number that makes no sense.
+    """
+    if runs < 1 or not days > 0 or jobs < 1:
+        raise UserError("a test of the campaign needs --runs of 1 or more, --days above 0, --jobs of 1 or more")
+    names = interlocks(rig_of(draw_trial(seed, 0, days=days, faults=())))
+    with workers(jobs) as pool:
+        search = _Search(pool, days, seed)
+        detected = dict(_parallel(search, names, runs))
+    found = [each for each in detected.values() if each is not None]
+    return {
+        "seed": seed,
+        "days": days,
+        "runs": runs,
+        "detected": {name: detected[name] for name in names},
+        "detected_all": len(found) == len(names),
+        "max_trials": max((each["trial"] for each in found), default=0),
+        "violations": search.violations(),
+    }
+
+
+class _Search:
+    """Runs trials, each once."""
+
+    def __init__(self, pool: Executor, days: float, seed: int) -> None:
+        self._pool = pool
+        self._days = days
+        self._seed = seed
+        self._whole: dict[int, Future[dict[str, Any]]] = {}
+
+    def begin(self, number: int, without: str | None) -> Future[dict[str, Any]]:
+        """Start trial `number`."""
+        if without is None and number in self._whole:
+            return self._whole[number]
+        trial = draw_trial(self._seed, number, days=self._days, without=without)
+        future = self._pool.submit(work, trial.to_text())
+        if without is None:
+            self._whole[number] = future
+        return future
+
+    def violations(self) -> list[dict[str, Any]]:
+        """What the trials with every interlock broke."""
+        return [
+            {"run": number, **violation}
+            for number, future in sorted(self._whole.items())
+            for violation in future.result()["violations"]
+        ]
+
+
+def _parallel(search: _Search, names: tuple[str, ...], runs: int) -> Iterator[tuple[str, dict[str, Any] | None]]:
+    """Search for all interlocks side by side, trial by trial."""
+    left = list(names)
+    for number in range(runs):
+        running = {name: search.begin(number, name) for name in left}
+        for name, future in running.items():
+            broken = future.result()["violations"]
+            if not broken:
+                continue
+            kept = {violation["invariant"] for violation in search.begin(number, None).result()["violations"]}
+            new = next((violation for violation in broken if violation["invariant"] not in kept), None)
+            if new is not None:
+                left.remove(name)
+                yield name, {"trial": number + 1, "invariant": new["invariant"], "text": new["text"]}
+    yield from ((name, None) for name in left)
+
+
+def as_text(answer: dict[str, Any]) -> str:
+    """The table for people."""
+    lines = [f"{'without':<24}{'found in trial':>15}  by"]
+    for name, found in answer["detected"].items():
+        if found is None:
+            lines.append(f"{name:<24}{'NOT FOUND':>15}  within {answer['runs']} trials")
+        else:
+            lines.append(f"{name:<24}{found['trial']:>15}  {found['invariant']}: {found['text']}")
+    for violation in answer["violations"]:
+        lines.append(f"VIOLATION with every interlock, trial {violation['run'] + 1}: {violation['text']}")
+    return "\n".join(lines)

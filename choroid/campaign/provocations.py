@@ -1,0 +1,107 @@
+"""Faults that ask for the harm each interlock prevents.
+
+Chance alone rarely meets an interlock: a clogged filter matters only while medium flows through it. So each trial gets
+some of these faults besides those drawn by chance, a different selection in each trial. A campaign without one of the
+interlocks must then find the harm within a stated number of trials (docs/campaign.md).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from controller.rig.description import Rig
+from controller.safety.terms import Interlock, Limits
+from sim.faults.kinds import survivable
+from sim.faults.schedule import Fault
+
+SPECIAL = ("volumes", "mixture", "one_at_a_time", "heart_flow")
+"""Interlocks of the kernel that are not levels on one point."""
+PER_TRIAL = 4
+"""Provocations in each trial, as far as it is long enough."""
+FREE_S = 60.0
+"""The earliest begin: the controller has connected by then."""
+
+
+@dataclass(frozen=True, slots=True)
+class Provocation:
+    """What provokes one interlock: a kind of fault, its target, and the ranges of its length (s) and amount.
+
+    `after_batch_s` is the range of its begin, counted from the begin of a batch (s); None: at any time. With `returning`
+    only a protocol that returns medium to the loop meets the interlock.
+    """
+
+    kind: str
+    target: str
+    for_s: tuple[float, float]
+    amount: tuple[float, float] = (0.0, 0.0)
+    after_batch_s: tuple[float, float] | None = None
+    returning: bool = False
+
+
+def provocations(rig: Rig, limits: Limits) -> dict[str, Provocation]:
+    """Return a provocation for every interlock of `rig`, by the names that `--without` takes."""
+    organs = rig.organs
+    discard, feed = (rig.lines[name].pump or "" for name in (organs.kidney.discard, organs.gut.feed))
+    return {
+        **{rule.name: _of_level(rule, rig) for rule in limits.interlocks},
+        "volumes": Provocation("careless", discard, (300.0, 600.0)),
+        "mixture": Provocation("careless", organs.lung.air, (600.0, 1200.0)),
+        "one_at_a_time": Provocation("careless", feed, (300.0, 600.0), after_batch_s=(0.0, 30.0)),
+        "heart_flow": Provocation("heart_occlusion", organs.heart.line, (200.0, 300.0), (1.0, 1.0), (10.0, 30.0)),
+    }
+
+
+def _of_level(rule: Interlock, rig: Rig) -> Provocation:
+    organs = rig.organs
+    if organs.skin.heater in rule.trips:
+        return Provocation("careless", organs.skin.heater, (900.0, 1200.0))
+    if rule.point == organs.heart.pressure:
+        return Provocation("heart_occlusion", organs.heart.line, (50.0, 60.0), (1.0, 1.0))
+    return Provocation(
+        "clogged_filter",
+        organs.immune.filter,
+        (900.0, 1800.0),
+        (30.0, 40.0),
+        after_batch_s=(180.0, 300.0),
+        returning=True,
+    )
+
+
+def provoke(
+    rng: np.random.Generator, known: dict[str, Provocation], *, every_s: float, end_s: float, returns: bool, mild: bool
+) -> list[Fault]:
+    """Draw up to :data:`PER_TRIAL` provocations that end before `end_s`.
+
+    Args:
+        rng: what all is drawn from.
+        known: the rig's provocations.
+        every_s: the period of the trial's batches (s); the first begins at once.
+        end_s: when the last fault must have ended (s).
+        returns: whether the trial's protocol returns medium to the loop.
+        mild: whether only faults are allowed that tissue must live through.
+
+    Returns:
+        The faults, in the order in which they were drawn.
+    """
+    faults: list[Fault] = []
+    for name in rng.permutation(sorted(known)):
+        if len(faults) == PER_TRIAL:
+            break
+        provocation = known[str(name)]
+        for_s = round(float(rng.uniform(*provocation.for_s)), 1)
+        amount = float(f"{rng.uniform(*provocation.amount):.3g}")
+        at_s = _begin_s(rng, provocation, for_s, every_s, end_s)
+        fault = Fault(provocation.kind, provocation.target, at_s, for_s, amount)
+        if at_s + for_s > end_s or (provocation.returning and not returns) or (mild and not survivable(fault)):
+            continue
+        faults.append(fault)
+    return faults
+
+
+def _begin_s(rng: np.random.Generator, provocation: Provocation, for_s: float, every_s: float, end_s: float) -> float:
+    if provocation.after_batch_s is None:
+        return round(float(rng.uniform(FREE_S, max(FREE_S, end_s - for_s))), 3)
+    batches = max(1, int((end_s - for_s - provocation.after_batch_s[1]) / every_s) + 1)
+    return round(float(rng.integers(batches)) * every_s + float(rng.uniform(*provocation.after_batch_s)), 3)
