@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import http.client
 import json
+import secrets
 import urllib.error
 import urllib.request
 from pathlib import Path
@@ -113,7 +114,11 @@ def call(endpoint: dict[str, str], method: str, path: str, body: dict[str, Any] 
         endpoint["url"] + path,
         method=method,
         data=None if body is None else json.dumps(body).encode(),
-        headers={"Authorization": f"Bearer {endpoint['token']}", "Content-Type": "application/json"},
+        headers={
+            "Authorization": f"Bearer {endpoint['token']}",
+            "Content-Type": "application/json",
+            "Choroid-Command-Id": secrets.token_hex(16),
+        },
     )
     try:
         with urllib.request.urlopen(request, timeout=10) as reply:  # noqa: S310

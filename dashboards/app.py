@@ -27,6 +27,7 @@ from dashboards.doorman import LOOPBACK_HOSTS, Doorman
 from dashboards.face import ControllerFace, FaultsControl, SpeedControl
 from dashboards.feed import Feed
 from dashboards.feed import routes as feed_routes
+from dashboards.freshness import Freshness
 from dashboards.models import Errored
 from dashboards.recorded import Recorded
 from dashboards.routes import assays, books, faults, rig, runs, safety, session, upkeep, users
@@ -91,6 +92,7 @@ def create_app(
     app.include_router(feed_routes)
     app.mount("/static", StaticFiles(directory=STATIC), name="static")
     app.add_middleware(Recorded, controller=controller)
+    app.add_middleware(Freshness, controller=controller)
     app.add_middleware(Doorman, hosts=LOOPBACK_HOSTS | {host} | names)
     _explain_errors(app)
 

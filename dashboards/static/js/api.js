@@ -10,10 +10,26 @@ export class Failure extends Error {
   }
 }
 
+let seenUtc = null;
+
+/** The `utc` of the latest state on the page: a command tells the controller on which state it was decided. */
+export function seen(utc) {
+  seenUtc = utc;
+}
+
+// crypto.randomUUID needs HTTPS or localhost; a laboratory's own network may have neither.
+function commandId() {
+  return Array.from(crypto.getRandomValues(new Uint8Array(16)), (byte) => byte.toString(16).padStart(2, "0")).join("");
+}
+
 /** One request; returns the parsed answer. `quiet` leaves the showing of a failure to the caller. */
 export async function call(method, path, body, { token, quiet } = {}) {
   const headers = {};
   if (body !== undefined) headers["Content-Type"] = "application/json";
+  if (method !== "GET") {
+    headers["Choroid-Command-Id"] = commandId();
+    if (seenUtc) headers["Choroid-Seen"] = seenUtc;
+  }
   if (token) headers.Authorization = `Bearer ${token}`;
   let reply;
   try {

@@ -1,7 +1,7 @@
 // The head of the page: which rig, in which mode, at which hour, and the way to stop everything.
 
 import { alarmsAsOf } from "./alarms.js";
-import { act } from "./api.js";
+import { act, seen } from "./api.js";
 import { ask } from "./dialog.js";
 import { byId, h, say } from "./dom.js";
 import { clock, day } from "./words.js";
@@ -43,6 +43,7 @@ export class Header {
   update(state) {
     this.ticks = state.health?.ok ?? true;
     this.utc = state.utc || null;
+    seen(this.utc);
     this.showLink();
     say(byId("clock"), state.utc ? clock(state.utc) : "–");
     say(byId("date"), state.utc ? day(state.utc) : "");
