@@ -1,31 +1,106 @@
-"""`choroid check`: is a rig file sound? Everything that is wrong, at once, with file, line and the likely fix."""
+"""`choroid check`: is a rig file sound, and is each of its hazards covered? Everything that is wrong, with line and fix."""
 
 from __future__ import annotations
 
+from math import isfinite
 from pathlib import Path
 from typing import Any
 
+from controller.hazards import Hazard, Verdict, gaps_of, hazards_of
 from controller.rig.loading import RigError, effective_hash, load_rig
+from controller.rig.problems import Problem
 from drivers.registry import MODELS, load_third_party
+
+COLUMNS = ("hazard", "place", "sensor", "interlock", "acts on", "limits", "detected", "harm", "verdict")
 
 
 def check(path: Path) -> dict[str, Any]:
-    """Return `{ok, file, rig, hash, problems}`; a problem has file, line, key, what and fix."""
+    """Judge a rig file.
+
+    Args:
+        path: The rig file.
+
+    Returns:
+        `{ok, file, rig, hash, problems, hazards}`. A problem has file, line, key, what and fix. `hazards` is the whole
+        table, and None where the file is not sound in itself; a time without end is None.
+    """
     load_third_party()
+    answer: dict[str, Any] = {
+        "ok": False, "file": str(path), "rig": None, "hash": None, "problems": [], "hazards": None,
+    }  # fmt: skip
     try:
         rig = load_rig(path, models=MODELS)
+        answer["hazards"] = [_row(hazard) for hazard in hazards_of(rig)]
+        load_rig(path, models=MODELS, rules=(gaps_of,))
     except RigError as error:
-        problems = [
-            {"file": str(path), "line": p.line, "key": p.key, "what": p.what, "fix": p.fix} for p in error.problems
-        ]
-        return {"ok": False, "file": str(path), "rig": None, "hash": None, "problems": problems}
-    return {"ok": True, "file": str(path), "rig": rig.name, "hash": effective_hash(rig), "problems": []}
+        answer["problems"] = [_problem(problem) for problem in error.problems]
+        return answer
+    return answer | {"ok": True, "rig": rig.name, "hash": effective_hash(rig)}
 
 
-def as_text(answer: dict[str, Any]) -> str:
-    """The verdict for people."""
+def as_text(answer: dict[str, Any], *, hazards: bool = False) -> str:
+    """Return the verdict for people; with `hazards` the whole table before it."""
+    lines = _table(answer["hazards"]) if hazards and answer["hazards"] is not None else []
+    if hazards and answer["hazards"] is None:
+        lines = ["no hazard table: the file is not sound in itself", ""]
+    for row in answer["hazards"] or ():
+        if row["accepted"] is not None:
+            lines.append(
+                f"ACCEPTED WITHOUT AN INTERLOCK: {row['hazard']} at {row['place']}: {row['accepted']['reason']}"
+                f" ({row['accepted']['by']})"
+            )
     if answer["ok"]:
-        return f"{answer['file']}: rig {answer['rig']} is sound (hash {answer['hash'][:12]})"
-    lines = [f"{p['file']}:{p['line']}: {p['key']}: {p['what']}. {p['fix']}" for p in answer["problems"]]
-    count = len(lines)
+        lines.append(f"{answer['file']}: rig {answer['rig']} is sound (hash {answer['hash'][:12]})")
+        return "\n".join(lines)
+    lines += [f"{p['file']}:{p['line']}: {p['key']}: {p['what']}. {p['fix']}" for p in answer["problems"]]
+    count = len(answer["problems"])
     return "\n".join([*lines, f"{count} problem{'s' * (count != 1)}; nothing was opened or moved"])
+
+
+def _problem(problem: Problem) -> dict[str, Any]:
+    return {
+        "file": str(problem.file), "line": problem.line, "key": problem.key, "what": problem.what, "fix": problem.fix,
+    }  # fmt: skip
+
+
+def _row(hazard: Hazard) -> dict[str, Any]:
+    accepted = hazard.accepted if hazard.verdict is Verdict.ACCEPTED else None
+    return {
+        "hazard": hazard.id,
+        "place": hazard.place,
+        "sensor": hazard.sensor,
+        "interlock": hazard.interlock,
+        "actuators": list(hazard.actuators),
+        "limits": hazard.limits,
+        "detection_s": round(hazard.detection_s, 1),
+        "harm_s": round(hazard.harm_s, 1) if isfinite(hazard.harm_s) else None,
+        "note": hazard.note,
+        "verdict": hazard.verdict.value,
+        "accepted": None if accepted is None else {"reason": accepted.reason, "by": accepted.by},
+        "gaps": [{"key": ".".join(map(str, gap.place)), "what": gap.what, "fix": gap.fix} for gap in hazard.gaps],
+    }
+
+
+def _table(rows: list[dict[str, Any]]) -> list[str]:
+    """Return the table's lines, each column as wide as it has to be; below it what the estimates rest on."""
+    cells = [
+        [
+            row["hazard"], row["place"], row["sensor"], row["interlock"], ", ".join(row["actuators"]), row["limits"],
+            f"{row['detection_s']:g} s" if row["detection_s"] else "-",
+            "hours" if row["harm_s"] is None else f"{row['harm_s']:g} s",
+            row["verdict"].upper() if row["verdict"] != Verdict.COVERED else row["verdict"],
+        ]
+        for row in rows
+    ]  # fmt: skip
+    widths = [max(len(line[column]) for line in [list(COLUMNS), *cells]) for column in range(len(COLUMNS))]
+    lines = [
+        "  ".join(text.ljust(width) for text, width in zip(line, widths, strict=True)).rstrip()
+        for line in [list(COLUMNS), *cells]
+    ]
+    notes = [f"{row['hazard']}: {row['note']}" for row in rows if row["verdict"] == Verdict.RESIDUAL]
+    counts = {verdict.value: sum(row["verdict"] == verdict for row in rows) for verdict in Verdict}
+    told = ", ".join(f"{count} {name}" for name, count in counts.items() if count)
+    return [*lines, "", f"{len(rows)} hazards: {told}", *(f"residual: {note}" for note in notes), ""]
+
+
+__all__ = ["as_text", "check"]

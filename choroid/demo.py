@@ -21,9 +21,9 @@ from choroid.listening import EngineNerves, follow_health
 from choroid.run import free_port
 from choroid.signals import stop_rig_on_usr1
 from controller.clock import Clock
+from controller.hazards import load_checked_rig
 from controller.process import Controller
 from controller.rig.description import Rig
-from controller.rig.loading import load_rig
 from dashboards.admission import more_descriptors
 from dashboards.app import create_app
 from dashboards.auth import Auth
@@ -49,7 +49,7 @@ def demo(
 ) -> int:
     """Run until interrupted, or for `duration_s` real seconds; returns the exit status."""
     path = rig_path or bench_rig()
-    rig = load_rig(path, models=MODELS)
+    rig = load_checked_rig(path, models=MODELS)
     if not rig.simulated:
         raise UserError(f"{path} has real links; the demo only ever runs simulated rigs. Next: use `choroid run`")
     more_descriptors()

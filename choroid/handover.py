@@ -23,8 +23,8 @@ from controller.execution.batches import AT_THE_START
 from controller.execution.estimator import Estimator
 from controller.execution.journal import Journal
 from controller.execution.ledger import Ledger
+from controller.hazards import load_checked_rig
 from controller.rig.description import Rig
-from controller.rig.loading import load_rig
 from controller.state import StateStore
 from controller.usual import ROW
 from drivers.registry import MODELS
@@ -45,7 +45,7 @@ def written(rig_path: Path, data: Path, file: Path) -> dict[str, Any]:
     """Write what the journal in `data` knows of the culture into `file`; returns it."""
     from choroid.plan import copied  # the twin's own way of reading a journal that is in use
 
-    rig = load_rig(rig_path, models=MODELS)
+    rig = load_checked_rig(rig_path, models=MODELS)
     with tempfile.TemporaryDirectory(prefix="choroid-handover-") as folder:
         copied(data, Path(folder))
         told = asyncio.run(_told(rig, Path(folder) / "journal.db"))
@@ -90,7 +90,7 @@ def taken(rig_path: Path, data: Path, file: Path, *, who: str, now: datetime | N
     Raises :class:`UserError` for such a file, for a volume that does not fit, for one that is too old and for one that was
     taken before. `now` (UTC) is the machine's unless it is given.
     """
-    rig = load_rig(rig_path, models=MODELS)
+    rig = load_checked_rig(rig_path, models=MODELS)
     told = _read(file)
     data.mkdir(parents=True, exist_ok=True)
     asyncio.run(_take(rig, data / "journal.db", told, who, now))

@@ -13,9 +13,9 @@ import yaml
 from choroid.commands.words import LAST_PORT
 from choroid.failure import UserError
 from choroid.mishaps import Mishaps
+from controller.hazards import load_checked_rig
 from controller.rig.described import seen_from_anywhere
 from controller.rig.description import Rig
-from controller.rig.loading import load_rig
 from sim.lab import Lab
 from sim.virtual_time import run_scaled
 
@@ -39,7 +39,7 @@ def lab(
     `faults` is a file of faults (docs/faults.md) that befall the lab; with `by_hand` they can be typed in as well. What
     happens is told on standard error.
     """
-    rig = load_rig(path)
+    rig = load_checked_rig(path)
     mishaps = Mishaps(rig, faults, by_hand=by_hand, seed=seed)
 
     async def serve() -> None:

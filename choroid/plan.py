@@ -30,8 +30,8 @@ from controller.execution.parameters import parse_params
 from controller.execution.recipe_on_rig import check_on
 from controller.execution.rehearsal import HOURS, Rehearsed, rehearse
 from controller.execution.states import RunState
+from controller.hazards import load_checked_rig
 from controller.rig.description import Medium, Rig
-from controller.rig.loading import load_rig
 from controller.state import Volume
 from controller.upkeep import Upkeep
 from drivers.registry import MODELS
@@ -68,7 +68,7 @@ def plan(
     a rig whose pumps want records are not looked at. `svg` is where a picture of
     the steps is written. Raises what a start would raise for a protocol that is not sound.
     """
-    rig = load_rig(path, models=MODELS)
+    rig = load_checked_rig(path, models=MODELS)
     recipe = chosen(protocol)
     values = parse_params(recipe, params)
     check_on(recipe, rig, values)

@@ -28,10 +28,10 @@ from choroid.signals import stop_rig_on_usr1
 from choroid.tools.recording import recorded
 from controller.clock import Clock
 from controller.execution.journal import Journal
+from controller.hazards import load_checked_rig
 from controller.notify import notify
 from controller.process import Controller
 from controller.rig.description import Rig
-from controller.rig.loading import load_rig
 from controller.state import State
 from controller.telemetry.mqtt import MqttSink
 from controller.telemetry.outbox import Outbox
@@ -66,7 +66,7 @@ def run(
     """
     require_own_packages()
     load_third_party()
-    rig = load_rig(path, models=MODELS)
+    rig = load_checked_rig(path, models=MODELS)
     if rig.simulated:
         raise UserError(
             f"every link of {path} is simulated (sim:), and a real run opens none of those. Next: `choroid demo --rig"

@@ -26,9 +26,9 @@ from choroid.timeline import story
 from choroid.tools.recording import recorded
 from controller.clock import Clock
 from controller.execution.catalogue import chosen
+from controller.hazards import load_checked_rig
 from controller.process import Controller
 from controller.rig.description import Rig
-from controller.rig.loading import load_rig
 from drivers.registry import MODELS
 from sim.lab import Lab
 from sim.virtual_time import run_virtual
@@ -83,7 +83,7 @@ def simulate(
         raise UserError(
             "an assay needs somebody who takes the sample, and time in between. Next: --tended --assay-every 7"
         )
-    rig = load_rig(path, models=MODELS) if start is None else start.rig
+    rig = load_checked_rig(path, models=MODELS) if start is None else start.rig
     if not rig.simulated:
         raise UserError(
             f"{path} has real links, and a simulation never opens those. Next: simulate a rig whose links are all sim:"

@@ -73,6 +73,14 @@ DEFINITIONS: dict[str, Definition] = {
             "check the return valve and replace the sterile filter", "2 h", 2.0,
         ),
         Definition(
+            "over_pressure", "high", "its pump stands, and nothing moves through the line",
+            "look for a kink, a closed clamp or a clogged dialyser in the line named", "2 h", 2.0,
+        ),
+        Definition(
+            "hazard_accepted", "low", "a hazard of this rig has no interlock; the rig file names who accepted that and why",
+            "see `choroid check --hazards`; add the sensor and the interlock when you can", "1 d",
+        ),
+        Definition(
             "device_lost", "high", "its reading is missing, and what depends on it stops or is refused",
             "check power, cable and address; it reconnects by itself", "30 min", 20.0, 10.0,
         ),
@@ -211,6 +219,13 @@ DEFINITIONS: dict[str, Definition] = {
         ),
     )
 }  # fmt: skip
+
+
+def alarm_kind(interlock: str) -> str | None:
+    """Return the kind of alarm that an interlock raises; None when it raises none."""
+    if interlock in DEFINITIONS:
+        return interlock
+    return "over_pressure" if interlock.startswith("over_pressure_") else None
 
 
 @dataclass(frozen=True, slots=True)

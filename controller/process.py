@@ -15,8 +15,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Protocol
 
-from controller.alarms import DEFINITIONS, Alarms
 from controller.alarms import ROWS as ALARM_ROWS
+from controller.alarms import Alarms, alarm_kind
 from controller.body import Body
 from controller.calibrations import keep
 from controller.clock import Clock
@@ -394,11 +394,13 @@ class Controller:
 
     def _causes(self, state: State, late_s: float) -> dict[tuple[str, str], str]:
         """What is wrong at this moment beside what readings alone tell, as (alarm kind, source) -> detail."""
-        causes = {(trip.interlock, trip.point): trip.detail for trip in state.trips if trip.interlock in DEFINITIONS}
+        causes = {(kind, trip.point): trip.detail for trip in state.trips if (kind := alarm_kind(trip.interlock))}
         for name, view in state.actuators.items():
             if view.fault:
                 causes[("device_lost", name.partition(".")[0])] = view.fault
         causes.update(self.upkeep.causes)
+        for hazard, accepted in self.rig.safety.accepted.items():
+            causes[("hazard_accepted", hazard)] = f"{accepted.reason} ({accepted.by})"
         if self._vitals.concern:
             causes[("activity_fall", "nerves")] = self._vitals.concern
         if late_s > TICK_S:

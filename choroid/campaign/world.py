@@ -17,9 +17,9 @@ from choroid.campaign.provocations import SPECIAL, provocations, provoke
 from choroid.demo import bench_rig
 from choroid.failure import UserError
 from controller.execution.rehearsal import HOURS
+from controller.hazards import load_checked_rig
 from controller.rig.description import Rig
 from controller.rig.document import read_document
-from controller.rig.loading import load_rig
 from controller.safety.limits import limits_of
 from controller.safety.terms import Limits
 from drivers.registry import MODELS
@@ -172,7 +172,7 @@ def rig_of(trial: Trial) -> Rig:
     with tempfile.TemporaryDirectory(prefix="choroid-rig-") as folder:
         path = Path(folder) / "rig.yaml"
         path.write_text(json.dumps(data, indent=1), encoding="utf-8")
-        return load_rig(path, models=MODELS)
+        return load_checked_rig(path, models=MODELS)
 
 
 def interlocks(rig: Rig) -> tuple[str, ...]:

@@ -14,6 +14,11 @@ def add(commands: Any) -> None:
     """Add `check` and `devices` to `commands`."""
     check = command(commands, "check", _check, "is this rig file sound?")
     check.add_argument("rig", type=Path, help="the rig file")
+    check.add_argument(
+        "--hazards",
+        action="store_true",
+        help="the table of hazards: what detects each, what acts, how soon, what is missing",
+    )
     json_option(check)
 
     devices = command(commands, "devices", _devices, "the devices that have drivers")
@@ -24,7 +29,9 @@ def _check(arguments: argparse.Namespace) -> int:
     from choroid.check import as_text, check
 
     answer = check(arguments.rig)
-    emit(answer, as_json=arguments.json, text=as_text(answer))
+    if not arguments.hazards and arguments.json:
+        del answer["hazards"]
+    emit(answer, as_json=arguments.json, text=as_text(answer, hazards=arguments.hazards))
     return 0 if answer["ok"] else 1
 
 

@@ -22,7 +22,7 @@ from controller.clock import Clock
 from controller.execution.journal import Journal
 from controller.execution.journal_file import JournalFile
 from controller.execution.journal_terms import Row
-from controller.rig.loading import load_rig
+from controller.hazards import load_checked_rig
 from drivers.registry import MODELS
 from drivers.transport.opener import open_real
 from sim.virtual_time import MAX_SPEED, run_scaled
@@ -89,7 +89,7 @@ def controller(served: Path, data: Path, *, speed: float, begun_s: float, row: i
     `begun_s` is the system's time (s) when the trial began, at :data:`~choroid.simulate.EPOCH`; `row` is the run's row at
     which to die (0: none), `before` it is written rather than right after.
     """
-    rig = load_rig(served, models=MODELS)
+    rig = load_checked_rig(served, models=MODELS)
     data.mkdir(parents=True, exist_ok=True)
     since_s = (time.time() - begun_s) * speed  # noqa: TID251  (UTC runs on between two processes of a trial)
 

@@ -21,7 +21,7 @@ from choroid.failure import UserError
 from choroid.kills.trial import Boundary, Outcome, compare, trial
 from controller.execution.catalogue import shipped
 from controller.execution.routes import routes_of
-from controller.rig.loading import load_rig
+from controller.hazards import load_checked_rig
 from drivers.registry import MODELS
 from protocols.registry import Recipe
 from protocols.steps import Move
@@ -109,7 +109,7 @@ def kills(
 
 def runnable(known: Mapping[str, Recipe], rig: Path) -> list[str]:
     """Those whose every verb the rig has a line for."""
-    routes = routes_of(load_rig(rig, models=MODELS))
+    routes = routes_of(load_checked_rig(rig, models=MODELS))
     return [
         name
         for name, recipe in known.items()

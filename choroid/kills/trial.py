@@ -35,7 +35,7 @@ from controller.execution.journal_reader import JournalReader
 from controller.execution.ledger import Ledger
 from controller.execution.routes import routes_of
 from controller.execution.states import RunState
-from controller.rig.loading import load_rig
+from controller.hazards import load_checked_rig
 
 SEED = 5
 START_S = 60.0
@@ -140,7 +140,7 @@ def weigh_up(outcome: Outcome) -> None:
 
 def _judge(outcome: Outcome, rig_path: Path, data: Path, truth: Mapping[str, Any], asked: Sequence[str]) -> None:
     """Read the journal that is left, and hold it against the truth."""
-    rig = load_rig(rig_path)
+    rig = load_checked_rig(rig_path)
     lines = {verb: route.line for verb, route in routes_of(rig).items()}
 
     async def read() -> tuple[list[Entry], dict[str, tuple[float, float]]]:

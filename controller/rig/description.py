@@ -120,6 +120,8 @@ class Dialyser(_Part):
     koa_at_ul_min: FlowUlMin | None = Field(default=None, alias="koa_at", gt=0, le=MOST_UL_MIN)
     """The dialysate flow at which it was measured: KoA rises with the flow. Left out, it is taken as the same at any."""
     cut_off_kda: MassKda = Field(alias="cut_off", ge=1, le=15)
+    max_pressure_kpa: PressureKpa | None = Field(default=None, alias="max_pressure", gt=0, le=MOST_KPA)
+    """What the fibres bear. Left out, the usual 500 mmHg."""
 
 
 class Line(_Part):
@@ -152,6 +154,8 @@ class DeviceSpec(_Part):
     address: str = ""
     at: str | None = None
     every_s: TimeS = Field(default=5.0, alias="every", gt=0, le=3600)
+    gas: Literal["air", "co2", "o2"] | None = None
+    """Which gas a flow controller is connected to."""
     channels: dict[str, Channel] = Field(default_factory=dict)
     settings: dict[str, float | bool | str] = Field(default_factory=dict)
 
@@ -276,12 +280,23 @@ class PressureLimit(_Part):
     trips: tuple[str, ...]
 
 
+class Accepted(_Part):
+    """A gap in the hazard table that a person accepts: why, and who."""
+
+    reason: str = Field(min_length=20, max_length=500)
+    by: str = Field(min_length=2, max_length=100)
+
+
 class Safety(_Part):
-    """The interlocks' limits."""
+    """The interlocks' limits, and the hazards that are accepted without one."""
 
     temperature: TemperatureLimit
     over_pressure_heart: PressureLimit
     over_pressure_filter: PressureLimit
+    over_pressure: dict[Name, PressureLimit] = Field(default_factory=dict)
+    """By the name of the line: any other pumped line that needs a gauge, such as one through a dialyser."""
+    accepted: dict[Name, Accepted] = Field(default_factory=dict)
+    """By the id of the hazard (`choroid check --hazards`)."""
 
 
 class Mqtt(_Part):

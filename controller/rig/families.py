@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from math import inf
 from typing import Literal
 
 from controller.rig.description import DeviceSpec, Rig
@@ -44,6 +45,12 @@ class Family:
     address: str = ""
     address_form: str = ""
     default_address: str = ""
+    poll_s: float = 0.05
+    """How long its link is busy when the device, or one of its channels, is read once; estimated from the manual (s)."""
+    max_rpm: float | None = None
+    """Greatest speed of a pump head, where the flow follows from the tubing."""
+    max_flow_ul_min: float | None = None
+    """Greatest flow of a pump whose tubing is fixed."""
 
     def same_address(self, device: DeviceSpec) -> str:
         """The address in the one form in which two of them can be compared ("01" is "1", "a" is "A")."""
@@ -86,6 +93,7 @@ def _pump(bus: str | None, address: str, form: str) -> Family:
     return Family({"pump": PUMP}, bus=bus, address=address, address_form=form, default_address="1")
 
 
+_UNKNOWN = Family()
 FAMILIES: Mapping[str, Family] = {
     "ismatec-reglo-icc": Family(
         channel=PUMP,
@@ -94,11 +102,13 @@ FAMILIES: Mapping[str, Family] = {
         address="[1-8]",
         address_form="the pump's address, 1 to 8",
         default_address="1",
+        poll_s=0.1,  # three questions of some 15 characters at 9,600 baud
+        max_rpm=100.0,
     ),
-    "atlas-ezo-ph": Family({"ph": PH}),
-    "atlas-ezo-do": Family({"oxygen": OXYGEN}),
-    "atlas-ezo-rtd": Family({"temperature": TEMPERATURE}),
-    "atlas-ezo-pmp": Family({"pump": PUMP}),
+    "atlas-ezo-ph": Family({"ph": PH}, poll_s=0.9),
+    "atlas-ezo-do": Family({"oxygen": OXYGEN}, poll_s=0.6),
+    "atlas-ezo-rtd": Family({"temperature": TEMPERATURE}, poll_s=0.6),
+    "atlas-ezo-pmp": Family({"pump": PUMP}, poll_s=0.3, max_flow_ul_min=105_000.0),
     "keller-x-line": replace(_MODBUS, points={"pressure": PRESSURE}),
     "modbus-coil-relay": replace(_MODBUS, channel=SWITCH, channels=range(32)),
     "alicat-mfc": Family(
@@ -143,8 +153,8 @@ FAMILIES: Mapping[str, Family] = {
     "vici-actuator": Family(
         {"position": POSITION, "valve": TURN}, address="[0-9A-Z]", address_form="the actuator's ID, 0 to 9 or A to Z"
     ),
-    "atlas-ezo-ec": Family({"conductivity": CONDUCTIVITY}),
-    "atlas-ezo-orp": Family({"orp": REDOX}),
+    "atlas-ezo-ec": Family({"conductivity": CONDUCTIVITY}, poll_s=0.6),
+    "atlas-ezo-orp": Family({"orp": REDOX}, poll_s=0.9),
     "keller-bus": Family(
         {"pressure": PRESSURE, "temperature": TEMPERATURE},
         bus="Keller bus",
@@ -166,6 +176,29 @@ def points_of(rig: Rig) -> dict[str, PointKind]:
         if family.channel is not None:
             found |= {f"{name}.{channel.point}": family.channel for channel in device.channels.values()}
     return found
+
+
+def poll_s(device: DeviceSpec) -> float:
+    """Return how long the device's link is busy with one reading of all that the device has (s)."""
+    family = FAMILIES.get(device.model, _UNKNOWN)
+    return family.poll_s * max(1, len(device.channels) if family.channel == PUMP else 1)
+
+
+def max_flow_ul_min(rig: Rig, pump: str) -> float:
+    """Return the greatest flow of a pump with its tubing (µL/min); infinite where that is not known.
+
+    A revolution moves 0.081·d^2.08 mL (table of the OMEGA FPU5, bores of 1 to 4 mm), and as much again is allowed for
+    heads with more rollers or thinner walls.
+    """
+    device, _, name = pump.partition(".")
+    spec = rig.devices[device]
+    family = FAMILIES.get(spec.model, _UNKNOWN)
+    if family.max_flow_ul_min is not None:
+        return family.max_flow_ul_min
+    bores = [channel.tubing_mm for channel in spec.channels.values() if channel.point == name]
+    if family.max_rpm is None or not bores or bores[0] is None:
+        return inf
+    return 2.0 * 81.0 * bores[0] ** 2.08 * family.max_rpm
 
 
 def by_thermostat(rig: Rig) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Sequence
 from functools import partial
 from pathlib import Path
 
@@ -22,17 +22,18 @@ from controller.rig.wording import findings_of
 __all__ = ["Problem", "RigError", "effective_hash", "load_rig"]
 
 Check = Callable[[], Iterator[Finding]]
+Rule = Callable[[Rig], Iterator[Finding]]
 
 
-def load_rig(path: Path, *, models: Collection[str] | None = None) -> Rig:
-    """Read and validate a rig file.
+def load_rig(path: Path, *, models: Collection[str] | None = None, rules: Sequence[Rule] = ()) -> Rig:
+    """Read and validate a rig file as a description; what runs a rig uses `controller.hazards.load_checked_rig`.
 
-    `models` is the drivers' catalogue (ids); with it, unknown device models are problems too. Raises
-    :class:`RigError` with every problem found, OSError when the file cannot be read.
+    `models` is the drivers' catalogue (ids); with it, unknown device models are problems too. `rules` judge a rig in which
+    nothing else is wrong. Raises :class:`RigError` with every problem found, OSError when the file cannot be read.
     """
     document = read_document(path)
     misfits: list[Finding] = []
-    rules = [*take_grading(path, document.data), *map(document.problem, take_descriptions(path, document.data))]
+    beside = [*take_grading(path, document.data), *map(document.problem, take_descriptions(path, document.data))]
     try:
         rig = Rig.model_validate(document.data)
     except ValidationError as error:
@@ -40,7 +41,9 @@ def load_rig(path: Path, *, models: Collection[str] | None = None) -> Rig:
         rig = sketch(document.data)
     told = {finding.place for finding in misfits}
     broken_rules = (finding for finding in _whole(rig, models, sound=not misfits) if finding.place not in told)
-    problems = [*document.problems, *rules, *map(document.problem, [*misfits, *broken_rules])]
+    problems = [*document.problems, *beside, *map(document.problem, [*misfits, *broken_rules])]
+    if not problems:
+        problems = [document.problem(finding) for rule in rules for finding in rule(rig)]
     if problems:
         raise RigError(path, problems)
     return rig

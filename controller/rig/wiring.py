@@ -197,7 +197,20 @@ def trips_are_actuators(rig: Rig, interlock: str) -> Iterator[Finding]:
     """An interlock turns off what can be turned off."""
     for index, name in enumerate(getattr(rig.safety, interlock).trips):
         if not may_be_point(rig, name):
-            yield from _is_of_kind(rig, ("safety", interlock, "trips", index), name, (PUMP, SWITCH, GAS, SETPOINT))
+            yield from _is_of_kind(rig, ("safety", interlock, "trips", index), name, ACTUATORS)
+
+
+def further_interlocks(rig: Rig) -> Iterator[Finding]:
+    """The interlocks of further lines look at pressures and turn off what can be turned off."""
+    for line, limit in rig.safety.over_pressure.items():
+        place: Place = ("safety", "over_pressure", line)
+        if line not in rig.lines:
+            yield Finding(place, f"line “{line}” does not exist", nearest(line, rig.lines, "lines"))
+        if not may_be_point(rig, limit.point):
+            yield from _is_of_kind(rig, (*place, "point"), limit.point, (PRESSURE,))
+        for index, name in enumerate(limit.trips):
+            if not may_be_point(rig, name):
+                yield from _is_of_kind(rig, (*place, "trips", index), name, ACTUATORS)
 
 
 def _is_of_kind(rig: Rig, place: Place, name: str, kinds: tuple[PointKind, ...]) -> Iterator[Finding]:
@@ -276,6 +289,7 @@ def _is_link(link: str) -> bool:
     return parts.scheme in ("serial", "sim") and bool(parts.path) and not parts.netloc
 
 
+ACTUATORS = (PUMP, SWITCH, GAS, SETPOINT)
 DEVICE_RULES = (
     device_link,
     device_shares_its_link,
@@ -287,6 +301,7 @@ RIG_RULES = (
     links_are_all_real_or_all_simulated,
     nerves_link,
     one_switch_one_purpose,
+    further_interlocks,
     tubing_is_in_a_pump,
     the_brokers_password_stays_secret,
     the_databases_token_stays_secret,

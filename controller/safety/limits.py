@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from controller.rig.description import Rig
+from controller.rig.description import PressureLimit, Rig
 from controller.rig.families import by_thermostat
 from controller.safety.terms import Interlock, Limits, Mixture, PumpLimits, Response, VesselLimits
 from drivers.commands import Command, Level, Run, Stop, Switch
@@ -169,19 +169,25 @@ def _interlocks(rig: Rig) -> tuple[Interlock, ...]:
             hold_most_s=HEART_HOLD_MOST_S,
             probation_s=HEART_PROBATION_S,
         ),
-        Interlock(
-            "over_pressure_filter",
-            sterile.point,
-            sterile.trips,
-            sterile.stale_s,
-            high=sterile.high_kpa,
-            valid_low=GAUGE_KPA[0],
-            valid_high=GAUGE_KPA[1],
-            deadband=PRESSURE_DEADBAND * sterile.high_kpa,
-            hold_s=PRESSURE_HOLD_S,
-            debounce_s=PRESSURE_DEBOUNCE_S,
-            strikes=PRESSURE_STRIKES,
-        ),
+        _transfer_pressure("over_pressure_filter", sterile),
+        *(_transfer_pressure(f"over_pressure_{line}", limit) for line, limit in rig.safety.over_pressure.items()),
+    )
+
+
+def _transfer_pressure(name: str, limit: PressureLimit) -> Interlock:
+    """The interlock of a line that is pumped dose by dose: its pump stands while the gauge cannot be trusted."""
+    return Interlock(
+        name,
+        limit.point,
+        limit.trips,
+        limit.stale_s,
+        high=limit.high_kpa,
+        valid_low=GAUGE_KPA[0],
+        valid_high=GAUGE_KPA[1],
+        deadband=PRESSURE_DEADBAND * limit.high_kpa,
+        hold_s=PRESSURE_HOLD_S,
+        debounce_s=PRESSURE_DEBOUNCE_S,
+        strikes=PRESSURE_STRIKES,
     )
 
 

@@ -1,0 +1,158 @@
+"""Hazards of gas: CO2 without air, gases that are mixed up, oxygen and pH out of bounds."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from controller.hazards import bounds, physics
+from controller.hazards.interlocks import missing, place_gap, time_gap
+from controller.hazards.terms import NEVER_S, Hazard, Subject
+from controller.hazards.timing import READINGS, blind_s
+from controller.regulation import oxygen, ph
+from controller.rig.description import Rig
+from controller.rig.problems import Finding
+from controller.safety.interlocks import GAS_MIXTURE
+from controller.safety.limits import BASAL_CO2_FRACTION
+
+PLACE = ("organs", "lung")
+DOSING_STALE_S = 120.0
+"""The pH in the spent vessel is waited for before a batch is graded."""
+CO2_SLACK = 0.1
+"""The medium's bicarbonate is known to a tenth: lactic acid takes some of it."""
+
+
+def hazards(subject: Subject) -> Iterator[Hazard]:
+    """Yield the rows of gas."""
+    rig = subject.rig
+    lung, mixture = rig.organs.lung, subject.limits.mixture
+    if mixture is None:
+        yield missing("co2_excess", lung.vessel, PLACE, "Restore the gas mixture's limits")
+        return
+    gases = (lung.air, lung.co2, lung.o2)
+    slowest = max(gases, key=subject.every_s)
+    takes_s = max(blind_s(mixture.stale_s), blind_s(READINGS * subject.every_s(slowest) + mixture.delay_s))
+    buffer_mm = bicarbonate_mm(rig)
+    harm_s = physics.acid_within_s(buffer_mm, mixture.ph_shut) + bounds.ACID_BORNE_S
+    around = _around(rig)
+    gaps = [*_identity(subject), *_capacity(subject), *place_gap(subject, lung.ph, around, (*PLACE, "ph"), "pH probe")]
+    gaps += time_gap(subject, slowest, takes_s, harm_s, f"CO2 alone brings the medium to pH {bounds.HARM_PH:g}")
+    yield Hazard(
+        "co2_excess", lung.vessel, f"{lung.air}, {lung.ph}", f"{GAS_MIXTURE}: off", (lung.co2,),
+        f"{100 * mixture.trip_co2:g} % CO2, pH {mixture.ph_shut:.2f}", takes_s, harm_s,
+        f"kLa {physics.KLA_PER_S:g} 1/s, {buffer_mm:g} mM bicarbonate", tuple(gaps),
+    )  # fmt: skip
+    gaps = list(_fresh(subject, lung.ph, ph.STALE_S))
+    gaps += list(_ph_range(rig, buffer_mm))
+    yield Hazard(
+        "ph_out_of_range", lung.vessel, lung.ph, f"{GAS_MIXTURE}, regulator, alarm acidity", (lung.co2, lung.air),
+        f"{lung.co2_min_pct:g} to {lung.co2_max_pct:g} % CO2", blind_s(ph.STALE_S), NEVER_S,
+        "within its CO2 range the gas does no harm within hours", tuple(gaps),
+    )  # fmt: skip
+    gaps = list(place_gap(subject, lung.oxygen, around, (*PLACE, "oxygen"), "oxygen probe"))
+    gaps += list(_fresh(subject, lung.oxygen, oxygen.STALE_S))
+    if lung.oxygen_setpoint_pct < bounds.MIN_OXYGEN_PCT:
+        what = f"{lung.oxygen_setpoint_pct:g} % of air saturation is too little for tissue"
+        gaps.append(Finding((*PLACE, "oxygen_setpoint"), what, f"Write at least {bounds.MIN_OXYGEN_PCT:g} %"))
+    yield Hazard(
+        "oxygen_out_of_range", lung.vessel, lung.oxygen, "regulator; basal air when in doubt", (lung.o2, lung.air),
+        f"{lung.oxygen_setpoint_pct:g} %", blind_s(oxygen.STALE_S), NEVER_S,
+        "air alone feeds the tissue; oxygen is bounded by the gate", tuple(gaps),
+    )  # fmt: skip
+    dosing = rig.organs.liver.ph
+    gaps = list(place_gap(subject, dosing, {rig.organs.kidney.vessel}, ("organs", "liver", "ph"), "pH probe"))
+    gaps += list(_fresh(subject, dosing, DOSING_STALE_S))
+    yield Hazard(
+        "base_overdose", rig.organs.kidney.vessel, dosing, "doses are measured before they are given back", (),
+        "", 0.0, NEVER_S, "the spent vessel is graded before anything returns", tuple(gaps),
+    )  # fmt: skip
+
+
+def bicarbonate_mm(rig: Rig) -> float:
+    """Return the bicarbonate of the medium under the gas (mmol/L)."""
+    vessel = rig.vessels[rig.organs.lung.vessel]
+    medium = rig.media.get(vessel.contains or "")
+    return max(medium.bicarbonate_mm, 1.0) if medium is not None else 26.0
+
+
+def _around(rig: Rig) -> set[str]:
+    """Where medium has the gas of the lung: its vessel, the chamber, and the heart's line between them."""
+    return {rig.organs.lung.vessel, rig.organoid.chamber, rig.organs.heart.line}
+
+
+def _fresh(subject: Subject, point: str, stale_s: float) -> Iterator[Finding]:
+    """A regulator does not act on readings older than `stale_s`; one must be allowed to be late."""
+    every_s = subject.every_s(point)
+    if READINGS * every_s > stale_s:
+        what = f"“{point}” is read every {every_s:g} s, and its regulator trusts readings for {stale_s:g} s"
+        yield Finding(("devices", point.partition(".")[0], "every"), what, f"Write at most {stale_s / READINGS:g} s")
+
+
+def _full_scale(subject: Subject, point: str) -> float | None:
+    told = subject.device(point).settings.get("full_scale_ml_min")
+    return float(told) if isinstance(told, int | float) and not isinstance(told, bool) else None
+
+
+def _identity(subject: Subject) -> Iterator[Finding]:
+    """Each gas comes from a controller that is known to carry it: by `gas`, else by a full scale that excludes a swap."""
+    lung = subject.rig.organs.lung
+    wanted = {"air": lung.air, "co2": lung.co2, "o2": lung.o2}
+    if len(set(wanted.values())) < len(wanted):
+        yield Finding((*PLACE, "co2"), "two gases come from one controller", "Name a controller for each gas")
+        return
+    for role, point in wanted.items():
+        told = subject.device(point).gas
+        if told is not None and told != role:
+            right = next((p for p in wanted.values() if subject.device(p).gas == role), None)
+            what = f"“{point}” is the controller of {told}, not of {role}"
+            yield Finding(
+                (*PLACE, role), what, f"Did you mean “{right}”?" if right else f"Name the controller of {role}"
+            )
+    if all(subject.device(point).gas is not None for point in wanted.values()):
+        return
+    air = _full_scale(subject, lung.air)
+    others = [_full_scale(subject, lung.co2), _full_scale(subject, lung.o2)]
+    if air is None or any(scale is None or scale >= air for scale in others):
+        what = "nothing tells which controller carries which gas: a swap of air and CO2 could not be seen"
+        yield Finding((*PLACE, "air"), what, "Write “gas: air”, “gas: co2” and “gas: o2” under their devices")
+
+
+def _capacity(subject: Subject) -> Iterator[Finding]:
+    """The controllers carry the flows that the lung needs, and CO2's none that would drown the rest."""
+    lung = subject.rig.organs.lung
+    air, co2 = _full_scale(subject, lung.air), _full_scale(subject, lung.co2)
+    if air is not None and air < lung.total_ml_min:
+        what = f"“{lung.air}” gives at most {air:g} mL/min, and the lung needs {lung.total_ml_min:g} mL/min of air"
+        fix = f"Is “{lung.air}” the controller of air? Else lower total_flow"
+        yield Finding((*PLACE, "air"), what, fix)
+    needed = lung.total_ml_min * lung.co2_max_pct / 100.0
+    if co2 is not None and co2 < needed:
+        what = f"“{lung.co2}” gives at most {co2:g} mL/min, and {needed:g} mL/min may be needed"
+        yield Finding((*PLACE, "co2"), what, "Lower total_flow or co2_max, or use a larger controller")
+    if co2 is not None and co2 > lung.total_ml_min:
+        what = f"“{lung.co2}” gives up to {co2:g} mL/min: open by mistake it drowns {lung.total_ml_min:g} mL/min of gas"
+        yield Finding((*PLACE, "co2"), what, f"Is “{lung.co2}” the controller of CO2? Else use a smaller one")
+
+
+def _ph_range(rig: Rig, buffer_mm: float) -> Iterator[Finding]:
+    lung = rig.organs.lung
+    low, high = bounds.SETPOINT_PH
+    if not low <= lung.ph_setpoint <= high:
+        what = f"pH {lung.ph_setpoint:g} is outside {low:g} to {high:g}"
+        yield Finding((*PLACE, "ph_setpoint"), what, f"Choose a set-point from {low:g} to {high:g}")
+        return
+    for key, pct in (("co2_min", lung.co2_min_pct), ("co2_max", lung.co2_max_pct)):
+        value = physics.ph_at(buffer_mm, pct)
+        if not bounds.MIN_PH <= value <= bounds.MAX_PH:
+            what = f"{pct:g} % CO2 brings this medium to pH {value:.2f}, outside {bounds.MIN_PH:g} to {bounds.MAX_PH:g}"
+            yield Finding((*PLACE, key), what, "Narrow the range of CO2, or correct the medium's bicarbonate")
+    value = physics.ph_at(buffer_mm, 100.0 * BASAL_CO2_FRACTION)
+    if not bounds.MIN_PH <= value <= bounds.MAX_PH:
+        what = f"the basal gas ({100 * BASAL_CO2_FRACTION:g} % CO2) brings this medium to pH {value:.2f}"
+        yield Finding(("vessels", lung.vessel, "contains"), what, "Use a medium with 10 to 70 mM bicarbonate")
+    lowest = physics.ph_at(buffer_mm, lung.co2_max_pct * (1 + CO2_SLACK))
+    highest = physics.ph_at(buffer_mm, lung.co2_min_pct * (1 - CO2_SLACK))
+    if not lowest <= lung.ph_setpoint <= highest:
+        span = f"{lung.co2_min_pct:g} to {lung.co2_max_pct:g} % CO2"
+        what = f"with {span} this medium has pH {lowest:.2f} to {highest:.2f}, never {lung.ph_setpoint:g}"
+        key = "co2_max" if lung.ph_setpoint < lowest else "co2_min"
+        yield Finding((*PLACE, key), what, "Widen the range of CO2, or move the set-point")

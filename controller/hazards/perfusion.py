@@ -1,0 +1,76 @@
+"""Hazards of flow: the heart stands, brings too little oxygen, or shears the tissue."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from math import inf
+
+from controller.hazards import bounds, physics
+from controller.hazards.interlocks import time_gap
+from controller.hazards.terms import Hazard, Subject
+from controller.hazards.timing import blind_s
+from controller.rig.families import max_flow_ul_min
+from controller.rig.problems import Finding
+from controller.safety.interlocks import NO_HEART_FLOW
+
+MIN_LEASE_S = 5.0
+"""A lease is renewed three times in its length, once a tick at most; shorter ones lapse under load."""
+
+
+def hazards(subject: Subject) -> Iterator[Hazard]:
+    """Yield the rows of flow."""
+    rig = subject.rig
+    heart, lasts_s = rig.organs.heart, physics.oxygen_lasts_s(rig)
+    demand = physics.oxygen_demand_pmol_s(rig.organoid)
+    takes_s = blind_s(subject.limits.heart_stale_s)
+    gaps = [*_flows(subject, demand), *_lease(subject, lasts_s)]
+    gaps += time_gap(subject, subject.heart, takes_s, lasts_s, "the chamber's oxygen is used up")
+    if subject.limits.draw is None:
+        fix = "Name the pumped line that draws medium away"
+        gaps.append(Finding(("organs", "kidney", "draw"), "nothing stops drawing while the heart stands", fix))
+    acts = tuple(pump for pump in (subject.limits.draw, subject.heart) if pump)
+    yield Hazard(
+        "loss_of_flow", rig.organoid.chamber, subject.heart, f"{NO_HEART_FLOW}: draws stop, heart restarts, alarm", acts,
+        f"at least {heart.min_ul_min / 1000:g} mL/min", takes_s, lasts_s,
+        f"{demand:.0f} pmol/s out of what is dissolved in the chamber", tuple(gaps),
+    )  # fmt: skip
+
+
+def _flows(subject: Subject, demand: float) -> Iterator[Finding]:
+    heart = subject.rig.organs.heart
+    place = ("organs", "heart")
+    for key, flow in (("basal", heart.basal_ul_min), ("flow", heart.flow_ul_min)):
+        supply = physics.oxygen_supply_pmol_s(flow)
+        if supply < demand:
+            what = f"{flow / 1000:g} mL/min brings {supply:.0f} pmol/s of oxygen, and the tissue uses {demand:.0f}"
+            needed = demand / physics.oxygen_supply_pmol_s(1.0) / 1000.0
+            yield Finding((*place, key), what, f"Write at least {needed:.2f} mL/min")
+    shear = physics.shear_pa(subject.rig, heart.max_ul_min)
+    if shear > bounds.MAX_SHEAR_PA:
+        what = f"{heart.max_ul_min / 1000:g} mL/min shears the tissue with {shear:.2f} Pa"
+        allowed = heart.max_ul_min * bounds.MAX_SHEAR_PA / shear / 1000.0
+        yield Finding((*place, "max"), what, f"Write at most {allowed:.1f} mL/min")
+    for line, told, flow in _told(subject):
+        pump = subject.rig.lines[line].pump or ""
+        most = max_flow_ul_min(subject.rig, pump)
+        if flow > most and most < inf:
+            what = f"{flow / 1000:g} mL/min is more than “{pump}” can move with its tubing ({most / 1000:.1f} mL/min)"
+            yield Finding(told, what, "Lower the flow, or fit wider tubing and say so under its channel")
+
+
+def _told(subject: Subject) -> Iterator[tuple[str, tuple[str, ...], float]]:
+    """Each line that an organ drives, where its flow stands in the file, and the flow (µL/min)."""
+    organs = subject.rig.organs
+    yield organs.heart.line, ("organs", "heart", "max"), organs.heart.max_ul_min
+    for line in (organs.kidney.draw, organs.kidney.return_, organs.kidney.discard):
+        yield line, ("organs", "kidney", "flow"), organs.kidney.flow_ul_min
+    yield organs.gut.feed, ("organs", "gut", "flow"), organs.gut.flow_ul_min
+    for line in (organs.liver.glucose, organs.liver.base):
+        yield line, ("organs", "liver", "flow"), organs.liver.flow_ul_min
+
+
+def _lease(subject: Subject, lasts_s: float) -> Iterator[Finding]:
+    lease_s = subject.rig.organs.heart.lease_s
+    if not MIN_LEASE_S <= lease_s <= lasts_s:
+        what = f"a lease of {lease_s:g} s is outside {MIN_LEASE_S:g} s to {lasts_s:.0f} s (oxygen in the chamber)"
+        yield Finding(("organs", "heart", "lease"), what, "Write 30 s")

@@ -1,0 +1,109 @@
+"""Estimate how fast a hazard does harm, from what the rig file says. Pessimistic where the file is silent."""
+
+from __future__ import annotations
+
+from math import inf, log, log10, pi
+
+from controller.hazards import bounds
+from controller.rig.description import Line, Organoid, Rig, Vessel
+
+J_PER_ML_K = 4.18
+"""Heat capacity of medium: that of water."""
+DRY_MMHG = (101.325 - 6.28) * 7.50062
+"""Pressure of the gas without its water at 37 °C."""
+CO2_MM_PER_MMHG = 0.0307
+PK = 6.1
+KLA_PER_S = 0.02
+"""Gas exchange of an oxygenator [P], as in the lab in software."""
+REFERENCE_CHAMBER = (2000.0, 5e-6)
+"""A chamber of 2 mL has a section of 5 mm² where the tissue lies [P]; others are scaled alike."""
+
+
+def heating_c_per_s(rig: Rig) -> float:
+    """Return how fast the heater at full power warms the medium alone (°C/s).
+
+    The holder takes up heat as well (in the lab in software more than half): the true rate is lower.
+    """
+    vessels = {rig.organoid.chamber, rig.lines[rig.organs.heart.line].from_}
+    medium_ml = sum(rig.vessels[name].volume_ul for name in vessels) / 1000.0
+    return rig.organs.skin.power_w / max(medium_ml * J_PER_ML_K, 1e-9)
+
+
+def chamber_ul(rig: Rig) -> float:
+    """Return what the chamber holds while the tissue is in it (µL): what it starts with, or its limit when it starts empty."""
+    chamber = rig.vessels[rig.organoid.chamber]
+    return chamber.volume_ul or chamber.limit_ul
+
+
+def oxygen_demand_pmol_s(organoid: Organoid) -> float:
+    """Return what the tissue uses (pmol/s): of each sphere the rim that oxygen reaches."""
+    radius_m = organoid.diameter_mm / 2000.0
+    core_m = max(0.0, radius_m - bounds.LIVING_RIM_UM * 1e-6)
+    rim_m3 = 4.0 / 3.0 * pi * (radius_m**3 - core_m**3)
+    return organoid.count * rim_m3 * bounds.V_MAX_OXYGEN_MOL_M3_S * 1e12
+
+
+def oxygen_supply_pmol_s(flow_ul_min: float) -> float:
+    """Return what a flow of saturated medium brings (pmol/s)."""
+    return flow_ul_min / 60.0 * bounds.OXYGEN_MM * 1000.0
+
+
+def oxygen_lasts_s(rig: Rig) -> float:
+    """Return how long the oxygen in the chamber lasts without flow (s)."""
+    store_pmol = chamber_ul(rig) * bounds.OXYGEN_MM * 1000.0
+    return store_pmol / oxygen_demand_pmol_s(rig.organoid)
+
+
+def shear_pa(rig: Rig, flow_ul_min: float) -> float:
+    """Return the shear at an organoid's surface (Pa): 3·µ·v/(2·R), a sphere in slow flow."""
+    reference_ul, reference_m2 = REFERENCE_CHAMBER
+    section_m2 = reference_m2 * (chamber_ul(rig) / reference_ul) ** (2.0 / 3.0)
+    speed_m_s = flow_ul_min * 1e-9 / 60.0 / section_m2
+    return float(1.5 * bounds.VISCOSITY_PA_S * speed_m_s / (rig.organoid.diameter_mm / 2000.0))
+
+
+def line_kpa(line: Line, flow_ul_min: float) -> float:
+    """Return what a tube needs for a flow (kPa): 128·µ·L·Q/(π·d⁴)."""
+    flow_m3_s = flow_ul_min * 1e-9 / 60.0
+    return 128 * bounds.VISCOSITY_PA_S * line.length_m * flow_m3_s / (pi * (line.bore_mm * 1e-3) ** 4) / 1000.0
+
+
+def filter_kpa(area_cm2: float, flow_ul_min: float) -> float:
+    """Return what a clean sterile filter needs for a flow (kPa): R·µ·Q/A."""
+    flux_m_s = flow_ul_min * 1e-9 / 60.0 / (area_cm2 * 1e-4)
+    return bounds.MEMBRANE_PER_M * bounds.VISCOSITY_PA_S * flux_m_s / 1000.0
+
+
+def rise_kpa_per_s(line: Line, flow_ul_min: float) -> float:
+    """Return how fast the pressure rises in a line that is shut (kPa/s): flow over the swelling of the tube."""
+    volume_ul = pi / 4.0 * line.bore_mm**2 * line.length_m * 1000.0
+    return flow_ul_min / 60.0 / (volume_ul * bounds.STIFFNESS_PER_KPA)
+
+
+def tubing_kpa(line: Line) -> float:
+    """Return the rated pressure of tubing of this bore (kPa)."""
+    return next(kpa for bore_mm, kpa in bounds.TUBING_KPA if line.bore_mm <= bore_mm)
+
+
+def ph_at(bicarbonate_mm: float, co2_pct: float) -> float:
+    """Return the pH of a medium under gas with so much CO2 (Henderson and Hasselbalch)."""
+    return PK + log10(bicarbonate_mm / (CO2_MM_PER_MMHG * DRY_MMHG * max(co2_pct, 0.04) / 100.0))
+
+
+def acid_within_s(bicarbonate_mm: float, ph: float) -> float:
+    """Return how soon CO2 alone brings the medium from `ph` to where it harms (s): C* − (C* − C)·e^(−kLa·t)."""
+    full_mm = CO2_MM_PER_MMHG * DRY_MMHG
+    at_mm, harm_mm = (bicarbonate_mm / 10 ** (value - PK) for value in (ph, bounds.HARM_PH))
+    if harm_mm >= full_mm:
+        return inf
+    return max(0.0, log((full_mm - at_mm) / (full_mm - harm_mm)) / KLA_PER_S)
+
+
+def fills_within_s(vessel: Vessel, flow_ul_min: float) -> float:
+    """Return how soon a flow fills a vessel from its ceiling to its brim (s)."""
+    return (vessel.capacity_ul - vessel.limit_ul) / flow_ul_min * 60.0
+
+
+def empties_within_s(vessel: Vessel, flow_ul_min: float) -> float:
+    """Return how soon a flow empties a vessel from its floor (s)."""
+    return vessel.floor_ul / flow_ul_min * 60.0

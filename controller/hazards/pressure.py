@@ -1,0 +1,160 @@
+"""Hazards of pressure: a path that is shut while a pump presses into it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from controller.hazards import bounds, physics
+from controller.hazards.interlocks import missing, place_gap, stale_gap, time_gap, trips_gaps
+from controller.hazards.terms import NEVER_S, Hazard, Subject
+from controller.hazards.timing import blind_s, seen_s
+from controller.rig.description import Line, PressureLimit
+from controller.rig.problems import Finding, Place
+
+BACKWARDS_ALARM_S = 25.0
+"""Suction may be 15 s old, and the alarm waits 10 s."""
+
+
+def hazards(subject: Subject) -> Iterator[Hazard]:
+    """Yield a row for each pumped line: with a gauge where it presses into a closed path or never stops."""
+    for name, line in subject.rig.lines.items():
+        if line.pump is None:
+            continue
+        if (told := interlock_of(subject, name)) is None:
+            yield _open(subject, name, line)
+        else:
+            yield from _pressed(subject, name, line, *told)
+    yield from _strangers(subject)
+    yield from _organs(subject)
+
+
+def interlock_of(subject: Subject, line: str) -> tuple[str, Place, PressureLimit | None] | None:
+    """Return name, place in the file and limit of the interlock that a line needs; None when it needs none.
+
+    The heart never stops by itself; a filter clogs; hollow fibres burst. Every other line ends in an open vessel.
+    """
+    rig = subject.rig
+    spec = rig.lines[line]
+    if line == rig.organs.heart.line:
+        return "over_pressure_heart", ("safety", "over_pressure_heart"), rig.safety.over_pressure_heart
+    if spec.filter is not None and line == rig.organs.kidney.return_:
+        return "over_pressure_filter", ("safety", "over_pressure_filter"), rig.safety.over_pressure_filter
+    if spec.filter is None and spec.dialyser is None:
+        return None
+    return f"over_pressure_{line}", ("safety", "over_pressure", line), rig.safety.over_pressure.get(line)
+
+
+def max_kpa(subject: Subject, line: Line) -> tuple[float, str]:
+    """Return the greatest pressure that a line bears, and which part of it sets that."""
+    parts = [(physics.tubing_kpa(line), "the tubing"), (bounds.REACHABLE * bounds.STALL_KPA, "what the pump can reach")]
+    if line.filter is not None:
+        parts.append((subject.rig.filters[line.filter].max_pressure_kpa, f"filter “{line.filter}”"))
+    if line.dialyser is not None:
+        told = subject.rig.dialysers[line.dialyser].max_pressure_kpa
+        parts.append((bounds.DIALYSER_KPA if told is None else told, f"dialyser “{line.dialyser}”"))
+    return min(parts)
+
+
+def working_kpa(subject: Subject, line: Line) -> float:
+    """Return what the line needs at its greatest flow while all is well (kPa)."""
+    flow = subject.max_flow_ul_min(line.pump or "")
+    kpa = physics.line_kpa(line, flow)
+    if line.filter is not None:
+        kpa += physics.filter_kpa(subject.rig.filters[line.filter].area_cm2, flow)
+    return kpa
+
+
+def _pressed(
+    subject: Subject, name: str, line: Line, interlock: str, place: Place, spec: PressureLimit | None
+) -> Iterator[Hazard]:
+    rule, pump = subject.interlock(interlock), line.pump or ""
+    if rule is None or spec is None:
+        key = ".".join(map(str, place))
+        fix = f"Add a gauge with “at: {name}” and “{key}: {{point: …, high: …, stale: …, trips: [{pump}]}}”"
+        yield missing(f"over_pressure_{name}", name, place if spec else ("lines", name), fix)
+        return
+    highest, part = max_kpa(subject, line)
+    lowest = working_kpa(subject, line) + bounds.HEAD_KPA
+    flow = subject.max_flow_ul_min(pump)
+    harm_s = max(0.0, highest - spec.high_kpa) / physics.rise_kpa_per_s(line, flow) + bounds.OVERLOAD_BORNE_S
+    gaps = list(place_gap(subject, rule.point, {name}, (*place, "point"), "gauge"))
+    gaps += trips_gaps(subject, spec.trips, pump, (*place, "trips"))
+    if spec.high_kpa > min(highest, rule.valid_high):
+        what = f"{spec.high_kpa:g} kPa is more than {part} allows"
+        gaps.append(Finding((*place, "high"), what, f"Write at most {highest:g} kPa"))
+    elif spec.high_kpa < lowest:
+        what = f"{spec.high_kpa:g} kPa is hardly above what the line needs while all is well ({lowest:.1f} kPa with margin)"
+        gaps.append(Finding((*place, "high"), what, f"Write at least {lowest:.1f} kPa, at most {highest:g} kPa"))
+    gaps += time_gap(subject, rule.point, seen_s(subject, rule), harm_s, f"{part} may give way")
+    note = f"{flow / 1000:g} mL/min into a tube that is shut; {part} bears overload for {bounds.OVERLOAD_BORNE_S:g} s"
+    yield Hazard(
+        f"over_pressure_{name}", name, rule.point, f"{interlock}: {rule.on_high}", rule.trips, f"{spec.high_kpa:g} kPa",
+        seen_s(subject, rule), harm_s, note, tuple(gaps),
+    )  # fmt: skip
+    blind = blind_s(rule.stale_s)
+    late = list(stale_gap(subject, spec, place))
+    late += time_gap(subject, rule.point, blind, harm_s, f"{part} may give way unseen", "stale", place)
+    yield Hazard(
+        f"sensor_loss_pressure_{name}", name, rule.point, f"{interlock}: {rule.on_doubt} when in doubt", rule.trips,
+        f"stale after {rule.stale_s:g} s", blind, harm_s, note, tuple(late),
+    )  # fmt: skip
+
+
+def _open(subject: Subject, name: str, line: Line) -> Hazard:
+    """A line that ends in an open vessel: what blocks it stalls the pump before the tubing gives way."""
+    rated = physics.tubing_kpa(line)
+    gaps = []
+    if rated < bounds.STALL_KPA:
+        what = f"tubing of {line.bore_mm:g} mm bears {rated:g} kPa, and the pump stalls at {bounds.STALL_KPA:g} kPa"
+        fix = f"Use a bore of at most {bounds.TUBING_KPA[1][0]:g} mm, or add a gauge and “safety.over_pressure.{name}”"
+        gaps = [Finding(("lines", name, "bore"), what, fix)]
+        if name in subject.rig.safety.over_pressure:
+            gaps = []
+    return Hazard(
+        f"blocked_{name}", name, line.pump or "", "a dose that falls short holds the run", (line.pump or "",),
+        f"{rated:g} kPa", 0.0, NEVER_S, f"open end; the pump stalls at {bounds.STALL_KPA:g} kPa, below the tubing's rating",
+        tuple(gaps),
+    )  # fmt: skip
+
+
+def _strangers(subject: Subject) -> Iterator[Hazard]:
+    """Interlocks of pressure on lines that are not pumped, or that have another one."""
+    rig = subject.rig
+    for name in rig.safety.over_pressure:
+        line = rig.lines.get(name)
+        told = None if line is None or line.pump is None else interlock_of(subject, name)
+        place: Place = ("safety", "over_pressure", name)
+        if line is None or line.pump is None:
+            what, fix = f"“{name}” is no pumped line", "Write the name of a line that has a pump"
+        elif told is not None and told[1] != place:
+            what, fix = f"line “{name}” has its interlock in “{'.'.join(map(str, told[1]))}”", "Remove one of the two"
+        elif told is None:
+            yield from _pressed(subject, name, line, f"over_pressure_{name}", place, rig.safety.over_pressure[name])
+            continue
+        else:
+            continue
+        yield Hazard(f"over_pressure_{name}", name, "none", "none", (), "", 0.0, 0.0, "", (Finding(place, what, fix),))
+
+
+def _organs(subject: Subject) -> Iterator[Hazard]:
+    """The gauges that regulators, figures and recipes read sit on the lines that these think of."""
+    organs = subject.rig.organs
+    gauge, line = organs.heart.pressure, organs.heart.line
+    place = ("organs", "heart", "pressure")
+    if gauge is None:
+        fix = f"Write “pressure: {subject.rig.safety.over_pressure_heart.point}”"
+        gaps = [Finding(place, "nothing shows a heart that turns backwards and drains the chamber", fix)]
+    else:
+        gaps = list(place_gap(subject, gauge, {line}, place, "gauge"))
+    yield Hazard(
+        "heart_backwards", line, gauge or "none", "alarm heart_backwards; a person acts", (subject.heart,), "suction",
+        BACKWARDS_ALARM_S, physics.chamber_ul(subject.rig) / organs.heart.flow_ul_min * 60.0,
+        "fit a check valve: from suction no software can tell why", tuple(gaps), residual=True,
+    )  # fmt: skip
+    gaps = list(
+        place_gap(subject, organs.immune.pressure, {organs.kidney.return_}, ("organs", "immune", "pressure"), "gauge")
+    )
+    yield Hazard(
+        "filter_burst", organs.immune.filter, organs.immune.pressure, "recipe filter-integrity; a run is held", (),
+        "least pressure of the filter", 0.0, NEVER_S, "contamination shows within hours", tuple(gaps),
+    )  # fmt: skip

@@ -1,0 +1,46 @@
+"""The hazard table of a rig: every hazard, what detects it, what acts on it, and what is missing."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+from controller.hazards import bounds, gas, heat, perfusion, pressure, sampling, volumes
+from controller.hazards.terms import Hazard, Subject, Verdict
+from controller.rig.description import Rig
+from controller.rig.problems import Finding, nearest
+from controller.safety.limits import limits_of
+from controller.safety.terms import Limits
+
+SUBJECTS = (heat, pressure, perfusion, volumes, gas, sampling)
+
+
+def hazards_of(rig: Rig, limits: Limits | None = None) -> tuple[Hazard, ...]:
+    """Return the hazard table of a rig that is sound in itself; `limits` default to those derived from it."""
+    subject = Subject(rig, limits_of(rig) if limits is None else limits)
+    rows = [row for part in SUBJECTS for row in part.hazards(subject)]
+    return tuple(replace(row, accepted=rig.safety.accepted.get(row.id)) for row in rows)
+
+
+def gaps_of(rig: Rig) -> Iterator[Finding]:
+    """Yield what is missing in a rig that is sound in itself; a gap that kills quickly cannot be accepted."""
+    rows = {row.id: row for row in hazards_of(rig)}
+    for row in rows.values():
+        if row.verdict is Verdict.GAP:
+            yield from row.gaps
+    for name in rig.safety.accepted:
+        place = ("safety", "accepted", name)
+        if name not in rows:
+            yield Finding(place, f"the rig has no hazard “{name}”", nearest(name, rows, "hazards"))
+            continue
+        row = rows[name]
+        if not row.gaps:
+            yield Finding(place, "this hazard is covered; there is nothing to accept", "Remove it")
+        elif not may_be_accepted(row):
+            what = f"this hazard does harm within {row.harm_s:.0f} s, too soon for a person; it cannot be accepted"
+            yield Finding(place, what, f"Remove it and mend the gap: {row.gaps[0].what}. {row.gaps[0].fix}")
+
+
+def may_be_accepted(row: Hazard) -> bool:
+    """Whether a person who is called has time to act before the hazard does harm."""
+    return row.harm_s >= bounds.PERSON_S

@@ -1,0 +1,37 @@
+"""How long it takes from a limit to the action at the device."""
+
+from __future__ import annotations
+
+from controller.hazards.terms import Subject
+from controller.rig.families import poll_s
+from controller.safety.terms import Interlock
+
+TICK_S = 1.0
+"""The controller looks at every interlock once a second."""
+ACTUATION_S = 2.0
+"""Command and readback on a bus whose other devices time out (vigilance.TURN_S)."""
+READINGS = 2.0
+"""A value that jumps is believed when a second reading confirms it; and a reading may be late by one period."""
+
+
+def link_cycle_s(subject: Subject, device: str) -> float:
+    """Return how long one round of everything on the device's link takes (s)."""
+    link = subject.rig.devices[device].link
+    return sum(poll_s(spec) for spec in subject.rig.devices.values() if spec.link == link)
+
+
+def seen_s(subject: Subject, rule: Interlock) -> float:
+    """Return the longest time from passing an interlock's limit to the action (s)."""
+    device = rule.point.partition(".")[0]
+    return READINGS * subject.every_s(rule.point) + link_cycle_s(subject, device) + TICK_S + ACTUATION_S
+
+
+def blind_s(stale_s: float) -> float:
+    """Return the longest time from a sensor's last word to the action (s)."""
+    return stale_s + TICK_S + ACTUATION_S
+
+
+def status_s(subject: Subject, actuator: str) -> float:
+    """Return the longest time until an actuator's own status shows what it does, and is answered (s)."""
+    device = actuator.partition(".")[0]
+    return subject.every_s(actuator) + link_cycle_s(subject, device) + TICK_S + ACTUATION_S
