@@ -29,8 +29,6 @@ def _check(arguments: argparse.Namespace) -> int:
     from choroid.check import as_text, check
 
     answer = check(arguments.rig)
-    if not arguments.hazards and arguments.json:
-        del answer["hazards"]
     emit(answer, as_json=arguments.json, text=as_text(answer, hazards=arguments.hazards))
     return 0 if answer["ok"] else 1
 

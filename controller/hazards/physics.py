@@ -30,7 +30,7 @@ def heating_c_per_s(rig: Rig) -> float:
 
 
 def chamber_ul(rig: Rig) -> float:
-    """Return what the chamber holds while the tissue is in it (µL): what it starts with, or its limit when it starts empty."""
+    """Return what the chamber holds while the tissue is in it (µL): its limit when it starts empty."""
     chamber = rig.vessels[rig.organoid.chamber]
     return chamber.volume_ul or chamber.limit_ul
 
