@@ -17,6 +17,8 @@ from controller.safety.limits import BASAL_CO2_FRACTION
 PLACE = ("organs", "lung")
 DOSING_STALE_S = 120.0
 """The pH in the spent vessel is waited for before a batch is graded."""
+MIN_SHARE = 0.05
+"""Mass flow controllers are specified from 1 to 5 % of their full scale on."""
 CO2_SLACK = 0.1
 """The medium's bicarbonate is known to a tenth: lactic acid takes some of it."""
 
@@ -41,6 +43,12 @@ def hazards(subject: Subject) -> Iterator[Hazard]:
         f"{100 * mixture.trip_co2:g} % CO2, pH {mixture.ph_shut:.2f}", takes_s, harm_s,
         f"kLa {physics.KLA_PER_S:g} 1/s, {buffer_mm:g} mM bicarbonate", tuple(gaps),
     )  # fmt: skip
+    if any(subject.device(point).gas is None for point in gases):
+        yield Hazard(
+            "undeclared_gas", lung.vessel, lung.ph, "alarm acidity; a person acts", gases, "", 0.0, harm_s,
+            "CO2 and oxygen could be swapped unseen: write “gas: air”, “gas: co2”, “gas: o2” under their devices",
+            residual=True,
+        )  # fmt: skip
     gaps = list(_fresh(subject, lung.ph, ph.STALE_S))
     gaps += list(_ph_range(rig, buffer_mm))
     yield Hazard(
@@ -128,9 +136,16 @@ def _capacity(subject: Subject) -> Iterator[Finding]:
     if co2 is not None and co2 < needed:
         what = f"“{lung.co2}” gives at most {co2:g} mL/min, and {needed:g} mL/min may be needed"
         yield Finding((*PLACE, "co2"), what, "Lower total_flow or co2_max, or use a larger controller")
-    if co2 is not None and co2 > lung.total_ml_min:
-        what = f"“{lung.co2}” gives up to {co2:g} mL/min: open by mistake it drowns {lung.total_ml_min:g} mL/min of gas"
-        yield Finding((*PLACE, "co2"), what, f"Is “{lung.co2}” the controller of CO2? Else use a smaller one")
+    if air is not None and air * MIN_SHARE > lung.total_ml_min:
+        what = f"{lung.total_ml_min:g} mL/min is below {MIN_SHARE:.0%} of the full scale of “{lung.air}”"
+        yield Finding((*PLACE, "total_flow"), what, f"Raise it, or correct the full scale ({air:g} mL/min)")
+    for role, name, point in (("co2", "CO2", lung.co2), ("o2", "oxygen", lung.o2)):
+        scale = _full_scale(subject, point)
+        if scale is not None and scale > lung.total_ml_min:
+            what = (
+                f"“{point}” gives up to {scale:g} mL/min: open by mistake it drowns {lung.total_ml_min:g} mL/min of gas"
+            )
+            yield Finding((*PLACE, role), what, f"Is “{point}” the controller of {name}? Else use a smaller one")
 
 
 def _ph_range(rig: Rig, buffer_mm: float) -> Iterator[Finding]:

@@ -16,6 +16,9 @@ from controller.safety.interlocks import NO_HEART_FLOW
 MIN_LEASE_S = 5.0
 """A lease is renewed three times in its length, once a tick at most; shorter ones lapse under load."""
 
+MIN_FLOW_SHARE = 0.5
+"""The least flow that anybody may command has to carry so much of what the tissue uses: it is meant for minutes [P]."""
+
 
 def hazards(subject: Subject) -> Iterator[Hazard]:
     """Yield the rows of flow."""
@@ -39,11 +42,15 @@ def hazards(subject: Subject) -> Iterator[Hazard]:
 def _flows(subject: Subject, demand: float) -> Iterator[Finding]:
     heart = subject.rig.organs.heart
     place = ("organs", "heart")
-    for key, flow in (("basal", heart.basal_ul_min), ("flow", heart.flow_ul_min)):
+    for key, flow, share in (
+        ("basal", heart.basal_ul_min, 1.0),
+        ("flow", heart.flow_ul_min, 1.0),
+        ("min", heart.min_ul_min, MIN_FLOW_SHARE),
+    ):
         supply = physics.oxygen_supply_pmol_s(flow)
-        if supply < demand:
+        if supply < share * demand:
             what = f"{flow / 1000:g} mL/min brings {supply:.0f} pmol/s of oxygen, and the tissue uses {demand:.0f}"
-            needed = demand / physics.oxygen_supply_pmol_s(1.0) / 1000.0
+            needed = share * demand / physics.oxygen_supply_pmol_s(1.0) / 1000.0
             yield Finding((*place, key), what, f"Write at least {needed:.2f} mL/min")
     shear = physics.shear_pa(subject.rig, heart.max_ul_min)
     if shear > bounds.MAX_SHEAR_PA:

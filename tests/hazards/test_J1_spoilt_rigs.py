@@ -1,0 +1,59 @@
+"""`check` is a judge: each systematic spoiling of a shipped rig is rejected, or listed here with why it is harmless (J1)."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+
+from controller.hazards import load_checked_rig
+from controller.rig.loading import load_rig
+from controller.rig.problems import RigError
+from drivers.registry import MODELS
+from tests.hazards.files import SHIPPED, problems
+from tests.hazards.spoil import spoilings
+
+HARMLESS = {
+    r".* also trips (reglo2?\.(draw|return|discard|dialysate)|dose_\w+\.pump)": "a transfer that stops is held and resumed",
+    r"(ph|do)_loop at (chamber|heart)": "the heart carries the medium of the loop there: the same pH and oxygen",
+    r"(ec|liquid) at .*|(ec|liquid|co2) every (10 min|1 h)|remove (ec|liquid|co2)": "no interlock or regulator reads it",
+    r"swap co2 and o2 undeclared": "nothing in the file tells them apart: shown as residual, and by commissioning",
+    r"organs\.heart\.lease x 10": "the oxygen in the chamber lasts longer than that lease",
+    r"organs\.(kidney|gut|liver)\.flow x 0\.1": "a slower transfer; one that takes too long is refused",
+    r"organs\.skin\.power x 0\.1": "a weak heater cooks nothing; the alarm temperature tells that it is cold",
+    r"organs\.skin\.lease x 0\.1": "shorter pulses of heat",
+    r"filters\.sterile\.max_pressure x 10": "a statement of the maker; the interlock's limit stays where it was",
+    r"gas_o2\.full_scale x 0\.1": "less oxygen can be added; air alone feeds the tissue",
+}
+
+
+@pytest.mark.parametrize("path", SHIPPED, ids=[path.stem for path in SHIPPED])
+def test_J1_check_rejects_every_harmful_spoiling(path: Path, tmp_path: Path) -> None:
+    file = tmp_path / "rig.yaml"
+    accepted, count = [], 0
+    for spoiling in spoilings(path, load_checked_rig(path, models=MODELS)):
+        file.write_text(json.dumps(spoiling.data), encoding="utf-8")
+        count += 1
+        if not problems(file):
+            accepted.append(spoiling.name)
+    missed = [name for name in accepted if not any(re.fullmatch(pattern, name) for pattern in HARMLESS)]
+    assert not missed, f"{len(missed)} of {count} spoilings pass unseen: {missed}"
+    assert count > 300
+    if path.stem == "other_makers":  # it has every device that the others have, and more
+        idle = [pattern for pattern in HARMLESS if not any(re.fullmatch(pattern, name) for name in accepted)]
+        assert not idle, f"nothing that is accepted is called so: {idle}"
+
+
+def test_J1_a_check_without_its_hazard_table_is_found_out(tmp_path: Path) -> None:
+    """The spoilings are no straw men: the description's own rules alone let a hundred of them pass."""
+    path, file, passed = SHIPPED[0], tmp_path / "rig.yaml", 0
+    for spoiling in spoilings(path, load_checked_rig(path, models=MODELS)):
+        file.write_text(json.dumps(spoiling.data), encoding="utf-8")
+        try:
+            load_rig(file, models=MODELS)
+        except RigError:
+            continue
+        passed += not any(re.fullmatch(pattern, spoiling.name) for pattern in HARMLESS)
+    assert passed > 100
