@@ -11,7 +11,7 @@ TICK_S = 1.0
 ACTUATION_S = 2.0
 """Command and readback on a bus whose other devices time out (vigilance.TURN_S)."""
 READINGS = 2.0
-"""A value that jumps is believed when a second reading confirms it; and a reading may be late by one period."""
+"""A reading may be late by one period."""
 
 
 def link_cycle_s(subject: Subject, device: str) -> float:
@@ -22,8 +22,9 @@ def link_cycle_s(subject: Subject, device: str) -> float:
 
 def seen_s(subject: Subject, rule: Interlock) -> float:
     """Return the longest time from passing an interlock's limit to the action (s)."""
-    device = rule.point.partition(".")[0]
-    return READINGS * subject.every_s(rule.point) + link_cycle_s(subject, device) + TICK_S + ACTUATION_S
+    every_s, device = subject.every_s(rule.point), rule.point.partition(".")[0]
+    confirmed_s = min(every_s, rule.debounce_s)
+    return every_s + confirmed_s + link_cycle_s(subject, device) + TICK_S + ACTUATION_S
 
 
 def blind_s(stale_s: float) -> float:
