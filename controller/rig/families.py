@@ -198,7 +198,7 @@ def max_flow_ul_min(rig: Rig, pump: str) -> float:
     bores = [channel.tubing_mm for channel in spec.channels.values() if channel.point == name]
     if family.max_rpm is None or not bores or bores[0] is None:
         return inf
-    return 2.0 * 81.0 * bores[0] ** 2.08 * family.max_rpm
+    return float(2.0 * 81.0 * bores[0] ** 2.08 * family.max_rpm)
 
 
 def by_thermostat(rig: Rig) -> bool:
