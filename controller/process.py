@@ -28,6 +28,7 @@ from controller.execution.ledger import Ledger
 from controller.execution.runner import Runner
 from controller.heartbeat import Guarded, Heartbeat
 from controller.liveliness import Liveliness
+from controller.load import Load
 from controller.memory.history import FLUSH_S, History
 from controller.memory.output_series import OutputSeries
 from controller.nerves.summary import NervesSource, NervesSummary
@@ -162,6 +163,7 @@ class Controller:
             stop=self.emergency_stop,
             end=self._told_to_end,
         )
+        self.load = Load()
         self._regulators: tuple[Regulator, ...] = ()
         self._at_work: dict[str, asyncio.Task[None]] = {}
         self._trips: tuple[Trip, ...] = ()
@@ -263,6 +265,7 @@ class Controller:
 
     def _tick(self, late_s: float) -> None:
         """One tick. What keeps the rig safe may not fail; if it does, this process ends and the guard acts."""
+        self.load.ticked(late_s)
         self.store.volumes(self.ledger.volumes())
         state = self._look()
         if self.gate.enforce(state.trips):
@@ -405,6 +408,8 @@ class Controller:
             causes[("activity_fall", "nerves")] = self._vitals.concern
         if late_s > TICK_S:
             causes[("slow_loop", "controller")] = f"a tick came {late_s:.1f} s late"
+        elif (lag := self.load.problem) is not None:
+            causes[("slow_loop", "controller")] = lag
         if (problem := self.journal.problem) is not None:
             causes[("journal_unwritten" if self.journal.lost is None else "journal_lost", "journal")] = problem
         if self.history.problem is not None:

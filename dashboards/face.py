@@ -15,6 +15,7 @@ from controller.execution.journal import Entry
 from controller.execution.ledger_terms import Totals
 from controller.execution.reconcile import Residual
 from controller.execution.views import RunView
+from controller.load import Load
 from controller.memory.history import Stretch
 from controller.nerves.summary import NervesSource, NervesSummary
 from controller.process import Health
@@ -260,6 +261,10 @@ class ControllerFace(Protocol):
 
     def health(self) -> Health:
         """Whether the control loop lives (D6)."""
+
+    @property
+    def load(self) -> Load:
+        """Lag of the loop, and what the process takes."""
 
 
 class SpeedControl(Protocol):

@@ -113,6 +113,16 @@ class HealthView(BaseModel):
     tick_age_s: float | None
 
 
+class LoadView(BaseModel):
+    """What the controller's process takes: lag of its loop over ten minutes, tasks, descriptors, memory."""
+
+    lag_p99_ms: float
+    lag_max_ms: float
+    tasks: int
+    descriptors: int | None
+    rss_mb: float | None
+
+
 class Session(BaseModel):
     """Who one is."""
 

@@ -1,4 +1,4 @@
-"""How good it is: `validate` the plant, its `sensitivity`, `bench` the house."""
+"""How good it is: `validate` the plant, its `sensitivity`, `bench` the house, `soak` for leaks."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import argparse
 from pathlib import Path
 from typing import Any
 
-from choroid.commands.words import command, emit, json_option
+from choroid.commands.words import command, emit, json_option, seed
 from choroid.sensitivity import commands as sensitivity
 
 
@@ -29,6 +29,13 @@ def add(commands: Any) -> None:
     )
     json_option(bench)
 
+    soak = command(commands, "soak", _soak, "a long run: do memory, descriptors or tasks grow?")
+    soak.add_argument("rig", type=Path, help="the rig file")
+    soak.add_argument("--hours", type=float, default=72.0, help="how long (default 72)")
+    soak.add_argument("--real", action="store_true", help="real processes in real time (default: virtual time)")
+    soak.add_argument("--seed", type=seed, default=1, help="the lab's seed in virtual time (default 1)")
+    json_option(soak)
+
 
 def _validate(arguments: argparse.Namespace) -> int:
     from choroid.validate import as_text, validate
@@ -36,6 +43,17 @@ def _validate(arguments: argparse.Namespace) -> int:
     answer = validate(arguments.plots)
     emit(answer, as_json=arguments.json, text=as_text(answer))
     return 0
+
+
+def _soak(arguments: argparse.Namespace) -> int:
+    from choroid.soak import as_text, soak_real, soak_virtual
+
+    if arguments.real:
+        answer = soak_real(arguments.rig, hours=arguments.hours)
+    else:
+        answer = soak_virtual(arguments.rig, hours=arguments.hours, seed=arguments.seed)
+    emit(answer, as_json=arguments.json, text=as_text(answer))
+    return 0 if answer["flat"] and not answer["violations"] else 1
 
 
 def _bench(arguments: argparse.Namespace) -> int:

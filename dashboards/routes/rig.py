@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Query, Request
 
 from dashboards.access import Controlled, Problem, Viewer
-from dashboards.models import HistoryView, RigView, StateView
+from dashboards.models import HistoryView, LoadView, RigView, StateView
 from dashboards.series import thinned
 from dashboards.views import rig_view, state_view
 from drivers.commands import PumpStatus
@@ -31,6 +32,12 @@ async def rig_description(request: Request, rig: Controlled, user: Viewer) -> di
 async def state(rig: Controlled, _: Viewer) -> dict[str, Any]:
     """The latest snapshot."""
     return state_view(rig.store.state)
+
+
+@routes.get("/load", response_model=LoadView)
+async def load(rig: Controlled, _: Viewer) -> dict[str, Any]:
+    """Lag of the control loop, and what the controller's process takes."""
+    return asdict(rig.load.figures())
 
 
 @routes.get("/history", response_model=HistoryView)

@@ -23,6 +23,7 @@ from controller.execution.ledger import LedgerError
 from controller.execution.ledger_terms import Totals
 from controller.execution.reconcile import Residual
 from controller.execution.rules import rules_of
+from controller.load import Load
 from controller.memory.history import Stretch
 from controller.nerves.summary import NervesSummary
 from controller.process import Health
@@ -344,6 +345,10 @@ class FakeController:
     async def emergency_reset(self, who: str, reason: str) -> None:
         self.gate.emergency = None
         self.journal.append("safety.reset", {"user": who, "reason": reason})
+
+    @property
+    def load(self) -> Load:
+        return Load()
 
     def health(self) -> Health:
         if self.ticking:

@@ -1,0 +1,83 @@
+"""How the controller's process fares: lag of its loop, tasks, descriptors, memory (R1, R4)."""
+
+from __future__ import annotations
+
+import asyncio
+import math
+import os
+from collections import deque
+from dataclasses import dataclass
+from pathlib import Path
+
+TICKS = 600
+"""Ticks over which the lag is judged: ten minutes."""
+MIN_TICKS = 100
+"""Ticks before a percentile of 99 % means anything."""
+LAG_BUDGET_S = 0.25
+"""Maximum p99 of the loop's lag: a quarter of a tick."""
+_SELF = Path("/proc/self")
+
+
+@dataclass(frozen=True, slots=True)
+class LoadFigures:
+    """What the process takes at this moment. `descriptors` and `rss_mb` are None where the system does not tell."""
+
+    lag_p99_ms: float
+    lag_max_ms: float
+    tasks: int
+    descriptors: int | None
+    rss_mb: float | None
+
+
+class Load:
+    """Lag of the control loop over its last ticks, and what its process takes."""
+
+    def __init__(self) -> None:
+        self._late_s: deque[float] = deque(maxlen=TICKS)
+
+    def ticked(self, late_s: float) -> None:
+        """Take in by how much a tick was late (s)."""
+        self._late_s.append(max(late_s, 0.0))
+
+    @property
+    def p99_s(self) -> float:
+        """The lag that 99 % of the last ticks kept within (s); 0 before there were enough of them."""
+        if len(self._late_s) < MIN_TICKS:
+            return 0.0
+        ordered = sorted(self._late_s)
+        return ordered[math.ceil(0.99 * len(ordered)) - 1]
+
+    @property
+    def problem(self) -> str | None:
+        """Why the loop lags beyond its budget, for people; None while it does not."""
+        lag_s = self.p99_s
+        if lag_s <= LAG_BUDGET_S:
+            return None
+        return f"the control loop lags: p99 {1000 * lag_s:.0f} ms over {len(self._late_s)} ticks"
+
+    def figures(self) -> LoadFigures:
+        """Measure the process."""
+        return LoadFigures(
+            lag_p99_ms=round(1000.0 * self.p99_s, 3),
+            lag_max_ms=round(1000.0 * max(self._late_s, default=0.0), 3),
+            tasks=len(asyncio.all_tasks()),
+            descriptors=descriptors(_SELF),
+            rss_mb=rss_mb(_SELF),
+        )
+
+
+def descriptors(process: Path) -> int | None:
+    """Return the number of open descriptors of `/proc/PID`, or None where the system does not tell."""
+    try:
+        return len(os.listdir(process / "fd"))
+    except OSError:
+        return None
+
+
+def rss_mb(process: Path) -> float | None:
+    """Return the resident memory of `/proc/PID` (MB), or None where the system does not tell."""
+    try:
+        pages = int((process / "statm").read_text(encoding="ascii").split()[1])
+    except (OSError, ValueError, IndexError):
+        return None
+    return round(pages * os.sysconf("SC_PAGE_SIZE") / 1e6, 2)

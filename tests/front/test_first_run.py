@@ -1,0 +1,78 @@
+"""What a stranger does first works from an installed wheel, in an empty folder (R5)."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import time
+import urllib.request
+from pathlib import Path
+
+import pytest
+
+from tests.browser.pages import free_port
+
+ROOT = Path(__file__).parents[2]
+FIRST_READING_S = 60.0
+
+
+@pytest.fixture(scope="module")
+def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The wheel of this checkout, installed into a folder of its own."""
+    folder = tmp_path_factory.mktemp("wheel")
+    target = folder / "site"
+    pip = [sys.executable, "-m", "pip", "--disable-pip-version-check", "-q"]
+    subprocess.run([*pip, "wheel", "--no-deps", "-w", str(folder), str(ROOT)], check=True, timeout=240)
+    (wheel,) = folder.glob("choroid-*.whl")
+    subprocess.run([*pip, "install", "--no-deps", "--target", str(target), str(wheel)], check=True, timeout=120)
+    return target
+
+
+def _command(site: Path, *words: str) -> list[str]:
+    return [sys.executable, "-P", "-m", "choroid", *words]
+
+
+def _environment(site: Path) -> dict[str, str]:
+    return os.environ | {"PYTHONPATH": str(site)}
+
+
+def test_R5_the_wheel_carries_page_examples_and_schemas(installed: Path, tmp_path: Path) -> None:
+    where = subprocess.run(
+        [sys.executable, "-P", "-c", "import controller, sim; print(controller.__file__, sim.__file__)"],
+        env=_environment(installed), cwd=tmp_path, capture_output=True, text=True, check=True,
+    )  # fmt: skip
+    assert where.stdout.count(str(installed)) == 2, "the installed packages are tested, not the checkout"
+    assert (installed / "dashboards" / "static" / "index.html").exists()
+    rigs = sorted((installed / "choroid" / "examples" / "rigs").glob("*.yaml"))
+    assert len(rigs) >= 3
+    for rig in rigs:
+        done = subprocess.run(
+            _command(installed, "check", str(rig)),
+            env=_environment(installed), cwd=tmp_path, capture_output=True, text=True, check=False,
+        )  # fmt: skip
+        assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_R5_the_demo_of_the_wheel_shows_a_live_reading_within_a_minute(installed: Path, tmp_path: Path) -> None:
+    port = free_port()
+    demo = subprocess.Popen(
+        _command(installed, "demo", "--port", str(port), "--for", "90s"),
+        env=_environment(installed), cwd=tmp_path, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE,
+    )  # fmt: skip
+    try:
+        begun = time.monotonic()
+        healthy = False
+        while not healthy and time.monotonic() - begun < FIRST_READING_S:
+            time.sleep(0.2)
+            assert demo.poll() is None, demo.stderr and demo.stderr.read()
+            try:
+                with urllib.request.urlopen(f"http://127.0.0.1:{port}/health", timeout=2) as answer:
+                    healthy = bool(json.load(answer)["ok"])
+            except OSError:
+                continue
+        assert healthy, "the control loop ticks within a minute, compiled anew"
+    finally:
+        demo.terminate()
+        demo.communicate(timeout=30)
