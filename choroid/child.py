@@ -6,6 +6,7 @@ would be imported instead of the drivers. `-P` leaves it out.
 
 from __future__ import annotations
 
+import os
 import sys
 from importlib.util import find_spec
 from pathlib import Path
@@ -21,15 +22,24 @@ def python(module: str, *words: str) -> list[str]:
     return [sys.executable, "-P", "-m", module, *words]
 
 
+HOME = Path(__file__).resolve().parents[1]
+"""Where the packages lie."""
+
+
+def keep_safe_path() -> None:
+    """Leave the working directory out of the import path of this process and of every Python that it starts."""
+    os.environ["PYTHONSAFEPATH"] = "1"  # also for those that multiprocessing starts, with a command of its own
+    here = Path.cwd()
+    sys.path[:] = [entry for entry in sys.path if (entry and Path(entry) != here) or here == HOME]
+
+
 def require_own_packages() -> None:
     """Raise :class:`UserError` when a package of this program is shadowed by something of the same name."""
-    home = Path(__file__).resolve().parents[1]
     for name in PACKAGES:
         spec = find_spec(name)
         found = None if spec is None or spec.origin is None else Path(spec.origin).resolve()
-        if found != home / name / "__init__.py":
+        if found != HOME / name / "__init__.py":
             raise UserError(
                 f"the package `{name}` of this program is shadowed by {found}. Likely cause: a file or folder of this name"
-                f" lies in the working directory or on PYTHONPATH. Next: rename it, run the `choroid` command instead of"
-                f" `python -m choroid`, or add -P: python -P -m choroid"
+                " lies on PYTHONPATH or in the folder of the program. Next: rename it, or unset PYTHONPATH"
             )

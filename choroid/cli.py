@@ -10,7 +10,8 @@ import argparse
 import sys
 
 from choroid import comparison_command, handover_command
-from choroid.commands import files, live, measure, operate, virtual
+from choroid.child import keep_safe_path, require_own_packages
+from choroid.commands import files, guards, live, measure, operate, virtual
 from choroid.commands.words import Handler
 from choroid.kills import commands as kills
 from choroid.report import command as report
@@ -20,9 +21,11 @@ from choroid.tools import ledger_commands
 
 def main(argv: list[str] | None = None) -> int:
     """Run the command; `argv` defaults to the process's own arguments."""
+    keep_safe_path()
     arguments = _parser().parse_args(argv)
     handler: Handler = arguments.handler
     try:
+        require_own_packages()
         return handler(arguments)
     except KeyboardInterrupt:
         return 130
@@ -42,7 +45,8 @@ def _parser() -> argparse.ArgumentParser:
     )
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
     rooms = (
-        live, virtual, files, tools, ledger_commands, comparison_command, kills, handover_command, report, operate, measure,
+        live, virtual, files, tools, ledger_commands, comparison_command, kills, handover_command, report, operate,
+        guards, measure,
     )  # fmt: skip
     for room in rooms:
         room.add(commands)

@@ -7,11 +7,14 @@ service manager. Where there is none, the controller starts one beside itself, i
 from __future__ import annotations
 
 import asyncio
+import os
+import select
 import socket
 import subprocess
 import sys
 import time
 from pathlib import Path
+from typing import NoReturn
 
 from choroid.child import python
 from choroid.failure import UserError
@@ -19,13 +22,18 @@ from controller.guard.channel import SocketChannel
 from controller.guard.wire import LOG, PLAN, Message, connect, digest, receive, send
 from controller.guarding import guard_plan
 from controller.heartbeat import Guarded
+from controller.ownership import OWNER, holders
 from controller.rig.description import Rig
+from controller.rig.loading import load_rig
+from drivers.registry import MODELS, load_third_party
 
 READY_S = 30.0
 """How long a guard may take to come up (s); on a machine that is busy Python alone takes some seconds."""
 SERVICE_BACK_S = 2.5
 """How long a service manager gets to bring its guard back (s) before the controller starts one of its own."""
 ANSWER_S = 5.0
+STOP_ANSWER_S = 6.0
+"""How long `choroid stop` waits to hear what was done (s)."""
 POLL_S = 0.05
 
 
@@ -37,6 +45,43 @@ def write_plan(rig: Rig, data: Path) -> str:
         beside.write_text(text, encoding="utf-8")
         beside.replace(plan)
     return text
+
+
+def guard(path: Path, data: Path) -> NoReturn:
+    """Become the guard of the rig file `path`, as a service of its own; this process is replaced."""
+    load_third_party()
+    rig = load_rig(path, models=MODELS)
+    data.mkdir(parents=True, exist_ok=True)
+    if not ((data / PLAN).exists() and holders(data / OWNER)):
+        write_plan(rig, data)  # else a controller runs, and what that runs counts until it starts again
+    words = python("controller.guard", str(data / PLAN))
+    sys.stderr.flush()
+    os.execv(words[0], words)  # noqa: S606  (our own module: a process that has not loaded what only a rig file needs)
+
+
+def stop(data: Path, *, who: str, reason: str) -> str:
+    """Stop the rig of `data` through its guard, which needs neither the page nor a password. Returns what was done.
+
+    Raises:
+        UserError: no guard answers.
+    """
+    failed = UserError(
+        f"no guard answers in {data}. Likely cause: no controller runs there, or --data names another folder. Next: send"
+        " SIGUSR1 to the controller's process, use the page, or switch the devices off by hand"
+    )
+    try:
+        connection = connect(data)
+    except OSError as error:
+        raise failed from error
+    with connection:
+        send(connection, {"stop": reason, "who": who})
+        select.select([connection], [], [], STOP_ANSWER_S)
+        for message in receive(connection) or ():
+            if "done" in message:
+                return str(message["done"])
+            if "refused" in message:
+                raise UserError(f"{message['refused']}. Next: use the account under which the guard runs, or root")
+    raise failed
 
 
 class GuardFinder:

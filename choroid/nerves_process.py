@@ -24,6 +24,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from choroid.child import python
 from controller.nerves.brake import Brake, Order
 from controller.nerves.device import ArrayInfo, Block, Delivery, Impedance, Pulse
 from controller.nerves.engine import EngineConfig, serve
@@ -281,9 +282,7 @@ async def spawn_engine(rig: Rig, data_dir: Path, seed: int, stopped: str = "") -
         "stopped": stopped[:MOST_WHY],
     }
     process = await asyncio.create_subprocess_exec(
-        sys.executable,
-        "-m",
-        "choroid.nerves_process",
+        *python("choroid.nerves_process"),
         "--config",
         json.dumps(config),
         stdin=asyncio.subprocess.PIPE,

@@ -18,7 +18,6 @@ from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
 
-from choroid.child import require_own_packages
 from choroid.failure import UserError
 from choroid.guarding import GuardFinder
 from choroid.lab import stop_on_signals
@@ -64,7 +63,6 @@ def run(
     `capture` is a new file for every byte of every link. `restart_controller`: the guard starts this command again when
     it is lost.
     """
-    require_own_packages()
     load_third_party()
     rig = load_checked_rig(path, models=MODELS)
     if rig.simulated:

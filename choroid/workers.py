@@ -27,6 +27,7 @@ class Workers(ProcessPoolExecutor):
     """A pool of `jobs` processes."""
 
     def __init__(self, jobs: int) -> None:
+        os.environ["PYTHONSAFEPATH"] = "1"  # a stray module in the working directory is none of theirs (choroid.child)
         super().__init__(jobs, mp_context=multiprocessing.get_context("spawn"), initializer=_end_with_parent)
 
     def submit(self, fn: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> Future[T]:

@@ -11,7 +11,6 @@ from __future__ import annotations
 import asyncio
 import gc
 import json
-import sys
 import tempfile
 import threading
 import time
@@ -22,6 +21,7 @@ from typing import Any
 import grpc.aio
 import numpy as np
 
+from choroid.child import python
 from choroid.nerves_process import simulated_array
 from controller.nerves.core import Core, LeaseCommand
 from controller.nerves.device import Phase
@@ -160,9 +160,7 @@ async def _gateway() -> tuple[list[float], int]:
     with tempfile.TemporaryDirectory() as folder:
         config = {"electrodes": 32, "material": "Pt", "diameter_um": 30.0, "seed": 1, "data_dir": folder}
         engine = await asyncio.create_subprocess_exec(
-            sys.executable,
-            "-m",
-            "choroid.nerves_process",
+            *python("choroid.nerves_process"),
             "--config",
             json.dumps(config),
             stdin=asyncio.subprocess.PIPE,

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import os
 import subprocess
-import sys
 import tempfile
 import time
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
+from choroid.child import python
 from choroid.demo import bench_rig
 from controller.execution.journal import Journal
 from controller.figures.organs import shown_series
@@ -57,7 +57,7 @@ def bench_report() -> dict[str, Any]:
         series = _readings(rig, data / "history.db")
         rows = _rows(rig, data / "journal.db")
         page = data / "report.html"
-        words = [sys.executable, "-m", "choroid", "report", str(path), "--data", str(data), "--html", str(page)]
+        words = python("choroid", "report", str(path), "--data", str(data), "--html", str(page))
         began = _now()
         process = subprocess.Popen(words, stdout=subprocess.DEVNULL)  # noqa: S603  (our own command)
         _, status, usage = os.wait4(process.pid, 0)

@@ -13,6 +13,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
+from choroid.child import python
 from choroid.demo import bench_rig
 from choroid.lab import stop_on_signals
 from controller.clock import Clock
@@ -48,7 +49,7 @@ class _Samples:
 def bench_rigs(rigs: int = RIGS, for_s: float = FOR_S) -> dict[str, Any]:
     """Real time, real sockets: takes `for_s` and a little more."""
     rig = load_rig(bench_rig(), models=MODELS)
-    command = [sys.executable, "-m", "choroid.bench.rigs", str(rigs)]
+    command = python("choroid.bench.rigs", str(rigs))
     labs = subprocess.Popen(command, stdout=subprocess.PIPE, stdin=subprocess.PIPE)  # noqa: S603  (our own module)
     assert labs.stdout is not None  # noqa: S101  (a pipe was asked for)
     try:

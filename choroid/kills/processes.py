@@ -16,6 +16,9 @@ from pathlib import Path
 
 GRACE_S = 10.0
 POLL_S = 0.02
+os.environ["PYTHONSAFEPATH"] = (
+    "1"  # for the server: a stray module in the working directory is none of its (choroid.child)
+)
 SERVER = multiprocessing.get_context("forkserver")
 SERVER.set_forkserver_preload(["choroid.lab", "choroid.kills.host"])
 

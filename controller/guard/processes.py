@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import ctypes
 import os
+import resource
 import select
 import signal
 from contextlib import suppress
@@ -171,7 +172,8 @@ def _nice() -> bool:
 def _lock_memory() -> bool:
     """Keep every page in memory: a guard that must be read from a slow disk first comes too late."""
     with suppress(OSError, AttributeError):
-        if os.geteuid() != 0:
+        allowed = resource.getrlimit(resource.RLIMIT_MEMLOCK)[0] == resource.RLIM_INFINITY
+        if not allowed and os.geteuid() != 0:
             return False  # a small allowance would make later allocations fail, which is worse
         return bool(ctypes.CDLL(None, use_errno=True).mlockall(MCL_CURRENT | MCL_FUTURE) == 0)
     return False

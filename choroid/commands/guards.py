@@ -1,0 +1,71 @@
+"""The guard and the emergency stop: `guard`, `stop`, `service`."""
+
+from __future__ import annotations
+
+import argparse
+import getpass
+from pathlib import Path
+from typing import Any
+
+from choroid.commands.words import command
+
+
+def add(commands: Any) -> None:
+    """Add `guard`, `stop` and `service` to `commands`."""
+    guard = command(commands, "guard", _guard, "watch a rig's controller; bring the rig to rest when it is lost")
+    guard.add_argument("rig", type=Path, help="the rig file")
+    _data(guard, "the controller's data directory (default ./choroid-data)")
+
+    stop = command(commands, "stop", _stop, "emergency stop through the guard: perfusion to basal, no stimulation")
+    _data(stop, "the running rig's data directory (default ./choroid-data)")
+    stop.add_argument("--reason", default="emergency stop on the command line", help="why, for the record")
+
+    service = commands.add_parser("service", help="guard and controller as services of this computer")
+    verbs = service.add_subparsers(title="verbs", metavar="VERB", required=True)
+    install = command(verbs, "install", _install, "write systemd units for a rig: the guard and the controller")
+    install.add_argument("rig", type=Path, help="the rig file")
+    _data(install, "journal and history (default ./choroid-data)")
+    where = install.add_mutually_exclusive_group()
+    where.add_argument("--system", dest="user", action="store_false", help="for the computer (default)")
+    where.add_argument(
+        "--user", dest="user", action="store_true", help="for the user logged in; much less is protected"
+    )
+    install.set_defaults(user=False)
+    install.add_argument("--root", type=Path, default=Path("/"), metavar="DIR", help="write below DIR (default /)")
+    install.add_argument(
+        "--run-as", default="choroid", metavar="USER", help="account of the services (default choroid)"
+    )
+    install.add_argument("--memory", default="4G", metavar="SIZE", help="the controller's most memory (default 4G)")
+
+
+def _data(parser: argparse.ArgumentParser, what: str) -> None:
+    parser.add_argument("--data", type=Path, default=Path("choroid-data"), help=what)
+
+
+def _guard(arguments: argparse.Namespace) -> int:
+    from choroid.guarding import guard
+
+    guard(arguments.rig, arguments.data)
+
+
+def _stop(arguments: argparse.Namespace) -> int:
+    from choroid.guarding import stop
+
+    print(stop(arguments.data, who=getpass.getuser(), reason=arguments.reason))
+    return 0
+
+
+def _install(arguments: argparse.Namespace) -> int:
+    from choroid.services import install
+
+    print(
+        install(
+            arguments.rig,
+            data=arguments.data,
+            user=arguments.user,
+            root=arguments.root,
+            run_as=arguments.run_as,
+            memory=arguments.memory,
+        )
+    )
+    return 0

@@ -1,0 +1,173 @@
+"""Guard and controller as a user starts them, and what is done to them: real processes, signals and namespaces."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from choroid import guarding, run
+from choroid.child import python
+from choroid.failure import UserError
+from controller.clock import Clock
+from controller.ownership import OWNER, holders
+from drivers.transport.opener import Streams
+from drivers.transport.url import LineSettings, LinkUrl
+from tests.guard.plants import RIG
+from tests.guard.scene import Scene, scene
+
+BASAL_S = 2.0
+STRAYS = ("drivers.py", "controller.py", "numpy.py", "asyncio.py", "choroid/__init__.py", "sim/__init__.py")
+
+
+async def test_U1_U2_a_lost_guard_is_replaced_from_a_folder_full_of_strays(tmp_path: Path) -> None:
+    """A stray drivers.py once killed the guard, and the rig ran unguarded. Then guard, and at last controller are lost."""
+    folder = tmp_path / "strays"
+    for stray in STRAYS:
+        (folder / stray).parent.mkdir(parents=True, exist_ok=True)
+        (folder / stray).write_text("raise SystemExit('a stray was imported')\n")
+    async with scene(tmp_path) as made:
+        words = (str(Path(sys.executable).with_name("choroid")), "run", str(made.rig), "--data", str(made.data))
+        controller = made.start(*words, "--port", "0", cwd=folder)
+        await made.until(made.at_work, 60.0)
+        assert "stray" not in made.said()
+        first = (made.status() or {})["guard"]
+        for how in (signal.SIGKILL, signal.SIGSTOP):
+            before = (made.status() or {})["guard"]
+            os.kill(before, how)
+            took = await made.until(lambda: replaced(made, before, controller.pid), 20.0)  # noqa: B023
+            assert took < 5.0, made.log()
+        assert not Path(f"/proc/{first}").exists()
+        assert controller.poll() is None
+        assert not made.plant.at_basal()
+        os.kill(controller.pid, signal.SIGSTOP)
+        assert await made.basal() < BASAL_S, made.log()
+        await made.until(lambda: controller.poll() is not None, 5.0)
+
+
+def replaced(made: Scene, before: int, controller: int) -> bool:
+    status = made.status()
+    return status is not None and status["guard"] != before and status["controller"] == controller
+
+
+@pytest.mark.needs("unshare")
+async def test_U3_the_guard_outlives_the_controllers_namespace(tmp_path: Path) -> None:
+    """All that is in a PID namespace dies with its first process: the guard must be a service outside."""
+    async with scene(tmp_path) as made:
+        guard = await made.guard()
+        await made.until(lambda: "done after" in made.log(), 20.0)
+        outer = await made.controller(before=("unshare", "-p", "-f", "--mount-proc"))
+        inner = (made.status() or {})["controller"]
+        assert inner not in (None, outer.pid)
+        assert (made.status() or {})["guard"] == guard.pid, "the one that runs was used, and none started inside"
+        os.kill(inner, signal.SIGKILL)
+        assert await made.basal() < BASAL_S, made.log()
+        assert guard.poll() is None
+
+
+async def test_U3_a_service_managers_signal_to_both_ends_at_rest(tmp_path: Path) -> None:
+    async with scene(tmp_path) as made:
+        guard = await made.guard()
+        controller = await made.controller()
+        for process in (controller, guard):
+            process.terminate()
+        await made.until(lambda: guard.poll() is not None and controller.poll() is not None, 30.0)
+        assert made.plant.at_basal(), made.plant.told
+        assert guard.returncode == 0
+        assert controller.returncode in (0, run.ENDED_BY_GUARD)
+
+
+async def test_U3_A9_the_command_line_stops_the_rig_and_the_guards_end_ends_the_controller(tmp_path: Path) -> None:
+    async with scene(tmp_path) as made:
+        guard = await made.guard()
+        controller = await made.controller()
+        words = python("choroid", "stop", "--data", str(made.data), "--reason", "a fire drill")
+        stopped = await asyncio.to_thread(subprocess.run, words, capture_output=True, text=True)
+        assert stopped.returncode == 0, stopped.stderr
+        assert stopped.stdout.startswith("the controller "), stopped.stdout
+        await made.until(made.plant.at_basal, 3.0)
+        assert controller.poll() is None, "it lives, and holds the stop"
+        guard.terminate()
+        await made.until(lambda: guard.poll() is not None and controller.poll() is not None, 30.0)
+        assert (guard.returncode, controller.returncode) == (0, run.ENDED_BY_GUARD)
+
+
+async def test_U2_a_lost_controller_is_started_again_if_that_is_wanted(tmp_path: Path) -> None:
+    async with scene(tmp_path) as made:
+        first = await made.controller("--restart-controller")
+        first.kill()
+        first.wait()
+        assert await made.basal() < BASAL_S, made.log()
+        await made.until(made.at_work, 60.0)
+        second = (made.status() or {})["controller"]
+        assert second not in (None, first.pid)
+        assert holders(made.data / OWNER) == (second,), "never two"
+        os.kill(second, signal.SIGTERM)  # an end in order is an end
+        await made.until(lambda: not holders(made.data / OWNER), 30.0)
+        await asyncio.sleep(3.0)
+        assert made.plant.at_basal()
+        assert not holders(made.data / OWNER)
+
+
+async def test_U2_without_a_guard_there_is_no_controller(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(guarding, "READY_S", 3.0)
+    (tmp_path / "guard.lock").mkdir()  # so that no guard can start
+    opened: list[str] = []
+
+    async def opener(url: LinkUrl, line: LineSettings) -> Streams:
+        opened.append(str(url))
+        raise ConnectionRefusedError
+
+    with pytest.raises(UserError, match="without a guard") as refused:
+        await run.keep(RIG, tmp_path, "127.0.0.1", 0, opener, clock=Clock(follow_system=True))
+    assert opened == []
+    assert "Next:" in str(refused.value)
+    assert "guard.log" in str(refused.value)
+    assert holders(tmp_path / OWNER) == (), "the journal is free again"
+
+
+def test_A9_a_stop_without_a_guard_says_what_else_there_is(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match="SIGUSR1"):
+        guarding.stop(tmp_path, who="anna", reason="x")
+
+
+def test_a_shadowed_package_is_named(tmp_path: Path) -> None:
+    (tmp_path / "drivers.py").write_text("")
+    done = subprocess.run(
+        [sys.executable, "-m", "choroid", "devices"],
+        env={**os.environ, "PYTHONPATH": str(tmp_path)},
+        cwd="/",
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 1
+    assert "`drivers`" in done.stderr
+    assert str(tmp_path) in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_strays_in_the_working_directory_do_not_matter_to_python_m(tmp_path: Path) -> None:
+    for stray in ("drivers.py", "numpy.py", "controller.py"):
+        (tmp_path / stray).write_text("raise SystemExit('a stray was imported')\n")
+    done = subprocess.run([sys.executable, "-m", "choroid", "devices"], cwd=tmp_path, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+
+
+def test_every_python_that_is_started_is_started_with_the_safe_path() -> None:
+    """The mechanism that finds the next one: nobody but `choroid.child` names the interpreter."""
+    root = Path(guarding.__file__).parents[1]
+    allowed = {"choroid/child.py", "choroid/services.py", "choroid/guarding.py"}
+    found = {
+        str(path.relative_to(root))
+        for folder in ("choroid", "controller", "dashboards", "drivers", "protocols", "sim")
+        for path in (root / folder).rglob("*.py")
+        if "sys.executable" in path.read_text()
+    }
+    assert found <= allowed
+    for path in allowed:
+        assert '"-P"' in (root / path).read_text() or "-P -m" in (root / path).read_text()
