@@ -15,6 +15,7 @@ from enum import StrEnum
 from typing import Any, TypeAlias, TypeVar
 
 from drivers.errors import BadReply, DeviceError, LinkDown, NoReply
+from drivers.transport import claims
 from drivers.transport.attached import BACKOFF_FIRST_S, BACKOFF_MOST_S, Attached, Speaker, Verify
 from drivers.transport.capture import Capture, printable
 from drivers.transport.opener import Opener, Streams, open_real
@@ -119,6 +120,8 @@ class Link:
         self._first_round = asyncio.Event()
         self._loop: asyncio.AbstractEventLoop | None = None
         self._writer: asyncio.StreamWriter | None = None
+        self._claims: tuple[claims.Claim, ...] = ()
+        """What :func:`open_real` has claimed, kept while the line is opened anew, until :meth:`close`."""
         self._buffer = bytearray()
         self._heard = 0
         self._pending: _Pending | None = None
@@ -172,6 +175,7 @@ class Link:
             supervisor.cancel()
             with suppress(asyncio.CancelledError):
                 await supervisor
+        self._claims = ()
         self._first_round.set()
         self.capture.close()
 
@@ -379,6 +383,7 @@ class Link:
         assert self._loop is not None  # noqa: S101  (set by start)
         reader, writer = streams
         self._attached.distrust()
+        self._claims = claims.of(writer)
         self._writer = writer
         self._buffer.clear()
         self._ready_at_s = self._loop.time()

@@ -5,11 +5,13 @@ from __future__ import annotations
 import asyncio
 import socket
 from collections.abc import Awaitable, Callable
+from dataclasses import replace
 from typing import TypeAlias
 
 import serialx
 
 from drivers.errors import LinkDown
+from drivers.transport import claims
 from drivers.transport.url import LineSettings, LinkUrl
 from drivers.transport.usb import device_of
 
@@ -19,17 +21,25 @@ Opener: TypeAlias = Callable[[LinkUrl, LineSettings], Awaitable[Streams]]
 
 
 async def open_real(url: LinkUrl, line: LineSettings) -> Streams:
-    """Open a serial port or a TCP connection.
+    """Claim a serial port or TCP connection on this host (:mod:`drivers.transport.claims`) and open it.
 
-    Raises OSError when the system refuses, and :class:`LinkDown` when no USB adapter has the link's serial number, and for
-    `sim:` links: a real body never falls back to the lab in software (C5).
+    The claim lasts as long as the writer. Raises OSError when the system refuses, and :class:`LinkDown` when another
+    program holds the link, when no USB adapter has the link's serial number, and for `sim:` links: a real body never falls
+    back to the lab in software (C5).
     """
+    url = await _by_path(url)
+    held = await claims.take_all(await claims.link_keys(url))
+    streams = await open_beside(url, line)
+    claims.keep_with(streams[1], held)
+    return streams
+
+
+async def open_beside(url: LinkUrl, line: LineSettings) -> Streams:
+    """Open a link as :func:`open_real` does, without a claim: beside a controller, for whoever asked for that."""
+    url = await _by_path(url)
     match url.scheme:
         case "serial":
-            path = url.target
-            if (usb := url.usb) is not None:  # whatever it is called today; asking the system takes milliseconds
-                path = await asyncio.to_thread(device_of, *usb, f"link {url}")
-            streams: Streams = await serialx.open_serial_connection(url=path, **serial_arguments(line))
+            streams: Streams = await serialx.open_serial_connection(url=url.target, **serial_arguments(line))
             return streams
         case "tcp":
             reader, writer = await asyncio.open_connection(url.host, url.port)
@@ -42,6 +52,14 @@ async def open_real(url: LinkUrl, line: LineSettings) -> Streams:
                 cause="the rig file describes a simulated rig",
                 action="start it as a simulated rig, or write the link of the real device",
             )
+
+
+async def _by_path(url: LinkUrl) -> LinkUrl:
+    """Return a serial link named by its USB adapter with the path that the port has today."""
+    if url.usb is None:
+        return url
+    path = await asyncio.to_thread(device_of, *url.usb, f"link {url}")  # asking the system takes milliseconds
+    return replace(url, target=path)
 
 
 def serial_arguments(line: LineSettings) -> dict[str, object]:
