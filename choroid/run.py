@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
 
+from choroid.claiming import GUARD_LETS_GO_S, claim_rig
 from choroid.failure import UserError
 from choroid.guarding import GuardFinder
 from choroid.lab import stop_on_signals
@@ -107,7 +108,8 @@ async def keep(
 ) -> int:
     """Keep the rig until a signal comes: guard, controller, page, nerves, sinks. Returns the exit status.
 
-    Raises :class:`~choroid.failure.UserError` when no guard can be had, and
+    Raises :class:`~choroid.failure.UserError` when no guard can be had,
+    :class:`~drivers.transport.claims.ClaimHeld` when another program has a link of the rig, and
     :class:`~controller.execution.journal.JournalError` when another controller keeps `data`, before anything is done.
     `journal` and `time_scale` (how much faster than life the loop may run) are for the kill matrix, which runs all of it
     in a process that dies at a given row; everybody else leaves them.
@@ -126,7 +128,9 @@ async def keep(
         outboxes, sinks = _sinks(rig, data)
         for outbox in outboxes:
             undone.callback(outbox.close)
+        claimed = await claim_rig(rig, data)
         guarded = await GuardFinder(rig, data, restart=restart_controller).guarded()
+        claimed = claimed or await claim_rig(rig, data, wait_s=GUARD_LETS_GO_S)
         undone.pop_all()
     stop = asyncio.Event()
     stop_on_signals(stop, None)
@@ -175,6 +179,8 @@ async def keep(
             await nerves.close()
         for outbox in outboxes:
             outbox.close()
+        for claim in claimed:
+            claim.release()
     return ENDED_BY_GUARD if controller.told_to_end.is_set() else 0
 
 

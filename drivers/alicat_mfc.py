@@ -80,6 +80,7 @@ class AlicatMfc(Device):
         manual="MC-Series manual p43, BC-Series manual p10 (ASCII commands)",
     )
     line = LineSettings(baud=19200, bits=8, parity="N", stop=1)
+    queries = re.compile(rb"[A-Z](?:R122|VE)?\r")
     page = Page(
         wiring="RS-232 on the 8-pin mini-DIN or USB (a serial port of its own), RS-485 on request; 19200 8N1, newer"
         " controllers 38400: write `?baud=38400` in the link. Up to 26 on one line, each with its letter.",

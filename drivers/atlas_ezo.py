@@ -222,7 +222,15 @@ class AtlasEzoRtd(AtlasEzoSensor):
     point, unit, low, high = "temperature", "degC", -126.0, 850.0
 
     async def _settle_in(self) -> None:
-        await self.command(b"S,c")
+        if not self.link.read_only:
+            await self.command(b"S,c")
+        elif (told := await self.query(b"S,?")).upper() != b"?S,C":
+            raise Refused(
+                f"it does not measure in °C ({told.decode('ascii', 'replace')})",
+                where=self.config.name,
+                cause="it has not been set up yet",
+                action="start the controller, which sets it",
+            )
 
 
 FRAGMENTS = "written from fragments of the data sheet and open drivers, against a simulator written apart from it"
@@ -276,7 +284,7 @@ class AtlasEzoEc(AtlasEzoSensor):
 
     async def _settle_in(self) -> None:
         await self.put_out_only("EC")
-        for letter, wanted in self._own.items():
+        for letter, wanted in () if self.link.read_only else self._own.items():
             if abs(await self._asked(letter) - wanted) <= 0.005:
                 continue
             await self.command(f"{letter},{wanted:.2f}".encode())

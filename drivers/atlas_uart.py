@@ -40,6 +40,7 @@ class AtlasEzo(Device):
 
     circuit: str
     line = LINE
+    queries = re.compile(rb"(?:i|R|Status|Find,\?|\*OK,\?|[A-Za-z]{1,5},\?)\r")
 
     def __init__(self, link: Link, config: DeviceConfig) -> None:
         super().__init__(link, config)
@@ -59,7 +60,8 @@ class AtlasEzo(Device):
         return self._conversation
 
     async def _identify(self) -> Identity:
-        await self._silence()
+        if not self.link.read_only:
+            await self._silence()
         name, firmware = await self._conversation.ask(b"i\r", self._identity_answer())
         if name.upper().replace(".", "") != self.circuit:
             raise WrongDevice(
@@ -68,7 +70,8 @@ class AtlasEzo(Device):
                 cause="two circuits are swapped",
                 action="check the cables, or the links in the rig file",
             )
-        await self.command(b"*OK,1")
+        if not self.link.read_only:
+            await self.command(b"*OK,1")
         status = _STATUS.fullmatch(await self.query(b"Status"))
         if status is None:
             raise BadReply(

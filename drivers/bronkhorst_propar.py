@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import math
+import re
 import struct
 
 from drivers.device import (
@@ -70,6 +71,7 @@ class BronkhorstPropar(Device):
         manual="RS232 interface manual 9.17.027, pages 22 to 26 (ProPar)",
     )
     line = LineSettings(baud=38400, bits=8, parity="N", stop=1)
+    queries = re.compile(rb"\x10\x02(?:\x10\x10|[^\x10]){3}\x04.*\x10\x03", re.DOTALL)
     page = Page(
         wiring="RS232 on the 9-pin sub-D of the instrument (Bronkhorst's own cable), 38400 8N1; USB and some RS485 models "
         "run at 115200: write it in the link (?baud=115200).",

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import math
+import re
 from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from dataclasses import dataclass, field
@@ -183,6 +184,11 @@ class Device(ABC):
     line: ClassVar[LineSettings]
     """The factory's line settings; the link's text may say otherwise."""
     page: ClassVar[Page | None] = None
+    queries: ClassVar[re.Pattern[bytes] | None] = None
+    """The form of every request that changes nothing in the device; None where a driver does not declare it.
+
+    On a link that only asks (`choroid talk --read-only`) nothing else is sent, and :meth:`verify` sets nothing.
+    """
 
     def __init__(self, link: Link, config: DeviceConfig) -> None:
         self.link = link

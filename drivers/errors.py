@@ -30,6 +30,10 @@ class Refused(DeviceError):
     """The device answered that it will not do this."""
 
 
+class WouldCommand(DeviceError):
+    """What was to be sent would command or set something, on a link that only asks; it was not sent."""
+
+
 class WrongDevice(DeviceError):
     """Something else than the configured model answers on this address."""
 

@@ -28,7 +28,7 @@ from drivers.settings import bad_setting, known_only, number_of
 from drivers.thermostat import Thermostat, limits_of
 from drivers.transport.conversation import Barrier, Conversation
 from drivers.transport.link import Link
-from drivers.transport.modbus import ModbusUnit, read_registers_frame, unit_number
+from drivers.transport.modbus import MODBUS_READS, ModbusUnit, read_registers_frame, unit_number
 from drivers.transport.url import LineSettings
 
 TIMEOUT_S = 0.3
@@ -61,6 +61,7 @@ class Eurotherm3200(Device):
         manual="HA028651, section 15.5, page 81",
     )
     line = LineSettings(baud=9600, bits=8, parity="N", stop=1)
+    queries = MODBUS_READS
     page = Page(
         wiring="RS-485 or RS-232 by the option fitted, Modbus RTU, 9600 8N1 unless set otherwise. At the front panel: "
         "remote set-point selected, the decimal places as in `decimals`, SP1 a temperature that is safe with nobody "

@@ -29,7 +29,7 @@ from drivers.device import (
 from drivers.settings import bad_setting, choice_of, known_only
 from drivers.transport.conversation import Barrier, Conversation
 from drivers.transport.link import Link
-from drivers.transport.modbus import ModbusUnit, read_registers_frame, unit_number
+from drivers.transport.modbus import MODBUS_READS, ModbusUnit, read_registers_frame, unit_number
 from drivers.transport.url import LineSettings
 
 TIMEOUT_S = 0.5
@@ -87,6 +87,7 @@ class HamiltonArc(Device):
     """One sensor: its primary value and its temperature (°C)."""
 
     line = LineSettings(baud=19200, bits=8, parity="N", stop=2)
+    queries = MODBUS_READS
     point: ClassVar[str]
     unit: ClassVar[str]
     unit_code: ClassVar[int]

@@ -53,6 +53,7 @@ class HuberPb(Device):
         verification="verified against recorded telegrams and a simulator written apart from it; no manual was read",
     )
     line = LineSettings(baud=9600, bits=8, parity="N", stop=1)
+    queries = re.compile(rb"\{M[0-9A-F]{2}\*{4}\r\n")
     page = Page(
         wiring="RS232 at the controller or Com.G@te, 9600 8N1, or its network port through a tcp link. Start temperature "
         "control and circulation at the controller.",

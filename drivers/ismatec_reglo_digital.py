@@ -67,6 +67,7 @@ class IsmatecRegloDigital(Device):
         dosing=Dosing(rel_sd=0.08, dose_sd_ul=10.0, least_ul=50.0),
     )
     line = LineSettings(baud=9600, bits=8, parity="N", stop=1)
+    queries = re.compile(rb"[0-9][#+!\[fE:(]\r")
     page = Page(
         wiring="RS-232, 9-pin socket RS232 IN; up to eight pumps are chained from OUT to IN, each with an address of its"
         " own set by `@`. 9600 8N1, no flow control; an IPC may also be set to 1200.",

@@ -100,6 +100,7 @@ class IsmatecRegloIcc(Device):
         dosing=Dosing(rel_sd=0.08, dose_sd_ul=10.0, least_ul=50.0),
     )
     line = LineSettings(baud=9600, bits=8, parity="N", stop=1)
+    queries = re.compile(rb"[0-9](?:[#+!E(]|x[!GE])\r")
     page = Page(
         wiring="USB (a serial port of its own) or RS-232, DB9; 9600 8N1, no flow control. Several pumps may share a line,"
         " each with its own pump address.",
@@ -191,7 +192,8 @@ class IsmatecRegloIcc(Device):
         return self._conversation
 
     async def _identify(self) -> Identity:
-        await self.address_channels()
+        if not self.link.read_only:
+            await self.address_channels()
         text = await self._conversation.ask(self._whole + b"#\r", self._model_text)
         if not text.startswith("REGLO ICC"):
             raise WrongDevice(
@@ -200,7 +202,8 @@ class IsmatecRegloIcc(Device):
                 cause="another pump hangs on this link",
                 action="check the link and the model in the rig file",
             )
-        await self.set(self._whole + (b"xE1" if self.events else b"xE0"))
+        if not self.link.read_only:
+            await self.set(self._whole + (b"xE1" if self.events else b"xE0"))
         protocol = parse_count(await self.get(self._whole + b"x!"), self.config.name)
         for channel in self.channels.values():
             await channel.prepare()

@@ -55,6 +55,7 @@ class Julabo(Device):
         manual="Operating manuals of the FP50 and FL601 families, interface commands",
     )
     line = LineSettings(baud=4800, bits=7, parity="E", stop=1, gap_s=PAUSE_S)
+    queries = re.compile(rb"(?:A[0-9]{2}_)?(?:version|status|in_[a-z]+_[0-9]{2})\r")
     page = Page(
         wiring="RS232 on the 9-pin sub-D, factory setting 4800 7E1 with RTS/CTS; set handshake off in the menu, or join "
         "RTS and CTS in the plug. Choose remote mode (“r OFF” in the display) before use.",

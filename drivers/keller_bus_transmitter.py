@@ -7,6 +7,7 @@ Function 48 must come first after every power-up: until then a transmitter answe
 from __future__ import annotations
 
 import math
+import re
 
 from drivers.device import (
     Device,
@@ -59,6 +60,7 @@ class KellerBus(Device):
         manual="Communication protocol Serie 30, functions 48, 69 and 73, pages 13 to 16",
     )
     line = LineSettings(baud=9600, bits=8, parity="N", stop=1)
+    queries = re.compile(rb".(?:\x30|\x45|[\x42\x49\x4a\x64].).{2}", re.DOTALL)
     page = Page(
         wiring="RS-485, two wires, terminated at both ends; 9600 8N1. A bus: other Keller transmitters may share it.",
         settings=(

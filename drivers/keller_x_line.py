@@ -7,6 +7,7 @@ Not-a-number means a channel error, an infinity over- or underflow: both are fau
 from __future__ import annotations
 
 import math
+import re
 import struct
 
 from pymodbus.pdu.register_message import ReadHoldingRegistersResponse
@@ -28,7 +29,7 @@ from drivers.keller_bus import X_LINE, identity_parser, initialise_frame
 from drivers.settings import known_only, number_of
 from drivers.transport.conversation import Barrier, Conversation
 from drivers.transport.link import Link
-from drivers.transport.modbus import ModbusUnit, read_registers_frame, unit_number
+from drivers.transport.modbus import MODBUS_READS, ModbusUnit, read_registers_frame, unit_number
 from drivers.transport.url import LineSettings
 
 TIMEOUT_S = 0.3
@@ -51,6 +52,7 @@ class KellerXLine(Device):
         manual="Communication protocol X-Line, Modbus function 3, pages 13 to 16",
     )
     line = LineSettings(baud=9600, bits=8, parity="N", stop=1)
+    queries = re.compile(rb".\x30.{2}|" + MODBUS_READS.pattern, re.DOTALL)
     page = Page(
         wiring="RS-485, two wires, terminated at both ends; 9600 8N1. A bus: other Modbus devices may share it.",
         settings=(

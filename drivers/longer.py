@@ -8,6 +8,7 @@ count: both are done here, and said to be (:attr:`~drivers.device.Guarantee.HOST
 from __future__ import annotations
 
 import asyncio
+import re
 from functools import reduce
 from operator import xor
 
@@ -64,6 +65,7 @@ class Longer(Device):
         verification="checked against the maker's and others' published frames and a simulator written apart from it",
     )
     line = LineSettings(baud=9600, bits=8, parity="E", stop=1)
+    queries = re.compile(rb"\xe9.{2,4}RJ.{1,2}", re.DOTALL)
     page = Page(
         wiring="RS-485, two wires, up to 30 pumps. Even parity. The baud rate depends on the drive: 9600 on WX10, T100"
         " and L100, 1200 on WT600-2J and the older BT series (`?baud=1200` in the link).",

@@ -74,6 +74,7 @@ class MasterflexLs(Device):
         " pages were not at hand",
     )
     line = LineSettings(baud=4800, bits=7, parity="O", stop=1)
+    queries = re.compile(rb"\x05|\x02P[0-9]{2}[ISC]\r")
     page = Page(
         wiring="RS-232, 9-pin; 4800 baud, SEVEN bits, ODD parity, one stop bit. One drive a line: numbering a chain of"
         " fresh drives is not done here.",

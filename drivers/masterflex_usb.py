@@ -55,6 +55,7 @@ class MasterflexUsb(Device):
         verification="checked against the maker's own client and a simulator written apart from it",
     )
     line = LineSettings(baud=115200, bits=8, parity="N", stop=1)
+    queries = re.compile(rb"[1-8](?:[#(]|R[BC])\r")
     page = Page(
         wiring="USB socket on the back with the maker's cable, seen as a serial port; on I/P drives also the DB9 port."
         " 115200 8N1.",
@@ -105,7 +106,8 @@ class MasterflexUsb(Device):
         return self._conversation
 
     async def _identify(self) -> Identity:
-        await self.enable()
+        if not self.link.read_only:
+            await self.enable()
         name, protocol = await self._conversation.ask(self.address + b"#\r", self._model_text)
         firmware = (await self.get(b"(")).decode("ascii", "replace")
         if name.upper().startswith(("REGLO", "IPC")):

@@ -61,6 +61,7 @@ class MettlerSics(Device):
         manual="MT-SICS reference manual, levels 0 and 1",
     )
     line = LineSettings(baud=9600, bits=8, parity="N", stop=1)
+    queries = re.compile(rb"(?:I[0-9]{1,2}|SI?)\r\n")
     page = Page(
         wiring="RS-232 (null modem, DB9) or USB (a serial port of its own); 9600 8N1, no handshake in the balance's menu.",
         settings=(("tare_g", "weight of the empty vessel, taken off every reading, -100000 to 100000 g (default 0)"),),

@@ -30,7 +30,7 @@ from drivers.output import Output
 from drivers.settings import bad_setting, flag_of, known_only
 from drivers.transport.conversation import Conversation
 from drivers.transport.link import Link
-from drivers.transport.modbus import ModbusUnit, unit_number
+from drivers.transport.modbus import MODBUS_READS, ModbusUnit, unit_number
 from drivers.transport.url import LineSettings
 
 TIMEOUT_S = 0.3
@@ -55,6 +55,7 @@ class ModbusCoilRelay(Device):
         manual="Waveshare wiki, Modbus RTU Relay, development protocol V2",
     )
     line = LineSettings(baud=9600, bits=8, parity="N", stop=1)
+    queries = MODBUS_READS
     page = Page(
         wiring="RS-485, two wires, or the board's own TCP module; 9600 8N1. A bus: other Modbus devices may share it.",
         settings=(

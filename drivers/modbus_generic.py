@@ -52,6 +52,7 @@ from drivers.settings import bad_setting, known_only
 from drivers.transport.conversation import Barrier, Conversation
 from drivers.transport.link import Link, Parser
 from drivers.transport.modbus import (
+    MODBUS_READS,
     ModbusUnit,
     read_coils_frame,
     read_discrete_inputs_frame,
@@ -84,6 +85,7 @@ class ModbusGeneric(Device):
         verification="the protocol against golden frames and a simulator written apart; the register table is the user's",
     )
     line = LineSettings(baud=9600, bits=8, parity="N", stop=1)
+    queries = MODBUS_READS
     page = Page(
         wiring="RS-485 two-wire (A/B and common) or a serial server's TCP port with Modbus RTU inside; line settings as "
         "on the device, written in the link (?baud=19200&parity=E). Modbus TCP (port 502) is another framing: put a "

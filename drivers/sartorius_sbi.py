@@ -57,6 +57,7 @@ class SartoriusSbi(Device):
         manual="Operating instructions GC803S p57, LE2202S p51, Cubis MSE p71 (data interface, SBI)",
     )
     line = LineSettings(baud=1200, bits=7, parity="O", stop=1)
+    queries = re.compile(rb"\x1b(?:P|x1_)\r\n")
 
     page = Page(
         wiring="RS-232, or the balance's USB port set to SBI; the line settings are those of its menu.",

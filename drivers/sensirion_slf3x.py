@@ -8,6 +8,7 @@ temperature and the sensor's own flags: the three points of this driver share it
 from __future__ import annotations
 
 import asyncio
+import re
 import struct
 from contextlib import suppress
 from dataclasses import dataclass
@@ -91,6 +92,7 @@ class SensirionSlf3x(Device):
         verification="verified against the maker's libraries and a simulator written apart from it that they accept",
     )
     line = LineSettings(baud=115200, bits=8, parity="N", stop=1)
+    queries = re.compile(rb"\x7e.(?:[\xd1\x24\x50]\x00|[\xd0\x53\x35].).*\x7e", re.DOTALL)
 
     page = Page(
         wiring="SCC1-USB or SCC1-RS485 cable, 115200 baud 8N1; the cable's own address is 0 unless it was changed.",
@@ -169,7 +171,8 @@ class SensirionSlf3x(Device):
                 action="check the model in the rig file; report the unit",
             )
         self._ul_min_per_count = UL_MIN_PER_UNIT[unit] / scale
-        await self._measure()
+        if not self.link.read_only:  # else it measures for whoever has started it, or :meth:`measurement` says not
+            await self._measure()
         return Identity(model=PRODUCTS.get(product, f"SLF3x 0x{product:06X}"), serial=serial, firmware=_dots(version))
 
     async def _product(self) -> tuple[int, str]:

@@ -31,7 +31,7 @@ from drivers.device import (
 from drivers.settings import known_only, number_of
 from drivers.transport.conversation import Barrier, Conversation
 from drivers.transport.link import Link, Parser
-from drivers.transport.modbus import ModbusUnit, read_registers_frame, unit_number
+from drivers.transport.modbus import MODBUS_READS, ModbusUnit, read_registers_frame, unit_number
 from drivers.transport.url import LineSettings
 
 TIMEOUT_S = 0.5
@@ -78,6 +78,7 @@ class VaisalaGmp25x(Device):
         manual="GMP252 User Guide M211897EN, appendix A, pages 114 to 118; GMP251 User Guide M211799EN",
     )
     line = LineSettings(baud=19200, bits=8, parity="N", stop=2)
+    queries = MODBUS_READS
 
     page = Page(
         wiring="RS-485, two wires, 19200 baud 8N2, address 240 from the factory; the probe must be in Modbus mode.",

@@ -55,6 +55,7 @@ class ViciActuator(Device):
         manual="Valco universal actuator technical note, pages 14 to 16",
     )
     line = LineSettings(baud=9600, bits=8, parity="N", stop=1)
+    queries = re.compile(rb"[0-9A-Z]?(?:AM|NP|CP)\r")
     page = Page(
         wiring="RS-232 three-wire (or RS-485 with an ID set, by model), 9600 8N1. Mode 3 (multi-position), IFM0, as from "
         "the factory.",

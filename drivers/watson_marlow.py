@@ -78,6 +78,7 @@ class WatsonMarlow(Device):
         manual="505Di p. 6; 323; 620DuN p. 82; 720DuN p. 77; 530Du p. 40",
     )
     line = LineSettings(baud=9600, bits=8, parity="N", stop=2)
+    queries = re.compile(rb"[0-9]{1,2}RS\r")
     page = Page(
         wiring="RS-232, or RS-485 on the N versions with up to 16 pumps (32 on 720DuN). 9600, 8 bits, no parity, TWO stop"
         " bits, no handshake. The pump must stand in its RS-232 or remote mode.",

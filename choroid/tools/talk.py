@@ -26,9 +26,10 @@ from controller.rig.description import DeviceSpec, Rig
 from controller.rig.loading import load_rig
 from drivers.device import Device, DeviceError, Stop
 from drivers.registry import MODELS, build, line_settings, load_third_party
+from drivers.transport import claims
 from drivers.transport.capture import Capture, Direction, printable
 from drivers.transport.link import Link
-from drivers.transport.opener import Opener, open_real
+from drivers.transport.opener import Opener, open_beside, open_real
 from drivers.transport.url import LinkUrl
 from sim.lab import Lab
 
@@ -72,6 +73,13 @@ class Talk:
         capture = _Shown(driver, say)
         self.link = Link(url, opener, line=line_settings(url, [spec.model]), capture=capture)
         self.device = build(spec.model, self.link, device_config(name, spec))
+        if read_only:
+            if driver.queries is None:
+                raise UserError(
+                    f"the driver of {spec.model} does not declare its queries, so nothing can be asked read-only. Next: stop"
+                    " the controller and talk without --read-only"
+                )
+            self.link.only_asks = driver.queries
         self._say = say
         self._raw = raw
         self._read_only = read_only
@@ -194,13 +202,15 @@ def talk(
         raise UserError(f"{path} has no device {name}. Next: choose one of {', '.join(rig.devices)}")
     if not (read_only or beside_controller):
         require_free(name, rig, data)
-    return asyncio.run(_talk(name, rig, raw, read_only))
+    return asyncio.run(_talk(name, rig, raw, read_only, read_only or beside_controller))
 
 
-async def _talk(name: str, rig: Rig, raw: bool, read_only: bool) -> int:
+async def _talk(name: str, rig: Rig, raw: bool, read_only: bool, beside: bool) -> int:
     spec = rig.devices[name]
     lab = Lab(rig, seed=1) if spec.link.startswith("sim:") else None
-    conversation = Talk(name, spec, lab.opener if lab else open_real, _print, raw=raw, read_only=read_only)
+    claims.introduce("choroid talk")
+    opener = lab.opener if lab else open_beside if beside else open_real
+    conversation = Talk(name, spec, opener, _print, raw=raw, read_only=read_only)
     if raw:
         _print("! raw lines pass no limit and no interlock: stand beside the device. `help` tells the words")
     loop = asyncio.get_running_loop()

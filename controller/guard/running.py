@@ -19,6 +19,7 @@ from controller.guard.service import GuardService
 from controller.guard.wire import LOCK, LOG
 from controller.notify import notify
 from drivers.registry import load_third_party
+from drivers.transport import claims
 from drivers.transport.opener import open_real
 
 EXIT_BUSY = 3
@@ -38,6 +39,7 @@ def run(plan: Path, *, own: bool, silence_s: float | None = None) -> int:
         print("another guard watches this data directory", file=sys.stderr)
         return EXIT_BUSY
     load_third_party()
+    claims.introduce("guard", data)
     granted = stand_out()
     logging.disable(logging.CRITICAL)  # its own log tells it all
     log = GuardLog(data / LOG)

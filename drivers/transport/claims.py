@@ -34,21 +34,35 @@ AGAIN_S = 0.05
 MAX_TEXT_BYTES = 2000
 
 
-@dataclass(slots=True)
-class _Holder:
-    """What this process writes into its claims."""
+@dataclass(frozen=True, slots=True)
+class Holder:
+    """What a process writes into its claims: what it is, and the folder of its records."""
 
     program: str = "a program of Choroid"
     data: str = ""
+    pid: int = 0
 
 
-_this_process = _Holder()
+_introduced: list[Holder] = []
 
 
 def introduce(program: str, data: Path | None = None) -> None:
     """Say what this process is and where it keeps its records; whoever finds its claims is told."""
-    _this_process.program = program
-    _this_process.data = "" if data is None else str(data.absolute())
+    _introduced[:] = [Holder(program, "" if data is None else str(data.absolute()))]
+
+
+class ClaimHeld(LinkDown):
+    """Another process holds the claim; `holder` is what it says of itself."""
+
+    def __init__(self, what: str, holder: Holder, who: str) -> None:
+        super().__init__(
+            f"it is in use by {who}",
+            where=what,
+            cause="another controller, guard or tool on this computer has it; two masters on one line take each other's"
+            " answers for their own",
+            action="use the controller that runs, or end that process first",
+        )
+        self.holder = holder
 
 
 class Claim:
@@ -79,7 +93,7 @@ def of(writer: object) -> tuple[Claim, ...]:
 def take(key: str, what: str) -> Claim:
     """Claim `key`, which people know as `what`. A claim that this process holds already is shared.
 
-    Raises :class:`LinkDown` when another process holds it, with its number, its program, its data folder, and what to do.
+    Raises :class:`ClaimHeld` when another process holds it, with its number, its program, its data folder, and what to do.
     """
     known = _held.get(key)
     if known is not None:
@@ -96,13 +110,7 @@ def take(key: str, what: str) -> Claim:
             os.close(descriptor)
             if error.errno not in (errno.EWOULDBLOCK, errno.EACCES):
                 raise
-            raise LinkDown(
-                f"it is in use by {holder}",
-                where=what,
-                cause="another controller, guard or tool on this computer has it; two masters on one line take each"
-                " other's answers for their own",
-                action="use the controller that runs, or end that process first",
-            ) from None
+            raise ClaimHeld(what, holder, _text(holder)) from None
         _write(descriptor, what)
         claim = Claim(descriptor)
     _held[key] = claim
@@ -112,7 +120,7 @@ def take(key: str, what: str) -> Claim:
 async def take_all(keys: Iterable[tuple[str, str]], wait_s: float = 0.0) -> tuple[Claim, ...]:
     """Claim all `keys` (key, what), or none; wait up to `wait_s` (s) for another process to let go, as a guard does.
 
-    Raises :class:`LinkDown` as :func:`take` does.
+    Raises :class:`ClaimHeld` as :func:`take` does.
     """
     wanted = list(keys)
     loop = asyncio.get_running_loop()
@@ -120,7 +128,7 @@ async def take_all(keys: Iterable[tuple[str, str]], wait_s: float = 0.0) -> tupl
     while True:
         try:
             return tuple([take(key, what) for key, what in wanted])
-        except LinkDown:
+        except ClaimHeld:
             if loop.time() >= until_s:
                 raise
         await asyncio.sleep(AGAIN_S)
@@ -206,7 +214,8 @@ def _file(folder: int, name: str) -> int:
 
 
 def _write(descriptor: int, what: str) -> None:
-    said = {"pid": os.getpid(), "what": what, "program": _this_process.program, "data": _this_process.data}
+    holder = _introduced[0] if _introduced else Holder()
+    said = {"pid": os.getpid(), "what": what, "program": holder.program, "data": holder.data}
     try:
         os.ftruncate(descriptor, 0)
         os.pwrite(descriptor, json.dumps(said).encode()[:MAX_TEXT_BYTES], 0)
@@ -214,12 +223,17 @@ def _write(descriptor: int, what: str) -> None:
         pass  # a file of another user, or a full disk: the lock holds all the same
 
 
-def _read(descriptor: int) -> str:
-    """Return who holds a claim, for people."""
+def _read(descriptor: int) -> Holder:
     try:
         said = json.loads(os.pread(descriptor, MAX_TEXT_BYTES, 0))
-        pid, program, data = int(said["pid"]), str(said["program"]), str(said["data"])
+        return Holder(str(said["program"]), str(said["data"]), int(said["pid"]))
     except (OSError, ValueError, KeyError, TypeError):
+        return Holder()
+
+
+def _text(holder: Holder) -> str:
+    """Return who holds a claim, for people."""
+    if not holder.pid:
         return "a process that did not say who it is"
-    kept = f", with its data in {data}" if data else ""
-    return re.sub(r"[^\x20-\x7e]", "?", f"process {pid} ({program}{kept})")[:400]
+    kept = f", with its data in {holder.data}" if holder.data else ""
+    return re.sub(r"[^\x20-\x7e]", "?", f"process {holder.pid} ({holder.program}{kept})")[:400]

@@ -9,12 +9,13 @@ who may speak in :mod:`drivers.transport.conversation`.
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from enum import StrEnum
 from typing import Any, TypeAlias, TypeVar
 
-from drivers.errors import BadReply, DeviceError, LinkDown, NoReply
+from drivers.errors import BadReply, DeviceError, LinkDown, NoReply, WouldCommand
 from drivers.transport import claims
 from drivers.transport.attached import BACKOFF_FIRST_S, BACKOFF_MOST_S, Attached, Speaker, Verify
 from drivers.transport.capture import Capture, printable
@@ -120,6 +121,8 @@ class Link:
         self._first_round = asyncio.Event()
         self._loop: asyncio.AbstractEventLoop | None = None
         self._writer: asyncio.StreamWriter | None = None
+        self.only_asks: re.Pattern[bytes] | None = None
+        """If set, only requests of this form are sent: the driver's queries (:attr:`~drivers.device.Device.queries`)."""
         self._claims: tuple[claims.Claim, ...] = ()
         """What :func:`open_real` has claimed, kept while the line is opened anew, until :meth:`close`."""
         self._buffer = bytearray()
@@ -202,6 +205,7 @@ class Link:
         never taken for this one. On a line that never falls quiet the request is sent all the same when it has
         waited as long as for a reply: on two wires it is lost, on four it is heard, and it may be a stop.
         """
+        self._require_query(request, where)
         await self._lock.acquire()
         try:
             loop = self._loop
@@ -239,6 +243,20 @@ class Link:
         What is heard meanwhile is dropped. Raises :class:`LinkDown`, and :class:`Overtaken` as :meth:`exchange` does.
         """
         await self.exchange(request, _unanswered, timeout_s=pause_s, where=where, addressed=addressed, may_go=may_go)
+
+    @property
+    def read_only(self) -> bool:
+        """Whether this link only asks: a driver then sets nothing when it verifies its device."""
+        return self.only_asks is not None
+
+    def _require_query(self, request: bytes, where: str) -> None:
+        if self.only_asks is not None and not self.only_asks.fullmatch(request):
+            raise WouldCommand(
+                f"“{printable(request)}” is no query, and this link only asks",
+                where=where,
+                cause="the device is not set as its driver needs it, or the driver was told to command",
+                action="leave out --read-only, with no controller at work on the device",
+            )
 
     def _send_when_quiet(self, pending: _Pending) -> None:
         """Send now, or as soon as nothing has been heard for the minimum gap."""

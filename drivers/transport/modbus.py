@@ -7,6 +7,7 @@ over Serial Line V1.02 §2.5.1, Application Protocol V1.1b3 §6).
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from functools import lru_cache
 
@@ -39,6 +40,8 @@ from drivers.transport.conversation import Conversation
 from drivers.transport.link import Parser
 from drivers.transport.replies import bad_reply
 
+MODBUS_READS = re.compile(rb".[\x01-\x04].{6}|.\x2b\x0e.{4}", re.DOTALL)
+"""Requests of Modbus RTU that read: functions 1 to 4, and 43/14, the device's identification."""
 _FRAMER = FramerRTU(DecodePDU(is_server=False))
 _EXCEPTIONS = {
     1: "it does not know this function",

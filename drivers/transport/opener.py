@@ -27,7 +27,7 @@ async def open_real(url: LinkUrl, line: LineSettings) -> Streams:
     program holds the link, when no USB adapter has the link's serial number, and for `sim:` links: a real body never falls
     back to the lab in software (C5).
     """
-    url = await _by_path(url)
+    url = await by_path(url)
     held = await claims.take_all(await claims.link_keys(url))
     streams = await open_beside(url, line)
     claims.keep_with(streams[1], held)
@@ -36,7 +36,7 @@ async def open_real(url: LinkUrl, line: LineSettings) -> Streams:
 
 async def open_beside(url: LinkUrl, line: LineSettings) -> Streams:
     """Open a link as :func:`open_real` does, without a claim: beside a controller, for whoever asked for that."""
-    url = await _by_path(url)
+    url = await by_path(url)
     match url.scheme:
         case "serial":
             streams: Streams = await serialx.open_serial_connection(url=url.target, **serial_arguments(line))
@@ -54,7 +54,7 @@ async def open_beside(url: LinkUrl, line: LineSettings) -> Streams:
             )
 
 
-async def _by_path(url: LinkUrl) -> LinkUrl:
+async def by_path(url: LinkUrl) -> LinkUrl:
     """Return a serial link named by its USB adapter with the path that the port has today."""
     if url.usb is None:
         return url

@@ -1,0 +1,152 @@
+"""`choroid talk --read-only` writes nothing: of every model, only queries leave (A12)."""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+
+from choroid.failure import UserError
+from choroid.tools.conformance.benches import all_benches
+from choroid.tools.talk import Talk
+from controller.rig.loading import load_rig
+from drivers.conformance.bench import Bench, Stage
+from drivers.device import DeviceError, Stop
+from drivers.registry import MODELS
+from drivers.transport.opener import open_real
+from sim.lab import Lab
+
+BENCH = Path(__file__).resolve().parents[2] / "examples" / "rigs" / "bench.yaml"
+
+QUERIES: dict[str, set[str]] = {
+    "alicat-mfc": {"AR122", "A", "AVE", "A??M*", "A??D*"},
+    "atlas-ezo-do": {"i", "Status", "O,?", "R"},
+    "atlas-ezo-ec": {"i", "Status", "O,?", "R"},
+    "atlas-ezo-orp": {"i", "Status", "R"},
+    "atlas-ezo-ph": {"i", "Status", "R"},
+    "atlas-ezo-pmp": {"i", "Status", "DC,?", "TV,?", "D,?"},
+    "atlas-ezo-rtd": {"i", "Status", "S,?", "R"},
+    "huber-pb": {"{M1B****", "{M1C****", "{M30****", "{M31****", "{M00****", "{M01****", "{M02****"},
+    "ismatec-reglo-digital": {"1#", "1+", "1!", "1[", "1f", "1E", "1:"},
+    "ismatec-reglo-icc": {"0#", "0x!", "1+", "1!", "2+", "2!", "1E", "1xG", "2E", "2xG"},
+    "julabo": {"version", "in_mode_05", "in_pv_00", "in_pv_01"},
+    "masterflex-ls": {"\x02P01I", "\x05", "\x02P01S", "\x02P01C"},
+    "masterflex-usb": {"1#", "1(", "1RC", "1RB"},
+    "mettler-sics": {"I4", "SI"},
+    "sartorius-sbi": {"\x1bx1_", "\x1bP"},
+    "vici-actuator": {"AM", "NP", "CP"},
+    "watson-marlow-ascii": {"1RS"},
+}
+"""What the makers' manuals call questions, of all that these drivers ask. Written by hand, apart from the drivers."""
+MODBUS_READS = (1, 2, 3, 4, 43)
+FUNCTIONS: dict[str, tuple[int, tuple[int, ...]]] = {
+    "eurotherm-3200": (1, MODBUS_READS),
+    "hamilton-ph-arc": (1, MODBUS_READS),
+    "hamilton-visiferm-do": (1, MODBUS_READS),
+    "modbus-coil-relay": (1, MODBUS_READS),
+    "modbus-generic": (1, MODBUS_READS),
+    "vaisala-gmp25x": (1, MODBUS_READS),
+    "keller-bus": (1, (48, 69, 73)),
+    "keller-x-line": (1, (48, *MODBUS_READS)),
+    "bronkhorst-propar": (5, (4,)),
+    "sensirion-slf3x": (2, (0xD0, 0xD1, 0x24, 0x50, 0x53, 0x35)),
+    "longer-0xe9": (3, (ord("R"),)),
+}
+"""Of binary protocols: where the code of the function stands, and which of them read."""
+
+
+def is_query(model: str, request: bytes) -> bool:
+    """Whether the maker calls `request` a question."""
+    if model in FUNCTIONS:
+        at, reading = FUNCTIONS[model]
+        return request[at] in reading
+    return request.decode("ascii").rstrip("\r\n") in QUERIES[model]
+
+
+async def asked(stage: Stage) -> list[str]:
+    """Verify, read every sensor and ask every output; returns what failed."""
+    failures = [str(error) for error in (await stage.link.start()).values()]
+    works = [sensor.read for sensor in stage.device.sensors.values()]
+    for work in (*works, *(actuator.status for actuator in stage.device.actuators.values())):
+        try:
+            await work()
+        except DeviceError as error:
+            failures.append(str(error))
+    return failures
+
+
+def read_only(bench: Bench, stage: Stage) -> None:
+    stage.link.only_asks = bench.driver.queries
+
+
+@pytest.mark.virtual_time
+@pytest.mark.parametrize("bench", all_benches(), ids=str)
+async def test_A12_read_only_sends_nothing_but_queries_to_a_device_that_nobody_has_set_up(bench: Bench) -> None:
+    stage = Stage(bench)
+    await asyncio.sleep(2.0)
+    read_only(bench, stage)
+    writes = stage.far.memory_writes()
+    await asked(stage)
+    sent = [frame.data for frame in stage.link.capture.frames() if frame.direction == ">"]
+    await stage.link.close()
+    assert sent
+    assert [request for request in sent if not is_query(bench.model, request)] == []
+    assert stage.far.memory_writes() == writes
+    assert not stage.moved
+
+
+@pytest.mark.virtual_time
+@pytest.mark.parametrize("bench", all_benches(), ids=str)
+async def test_A12_read_only_reads_everything_of_a_device_that_a_controller_has_set_up(bench: Bench) -> None:
+    stage = Stage(bench)
+    await asyncio.sleep(2.0)
+    assert await asked(stage) == []
+    before = len(stage.link.capture.frames())
+    read_only(bench, stage)
+    await stage.device.verify()
+    assert await asked(stage) == []
+    sent = [frame.data for frame in stage.link.capture.frames()[before:] if frame.direction == ">"]
+    for actuator in stage.device.actuators.values():
+        heard = len(stage.link.capture.frames())
+        with suppress(DeviceError):  # one at rest may have nothing to send
+            await actuator.apply(Stop())
+        later = [frame.data for frame in stage.link.capture.frames()[heard:] if frame.direction == ">"]
+        assert [request for request in later if not is_query(bench.model, request)] == []
+    await stage.link.close()
+    assert [request for request in sent if not is_query(bench.model, request)] == []
+
+
+def test_every_model_declares_its_queries() -> None:
+    assert [model for model, driver in MODELS.items() if driver.queries is None] == []
+    assert {*QUERIES, *FUNCTIONS} >= set(MODELS)
+
+
+@pytest.mark.virtual_time
+async def test_A12_talk_read_only_sends_no_C0_to_an_atlas_circuit() -> None:
+    """The reproduction: `C,0` left during verification."""
+    rig = load_rig(BENCH)
+    lab = Lab(rig, seed=1)
+    name = next(name for name, spec in rig.devices.items() if spec.model == "atlas-ezo-ph")
+    said: list[str] = []
+    talk = Talk(name, rig.devices[name], lab.opener, said.append, raw=False, read_only=True)
+    try:
+        await talk.begin()
+        for line in ("id", "read", "status", "stop"):
+            await talk.line(line)
+    finally:
+        await talk.end()
+        await lab.close()
+    sent = [bytes.fromhex(line.split(" > ")[1].split("  ")[0]) for line in said if " > " in line]
+    assert sent
+    assert {request for request in sent if not is_query("atlas-ezo-ph", request)} == set()
+    assert any(line.startswith("= ph:") for line in said), said
+
+
+def test_a_driver_that_declares_no_queries_is_not_talked_with_read_only(monkeypatch: pytest.MonkeyPatch) -> None:
+    rig = load_rig(BENCH)
+    name, spec = next(iter(rig.devices.items()))
+    monkeypatch.setattr(MODELS[spec.model], "queries", None)
+    with pytest.raises(UserError, match="does not declare its queries"):
+        Talk(name, spec, open_real, print, raw=False, read_only=True)
