@@ -110,13 +110,15 @@ class PumpStatus:
     """What a pump says of itself. `delivered_ul` is its own running total (µL), zeroed only by a power cycle.
 
     `resolution_ul` is the step in which that total counts: the volume really counted lies within
-    `delivered_ul` ± `resolution_ul`, so a difference of two totals is uncertain by as much.
+    `delivered_ul` ± `resolution_ul`, so a difference of two totals is uncertain by as much. `host_counted`: the driver
+    counts for a pump that cannot, from zero in each process.
     """
 
     running: bool
     flow_ul_min: float
     delivered_ul: float
     resolution_ul: float = 0.0
+    host_counted: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -182,7 +182,9 @@ class LongerPump(RotaryPump):
     async def status(self) -> PumpStatus:
         """What the pump says; its total is this driver's count (µL)."""
         flow_ul_min = await self._look()
-        return PumpStatus(flow_ul_min != 0.0, flow_ul_min, self._count.total_ul, self._count.resolution_ul)
+        return PumpStatus(
+            flow_ul_min != 0.0, flow_ul_min, self._count.total_ul, self._count.resolution_ul, host_counted=True
+        )
 
     # --- hooks ----------------------------------------------------------------------------------------------
 

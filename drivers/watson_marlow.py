@@ -354,7 +354,9 @@ class TimedPump(_Pump):
     async def status(self) -> PumpStatus:
         """What the pump says: running and flow; the total is this driver's count (µL)."""
         report = await self._look()
-        return PumpStatus(report.running, self._flow(report), self._count.total_ul, self._count.resolution_ul)
+        return PumpStatus(
+            report.running, self._flow(report), self._count.total_ul, self._count.resolution_ul, host_counted=True
+        )
 
     async def _look(self, *, commanded: bool = False) -> PumpReport:
         report = await self._device.report()

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from protocols.expression import BOOL, GRADE, PLAIN, Expression, MissingValue
-from protocols.language import Amount, Lab, Measurement, ProtocolError
+from protocols.language import NOTHING, Amount, Lab, Measurement, ProtocolError
 from protocols.program import Now, Step
 from protocols.recycle import judge
 from protocols.soft_sensor import MediaEstimate
@@ -61,7 +61,8 @@ class Move(Step):
                     " Likely cause: a computed volume came out too small. Next: look why; when you resume, nothing is moved"
                     " here and the recipe goes on"
                 )
-            moved = Amount(0.0, 0.0, 0.0)
+            await now.lab.note("not_moved", {"verb": self.verb, "requested_ul": volume_ul, "least_ul": least_ul})
+            moved = NOTHING
         else:
             moved = await MOVES[self.verb](now.lab)(volume_ul)
         if self.save:

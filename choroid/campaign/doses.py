@@ -28,6 +28,10 @@ DOUBTING = frozenset(
 DOUBLE = 1.25
 DOUBLE_UL = 300.0
 """A step that moves so much more than it was asked was given twice; pumps err by some percent, counters by a step."""
+LOST = 0.75
+LOST_UL = 200.0
+"""A step that is done and has moved so much less than was requested has lost a dose, unless somebody has accepted that.
+Pumps err by up to 24 %, and a dose that was cut short is known to a weighing."""
 STRAY_UL = 150.0
 STRAY_TOLD_S = 300.0
 """How long it may take until a count that went on unasked is seen, once the line's talk is clean again."""
@@ -75,6 +79,8 @@ class Doses:
         self._open: dict[str, _Open] = {}
         self._asked: dict[tuple[str, int], float] = {}
         self._given: dict[tuple[str, int], float] = {}
+        self._requested: dict[tuple[str, int], float] = {}
+        self._accepted: set[tuple[str, int]] = set()
         self._moved = dict(lab.plant.truth().moved_ul)
         self._strays: list[_Stray] = []
         self._strays_booked: list[tuple[float, str]] = []
@@ -130,6 +136,30 @@ class Doses:
                 f"{line}.{body['end']}",
                 f"{line}: the ledger books {low / ML:.3f} to {high / ML:.3f} mL ({body['source']}, {body['end']}),"
                 f" {truly / ML:.3f} mL were truly moved, {arrived / ML:.3f} mL arrived (F1, F2)",
+            )
+
+    def requested(self, body: Mapping[str, Any], run: str) -> None:
+        """A row says that a step was begun; of a transfer it names the volume."""
+        if "volume_ul" in body["args"]:
+            self._requested[run, body["n"]] = body["args"]["volume_ul"]
+
+    def accepted(self, body: Mapping[str, Any], run: str) -> None:
+        """A row says that the run was held for what was delivered, and that a person has accepted it."""
+        self._accepted.add((run, body["n"]))
+
+    def done(self, body: Mapping[str, Any], run: str) -> None:
+        """A row says that a step is done: then its volume was delivered, or a person has accepted what was (A10)."""
+        step = (run, body["n"])
+        requested = self._requested.get(step)
+        if requested is None or step in self._accepted or self._excused():
+            return
+        given = self._given.get(step, 0.0)
+        if given < LOST * requested - LOST_UL or (given == 0.0 < requested):
+            self._tell(
+                "no lost dose",
+                f"{run}.{body['n']}",
+                f"step {body['n']} of {run} is done: {requested / ML:.2f} mL were requested,"
+                f" {given / ML:.2f} mL were truly moved (A10)",
             )
 
     def stray_booked(self, line: str) -> None:

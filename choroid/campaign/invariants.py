@@ -67,7 +67,13 @@ class Watch:
     def on_row(self, seq: int, kind: str, body: Mapping[str, Any], run: str | None) -> None:
         """A row is in the journal."""
         self.rows += 1
-        if kind == "step.act":
+        if kind == "step":
+            self._doses.requested(body, run or "")
+        elif kind == "step.accepted":
+            self._doses.accepted(body, run or "")
+        elif kind == "step.done":
+            self._doses.done(body, run or "")
+        elif kind == "step.act":
             self._doses.announced(body, run or "")
         elif kind in ("step.refused", "moved") and run is not None:
             self._doses.settled(kind, body, run)

@@ -48,7 +48,7 @@ SIGMAS = 4.0
 DRIP_UL = 20.0
 """What a vessel may be off beyond the ledger's own doubt: a drip, and what is in the lines."""
 PUMP_REL = 0.06
-"""By how much the lab's pumps may give more than they are asked for: less than the least of a recipe's doses again."""
+"""By how much the lab's pumps may give more or less than they are asked for: less than any dose of a recipe."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,6 +75,8 @@ class Outcome:
     """Standard deviation of what was booked."""
     moved_ul: dict[str, float] = field(default_factory=dict)
     """What really went through the line, as the lab says."""
+    accepted_ul: dict[str, float] = field(default_factory=dict)
+    """What may be missing of the requests for which the run was held, and that somebody has accepted."""
     doses: dict[str, int] = field(default_factory=dict)
     questions: int = 0
     holds: list[str] = field(default_factory=list)
@@ -125,13 +127,20 @@ def compare(outcome: Outcome, reference: Outcome) -> None:
 
 
 def weigh_up(outcome: Outcome) -> None:
-    """Add to `outcome.problems` what the lab's truth tells of each line: a dose given twice, or not as it was booked."""
+    """Add to `outcome.problems` what the lab's truth tells of each line: a dose given twice or lost, or not as booked (A10).
+
+    A dose may be missing only where the run was held for it, and only as far as somebody has accepted.
+    """
     for line, moved_ul in outcome.moved_ul.items():
-        most_ul = outcome.asked_ul.get(line, 0.0) * (1 + PUMP_REL) + DRIP_UL
-        if moved_ul > most_ul:
-            outcome.problems.append(f"{line}: {moved_ul:.0f} µL went through it, {most_ul:.0f} at the most: twice")
-        booked_ul = outcome.booked_ul.get(line, 0.0)
+        asked_ul = outcome.asked_ul.get(line, 0.0)
         bound_ul = SIGMAS * outcome.doubt_ul.get(line, 0.0) + DRIP_UL
+        max_ul = asked_ul * (1 + PUMP_REL) + DRIP_UL
+        if moved_ul > max_ul:
+            outcome.problems.append(f"{line}: {moved_ul:.0f} µL went through it, {max_ul:.0f} at the most: twice")
+        min_ul = asked_ul * (1 - PUMP_REL) - bound_ul - outcome.accepted_ul.get(line, 0.0)
+        if moved_ul < min_ul:
+            outcome.problems.append(f"{line}: {moved_ul:.0f} µL went through it, {min_ul:.0f} at the least: lost")
+        booked_ul = outcome.booked_ul.get(line, 0.0)
         if abs(moved_ul - booked_ul) > bound_ul:
             outcome.problems.append(
                 f"{line}: {moved_ul:.0f} µL went through it, {booked_ul:.0f} are booked, beyond {bound_ul:.0f}"
@@ -159,6 +168,8 @@ def _judge(outcome: Outcome, rig_path: Path, data: Path, truth: Mapping[str, Any
     steps: dict[int, Mapping[str, Any]] = {}
     done: set[int] = set()
     given: dict[str, str] = {}
+    low_ul: dict[int, float] = {}
+    accepted: set[int] = set()
     for entry in entries:
         of_runs.counts(entry.kind, entry.body, entry.run)
         if entry.kind == "run.state":
@@ -172,16 +183,23 @@ def _judge(outcome: Outcome, rig_path: Path, data: Path, truth: Mapping[str, Any
             line = entry.body["line"]
             outcome.booked_ul[line] = outcome.booked_ul.get(line, 0.0) + entry.body["ul"]
             outcome.doubt_ul[line] = math.hypot(outcome.doubt_ul.get(line, 0.0), entry.body["sd_ul"])
+            n = entry.body.get("n", 0)  # a stray flow is of no step
+            low_ul[n] = low_ul.get(n, 0.0) + entry.body["low"]
+        elif entry.kind == "step.accepted":
+            accepted.add(entry.body["n"])
         elif entry.kind == "step.act":
             key = f"{entry.body['n']}.{entry.body['act']}"
             if key in given:
                 outcome.problems.append(f"the dose {key} was begun twice")
             given[key] = entry.body["line"]
     outcome.questions = len(set(asked))
-    for step in steps.values():
+    for n, step in steps.items():
         if step["verb"] in lines:
-            line = lines[step["verb"]]
-            outcome.asked_ul[line] = outcome.asked_ul.get(line, 0.0) + step["args"]["volume_ul"]
+            line, asked_ul = lines[step["verb"]], step["args"]["volume_ul"]
+            outcome.asked_ul[line] = outcome.asked_ul.get(line, 0.0) + asked_ul
+            if n in accepted:
+                short_ul = max(asked_ul - low_ul.get(n, 0.0), 0.0)
+                outcome.accepted_ul[line] = outcome.accepted_ul.get(line, 0.0) + short_ul
     for line in given.values():
         outcome.doses[line] = outcome.doses.get(line, 0) + 1
     outcome.moved_ul = {line: round(truth["moved_ul"][line], 1) for line in lines.values()}

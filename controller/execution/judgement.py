@@ -17,6 +17,9 @@ from drivers.device import PumpStatus
 SEEN_LEAST = 0.5
 """Of a dose that its pump ended well the balance is believed without further question when it has seen this share."""
 
+COUNTED_LEAST = 0.9
+"""Of a dose that its pump has ended its counter has counted this share at the least."""
+
 
 def hardly_seen(balance: Moved | None, act: Act, trust: Trust) -> bool:
     """Whether the balance has seen so little of a dose that the pump has to be asked: a worn tube gives less, a slipped
@@ -45,7 +48,7 @@ def watched(
     """
     asked_ul = act.ul * trust.gain
     by_total = _by_total(act, trust, told)
-    pump = by_command(asked_ul, rel_sd=trust.rel_sd) if finished else by_total
+    pump = by_command(asked_ul, rel_sd=trust.rel_sd) if finished and not _denied(act, told) else by_total
     if stuck:
         ran_ul = min(act.flow_ul_min * ran_s / 60.0, act.ul) * trust.gain
         if pump is None or pump.high < SEEN_LEAST * ran_ul:
@@ -93,6 +96,13 @@ def doubt(moved: Moved) -> tuple[str, ...]:
 def between(moved: Moved) -> str:
     """A dose's bounds, for people."""
     return f"between {moved.low / 1000:.2f} and {moved.high / 1000:.2f} mL moved, by {moved.source}"
+
+
+def _denied(act: Act, told: PumpStatus | None) -> bool:
+    """Whether the pump's own counter says that a dose of which it stands has not been given."""
+    if told is None or act.total_ul is None:
+        return False
+    return told.delivered_ul - act.total_ul + told.resolution_ul < COUNTED_LEAST * act.ul
 
 
 def _by_total(act: Act, trust: Trust, told: PumpStatus | None) -> Moved | None:

@@ -92,11 +92,10 @@ class Organ:
         self._rig = rig
 
     async def _move(self, verb: str, volume_ul: float) -> Amount:
-        least_ul = self._deeds.route(verb).least_ul
-        if not least_ul <= volume_ul < 1e9:
+        if refusal := self._deeds.route(verb).refusal(volume_ul):
             raise ProtocolError(
-                f"{verb}({volume_ul:g} µL): the volume must be at least {least_ul:g} µL, the least its pump gives."
-                " Likely cause: a computed volume came out too small. Next: leave the step out below that"
+                f"{verb}({volume_ul:g} µL): {refusal}. Likely cause: a computed volume came out too small. Next: leave the"
+                " step out below that"
             )
 
         async def perform(step: StepRecord) -> dict[str, float | None]:

@@ -16,6 +16,7 @@ from typing import Any, Protocol
 from controller.clock import Clock
 from controller.execution.barrier import Barrier
 from controller.execution.branches import BRANCH, Claims
+from controller.execution.conduct import Conduct, Door
 from controller.execution.estimator import Estimator
 from controller.execution.journal import Journal
 from controller.execution.ledger import Alarm, Ledger
@@ -23,7 +24,7 @@ from controller.execution.recovery import Problem, Trouble
 from controller.execution.routes import Route, route_of
 from controller.execution.schedule import LONGEST_DAY_S
 from controller.execution.steps import StepRecord
-from controller.execution.transfers import Conduct, Door, Transfers
+from controller.execution.transfers import Transfers
 from controller.execution.weighing import ACCURACY_SD, Store, settled
 from controller.rig.description import Rig
 from controller.safety.probe_rules import ProbeIntent
@@ -58,9 +59,6 @@ class Driven(Conduct, Protocol):
     @property
     def started_s(self) -> float:
         """Loop time at which it began."""
-
-    def answered(self, message: str) -> bool:
-        """Whether a person has resumed it after `message`."""
 
     async def hold(self, message: str) -> None:
         """Hold until a person resumes it."""

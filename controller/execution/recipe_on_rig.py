@@ -70,7 +70,9 @@ def _on_rig(
         if volume_ul > source.capacity_ul - source.floor_ul:
             limit = quantity_text(source.capacity_ul - source.floor_ul, "uL")
             return step.verb, f"{shown} is more than “{route.source}” can give ({limit})", "Move less at a time"
-        if 0 < volume_ul < route.least_ul:
+        # A parameter of zero may switch a step off: the step then puts on record that it moves nothing.
+        if (volume_ul > 0 or not step.volume.names) and (refusal := route.refusal(volume_ul)):
             least = quantity_text(route.least_ul, "uL")
-            return step.verb, f"{shown} is less than its pump gives", f"Write at least {least}, or leave the step out"
+            what = "is less than its pump gives" if volume_ul < route.least_ul else f"cannot be requested: {refusal}"
+            return step.verb, f"{shown} {what}", f"Write at least {least}, or leave the step out"
     return None

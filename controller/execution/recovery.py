@@ -60,6 +60,10 @@ class Trouble(StrEnum):
     """What was delivered is only known as an interval."""
     SILENT = "silent"
     """A device that must be asked does not answer."""
+    SHORTFALL = "shortfall"
+    """Less than requested was delivered, and the rest cannot be given."""
+    EXCESS = "excess"
+    """More than requested was delivered."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,6 +95,8 @@ PATIENCE: dict[Trouble, tuple[float, ...]] = {
     Trouble.OVERTIME: (),
     Trouble.UNKNOWN: (),
     Trouble.SILENT: (10.0, 30.0, 60.0),
+    Trouble.SHORTFALL: (),
+    Trouble.EXCESS: (),
 }
 """Seconds to wait before the first, second, … further try; after the last one the run is held."""
 
@@ -130,6 +136,17 @@ _WHAT = {
         "look at the tube and the balance, compare the vessels with the recorded interval, tell the books what is there",
     ),
     Trouble.SILENT: ("the device does not answer", "its link is down", "look at its cable and power"),
+    Trouble.SHORTFALL: (
+        "less than requested was delivered, and the rest cannot be given",
+        "the dose was cut short and its rest is below the pump's minimum, or the pump delivers less than its calibration"
+        " says",
+        "check the pump and its tube; resuming accepts the delivered volume as it is, aborting gives the run up",
+    ),
+    Trouble.EXCESS: (
+        "more than requested was delivered",
+        "the tubing setting or the calibration of the pump is wrong",
+        "check the pump and its tube; resuming accepts the delivered volume as it is, aborting gives the run up",
+    ),
 }
 
 

@@ -12,6 +12,8 @@ from drivers.device import Dosing
 from drivers.registry import MODELS
 from protocols.language import ProtocolError
 
+MAX_REQUEST_UL = 1e9
+
 
 @dataclass(frozen=True, slots=True)
 class Trust:
@@ -49,6 +51,20 @@ class Route:
         """Into how many equal doses a volume is to be parted, so that none may last longer than the gate permits."""
         longest_s = 0.98 * (MAX_TRANSFER_S - SLACK_S) / SLACK  # a pump may round its flow down by a little
         return max(1, math.ceil(volume_ul / (longest_s * self.flow_ul_min / 60.0)))
+
+    def refusal(self, volume_ul: float) -> str:
+        """Return why `volume_ul` (µL) cannot be requested along this line; an empty text if it can."""
+        if not math.isfinite(volume_ul) or volume_ul >= MAX_REQUEST_UL:
+            return "it is no volume that a pump can give"
+        if volume_ul < self.least_ul:
+            return f"the volume must be at least {self.least_ul:g} µL, the least its pump gives"
+        portions = self.portions(volume_ul)
+        if volume_ul / portions < self.least_ul:
+            return (
+                f"it takes longer than one dose may, and {portions} equal portions are less than {self.least_ul:g} µL each,"
+                " the least its pump gives"
+            )
+        return ""
 
 
 def routes_of(rig: Rig) -> dict[str, Route]:

@@ -107,6 +107,11 @@ class Run:
         """Whether everything has to come to rest now (a stop lets the running transfer end)."""
         return self.state in (RunState.HOLDING, RunState.ABORTING)
 
+    @property
+    def aborted(self) -> bool:
+        """Whether it comes to rest for good."""
+        return self.state is RunState.ABORTING
+
     def answered(self, message: str) -> bool:
         """Whether a person has resumed the run after `message`; a restart does not forget it."""
         return message in self._answers

@@ -13,6 +13,7 @@ from typing import Any
 
 from controller.clock import Clock
 from controller.execution.catalogue import find, shipped
+from controller.execution.conduct import Door
 from controller.execution.estimator import Estimator
 from controller.execution.journal import Entry, Journal
 from controller.execution.ledger import Alarm, Ledger, no_alarm
@@ -26,7 +27,7 @@ from controller.execution.run import DISK_ERRORS, History, Run
 from controller.execution.states import Event, RunState
 from controller.execution.steps import answered_of, records_of
 from controller.execution.strays import Strays
-from controller.execution.transfers import Door, Transfers
+from controller.execution.transfers import Transfers
 from controller.execution.views import RunView, look
 from controller.execution.weighing import Store
 from controller.rig.description import Rig

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -26,6 +27,8 @@ class Act:
     total_ul: float | None
     mass_g: float | None
     mass_sd_g: float
+    host_counted: bool = False
+    """Whether `total_ul` is counted in this process, and starts anew in the next one."""
 
     def to_json(self) -> dict[str, Any]:
         """Plain data for the journal."""
@@ -35,7 +38,7 @@ class Act:
             "line": self.line,
             "ul": self.ul,
             "flow_ul_min": self.flow_ul_min,
-            "total_ul": self.total_ul,
+            "total_ul": None if self.host_counted else self.total_ul,
             "mass_g": self.mass_g,
             "mass_sd_g": self.mass_sd_g,
         }
@@ -53,6 +56,14 @@ class StepRecord:
     parts: list[Moved] = field(default_factory=list)
     charged_ul: float = 0.0
     """How much of what was asked is taken as given; the rest may still be given."""
+    best_ul: float = 0.0
+    """The best value of what was given; what a person has accepted counts as `charged_ul`."""
+    error_ul: float = 0.0
+    """The uncertainty of `best_ul` (k = 3)."""
+    doubt: tuple[str, ...] = ()
+    """Why it is in doubt what the last dose moved; empty if it is certain, or a person has accepted it."""
+    accepted: bool = False
+    """A person has accepted what was delivered so far, and nothing was given since."""
     counted_ul: float = 0.0
     """By how much its pump's counter has gone on in the doses after which it was asked."""
     acts: int = 0
@@ -77,7 +88,12 @@ class StepRecord:
         parts = self.parts
         return sum(p.ul for p in parts), sum(p.low for p in parts), sum(p.high for p in parts)
 
-    def booked(self, moved: Moved, end: str) -> None:
+    def accept(self) -> None:
+        """Take over a person's decision: what may have been delivered counts as delivered."""
+        self.best_ul, self.error_ul = self.charged_ul, 0.0
+        self.doubt, self.accepted = (), True
+
+    def booked(self, moved: Moved, end: str, doubt: tuple[str, ...] = ()) -> None:
         """A dose has its outcome. A portion that the pump ended by itself counts as what it is best known to be; of one
         that was cut short, so much as it may have been at the most. What the pump's counter claims, of this dose or of
         all together, is given in any case: a tube that has slipped off its vessel fills nothing, and drains the loop.
@@ -86,6 +102,9 @@ class StepRecord:
         self.counted_ul += moved.counted
         part_ul = max(moved.ul, moved.claimed_ul) if end == PORTION else moved.charged_ul
         self.charged_ul = max(self.charged_ul + part_ul, self.counted_ul - moved.counter_step)
+        self.best_ul += moved.ul
+        self.error_ul = math.hypot(self.error_ul, max(moved.high - moved.ul, moved.ul - moved.low))
+        self.doubt, self.accepted = doubt, False
         self.open_act = None
         self.finished = end == "done"
 
@@ -110,8 +129,13 @@ def records_of(entries: Iterable[Entry]) -> dict[str, StepRecord]:
             moved = Moved(
                 body["ul"], body["low"], body["high"], body["source"], counted=body["counted"], counter_step=step_ul
             )
-            steps[body["n"]].booked(moved, body["end"])
+            doubt = tuple(body.get("doubt", ()))
+            if body["end"] == "unknown" and not doubt:  # rows of releases that did not write the doubt
+                doubt = (f"between {moved.low / 1000:.2f} and {moved.high / 1000:.2f} mL moved, by {moved.source}",)
+            steps[body["n"]].booked(moved, body["end"], doubt)
             steps[body["n"]].peak_kpa = body.get("peak_kpa", steps[body["n"]].peak_kpa)
+        elif entry.kind == "step.accepted":
+            steps[body["n"]].accept()
         elif entry.kind.startswith("note."):
             steps[body["step"]].noted = True
         elif entry.kind == "step.done":

@@ -11,13 +11,15 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any, Protocol
+from typing import Any
 
 from controller.execution import judgement
+from controller.execution.conduct import Conduct, Door
+from controller.execution.delivery import Complete, Give, decide, in_doubt, problem_of
 from controller.execution.journal import Journal
 from controller.execution.ledger import Alarm, Ledger
 from controller.execution.ledger_terms import Nominal
-from controller.execution.recovery import Problem, Trouble
+from controller.execution.recovery import Problem, Trouble, advise
 from controller.execution.routes import Route, Trust, by_line, routes_of
 from controller.execution.steps import PORTION, Act, StepRecord
 from controller.execution.strays import OpenLines
@@ -25,9 +27,8 @@ from controller.execution.weighing import Store, weigh
 from controller.execution.witnesses import Moved, Weight, by_balance
 from controller.rig.description import Rig
 from controller.safety.kernel import Intent, transfer_limit_s
-from controller.safety.probe_rules import ProbeIntent
-from controller.safety.probes import ProbeOutcome
 from drivers.device import Command, DeviceError, Dispense, Guarantee, PumpStatus, Quality, Status, Switch, SwitchStatus
+from protocols.language import ProtocolError
 
 POLL_S = 2.0
 SILENCE_S = 120.0
@@ -38,59 +39,8 @@ SURELY_RAN = 0.9
 """For this share of its time a pump ran at least that has given its dose: somewhat faster than it was told."""
 REST_SHORT = 0.8
 """A pump that stands before this share of its time, with less than this share moved, was stopped by somebody."""
-
-
-class Outcome(Protocol):
-    """What is needed of the gate's answer."""
-
-    @property
-    def accepted(self) -> bool:
-        """Whether the kernel let it pass."""
-
-    @property
-    def reasons(self) -> tuple[str, ...]:
-        """Why not."""
-
-    @property
-    def error(self) -> str | None:
-        """What the device said, if it went wrong there."""
-
-
-class Door(Protocol):
-    """What is needed of :class:`controller.safety.gate.Gate`."""
-
-    async def submit(self, intent: Intent) -> Outcome:
-        """Take an intent through the door."""
-
-    async def stop(self, actuator: str, reason: str, *, requester: str = "gate") -> Outcome:
-        """Stop one actuator."""
-
-    async def status(self, actuator: str) -> Status:
-        """Ask one device what it is doing now; raises DeviceError."""
-
-    async def calibrate(self, intent: ProbeIntent) -> ProbeOutcome:
-        """Set a probe's own calibration."""
-
-
-class Conduct(Protocol):
-    """How a transfer hears of its run: pause and abort interrupt it, trouble is the run's to deal with."""
-
-    @property
-    def id(self) -> str:
-        """The run's name."""
-
-    @property
-    def interrupted(self) -> bool:
-        """Whether everything has to come to rest now."""
-
-    async def wait(self, seconds: float) -> None:
-        """Wait, but no longer than until the run is interrupted."""
-
-    async def checkpoint(self) -> None:
-        """Hold here as long as the run is held; raises RunEnded when it is to end."""
-
-    async def trouble(self, problem: Problem, tries: int) -> None:
-        """Wait what the policy says, or hold the run until it is resumed."""
+END_SOON_S = 10.0
+"""A pause lets a dose end that ends within this time, if what would be left of it is below the pump's minimum."""
 
 
 class Transfers:
@@ -123,30 +73,56 @@ class Transfers:
     async def transfer(
         self, run: Conduct, step: StepRecord, route: Route, wanted_ul: float
     ) -> tuple[float, float, float]:
-        """Move `wanted_ul` along `route`, as far as `step` has not done so already; never more. Returns best, low, high.
+        """Move `wanted_ul` along `route`, as far as `step` has not done so already. Returns best, low, high (µL).
 
-        What would take longer than the gate lets one dose take is given in equal portions. Holds, goes on and ends with
-        its run. What is left below the pump's least volume is left.
+        What would take longer than the gate lets one dose take is given in equal portions. Returns when the delivered
+        volume equals the requested one within the stated uncertainty; else the run holds until a person accepts what was
+        delivered (A10).
+
+        Raises:
+            ProtocolError: No pump can give `wanted_ul`: it is no number, or less than the minimum.
         """
+        if not step.acts and (refusal := route.refusal(wanted_ul)):
+            raise ProtocolError(
+                f"{route.line}: {wanted_ul:g} µL were requested; {refusal}. Likely cause: a volume was computed and not"
+                " checked. Next: request more, or leave the transfer out"
+            )
         tries: dict[Trouble, int] = {}
         while True:
-            await run.checkpoint()
+            if (
+                not step.doubt
+            ):  # a run that rests is told of a doubt before, so that people decide on it when they resume
+                await run.checkpoint()
             if step.open_act is not None:
                 problem = await self.resolve(run.id, step, reason="its outcome was left open")
+                if problem is not None and problem.trouble is Trouble.UNKNOWN:
+                    continue  # it is booked, and the decision holds the run for it
             else:
-                rest_ul = wanted_ul - step.charged_ul
-                if step.finished or (step.parts and rest_ul < max(route.least_ul, 0.01 * wanted_ul)):
+                decision = decide(step, route, self._trust(route), wanted_ul)
+                if isinstance(decision, Complete):
                     break
-                # A pump that gives 5 % too little is asked for 5 % more.
-                asked_ul = rest_ul / self._trust(route).gain
-                portions = route.portions(asked_ul)
-                problem = await self._act(run, step, route, asked_ul / portions, last=portions == 1)
+                if isinstance(decision, Give):
+                    # A pump that gives 5 % too little is asked for 5 % more.
+                    asked_ul = max(decision.volume_ul / self._trust(route).gain, route.least_ul)
+                    portions = route.portions(asked_ul)
+                    problem = await self._act(run, step, route, asked_ul / portions, last=portions == 1)
+                else:
+                    problem = problem_of(decision, step, route, wanted_ul)
+                    if run.answered(advise(problem, 0).message):
+                        self._accept(run.id, step, problem)
+                        continue
             if problem is None:
                 continue
             before = tries.get(problem.trouble, 0)
             tries[problem.trouble] = before + 1
             await run.trouble(problem, before)
         return step.moved_ul
+
+    def _accept(self, run: str, step: StepRecord, problem: Problem) -> None:
+        """Put on record that a person has taken what was delivered as it is."""
+        body = {"n": step.n, "act": step.acts, "problem": problem.trouble.value, "reasons": list(problem.reasons)}
+        self._journal.append("step.accepted", {**body, "charged_ul": step.charged_ul}, run=run)
+        step.accept()
 
     async def _act(
         self, run: Conduct, step: StepRecord, route: Route, volume_ul: float, *, last: bool
@@ -184,6 +160,7 @@ class Transfers:
             ul=volume_ul,
             flow_ul_min=route.flow_ul_min,
             total_ul=before.delivered_ul,
+            host_counted=before.host_counted,
             mass_g=None if weight is None else weight.g,
             mass_sd_g=0.0 if weight is None else weight.sd_g,
         )
@@ -201,8 +178,10 @@ class Transfers:
             await self._close(route, who, why)
             return Problem(Trouble.REFUSED, route.pump, outcome.reasons)
         if outcome.error is not None:
-            return await self.resolve(run.id, step, reason=outcome.error) or Problem(
-                Trouble.FAILED, route.pump, (outcome.error,)
+            problem = await self.resolve(run.id, step, reason=outcome.error)
+            unsettled = problem is not None and problem.trouble is not Trouble.UNKNOWN
+            return (
+                problem if unsettled else None if step.doubt else Problem(Trouble.FAILED, route.pump, (outcome.error,))
             )
         return await self._follow(run, step, route, act, dose, who, why, last=last)
 
@@ -222,7 +201,7 @@ class Transfers:
         overtime = False
         told_s: float | None = None
         while not await self._stands(route, since_s=begun_s, ask=loop.time() > begun_s + nominal_s):
-            if run.interrupted or loop.time() > latest_s:
+            if loop.time() > latest_s or (run.interrupted and not self._ends_soon(run, route, act, begun_s)):
                 overtime = not run.interrupted
                 told_s = loop.time() if told_s is None else told_s
                 if loop.time() - told_s > SILENCE_S:
@@ -250,19 +229,17 @@ class Transfers:
             if told is None:
                 problem = await self.resolve(run.id, step, reason="it does not say how much it has moved")
                 late = Problem(Trouble.OVERTIME, route.pump) if overtime else None
-                return problem or late
+                return problem if problem is not None and problem.trouble is not Trouble.UNKNOWN else late
         moved, after_ul = await self._measured(
             route, step, act, told, finished=not ended_early, moving_s=moving_s, ran_s=moving_s - begun_s
         )
         short = ended_early and not run.interrupted and moved.ul < REST_SHORT * act.ul
         whole = "unknown" if not moved.certain else "done" if last else PORTION
         end = "stopped" if run.interrupted else "overtime" if overtime else "short" if short else whole
-        self._book(run.id, step, act, moved, end, after_ul)
-        if not moved.certain:
-            return Problem(Trouble.UNKNOWN, route.pump, judgement.doubt(moved))
-        if overtime:
+        self._book(run.id, step, act, moved, end, after_ul, doubt=() if moved.certain else judgement.doubt(moved))
+        if overtime and moved.certain:
             return Problem(Trouble.OVERTIME, route.pump)
-        if short:
+        if short and moved.certain:
             return Problem(Trouble.SHORT, route.pump, (judgement.between(moved),))
         return None
 
@@ -321,11 +298,10 @@ class Transfers:
         moved = judgement.left_open(step, act, trust, balance=balance, told=status)
         power_cycle = judgement.lost_power(act, status)
         certain = moved.certain and not power_cycle
-        self._book(run, step, act, moved, "resolved" if certain else "unknown", after_ul)
-        if certain:
-            return None
         power_lost = ("its counter was zeroed: it lost power",) if power_cycle else ()
-        return Problem(Trouble.UNKNOWN, route.pump, (*power_lost, *judgement.doubt(moved)))
+        doubt = () if certain else (*power_lost, *judgement.doubt(moved))
+        self._book(run, step, act, moved, "resolved" if certain else "unknown", after_ul, doubt=doubt)
+        return None if certain else in_doubt(step, route, step.args.get("volume_ul", act.ul))
 
     async def rest(self, who: str, reason: str, verbs: Iterable[str] | None = None) -> list[str]:
         """Bring the transfer pumps and valves of `verbs` (default: all) to rest; returns those whose readback does not
@@ -385,6 +361,14 @@ class Transfers:
         if not isinstance(status, PumpStatus):
             raise TypeError(f"{route.pump} answered {type(status).__name__}, a pump's status was asked")
         return status
+
+    def _ends_soon(self, run: Conduct, route: Route, act: Act, begun_s: float) -> bool:
+        """Whether a paused dose is better left to end by itself: soon, and with a rest that could not be given later."""
+        left_s = begun_s + act.ul / act.flow_ul_min * 60.0 - asyncio.get_running_loop().time()
+        left_ul = left_s / 60.0 * act.flow_ul_min
+        return (
+            not run.aborted and self._ends_itself(route) and -POLL_S < left_s <= END_SOON_S and left_ul < route.least_ul
+        )
 
     def _ends_itself(self, route: Route) -> bool:
         """Whether the pump ends a dose that whoever began it has let go of."""
@@ -450,7 +434,7 @@ class Transfers:
         """
         trust = self._trust(route)
         balance, after = await self._balance(route, act, greatest_ul=2 * act.ul * trust.gain + 1000.0)
-        if told is None and judgement.hardly_seen(balance, act, trust):
+        if told is None and (balance is None or judgement.hardly_seen(balance, act, trust)):
             told = await self._told(route)
         seen = self._store.readings.get(self._mass)
         stuck = balance is not None and seen is not None and seen.same_since_s <= moving_s
@@ -473,7 +457,17 @@ class Transfers:
         except DeviceError:
             return None
 
-    def _book(self, run: str, step: StepRecord, act: Act, moved: Moved, end: str, after: Weight | None) -> None:
+    def _book(
+        self,
+        run: str,
+        step: StepRecord,
+        act: Act,
+        moved: Moved,
+        end: str,
+        after: Weight | None,
+        *,
+        doubt: tuple[str, ...] = (),
+    ) -> None:
         detail: dict[str, Any] = {
             "n": act.n,
             "act": act.act,
@@ -484,6 +478,8 @@ class Transfers:
             "counter_step": moved.counter_step,
             "end": end,
         }
+        if doubt:
+            detail["doubt"] = list(doubt)
         if step.peak_kpa is not None:
             detail["peak_kpa"] = round(step.peak_kpa, 3)
         nominal = None
@@ -493,7 +489,7 @@ class Transfers:
         self._ledger.moved(
             act.line, moved.ul, moved.sd_ul, moved.source, nominal=nominal, weight=after, run=run, detail=detail
         )
-        step.booked(moved, end)
+        step.booked(moved, end, doubt)
 
 
 def _active(status: Status) -> bool:

@@ -72,8 +72,14 @@ def by_balance(before: Weight | None, after: Weight | None, *, sign: int, greate
 def by_pump(
     before_ul: float | None, after_ul: float | None, *, step_ul: float, rel_sd: float, greatest_ul: float
 ) -> Moved | None:
-    """From the pump's own totals; None when one is missing or the counter went back (a power cycle)."""
+    """From the pump's own totals; None when one is missing, or the pump may have lost power since.
+
+    A counter that went back was zeroed by a power cycle. One that stood at zero and still stands there does not tell one:
+    a pump that moved something and then lost power looks the same as one that moved nothing.
+    """
     if before_ul is None or after_ul is None or went_back(before_ul, after_ul):
+        return None
+    if before_ul <= 0.0 and after_ul <= 0.0:
         return None
     ul = after_ul - before_ul
     margin = K * rel_sd

@@ -6,6 +6,10 @@ import pytest
 
 from choroid.campaign.trial import run_trial
 from choroid.campaign.world import Trial
+from controller.execution import transfers
+from controller.execution.delivery import Complete, Decision, Give
+from controller.execution.routes import Route, Trust
+from controller.execution.steps import StepRecord
 from sim.faults.schedule import Fault
 
 FOUND = {
@@ -49,3 +53,24 @@ def test_air_in_a_line_is_no_error_of_the_books() -> None:
     """The balance sees 0.59 mL arrive; 0.42 mL are taken in, since air takes the place of the rest in the tube."""
     bubble = Fault("bubble", "feed", 1.0, 0.0, 200.0)
     assert run_trial(Trial(1, 0.1, "feed", {"volume": "0.6 mL"}, faults=(bubble,))).violations == []
+
+
+def _lost_rule(step: StepRecord, route: Route, trust: Trust, requested_ul: float) -> Decision:
+    """What releases did that lost doses: a rest below the minimum was dropped, and the step reported as done."""
+    rest_ul = requested_ul - step.charged_ul
+    dropped = step.finished or (step.parts and rest_ul < max(route.least_ul, 0.01 * requested_ul))
+    return Complete() if dropped else Give(rest_ul)
+
+
+def test_A10_J1_a_lost_dose_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A minimum dose is killed at each row around the one that announces it; the judge sees the rule that loses it."""
+    monkeypatch.setattr(transfers, "decide", _lost_rule)
+    for row in range(8, 20):
+        kill = Fault("kill", "host", 1.0, 0.0, float(row))
+        trial = Trial(1, 0.1, "feed", {"volume": "0.5 mL"}, faults=(kill,))
+        found = [violation["invariant"] for violation in run_trial(trial).violations]
+        if found:
+            break
+    assert found == ["no lost dose"]
+    monkeypatch.undo()
+    assert run_trial(trial).violations == []

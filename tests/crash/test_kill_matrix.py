@@ -97,8 +97,19 @@ def test_one_who_interrupts_it_waits_for_no_trial_that_has_not_begun(
             "feed: 4160 µL went through it, 2140 at the most: twice",
         ),
         (
-            {"moved_ul": {"feed": 2080.0, "return": 800.0, "draw": 0.0}},
-            "return: 800 µL went through it, 1950 are booked",
+            {
+                "moved_ul": {"feed": 2080.0, "return": 800.0, "draw": 0.0},
+                "booked_ul": {"feed": 2085.0, "return": 800.0},
+            },
+            "return: 800 µL went through it, ",
+        ),
+        (
+            {
+                "moved_ul": {"feed": 2080.0, "return": 800.0, "draw": 0.0},
+                "booked_ul": {"feed": 2085.0, "return": 800.0},
+                "accepted_ul": {"return": 1200.0},
+            },
+            "",
         ),
         ({"booked_ul": {"feed": 2085.0, "return": 3900.0}}, "3900 are booked"),
         ({"verbs": [], "reached": False}, ""),

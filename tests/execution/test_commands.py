@@ -260,8 +260,14 @@ async def test_F4_worn_tubing_raises_an_alarm_and_the_ledger_keeps_to_the_balanc
     world.pumps["reglo.draw"].gain = 0.6
     controller = Controller(world, tmp_path / "journal.db", catalogue=CATALOGUE)
     run = await controller.runs.start("one_draw", {"volume": "10 mL"}, "anna", "a test")
+    await controller.until(lambda: controller.runs.get(run).state is RunState.HELD)
+    assert "10.000 mL requested" in controller.runs.get(run).messages[-1]  # it is no transfer of 10 mL (A10)
+    await controller.runs.resume(run, "anna", "I accept it")
     await controller.until(lambda: controller.runs.get(run).state.ended)
-    assert [(kind, source) for kind, source, _ in controller.alarms] == [("pump_drift", "reglo.draw")]
+    assert [(kind, source) for kind, source, _ in controller.alarms] == [
+        ("pump_drift", "reglo.draw"),
+        ("run_held", run),
+    ]
     assert "40.0% less" in controller.alarms[0][2]
     note = controller.journal.last("note.drawn")
     assert note is not None

@@ -147,5 +147,10 @@ def test_F2_a_stuck_balance_leaves_the_pump_alone_and_that_has_to_answer_for_its
         )
         assert not moved.certain
         assert moved.charged_ul >= ASKED_UL * trust.gain, "a person decides, and nothing is given again"
-    moved = judgement.watched(step(), dose, trust, balance=nothing, told=zeroed, finished=False, stuck=True, ran_s=0.0)
+    unmoved = PumpStatus(False, 0.0, 5000.0, min(counter_ul, 400.0))
+    moved = judgement.watched(
+        step(), act(ASKED_UL), trust, balance=nothing, told=unmoved, finished=False, stuck=True, ran_s=0.0
+    )
     assert moved.certain, "it hardly ran: the counter and the balance say the same"
+    moved = judgement.watched(step(), dose, trust, balance=nothing, told=zeroed, finished=False, stuck=True, ran_s=0.0)
+    assert not moved.certain, "a counter at zero does not tell whether its pump has lost power"

@@ -90,13 +90,14 @@ async def test_F2_a_counter_that_began_at_zero_is_not_believed_against_the_balan
     pump = world.pumps["reglo.draw"]
     run = await interrupted(tmp_path / "j.db", world, "one_draw", 100.0, volume="12 mL")
     pump.lose_power()
+    moved_ul = pump.moved_ul
     second = Controller(world, tmp_path / "j.db", catalogue=CATALOGUE)
     await second.runs.recover()
-    await second.until(lambda: only(second.runs) is RunState.HELD)
-    row = second.journal.last("moved", run=run)
-    assert row is not None
-    assert row.body["source"] == "contradiction"
-    assert row.body["low"] <= pump.moved_ul <= row.body["high"]
+    await second.until(lambda: only(second.runs).ended)
+    row, _ = [row for row in second.journal.entries(kinds=("moved",)) if row.run == run]
+    assert row.body["source"] == "balance"
+    assert row.body["low"] <= moved_ul <= row.body["high"]
+    assert pump.moved_ul == pytest.approx(12_000.0, abs=150.0)  # the rest is given (A10)
     await second.gone()
 
 

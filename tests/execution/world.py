@@ -73,6 +73,8 @@ class World:
         self.balance_works = True
         self.mass_error_g = 0.0
         self.mass_jitter_g = 0.0
+        self.stuck_g: float | None = None
+        """What a jammed balance goes on to show."""
         self.clock_step_s = 0.0
 
     def advance(self) -> None:
@@ -82,6 +84,8 @@ class World:
     @property
     def mass_g(self) -> float:
         self.advance()
+        if self.stuck_g is not None:
+            return self.stuck_g
         jitter_g = self.mass_jitter_g * (self.loop.time() % 5.0 - 2.0)
         return self.volumes["spent"] / 1000.0 + self.mass_error_g + jitter_g
 
@@ -99,6 +103,7 @@ class Pump(Actuator):
         self.name = line
         model = world.rig.devices[(self.line.pump or "").partition(".")[0]].model
         self.step_ul = 1000.0 if model == "ismatec-reglo-icc" else 10.0
+        self.min_ul = 50.0 if model == "ismatec-reglo-icc" else 500.0
         self.gain = 1.0
         self.counted_ul = 0.0
         self.moved_ul = 0.0
@@ -143,6 +148,7 @@ class Pump(Actuator):
         match command:
             case Dispense(volume_ul=volume, flow_ul_min=flow):
                 assert self.flow_ul_min == 0.0, "a dose over a running one"
+                assert volume >= self.min_ul - 1e-6, "a dose below the pump's minimum"
                 self.doses.append(command)
                 if not self.dead_start:
                     self.left_ul, self.flow_ul_min = volume, flow

@@ -72,6 +72,7 @@ def test_the_schema_is_up_to_date() -> None:
         ("steps:\n  - gut.feed: 5\n", 5, "has no unit"),
         ("steps:\n  - wait: 2 mL\n", 5, "not in s"),
         ("steps:\n  - gut.feed: 20 uL\n", 5, "is less than its pump gives"),
+        ("steps:\n  - gut.feed: 0 mL\n", 5, "is less than its pump gives"),
         ("steps:\n  - wait: 1 min\n  - kidney.dialyse: 18 mL\n", 6, "kidney.dialyse: the rig has no dialyser"),
         ("steps:\n  - kidney.dialyse: spent.volume\n", 5, "the rig has no dialyser. Take a rig that has one"),
         ("steps:\n  - kidney.dialyse: -2 mL\n", 5, "a negative volume"),
