@@ -122,7 +122,7 @@ def call(endpoint: dict[str, str], method: str, path: str, body: dict[str, Any] 
     )
     try:
         with urllib.request.urlopen(request, timeout=10) as reply:  # noqa: S310
-            answer: dict[str, Any] = json.load(reply)
+            answer: dict[str, Any] = {} if reply.status == 204 else json.load(reply)
             return answer
     except urllib.error.HTTPError as error:
         raise UserError(_words(error.read())) from None

@@ -214,6 +214,10 @@ DEFINITIONS: dict[str, Definition] = {
             "restart the controller soon", "2 h", event=True,
         ),
         Definition(
+            "interlock_bypassed", "high", "an interlock does not act: what it prevents can happen",
+            "stay at the rig, replace the probe, then end the bypass (docs/safety.md)", "30 min", 0.0, 0.0,
+        ),
+        Definition(
             "slow_loop", "medium", "the controller reacts late",
             "find what loads this computer", "1 h", 10.0,
         ),

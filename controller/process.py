@@ -398,6 +398,10 @@ class Controller:
     def _causes(self, state: State, late_s: float) -> dict[tuple[str, str], str]:
         """What is wrong at this moment beside what readings alone tell, as (alarm kind, source) -> detail."""
         causes = {(kind, trip.point): trip.detail for trip in state.trips if (kind := alarm_kind(trip.interlock))}
+        for bypass in self.gate.bypasses.active():
+            causes[("interlock_bypassed", bypass.interlock)] = (
+                f"by {bypass.user} until {bypass.until_utc}: {bypass.reason}"
+            )
         for name, view in state.actuators.items():
             if view.fault:
                 causes[("device_lost", name.partition(".")[0])] = view.fault

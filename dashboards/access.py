@@ -108,4 +108,5 @@ async def the_controller(request: Request) -> ControllerFace:
 
 Viewer = Annotated[User, Depends(require(Role.VIEWER))]
 Operator = Annotated[User, Depends(require(Role.OPERATOR))]
+Engineer = Annotated[User, Depends(require(Role.ENGINEER))]
 Controlled = Annotated[ControllerFace, Depends(the_controller)]

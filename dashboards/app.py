@@ -20,6 +20,7 @@ from controller.execution.runner import RunnerError
 from controller.execution.states import IllegalTransition
 from controller.nerves.summary import NervesSource
 from controller.rig.quantities import QuantityError
+from controller.safety.bypass import BypassRefused
 from controller.upkeep import UpkeepError
 from dashboards.access import Problem, Viewer, identify
 from dashboards.auth import Auth, Unkept
@@ -41,6 +42,7 @@ ANSWERS: dict[type[Exception], int] = {
     RunnerError: 409,
     AssayRefused: 409,
     ResetRefused: 409,
+    BypassRefused: 409,
     AssayError: 422,
     IllegalTransition: 409,
     UnknownProtocol: 404,

@@ -20,6 +20,7 @@ from controller.memory.history import Stretch
 from controller.nerves.summary import NervesSource, NervesSummary
 from controller.process import Health
 from controller.rig.description import Rig
+from controller.safety.bypass import Bypass
 from controller.state import State, Volume
 from protocols.registry import Recipe
 
@@ -168,8 +169,25 @@ class AssaysFace(Protocol):
         """The estimate of this moment, with bounds."""
 
 
+class BypassesFace(Protocol):
+    """Interlocks that are set aside for a while."""
+
+    def active(self) -> tuple[Bypass, ...]:
+        """Those of this moment."""
+
+    async def begin(self, interlock: str, user: str, reason: str, for_s: float) -> Bypass:
+        """Set one aside; raises BypassRefused."""
+
+    def end(self, interlock: str, user: str) -> None:
+        """Let it act again; raises BypassRefused."""
+
+
 class GateFace(Protocol):
-    """The emergency stop."""
+    """The emergency stop, and the bypasses of interlocks."""
+
+    @property
+    def bypasses(self) -> BypassesFace:
+        """The bypasses."""
 
     @property
     def emergency(self) -> str | None:

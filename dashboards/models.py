@@ -322,6 +322,28 @@ class AlarmsModel(BaseModel):
     alarms: list[AlarmModel]
 
 
+class BypassModel(BaseModel):
+    """An interlock that is set aside: by whom, why, until when."""
+
+    interlock: str
+    user: str
+    reason: str
+    until_utc: str
+
+
+class BypassesModel(BaseModel):
+    """Every interlock that is set aside."""
+
+    bypasses: list[BypassModel]
+
+
+class SetAside(_Body):
+    """Why an interlock is set aside, and for how long (min)."""
+
+    reason: str = Field(min_length=1, max_length=500)
+    minutes: float = Field(gt=0, allow_inf_nan=False)
+
+
 class EmergencyModel(BaseModel):
     """Who stopped everything and why; null when nobody did."""
 

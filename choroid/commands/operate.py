@@ -1,4 +1,4 @@
-"""Words to a controller that runs: `protocol`, `assay`, `users`."""
+"""Words to a controller that runs: `protocol`, `assay`, `bypass`, `users`."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from choroid.commands.words import command, emit, json_option, named, params_opt
 
 
 def add(commands: Any) -> None:
-    """Add `protocol`, `assay` and `users` to `commands`."""
+    """Add `protocol`, `assay`, `bypass` and `users` to `commands`."""
     protocol = commands.add_parser("protocol", help="start, pause, resume, abort a protocol on a running rig")
     verbs = protocol.add_subparsers(title="verbs", metavar="VERB", required=True)
     start = command(verbs, "start", _protocol, "start a protocol")
@@ -44,6 +44,14 @@ def add(commands: Any) -> None:
     assay.add_argument("--data", type=Path, default=Path("choroid-data"), help="the running rig's data directory")
     assay.add_argument("--reason", default="", help="why, for the record")
     json_option(assay)
+
+    bypass = command(commands, "bypass", _bypass, "set an interlock of a running rig aside for a short time")
+    bypass.add_argument("interlock", nargs="?", help="its name (default: show what is bypassed)")
+    bypass.add_argument("--minutes", type=float, default=15.0, help="for how long, at most 60 (default 15)")
+    bypass.add_argument("--end", action="store_true", help="let it act again at once")
+    bypass.add_argument("--data", type=Path, default=Path("choroid-data"), help="the running rig's data directory")
+    bypass.add_argument("--reason", default="", help="why it is safe, for the record; required")
+    json_option(bypass)
 
     users = commands.add_parser("users", help="who may use a running rig's page: list, add, remove")
     verbs = users.add_subparsers(title="verbs", metavar="VERB", required=True)
@@ -89,6 +97,20 @@ def _assay(arguments: argparse.Namespace) -> int:
         sure=arguments.sure,
         reason=arguments.reason,
         data=arguments.data,
+    )
+    emit(answer, as_json=arguments.json, text=as_text(answer))
+    return 0
+
+
+def _bypass(arguments: argparse.Namespace) -> int:
+    from choroid.bypass import as_text, bypass
+
+    answer = bypass(
+        arguments.interlock,
+        data=arguments.data,
+        minutes=arguments.minutes,
+        reason=arguments.reason,
+        end=arguments.end,
     )
     emit(answer, as_json=arguments.json, text=as_text(answer))
     return 0

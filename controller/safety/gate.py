@@ -25,6 +25,7 @@ from typing import Any
 
 from controller.clock import Clock
 from controller.safety.actuation import Actuation
+from controller.safety.bypass import Bypasses
 from controller.safety.kernel import (
     Intent,
     Limits,
@@ -123,6 +124,7 @@ class Gate:
         self._refused: dict[tuple[str, str], str] = {}
         self._watch = Watch()
         self.emergency: str | None = None
+        self.bypasses = Bypasses(limits, clock, self._record, self._now_s)
         for output in self._outputs.values():
             self._reach.show(output)
 
@@ -323,7 +325,8 @@ class Gate:
     def _view(self, volumes: Mapping[str, VolumeView]) -> View:
         underway = tuple(self._underway())
         now_s, readings, pumps = self._now_s(), self._store.readings, self._calibrated()
-        return View(now_s, readings, volumes, self._reach.seen, underway, self.emergency, self._watch, pumps)
+        seen, bypassed = self._reach.seen, self.bypasses.names
+        return View(now_s, readings, volumes, seen, underway, self.emergency, self._watch, pumps, bypassed)
 
     def _underway(self) -> list[Underway]:
         found = []

@@ -73,6 +73,8 @@ def _present(view: View, limits: Limits) -> tuple[tuple[Trip, ...], tuple[Crossi
     trips: list[Trip] = []
     crossings: list[Crossing] = []
     for rule in limits.interlocks:
+        if rule.name in view.bypassed:
+            continue
         trip, crossing = _debounced(rule, view, before.get(rule.name), pending.get(rule.name))
         if trip is not None:
             trips.append(trip)
@@ -104,7 +106,9 @@ def watch(view: View, limits: Limits) -> Watch:
     lasting = {
         key: after
         for key, trip in before.items()
-        if (after := _outlasting(trip, now_s, rules.get(trip.interlock), strikes, limits, memory.no_air)) is not None
+        # A bypass sets aside what is present or held; what is latched still needs its reset (I5).
+        if (trip.latched or trip.interlock not in view.bypassed)
+        and (after := _outlasting(trip, now_s, rules.get(trip.interlock), strikes, limits, memory.no_air)) is not None
     }
     trips = []
     for trip in present:

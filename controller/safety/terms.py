@@ -314,3 +314,5 @@ class View:
     watch: Watch = field(default_factory=Watch)
     pumps: Mapping[str, PumpTrust] = field(default_factory=dict)
     """What is known of pumps' calibrations; one that is not named is taken at its word."""
+    bypassed: frozenset[str] = frozenset()
+    """Interlocks that a person has set aside for a while (I6)."""

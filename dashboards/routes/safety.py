@@ -1,4 +1,4 @@
-"""Alarms and the emergency stop."""
+"""Alarms, the emergency stop, and bypasses of interlocks."""
 
 from __future__ import annotations
 
@@ -6,8 +6,9 @@ from typing import Any
 
 from fastapi import APIRouter
 
-from dashboards.access import Controlled, Operator, Problem, Viewer
-from dashboards.models import AlarmModel, AlarmsModel, EmergencyModel, Why
+from controller.safety.bypass import Bypass
+from dashboards.access import Controlled, Engineer, Operator, Problem, Viewer
+from dashboards.models import AlarmModel, AlarmsModel, BypassesModel, BypassModel, EmergencyModel, SetAside, Why
 from dashboards.views import alarm_view
 
 routes = APIRouter(prefix="/api")
@@ -57,3 +58,25 @@ async def reset(rig: Controlled, user: Operator, body: Why) -> dict[str, Any]:
         )
     await rig.emergency_reset(user.name, body.reason)
     return {"emergency": rig.gate.emergency}
+
+
+@routes.get("/bypasses", response_model=BypassesModel)
+async def bypasses(rig: Controlled, _: Viewer) -> dict[str, Any]:
+    """Every interlock that is set aside at this moment."""
+    return {"bypasses": [_bypass_view(each) for each in rig.gate.bypasses.active()]}
+
+
+@routes.post("/bypasses/{interlock}", response_model=BypassModel)
+async def set_aside(rig: Controlled, user: Engineer, interlock: str, body: SetAside) -> dict[str, Any]:
+    """Set an interlock aside for at most an hour; it ends by itself (I6)."""
+    return _bypass_view(await rig.gate.bypasses.begin(interlock, user.name, body.reason, body.minutes * 60.0))
+
+
+@routes.delete("/bypasses/{interlock}", status_code=204)
+async def act_again(rig: Controlled, user: Operator, interlock: str) -> None:
+    """Let an interlock act again at once."""
+    rig.gate.bypasses.end(interlock, user.name)
+
+
+def _bypass_view(bypass: Bypass) -> dict[str, Any]:
+    return {"interlock": bypass.interlock, "user": bypass.user, "reason": bypass.reason, "until_utc": bypass.until_utc}

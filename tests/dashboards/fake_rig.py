@@ -28,6 +28,7 @@ from controller.memory.history import Stretch
 from controller.nerves.summary import NervesSummary
 from controller.process import Health
 from controller.rig.loading import load_rig
+from controller.safety.bypass import Bypass, BypassRefused
 from controller.state import ActuatorView, Reading, State, Volume
 from controller.upkeep import Upkeep
 from drivers.device import Guarantee, Level, LevelStatus, PumpStatus, Quality, Run, Status, Stop, Switch, SwitchStatus
@@ -216,10 +217,33 @@ class FakeAlarms:
         return alarm
 
 
+class FakeBypasses:
+    """Bypasses that never run out."""
+
+    def __init__(self) -> None:
+        self._active: dict[str, Bypass] = {}
+
+    def active(self) -> tuple[Bypass, ...]:
+        return tuple(self._active.values())
+
+    async def begin(self, interlock: str, user: str, reason: str, for_s: float) -> Bypass:
+        if interlock != "temperature":
+            raise BypassRefused(f"“{interlock}” cannot be bypassed. Likely cause: a slip. Next: choose another")
+        self._active[interlock] = Bypass(interlock, user, reason, for_s, "2026-01-01T01:00:00+00:00")
+        return self._active[interlock]
+
+    def end(self, interlock: str, user: str) -> None:
+        if self._active.pop(interlock, None) is None:
+            raise BypassRefused(f"“{interlock}” is not bypassed. Likely cause: it ran out. Next: nothing")
+
+
 class FakeGate:
-    """The emergency stop."""
+    """The emergency stop, and the bypasses."""
 
     emergency: str | None = None
+
+    def __init__(self) -> None:
+        self.bypasses = FakeBypasses()
 
 
 class FakeNerves:

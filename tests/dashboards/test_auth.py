@@ -22,6 +22,7 @@ SAMPLES: dict[tuple[str, str], dict[str, Any]] = {
     ("POST", "/api/estop/reset"): {"reason": "because"},
     ("POST", "/api/faults"): {"kind": "unplug", "target": "sim:gas"},
     ("POST", "/api/users"): {"name": "bob", "role": "viewer"},
+    ("POST", "/api/bypasses/temperature"): {"reason": "because", "minutes": 5},
 }
 OPEN = {("GET", "/health")}
 
@@ -32,6 +33,7 @@ def routes(w: World) -> list[tuple[str, str]]:
     for path, verbs in w.app.openapi()["paths"].items():
         filled = path.replace("{run_id}", "run-1").replace("{alarm_id}", "device_lost:ph_loop")
         filled = filled.replace("{name}", "bob").replace("{number}", "1")
+        filled = filled.replace("{interlock}", "temperature")
         found += [(verb.upper(), filled) for verb in verbs]
     assert len(found) > 20
     return found
@@ -87,8 +89,25 @@ async def test_S2_a_viewer_sees_everything_and_operates_nothing() -> None:
                     assert answer.status_code in (200, 404), (verb, path)  # 404: there is no run-1
                 else:
                     assert answer.status_code == 403, (verb, path)
-                    assert "operator" in answer.json()["error"]["cause"]
+                    needed = "engineer" if (verb, path) == ("POST", "/api/bypasses/temperature") else "operator"
+                    assert needed in answer.json()["error"]["cause"]
         assert w.changes() == before
+
+
+@pytest.mark.virtual_time
+async def test_I6_S2_only_an_engineer_sets_an_interlock_aside_and_everybody_sees_it() -> None:
+    async with world() as w, w.http(Role.OPERATOR) as operator, w.http(Role.ENGINEER) as engineer:
+        asked: dict[str, Any] = {"reason": "the probe is being replaced", "minutes": 5}
+        assert (await operator.post("/api/bypasses/temperature", json=asked)).status_code == 403
+        assert (await engineer.post("/api/bypasses/temperature", json=asked | {"reason": " "})).status_code == 422
+        assert (await engineer.post("/api/bypasses/volumes", json=asked)).status_code == 409
+        begun = await engineer.post("/api/bypasses/temperature", json=asked)
+        assert begun.status_code == 200
+        assert begun.json()["user"] == "a engineer"
+        async with w.http(Role.VIEWER) as viewer:
+            assert (await viewer.get("/api/bypasses")).json()["bypasses"] == [begun.json()]
+        assert (await operator.delete("/api/bypasses/temperature")).status_code == 204, "tightening needs less"
+        assert (await operator.delete("/api/bypasses/temperature")).status_code == 409
 
 
 @pytest.mark.virtual_time
