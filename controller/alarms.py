@@ -89,6 +89,11 @@ DEFINITIONS: dict[str, Definition] = {
             "look at the device named", "15 min", event=True,
         ),
         Definition(
+            "foreign_command", "critical", "two masters at one output: a dose may go out twice, flow and gas may be wrong",
+            "find who else commands it (another controller, a tool, somebody at its panel) and end that; read the levels",
+            "15 min", event=True,
+        ),
+        Definition(
             "stray_flow", "high", "liquid went into a vessel that was not to get it; it is booked by the pump's count",
             "look at the pump's cable and at what it pumps into; read the level", "15 min", event=True,
         ),

@@ -26,6 +26,7 @@ from typing import Any
 from controller.clock import Clock
 from controller.safety.actuation import Actuation
 from controller.safety.bypass import Bypasses
+from controller.safety.foreign import Foreign
 from controller.safety.kernel import (
     Intent,
     Limits,
@@ -121,6 +122,7 @@ class Gate:
         self._volumes = volumes
         self._calibrated = calibrated
         self._probes = probes
+        self._foreign = Foreign(limits, alarm, self._now_s)
         self._refused: dict[tuple[str, str], str] = {}
         self._watch = Watch()
         self.emergency: str | None = None
@@ -137,6 +139,8 @@ class Gate:
             return Outcome(False, None, (f"no actuator is called {intent.actuator}",))
         async with output.lock:
             verdict = decide(intent, self.view(), self._limits)
+            if verdict.accepted and (foreign := self._foreign.refusal(intent, output)) is not None:
+                verdict = Verdict(False, None, (foreign,), foreign)
             if not verdict.accepted or verdict.command is None:
                 return Outcome(False, None, verdict.reasons, self._note_refusal(intent, verdict))
             self._refused.pop((intent.actuator, intent.requester), None)
@@ -230,6 +234,7 @@ class Gate:
         latched = [trip.interlock for trip in self._watch.trips if trip.latched]
         self._record.write("safety.reset", {"user": user, "reason": reason, "latched": latched})
         self.emergency = None
+        self._foreign.reset()
         self._watch = self._watch.reset()
 
     def restore(self, emergency: str | None, latched: Mapping[str, str]) -> None:
@@ -369,8 +374,8 @@ class Gate:
         output.astray = 0 if wrong is None else output.astray + 1
         if wrong is not None and output.astray >= ASTRAY_POLLS:
             output.astray = 0
-            self._alarm("command_failed", name, f"it does not do what it was told: {wrong}")
-            output.owe(self._fallback(output), f"readback: {wrong}", now_s)
+            if self._foreign.contradicted(output, status, wrong):
+                output.owe(self._fallback(output), f"readback: {wrong}", now_s)
 
     # --- inside -----------------------------------------------------------------------------------------
 
@@ -501,6 +506,3 @@ class Gate:
             return None
         self._refused[key] = reason
         return self._record.write("act.refused", act_row(intent, verdict))
-
-
-__all__ = ["Gate", "Outcome", "Record", "command_text"]

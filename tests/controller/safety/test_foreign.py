@@ -1,0 +1,143 @@
+"""Somebody else commands an output: it is told, and not fought for, and the tissue is kept safe (A12)."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+
+import pytest
+
+from controller.safety.foreign import AGAIN_S, WITHIN_S
+from drivers.commands import Command, Dispense, Level, Run, Stop, Switch
+from tests.controller.safety.bench import Bench
+from tests.controller.safety.facts import CO2, LIMITS
+
+HEART, DRAW = LIMITS.heart, "reglo.draw"
+HEATER = LIMITS.heaters[0]
+BASAL = LIMITS.basal[HEART]
+
+
+async def second_master(bench: Bench, name: str, wants: Command, for_s: int, every_s: int = 2) -> list[Command]:
+    """Another controller that sends `wants` to one output again and again; returns what the gate sent meanwhile."""
+    output = bench.outputs[name]
+    output.log.clear()
+    for second in range(for_s):
+        if second % every_s == 0:
+            output.obey(wants)
+        await bench.live(1, poll_every=1)
+    return list(output.log)
+
+
+def told(bench: Bench, name: str) -> list[str]:
+    return [detail for kind, source, detail in bench.alarms if (kind, source) == ("foreign_command", name)]
+
+
+@pytest.mark.virtual_time
+async def test_A12_one_foreign_command_is_answered_and_told() -> None:
+    bench = Bench()
+    await bench.circulate()
+    bench.pump(HEART).flow = 5000.0
+    await bench.live(3, poll_every=1)
+    assert bench.outputs[HEART].log[-1] == BASAL
+    (detail,) = told(bench, HEART)
+    assert "runs at 5000 instead of 2000" in detail
+    assert (await bench.ask(HEART, Run(2000.0))).ok, "one contradiction keeps nobody from the output"
+
+
+@pytest.mark.virtual_time
+async def test_A12_a_heart_that_somebody_else_keeps_circulating_is_not_fought_for() -> None:
+    bench = Bench()
+    await bench.circulate()
+    sent = await second_master(bench, HEART, Run(5000.0), 1200)
+    assert len(sent) <= 3, "it gives way"
+    assert bench.pump(HEART).flow == 5000.0
+    assert "It is not fought for any more" in told(bench, HEART)[-1]
+    assert len(told(bench, HEART)) <= 3, "few alarms, not one a poll"
+
+
+@pytest.mark.virtual_time
+async def test_A12_a_heart_that_somebody_else_stops_is_brought_to_its_basal_flow_once_a_minute() -> None:
+    """Giving way altogether would leave the tissue without oxygen; answering each time would be a fight."""
+    bench = Bench()
+    await bench.circulate()
+    sent = await second_master(bench, HEART, Stop(), 1200, every_s=30)
+    assert 1200 / AGAIN_S - 3 <= len(sent) <= 1200 / AGAIN_S + 4
+    assert set(sent) == {BASAL}
+    await bench.live(int(AGAIN_S) + 5, poll_every=1)  # the other master is gone
+    assert bench.pump(HEART).flow > 0.0, "the tissue is circulated"
+
+
+@pytest.mark.virtual_time
+async def test_A12_a_dosing_pump_that_somebody_else_runs_is_stopped_seldom_and_gets_no_dose() -> None:
+    bench = Bench()
+    await bench.circulate()
+    assert (await bench.ask(DRAW, Stop())).ok
+
+    async def strays() -> None:  # what the controller does each second with a pump that runs unasked
+        while True:
+            if bench.pump(DRAW).flow:
+                await bench.gate.stop(DRAW, "it runs, and no dose of its line is open")
+            await asyncio.sleep(1.0)
+
+    looking = asyncio.create_task(strays())
+    sent = await second_master(bench, DRAW, Run(1000.0), 600)
+    looking.cancel()
+    assert 600 / AGAIN_S - 2 <= len(sent) <= 600 / AGAIN_S + 5
+    assert set(sent) == {Stop()}
+    bench.pump(DRAW).flow = 0.0
+    await bench.live(1, poll_every=1)
+    refused = await bench.ask(DRAW, Dispense(500.0, 1000.0, "a"))
+    assert not refused.accepted
+    assert "somebody else commands reglo.draw" in refused.reasons[0]
+    assert (await bench.ask(DRAW, Stop())).accepted, "whoever gave a dose may always end it"
+    bench.gate.reset("anna", "the other controller is off")
+    assert (await bench.ask(DRAW, Dispense(500.0, 1000.0, "b"))).accepted
+
+
+@pytest.mark.virtual_time
+async def test_A12_a_heater_that_somebody_else_switches_on_is_switched_off_seldom_and_interlocks_still_act() -> None:
+    bench = Bench()
+    await bench.circulate()
+    assert (await bench.ask(HEATER, Switch(False))).ok
+    sent = await second_master(bench, HEATER, Switch(True), 600)
+    assert 600 / AGAIN_S - 2 <= len(sent) <= 600 / AGAIN_S + 5
+    assert (await bench.ask(HEATER, Switch(True, for_s=2.0))).accepted, "warmth goes on"
+    bench.readings["t_chamber.temperature"] = 39.5
+    hot = await second_master(bench, HEATER, Switch(True), 60)
+    assert len([command for command in hot if command == Switch(False)]) > 20, "too warm: it is switched off each time"
+
+
+@pytest.mark.virtual_time
+async def test_A12_gas_that_somebody_else_sets_is_left_and_its_regulator_goes_on() -> None:
+    bench = Bench()
+    await bench.circulate()
+    assert (await bench.ask(CO2, Level(3.0))).ok
+    sent = await second_master(bench, CO2, Level(2.0), 600)
+    assert len(sent) <= 4
+    assert (await bench.ask(CO2, Level(2.5))).accepted
+
+
+@pytest.mark.virtual_time
+async def test_A12_it_is_commanded_again_when_nobody_has_contradicted_for_a_while() -> None:
+    bench = Bench()
+    await bench.circulate()
+    assert (await bench.ask(DRAW, Stop())).ok
+    await second_master(bench, DRAW, Run(1000.0), 60)
+    bench.pump(DRAW).flow = 0.0
+    assert not (await bench.ask(DRAW, Dispense(500.0, 1000.0, "a"))).accepted
+    await bench.live(int(WITHIN_S) + 5)
+    assert (await bench.ask(DRAW, Dispense(500.0, 1000.0, "b"))).accepted
+
+
+@pytest.mark.virtual_time
+@pytest.mark.parametrize("disturb", [lambda pump: setattr(pump, "flow", 0.0)])
+async def test_a_pump_that_stands_once_an_hour_is_restarted_each_time(disturb: Callable[[object], None]) -> None:
+    """A supply that fails now and then is nobody's command."""
+    bench = Bench()
+    await bench.circulate()
+    for _ in range(6):
+        disturb(bench.pump(HEART))
+        await bench.live(10, poll_every=1)
+        assert bench.pump(HEART).flow > 0.0
+        await bench.live(3600, poll_every=60)
+    assert told(bench, HEART) == []
