@@ -11,7 +11,7 @@ import sys
 
 from choroid import comparison_command, handover_command
 from choroid.child import keep_safe_path, require_own_packages
-from choroid.commands import files, guards, live, measure, operate, virtual
+from choroid.commands import commissioning, files, guards, live, measure, operate, virtual
 from choroid.commands.words import Handler
 from choroid.kills import commands as kills
 from choroid.report import command as report
@@ -46,7 +46,7 @@ def _parser() -> argparse.ArgumentParser:
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
     rooms = (
         live, virtual, files, tools, ledger_commands, comparison_command, kills, handover_command, report, operate,
-        guards, measure,
+        guards, measure, commissioning,
     )  # fmt: skip
     for room in rooms:
         room.add(commands)

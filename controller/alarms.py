@@ -77,6 +77,10 @@ DEFINITIONS: dict[str, Definition] = {
             "look for a kink, a closed clamp or a clogged dialyser in the line named", "2 h", 2.0,
         ),
         Definition(
+            "not_commissioned", "low", "a pump, gas, probe or valve may be another than the rig file says",
+            "run `choroid commission` before tissue goes in, and after every change of the wiring", "1 d",
+        ),
+        Definition(
             "hazard_accepted", "low", "a hazard of this rig has no interlock; the rig file names who accepted that and why",
             "see `choroid check --hazards`; add the sensor and the interlock when you can", "1 d",
         ),

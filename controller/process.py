@@ -32,6 +32,7 @@ from controller.load import Load
 from controller.memory.history import FLUSH_S, History
 from controller.memory.output_series import OutputSeries
 from controller.nerves.summary import NervesSource, NervesSummary
+from controller.notices import notices
 from controller.regulation.bath import BathRegulator
 from controller.regulation.gas import GasMixer
 from controller.regulation.heart import HeartRegulator
@@ -174,6 +175,7 @@ class Controller:
         self._next_score_row_s = 0.0
         self._scores: Scores | None = None
         self._viability: dict[str, Any] | None = None
+        self._notices: dict[tuple[str, str], str] = {}
         self._closed = False
 
     async def start(self) -> None:
@@ -185,6 +187,7 @@ class Controller:
         self.alarms.restore(self.journal.entries(kinds=ALARM_ROWS), self.clock.now_s())
         started = {"rig": self.rig.name, "rig_hash": effective_hash(self.rig), "version": software_version()}
         self._record("controller.started", started)
+        self._notices = notices(self.rig, self.journal, self.clock.utc())
         self.body = await Body.connect(self.rig, self._opener, self.store)
         for failure in self.body.failures:
             logger.warning("%s did not come up: %s", failure.device, failure.error)
@@ -406,8 +409,7 @@ class Controller:
             if view.fault:
                 causes[("device_lost", name.partition(".")[0])] = view.fault
         causes.update(self.upkeep.causes)
-        for hazard, accepted in self.rig.safety.accepted.items():
-            causes[("hazard_accepted", hazard)] = f"{accepted.reason} ({accepted.by})"
+        causes.update(self._notices)
         if self._vitals.concern:
             causes[("activity_fall", "nerves")] = self._vitals.concern
         if late_s > TICK_S:

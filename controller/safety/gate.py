@@ -77,6 +77,11 @@ class Outcome:
         """Accepted, carried out and read back."""
         return self.accepted and self.error is None
 
+    @property
+    def why(self) -> str:
+        """Why it is not ok, for people."""
+        return self.error or "; ".join(self.reasons)
+
 
 class Gate:
     """See the module. `alarm(kind, source, detail)` is called for what a person must know.

@@ -1,0 +1,28 @@
+"""Before tissue goes in: `commission`."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+from typing import Any
+
+from choroid.commands.words import command, emit, json_option
+
+
+def add(commands: Any) -> None:
+    """Add `commission` to `commands`."""
+    parser = command(
+        commands, "commission", _commission, "find out by effect whether a rig is wired and plumbed as its file says"
+    )
+    parser.add_argument("rig", type=Path, help="the rig file")
+    parser.add_argument("--data", type=Path, default=Path("choroid-data"), help="the rig's data directory")
+    parser.add_argument("--by", required=True, metavar="NAME", help="who answers for it, for the record")
+    json_option(parser)
+
+
+def _commission(arguments: argparse.Namespace) -> int:
+    from choroid.commission import as_text, commission_rig
+
+    answer = commission_rig(arguments.rig, data=arguments.data, by=arguments.by)
+    emit(answer, as_json=arguments.json, text=as_text(answer))
+    return 0 if answer["passed"] else 1

@@ -1,0 +1,220 @@
+"""What commissioning works with: the rig's devices behind the safety gate, and readings before, during and after a stimulus.
+
+There is no regulator here: nothing moves but what is being tested, and interlocks, leases and limits hold as ever.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from math import isfinite, nan
+
+from controller.body import Body
+from controller.clock import Clock
+from controller.execution.journal import Journal
+from controller.execution.weighing import MASS_PATIENCE_S, MASS_SPREAD_G, settled
+from controller.rig.description import Rig
+from controller.rig.families import PRESSURE, points_of
+from controller.safety.gate import Gate, Outcome
+from controller.safety.limits import basal_states, limits_of
+from controller.safety.terms import Intent
+from controller.state import StateStore
+from drivers.commands import Command, Dispense, LevelStatus, PumpStatus, Quality, Switch
+from drivers.transport.opener import Opener
+
+TICK_S = 1.0
+POLL_S = 1.0
+VALVE_LEASE_S = 30.0
+WHO = "commissioning"
+UNSURE_UL = 50.0
+"""How well a volume in a vessel is known after the person has filled it (standard deviation)."""
+
+
+@dataclass(slots=True)
+class Volume:
+    """What a vessel holds as far as commissioning knows (µL)."""
+
+    ul: float
+    sd_ul: float
+
+
+@dataclass(frozen=True, slots=True)
+class Effect:
+    """What a dose did: grams on the balance, and by how much each gauge rose at the most (kPa); why it was not given."""
+
+    mass_g: float
+    rise_kpa: Mapping[str, float]
+    refused: str | None = None
+
+
+class Bench:
+    """A connected rig without regulators. Make it with :meth:`open`; :meth:`close` brings everything to its basal state."""
+
+    def __init__(self, rig: Rig, body: Body, gate: Gate, store: StateStore, volumes: dict[str, Volume]) -> None:
+        self.rig = rig
+        self.gate = gate
+        self.store = store
+        self.volumes = volumes
+        self.ticks = 0
+        self._body = body
+        self._limits = limits_of(rig)
+        self._doses = 0
+        self._ticking = asyncio.create_task(self._tick(), name="commissioning")
+        self.gauges = tuple(
+            point
+            for point, kind in points_of(rig).items()
+            if kind == PRESSURE and rig.devices[point.partition(".")[0]].at in rig.lines
+        )
+
+    @classmethod
+    async def open(
+        cls, rig: Rig, opener: Opener, journal: Journal, clock: Clock, alarm: Callable[[str, str, str], None]
+    ) -> Bench:
+        """Connect the rig and put the gate before it.
+
+        Raises:
+            ConnectError: Nothing at all answers.
+        """
+        store = StateStore()
+        body = await Body.connect(rig, opener, store)
+        limits = limits_of(rig)
+        volumes = {name: Volume(vessel.volume_ul, UNSURE_UL) for name, vessel in rig.vessels.items()}
+        leases = dict.fromkeys(limits.switches, VALVE_LEASE_S)
+        leases[limits.heart] = rig.organs.heart.lease_s
+        gate = Gate(
+            actuators=body.hand_over_actuators(),
+            limits=limits,
+            basal=basal_states(rig),
+            leases_s=leases,
+            store=store,
+            journal=journal,
+            clock=clock,
+            alarm=alarm,
+            volumes=lambda: dict(volumes),
+        )
+        await body.begin(gate.poll)
+        return cls(rig, body, gate, store, volumes)
+
+    @property
+    def unreachable(self) -> tuple[str, ...]:
+        """The devices that do not answer."""
+        return tuple(failure.device for failure in self._body.failures)
+
+    async def _tick(self) -> None:
+        """Look at every interlock once a second and enforce what it says, as the controller does."""
+        loop = asyncio.get_running_loop()
+        while True:
+            trips = self.gate.observe()
+            self.store.snapshot(loop.time(), "", trips)
+            if self.gate.enforce(trips):
+                await self.gate.settle()
+            self.ticks += 1
+            await asyncio.sleep(TICK_S)
+
+    async def close(self) -> tuple[str, ...]:
+        """Bring everything to its basal state and close the links; returns what could not be brought there."""
+        self._ticking.cancel()
+        await asyncio.gather(self._ticking, return_exceptions=True)
+        owing = await self.gate.fall_back("commissioning ends")
+        await self._body.close()
+        return owing
+
+    # --- commands and readings ---------------------------------------------------------------------------
+
+    async def command(self, actuator: str, command: Command, why: str) -> Outcome:
+        """Send a command through the gate."""
+        return await self.gate.submit(Intent(actuator, command, WHO, why))
+
+    async def keep(self, actuator: str, command: Command, seconds: float, why: str) -> Outcome:
+        """Send a command and renew its lease for so long."""
+        outcome = await self.command(actuator, command, why)
+        loop = asyncio.get_running_loop()
+        end_s = loop.time() + seconds
+        while outcome.ok and loop.time() < end_s:
+            await asyncio.sleep(POLL_S)
+            outcome = await self.command(actuator, command, why)
+        return outcome
+
+    async def value(self, point: str) -> float:
+        """Return the mean of three fresh readings of `point`, settled where it is a mass; NaN when it cannot be had."""
+        every_s = self.rig.devices[point.partition(".")[0]].every_s
+        mass = point == self.rig.organs.kidney.mass
+        found = await settled(
+            self.store, point, every_s=every_s, spread=MASS_SPREAD_G if mass else None,
+            patience_s=max(MASS_PATIENCE_S, 8.0 * every_s),
+        )  # fmt: skip
+        return nan if found.value is None else found.value
+
+    def now(self, point: str) -> float:
+        """Return the latest reading of `point`; NaN when it is not good."""
+        reading = self.store.readings.get(point)
+        return reading.value if reading is not None and reading.quality is Quality.GOOD else nan
+
+    def flow(self, pump: str) -> float:
+        """Return what a pump says of its own flow (µL/min; 0 when it stands; NaN when it does not say)."""
+        view = self.store.actuators.get(pump)
+        if view is None or not isinstance(view.status, PumpStatus):
+            return nan
+        return view.status.flow_ul_min if view.status.running else 0.0
+
+    def level(self, point: str) -> float:
+        """Return what an output of a level is set to; NaN when it does not say."""
+        view = self.store.actuators.get(point)
+        return view.status.setpoint if view is not None and isinstance(view.status, LevelStatus) else nan
+
+    # --- doses -------------------------------------------------------------------------------------------
+
+    async def dose(self, line: str, volume_ul: float, valves: tuple[str, ...] = ()) -> Effect:
+        """Give one dose along `line` with `valves` open, and see what it does to the balance and to every gauge."""
+        spec = self.rig.lines[line]
+        pump = spec.pump or ""
+        mass = self.rig.organs.kidney.mass
+        before = await self.value(mass)
+        rest = {gauge: await self.value(gauge) for gauge in self.gauges}
+        rise = dict.fromkeys(self.gauges, 0.0)
+        for valve in valves:
+            await self.command(valve, Switch(True), f"test of line {line}")
+        self._doses += 1
+        flow = self._limits.pumps[pump].max_ul_min
+        dose = Dispense(volume_ul, flow, f"{WHO}.{self._doses}.{asyncio.get_running_loop().time():.0f}")
+        outcome = await self.command(pump, dose, f"test of line {line}")
+        refused = None if outcome.ok else outcome.why
+        end_s = asyncio.get_running_loop().time() + volume_ul / flow * 60.0 * 1.5 + 10.0
+        while refused is None:
+            await asyncio.sleep(POLL_S)
+            for valve in valves:
+                await self.command(valve, Switch(True), f"test of line {line}")
+            for gauge in self.gauges:
+                if isfinite(now := self.now(gauge) - rest[gauge]):
+                    rise[gauge] = max(rise[gauge], now)
+            if asyncio.get_running_loop().time() > end_s:
+                break
+            if (await self._stands(pump)) and asyncio.get_running_loop().time() > end_s - 20.0:
+                break
+        await self.gate.stop(pump, f"test of line {line} ends", requester=WHO)
+        for valve in valves:
+            await self.command(valve, Switch(False), f"test of line {line} ends")
+        after = await self.value(mass)
+        moved_ul = (after - before) * 1000.0
+        self._book(line, volume_ul, moved_ul if isfinite(moved_ul) else 0.0, given=refused is None)
+        return Effect(moved_ul / 1000.0, rise, refused)
+
+    async def _stands(self, pump: str) -> bool:
+        await self.gate.poll(pump)
+        return self.flow(pump) == 0.0
+
+    def _book(self, line: str, volume_ul: float, weighed_ul: float, *, given: bool) -> None:
+        """Take the balance's word for the weighed vessel; the other end is as uncertain as what was seen and asked differ."""
+        spec, kidney = self.rig.lines[line], self.rig.organs.kidney
+        self.volumes[kidney.vessel].ul += weighed_ul
+        if given:
+            sign = 1.0 if spec.to == kidney.vessel else -1.0
+            other = spec.from_ if spec.to == kidney.vessel else spec.to
+            if kidney.vessel in (spec.from_, spec.to):
+                self.volumes[other].ul -= weighed_ul
+                self.volumes[other].sd_ul += abs(sign * volume_ul - weighed_ul) / 3.0
+            else:
+                self.volumes[spec.from_].ul -= volume_ul
+                self.volumes[spec.to].ul += volume_ul
+            self.gate.booked(spec.from_, spec.to)

@@ -1,0 +1,120 @@
+"""The procedure: a person prepares the rig, every part is moved once, and what it does is compared with the file."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+
+from controller.commissioning import pumps, surroundings
+from controller.commissioning.bench import WHO, Bench
+from controller.commissioning.record import wiring_hash
+from controller.commissioning.terms import Ask, Check, Report, Tell
+from controller.rig.quantities import quantity_text
+from drivers.commands import Run, Switch
+
+STOP_S = 3.0
+
+
+class NotReady(Exception):
+    """The person has not confirmed that the rig may be moved; the message says what is asked for."""
+
+
+async def commission(bench: Bench, *, by: str, utc: str, ask: Ask, tell: Tell) -> Report:
+    """Carry out every check; a failed one does not keep the others from being made.
+
+    Args:
+        bench: The connected rig.
+        by: Who answers for it.
+        utc: When it began.
+        ask: Asks the person.
+        tell: Hears each result at once.
+
+    Returns:
+        What was found.
+
+    Raises:
+        NotReady: The person did not confirm the preparations; nothing was moved.
+    """
+    prepared = preparation(bench)
+    if not await ask(prepared):
+        raise NotReady(f"nothing was moved. Next: {prepared}")
+    checks = []
+    async for check in _checks(bench, ask):
+        tell(str(check))
+        checks.append(check)
+    return Report(bench.rig.name, wiring_hash(bench.rig), by, utc, tuple(checks))
+
+
+def preparation(bench: Bench) -> str:
+    """Return what the person has to have prepared."""
+    vessels = ", ".join(
+        f"{name} {quantity_text(vessel.volume_ul, 'uL')}"
+        for name, vessel in bench.rig.vessels.items()
+        if vessel.volume_ul
+    )
+    return (
+        f"No tissue is in the rig, the vessels hold medium or stock as the file says ({vessels}), lines are primed, every"
+        " tube is in its pump, the gas bottles are open, and the chamber is warm?"
+    )
+
+
+async def _checks(bench: Bench, ask: Ask) -> AsyncIterator[Check]:
+    rig = bench.rig
+    for device in bench.unreachable:
+        yield Check(device, "answers", False, "it does not answer. Check power, cable and address")
+    heart = rig.lines[rig.organs.heart.line].pump or ""
+    beats = await pumps.heart(bench)
+    yield beats
+    beating = None
+    if beats.ok:  # draws are refused while the heart stands
+        keep = bench.keep(heart, Run(rig.organs.heart.basal_ul_min), float("inf"), "the heart goes on")
+        beating = asyncio.create_task(keep, name="heart")
+    try:
+        async for check in pumps.transfers(bench, ask):
+            yield check
+        if (found := await surroundings.ph_probes(bench)) is not None:
+            yield found
+        for check in await _valves(bench, ask):
+            yield check
+        async for check in surroundings.gases(bench):
+            yield check
+        yield await surroundings.warmth(bench)
+    finally:
+        if beating is not None:
+            beating.cancel()
+            await asyncio.gather(beating, return_exceptions=True)
+    yield await _emergency(bench)
+
+
+async def _valves(bench: Bench, ask: Ask) -> list[Check]:
+    """A person sees each valve open; that medium passes was seen with its pump."""
+    checks = []
+    for name, line in bench.rig.lines.items():
+        if line.valve is None:
+            continue
+        told = await bench.command(line.valve, Switch(True), "test of the valve")
+        seen = told.ok and await ask(f"Is the valve of line “{name}” open now, and no other?")
+        await bench.command(line.valve, Switch(False), "test of the valve ends")
+        shut = seen and await ask(f"Is the valve of line “{name}” shut now?")
+        why = "a person saw otherwise" if told.ok else f"it could not be switched: {told.why}"
+        checks.append(Check(line.valve, f"opens line {name}", shut, "a person saw it open and shut" if shut else why))
+    return checks
+
+
+async def _emergency(bench: Bench) -> Check:
+    """Stop everything: the heart falls to its basal flow, and a heater pulse is refused until the reset."""
+    rig = bench.rig
+    heart = rig.lines[rig.organs.heart.line].pump or ""
+    effect = "everything but the basal circulation rests"
+    await bench.command(heart, Run(rig.organs.heart.max_ul_min), "test of the emergency stop")
+    await bench.gate.estop(WHO, "test of the emergency stop")
+    await asyncio.sleep(STOP_S)
+    await bench.gate.poll(heart)
+    flow = bench.flow(heart)
+    pulse = await bench.command(heart, Run(rig.organs.heart.max_ul_min), "test of the emergency stop")
+    bench.gate.reset(WHO, "the test of the emergency stop is over")
+    basal = abs(flow - rig.organs.heart.basal_ul_min) <= 0.1 * rig.organs.heart.basal_ul_min
+    if basal and not pulse.ok:
+        return Check("emergency stop", effect, True, f"the heart fell to {flow / 1000:g} mL/min; commands were refused")
+    what = f"the heart says {flow / 1000:g} mL/min" if not basal else "a command passed all the same"
+    return Check("emergency stop", effect, False, f"{what}. Check the link of {heart}; do not put tissue in")

@@ -1,0 +1,169 @@
+"""Does each commanded pump move the flow that is read: on the balance, on the gauge of its line, and on nothing else?"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+from math import isfinite, isnan
+
+from controller.commissioning.bench import WHO, Bench, Effect
+from controller.commissioning.terms import Ask, Check
+from controller.hazards import physics
+from controller.hazards.pressure import working_kpa
+from controller.hazards.terms import Subject
+from controller.rig.description import Rig
+from controller.safety.limits import limits_of
+from drivers.commands import Run
+
+DOSE_UL = 1500.0
+"""Of each test; a mistaken one of them neither empties nor overfills any vessel of a rig that passed its check."""
+TOLERANCE = 0.3
+"""Share by which a dose may be off: pumps that nobody has calibrated differ by up to 25 %."""
+NOTHING_G = 0.15
+"""What drips and draught do to the balance."""
+SHARE = 0.3
+"""A gauge responds when it rises by so much of what its line needs."""
+NOISE_KPA = 0.2
+HEART_S = 40.0
+
+
+@dataclass(frozen=True, slots=True)
+class Signature:
+    """What a pump does: fills (+1), empties (-1) or leaves (0) the weighed vessel, and which gauges rise."""
+
+    mass: int
+    gauges: frozenset[str]
+
+
+def signatures(rig: Rig, gauges: tuple[str, ...]) -> dict[str, Signature]:
+    """Return what each pumped line does, by the file."""
+    weighed = rig.organs.kidney.vessel
+    return {
+        name: Signature(
+            (line.to == weighed) - (line.from_ == weighed),
+            frozenset(gauge for gauge in gauges if rig.devices[gauge.partition(".")[0]].at == name),
+        )
+        for name, line in rig.lines.items()
+        if line.pump is not None
+    }
+
+
+async def heart(bench: Bench) -> Check:
+    """Raise the heart from its basal flow to its greatest: its gauge rises, and the balance stays."""
+    rig = bench.rig
+    spec, line = rig.organs.heart, rig.organs.heart.line
+    pump = rig.lines[line].pump or ""
+    effect = f"{spec.max_ul_min / 1000:g} mL/min raise the gauge of line {line}"
+    await bench.gate.stop(pump, "it stands while the balance is read", requester=WHO)
+    before_g = await bench.value(rig.organs.kidney.mass)
+    low = await bench.keep(pump, Run(spec.basal_ul_min), HEART_S, "test of the heart")
+    rest = {gauge: await bench.value(gauge) for gauge in bench.gauges}
+    await bench.keep(pump, Run(spec.max_ul_min), HEART_S, "test of the heart")
+    rise = {gauge: await bench.value(gauge) - rest[gauge] for gauge in bench.gauges}
+    told = bench.flow(pump)
+    await bench.gate.stop(pump, "it stands while the balance is read", requester=WHO)
+    after_g = await bench.value(rig.organs.kidney.mass)
+    if not low.ok:
+        return Check(pump, effect, False, f"it cannot be commanded: {low.why}")
+    needed = physics.line_kpa(rig.lines[line], spec.max_ul_min - spec.basal_ul_min)
+    seen = Signature(_sign(after_g - before_g), frozenset(g for g, kpa in rise.items() if kpa > SHARE * needed))
+    check = _judge(bench, line, pump, effect, seen)
+    if not check.ok:
+        return check
+    if isnan(told) or abs(told - spec.max_ul_min) > TOLERANCE * spec.max_ul_min:
+        return Check(pump, effect, False, f"it says that it moves {told / 1000:g} mL/min. Check its tubing setting")
+    return Check(pump, effect, True, ", ".join(f"{gauge} rose by {rise[gauge]:.2f} kPa" for gauge in seen.gauges))
+
+
+async def transfers(bench: Bench, ask: Ask) -> AsyncIterator[Check]:
+    """Give one dose along each line that an organ transfers medium through: first what fills, then what empties."""
+    rig = bench.rig
+    expected = signatures(rig, bench.gauges)
+    lines = [name for name in expected if name != rig.organs.heart.line]
+    for name in sorted(lines, key=lambda line: -expected[line].mass):
+        yield await _transfer(bench, ask, name, expected[name])
+
+
+async def _transfer(bench: Bench, ask: Ask, name: str, wanted: Signature) -> Check:
+    rig = bench.rig
+    line = rig.lines[name]
+    pump = line.pump or ""
+    sides = {1: "fill", -1: "empty", 0: "do not change"}
+    effect = f"{DOSE_UL / 1000:g} mL {sides[wanted.mass]} {rig.organs.kidney.vessel}"
+    own = (line.valve,) if line.valve else ()
+    done = await bench.dose(name, DOSE_UL, own)
+    if done.refused is not None:
+        return Check(pump, effect, False, f"the dose was not given: {done.refused}")
+    seen = Signature(_sign(done.mass_g), _risen(bench, done))
+    if seen.mass == 0 and wanted.mass != 0 and not seen.gauges - wanted.gauges:
+        return await _nothing_moved(bench, name, effect, done)
+    check = _judge(bench, name, pump, effect, seen)
+    if not check.ok:
+        return check
+    if wanted.mass and abs(abs(done.mass_g) * 1000.0 - DOSE_UL) > TOLERANCE * DOSE_UL:
+        what = f"{abs(done.mass_g):.2f} g moved where {DOSE_UL / 1000:g} g were asked for. Check its tubing, and calibrate it"
+        return Check(pump, effect, False, what)
+    alike = [
+        other for other, signature in signatures(rig, bench.gauges).items() if signature == wanted and other != name
+    ]
+    if alike and not await ask(f"Has liquid gone along line “{name}” ({line.from_} to {line.to}), and along no other?"):
+        what = f"a person saw another line move. Compare channel or link of {pump} with line {', '.join(alike)}"
+        return Check(pump, effect, False, what)
+    return Check(pump, effect, True, f"the balance changed by {done.mass_g:+.2f} g")
+
+
+async def _nothing_moved(bench: Bench, name: str, effect: str, done: Effect) -> Check:
+    """Nothing was moved: is the pump dead, or does a valve stand in its way that the file puts on another line?"""
+    rig = bench.rig
+    line = rig.lines[name]
+    pump = line.pump or ""
+    others = {each.valve for each in rig.lines.values() if each.valve is not None and each.valve != line.valve}
+    for valve in sorted(others):
+        again = await bench.dose(name, DOSE_UL, (*((line.valve,) if line.valve else ()), valve))
+        if again.refused is None and _sign(again.mass_g):
+            what = f"it moves medium only while {valve} is open: that valve is on line “{name}”, unlike in the file"
+            return Check(pump, effect, False, what)
+    pressed = [f"{gauge} rose by {kpa:.0f} kPa" for gauge, kpa in done.rise_kpa.items() if kpa > 5.0]
+    why = f"its line is shut ({', '.join(pressed)}): look at valve {line.valve}, clamps and filter" if pressed else ""
+    cause = why or "look at its power, its cassette and its tubing, and at clamps"
+    return Check(pump, effect, False, f"the pump moves nothing: {cause}")
+
+
+def _risen(bench: Bench, done: Effect) -> frozenset[str]:
+    """The gauges that rose by what a line with a gauge needs."""
+    subject = Subject(bench.rig, limits_of(bench.rig))
+    needs = {}
+    for gauge in bench.gauges:
+        line = bench.rig.lines[bench.rig.devices[gauge.partition(".")[0]].at or ""]
+        needs[gauge] = working_kpa(subject, line) if line.pump else 0.0
+    least = min((SHARE * need for need in needs.values() if need), default=0.0)
+    return frozenset(gauge for gauge, kpa in done.rise_kpa.items() if kpa > max(NOISE_KPA, least))
+
+
+def _sign(mass_g: float) -> int:
+    if not isfinite(mass_g) or abs(mass_g) < NOTHING_G:
+        return 0
+    return 1 if mass_g > 0 else -1
+
+
+def _judge(bench: Bench, name: str, pump: str, effect: str, seen: Signature) -> Check:
+    """Compare what was seen with what the file says, and name what the pump or the gauge seems to be."""
+    rig = bench.rig
+    expected = signatures(rig, bench.gauges)
+    wanted = expected[name]
+    if seen == wanted:
+        return Check(pump, effect, True, "as the file says")
+    if seen.mass == wanted.mass and len(seen.gauges) == len(wanted.gauges) == 1:
+        (right,), (wrong,) = wanted.gauges, seen.gauges
+        what = f"gauge {wrong} responds to {pump}, and {right} does not: the gauges are exchanged, or the pumps are"
+        return Check(pump, effect, False, what)
+    if seen == Signature(0, frozenset()):
+        return Check(pump, effect, False, "nothing responds: the pump moves nothing, or its gauge sits elsewhere")
+    like = [f"{rig.lines[other].pump} (line “{other}”)" for other, its in expected.items() if its == seen]
+    if not like and seen.mass == 0:  # a pump that presses against its own valve, which was shut
+        valves = (other for other, its in expected.items() if its.gauges == seen.gauges and rig.lines[other].valve)
+        like = [f"{rig.lines[other].pump} (line “{other}”, its valve shut)" for other in valves]
+    did = {1: "fills", -1: "empties", 0: "leaves"}[seen.mass]
+    gauges = f", and {', '.join(sorted(seen.gauges))} responds" if seen.gauges else ", and no gauge responds"
+    which = f"as {' or '.join(like)} should: they are exchanged" if like else "as no line of the file does"
+    return Check(pump, effect, False, f"it {did} {rig.organs.kidney.vessel}{gauges}, {which}")

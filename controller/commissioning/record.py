@@ -1,0 +1,79 @@
+"""The record of commissioning: valid for the wiring that it was made with, and for half a year."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from datetime import UTC, datetime, timedelta
+from typing import Any, Protocol
+
+from controller.rig.description import Rig
+
+ROW = "commissioning"
+"""Kind of the journal row."""
+VALID = timedelta(days=180)
+"""Tubing is changed and devices are exchanged meanwhile; nobody writes down each."""
+
+
+class Rows(Protocol):
+    """What is needed of the journal."""
+
+    def last(self, kind: str) -> Any:
+        """Return the latest row of a kind, or None."""
+
+
+def wiring_hash(rig: Rig) -> str:
+    """Return the sha256 of what commissioning confirms: devices with links, places and channels, lines, and their roles.
+
+    Set-points, limits, volumes and periods do not belong to it.
+    """
+    organs = rig.organs.model_dump(mode="json", by_alias=True)
+    roles = {
+        organ: {key: value for key, value in keys.items() if isinstance(value, str)} for organ, keys in organs.items()
+    }
+    wiring: Mapping[str, Any] = {
+        "devices": {
+            name: {
+                "model": device.model,
+                "link": device.link,
+                "address": device.address,
+                "at": device.at,
+                "gas": device.gas,
+                "channels": {number: channel.point for number, channel in device.channels.items()},
+            }
+            for name, device in rig.devices.items()
+        },
+        "lines": {
+            name: {
+                "from": line.from_,
+                "to": line.to,
+                "pump": line.pump,
+                "filter": line.filter,
+                "valve": line.valve,
+                "dialyser": line.dialyser,
+            }
+            for name, line in rig.lines.items()
+        },
+        "organs": roles,
+        "chamber": rig.organoid.chamber,
+    }
+    return hashlib.sha256(json.dumps(wiring, sort_keys=True, separators=(",", ":")).encode()).hexdigest()
+
+
+def not_commissioned(rig: Rig, journal: Rows, now: datetime) -> str | None:
+    """Return why a rig counts as not commissioned, or None when it is. A rig of simulated links needs none."""
+    if rig.simulated:
+        return None
+    row = journal.last(ROW)
+    how = "Run `choroid commission` before tissue goes in"
+    if row is None:
+        return f"nobody has confirmed that it is wired and plumbed as its file says. {how}"
+    if row.body["wiring"] != wiring_hash(rig):
+        return f"devices, lines or their roles have changed in the rig file since it was commissioned. {how}"
+    if not row.body["passed"]:
+        failed = [check["subject"] for check in row.body["checks"] if not check["ok"]]
+        return f"commissioning found otherwise than the file says: {', '.join(failed)}. Mend it. {how}"
+    if now - datetime.fromisoformat(row.utc.replace("Z", "+00:00")).astimezone(UTC) > VALID:
+        return f"it was commissioned more than {VALID.days} days ago. {how}"
+    return None

@@ -1,0 +1,19 @@
+"""What a rig is told of as long as it runs: that nobody has commissioned it, and the hazards that were accepted."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+from controller.commissioning.record import Rows, not_commissioned
+from controller.rig.description import Rig
+
+
+def notices(rig: Rig, journal: Rows, now: datetime) -> dict[tuple[str, str], str]:
+    """Return (alarm kind, source) → detail, as they stand when the controller starts."""
+    found = {
+        ("hazard_accepted", hazard): f"{accepted.reason} ({accepted.by})"
+        for hazard, accepted in rig.safety.accepted.items()
+    }
+    if (why := not_commissioned(rig, journal, now)) is not None:
+        found[("not_commissioned", rig.name)] = why
+    return found
