@@ -21,6 +21,7 @@ from pathlib import Path
 from choroid.claiming import GUARD_LETS_GO_S, claim_rig
 from choroid.failure import UserError
 from choroid.guarding import GuardFinder
+from choroid.journal_opening import JOURNAL, open_journal
 from choroid.lab import stop_on_signals
 from choroid.listening import EngineNerves
 from choroid.remote import ENDPOINT
@@ -30,7 +31,7 @@ from controller.clock import Clock
 from controller.execution.journal import Journal
 from controller.hazards import load_checked_rig
 from controller.notify import notify
-from controller.process import Controller
+from controller.process import DEAD_AFTER_S, Controller
 from controller.rig.description import Rig
 from controller.state import State
 from controller.telemetry.mqtt import MqttSink
@@ -118,7 +119,7 @@ async def keep(
         # All that may fail comes before the guard: that of a controller which may not run, because another one does, would
         # bring to rest what that keeps alive.
         if journal is None:
-            journal = Journal(data / "journal.db", clock, durable=True, threaded=True)
+            journal = open_journal(data / JOURNAL, clock)
         undone.callback(journal.close)
         auth = Auth(data, demo=False)
         listening = free_port(host, port)
@@ -145,6 +146,7 @@ async def keep(
         sinks=sinks,
         guard=guarded,
         journal=journal,
+        threaded=True,
     )
     stop_rig_on_usr1(controller)
     telling = asyncio.create_task(_tell_service_manager(controller, stop), name="service manager")
@@ -187,7 +189,7 @@ async def keep(
 async def _tell_service_manager(controller: Controller, stop: asyncio.Event) -> None:
     """Renew the service manager's watchdog while the control loop lives, and end when the guard wants that."""
     while True:
-        if controller.health().ok or not controller.ready:
+        if controller.health().tick_age_s <= DEAD_AFTER_S or not controller.ready:
             notify("WATCHDOG=1")
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(NOTIFY_S):
@@ -217,7 +219,7 @@ def _sinks(rig: Rig, data: Path) -> tuple[list[Outbox], tuple[OutboxSink | Unope
 
     def add(name: str, file: str, made: Callable[[Outbox], OutboxSink]) -> None:
         try:
-            outboxes.append(Outbox(data / file))
+            outboxes.append(Outbox(data / file, autocheckpoint=False))
         except (sqlite3.OperationalError, OSError) as error:
             sinks.append(
                 UnopenedSink(name, f"{file} cannot be opened: {error}. Next: free space, restart the controller")

@@ -139,8 +139,9 @@ DEFINITIONS: dict[str, Definition] = {
             "check the return valve and its relay", "30 min",
         ),
         Definition(
-            "journal_lost", "critical", "what happens is not recorded, and no dose is given",
-            "make room on the disk or repair it, then restart the controller", "30 min", event=True,
+            "journal_lost", "critical",
+            "heart, temperature and gas go on with a record of their own; no dose, no stimulation; protocols wait",
+            "stop the controller, run `choroid repair` on its data folder, start it again", "30 min",
         ),
         Definition(
             "journal_unwritten", "critical", "rows wait in memory and are lost if this process ends; no dose is given",

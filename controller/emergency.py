@@ -49,6 +49,8 @@ class Emergency:
         alarm: Callable[[str, str, str], None],
     ) -> None:
         self.gate: Gate | None = None
+        self.forbidden = ""
+        """Why nobody may stimulate as long as this process lives, whether an emergency stop stands or not."""
         self._latch = latch
         self._stimulator = stimulator
         self._record = record
@@ -68,8 +70,9 @@ class Emergency:
         if kept is not None and journalled is None:
             self._alarm("emergency_stop", SOURCE, f"{kept[0]}: {kept[1]}")
             self._record("safety.estop", {"user": kept[0], "reason": kept[1]})
-        if why is not None and self._stimulator is not None:
-            self._stimulator.forbid_stimulation(_told(why))
+        self.forbidden = "" if journal.lost is None else str(journal.lost)
+        if (why is not None or self.forbidden) and self._stimulator is not None:
+            self._stimulator.forbid_stimulation(self.forbidden or _told(why or ""))
 
     async def stop(self, who: str, reason: str) -> None:
         """Stop everything but the basal state, at once; return when outputs and stimulation have been dealt with."""
@@ -84,12 +87,17 @@ class Emergency:
         if self._stimulator is None:
             return
         try:
-            how = await self._stimulator.stop_stimulation(_told(why))
+            how = await self._stimulator.stop_stimulation(self.forbidden or _told(why))
         except Exception as error:
             logger.exception("stimulation could not be stopped")
             how = f"failed: {type(error).__name__}: {error}"
-            self._alarm("command_failed", "nerves", f"the emergency stop did not stop stimulation: {error}")
+            self._alarm("command_failed", "nerves", f"stimulation could not be stopped: {error}")
         self._record("safety.stimulation_stopped", {"how": how})
+
+    async def forbid_stimulation(self, why: str) -> None:
+        """Stop stimulation for the rest of this process; a reset of the emergency stop does not allow it again."""
+        self.forbidden = why
+        await self._stop_stimulation(why)
 
     async def _keep(self, who: str, reason: str) -> None:
         """Write the latch file. The commands to the devices are on their way already: the disk delays none."""
@@ -110,7 +118,7 @@ class Emergency:
                 " written. Next: make it writable, reset again"
             ) from error
         self.gate.reset(who, reason)
-        if self._stimulator is not None:
+        if self._stimulator is not None and not self.forbidden:
             await self._stimulator.allow_stimulation()
 
 

@@ -11,14 +11,13 @@ import asyncio
 import logging
 from collections.abc import Callable, Coroutine, Mapping
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from typing import Any, Protocol
 
 from controller.alarms import ROWS as ALARM_ROWS
 from controller.alarms import Alarms, alarm_kind
 from controller.body import Body
-from controller.calibrations import keep
+from controller.calibrations import Calibration, keep
 from controller.clock import Clock
 from controller.ear import Ear
 from controller.emergency import Emergency, Stimulator
@@ -29,6 +28,7 @@ from controller.execution.runner import Runner
 from controller.heartbeat import Guarded, Heartbeat
 from controller.liveliness import Liveliness
 from controller.load import Load
+from controller.memory.checkpoints import Checkpoints
 from controller.memory.history import FLUSH_S, History
 from controller.memory.output_series import OutputSeries
 from controller.nerves.summary import NervesSource, NervesSummary
@@ -116,11 +116,12 @@ class Controller:
         guard: Guarded | None = None,
         journal: Journal | None = None,
         limits: Limits | None = None,
+        threaded: bool = False,
     ) -> None:
         """`stimulator`: what an emergency stop stops beside the outputs. `guard`: the connection to the guard; it
         is closed in the end. `journal`: one that the caller has taken already; it is closed with the rest.
         `limits` are for campaigns only (docs/campaign.md): limits with an interlock taken away; everyone else leaves them
-        to the rig description.
+        to the rig description. `threaded`: what has to wait for a disk does so in threads (real time).
         """
         self.rig = rig
         self.clock = clock
@@ -129,7 +130,10 @@ class Controller:
         self.store = StateStore(Liveliness(rig).flat, oldest_answers(rig))
         self._ear = Ear(self.store, clock)
         self.journal = journal or Journal(data_dir / "journal.db", clock, durable=durable)
-        self.history = History(data_dir / "history.db", clock, flush_s=FLUSH_S if durable else LAZY_FLUSH_S)
+        self._threaded = threaded
+        self._checkpoints = Checkpoints(data_dir, self._beside) if threaded else None
+        flush_s = FLUSH_S if durable else LAZY_FLUSH_S
+        self.history = History(data_dir / "history.db", clock, flush_s=flush_s, autocheckpoint=not threaded)
         self._outputs = OutputSeries(self.history.add)
         self.alarms = Alarms(self.journal.append, clock.utc_text)
         self._data_dir = data_dir
@@ -252,9 +256,16 @@ class Controller:
             store=self.store,
             journal=self.journal,
             clock=self.clock,
-            keep=partial(keep, self._data_dir),
+            keep=self._keep,
             alarm=self.alarms.event,
         )
+
+    def _keep(self, record: Calibration) -> None:
+        """Add a calibration to the rig's records; in real time beside the loop, for it waits for the disk."""
+        if self._threaded:
+            self._beside(f"calibration {record.point}", asyncio.to_thread(_kept, self._data_dir, record))
+        else:
+            keep(self._data_dir, record)
 
     async def run(self, stop: asyncio.Event) -> None:
         """Tick until `stop` is set. Ticks keep to their grid; a late one is not made up for."""
@@ -276,11 +287,15 @@ class Controller:
         for regulator in self._regulators:
             self._aside(type(regulator).__name__, self._regulate, regulator, state)
         self.journal.look()
+        if (lost := self.journal.lost) is not None and not self._emergency.forbidden:
+            self._beside("no journal", self._emergency.forbid_stimulation(str(lost)))
         self._aside("strays", self._stray, state)
         self._aside("upkeep", self.upkeep.look, state.actuators, self.gate.revolution_ul)
         self._aside("alarms", self._alarm_levels, state, late_s)
         self._aside("history", self.history.add, state.at_s, state.utc, self.store.news())
         self._aside("outputs", self._outputs.observe, state)
+        if self._checkpoints is not None:
+            self._checkpoints.look(state.at_s)
         for sink in self._sinks:
             self._aside(type(sink).__name__, sink.offer, state)
         self._aside("nerves", self._listen, state)
@@ -460,9 +475,9 @@ class Controller:
         if self._ticked_s is None:
             return Health(False, ("the control loop has not ticked yet",), float("inf"))
         age_s = self.clock.now_s() - self._ticked_s
-        if age_s > DEAD_AFTER_S:
-            return Health(False, (f"the control loop has not ticked for {age_s:.1f} s",), age_s)
-        return Health(True, (), age_s)
+        reasons = [f"the control loop has not ticked for {age_s:.1f} s"] if age_s > DEAD_AFTER_S else []
+        reasons += [str(self.journal.lost)] if self.journal.lost is not None else []
+        return Health(not reasons, tuple(reasons), age_s)
 
     async def close(self, *, leave_running: bool = False) -> None:
         """End: let go of the runs where they are, bring every output to its basal state, close links and files.
@@ -504,3 +519,7 @@ class Controller:
             logger.warning("could not be brought to the basal state: %s; the guard goes on", ", ".join(owing))
             return
         self._heartbeat.goodbye()
+
+
+def _kept(data: Path, record: Calibration) -> None:
+    keep(data, record)

@@ -61,6 +61,12 @@ def _vitals() -> dict[str, Any]:
     return bench_vitals()
 
 
+def _slow_disk() -> dict[str, Any]:
+    from choroid.bench.slow_disk import bench_slow_disk
+
+    return bench_slow_disk()
+
+
 def _estimator(**options: Any) -> dict[str, Any]:
     from choroid.bench.estimator import bench_estimator
 
@@ -77,6 +83,7 @@ BENCHMARKS: dict[str, Benchmark] = {
     "estimator": _estimator,
     "report": _report,
     "vitals": _vitals,
+    "slow_disk": _slow_disk,
 }
 
 

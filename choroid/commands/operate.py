@@ -1,4 +1,4 @@
-"""Words to a controller that runs: `protocol`, `assay`, `bypass`, `users`."""
+"""Words to a controller that runs: `protocol`, `assay`, `bypass`, `users`; and `repair`, for one that does not."""
 
 from __future__ import annotations
 
@@ -10,7 +10,14 @@ from choroid.commands.words import command, emit, json_option, named, params_opt
 
 
 def add(commands: Any) -> None:
-    """Add `protocol`, `assay`, `bypass` and `users` to `commands`."""
+    """Add `protocol`, `assay`, `bypass`, `users` and `repair` to `commands`."""
+    repair = command(commands, "repair", _repair, "what of a damaged or lost journal can be recovered, and do it")
+    repair.add_argument("data", type=Path, help="the data folder of a controller that does not run")
+    repair.add_argument("--apply", action="store_true", help="do it; the old files are kept in a folder beside")
+    repair.add_argument("--new-journal", action="store_true", help="begin an empty journal; the old files are kept")
+    repair.add_argument("--reason", default="", help="why a new journal begins, for its first row")
+    json_option(repair)
+
     protocol = commands.add_parser("protocol", help="start, pause, resume, abort a protocol on a running rig")
     verbs = protocol.add_subparsers(title="verbs", metavar="VERB", required=True)
     start = command(verbs, "start", _protocol, "start a protocol")
@@ -128,3 +135,11 @@ def _users(arguments: argparse.Namespace) -> int:
     )
     emit(answer, as_json=arguments.json, text=as_text(answer))
     return 0
+
+
+def _repair(arguments: argparse.Namespace) -> int:
+    from choroid.repair import as_text, repair
+
+    answer = repair(arguments.data, do=arguments.apply, new_journal=arguments.new_journal, reason=arguments.reason)
+    emit(answer, as_json=arguments.json, text=as_text(answer))
+    return 0 if "done" in answer or not answer["needed"] else 1

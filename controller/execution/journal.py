@@ -14,12 +14,15 @@ one seed give the same bytes.
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import sqlite3
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from controller.execution.journal_file import JournalFile
+from controller.execution.degraded import DegradedFile, last_known
+from controller.execution.journal_file import JournalFile, own
 from controller.execution.journal_rows import JournalRows
 from controller.execution.journal_terms import (
     GENESIS,
@@ -65,7 +68,9 @@ class Journal(JournalRows):
         *,
         durable: bool,
         threaded: bool = False,
-        file: JournalFile | None = None,
+        file: JournalFile | DegradedFile | None = None,
+        lost: JournalLost | None = None,
+        begins_anew: bool = False,
     ) -> None:
         """Open the journal.
 
@@ -75,13 +80,19 @@ class Journal(JournalRows):
             durable: Whether committed rows have to survive a power failure; virtual time commits in batches instead.
             threaded: Whether a thread of its own commits (real runs, in a running loop), or each call (virtual time).
             file: The file, if the caller has opened it already.
+            lost: Why `file` is but the record of a degraded time.
+            begins_anew: Whether a person wants an empty journal beside the records of an older one.
 
         Raises:
             JournalError: when the file cannot be used.
         """
         self.durable_file = durable
+        self._path = path
+        self._stand_in: DegradedFile | None = None
         self._clock = clock
-        self.file = JournalFile(path, durable=durable, threaded=threaded) if file is None else file
+        if file is None:
+            file = JournalFile(path, durable=durable, threaded=threaded, begins_anew=begins_anew)
+        self.file = file
         self._db = self.file.reader() if threaded else self.file.db
         self._seq, self._head = self.file.seq, self.file.head
         self._tail: deque[Row] = deque()
@@ -89,13 +100,37 @@ class Journal(JournalRows):
         self._on_disk = self._seq
         self._waiters: list[tuple[int, asyncio.Future[None]]] = []
         self._error: JournalUnwritten | None = None
-        self._lost: JournalLost | None = None
+        self._lost = lost
         self._closed = False
         self._writer = self._made_writer(threaded=threaded)
 
     def _made_writer(self, *, threaded: bool) -> Writer:
         """What commits the rows."""
-        return (ThreadWriter if threaded else InlineWriter)(self.file, self._written, self._failed)
+        kind = ThreadWriter if threaded else InlineWriter
+        return kind(self.file, self._written, self._failed, self._fallen_back)
+
+    @classmethod
+    def degraded(cls, path: Path, clock: Timekeeper, why: Exception, *, threaded: bool = False) -> Journal:
+        """Stand in for a journal that cannot be used: rows go into the record of a degraded time, no barrier is passed.
+
+        Raises:
+            JournalInUse: when another process owns the journal.
+        """
+        lost = why if isinstance(why, JournalLost) else JournalLost(str(why))
+        owner = None
+        with contextlib.suppress(OSError):  # a folder that cannot be written has no owner's file
+            owner = own(path)
+        after, earlier = last_known(path)
+        file = DegradedFile(path, clock.utc_text(), after, str(lost), at_start=True, earlier=earlier, owner=owner)
+        return cls(path, clock, durable=True, threaded=threaded, file=file, lost=lost)
+
+    def _fallen_back(self, error: JournalLost) -> DegradedFile:
+        """What takes the rows from now on. Called by the writer, in its thread."""
+        if isinstance(self.file, JournalFile):
+            self.file.rescue()
+        after = (self.file.seq, self.file.head)
+        self._stand_in = DegradedFile(self._path, self._clock.utc_text(), after, str(error), at_start=False)
+        return self._stand_in
 
     @property
     def next_seq(self) -> int:
@@ -117,6 +152,8 @@ class Journal(JournalRows):
         """
         at_s = self._clock.now_s()
         utc = self._clock.utc_text()
+        if len(self._tail) >= MAX_WAITING_ROWS and self._lost is not None and self._tail[0].seq <= self._on_disk:
+            self._tail.popleft()  # it is in the record of the degraded time
         if len(self._tail) >= MAX_WAITING_ROWS:
             raise self._error or JournalUnwritten(f"{len(self._tail)} rows wait for the disk")
         row = chained(self._head, self._seq + 1, at_s, utc, kind, run, encode(body))
@@ -157,6 +194,8 @@ class Journal(JournalRows):
     @property
     def problem(self) -> str | None:
         """Why rows do not reach the disk at present, for people."""
+        if self._lost is not None and self._error not in (None, self._lost):
+            return f"{self._lost}. The record of the degraded time cannot be written either: {self._error}"
         if (error := self._lost or self._error) is not None:
             return str(error)
         waited_s = self._clock.now_s() - self._tail[0].at_s if self._tail else 0.0
@@ -198,6 +237,22 @@ class Journal(JournalRows):
             self._db.close()
         if not isinstance(self._writer, ThreadWriter) or self._writer.ended:
             self.file.close()
+            if self._stand_in is not None:
+                self._stand_in.close()
+
+    def _paged(
+        self, run: str | None, kind: str | None, after: int, before: int, *, newest_first: bool
+    ) -> Iterator[Entry]:
+        """The file's rows; of a lost journal as many as can still be read."""
+        try:
+            yield from super()._paged(run, kind, after, before, newest_first=newest_first)
+        except sqlite3.Error as error:
+            if self._closed:
+                raise
+            if self._lost is None and not isinstance(error, sqlite3.OperationalError):
+                self._failed(JournalLost(f"{self._path} cannot be read: {error}"))
+            if self._lost is None:
+                raise
 
     # --- what the writer reports --------------------------------------------------------------------------
 
@@ -205,7 +260,7 @@ class Journal(JournalRows):
         self._error = None
         self._on_disk = seq
         tail = self._tail
-        while tail and tail[0].seq <= seq:
+        while tail and tail[0].seq <= seq and self._lost is None:  # a lost journal's readers have nothing but this
             tail.popleft()
         if not self._waiters:
             return

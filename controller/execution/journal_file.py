@@ -12,6 +12,7 @@ import contextlib
 import fcntl
 import json
 import os
+import shutil
 import sqlite3
 from collections.abc import Sequence
 from pathlib import Path
@@ -32,7 +33,12 @@ BUSY_S = 0.5
 RESERVE_BYTES = 65_536
 """Kept free in the owner file. SQLite needs 32 kB beside the journal even to read it; a controller could not start again on
 a full disk without this reserve."""
+WALKED_AT_ONCE = 20_000
+"""A journal of up to this many rows is verified when it is opened (a tenth of a second), a longer one before the first
+commit, in the thread that commits."""
 HEAD_BYTES = 128
+RECORDS = "degraded-*.jsonl"
+"""Records of times without a journal (:mod:`controller.execution.degraded`)."""
 BATCH_ROWS = 512
 """Rows of one transaction where nothing has to be durable."""
 
@@ -79,13 +85,14 @@ class _Seen(NamedTuple):
 class JournalFile:
     """One journal on the disk. All methods may block; one thread at a time may use it."""
 
-    def __init__(self, path: Path, *, durable: bool, threaded: bool = False) -> None:
+    def __init__(self, path: Path, *, durable: bool, threaded: bool = False, begins_anew: bool = False) -> None:
         """Open `path` and take it for this process.
 
         Args:
             path: The database.
             durable: Whether a committed row has to survive a power failure.
             threaded: Whether another thread than this one will commit.
+            begins_anew: Whether the file may be empty although a controller has run in this folder before.
 
         Raises:
             JournalInUse: when another process owns it.
@@ -97,6 +104,9 @@ class JournalFile:
         self._uncommitted = 0
         self._owner = own(path)
         try:
+            blank = durable and not (path.exists() and path.stat().st_size)
+            if blank and not begins_anew:
+                refuse_blank(path)
             try:
                 self.db = opened(path, durable=durable, threaded=threaded)
             except sqlite3.OperationalError:
@@ -106,17 +116,29 @@ class JournalFile:
                 self._reserve()
             self.seq, self.head = self._last()
             if durable:
+                if not self.seq and not blank:
+                    refuse_blank(path)
+                if any(path.parent.glob(RECORDS)):
+                    raise JournalLost(
+                        f"{path.parent} has records of a time without a journal ({RECORDS}), which {path.name} does not have"
+                    )
                 self._mark = HeadFile(path)
                 self._mark.compare(self.db, self.seq)
             self._seen = self._look()
-        except BaseException:
+            self._walked = not durable
+            if durable and self.seq <= WALKED_AT_ONCE:
+                self._walk()
+        except BaseException as error:
             self._owner.close()
+            if isinstance(error, sqlite3.DatabaseError) and not isinstance(error, sqlite3.OperationalError):
+                raise JournalLost(f"{path} is damaged ({error})") from error
             raise
 
     def reader(self) -> sqlite3.Connection:
         """Open a second connection, for reading while another thread commits."""
         db = sqlite3.connect(self.path, isolation_level=None, timeout=BUSY_S)
         db.execute("PRAGMA query_only=1")
+        db.execute(_LAST).fetchone()  # opens the WAL now: a file that is removed later is readable all the same
         return db
 
     def commit(self, rows: Sequence[Row]) -> None:
@@ -178,6 +200,8 @@ class JournalFile:
         """
         if not self.durable:
             return
+        if not self._walked:
+            self._walk()
         now = self._look()
         for suffix, seen in self._seen.items():
             name = f"{self.path.name}{suffix}"
@@ -190,17 +214,41 @@ class JournalFile:
                 raise JournalLost(f"{name} was cut from {seen.size} to {found.size} bytes")
         if any(now[suffix].mtime_ns != seen.mtime_ns for suffix, seen in self._seen.items() if suffix != "-shm"):
             self._compare()
+            now = self._look()
         self._seen = now
 
     def _compare(self) -> None:
-        """Somebody else has written to the files: what is there now must be what this process wrote."""
+        """Somebody else has written to the files: what is there now must be what this process wrote.
+
+        If it is, the WAL is emptied into the database: a crash could not recover a WAL of which stale pages are damaged.
+        """
+        self._walk()
+        self.db.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
+        self._walk()
+
+    def _walk(self) -> None:
         try:
             with contextlib.closing(self.reader()) as fresh:
                 head, seq = walked(fresh)
         except (sqlite3.DatabaseError, JournalDamaged) as error:
-            raise JournalLost(f"{self.path} was overwritten ({error})") from error
+            raise JournalLost(f"{self.path} was overwritten or damaged: {error}") from error
         if (seq, head) != (self.seq, self.head):
             raise JournalLost(f"{self.path} was overwritten; it ends at row {seq}, this process wrote {self.seq}")
+        self._walked = True
+
+    def rescue(self) -> None:
+        """Copy what the open connection still sees, for `choroid repair`: a removed file is readable while it is open."""
+        copy = next(
+            path for n in range(1, 1000) if not (path := self.path.with_name(f"{self.path.name}.rescued-{n}")).exists()
+        )
+        try:
+            self.db.execute("VACUUM INTO ?", (str(copy),))
+        except (
+            sqlite3.Error
+        ):  # it is damaged: keep the files as they are, for SQLite changes them when it lets go of them
+            for suffix in ("", "-wal"):
+                with contextlib.suppress(OSError):
+                    shutil.copyfile(f"{self.path}{suffix}", f"{copy}{suffix}")
 
     def close(self) -> None:
         """Commit and let go of the file; harmless when closed already."""
@@ -286,6 +334,36 @@ def read_head(journal: Path) -> tuple[int, str] | None:
         return int(head["seq"]), str(head["hash"])
     except (OSError, ValueError, KeyError, TypeError):
         return None
+
+
+def refuse_blank(journal: Path) -> None:
+    """Make sure that a journal without rows is a new one.
+
+    Raises:
+        JournalLost: when other files of the data folder show that a controller has run here before.
+    """
+    head = read_head(journal)
+    traces = [f"row {head[0]} was written before"] if head is not None and head[0] else []
+    traces += [f"there is {path.name}" for path in sorted(journal.parent.glob(RECORDS))]
+    wal = journal.with_name(journal.name + "-wal")
+    if wal.exists() and wal.stat().st_size and not journal.exists():
+        traces.append(f"there is {wal.name}")
+    if _has_readings(journal.with_name("history.db")):
+        traces.append("history.db has readings")
+    if traces:
+        raise JournalLost(f"{journal} is empty or absent, but {', '.join(traces)}")
+
+
+def _has_readings(history: Path) -> bool:
+    if not history.exists():
+        return False
+    try:
+        with contextlib.closing(sqlite3.connect(f"{history.resolve().as_uri()}?mode=ro", uri=True)) as db:
+            return db.execute("SELECT 1 FROM raw LIMIT 1").fetchone() is not None
+    except sqlite3.OperationalError:
+        return False  # it has no table yet
+    except sqlite3.DatabaseError:
+        return True  # damaged, but not new
 
 
 def opened(path: Path, *, durable: bool, threaded: bool = False) -> sqlite3.Connection:

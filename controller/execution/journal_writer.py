@@ -52,13 +52,15 @@ class Writer(Protocol):
 
 Written = Callable[[int], None]
 Failed = Callable[[JournalUnwritten], None]
+FallBack = Callable[[JournalLost], Target]
+"""Makes what takes the rows once the journal is lost."""
 
 
 class InlineWriter:
     """Commits within :meth:`put`."""
 
-    def __init__(self, file: Target, written: Written, failed: Failed) -> None:
-        self._file = file
+    def __init__(self, file: Target, written: Written, failed: Failed, fall_back: FallBack) -> None:
+        self._files = _Files(file, fall_back)
         self._written = written
         self._failed = failed
         self._rows: list[Row] = []
@@ -72,9 +74,12 @@ class InlineWriter:
         """Commit what is queued; nothing is to come afterwards."""
         if self._rows:
             try:
-                self._file.commit(self._rows)
+                self._files.now.commit(self._rows)
             except Exception as error:
-                self._failed(meaning(error))
+                told = meaning(error)
+                self._failed(told)
+                if self._files.fell_back(told):
+                    return self.again()
             else:
                 seq = self._rows[-1].seq
                 self._rows = []
@@ -84,9 +89,11 @@ class InlineWriter:
     def look(self) -> None:
         """Check the file now."""
         try:
-            self._file.check()
+            self._files.now.check()
         except Exception as error:
-            self._failed(meaning(error))
+            told = meaning(error)
+            self._failed(told)
+            self._files.fell_back(told)
 
     def close(self) -> None:
         """Commit what is queued."""
@@ -96,8 +103,8 @@ class InlineWriter:
 class ThreadWriter:
     """Commits in a thread of its own; made in the loop to which it reports."""
 
-    def __init__(self, file: Target, written: Written, failed: Failed) -> None:
-        self._file = file
+    def __init__(self, file: Target, written: Written, failed: Failed, fall_back: FallBack) -> None:
+        self._files = _Files(file, fall_back)
         self._written = written
         self._failed = failed
         self._loop = asyncio.get_running_loop()
@@ -144,11 +151,14 @@ class ThreadWriter:
                 self._looking = False
             try:
                 if rows:
-                    self._file.commit(rows)
+                    self._files.now.commit(rows)
                 elif looking:
-                    self._file.check()
+                    self._files.now.check()
             except Exception as error:
-                self._report(self._failed, meaning(error))
+                told = meaning(error)
+                self._report(self._failed, told)
+                if self._files.fell_back(told):
+                    continue
                 if ending:
                     return
                 with self._wake:
@@ -164,6 +174,21 @@ class ThreadWriter:
     def _report(self, listener: Callable[[_Told], None], told: _Told) -> None:
         with contextlib.suppress(RuntimeError):  # the loop is closed: nobody listens any more
             self._loop.call_soon_threadsafe(listener, told)
+
+
+class _Files:
+    """The journal's file, and what stands in for it once it is lost."""
+
+    def __init__(self, file: Target, fall_back: FallBack) -> None:
+        self.now = file
+        self._fall_back: FallBack | None = fall_back
+
+    def fell_back(self, error: JournalUnwritten) -> bool:
+        """Whether `error` has just lost the journal, so that another file takes the rows from now on."""
+        if not isinstance(error, JournalLost) or self._fall_back is None:
+            return False
+        self.now, self._fall_back = self._fall_back(error), None
+        return True
 
 
 def meaning(error: Exception) -> JournalUnwritten:

@@ -68,6 +68,8 @@ class StepRecord:
     """By how much its pump's counter has gone on in the doses after which it was asked."""
     acts: int = 0
     open_act: Act | None = None
+    unvouched: tuple[str, ...] = ()
+    """Why the outcome of the open dose is for a person to judge, whatever pump and balance say."""
     until: str | None = None
     """A sleep's deadline (UTC, ISO 8601)."""
     deadline_s: float | None = None
@@ -104,7 +106,7 @@ class StepRecord:
         self.charged_ul = max(self.charged_ul + part_ul, self.counted_ul - moved.counter_step)
         self.best_ul += moved.ul
         self.error_ul = math.hypot(self.error_ul, max(moved.high - moved.ul, moved.ul - moved.low))
-        self.doubt, self.accepted = doubt, False
+        self.doubt, self.accepted, self.unvouched = doubt, False, ()
         self.open_act = None
         self.finished = end == "done"
 
@@ -121,6 +123,8 @@ def records_of(entries: Iterable[Entry]) -> dict[str, StepRecord]:
             step = steps[body["n"]]
             step.acts = body["act"]
             step.open_act = Act(**body)
+        elif entry.kind == "step.doubted":
+            steps[body["n"]].unvouched = (body["why"],)
         elif entry.kind == "step.refused":
             steps[body["n"]].open_act = None
         elif entry.kind == "moved":

@@ -16,7 +16,7 @@ from typing import Any
 from controller.execution import judgement
 from controller.execution.conduct import Conduct, Door
 from controller.execution.delivery import Complete, Give, decide, in_doubt, problem_of
-from controller.execution.journal import Journal
+from controller.execution.journal import Journal, JournalUnwritten
 from controller.execution.ledger import Alarm, Ledger
 from controller.execution.ledger_terms import Nominal
 from controller.execution.recovery import Problem, Trouble, advise
@@ -167,7 +167,11 @@ class Transfers:
         dose = Dispense(volume_ul, route.flow_ul_min, f"{run.id}.{act.n}.{act.act}")
         seq = self._journal.append("step.act", act.to_json(), run=run.id)
         step.acts, step.open_act = act.act, act
-        await self._journal.durable(seq)  # a slow disk may take seconds, and the run may be interrupted meanwhile
+        try:
+            await self._journal.durable(seq)  # which may take seconds
+        except JournalUnwritten:
+            self._not_given(run, step, act, ("its row is not on the disk",))
+            raise
         if run.interrupted:
             self._not_given(run, step, act, ("the run was interrupted",))
             await self._close(route, who, why)
@@ -297,9 +301,9 @@ class Transfers:
         balance, after_ul = await self._balance(route, act, greatest_ul=judgement.greatest_ul(act, trust))
         moved = judgement.left_open(step, act, trust, balance=balance, told=status)
         power_cycle = judgement.lost_power(act, status)
-        certain = moved.certain and not power_cycle
+        certain = moved.certain and not power_cycle and not step.unvouched
         power_lost = ("its counter was zeroed: it lost power",) if power_cycle else ()
-        doubt = () if certain else (*power_lost, *judgement.doubt(moved))
+        doubt = () if certain else (*step.unvouched, *power_lost, *judgement.doubt(moved))
         self._book(run, step, act, moved, "resolved" if certain else "unknown", after_ul, doubt=doubt)
         return None if certain else in_doubt(step, route, step.args.get("volume_ul", act.ul))
 

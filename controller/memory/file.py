@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import sqlite3
 from pathlib import Path
@@ -30,6 +31,26 @@ def open_or_set_aside(path: Path, schema: str, version: int) -> sqlite3.Connecti
             path.with_name(path.name + beside).unlink(missing_ok=True)
         logger.error("%s cannot be used (%s); it is kept as %s and a new one begins", path, error, aside.name)
         return _open(path, schema, version)
+
+
+def without_checkpoints(db: sqlite3.Connection) -> None:
+    """Let no write to `db` wait for the disk; somebody else calls :func:`checkpoint` now and then.
+
+    The first write to an empty WAL waits for the disk all the same: it is made here, before the loop depends on it.
+    """
+    db.execute("PRAGMA wal_autocheckpoint=0")
+    (version,) = db.execute("PRAGMA user_version").fetchone()
+    with contextlib.suppress(sqlite3.OperationalError):  # a full disk, a lock: the first write tells
+        db.execute(f"PRAGMA user_version={version}")
+
+
+def checkpoint(path: Path) -> None:
+    """Move what is in the WAL into the file, through a connection of its own; writers are not held up. May take seconds."""
+    db = sqlite3.connect(path, timeout=BUSY_S)
+    try:
+        db.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchall()
+    finally:
+        db.close()
 
 
 def _open(path: Path, schema: str, version: int) -> sqlite3.Connection:

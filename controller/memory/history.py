@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import NamedTuple, Protocol
 
 from controller.memory.export import CsvExport
-from controller.memory.file import open_or_set_aside
+from controller.memory.file import open_or_set_aside, without_checkpoints
 from controller.state import Reading
 from drivers.device import Quality
 
@@ -112,9 +112,12 @@ class Timekeeper(Protocol):
 class History:
     """See the module. All times are UTC in seconds since 1970."""
 
-    def __init__(self, path: Path, clock: Timekeeper, *, flush_s: float = FLUSH_S) -> None:
-        """`flush_s`: how much of the newest a crash may take (s of loop time)."""
+    def __init__(self, path: Path, clock: Timekeeper, *, flush_s: float = FLUSH_S, autocheckpoint: bool = True) -> None:
+        """`flush_s`: how much of the newest a crash may take (s of loop time). Without `autocheckpoint` no write waits for
+        the disk; the caller checkpoints the file now and then (:func:`controller.memory.file.checkpoint`).
+        """
         self._flush_s = flush_s
+        self._autocheckpoint = autocheckpoint
         self._path = path
         self._clock = clock
         self._db = sqlite3.connect(":memory:", isolation_level=None)
@@ -252,6 +255,8 @@ class History:
     def _open(self) -> None:
         """Open the file; what waits gets the numbers that its series have there."""
         db = open_or_set_aside(self._path, _SCHEMA, VERSION)
+        if not self._autocheckpoint:
+            without_checkpoints(db)
         known = db.execute("SELECT id, point, unit FROM series ORDER BY id").fetchall()
         self._db.close()
         self._db, self._opened = db, True

@@ -21,13 +21,14 @@ from pathlib import Path
 from typing import Any
 
 from controller.clock import Clock
+from controller.memory.file import checkpoint
 from controller.nerves.brake import Brake
 from controller.nerves.core import Core
 from controller.nerves.device import ArrayDevice
 from controller.nerves.envelope import Envelope
 from controller.nerves.gateway import Door, Gateway
 from controller.nerves.kernels import warm_up
-from controller.nerves.ledger import Ledger, checkpoint
+from controller.nerves.ledger import Ledger
 from controller.nerves.permit import Tissue, tissue_at
 from controller.nerves.tokens import Keyring
 

@@ -206,17 +206,6 @@ class Ledger:
         return int(highest) + 1
 
 
-def checkpoint(path: Path) -> None:
-    """Sync the ledger to disk through a connection of its own; writers are not held up (a passive
-    checkpoint).
-    """
-    db = sqlite3.connect(path, timeout=0.5)
-    try:
-        db.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchall()
-    finally:
-        db.close()
-
-
 def read(path: Path, *, after: int = 0, limit: int = 100, requester: str | None = None) -> list[Record]:
     """Records with a number above `after`, oldest first, at most `limit` (never above :data:`MOST_ROWS`).
 

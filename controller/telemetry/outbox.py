@@ -10,7 +10,7 @@ from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 
-from controller.memory.file import open_or_set_aside
+from controller.memory.file import open_or_set_aside, without_checkpoints
 
 VERSION = 2
 QUOTA_BYTES = 2_000_000_000
@@ -36,9 +36,12 @@ class Parcel:
 class Outbox:
     """A durable queue of messages for one sink. Its methods raise :class:`sqlite3.Error` when the disk is full."""
 
-    def __init__(self, path: Path, *, quota_bytes: int = QUOTA_BYTES) -> None:
+    def __init__(self, path: Path, *, quota_bytes: int = QUOTA_BYTES, autocheckpoint: bool = True) -> None:
+        """Without `autocheckpoint` no write waits for the disk; the caller checkpoints the file now and then."""
         self._quota = quota_bytes
         self._db = open_or_set_aside(path, _SCHEMA, VERSION)
+        if not autocheckpoint:
+            without_checkpoints(self._db)
         self._count, self._bytes = self._db.execute(
             "SELECT count(*), coalesce(sum(length(payload)), 0) FROM outbox"
         ).fetchone()

@@ -1,0 +1,35 @@
+"""Opening the journal of `choroid run`: the rig is kept alive whatever has become of it."""
+
+from __future__ import annotations
+
+import sqlite3
+import sys
+from pathlib import Path
+
+from controller.execution.journal import Journal, JournalError
+from controller.execution.journal_file import JournalInUse
+from controller.execution.journal_terms import Timekeeper
+
+JOURNAL = "journal.db"
+"""Its name in a data folder."""
+
+
+def open_journal(path: Path, clock: Timekeeper) -> Journal:
+    """Open a journal; one that cannot be used is replaced by the record of a degraded time, and that is told.
+
+    Raises:
+        JournalInUse: when another process owns the journal.
+    """
+    try:
+        return Journal(path, clock, durable=True, threaded=True)
+    except JournalInUse:
+        raise
+    except (JournalError, sqlite3.Error, OSError) as error:
+        journal = Journal.degraded(path, clock, error, threaded=True)
+        print(
+            f"Choroid: DEGRADED MODE. {journal.lost}\nChoroid: heart, temperature and gas run at their set-points with their"
+            " interlocks. Doses, protocols and stimulation are refused. Whether interlocks were latched is not known.",
+            file=sys.stderr,
+            flush=True,
+        )
+        return journal

@@ -1,0 +1,49 @@
+"""Checkpoints of the files that may not make the control loop wait: history and outboxes, in a thread (real time)."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import sqlite3
+from collections.abc import Callable, Coroutine, Iterable
+from pathlib import Path
+from typing import Any
+
+from controller.memory.file import checkpoint
+
+EVERY_S = 3600.0
+"""After each round the first write to a file waits for the disk once (SQLite syncs the header of a new WAL): rounds are
+rare, and the WALs of a default rig grow by some megabytes between two of them."""
+
+
+class Checkpoints:
+    """Moves what is in the WALs of a data folder into their files. `beside(name, work)` runs a coroutine as a task."""
+
+    def __init__(self, data: Path, beside: Callable[[str, Coroutine[Any, Any, None]], None]) -> None:
+        self._data = data
+        self._beside = beside
+        self._next_s: float | None = None
+        self._at_work = False
+
+    def look(self, now_s: float) -> None:
+        """Begin a round when it is time for one and the last one has ended."""
+        if self._next_s is None:
+            self._next_s = now_s + EVERY_S
+        if now_s >= self._next_s and not self._at_work:
+            self._next_s = now_s + EVERY_S
+            self._at_work = True
+            self._beside("checkpoint", self._round())
+
+    async def _round(self) -> None:
+        try:
+            await asyncio.to_thread(_checkpointed, [self._data / "history.db", *self._data.glob("outbox*.db")])
+        finally:
+            self._at_work = False
+
+
+def _checkpointed(files: Iterable[Path]) -> None:
+    for file in files:
+        with contextlib.suppress(
+            sqlite3.Error
+        ):  # a full disk, a lock: it is tried again, and the writer of the file tells
+            checkpoint(file)
