@@ -9,24 +9,21 @@ from __future__ import annotations
 import argparse
 import sys
 
-from choroid import comparison_command, handover_command
 from choroid.child import keep_safe_path, require_own_packages
-from choroid.commands import commissioning, files, guards, live, measure, operate, virtual
-from choroid.commands.words import Handler
-from choroid.kills import commands as kills
-from choroid.report import command as report
-from choroid.tools import commands as tools
-from choroid.tools import ledger_commands
+from choroid.failure import UserError
 
 
 def main(argv: list[str] | None = None) -> int:
     """Run the command; `argv` defaults to the process's own arguments."""
     keep_safe_path()
-    arguments = _parser().parse_args(argv)
-    handler: Handler = arguments.handler
     try:
         require_own_packages()
-        return handler(arguments)
+    except UserError as error:
+        print(f"choroid: {error}", file=sys.stderr)
+        return 1
+    arguments = _parser().parse_args(argv)
+    try:
+        return int(arguments.handler(arguments))
     except KeyboardInterrupt:
         return 130
     except Exception as error:
@@ -40,6 +37,14 @@ def main(argv: list[str] | None = None) -> int:
 
 
 def _parser() -> argparse.ArgumentParser:
+    # Not before it is known that these are our own packages.
+    from choroid import comparison_command, handover_command
+    from choroid.commands import commissioning, files, guards, live, measure, operate, virtual
+    from choroid.kills import commands as kills
+    from choroid.report import command as report
+    from choroid.tools import commands as tools
+    from choroid.tools import ledger_commands
+
     parser = argparse.ArgumentParser(
         prog="choroid", description="Keeps brain organoids alive and lets computers talk with them."
     )
