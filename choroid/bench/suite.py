@@ -10,7 +10,7 @@ from typing import Any
 
 from choroid.failure import UserError
 
-Benchmark = Callable[[], dict[str, Any]]
+Benchmark = Callable[..., dict[str, Any]]
 
 
 def _history() -> dict[str, Any]:
@@ -73,6 +73,12 @@ def _estimator(**options: Any) -> dict[str, Any]:
     return bench_estimator(**options)
 
 
+def _guard(**options: Any) -> dict[str, Any]:
+    from choroid.bench.guard import bench_guard
+
+    return bench_guard(**options)
+
+
 BENCHMARKS: dict[str, Benchmark] = {
     "stack": _stack,
     "plant": _plant,
@@ -84,13 +90,16 @@ BENCHMARKS: dict[str, Benchmark] = {
     "report": _report,
     "vitals": _vitals,
     "slow_disk": _slow_disk,
+    "guard": _guard,
 }
 
 
-def bench(only: list[str], estimator: Mapping[str, Any] | None = None) -> dict[str, Any]:
+def bench(
+    only: list[str], estimator: Mapping[str, Any] | None = None, guard: Mapping[str, Any] | None = None
+) -> dict[str, Any]:
     """Run the named benchmarks (all when none is named); returns `{machine, benchmarks: {name: figures}}`.
 
-    `estimator` are the options of that benchmark, which is a trial of many cultures.
+    `estimator` are the options of that benchmark, which is a trial of many cultures; `guard` are those of that one.
     """
     unknown = [name for name in only if name not in BENCHMARKS]
     if unknown:
@@ -98,7 +107,8 @@ def bench(only: list[str], estimator: Mapping[str, Any] | None = None) -> dict[s
     figures: dict[str, Any] = {}
     for name in only or BENCHMARKS:
         print(f"choroid bench: {name} …", file=sys.stderr, flush=True)
-        figures[name] = _estimator(**(estimator or {})) if name == "estimator" else BENCHMARKS[name]()
+        options = {"estimator": estimator, "guard": guard}.get(name)
+        figures[name] = BENCHMARKS[name](**(options or {}))
     machine = {"cpus": os.cpu_count(), "python": platform.python_version(), "machine": platform.machine()}
     return {"machine": machine, "benchmarks": figures}
 

@@ -6,7 +6,7 @@ import argparse
 from pathlib import Path
 from typing import Any
 
-from choroid.commands.words import command, emit, json_option, seed
+from choroid.commands.words import command, emit, json_option, seconds, seed
 from choroid.sensitivity import commands as sensitivity
 
 
@@ -27,6 +27,9 @@ def add(commands: Any) -> None:
     trial.add_argument(
         "--whole", action="store_true", default=None, help="through the whole stack: slower by far (default: light)"
     )
+    watch = bench.add_argument_group("of the guard")
+    watch.add_argument("--rounds", type=int, help="controllers lost in each way (default 3)")
+    watch.add_argument("--load-for", metavar="TIME", help="how long the machine is loaded (default 60 s)")
     json_option(bench)
 
     soak = command(commands, "soak", _soak, "a long run: do memory, descriptors or tasks grow?")
@@ -60,6 +63,11 @@ def _bench(arguments: argparse.Namespace) -> int:
     from choroid.bench import as_text, bench
 
     options = {name: getattr(arguments, name) for name in ("seeds", "days", "first", "jobs", "whole")}
-    answer = bench(arguments.only, {name: value for name, value in options.items() if value is not None})
+    guard = {"rounds": arguments.rounds, "load_s": seconds(arguments.load_for)}
+    answer = bench(
+        arguments.only,
+        {name: value for name, value in options.items() if value is not None},
+        {name: value for name, value in guard.items() if value is not None},
+    )
     emit(answer, as_json=arguments.json, text=as_text(answer))
     return 0
