@@ -21,6 +21,9 @@ def guard_plan(rig: Rig) -> GuardPlan:
             valves[line.valve] = (*valves.get(line.valve, ()), line.pump)
     pressing = {pump for pumps in valves.values() for pump in pumps}
     basal = basal_states(rig)
+    watchdog = rig.safety.watchdog
+    if watchdog is not None:  # whoever has no power cannot be brought to rest, so the relay opens last
+        valves[watchdog.relay] = tuple(name for name in basal if name.partition(".")[0] in watchdog.feeds)
     dosing = tuple(
         dict.fromkeys(
             line.pump

@@ -37,6 +37,7 @@ from controller.regulation.bath import BathRegulator
 from controller.regulation.gas import GasMixer
 from controller.regulation.heart import HeartRegulator
 from controller.regulation.temperature import TemperatureRegulator
+from controller.regulation.watchdog import WatchdogRegulator
 from controller.rig.description import Rig
 from controller.rig.families import by_thermostat
 from controller.rig.loading import effective_hash
@@ -236,7 +237,9 @@ class Controller:
         )
         heart = HeartRegulator(self.rig)
         warmth = BathRegulator(self.rig) if by_thermostat(self.rig) else TemperatureRegulator(self.rig)
-        self._regulators = (heart, warmth, GasMixer(self.rig))
+        watchdog = self.rig.safety.watchdog
+        renewal = () if watchdog is None else (WatchdogRegulator(watchdog),)
+        self._regulators = (heart, warmth, GasMixer(self.rig), *renewal)
         await self.body.begin(self.gate.poll)
         self.store.volumes(self.ledger.volumes())
         # Nothing is drawn while the heart stands: it comes before whatever a crash has interrupted.

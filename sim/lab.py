@@ -58,11 +58,25 @@ class Lab:
             if spec.link not in self.lines:
                 self.lines[spec.link] = _line(spec.link, device)
             self.lines[spec.link].attach(device)
-        for device in self.devices.values():
-            device.power_on()
+        watchdog = rig.safety.watchdog
+        fed = () if watchdog is None else watchdog.feeds
+        if watchdog is not None:
+            self.drives.contacts[watchdog.relay] = self._feed
+        for name, device in self.devices.items():
+            if name not in fed:  # the contact is open until somebody closes it
+                device.power_on()
         keeper = self.devices.get(rig.organs.skin.heater.partition(".")[0])
         if isinstance(keeper, (Eurotherm3200, HuberPb, Julabo)):
             keeper.bath.become(rig.organs.skin.setpoint_c)  # a lab begins with warm tissue, and so with a warm bath
+
+    def _feed(self, closed: bool) -> None:
+        """The watchdog's contact gives and takes the power of what hangs on it."""
+        watchdog = self.rig.safety.watchdog
+        for name in () if watchdog is None else watchdog.feeds:
+            if closed:
+                self.devices[name].power_on()
+            else:
+                self.devices[name].power_off()
 
     async def opener(self, url: SimUrl, settings: object) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
         """Open a `sim:` link in memory. `settings` do not matter: memory has no baud rate of its own.

@@ -29,7 +29,8 @@ class GuardPlan:
     """Which outputs there are, what each is to be brought to, and in which order.
 
     `dosing`: pumps that are stopped unless their device ends a dose by itself, which only its driver knows. `valves`: which
-    pumps press against which valve. `beside`: a gas that may flow only beside another one (CO2 beside air).
+    pumps press against which valve; of a watchdog's relay, the outputs that have their power through it. `beside`: a gas
+    that may flow only beside another one (CO2 beside air).
     """
 
     rig: str

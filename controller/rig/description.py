@@ -287,6 +287,16 @@ class Accepted(_Part):
     by: str = Field(min_length=2, max_length=100)
 
 
+class WatchdogRelay(_Part):
+    """A relay that the controller must renew; its contact carries the power of `feeds` (docs/watchdog-relay.md)."""
+
+    relay: str
+    hold_s: TimeS = Field(alias="hold", ge=3, le=60)
+    """How long the board keeps the contact closed after it was last renewed."""
+    feeds: tuple[Name, ...] = Field(min_length=1)
+    """The devices that lose their power when it opens."""
+
+
 class Safety(_Part):
     """The interlocks' limits, and the hazards that are accepted without one."""
 
@@ -295,6 +305,7 @@ class Safety(_Part):
     over_pressure_filter: PressureLimit
     over_pressure: dict[Name, PressureLimit] = Field(default_factory=dict)
     """By the name of the line: any other pumped line that needs a gauge, such as one through a dialyser."""
+    watchdog: WatchdogRelay | None = None
     accepted: dict[Name, Accepted] = Field(default_factory=dict)
     """By the id of the hazard (`choroid check --hazards`)."""
 

@@ -233,6 +233,30 @@ def one_switch_one_purpose(rig: Rig) -> Iterator[Finding]:
             yield Finding(("lines", name, "valve"), what, "Name the switch of the valve")
 
 
+def watchdog_relay(rig: Rig) -> Iterator[Finding]:
+    """The watchdog's relay opens by itself, has no other purpose, and never takes the power from heart or board."""
+    watchdog = rig.safety.watchdog
+    if watchdog is None:
+        return
+    place = ("safety", "watchdog")
+    yield from _is_of_kind(rig, (*place, "relay"), watchdog.relay, (SWITCH,))
+    board = watchdog.relay.partition(".")[0]
+    spec = rig.devices.get(board)
+    if spec is not None and (spec.model != "modbus-coil-relay" or spec.settings.get("flash") is False):
+        what = f"{board} does not open its relays by itself"
+        yield Finding((*place, "relay"), what, "Use a modbus-coil-relay that knows timed closing (no “flash: false”)")
+    if watchdog.relay in (rig.organs.skin.heater, *(line.valve for line in rig.lines.values())):
+        yield Finding((*place, "relay"), f"“{watchdog.relay}” has another purpose", "Use a relay of its own")
+    heart = (rig.lines[rig.organs.heart.line].pump or "").partition(".")[0]
+    for name in watchdog.feeds:
+        if name not in rig.devices:
+            fix = nearest(name, list(rig.devices), "devices")
+            yield Finding((*place, "feeds"), f"there is no device “{name}”", fix)
+        elif name in (heart, board):
+            what = f"“{name}” must keep its power: tissue without circulation dies, and a board without power opens"
+            yield Finding((*place, "feeds"), what, "Feed it from elsewhere, and take it out of this list")
+
+
 def tubing_is_in_a_pump(rig: Rig) -> Iterator[Finding]:
     """Tubing is told of pumps that a line names."""
     pumps = [line.pump for line in rig.lines.values() if line.pump is not None]
@@ -302,6 +326,7 @@ RIG_RULES = (
     nerves_link,
     one_switch_one_purpose,
     further_interlocks,
+    watchdog_relay,
     tubing_is_in_a_pump,
     the_brokers_password_stays_secret,
     the_databases_token_stays_secret,

@@ -51,12 +51,13 @@ def limits_of(rig: Rig) -> Limits:
     lung = organs.lung
     valves = sorted({line.valve for line in rig.lines.values() if line.valve})
     heater, thermostat = organs.skin.heater, by_thermostat(rig)
-    switches = tuple(valves) if thermostat else (heater, *valves)
+    watchdog = () if rig.safety.watchdog is None else (rig.safety.watchdog.relay,)
+    switches = (*(() if thermostat else (heater,)), *valves, *watchdog)
     return Limits(
         basal=basal_states(rig),
         pumps=_pumps(rig, heart),
         vessels={name: VesselLimits(vessel.floor_ul, vessel.limit_ul) for name, vessel in rig.vessels.items()},
-        heaters=(heater,),
+        heaters=(heater, *watchdog),  # like a heater it is only ever closed for a finite time
         switches=switches,
         levels={
             lung.air: (0.0, lung.total_ml_min),
@@ -100,6 +101,8 @@ def basal_states(rig: Rig) -> dict[str, Command]:
             basal[line.pump] = Stop()
         if line.valve is not None:
             basal[line.valve] = Switch(False)
+    if rig.safety.watchdog is not None:
+        basal[rig.safety.watchdog.relay] = Switch(False)
     heart = rig.lines[rig.organs.heart.line].pump
     if heart is not None:
         basal[heart] = Run(rig.organs.heart.basal_ul_min)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from sim.devices.port import PlantPort
 
 
@@ -14,7 +16,8 @@ class Drives:
         self.moving: dict[str, float] = {}
         """What each pump really turns at, by the maker's chart (µL/min, signed)."""
         self._reversed: set[str] = set()
-        self.set_switch = plant.set_switch
+        self.contacts: dict[str, Callable[[bool], None]] = {}
+        """What else a contact switches, beside the plant: power, say."""
         self.set_gas = plant.set_gas
         self.set_bath = plant.set_bath
         self.sense = plant.sense
@@ -24,6 +27,12 @@ class Drives:
         self._told[point] = flow_ul_min
         self.moving[point] = -flow_ul_min if point in self._reversed else flow_ul_min
         self._plant.set_pump(point, self.moving[point])
+
+    def set_switch(self, point: str, on: bool) -> None:
+        """See :class:`sim.devices.port.PlantPort`."""
+        self._plant.set_switch(point, on)
+        if point in self.contacts:
+            self.contacts[point](on)
 
     def reverse(self, point: str, reversed_: bool) -> None:
         """Let the pump `point` turn the other way from now on, or the right way again."""

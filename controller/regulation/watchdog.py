@@ -1,0 +1,27 @@
+"""Renew the watchdog relay: while control ticks, its contact stays closed; when nobody renews it, the board opens it."""
+
+from __future__ import annotations
+
+from controller.rig.description import WatchdogRelay
+from controller.safety.terms import Intent
+from controller.state import State
+from drivers.commands import Switch
+
+RENEWALS = 3
+"""How often the contact is renewed within its hold time: two may be lost."""
+
+
+class WatchdogRegulator:
+    """Closes the relay for its hold time, again and again."""
+
+    def __init__(self, watchdog: WatchdogRelay) -> None:
+        self._watchdog = watchdog
+        self._next_s = float("-inf")
+
+    def intents(self, state: State) -> tuple[Intent, ...]:
+        """Return the renewal when it is due."""
+        if state.at_s < self._next_s:
+            return ()
+        self._next_s = state.at_s + self._watchdog.hold_s / RENEWALS
+        pulse = Switch(True, self._watchdog.hold_s)
+        return (Intent(self._watchdog.relay, pulse, "regulator:watchdog", "control lives"),)
