@@ -149,10 +149,12 @@ async def keep(
         threaded=True,
     )
     stop_rig_on_usr1(controller)
-    telling = asyncio.create_task(_tell_service_manager(controller, stop), name="service manager")
+    ready = asyncio.Event()
+    telling = asyncio.create_task(_tell_service_manager(controller, stop, ready), name="service manager")
     app = create_app(controller, auth, host=host)
     try:
         await controller.start()
+        ready.set()
         notify(f"READY=1\nSTATUS=rig {rig.name} is running")
         async with asyncio.TaskGroup() as group:
             serving = [
@@ -186,10 +188,10 @@ async def keep(
     return ENDED_BY_GUARD if controller.told_to_end.is_set() else 0
 
 
-async def _tell_service_manager(controller: Controller, stop: asyncio.Event) -> None:
+async def _tell_service_manager(controller: Controller, stop: asyncio.Event, ready: asyncio.Event) -> None:
     """Renew the service manager's watchdog while the control loop lives, and end when the guard wants that."""
     while True:
-        if controller.health().tick_age_s <= DEAD_AFTER_S or not controller.ready:
+        if controller.health().tick_age_s <= DEAD_AFTER_S or not ready.is_set():
             notify("WATCHDOG=1")
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(NOTIFY_S):

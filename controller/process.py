@@ -33,13 +33,8 @@ from controller.memory.history import FLUSH_S, History
 from controller.memory.output_series import OutputSeries
 from controller.nerves.summary import NervesSource, NervesSummary
 from controller.notices import notices
-from controller.regulation.bath import BathRegulator
-from controller.regulation.gas import GasMixer
-from controller.regulation.heart import HeartRegulator
-from controller.regulation.temperature import TemperatureRegulator
-from controller.regulation.watchdog import WatchdogRegulator
+from controller.regulation.regulators import Regulator, regulators_of
 from controller.rig.description import Rig
-from controller.rig.families import by_thermostat
 from controller.rig.loading import effective_hash
 from controller.safety.gate import Gate
 from controller.safety.latch import Latch
@@ -77,13 +72,6 @@ class Health:
     ok: bool
     reasons: tuple[str, ...]
     tick_age_s: float
-
-
-class Regulator(Protocol):
-    """Something that wants things of actuators."""
-
-    def intents(self, state: State) -> tuple[Intent, ...]:
-        """What it wants at this tick, in this order."""
 
 
 class Sink(Protocol):
@@ -161,7 +149,7 @@ class Controller:
         self._sinks = sinks
         self._ticks = 0
         self.told_to_end = asyncio.Event()
-        """Set when the guard wants this controller to end in order; the owner of the process ends it then."""
+        """Set when the guard wants this controller to end in order."""
         self._heartbeat = Heartbeat(
             guard,
             ticks=lambda: self._ticks,
@@ -235,11 +223,8 @@ class Controller:
         self._vitals = VitalSigns(
             self.rig, self.runs.estimator, grade=self.last_grade, journal=self.journal, clock=self.clock
         )
-        heart = HeartRegulator(self.rig)
-        warmth = BathRegulator(self.rig) if by_thermostat(self.rig) else TemperatureRegulator(self.rig)
-        watchdog = self.rig.safety.watchdog
-        renewal = () if watchdog is None else (WatchdogRegulator(watchdog),)
-        self._regulators = (heart, warmth, GasMixer(self.rig), *renewal)
+        heart, *others = regulators_of(self.rig)
+        self._regulators = (heart, *others)
         await self.body.begin(self.gate.poll)
         self.store.volumes(self.ledger.volumes())
         # Nothing is drawn while the heart stands: it comes before whatever a crash has interrupted.
@@ -467,11 +452,6 @@ class Controller:
     def _told_to_end(self, why: str) -> None:
         logger.warning("ending in order: %s", why)
         self.told_to_end.set()
-
-    @property
-    def ready(self) -> bool:
-        """Whether control has begun to tick."""
-        return self._ticks > 0
 
     def health(self) -> Health:
         """Whether the control loop lives (D6); a page that still answers proves nothing."""

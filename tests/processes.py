@@ -28,7 +28,7 @@ class Bench:
         self.rig = folder / "lab.yaml"
         self._folder = folder
         self._processes: list[subprocess.Popen[bytes]] = []
-        self.start("lab", str(BENCH), "--write", str(self.rig))
+        self.lab = self.start("lab", str(BENCH), "--write", str(self.rig))
         until(self.rig.exists, "the lab wrote its rig file")
 
     def start(self, *words: str) -> subprocess.Popen[bytes]:
@@ -87,6 +87,11 @@ class Bench:
             with contextlib.suppress(OSError):
                 if str(self.data).encode() in (about / "cmdline").read_bytes():
                     os.kill(int(about.name), signal.SIGKILL)
+
+
+def waited_s(pid: int | str = "self") -> float:
+    """How long a process has waited for a processor so far (s): a simulated device that is starved answers late."""
+    return int(Path(f"/proc/{pid}/schedstat").read_text().split()[1]) / 1e9
 
 
 def until(condition: Callable[[], bool], what: str, *, seconds: float = 40.0) -> None:

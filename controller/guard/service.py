@@ -16,7 +16,6 @@ import signal
 import socket
 from collections.abc import Callable, Coroutine
 from contextlib import suppress
-from dataclasses import dataclass, field
 from pathlib import Path
 from threading import Thread
 from typing import Any
@@ -27,6 +26,7 @@ from controller.guard.plan import GuardPlan
 from controller.guard.processes import WatchedProcess
 from controller.guard.rescue import Rescue
 from controller.guard.respawn import Respawner
+from controller.guard.watched import Order, Watched, born_of, settle
 from controller.guard.wire import SOCKET, Message, Peer, digest, listen, peer_of, receive, send
 from controller.notify import notify
 from controller.ownership import OWNER, holders
@@ -65,28 +65,6 @@ EXIT_DONE, EXIT_RESCUED, EXIT_LEFT = 0, 1, 2
 """The controller ended in order; the guard has brought the rig to rest; it could not, altogether."""
 
 
-@dataclass
-class _Order:
-    """An emergency stop that the controller was told to carry out."""
-
-    begun: asyncio.Future[bool]
-    done: asyncio.Future[bool]
-
-
-@dataclass
-class _Watched:
-    """The controller under watch."""
-
-    connection: socket.socket
-    process: WatchedProcess
-    liveness: Liveness
-    heard_s: float
-    longest_s: float = 0.0
-    """The longest time between two beats since control began (s)."""
-    dropped_s: float | None = None
-    orders: dict[int, _Order] = field(default_factory=dict)
-
-
 class GuardService:
     """Watches the controllers of one data directory, one after the other."""
 
@@ -115,7 +93,7 @@ class GuardService:
         self._plan = self._read_plan()
         self._loop = asyncio.get_running_loop()
         self._begun_s = self._loop.time()
-        self._watched: _Watched | None = None
+        self._watched: Watched | None = None
         self._visitors: set[socket.socket] = set()
         self._admitting = False
         self._rescue: asyncio.Task[list[str]] | None = None
@@ -181,7 +159,7 @@ class GuardService:
             self.tell("gives up: not everything could be brought to rest in time; look at the rig yourself")
             self._exit = EXIT_LEFT
 
-    def _look(self, watched: _Watched, now_s: float, lag_s: float) -> None:
+    def _look(self, watched: Watched, now_s: float, lag_s: float) -> None:
         if watched is not self._watched:
             return  # it has said goodbye, or was lost, while it was heard
         verdict = watched.liveness.look(watched.process.look(now_s, lag_s))
@@ -210,7 +188,7 @@ class GuardService:
         elif self._own and not self._respawner.due(now_s):
             self._exit = EXIT_LEFT if self._left else EXIT_RESCUED
 
-    def _lose(self, watched: _Watched, why: str) -> None:
+    def _lose(self, watched: Watched, why: str) -> None:
         """Kill the controller if it still lives, and bring the rig to rest."""
         now_s = self._loop.time()
         gone = watched.process.kill()
@@ -224,19 +202,19 @@ class GuardService:
         self._respawner.lost(now_s)
         self._begin_rescue(said)
 
-    def _forget(self, watched: _Watched) -> None:
+    def _forget(self, watched: Watched) -> None:
         self._watched = None
         self._close(watched.connection)
         watched.process.close()
         for order in watched.orders.values():
-            _settle(order.begun, False)
-            _settle(order.done, False)
+            settle(order.begun, False)
+            settle(order.done, False)
 
     def _end_stranger(self) -> None:
         """Kill a controller that was under watch of an earlier guard and does not come to this one: it hangs."""
         with suppress(OSError, ValueError, KeyError, TypeError):
             seen = json.loads((self._data / SEEN).read_text(encoding="utf-8"))
-            if int(seen["pid"]) in holders(self._data / OWNER) and _born(int(seen["pid"])) == seen["born"]:
+            if int(seen["pid"]) in holders(self._data / OWNER) and born_of(int(seen["pid"])) == seen["born"]:
                 process = WatchedProcess(int(seen["pid"]))
                 self.tell(f"the controller ({process.pid}) does not connect; killed")
                 process.kill()
@@ -273,7 +251,7 @@ class GuardService:
             elif "status" in message:
                 self._reply(connection, {"status": self.status()})
 
-    def _hear(self, watched: _Watched) -> None:
+    def _hear(self, watched: Watched) -> None:
         """Take in all that the controller has said."""
         if watched.dropped_s is not None or watched is not self._watched:
             return
@@ -295,11 +273,11 @@ class GuardService:
                     watched.liveness.heard(watched.heard_s, tick)
                     self._reply(watched.connection, {"beat": number})
                 case {"stopping": int(number)} if number in watched.orders:
-                    _settle(watched.orders[number].begun, True)
+                    settle(watched.orders[number].begun, True)
                 case {"stopped": int(number)} if number in watched.orders:
-                    _settle(watched.orders[number].done, True)
+                    settle(watched.orders[number].done, True)
                 case {"unstopped": int(number)} if number in watched.orders:
-                    _settle(watched.orders[number].done, False)
+                    settle(watched.orders[number].done, False)
                 case {"goodbye": _}:
                     self._at_rest, self._left = True, []
                     self._respawner.forget()
@@ -332,13 +310,15 @@ class GuardService:
                 self._forget(self._watched)  # the same process, which has connected again
             await self._let_go()
             now_s = self._loop.time()
-            watched = self._watched = _Watched(
+            watched = self._watched = Watched(
                 connection, process, Liveness(now_s, silence_s=self._silence_s), heard_s=now_s
             )
             self._at_rest = False
             self._respawner.came(now_s, message)
             with suppress(OSError):
-                (self._data / SEEN).write_text(json.dumps({"pid": peer.pid, "born": _born(peer.pid)}), encoding="utf-8")
+                (self._data / SEEN).write_text(
+                    json.dumps({"pid": peer.pid, "born": born_of(peer.pid)}), encoding="utf-8"
+                )
             self._loop.add_reader(connection, self._hear, watched)
             self._reply(connection, {"welcome": {"service": not self._own, "rig": self._plan.rig}})
             self.tell(f"watching the controller ({peer.pid}) of rig {self._plan.rig}")
@@ -390,10 +370,10 @@ class GuardService:
         Thread(target=self._latch, args=(who, reason), name="latch", daemon=True).start()
         return "the guard brings the rig to its basal state; the next controller starts with the emergency stop set"
 
-    async def _order(self, watched: _Watched, who: str, reason: str) -> str:
+    async def _order(self, watched: Watched, who: str, reason: str) -> str:
         """Tell the controller to stop; returns what it confirms, or "" when it does not confirm in time."""
         number = next(self._numbers)
-        order = watched.orders[number] = _Order(self._loop.create_future(), self._loop.create_future())
+        order = watched.orders[number] = Order(self._loop.create_future(), self._loop.create_future())
         self._reply(watched.connection, {"stop": reason, "who": who, "number": number})
         await asyncio.wait((order.begun,), timeout=CONFIRM_S)
         if order.begun.done() and order.begun.result():
@@ -506,14 +486,3 @@ class GuardService:
         task = asyncio.create_task(work)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
-
-
-def _settle(future: asyncio.Future[bool], value: bool) -> None:
-    if not future.done():
-        future.set_result(value)
-
-
-def _born(pid: int) -> str:
-    """Return when a process started, as the kernel counts; by this a number that is used again is told apart."""
-    stat = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace")
-    return stat.rpartition(")")[2].split()[19]

@@ -25,6 +25,7 @@ from controller.rig.loading import load_rig
 from drivers.registry import MODELS
 from sim.lab import Lab
 from tests.guard.plants import BENCH, RIG, Watched
+from tests.processes import waited_s
 
 PUPPET = Path(__file__).with_name("puppet.py")
 
@@ -133,11 +134,6 @@ class Scene:
             process.kill()
             process.wait()
         await self.lab.close()
-
-
-def waited_s() -> float:
-    """How long this process has waited for a processor so far (s): a lab that is starved answers late."""
-    return int(Path("/proc/self/schedstat").read_text().split()[1]) / 1e9
 
 
 @asynccontextmanager
