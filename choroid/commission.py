@@ -8,7 +8,6 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from choroid.child import require_own_packages
 from choroid.failure import UserError
 from choroid.guarding import GuardFinder
 from controller.clock import Clock
@@ -33,7 +32,6 @@ def commission_rig(path: Path, *, data: Path, by: str) -> dict[str, Any]:
         UserError: The rig is simulated, no guard can be had, or the person has not confirmed the preparations.
         JournalError: A controller keeps `data`.
     """
-    require_own_packages()
     load_third_party()
     rig = load_checked_rig(path, models=MODELS)
     if rig.simulated:
