@@ -60,6 +60,7 @@ class Bench:
         self._body = body
         self._limits = limits_of(rig)
         self._doses = 0
+        self._commanded = False
         self._ticking = asyncio.create_task(self._tick(), name="commissioning")
         self.gauges = tuple(
             point
@@ -113,10 +114,13 @@ class Bench:
             await asyncio.sleep(TICK_S)
 
     async def close(self) -> tuple[str, ...]:
-        """Bring everything to its basal state and close the links; returns what could not be brought there."""
+        """Bring everything to its basal state and close the links; returns what could not be brought there.
+
+        Where nothing has been commanded nothing is: a rig that nobody has prepared stays as it is.
+        """
         self._ticking.cancel()
         await asyncio.gather(self._ticking, return_exceptions=True)
-        owing = await self.gate.fall_back("commissioning ends")
+        owing = await self.gate.fall_back("commissioning ends") if self._commanded else ()
         await self._body.close()
         return owing
 
@@ -124,6 +128,7 @@ class Bench:
 
     async def command(self, actuator: str, command: Command, why: str) -> Outcome:
         """Send a command through the gate."""
+        self._commanded = True
         return await self.gate.submit(Intent(actuator, command, WHO, why))
 
     async def keep(self, actuator: str, command: Command, seconds: float, why: str) -> Outcome:

@@ -112,7 +112,8 @@ def _open(subject: Subject, name: str, line: Line) -> Hazard:
             gaps = []
     return Hazard(
         f"blocked_{name}", name, line.pump or "", "a dose that falls short holds the run", (line.pump or "",),
-        f"{rated:g} kPa", 0.0, NEVER_S, f"open end; the pump stalls at {bounds.STALL_KPA:g} kPa, below the tubing's rating",
+        f"{rated:g} kPa", 0.0, bounds.OVERLOAD_BORNE_S if gaps else NEVER_S,
+        f"open end; the pump stalls at {bounds.STALL_KPA:g} kPa, below the tubing's rating",
         tuple(gaps),
     )  # fmt: skip
 

@@ -46,7 +46,7 @@ def _overflow(subject: Subject, name: str, vessel: Vessel, pumps: list[str]) -> 
     if not doses:
         return Hazard(
             f"overflow_{name}", name, subject.heart, "overflow line", (), quantity_text(vessel.limit_ul, "uL"),
-            0.0, NEVER_S, "what the heart brings runs off by itself", tuple(gaps),
+            0.0, 0.0 if gaps else NEVER_S, "what the heart brings runs off by itself", tuple(gaps),
         )  # fmt: skip
     harm_s = min(physics.fills_within_s(vessel, subject.max_flow_ul_min(pump)) for pump in doses)
     takes_s = max(status_s(subject, pump) for pump in doses)

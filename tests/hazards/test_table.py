@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 from choroid.check import as_text, check
 from controller import process
 from controller.hazards import Verdict, hazards_of, load_checked_rig
+from controller.hazards.table import may_be_accepted
 from controller.hazards.timing import TICK_S
 from controller.rig.problems import RigError
 from controller.safety.limits import limits_of
@@ -126,6 +127,15 @@ def test_I8_what_kills_quickly_or_is_covered_cannot_be_accepted(tmp_path: Path) 
         accepted(oxygen_out_of_range="because")(data)
 
     assert [p.key for p in problems_of_data(tmp_path, curt)] == ["safety.accepted.oxygen_out_of_range.reason"]
+
+
+def test_I8_a_chamber_without_overflow_and_tubing_that_bursts_cannot_be_accepted() -> None:
+    lines = {name: line for name, line in RIG.lines.items() if not line.passive}
+    lines["draw"] = lines["draw"].model_copy(update={"bore_mm": 8.0})
+    rows = {row.id: row for row in hazards_of(RIG.model_copy(update={"lines": lines}))}
+    for name in ("overflow_chamber", "blocked_draw"):
+        assert rows[name].verdict is Verdict.GAP
+        assert not may_be_accepted(rows[name]), name
 
 
 def test_I8_a_dialyser_needs_its_own_gauge(tmp_path: Path) -> None:
