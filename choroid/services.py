@@ -13,7 +13,7 @@ from pathlib import Path
 from choroid.child import HOME
 from choroid.failure import UserError
 from choroid.run import ENDED_BY_GUARD
-from controller.rig.loading import load_rig
+from controller.hazards import load_checked_rig
 from drivers.registry import MODELS, load_third_party
 
 SYSTEM_UNITS = Path("etc/systemd/system")
@@ -165,7 +165,7 @@ def install(path: Path, *, data: Path, user: bool, root: Path, run_as: str, memo
         UserError: the rig is simulated, or a path cannot be written into a unit.
     """
     load_third_party()
-    rig = load_rig(path, models=MODELS)
+    rig = load_checked_rig(path, models=MODELS)
     if rig.simulated:
         raise UserError(f"every link of {path} is simulated (sim:), and a service opens none of those")
     folder = root / (Path.home().relative_to("/") / USER_UNITS if user else SYSTEM_UNITS)
