@@ -14,10 +14,15 @@ from dataclasses import dataclass
 from controller.connect import Connected, Failure, connect
 from controller.rig.description import Rig
 from controller.state import StateStore
-from drivers.device import Actuator, Calibrator, DeviceError, Sensor
+from drivers.device import Actuator, BadReply, Calibrator, DeviceError, Sensor
 from drivers.transport.opener import Opener
 
 logger = logging.getLogger(__name__)
+
+SOON_S = 0.25
+"""So soon is a point read again: later than any driver serves several points from one reply."""
+READS_MOST = 3
+"""So often is a point read within one turn of its device, when a reading was garbled or waits to be confirmed (I9)."""
 
 Poll = Callable[[str], Awaitable[None]]
 """Asks one actuator how it stands; see :meth:`controller.safety.gate.Gate.poll`."""
@@ -128,16 +133,25 @@ class Body:
         store = self._store
         loop = asyncio.get_running_loop()
         for point, sensor in work.sensors:
-            try:
-                value = await sensor.read()
-            except DeviceError as error:
-                store.failed(point, sensor.unit, str(error))
-            except Exception as error:
-                # A defect in one driver costs that driver's readings and nobody else's (C3).
-                logger.exception("reading %s", point)
-                store.failed(point, sensor.unit, f"its driver fails: {error!r}")
-            else:
-                store.read(point, value, sensor.unit, sensor.quality, loop.time())
+            again = False
+            for reads in range(READS_MOST):
+                if reads:
+                    await asyncio.sleep(SOON_S)
+                try:
+                    value = await sensor.read()
+                except DeviceError as error:
+                    store.failed(point, sensor.unit, str(error))
+                    # One that answers badly may answer well at once; one that is silent would only keep others waiting.
+                    again = again or isinstance(error, BadReply)
+                except Exception as error:
+                    # A defect in one driver costs that driver's readings and nobody else's (C3).
+                    logger.exception("reading %s", point)
+                    store.failed(point, sensor.unit, f"its driver fails: {error!r}")
+                    break
+                else:
+                    again = store.read(point, value, sensor.unit, sensor.quality, loop.time())
+                if not again:
+                    break
         for name in work.actuators:
             await poll(name)
 

@@ -33,6 +33,7 @@ from controller.memory.history import FLUSH_S, History
 from controller.memory.output_series import OutputSeries
 from controller.nerves.summary import NervesSource, NervesSummary
 from controller.notices import notices
+from controller.plausibility import Plausibility
 from controller.regulation.regulators import Regulator, regulators_of
 from controller.rig.description import Rig
 from controller.rig.loading import effective_hash
@@ -116,7 +117,7 @@ class Controller:
         self.clock = clock
         self.nerves = nerves_source
         self.nerves_summary: NervesSummary | None = None
-        self.store = StateStore(Liveliness(rig).flat, oldest_answers(rig))
+        self.store = StateStore(Liveliness(rig).flat, oldest_answers(rig), Plausibility(rig))
         self._ear = Ear(self.store, clock)
         self.journal = journal or Journal(data_dir / "journal.db", clock, durable=durable)
         self._threaded = threaded

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from types import MappingProxyType
+from typing import Protocol
 
 from controller.safety.kernel import Trip
 from drivers.commands import Command, Guarantee, Quality, Status
@@ -68,6 +69,21 @@ class State:
     links: Mapping[str, str]
 
 
+class Judge(Protocol):
+    """What the store needs of :class:`controller.plausibility.Plausibility`."""
+
+    def judge(
+        self, point: str, value: float, unit: str, at_s: float, actuators: Mapping[str, ActuatorView]
+    ) -> str | None:
+        """Take in a reading of the moment; return why it is suspect, or None when it is good."""
+
+    def again(self, point: str) -> bool:
+        """Whether another reading soon would tell more."""
+
+    def failed(self, point: str) -> None:
+        """Note that a reading could not be taken."""
+
+
 class StateStore:
     """Where sampling, gate and ledger put what they learn; `state` is the snapshot of the last tick."""
 
@@ -75,10 +91,12 @@ class StateStore:
         self,
         flat: Callable[[str, float, float], str | None] | None = None,
         oldest_s: Mapping[str, float] = MappingProxyType({}),
+        plausible: Judge | None = None,
     ) -> None:
         """`flat(point, value, at_s)` says why a reading cannot be live, as :meth:`Liveliness.flat` does. `oldest_s`: by
-        device, how old (s) a reading may be before it is stale.
+        device, how old (s) a reading may be before it is stale. `plausible` decides what a value is worth (I9).
         """
+        self._plausible = plausible
         self._flat = flat
         self._oldest_s = oldest_s
         self._readings: dict[str, Reading] = {}
@@ -98,17 +116,30 @@ class StateStore:
         """The latest views of the actuators, between ticks too."""
         return self._actuators
 
-    def read(self, point: str, value: float, unit: str, quality: Quality, at_s: float, detail: str = "") -> None:
-        """Take in a reading; remembers since when the value has not changed (I2, flat)."""
+    def read(self, point: str, value: float, unit: str, quality: Quality, at_s: float, detail: str = "") -> bool:
+        """Take in a reading; return whether it ought to be read again soon, because only that tells what it is worth.
+
+        A value that is not plausible is suspect, whatever the device says of it. Remembers since when the value has not
+        changed (I2, flat).
+        """
         before = self._readings.get(point)
-        since_s = before.same_since_s if before is not None and before.value == value else at_s
-        stuck = None if self._flat is None else self._flat(point, value, at_s)
-        if stuck is not None:
-            quality, detail = Quality.STALE, stuck
+        again = stuck = None
+        if self._plausible is not None:
+            again = self._plausible.judge(point, value, unit, at_s, self._actuators)
+            if again is not None and quality is Quality.GOOD:
+                quality, detail = Quality.SUSPECT, again
+        if self._flat is not None and again is None:
+            stuck = self._flat(point, value, at_s)
+            if stuck is not None:
+                quality, detail = Quality.STALE, stuck
         # What a stuck probe has said before it was found to be stuck is worth no more than what it says now.
-        last_good = None if before is None or quality is Quality.GOOD or stuck is not None else before.good
+        good = None if before is None else before.good
+        last_good = None if quality is Quality.GOOD or stuck is not None else good
+        same = before if before is not None and before.stuck else good
+        since_s = same.same_since_s if same is not None and same.value == value else at_s
         reading = Reading(value, unit, quality, at_s, detail, since_s, stuck is not None, last_good)
         self._readings[point] = self._news[point] = reading
+        return again is not None and self._plausible is not None and self._plausible.again(point)
 
     def news(self) -> Mapping[str, Reading]:
         """The readings that have come since this was asked last, the latest of each point."""
@@ -117,6 +148,8 @@ class StateStore:
 
     def failed(self, point: str, unit: str, detail: str) -> None:
         """A reading could not be taken: the last good value stays with its old time, marked missing."""
+        if self._plausible is not None:
+            self._plausible.failed(point)
         before = self._readings.get(point)
         if before is None:
             self._readings[point] = Reading(float("nan"), unit, Quality.MISSING, float("-inf"), detail)

@@ -28,7 +28,7 @@ from drivers.gas_flow import GasFlow
 from drivers.settings import bad_setting, choice_of, known_only, number_of
 from drivers.transport.conversation import Barrier, Conversation
 from drivers.transport.link import Link
-from drivers.transport.replies import bad_reply, take_line
+from drivers.transport.replies import Form, bad_reply, decimals, take_line
 from drivers.transport.url import LineSettings
 
 TIMEOUT_S = 0.4
@@ -127,6 +127,7 @@ class AlicatMfc(Device):
         )
         self._frame: DataFrame | None = None
         self._frame_at_s = -1.0
+        self._form = Form()
         self.sensors["flow"] = _MassFlow(self)
         self.actuators["flow"] = FlowController(self)
         link.attach(self._conversation, self.verify)
@@ -138,6 +139,7 @@ class AlicatMfc(Device):
 
     async def _identify(self) -> Identity:
         self.forget()
+        self._form = Form()  # another controller may have been plugged in
         variable = await self._conversation.ask(self._letter + b"R122\r", self._register)
         if variable != MASS_FLOW:
             raise WrongDevice(
@@ -182,7 +184,11 @@ class AlicatMfc(Device):
     def _data_frame(self, buffer: bytearray) -> DataFrame | None:
         while (line := self._own_line(buffer)) is not None:
             if match := _FRAME.fullmatch(line):
-                numbers = [float(text) for text in match[2].split()]
+                texts = match[2].split()
+                # Each number has a fixed width, zeros before and after it; a sign stands before all that may be negative.
+                form = tuple(size for text in texts for size in (len(text), decimals(text)))
+                self._form.check(form, line, self.config.name)
+                numbers = [float(text) for text in texts]
                 if len(numbers) < 5:
                     raise WrongDevice(
                         "its data frame has no set-point",

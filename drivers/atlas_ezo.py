@@ -24,7 +24,7 @@ from drivers.device import (
 )
 from drivers.settings import known_only, number_of
 from drivers.transport.link import Link
-from drivers.transport.replies import bad_reply, number
+from drivers.transport.replies import Form, bad_reply, decimals, number
 
 READING_TIMEOUT_S = 2.5
 CALIBRATION_TIMEOUT_S = 2.5
@@ -42,6 +42,8 @@ class AtlasEzoSensor(AtlasEzo):
     high: ClassVar[float]
     own_settings: ClassVar[frozenset[str]] = frozenset()
     """Settings that this model has beside those of all circuits."""
+    fixed_decimals: ClassVar[bool] = True
+    """Whether a reading always has the same number of decimals."""
 
     def __init__(self, link: Link, config: DeviceConfig) -> None:
         super().__init__(link, config)
@@ -49,6 +51,7 @@ class AtlasEzoSensor(AtlasEzo):
         self._earliest_s = number_of(
             config.settings, "earliest_reading_s", config.name, default=EARLIEST_READING_S, low=0.0, high=1.0
         )
+        self._form = Form()
         self.sensors[self.point] = _Reading(self)
 
     async def read(self) -> float:
@@ -70,6 +73,8 @@ class AtlasEzoSensor(AtlasEzo):
                 cause="the probe is missing, broken or dry, or its cable is open",
                 action="check the probe and its connector",
             )
+        if self.fixed_decimals:
+            self._form.check((decimals(lines[0]),), lines[0], self.config.name)
         return value
 
     async def put_out_only(self, wanted: str) -> None:
@@ -241,6 +246,7 @@ class AtlasEzoEc(AtlasEzoSensor):
 
     model = replace(_model("atlas-ezo-ec", "EZO-EC", "EZO-EC data sheet, UART mode"), verification=FRAGMENTS)
     circuit = "EC"
+    fixed_decimals = False  # it prints a fixed number of significant digits
     point, unit, low, high = "conductivity", "uS/cm", 0.0, 500_000.0
     own_settings = frozenset({"probe_k", "temperature_c"})
 

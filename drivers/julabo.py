@@ -36,7 +36,7 @@ GRAIN_C = 0.051
 BATH, POWER, EXTERNAL = b"in_pv_00", b"in_pv_01", b"in_pv_02"
 SETPOINT, RUNNING = b"in_sp_00", b"in_mode_05"
 
-_NUMBER = re.compile(rb" *([+-]?\d{1,4}(?:\.\d{1,3})?) *")
+_NUMBER = re.compile(rb" *([+-]?\d{1,4}(?:\.\d{1,2})?) *")
 _TEXT = re.compile(rb" *[A-Za-z][ -~]{2,79}")
 _STATUS = re.compile(rb" *(-?\d{2}) +([ -~]{1,79})")
 

@@ -23,7 +23,7 @@ from drivers.device import (
 from drivers.settings import known_only, number_of
 from drivers.transport.conversation import Barrier, Conversation
 from drivers.transport.link import Link
-from drivers.transport.replies import bad_reply, take_line
+from drivers.transport.replies import Form, bad_reply, decimals, take_line
 from drivers.transport.url import LineSettings
 
 TIMEOUT_S = 0.6
@@ -84,6 +84,8 @@ class MettlerSics(Device):
         self._conversation = Conversation(
             link, config.name, timeout_s=TIMEOUT_S, barrier=Barrier(b"I4\r\n", lambda: self._serial)
         )
+        # A moving weight may come with fewer digits than one that stands.
+        self._forms = {b"S": Form(), b"D": Form()}
         self.mass = Mass(self)
         self.sensors["mass"] = self.mass
         link.attach(self._conversation, self.verify)
@@ -94,6 +96,7 @@ class MettlerSics(Device):
         return self._conversation
 
     async def _identify(self) -> Identity:
+        self._forms = {b"S": Form(), b"D": Form()}  # another balance may have been plugged in
         return Identity(model="MT-SICS balance", serial=await self._conversation.ask(b"I4\r\n", self._serial))
 
     def _serial(self, buffer: bytearray) -> str | None:
@@ -115,6 +118,7 @@ class MettlerSics(Device):
                         cause="its display unit was changed",
                         action="set its host unit to gram",
                     )
+                self._forms[match[1]].check((len(line), decimals(match[2])), line, self.config.name)
                 return float(match[2]), Quality.GOOD if match[1] == b"S" else Quality.SUSPECT
             if told := _NO_WEIGHT.get(line):
                 raise DeviceFault(told[0], where=self.config.name, cause=told[1], action=told[2])

@@ -1,8 +1,9 @@
 """What must hold in every trial, whatever happens: looked at after every journal row and every few seconds.
 
 The plant's truth is the judge; what the controller believes is only ever compared with it. Each invariant names the
-behaviours that it stands for. There are three judges: of the books (:mod:`~choroid.campaign.doses`), of the tissue's
-surroundings (:mod:`~choroid.campaign.surroundings`), and of whether people are told (:mod:`~choroid.campaign.telling`).
+behaviours that it stands for. There are four judges: of the books (:mod:`~choroid.campaign.doses`), of the tissue's
+surroundings (:mod:`~choroid.campaign.surroundings`), of published readings (:mod:`~choroid.campaign.readings`), and of
+whether people are told (:mod:`~choroid.campaign.telling`).
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from typing import Any
 from choroid.campaign.doses import Doses
 from choroid.campaign.findings import Findings, Violation
 from choroid.campaign.host import Host
+from choroid.campaign.readings import OWN_NUMBERS, Readings
 from choroid.campaign.surroundings import Surroundings
 from choroid.campaign.telling import Telling
 from choroid.campaign.troubles import Troubles
@@ -48,6 +50,7 @@ class Watch:
         self._telling = Telling(self._findings, LOOK_S)
         self._doses = Doses(rig, lab, self._findings, self._troubles, self._telling)
         self._surroundings = Surroundings(rig, lab, self._findings, self._troubles)
+        self._readings = Readings(rig, lab)
         self._events = 0
         self._life: int | None = None
         """Number of the controller's process that was at work at the last look."""
@@ -103,6 +106,9 @@ class Watch:
         if not at_work:
             self._telling.nobody_there(self._last_s, now_s)
         self._surroundings.look(truth, self._telling.kinds, at_work=at_work, last_s=self._last_s, now_s=now_s)
+        if at_work and life is not None and life.controller is not None:
+            excused = self._troubles.devices_under(OWN_NUMBERS)
+            self._readings.look(life.controller.store.readings, self._findings, excused)
         self._doses.look(truth.moved_ul)
         self.least_viability = min(self.least_viability, truth.viability)
         self._last_s = now_s

@@ -13,9 +13,11 @@ DISTURBED_S = 300.0
 NOTICED_S = 5.0
 GARBLED_S = 60.0
 """A dose that nobody asked for may last so long after the flipped bit that began it."""
+GARBLING = frozenset(("garble", "lost_byte", "doubled_byte"))
+"""Faults that change bytes on a line: a command may become another one."""
 MISLEADING = frozenset(
     ("leak", "occlusion", "empty", "reversed", "bubble", "worn_tubing", "stuck", "offset", "drift", "noise", "ignores",
-     "eeprom", "clogged_filter", "reboot", "power_cut", "garble")
+     "eeprom", "clogged_filter", "reboot", "power_cut", "garble", "lost_byte", "doubled_byte")
 )  # fmt: skip
 """Faults under which a pump or the balance says what is not so. Then the ledger may be wrong, but not in silence."""
 
@@ -31,6 +33,10 @@ class Troubles:
         self.survivable = all(survivable(fault) for fault in faults)
         self._rig = rig
         self._faults = faults
+
+    def devices_under(self, kinds: frozenset[str]) -> frozenset[str]:
+        """Return the devices that any fault of these kinds befalls at some time."""
+        return frozenset(fault.target.partition(".")[0] for fault in self._faults if fault.kind in kinds)
 
     def backwards(self, line: str, at_s: float) -> bool:
         """Whether a motor turns backwards and drains what it should fill: nobody can know that but the rig's keeper."""
@@ -71,7 +77,7 @@ class Troubles:
         ends = [
             fault.end_s
             for fault in self._faults
-            if fault.kind == "garble" and fault.target == link and fault.at_s <= now_s <= fault.end_s + GARBLED_S
+            if fault.kind in GARBLING and fault.target == link and fault.at_s <= now_s <= fault.end_s + GARBLED_S
         ]
         return max(ends, default=None)
 

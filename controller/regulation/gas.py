@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from controller.regulation.oxygen import OxygenRegulator
+from controller.regulation.ph import STALE_S as PH_STALE_S
 from controller.regulation.ph import PhRegulator
 from controller.regulation.trust import trusted
 from controller.rig.description import Rig
@@ -17,8 +18,8 @@ GRAIN_ML_MIN = 0.05
 """A set-point moves only by so much or more: the probes' noise is not worth a command."""
 AGAIN_S = 5.0
 """How soon a set-point that did not arrive is asked for again: a link that comes and goes loses commands."""
-SILENT_S = 12.0
-"""So long without a good reading of air counts as silence: a link that comes and goes every few seconds is none."""
+SILENT_S = 60.0
+"""So long without a good reading of air counts as silence where pH cannot tell."""
 BACK_S = 60.0
 """So long must air be heard without a gap before silence has ended: oxygen does not swing with a link that flaps."""
 
@@ -30,15 +31,17 @@ class GasMixer:
     be, until air is heard again: with the CO2 of the pH regulator that is carbogen, in which slices of brain are kept for
     hours. If air flows unheard it is a little more oxygen than needed, and pH is held as ever.
 
-    Silence begins `SILENT_S` after the last good reading, or as soon as the gas interlock has shut CO2: then pH tells that
-    air is closed. It ends when air has been heard for `BACK_S` without a gap.
+    While pH can be read it decides. Air that is really closed leaves CO2 alone, pH falls by 0.3 in ten seconds, and the gas
+    interlock shuts CO2: then air is silent at once. As long as pH holds, air flows, heard or not. Without a pH to trust air
+    is silent `SILENT_S` after its last good reading. Silence ends when air has been heard for `BACK_S` without a gap: the
+    mixture does not swing with a link that comes and goes.
     """
 
     def __init__(self, rig: Rig) -> None:
         self._lung = rig.organs.lung
         self.ph = PhRegulator(rig)
         self.oxygen = OxygenRegulator(rig)
-        self._air_gap_s = max(SILENT_S, rig.devices[rig.organs.lung.air.partition(".")[0]].every_s + SILENT_S / 2.0)
+        self._air_gap_s = max(SILENT_S, 3.0 * rig.devices[rig.organs.lung.air.partition(".")[0]].every_s)
         self._next_s = float("-inf")
         self._again_s = float("-inf")
         self._carbogen = False
@@ -65,7 +68,8 @@ class GasMixer:
         heard = trusted(state, air, self._air_gap_s) is not None
         shut = any(trip.interlock == GAS_MIXTURE and trip.present for trip in state.trips)
         unheard = state.readings[air].quality is Quality.MISSING
-        if not heard or (unheard and shut):
+        blind = not heard and trusted(state, self._lung.ph, PH_STALE_S) is None
+        if blind or (unheard and shut):
             self._back_since_s = None
             return True
         if not self._carbogen:

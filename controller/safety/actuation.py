@@ -110,6 +110,13 @@ class Actuation:
         most = max(basal.flow_ul_min, given.flow_ul_min if isinstance(given, Run) else 0.0)
         return flow_ul_min > most * (1.0 + FLOW_TOLERANCE)
 
+    def assume(self, output: Output, level: float, *, most: bool) -> None:
+        """Take an output whose command may have arrived or not for the worse of the two: `most` of it, or least."""
+        if (known := output.seen) is not None:
+            worse = max(known.level, level) if most else min(known.level, level)
+            output.seen = self.seen[output.name] = Seen(worse > 0.0, worse, known.at_s)
+        self.show(output)
+
     def lost(self, name: str, detail: str) -> None:
         """Its status could not be read; what was known of it grows old."""
         view = self._store.actuators[name]

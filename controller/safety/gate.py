@@ -50,13 +50,16 @@ from controller.safety.readback import command_text
 from controller.safety.recording import Record, Recorder, act_row
 from controller.safety.valves import Valves
 from controller.state import StateStore
-from drivers.commands import Command, Dispense, Run, Status, Stop, Switch, SwitchStatus
+from drivers.commands import Command, Dispense, Level, Run, Status, Stop, Switch, SwitchStatus
 from drivers.device import Actuator, DeviceError
 
 logger = logging.getLogger(__name__)
 
 ASTRAY_POLLS = 2
 """So many polls in a row must contradict the command before it counts: one may have crossed it on the wire."""
+LEVEL_HOLD_S = 120.0
+"""A gas whose commands do not arrive stays at its last level for so long, then it goes to its basal flow: the medium follows
+the gas within minutes, and dropouts of a bad plug are over by then."""
 UNBOOKED_S = 600.0
 """A transfer that has ended is kept out of the free room until the ledger has booked it, or for so long."""
 
@@ -276,7 +279,9 @@ class Gate:
             transfer = output.transfer
             if output.lease_until_s is not None and now_s > output.lease_until_s:
                 output.lease_until_s = None
-                self._alarm("lease_expired", output.name, "nobody renewed it; it goes to its basal state")
+                lost = isinstance(output.commanded, Level)
+                why = f"no command has reached it for {LEVEL_HOLD_S:g} s" if lost else "nobody renewed it"
+                self._alarm("lease_expired", output.name, f"{why}; it goes to its basal state")
                 output.owe(self._fallback(output), "its lease ran out", now_s)
             if transfer is not None and transfer.ended_s is None and now_s > transfer.deadline_s:
                 self._alarm("transfer_overlong", output.name, f"{transfer.dose.dose_id} ran longer than it may")
@@ -375,6 +380,12 @@ class Gate:
             return
         if output.debt is not None:
             return
+        if isinstance(output.commanded, Level) and output.lease_until_s is not None:
+            # Its last command was lost, or only the answer to it: then it does what it was told all the same.
+            if self._reach.disagrees(output, status, asked_s) is None:
+                output.lease_until_s = None
+                self._reach.show(output)
+            return
         wrong = self._reach.disagrees(output, status, asked_s)
         output.astray = 0 if wrong is None else output.astray + 1
         if wrong is not None and output.astray >= ASTRAY_POLLS:
@@ -461,6 +472,8 @@ class Gate:
         """The command may or may not have taken: bring the actuator to rest, tell, and record (A7)."""
         self._record.write("act.outcome", {"act": seq, "error": error})
         self._alarm("command_failed", output.name, error)
+        if self._holds(output, command):
+            return Outcome(True, command, verdict.reasons, seq, None, error)
         rest = self._fallback(output)
         output.owe(rest, f"after a command that failed: {error}", self._now_s())
         if output.debt is not None and rest == command:
@@ -468,6 +481,21 @@ class Gate:
         else:
             await self._pay(output)
         return Outcome(True, command, verdict.reasons, seq, None, error)
+
+    def _holds(self, output: Output, command: Command) -> bool:
+        """Whether a gas whose command was lost stays as it is for `LEVEL_HOLD_S`, counted from the first that was lost.
+
+        It flows at the old level or at the new one, and both were let through. To send it to its basal flow each time that
+        a link drops out would swing the mixture with the link. A device that answers and does not obey is another matter.
+        """
+        answered = output.seen is not None and output.seen.at_s >= output.told_s
+        if not isinstance(command, Level) or output.name in self._limits.heaters or answered or output.debt is not None:
+            return False
+        if output.lease_until_s is None:
+            output.lease_until_s = self._now_s() + LEVEL_HOLD_S
+        mixture = self._limits.mixture
+        self._reach.assume(output, command.value, most=mixture is not None and output.name == mixture.co2)
+        return True
 
     async def _settle(self, output: Output) -> None:
         if output.debt is None and output.ends_s is not None:

@@ -14,6 +14,38 @@ LINE_MOST = 256
 _NUMBER = re.compile(rb"[+-]?\d{1,12}(\.\d{1,9})?")
 
 
+class Form:
+    """The form that one kind of reply always has, such as its number of decimals, learned from the device itself.
+
+    A device prints a value with a fixed number of digits, which its model, firmware and range decide. A character that is
+    lost or doubled on the way changes that number: such a reply is refused. Where the device has really changed its form,
+    the new one holds after it has come `CHANGED` times in a row.
+    """
+
+    CHANGED = 3
+
+    def __init__(self) -> None:
+        self._known: tuple[int, ...] | None = None
+        self._other: tuple[int, ...] | None = None
+        self._times = 0
+
+    def check(self, form: tuple[int, ...], line: bytes, where: str) -> None:
+        """Compare the form of one reply with the known one; raise :class:`BadReply` when it is another."""
+        if self._known is None or form == self._known:
+            self._known, self._times = form, 0
+            return
+        self._times = self._times + 1 if form == self._other else 1
+        self._other = form
+        if self._times < self.CHANGED:
+            raise bad_reply(line, where, "a reply of its usual form: a character was lost or doubled")
+        self._known, self._times = form, 0
+
+
+def decimals(text: bytes) -> int:
+    """Return how many digits follow the point of a number as it was printed."""
+    return len(text.partition(b".")[2])
+
+
 def take_line(buffer: bytearray, end: bytes, where: str) -> bytes | None:
     """Cut the first line off `buffer` and return it without `end`; None while it is incomplete."""
     at = buffer.find(end)

@@ -8,6 +8,7 @@ from math import prod
 
 import numpy as np
 
+from sim.devices.wire import Inward
 from sim.faults import wires
 from sim.faults.schedule import Fault
 from sim.faults.targets import address_of, next_on_bus
@@ -59,8 +60,17 @@ class Effects:
         return _both(inward, outward)
 
     def _garble(self, link: str, amount: float, rng: np.random.Generator) -> Undo:
-        line, flip = self._lines[link], wires.flipping(amount, rng)
-        return _both(wires.put(line.inward, flip), wires.put(line.outward, wires.on_time(flip)))
+        return self._both_ways(link, wires.flipping(amount, rng))
+
+    def _lost_byte(self, link: str, amount: float, rng: np.random.Generator) -> Undo:
+        return self._both_ways(link, wires.losing_bytes(amount, rng))
+
+    def _doubled_byte(self, link: str, amount: float, rng: np.random.Generator) -> Undo:
+        return self._both_ways(link, wires.doubling_bytes(amount, rng))
+
+    def _both_ways(self, link: str, change: Inward) -> Undo:
+        line = self._lines[link]
+        return _both(wires.put(line.inward, change), wires.put(line.outward, wires.on_time(change)))
 
     def _delay(self, link: str, amount: float, rng: np.random.Generator) -> Undo:
         return wires.put(self._lines[link].outward, wires.late(amount))

@@ -76,6 +76,16 @@ _ALL = (
         survivable_for_s=600.0,
     ),
     Kind(
+        "lost_byte", "link", "Single bytes of answers and requests are lost, as on a line that drops characters.",
+        "link", (5.0, 600.0), Amount("part of the bytes that is lost", *_SHARE, 0.05, (0.002, 0.1)),
+        survivable_for_s=600.0,
+    ),
+    Kind(
+        "doubled_byte", "link", "Single bytes of answers and requests come twice in a row.",
+        "link", (5.0, 600.0), Amount("part of the bytes that is doubled", *_SHARE, 0.05, (0.002, 0.1)),
+        survivable_for_s=600.0,
+    ),
+    Kind(
         "truncate", "link", "Answers lose their second half.",
         "link", (5.0, 600.0), Amount("part of the answers that is cut", *_SHARE, 0.5, (0.05, 1.0)),
         survivable_for_s=600.0,

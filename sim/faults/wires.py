@@ -45,6 +45,21 @@ def flipping(share: float, rng: np.random.Generator) -> Inward:
     return flip
 
 
+def losing_bytes(share: float, rng: np.random.Generator) -> Inward:
+    """Lose this share of all bytes, each by itself."""
+    return lambda data: bytes(byte for byte, hit in zip(data, rng.random(len(data)) < share, strict=True) if not hit)
+
+
+def doubling_bytes(share: float, rng: np.random.Generator) -> Inward:
+    """Send this share of all bytes twice in a row, each by itself."""
+
+    def double(data: bytes) -> bytes:
+        twice = rng.random(len(data)) < share
+        return b"".join(bytes((byte, byte)) if hit else bytes((byte,)) for byte, hit in zip(data, twice, strict=True))
+
+    return double
+
+
 def cutting(share: float, rng: np.random.Generator) -> Inward:
     """Lose the second half of this share of all pieces."""
     return lambda data: data[: len(data) // 2] if rng.random() < share else data

@@ -188,6 +188,10 @@ class Plant:
         self._advance(exact=False)
         return self._probes[point].read(self._truths[point](), self._now(), self.faults)
 
+    def said(self) -> dict[str, float]:
+        """Return what each probe has measured last; NaN for one that was never asked."""
+        return {point: probe.said for point, probe in self._probes.items()}
+
     # --- what a person does -----------------------------------------------------------------------------
 
     def fill(self, vessel: str, volume_ul: float, *, on_top: bool = False) -> None:

@@ -70,6 +70,8 @@ class Probe:
         self._at_s = at_s
         self._follows: float | None = None
         self._fault_since_s: float | None = None
+        self.said = float("nan")
+        """What it has measured last, before any wire: judges compare with it what became of the reading."""
 
     def read(self, truth: float, now_s: float, faults: Faults) -> float:
         """The reading at `now_s`. The probe follows the truth with its lag since it was last asked."""
@@ -98,6 +100,5 @@ class Probe:
             noise *= faults.sensor_noise.get(point, 1.0)
         if faults.sensor_offset:
             reading += faults.sensor_offset.get(point, 0.0)
-        if point in faults.sensor_stuck:
-            return faults.sensor_stuck[point]
-        return reading + noise
+        self.said = faults.sensor_stuck[point] if point in faults.sensor_stuck else reading + noise
+        return self.said

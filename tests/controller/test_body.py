@@ -31,9 +31,9 @@ class Store(StateStore):
         super().__init__()
         self.times: dict[str, list[float]] = {}
 
-    def read(self, point: str, value: float, unit: str, quality: Quality, at_s: float, detail: str = "") -> None:
+    def read(self, point: str, value: float, unit: str, quality: Quality, at_s: float, detail: str = "") -> bool:
         self.times.setdefault(point, []).append(at_s)
-        super().read(point, value, unit, quality, at_s, detail)
+        return super().read(point, value, unit, quality, at_s, detail)
 
 
 class Polls:

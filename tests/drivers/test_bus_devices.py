@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import math
 import struct
+from collections.abc import Callable
 
 import pytest
 
@@ -270,13 +271,41 @@ async def test_golden_alicat_frames() -> None:
         assert peer.sent == [b"AR122\r", b"A\r", b"AVE\r"]
         assert controller.identity is not None
         assert controller.identity.firmware == "10v05.0-R24 Nov 30 2022,16:04:20"
+    for frame in (
+        b"A +014.70 +025.00 +00.000 +01.250 000.00    Air\r",
+        b"A +014.70 +025.00 +00.000 +01.250 05.000    Air\r",
+    ):
+        async with linked(AlicatMfc, peer := Peer(told(frame)), FakeAlicat.config) as controller:
+            assert await controller.sensors["flow"].read() == 1.25
+            peer.sent.clear()
+            await controller.set(float(frame[34:40]))
+            assert peer.sent == [b"AS%.2f\r" % float(frame[34:40])]
+
+
+def told(frame: bytes) -> Callable[[bytes], bytes | None]:
+    """A controller that answers each question for its data, and each set-point, with one golden frame."""
+    healthy = FakeAlicat()
+    return lambda request: healthy(request) if request in (b"AR122\r", b"AVE\r") else frame
+
+
+@pytest.mark.parametrize(
+    "frame",
+    [
+        b"A +014.70 +025.00 +046.84 +06.84 050.00    Air\r",
+        b"A +014.70 +025.00 +046.84 +0046.84 050.00    Air\r",
+        b"A +014.70 +025.00 +046.84 +046.844 050.00    Air\r",
+        b"A +14.70 +025.00 +046.84 +046.84 050.00    Air\r",
+    ],
+)
+async def test_C2_I9_a_frame_with_a_lost_or_doubled_character_is_refused(frame: bytes) -> None:
+    """A lost character made 46.84 mL/min 6.84, a doubled one 446.84: each number of a frame has a fixed width."""
+    peer = Peer(told(b"A +014.70 +025.00 +046.84 +046.84 050.00    Air\r"))
+    async with linked(AlicatMfc, peer, FakeAlicat.config) as controller:
+        assert await controller.sensors["flow"].read() == 46.84
+        peer.answers = told(frame)
         await asyncio.sleep(1)
-        peer.answers = lambda request: b"A +014.70 +025.00 +00.000 +01.250 000.00    Air\r"
-        assert await controller.sensors["flow"].read() == 1.25
-        peer.answers = lambda request: b"A +014.70 +025.00 +00.000 +00.000 05.000    Air\r"
-        peer.sent.clear()
-        await controller.set(5.0)
-        assert peer.sent == [b"AS5.00\r"]
+        with pytest.raises(BadReply, match="usual form"):
+            await controller.sensors["flow"].read()
 
 
 async def test_set_point_and_flow_come_from_one_frame() -> None:

@@ -114,14 +114,14 @@ def test_co2_comes_last_when_it_rises_and_first_when_it_falls() -> None:
     assert [intent.actuator for intent in falling] == [LUNG.co2, LUNG.o2, LUNG.air]
 
 
-def test_without_air_oxygen_takes_its_place_until_air_is_heard_again_for_a_minute() -> None:
+def test_without_air_and_pH_oxygen_takes_its_place_until_air_is_heard_again_for_a_minute() -> None:
     mixer = GasMixer(RIG)
     views = {
         point: output(LevelStatus(flow, flow)) for point, flow in ((LUNG.air, 47.0), (LUNG.co2, 3.0), (LUNG.o2, 0.0))
     }
 
     def wanted(at_s: float, air: Reading) -> dict[str, float]:
-        told = {LUNG.ph: reading(LUNG.ph_setpoint, at_s), LUNG.oxygen: reading(90.0, at_s), LUNG.air: air}
+        told = {LUNG.oxygen: reading(90.0, at_s), LUNG.air: air}
         intents = mixer.intents(state(at_s, told, views))
         return {intent.actuator: intent.command.value for intent in intents if isinstance(intent.command, Level)}
 
@@ -134,14 +134,26 @@ def test_without_air_oxygen_takes_its_place_until_air_is_heard_again_for_a_minut
     assert list(lost) == [LUNG.o2, LUNG.co2, LUNG.air], "who does not answer comes last"
     assert lost[LUNG.o2] == LIMITS.levels[LUNG.o2][1]
     assert wanted(SILENT_S + 1.0, silent(0.0)) == {}, "it is asked for once, and again only when it did not arrive"
-    assert wanted(50.0, silent(0.0))[LUNG.o2] == lost[LUNG.o2]
+    assert wanted(95.0, silent(0.0))[LUNG.o2] == lost[LUNG.o2]
     views |= {LUNG.air: output(LevelStatus(27.0, 27.0)), LUNG.o2: output(LevelStatus(20.0, 20.0))}
     ended = []
-    for second in range(60, 220):
-        back = wanted(float(second), silent(99.0) if second == 100 else reading(27.0, float(second)))
+    for second in range(100, 320):
+        back = wanted(float(second), silent(139.0) if second == 140 else reading(27.0, float(second)))
         if back.get(LUNG.o2) == 0.0:
             ended.append(second)
-    assert 100 + BACK_S < ended[0] <= 101 + BACK_S + PERIOD_S, "a gap begins the minute anew"
+    assert 140 + BACK_S < ended[0] <= 141 + BACK_S + PERIOD_S, "a gap begins the minute anew"
+
+
+def test_air_that_is_not_heard_while_pH_holds_changes_nothing() -> None:
+    mixer = GasMixer(RIG)
+    views = {
+        point: output(LevelStatus(flow, flow)) for point, flow in ((LUNG.air, 47.0), (LUNG.co2, 3.0), (LUNG.o2, 0.0))
+    }
+    air = replace(reading(47.0, 0.0, Quality.MISSING), last_good=reading(47.0, 0.0))
+    for second in range(0, 1800, 5):
+        at_s = float(second)
+        told = {LUNG.ph: reading(LUNG.ph_setpoint, at_s), LUNG.oxygen: reading(90.0, at_s), LUNG.air: air}
+        assert mixer.intents(state(at_s, told, views)) == (), second
 
 
 def test_air_that_pH_tells_to_be_closed_is_silent_at_once() -> None:

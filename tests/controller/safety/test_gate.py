@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import math
+from collections.abc import Callable
+from typing import Any
 
 import pytest
 
 from controller.safety.kernel import Response, Trip, transfer_limit_s
 from controller.state import Volume
 from drivers.commands import Command, Dispense, Guarantee, Level, Quality, Run, Stop, Switch
+from drivers.device import NoReply
 from drivers.flow_steps import FlowSteps
 from tests.controller.safety.bench import Bench
 from tests.controller.safety.facts import (
@@ -192,7 +195,6 @@ FAILING: list[tuple[str, Command, Command]] = [
     (HEART, Run(3000.0), Run(1000.0)),
     (HEATER, Switch(True, 10.0), Switch(False)),
     (VALVE, Switch(True), Switch(False)),
-    (CO2, Level(2.0), Level(3.0)),
     (DRAW, DOSE, Stop()),
 ]
 
@@ -226,6 +228,66 @@ async def test_A7_a_command_that_fails_ends_in_the_basal_state_with_an_alarm(
     assert output.log[-1] == rest
     assert bench.rows.of("act.outcome")[-1]["error"] == outcome.error
     assert bench.store.actuators[name].commanded == rest or isinstance(rest, Stop)
+
+
+def cut_off(bench: Bench, name: str) -> Callable[[], None]:
+    """No command reaches this output, and no answer comes back, until the returned function is called."""
+    output, apply, status = bench.outputs[name], bench.outputs[name].apply, bench.outputs[name].status
+
+    async def lost(*_: object) -> Any:
+        raise NoReply("nothing came", where=name, cause="its link is down", action="look at the cable")
+
+    def mend() -> None:
+        output.apply, output.status = apply, status  # type: ignore[method-assign]
+
+    output.apply = output.status = lost  # type: ignore[method-assign,assignment]
+    return mend
+
+
+async def test_I9_a_gas_whose_command_is_lost_stays_as_it_is_for_a_bounded_time() -> None:
+    """Each dropout of the link once sent oxygen to its basal flow of nothing, and the regulator back to 20 mL/min."""
+    bench = Bench()
+    await bench.circulate()
+    assert (await bench.ask(O2, Level(5.0))).ok
+    mend = cut_off(bench, O2)
+    assert not (await bench.ask(O2, Level(6.0))).ok
+    await bench.live(20)
+    mend()
+    await bench.live(10)
+    assert bench.level(O2).setpoint == 5.0, "it was not sent to its basal flow"
+    assert (await bench.ask(O2, Level(6.0))).ok
+    assert bench.store.actuators[O2].lease_until_s is None
+    cut_off(bench, O2)
+    for _ in range(8):
+        assert not (await bench.ask(O2, Level(7.0))).ok
+        await bench.live(15)
+    await bench.live(3)
+    assert O2 in bench.raised("lease_expired"), "asking again and again does not put it off"
+
+
+async def test_I9_a_gas_that_was_told_and_whose_answer_was_lost_needs_no_fallback() -> None:
+    bench = Bench()
+    await bench.circulate()
+    mend = cut_off(bench, O2)
+    assert not (await bench.ask(O2, Level(6.0))).ok
+    mend()
+    bench.level(O2).setpoint = 6.0
+    await bench.live(150)
+    assert bench.level(O2).setpoint == 6.0
+    assert O2 not in bench.raised("lease_expired")
+
+
+async def test_A7_gas_whose_last_command_was_lost_is_taken_for_the_worse_of_two_levels() -> None:
+    """CO2 may be at its new level, and air at its old one: neither makes room for more CO2 or less air."""
+    bench = Bench()
+    await bench.circulate()
+    for gas, level in ((AIR, 46.0), (CO2, 2.0)):
+        assert (await bench.ask(gas, Level(level))).ok
+    cut_off(bench, CO2)
+    assert not (await bench.ask(CO2, Level(4.0))).ok
+    assert bench.gate.view().seen[CO2].level == 4.0
+    lowered = await bench.ask(AIR, Level(30.0))
+    assert lowered.command != Level(30.0)
 
 
 async def test_A7_a_readback_that_differs_ends_in_the_basal_state_with_an_alarm() -> None:

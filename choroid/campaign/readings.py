@@ -1,0 +1,100 @@
+"""Judge what is published as a good reading against what the probe has really measured (I9).
+
+A probe in software remembers what it has measured last, before any wire. What is published as good may differ from that by
+:meth:`controller.plausibility.Bounds.error` and no more: whatever a line does to the bytes, a larger error is a corrupted
+reading that was believed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from choroid.campaign.findings import Findings
+from controller.plausibility import Bounds, bounds_of
+from controller.rig.description import Rig
+from controller.state import Reading, StateStore
+from drivers.commands import Quality
+from sim.lab import Lab
+
+OWN_NUMBERS = frozenset(("stuck", "noise", "offset", "drift", "eeprom", "reboot", "power_cut"))
+"""Faults under which a device tells another number than its probe has measured, or its probe jumps by itself."""
+
+
+@dataclass(slots=True)
+class Tally:
+    """What became of the readings of one model."""
+
+    read: int = 0
+    good: int = 0
+    suspect: int = 0
+    failed: int = 0
+    wrong: int = 0
+    worst: str = ""
+
+    @property
+    def wrong_per_million(self) -> float:
+        """Return how many of a million published good readings were wrong."""
+        return 1e6 * self.wrong / self.good if self.good else 0.0
+
+
+class Readings:
+    """Compare published readings with the plant's probes."""
+
+    def __init__(self, rig: Rig, lab: Lab) -> None:
+        self._lab = lab
+        self._periods = {name: device.every_s for name, device in rig.devices.items()}
+        self._bounds: Mapping[str, Bounds] = bounds_of(rig)
+
+    def wrong(self, point: str, reading: Reading, said: Mapping[str, float]) -> str | None:
+        """Return how a reading that is published as good differs from what was measured, or None."""
+        bounds, measured = self._bounds.get(point), said.get(point)
+        if reading.quality is not Quality.GOOD or bounds is None or measured is None:
+            return None
+        allowed = bounds.error(self._periods[point.partition(".")[0]])
+        if abs(reading.value - measured) <= allowed:
+            return None
+        return f"{point} is published as {reading.value:g} {reading.unit} and was {measured:g} (allowed: {allowed:.2g})"
+
+    def look(self, readings: Mapping[str, Reading], findings: Findings, excused: frozenset[str]) -> None:
+        """Look at everything that is published now; `excused` are devices that really tell another number."""
+        said = self._lab.plant.said()
+        for point, reading in readings.items():
+            if point.partition(".")[0] not in excused and (why := self.wrong(point, reading, said)) is not None:
+                findings.tell("no corrupted reading is good", point, f"{why} (I9)")
+
+
+@dataclass
+class Tap:
+    """Count, by model, what becomes of every reading that a controller takes in. Put it on before the controller starts."""
+
+    rig: Rig
+    lab: Lab
+    tallies: dict[str, Tally] = field(default_factory=dict)
+
+    def put_on(self, store: StateStore) -> None:
+        """Listen to `store` from now on."""
+        judge, read, failed = Readings(self.rig, self.lab), store.read, store.failed
+
+        def heard(point: str, value: float, unit: str, quality: Quality, at_s: float, detail: str = "") -> bool:
+            again = read(point, value, unit, quality, at_s, detail)
+            if (tally := self._tally(point)) is not None:
+                reading = store.readings[point]
+                tally.read += 1
+                tally.good += reading.quality is Quality.GOOD
+                tally.suspect += reading.quality is Quality.SUSPECT
+                if (why := judge.wrong(point, reading, self.lab.plant.said())) is not None:
+                    tally.wrong += 1
+                    tally.worst = why
+            return again
+
+        def missed(point: str, unit: str, detail: str) -> None:
+            failed(point, unit, detail)
+            if (tally := self._tally(point)) is not None:
+                tally.failed += 1
+
+        store.read, store.failed = heard, missed  # type: ignore[method-assign]
+
+    def _tally(self, point: str) -> Tally | None:
+        device = self.rig.devices.get(point.partition(".")[0])
+        return None if device is None else self.tallies.setdefault(device.model, Tally())
