@@ -21,7 +21,6 @@ from math import ceil, inf, isfinite
 from controller.rig.description import Rig
 from controller.rig.families import PointKind, points_of
 from controller.safety.limits import GAUGE_KPA, PROBE_C
-from controller.safety.probe_rules import oldest_s
 from controller.state import ActuatorView
 from drivers.commands import Level
 
@@ -31,8 +30,10 @@ OVER_RANGE = 1.28
 """A mass flow controller measures up to 128 % of its full scale (Alicat MC manual, data sheet)."""
 OVERFILL = 1.25
 """A vessel that stands too full weighs so much more than its capacity at most; medium weighs 1 g/mL within a percent."""
-MARGIN = 2.0
+MARGIN = 1.2
 """Every rate is taken so many times over: calibrations and mixing are not better than that."""
+REACH_PERIODS, REACH_GRACE_S = 1.5, 2.0
+"""What was read longer ago than this, one missed reading, says nothing of the next value: that is confirmed like a jump."""
 TROUBLE_MOST = 4.0
 """How far the score of a noisy line goes: then a jump needs five readings more that agree."""
 TROUBLE_DECAY = 0.95
@@ -50,21 +51,26 @@ class Bounds:
 
     def error(self, period_s: float) -> float:
         """Return how far a good reading may be from the true value because of its line, read every `period_s`."""
-        return self.grain + self.per_s * oldest_s(period_s)
+        return self.grain + self.per_s * reach_s(period_s)
+
+
+def reach_s(period_s: float) -> float:
+    """Return how long (s) a good reading bounds the next one, where its device is read every `period_s`."""
+    return REACH_PERIODS * period_s + REACH_GRACE_S
 
 
 BY_UNIT: Mapping[str, Bounds] = {
-    # In CO2 alone the pH of medium falls by 0.3 in ten seconds (controller/safety/terms.py, Mixture).
-    "pH": Bounds(0.0, 14.0, 0.05, 0.03),
-    # Air saturation: 478 % in pure oxygen. An oxygenator with a kLa of 0.02/s moves it by 2 % a second (sim/plant/gas.py).
-    "%": Bounds(0.0, 500.0, 3.0, 2.0),
+    # Under a gas that is regulated pH moves by hundredths a minute. Gas that fails moves it faster: then it is confirmed.
+    "pH": Bounds(0.0, 14.0, 0.05, 0.01),
+    # Air saturation: 478 % in pure oxygen. With a kLa of 0.02/s 30 % more of it in the gas moves it by 0.5 % a second.
+    "%": Bounds(0.0, 500.0, 3.0, 0.5),
     # Baths, rooms, and what the sensors of flow and pressure tell beside; the skin has bounds of its own.
     "degC": Bounds(-20.0, 200.0, 0.3, 0.2),
     # A peristaltic pump pulsates, and starts and stops within a second.
     "kPa": Bounds(*GAUGE_KPA, 3.0, 3.0),
     "mV": Bounds(-1020.0, 1020.0, 10.0, 5.0),
-    "uS/cm": Bounds(0.0, 500_000.0, 300.0, 50.0),
-    "ppm": Bounds(0.0, 1_000_000.0, 3000.0, 1000.0),
+    "uS/cm": Bounds(0.0, 500_000.0, 150.0, 10.0),
+    "ppm": Bounds(0.0, 1_000_000.0, 1000.0, 100.0),
 }
 """By unit, where the rig says nothing nearer. Units that are not here, such as a switch's, have no bounds."""
 POWER = Bounds(-100.0, 100.0, 20.0, 100.0)
@@ -176,7 +182,7 @@ class Plausibility:
 
     def _new(self, point: str, bounds: Bounds) -> _Track:
         device = point.partition(".")[0]
-        return _Track(bounds, device, oldest_s(self._periods[device]))
+        return _Track(bounds, device, reach_s(self._periods[device]))
 
     def _by_unit(self, point: str, unit: str) -> _Track | None:
         """Begin the track of a point that the rig description does not know, such as one of a described Modbus device."""

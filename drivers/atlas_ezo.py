@@ -13,6 +13,7 @@ from typing import ClassVar
 from drivers.atlas_uart import AtlasEzo
 from drivers.commands import Calibrate, CalibrationStatus
 from drivers.device import (
+    BadReply,
     Calibrator,
     DeviceConfig,
     DeviceFault,
@@ -29,6 +30,7 @@ from drivers.transport.replies import Form, bad_reply, decimals, number
 READING_TIMEOUT_S = 2.5
 CALIBRATION_TIMEOUT_S = 2.5
 """It takes 900 ms."""
+STATE_ASKS = 4
 EARLIEST_READING_S = 0.3
 """No EZO circuit measures faster (600 to 900 ms): a sooner line is a repeated or a late one (C2)."""
 
@@ -189,6 +191,21 @@ class _PhCalibration(Calibrator):
         )
 
     async def state(self) -> CalibrationStatus:
+        """Ask until it has told the same twice in a row: one digit that is lost or doubled is another slope."""
+        known = await self._told()
+        for _ in range(STATE_ASKS):
+            told = await self._told()
+            if told == known:
+                return told
+            known = told
+        raise BadReply(
+            "it told another state of its calibration each time",
+            where=self._circuit.config.name,
+            cause="noise on the line",
+            action="look at its cable, then ask again",
+        )
+
+    async def _told(self) -> CalibrationStatus:
         name = self._circuit.config.name
         told, slopes = await self._circuit.query(b"Cal,?"), await self._circuit.query(b"Slope,?")
         places = re.fullmatch(rb"\?CAL,([0-3])", told, re.IGNORECASE)

@@ -67,6 +67,12 @@ def _slow_disk() -> dict[str, Any]:
     return bench_slow_disk()
 
 
+def _readings() -> dict[str, Any]:
+    from choroid.bench.readings import bench_readings
+
+    return bench_readings()
+
+
 def _estimator(**options: Any) -> dict[str, Any]:
     from choroid.bench.estimator import bench_estimator
 
@@ -91,6 +97,7 @@ BENCHMARKS: dict[str, Benchmark] = {
     "vitals": _vitals,
     "slow_disk": _slow_disk,
     "guard": _guard,
+    "readings": _readings,
 }
 
 

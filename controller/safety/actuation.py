@@ -14,10 +14,16 @@ from controller.safety.kernel import Limits, Seen, comes_to_rest
 from controller.safety.outputs import Output
 from controller.safety.readback import mismatch, seen
 from controller.state import ActuatorView, StateStore
-from drivers.commands import FLOW_TOLERANCE, Command, Dispense, Level, Run, Status, Stop, Switch
-from drivers.device import DeviceError
+from drivers.commands import FLOW_TOLERANCE, Command, Dispense, Level, PumpStatus, Run, Status, Stop, Switch
+from drivers.device import BadReply, DeviceError
 
 logger = logging.getLogger(__name__)
+
+TOTAL_ASKS = 5
+"""So often at most is a pump at rest asked for its total until it has told the same twice in a row."""
+LEVEL_HOLD_S = 120.0
+"""A gas whose commands do not arrive stays at its last level for so long, then it goes to its basal flow: the medium follows
+the gas within minutes, and dropouts of a bad plug are over by then."""
 
 
 class Actuation:
@@ -110,12 +116,47 @@ class Actuation:
         most = max(basal.flow_ul_min, given.flow_ul_min if isinstance(given, Run) else 0.0)
         return flow_ul_min > most * (1.0 + FLOW_TOLERANCE)
 
-    def assume(self, output: Output, level: float, *, most: bool) -> None:
-        """Take an output whose command may have arrived or not for the worse of the two: `most` of it, or least."""
-        if (known := output.seen) is not None:
-            worse = max(known.level, level) if most else min(known.level, level)
-            output.seen = self.seen[output.name] = Seen(worse > 0.0, worse, known.at_s)
+    async def told_twice(self, output: Output, status: PumpStatus) -> PumpStatus:
+        """Ask a pump that stands again until it has told a new total twice in a row: doses are booked by it (F2, I9).
+
+        One digit that is lost or doubled on the line would book a dose that was never given, or give one again.
+        """
+        known = output.status
+        for _ in range(TOTAL_ASKS):
+            same = isinstance(known, PumpStatus) and not known.running and known.delivered_ul == status.delivered_ul
+            if status.running or same:
+                return status
+            known, told = status, await output.actuator.status()
+            if not isinstance(told, PumpStatus):
+                break
+            status = told
+        raise BadReply(
+            f"it told another total each time, {status.delivered_ul:g} µL at last",
+            where=output.name,
+            cause="noise on the line, or something moves its rotor by hand",
+            action="it is asked again; look at its cable and at the pump",
+        )
+
+    def hold(self, output: Output, command: Command) -> bool:
+        """Whether a gas whose command was lost stays as it is for `LEVEL_HOLD_S`, counted from the first that was lost.
+
+        It flows at the old level or at the new one, and both were let through. To send it to its basal flow each time that
+        a link drops out would swing the mixture with the link. A device that answers and does not obey is another matter.
+        Until it is heard it is taken for the worse of the two: most CO2, least of the others.
+        """
+        known = output.seen
+        answered = known is not None and known.at_s >= output.told_s
+        if not isinstance(command, Level) or output.name in self._limits.heaters or answered or output.debt is not None:
+            return False
+        if output.lease_until_s is None:
+            output.lease_until_s = self._now_s() + LEVEL_HOLD_S
+        if known is not None:
+            mixture = self._limits.mixture
+            worse = max if mixture is not None and output.name == mixture.co2 else min
+            level = worse(known.level, command.value)
+            output.seen = self.seen[output.name] = Seen(level > 0.0, level, known.at_s)
         self.show(output)
+        return True
 
     def lost(self, name: str, detail: str) -> None:
         """Its status could not be read; what was known of it grows old."""

@@ -24,7 +24,7 @@ from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from controller.clock import Clock
-from controller.safety.actuation import Actuation
+from controller.safety.actuation import LEVEL_HOLD_S, Actuation
 from controller.safety.bypass import Bypasses
 from controller.safety.foreign import Foreign
 from controller.safety.kernel import (
@@ -50,16 +50,13 @@ from controller.safety.readback import command_text
 from controller.safety.recording import Record, Recorder, act_row
 from controller.safety.valves import Valves
 from controller.state import StateStore
-from drivers.commands import Command, Dispense, Level, Run, Status, Stop, Switch, SwitchStatus
+from drivers.commands import Command, Dispense, Level, PumpStatus, Run, Status, Stop, Switch, SwitchStatus
 from drivers.device import Actuator, DeviceError
 
 logger = logging.getLogger(__name__)
 
 ASTRAY_POLLS = 2
 """So many polls in a row must contradict the command before it counts: one may have crossed it on the wire."""
-LEVEL_HOLD_S = 120.0
-"""A gas whose commands do not arrive stays at its last level for so long, then it goes to its basal flow: the medium follows
-the gas within minutes, and dropouts of a bad plug are over by then."""
 UNBOOKED_S = 600.0
 """A transfer that has ended is kept out of the free room until the ledger has booked it, or for so long."""
 
@@ -185,7 +182,10 @@ class Gate:
     async def status(self, actuator: str) -> Status:
         """Ask one device what it is doing now; raises DeviceError."""
         asked_s = self._now_s()
-        status = await self._outputs[actuator].actuator.status()
+        output = self._outputs[actuator]
+        status = await output.actuator.status()
+        if isinstance(status, PumpStatus) and any(output is each for each in self._transferring):
+            status = await self._reach.told_twice(output, status)
         self.saw(actuator, status, asked_s)
         return status
 
@@ -472,7 +472,7 @@ class Gate:
         """The command may or may not have taken: bring the actuator to rest, tell, and record (A7)."""
         self._record.write("act.outcome", {"act": seq, "error": error})
         self._alarm("command_failed", output.name, error)
-        if self._holds(output, command):
+        if self._reach.hold(output, command):
             return Outcome(True, command, verdict.reasons, seq, None, error)
         rest = self._fallback(output)
         output.owe(rest, f"after a command that failed: {error}", self._now_s())
@@ -481,21 +481,6 @@ class Gate:
         else:
             await self._pay(output)
         return Outcome(True, command, verdict.reasons, seq, None, error)
-
-    def _holds(self, output: Output, command: Command) -> bool:
-        """Whether a gas whose command was lost stays as it is for `LEVEL_HOLD_S`, counted from the first that was lost.
-
-        It flows at the old level or at the new one, and both were let through. To send it to its basal flow each time that
-        a link drops out would swing the mixture with the link. A device that answers and does not obey is another matter.
-        """
-        answered = output.seen is not None and output.seen.at_s >= output.told_s
-        if not isinstance(command, Level) or output.name in self._limits.heaters or answered or output.debt is not None:
-            return False
-        if output.lease_until_s is None:
-            output.lease_until_s = self._now_s() + LEVEL_HOLD_S
-        mixture = self._limits.mixture
-        self._reach.assume(output, command.value, most=mixture is not None and output.name == mixture.co2)
-        return True
 
     async def _settle(self, output: Output) -> None:
         if output.debt is None and output.ends_s is not None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import math
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -12,7 +13,7 @@ import pytest
 from controller.safety.kernel import Response, Trip, transfer_limit_s
 from controller.state import Volume
 from drivers.commands import Command, Dispense, Guarantee, Level, Quality, Run, Stop, Switch
-from drivers.device import NoReply
+from drivers.device import BadReply, NoReply, PumpStatus
 from drivers.flow_steps import FlowSteps
 from tests.controller.safety.bench import Bench
 from tests.controller.safety.facts import (
@@ -275,6 +276,26 @@ async def test_I9_a_gas_that_was_told_and_whose_answer_was_lost_needs_no_fallbac
     await bench.live(150)
     assert bench.level(O2).setpoint == 6.0
     assert O2 not in bench.raised("lease_expired")
+
+
+async def test_F2_I9_a_corrupted_total_books_no_dose() -> None:
+    """A total with a doubled digit was taken for liquid: at rest a new one must be told twice in a row."""
+    bench = Bench()
+    await bench.circulate()
+    pump = bench.pump(DRAW)
+    true = await bench.gate.status(DRAW)
+    assert isinstance(true, PumpStatus)
+    told = [true.delivered_ul * 11.0 + 770.0, true.delivered_ul, 10.0 + true.delivered_ul]
+
+    async def noisy() -> PumpStatus:
+        return replace(true, delivered_ul=told.pop(0) if told else true.delivered_ul)
+
+    pump.status = noisy  # type: ignore[method-assign]
+    assert await bench.gate.status(DRAW) == true
+    told = [float(n) for n in range(100, 120)]
+    with pytest.raises(BadReply, match="another total each time"):
+        await bench.gate.status(DRAW)
+    assert bench.store.actuators[DRAW].status == true
 
 
 async def test_A7_gas_whose_last_command_was_lost_is_taken_for_the_worse_of_two_levels() -> None:
