@@ -131,7 +131,7 @@ async def test_I2_a_probe_that_sticks_is_told_and_believed_no_more(point: str, t
     async with under(Fault("stuck", point, 600.0, 900.0), data=tmp_path) as (controller, lab, _):
         await asyncio.sleep(600.0 + 420.0)
         assert [alarm.source for alarm in controller.alarms.active() if alarm.kind == "sensor_flat"] == [point]
-        assert controller.store.readings[point].quality is Quality.MISSING
+        assert controller.store.readings[point].quality is Quality.STALE
         heart = controller.store.actuators["reglo.heart"].status
         assert isinstance(heart, PumpStatus)
         believed = 1000.0 if point == "p_heart.pressure" else 2000.0
