@@ -6,7 +6,7 @@ READY := $(VENV)/.ready
 PORT ?= 8090
 JOBS ?= 2
 
-.PHONY: demo test fuzz lint bench trace proto docs clean
+.PHONY: demo test fuzz lint bench trace mutate proto docs clean
 .DEFAULT_GOAL := test
 
 $(READY): pyproject.toml constraints.txt
@@ -33,7 +33,10 @@ lint: $(READY)  ## style, types, floors of the house
 bench: $(READY)  ## the numbers of the house, measured
 	$(BIN)/choroid bench
 
-trace: $(READY)  ## behaviour ids -> tests that prove them
+mutate: $(READY)  ## change what safety rests on in small ways: does a test notice? On demand; an hour or more
+	$(BIN)/python -m tests.mutate --jobs $(JOBS)
+
+trace: $(READY)  ## behaviour ids -> tests that prove them; fails when one has none
 	$(BIN)/python -m tests.trace
 
 proto: $(READY)  ## regenerate the gRPC code from controller/nerves/nerves.proto
