@@ -12,6 +12,7 @@ from fastapi.responses import FileResponse, JSONResponse, Response
 from fastapi.staticfiles import StaticFiles
 from starlette.exceptions import HTTPException
 
+from controller.alarms import ShelfError
 from controller.emergency import ResetRefused
 from controller.execution.assays import AssayError, AssayRefused
 from controller.execution.journal import JournalUnwritten
@@ -50,6 +51,7 @@ ANSWERS: dict[type[Exception], int] = {
     QuantityError: 422,
     LedgerError: 422,
     UpkeepError: 422,
+    ShelfError: 422,
     JournalUnwritten: 503,
     Unkept: 507,
 }

@@ -107,7 +107,19 @@ class AlarmsFace(Protocol):
     """What a person must do something about."""
 
     def active(self) -> list[Alarm]:
-        """Every alarm that is not normal, the most urgent first."""
+        """Every alarm that is announced, the most urgent first."""
+
+    def set_aside(self) -> list[Alarm]:
+        """Every alarm that is shelved, suppressed by design or out of service."""
+
+    def shelve(self, identifier: str, for_s: float, user: str, reason: str) -> Alarm:
+        """Do not announce it for a limited time; raises ShelfError for what cannot be."""
+
+    def take_out_of_service(self, identifier: str, user: str, reason: str) -> Alarm:
+        """Do not announce it until it is returned to service; raises ShelfError for what cannot be."""
+
+    def bring_back(self, identifier: str, user: str) -> None:
+        """End either; raises ShelfError for what cannot be."""
 
     def acknowledge(self, identifier: str, user: str) -> Alarm:
         """Somebody has seen it; raises KeyError for one that is not active."""

@@ -25,6 +25,13 @@ class Why(_Body):
     reason: str = Field(default="", max_length=1000)
 
 
+class Shelved(_Body):
+    """For how long an alarm is not announced (`for`, with its unit), and why."""
+
+    for_: str = Field(alias="for", max_length=40)
+    reason: str = Field(max_length=1000)
+
+
 class Invite(_Body):
     """A new token for somebody."""
 
@@ -163,6 +170,8 @@ class RigView(BaseModel):
     """
 
     name: str
+    time_zone: str
+    """IANA name of the laboratory's time zone."""
     description: str
     simulated: bool
     mixed: bool
@@ -314,12 +323,16 @@ class AlarmModel(BaseModel):
     response: str
     respond_within: str
     acknowledged_by: str
+    aside_by: str
+    aside_reason: str
+    until_utc: str
 
 
 class AlarmsModel(BaseModel):
-    """Every alarm that is not normal, the most urgent first."""
+    """The alarms that are announced, the most urgent first, and those that are shelved, suppressed or out of service."""
 
     alarms: list[AlarmModel]
+    set_aside: list[AlarmModel]
 
 
 class BypassModel(BaseModel):

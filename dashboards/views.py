@@ -30,6 +30,7 @@ def rig_view(controller: ControllerFace) -> dict[str, Any]:
     organs, safety = rig.organs, rig.safety
     return {
         "name": rig.name,
+        "time_zone": rig.time_zone,
         "description": rig.description,
         "simulated": rig.simulated,
         "mixed": rig.mixed,
@@ -211,6 +212,9 @@ def alarm_view(alarm: Alarm) -> dict[str, Any]:
         "response": alarm.response,
         "respond_within": alarm.respond_within,
         "acknowledged_by": alarm.acknowledged_by,
+        "aside_by": alarm.aside_by,
+        "aside_reason": alarm.aside_reason,
+        "until_utc": alarm.until_utc,
     }
 
 

@@ -13,6 +13,7 @@ from typing import Annotated, Literal
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints
 
 from controller.rig.grading import shipped_grading
+from controller.rig.notify import AlarmSpec, ZoneName
 from controller.rig.quantities import (
     AreaCm2,
     ConcentrationMm,
@@ -390,6 +391,8 @@ class Rig(_Part):
     choroid: Literal[1]
     name: str = Field(pattern=r"^[a-z][a-z0-9-]{0,62}$")
     description: str = ""
+    time_zone: ZoneName = "UTC"
+    """The laboratory's, as the IANA names it; pages and messages show local time."""
     mixed: bool = False
     organoid: Organoid
     media: dict[Name, Medium]
@@ -403,6 +406,7 @@ class Rig(_Part):
     safety: Safety
     upkeep: UpkeepSpec = UpkeepSpec()
     telemetry: Telemetry = Telemetry()
+    alarms: AlarmSpec = AlarmSpec()
     grading: Grading = Field(default_factory=shipped_grading)
     """In the file: the name of a rule file beside it."""
 

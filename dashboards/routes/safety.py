@@ -6,9 +6,20 @@ from typing import Any
 
 from fastapi import APIRouter
 
+from controller.rig.quantities import parse_quantity
 from controller.safety.bypass import Bypass
 from dashboards.access import Controlled, Engineer, Operator, Problem, Viewer
-from dashboards.models import AlarmModel, AlarmsModel, BypassesModel, BypassModel, EmergencyModel, SetAside, Why
+from dashboards.face import ControllerFace
+from dashboards.models import (
+    AlarmModel,
+    AlarmsModel,
+    BypassesModel,
+    BypassModel,
+    EmergencyModel,
+    SetAside,
+    Shelved,
+    Why,
+)
 from dashboards.views import alarm_view
 
 routes = APIRouter(prefix="/api")
@@ -16,8 +27,15 @@ routes = APIRouter(prefix="/api")
 
 @routes.get("/alarms", response_model=AlarmsModel)
 async def alarms(rig: Controlled, _: Viewer) -> dict[str, Any]:
-    """Every alarm that is not normal, the most urgent first."""
-    return {"alarms": [alarm_view(alarm) for alarm in rig.alarms.active()]}
+    """The alarms that are announced, the most urgent first, and those that are set aside."""
+    return _listed(rig)
+
+
+def _listed(rig: ControllerFace) -> dict[str, Any]:
+    return {
+        "alarms": [alarm_view(alarm) for alarm in rig.alarms.active()],
+        "set_aside": [alarm_view(alarm) for alarm in rig.alarms.set_aside()],
+    }
 
 
 @routes.post("/alarms/{alarm_id}/acknowledge", response_model=AlarmModel)
@@ -36,6 +54,27 @@ async def acknowledge(rig: Controlled, user: Operator, alarm_id: str, body: Why)
     if body.reason:
         rig.journal.append("alarm.reason", {"alarm": alarm_id, "user": user.name, "reason": body.reason})
     return alarm_view(alarm)
+
+
+@routes.post("/alarms/{alarm_id}/shelve", response_model=AlarmsModel)
+async def shelve(rig: Controlled, user: Operator, alarm_id: str, body: Shelved) -> dict[str, Any]:
+    """Do not announce an alarm for a limited time; interlocks act as before."""
+    rig.alarms.shelve(alarm_id, parse_quantity(body.for_, "s"), user.name, body.reason)
+    return _listed(rig)
+
+
+@routes.post("/alarms/{alarm_id}/out-of-service", response_model=AlarmsModel)
+async def out_of_service(rig: Controlled, user: Engineer, alarm_id: str, body: Why) -> dict[str, Any]:
+    """Do not announce an alarm until it is returned to service."""
+    rig.alarms.take_out_of_service(alarm_id, user.name, body.reason)
+    return _listed(rig)
+
+
+@routes.post("/alarms/{alarm_id}/return", response_model=AlarmsModel)
+async def bring_back(rig: Controlled, user: Operator, alarm_id: str, body: Why) -> dict[str, Any]:
+    """End shelving or out of service; an alarm whose cause is there is announced anew."""
+    rig.alarms.bring_back(alarm_id, user.name)
+    return _listed(rig)
 
 
 @routes.post("/estop", response_model=EmergencyModel)

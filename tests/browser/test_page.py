@@ -350,7 +350,9 @@ def test_a_page_that_hears_nothing_does_not_say_that_all_is_calm(browser: Browse
         expect(page.locator("#link")).to_have_attribute("data-status", "lost")
         expect(page.locator("#calm")).to_be_hidden()
         expect(page.get_by_test_id("alarm-list")).to_have_text(
-            re.compile(r"^No alarms as of \d\d:\d\d; what has happened since is not known here$")
+            re.compile(
+                r"^No alarms as of \d+ \w+ 20\d\d, \d\d:\d\d:\d\d UTC; what has happened since is not known here$"
+            )
         )
 
 
@@ -364,7 +366,7 @@ def test_alarms_of_a_control_loop_that_stands_are_marked_as_old(browser: Browser
         heard(page, "false")
         expect(page.locator("#link")).to_have_attribute("data-status", "still")
         expect(page.locator("body")).to_have_class("ready lost")
-        expect(page.locator(".as-of")).to_have_text(re.compile(r"^Alarms as of \d\d:\d\d; "))
+        expect(page.locator(".as-of")).to_have_text(re.compile(r"^Alarms as of \d+ \w+ 20\d\d, \d\d:\d\d:\d\d UTC; "))
         expect(page.get_by_test_id("alarm")).to_have_count(2)
         page.wait_for_timeout(600)  # messages go on; they do not make the loop tick
         expect(page.locator("#link")).to_have_attribute("data-status", "still")

@@ -32,7 +32,7 @@ rig file; what they do by themselves is in [safety.md](safety.md).
 | alarm | priority | if nobody acts | what to do | within | told after |
 |---|---|---|---|---|---|
 """
-FOOT = "\nWritten by `python -m tests.controller.make_alarm_page` from `controller/alarms.py`.\n"
+FOOT = "\nWritten by `python -m tests.controller.make_alarm_page` from `controller/alarms/definitions.py`.\n"
 
 
 def text() -> str:

@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from controller.alarms import DEFINITIONS, Alarm, AlarmState
+from controller.alarms import Alarms
 from controller.execution.batches import Batch, Whereabouts
 from controller.execution.journal import Entry, JournalUnwritten
 from controller.execution.ledger import LedgerError
@@ -189,34 +189,6 @@ class FakeLedger:
         self.whereabouts.loaded(batch)
 
 
-class FakeAlarms:
-    """Alarms that tests raise."""
-
-    def __init__(self, journal: FakeJournal, clock: FakeClock) -> None:
-        self._journal = journal
-        self._clock = clock
-        self._active: dict[str, Alarm] = {}
-
-    def event(self, kind: str, source: str, detail: str) -> None:
-        known = DEFINITIONS[kind]
-        self._active[f"{kind}:{source}"] = Alarm(
-            id=f"{kind}:{source}", kind=kind, source=source, state=AlarmState.UNACKNOWLEDGED, priority=known.priority,
-            detail=detail, raised_utc=self._clock.utc_text(), raised_s=self._clock.now_s(),
-            consequence=known.consequence, response=known.response, respond_within=known.respond_within,
-        )  # fmt: skip
-        self._journal.append("alarm.raised", {"alarm": f"{kind}:{source}", "detail": detail})
-
-    def active(self) -> list[Alarm]:
-        order = ("critical", "high", "medium", "low")
-        return sorted(self._active.values(), key=lambda alarm: (order.index(alarm.priority), alarm.id))
-
-    def acknowledge(self, identifier: str, user: str) -> Alarm:
-        alarm = replace(self._active[identifier], state=AlarmState.ACKNOWLEDGED, acknowledged_by=user)
-        self._active[identifier] = alarm
-        self._journal.append("alarm.acknowledged", {"alarm": identifier, "user": user})
-        return alarm
-
-
 class FakeBypasses:
     """Bypasses that never run out."""
 
@@ -296,7 +268,7 @@ class FakeController:
         self.ledger = FakeLedger({name: vessel.volume_ul for name, vessel in self.rig.vessels.items()})
         self.upkeep = Upkeep(self.rig, journal=self.journal, clock=self.clock, data=Path("no-such-folder"))
         self.ledger.ul |= {"reservoir": 458_800.0, "glucose": 243_100.0, "base": 248_900.0, "waste": 43_700.0}
-        self.alarms = FakeAlarms(self.journal, self.clock)
+        self.alarms = Alarms(self.journal.append, self.clock.utc_text)
         self.gate = FakeGate()
         self.runs = FakeRuns(self._act, self.journal.append, self.clock.utc_text)
         self.assays = FakeAssays(self.journal, self.clock.utc_text)

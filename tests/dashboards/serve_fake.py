@@ -1,6 +1,7 @@
 """Serve the page over the small controller in a process of its own: `python -m tests.dashboards.serve_fake 8123`.
 
-For browser tests and for whoever works on the page. `--trouble` shows it on a bad day, `--locked` asks for a token.
+For browser tests and for work on the page. `--trouble` shows it on a bad day, `--flood` in a flood of alarms (eight stand,
+ten changes a second), `--zone` sets the rig's time zone, `--locked` asks for a token.
 """
 
 from __future__ import annotations
@@ -36,7 +37,32 @@ class LoopSpeed:
         self._loop.set_speed(speed)
 
 
-async def main(port: int, *, trouble: bool, locked: bool) -> None:
+FLOOD = (
+    ("no_heart_flow", "reglo.heart"), ("temperature", "t_chamber.temperature"), ("gas_mixture", "gas_co2.flow"),
+    ("device_lost", "ph_spent"), ("device_lost", "reglo"), ("sensor_flat", "ph_loop.ph"), ("stock_low", "glucose"),
+    ("level_due", "loop"),
+)  # fmt: skip
+CHANGE_S = 0.1 * SPEED
+
+
+async def flood(controller: FakeController) -> None:
+    """Change every alarm's detail ten times a second; new alarms come and go among them."""
+    number = 0
+    while True:
+        number += 1
+        for kind, source in FLOOD:
+            # Only what still stands changes: an event would otherwise raise anew what a person has just acknowledged.
+            if any(each.id == f"{kind}:{source}" for each in controller.alarms.active()):
+                controller.alarms.event(kind, source, f"reading {number}, {'a long detail ' * (number % 4)}")
+        controller.alarms.event("command_failed", f"relay.x{number % 40}", "no answer")
+        if number > 20:
+            passing = f"command_failed:relay.x{(number - 20) % 40}"
+            if any(each.id == passing for each in controller.alarms.active()):
+                controller.alarms.acknowledge(passing, "the flood")
+        await asyncio.sleep(CHANGE_S)
+
+
+async def main(port: int, *, trouble: bool, flooded: bool, zone: str, locked: bool) -> None:
     loop = asyncio.get_running_loop()
     assert isinstance(loop, ScaledLoop)
     this = asyncio.current_task()
@@ -44,6 +70,9 @@ async def main(port: int, *, trouble: bool, locked: bool) -> None:
     loop.add_signal_handler(signal.SIGTERM, this.cancel)  # ended so, its folder goes too
     begin_s = time.monotonic()
     controller = FakeController(array_clock=lambda: time.monotonic() - begin_s)
+    controller.rig = controller.rig.model_copy(update={"time_zone": zone})
+    for kind, source in FLOOD if flooded else ():
+        controller.alarms.event(kind, source, "it has begun")
     if trouble:
         controller.history.without.add("reglo.heart.flow")  # it has not answered for an hour
         controller.failing["ph_spent.ph"] = "ph_spent: no reply in 1.0 s"
@@ -57,6 +86,8 @@ async def main(port: int, *, trouble: bool, locked: bool) -> None:
         print(auth.link("127.0.0.1", port), flush=True)
         async with asyncio.TaskGroup() as group:
             group.create_task(controller.live())
+            if flooded:
+                group.create_task(flood(controller))
             group.create_task(serve(app, "127.0.0.1", port, time_scale=loop.speed))
 
 
@@ -64,7 +95,12 @@ if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("port", type=int)
     parser.add_argument("--trouble", action="store_true")
+    parser.add_argument("--flood", action="store_true")
+    parser.add_argument("--zone", default="UTC")
     parser.add_argument("--locked", action="store_true")
     chosen = parser.parse_args()
     with contextlib.suppress(asyncio.CancelledError):
-        run_scaled(main(chosen.port, trouble=chosen.trouble, locked=chosen.locked), SPEED)
+        run_scaled(
+            main(chosen.port, trouble=chosen.trouble, flooded=chosen.flood, zone=chosen.zone, locked=chosen.locked),
+            SPEED,
+        )

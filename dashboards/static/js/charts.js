@@ -4,7 +4,7 @@
 import { call } from "./api.js";
 import { byId, h, s, say } from "./dom.js";
 import { told } from "./feed.js";
-import { fixed, quantity, unit } from "./words.js";
+import { clock, fixed, moment, quantity, stamp, unit } from "./words.js";
 
 const REFRESH_MS = 6000;
 const DRAW_MS = 500;
@@ -151,7 +151,7 @@ class Chart {
   }
 
   tell(shown, at) {
-    say(this.when, at === null ? "" : new Date(at * 1000).toISOString().slice(11, 16));
+    say(this.when, at === null ? "" : moment(new Date(at * 1000).toISOString()));
     this.series.forEach((one, i) => {
       const value = at === null ? one.now : nearest(shown[i], at);
       say(this.values[i], value === null ? "–" : quantity(value, this.unit));
@@ -208,7 +208,7 @@ function times(begin, end, x, height) {
   for (let at = Math.ceil(begin / size) * size; at < end; at += size) {
     if (x(at) < PAD.left + 16 || x(at) > x(end) - 16) continue;
     const text = new Date(at * 1000).toISOString();
-    parts.push(s("text", { class: "tick", x: x(at), y: height - 5, "text-anchor": "middle", text: size >= 86400 ? text.slice(8, 10) + "." + text.slice(5, 7) + "." : text.slice(11, 16) }));
+    parts.push(s("text", { class: "tick", x: x(at), y: height - 5, "text-anchor": "middle", text: size >= 86400 ? stamp(text).split(" ").slice(0, 2).join(" ") : clock(text).slice(0, 5) }));
   }
   return parts;
 }

@@ -2,7 +2,7 @@
 
 import { call } from "./api.js";
 import { byId, h, redraw } from "./dom.js";
-import { clock, fixed, named, spoken } from "./words.js";
+import { fixed, inUtc, moment, named, spoken } from "./words.js";
 
 const ROWS = 12;
 const EVERY_MS = 4000;
@@ -31,7 +31,7 @@ function one(each) {
     h("i", { class: `mini grade-${each.grade}`, "aria-label": `Grade ${each.grade}`, text: each.grade }),
     h("div", { class: "decision-what" },
       h("strong", { text: ACTIONS[each.action] ?? spoken(each.action) }),
-      h("span", { class: "dim", text: `cycle ${each.cycle} · ${clock(each.utc)}` })),
+      h("span", { class: "dim", title: inUtc(each.utc), text: `cycle ${each.cycle} · ${moment(each.utc)}` })),
     h("div", { class: "decision-why" },
       h("span", { text: graded(each) }),
       h("span", { text: `${euro(each.eur)}, risk ${fixed(each.risk * 100, 1)}\u00a0% (${named(each.worst)})` }),

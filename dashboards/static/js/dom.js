@@ -33,4 +33,31 @@ export function redraw(node, key, make) {
   node.replaceChildren(...shown([make()]));
 }
 
+/**
+ * Keep one child of `parent` for each item, in the order of `items`: children are updated in place and never made anew, so
+ * that a press that has begun, keyboard focus and a screen reader's place survive every message.
+ *
+ * `key(item)` names an item, `make(item)` returns its node, `update(node, item)` brings the node up to date. The child that
+ * holds keyboard focus is not moved: a browser takes the focus from a node that is taken out and put in again.
+ */
+export function keyed(parent, items, key, make, update) {
+  const rows = parent.keyedRows ?? new Map();
+  const order = [];
+  parent.keyedRows = new Map();
+  for (const item of items) {
+    const name = key(item);
+    const node = rows.get(name) ?? make(item);
+    rows.delete(name);
+    parent.keyedRows.set(name, node);
+    update(node, item);
+    order.push(node);
+  }
+  for (const node of rows.values()) node.remove();
+  if (!order.length) return;
+  const pivot = Math.max(0, order.findIndex((node) => node.contains(document.activeElement)));
+  if (order[pivot].parentNode !== parent) parent.append(order[pivot]);
+  for (let i = pivot - 1; i >= 0; i -= 1) if (order[i].nextSibling !== order[i + 1]) parent.insertBefore(order[i], order[i + 1]);
+  for (let i = pivot + 1; i < order.length; i += 1) if (order[i].previousSibling !== order[i - 1]) order[i - 1].after(order[i]);
+}
+
 export const calm = () => matchMedia("(prefers-reduced-motion: reduce)").matches;

@@ -1,7 +1,7 @@
 // Faults made by hand, for trying what the controller does about them: only the demo has them.
 
 import { call, act } from "./api.js";
-import { byId, h, redraw, say } from "./dom.js";
+import { byId, h, keyed, say } from "./dom.js";
 import { capital, spoken } from "./words.js";
 
 const EVERY_MS = 2000;
@@ -40,10 +40,11 @@ export class Faults {
     const banner = byId("fault-banner");
     banner.hidden = !lasting.length;
     say(byId("fault-banner-what"), lasting.map((each) => `${spoken(each.kind)} of ${each.target}`).join(" · "));
-    redraw(byId("fault-list"), lasting, () => lasting.map((each) => h("li", { "data-testid": "fault" },
+    keyed(byId("fault-list"), lasting, (each) => each.number, (each) => h("li", { "data-testid": "fault" },
       h("span", { class: "fault-what", title: each.meaning }, h("strong", { text: capital(spoken(each.kind)) }), ` ${each.target}`),
-      h("span", { class: "dim small", text: each.left_s === null ? "until mended" : `${Math.ceil(each.left_s / 60)} min left` }),
-      h("button", { "data-testid": "mend", disabled: !this.mayOperate, onclick: () => this.mend(each.number), text: "Mend" }))));
+      h("span", { class: "dim small" }),
+      h("button", { "data-testid": "mend", disabled: !this.mayOperate, onclick: () => this.mend(each.number), text: "Mend" })),
+    (node, each) => say(node.children[1], each.left_s === null ? "until mended" : `${Math.ceil(each.left_s / 60)} min left`));
   }
 
   choose() {

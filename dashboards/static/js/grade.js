@@ -1,7 +1,7 @@
 // The last grade: the letter, what decided it, and what every variable said.
 
 import { byId, h, redraw } from "./dom.js";
-import { clock, fixed, named, percent } from "./words.js";
+import { fixed, inUtc, moment, named, percent } from "./words.js";
 
 const WORDS = { A: "Good enough to reuse", B: "Condition, then reuse", C: "Replace at least half", D: "Discard" };
 const UNITS = { lactate_mm: "mM", ammonia_mm: "mM", glucose_mm: "mM", oxygen_pct: "%", osmolality_change_pct: "%", passes: "×" };
@@ -19,7 +19,7 @@ function picture(found) {
       h("div", { class: "grade-words" },
         h("strong", { text: WORDS[found.grade] ?? "" }),
         h("span", { text: limiting ? `Limited by ${named(found.limiting)}` : "Nothing limits it" }),
-        h("span", { class: "dim", text: `${found.of === "loop" ? "the loop · " : ""}${found.cycle ? `cycle ${found.cycle} · ` : ""}${clock(found.utc)} · confidence ${percent(found.confidence)}` }))),
+        h("span", { class: "dim", title: inUtc(found.utc), text: `${found.of === "loop" ? "the loop · " : ""}${found.cycle ? `cycle ${found.cycle} · ` : ""}${moment(found.utc)} · confidence ${percent(found.confidence)}` }))),
     found.reasons?.length ? h("p", { class: "note", text: found.reasons.map((reason) => reason.replace(/^[a-z_]+/, named)).join("; ") }) : null,
     h("ul", { class: "variables" }, variables.map(([name, one]) =>
       h("li", { class: one.grade ? null : "lesser", title: `${named(name)}: ${one.reason}. Limits: ${one.limits}` },

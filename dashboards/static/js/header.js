@@ -4,14 +4,19 @@ import { alarmsAsOf } from "./alarms.js";
 import { act, seen } from "./api.js";
 import { ask } from "./dialog.js";
 import { byId, h, say } from "./dom.js";
-import { clock, day } from "./words.js";
+import { clock, day, inUtc } from "./words.js";
 
 const SPEEDS = [1, 10, 60, 200, 600];
 const LINK_WORDS = { connecting: "connecting", live: "live", lost: "connection lost", refused: "signed out", still: "control loop stands" };
 
 export class Header {
-  constructor(rig) {
+  /** What somebody may only look at has no control that could be pressed (S2). */
+  constructor(rig, mayOperate) {
     this.rig = rig;
+    this.mayOperate = mayOperate;
+    byId("estop").disabled = !mayOperate;
+    byId("estop").hidden = !mayOperate;
+    byId("estop-reset").hidden = !mayOperate;
     this.status = "connecting";
     this.ticks = true;
     this.utc = null;
@@ -48,7 +53,8 @@ export class Header {
     say(byId("clock"), state.utc ? clock(state.utc) : "–");
     say(byId("date"), state.utc ? day(state.utc) : "");
     this.mode(state.speed);
-    emergency(state.emergency);
+    byId("clock").parentElement.title = `The rig’s own clock, in its time zone (${this.rig.time_zone}): ${inUtc(state.utc)}`;
+    emergency(state.emergency, this.mayOperate);
   }
 
   mode(speed) {
@@ -57,7 +63,7 @@ export class Header {
     badge.dataset.mode = simulated ? "simulated" : this.rig.mixed ? "mixed" : "live";
     say(badge, simulated ? (speed ? `SIMULATED · ${speed}×` : "SIMULATED") : this.rig.mixed ? "LIVE, WITH SIMULATED PARTS" : "LIVE");
     const box = byId("speed-box");
-    box.hidden = !speed;
+    box.hidden = !speed || !this.mayOperate;
     const select = byId("speed");
     if (!speed || document.activeElement === select) return;
     if (![...select.options].some((option) => Number(option.value) === speed) || !select.options.length) {
@@ -68,10 +74,10 @@ export class Header {
   }
 }
 
-function emergency(who) {
+function emergency(who, mayOperate) {
   const bar = byId("emergency");
   bar.hidden = !who;
-  byId("estop").disabled = Boolean(who);
+  byId("estop").disabled = Boolean(who) || !mayOperate;
   if (!who) return;
   say(byId("emergency-who"), who);
   byId("estop-reset").onclick = async () => {

@@ -2,7 +2,7 @@
 
 import { call } from "./api.js";
 import { byId, h, redraw } from "./dom.js";
-import { clock, named, spoken, volume } from "./words.js";
+import { inUtc, moment, named, spoken, stamp, volume } from "./words.js";
 
 const ROWS = 40;
 const EVERY_MS = 3000;
@@ -49,7 +49,7 @@ function show(entries) {
   redraw(byId("journal"), entries.map((entry) => entry.seq), () => entries.map((entry) => {
     const [tone, text] = sentence(entry);
     return h("li", { class: tone, title: `row ${entry.seq} · ${entry.kind} · sha256 ${entry.sha256.slice(0, 12)}…` },
-      h("time", { datetime: entry.utc, text: clock(entry.utc) }), h("span", { text }));
+      h("time", { datetime: entry.utc, title: `${moment(entry.utc)} · ${inUtc(entry.utc)}`, text: stamp(entry.utc) }), h("span", { text }));
   }));
 }
 

@@ -1,7 +1,7 @@
 // The page: signs in, asks what rig this is, then follows the live feed and hands each part what concerns it.
 
 import { call } from "./api.js";
-import { showAlarms } from "./alarms.js";
+import { beginAlarms, showAlarms } from "./alarms.js";
 import { Charts } from "./charts.js";
 import { beginDecisions } from "./decisions.js";
 import { signIn } from "./dialog.js";
@@ -17,6 +17,7 @@ import { Protocol } from "./protocol.js";
 import { Raster } from "./raster.js";
 import { Schematic } from "./schematic/view.js";
 import { showViability } from "./viability.js";
+import { useZone } from "./words.js";
 
 const AGAIN_MS = 1000;
 
@@ -43,10 +44,11 @@ async function begin() {
   chooseTheme();
   await tokenOfLink();
   const rig = await rigOrSignIn();
-  const header = new Header(rig);
+  useZone(rig.time_zone);
   const { protocols } = await call("GET", "/api/protocols");
   const mayOperate = rig.role !== "viewer";
-  byId("estop").disabled = !mayOperate;
+  const header = new Header(rig, mayOperate);
+  beginAlarms(mayOperate);
   let volumes = {};
   const enter = mayOperate ? (name, deed) => handle(rig.schematic.vessels.find((each) => each.name === name), volumes[name], deed) : null;
   const schematic = new Schematic(rig, enter);
@@ -65,7 +67,7 @@ async function begin() {
       schematic.update(state);
       charts.live(state);
       if ("run" in changes) protocol.update(state.run);
-      if ("alarms" in changes) showAlarms(state.alarms, enter);
+      if ("alarms" in changes || "set_aside" in changes) showAlarms(state.alarms, state.set_aside, enter);
       if ("ledger" in changes) showLedger(state.ledger);
       if ("grade" in changes) showGrade(state.grade);
       if ("viability" in changes) showViability(state.viability);

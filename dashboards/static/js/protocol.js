@@ -3,7 +3,7 @@
 import { act, toast } from "./api.js";
 import { ask } from "./dialog.js";
 import { byId, h, redraw, say } from "./dom.js";
-import { clock, duration, result, step, typed, volume } from "./words.js";
+import { duration, inUtc, moment, result, step, typed, volume } from "./words.js";
 
 const SHOWN = 9;
 const MARKS = { done: "✓", running: "", interrupted: "‖" };
@@ -71,7 +71,8 @@ export class Protocol {
     byId("abort-run").disabled = !active || state === "aborting" || !this.mayOperate;
     if (!run) return;
     say(byId("run-title"), run.protocol);
-    say(byId("run-about"), `${run.id} · since ${clock(run.started_utc)} · ${Object.entries(run.params).map(about).filter(Boolean).join(" · ")}`);
+    say(byId("run-about"), `${run.id} · since ${moment(run.started_utc)} · ${Object.entries(run.params).map(about).filter(Boolean).join(" · ")}`);
+    byId("run-about").title = inUtc(run.started_utc);
     const message = run.messages.at(-1);
     byId("run-message").hidden = !message || !active;
     say(byId("run-message"), message ?? "");

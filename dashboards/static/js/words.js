@@ -35,8 +35,30 @@ export function duration(seconds) {
 }
 
 const trim = (value) => String(Math.round(value * 10) / 10);
-export const clock = (utc) => utc.slice(11, 19);
-export const day = (utc) => new Date(utc).toLocaleDateString("en-GB", { day: "numeric", month: "short", year: "numeric", timeZone: "UTC" });
+let zone = "UTC";
+/** Show times in this IANA time zone, the laboratory's; the rig file names it. */
+export function useZone(name) {
+  zone = name || "UTC";
+  formats.clear();
+}
+const formats = new Map();
+function format(name, options) {
+  if (!formats.has(name)) formats.set(name, new Intl.DateTimeFormat("en-GB", { timeZone: zone, hourCycle: "h23", ...options }));
+  return formats.get(name);
+}
+const HOUR = { hour: "2-digit", minute: "2-digit", second: "2-digit" };
+const DAY = { day: "numeric", month: "short", year: "numeric" };
+
+/** The time of day in the laboratory's time zone. */
+export const clock = (utc) => format("clock", HOUR).format(new Date(utc));
+/** The date in the laboratory's time zone. */
+export const day = (utc) => format("day", DAY).format(new Date(utc));
+/** Date, local time and time zone: “4 May 2026, 11:00:00 CEST”. */
+export const moment = (utc) => (utc ? format("moment", { ...DAY, ...HOUR, timeZoneName: "short" }).format(new Date(utc)) : "");
+/** Date without year, and local time, where there is little room: “4 May 11:00:00”. */
+export const stamp = (utc) => format("stamp", { day: "numeric", month: "short", ...HOUR }).format(new Date(utc)).replace(",", "");
+/** The same moment in UTC, for a tooltip. */
+export const inUtc = (utc) => (utc ? `${utc.slice(0, 10)} ${utc.slice(11, 19)} UTC` : "");
 export const percent = (share) => `${Math.round(share * 100)}\u00a0%`;
 
 /** A parameter's number as one would type it, in the unit that fits: 28800 s is “8 h”. */

@@ -1,41 +1,14 @@
-"""Alarms after ISA-18.2: what a person must do something about, in time.
-
-States: normal, unacknowledged, acknowledged, returned (the cause is gone, nobody has acknowledged yet). Each definition
-says what happens if nobody acts, what to do, and how long there is (L7). An alarm that comes and goes takes ever longer
-to return, so that a flickering cause makes few notices (L3). A journal that cannot be written silences no alarm, and a
-restart forgets none: what stood when the process before ended stands again.
-"""
+"""The kinds of alarms (ISA-18.2): each asks a person to do something, and says how long there is (L7)."""
 
 from __future__ import annotations
 
-import logging
-from collections.abc import Callable, Collection, Iterable, Mapping
-from dataclasses import dataclass, replace
-from datetime import datetime
-from enum import StrEnum
-from typing import Any, Literal, Protocol
+from dataclasses import dataclass
+from typing import Literal
 
-logger = logging.getLogger(__name__)
+from controller.rig.quantities import parse_quantity
 
 Priority = Literal["critical", "high", "medium", "low"]
 URGENCY: dict[Priority, int] = {"critical": 0, "high": 1, "medium": 2, "low": 3}
-CHATTER_WITHIN_S = 3600.0
-CHATTER_AFTER = 3
-CHATTER_MOST = 7
-"""From the fourth time within an hour on, an alarm's off-delay doubles each time, up to 2⁷ times."""
-
-
-ROWS = ("alarm.raised", "alarm.unacknowledged", "alarm.acknowledged", "alarm.returned", "alarm.normal")
-"""Kinds of journal rows that tell the life of alarms."""
-
-
-class AlarmState(StrEnum):
-    """Where an alarm stands in its life."""
-
-    NORMAL = "normal"
-    UNACKNOWLEDGED = "unacknowledged"
-    ACKNOWLEDGED = "acknowledged"
-    RETURNED = "returned"
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +24,13 @@ class Definition:
     off_delay_s: float = 30.0
     event: bool = False
     """An event has no level that goes away by itself: it returns as soon as it is acknowledged."""
+    suppressed_by: tuple[str, ...] = ()
+    """Kinds of alarms with the same cause and a more urgent message: while one of them is announced, this one is not."""
+
+    @property
+    def respond_within_s(self) -> float:
+        """The time that a person has to respond (s)."""
+        return parse_quantity(self.respond_within, "s")
 
 
 DEFINITIONS: dict[str, Definition] = {
@@ -149,11 +129,19 @@ DEFINITIONS: dict[str, Definition] = {
         ),
         Definition(
             "history_lost", "medium", "readings wait in memory and are lost with it",
-            "make room on the disk", "4 h", 30.0,
+            "make room on the disk", "4 h", 30.0, suppressed_by=("journal_unwritten",),
         ),
         Definition(
             "telemetry_lost", "low", "dashboards and archives elsewhere see no new readings; they wait in the outbox",
             "see whether the broker runs and the network reaches it", "1 d", 60.0, 10.0,
+        ),
+        Definition(
+            "channel_failed", "high", "people are not told of alarms over this channel; the other channels are used",
+            "check its account, its secret file and the network, then run `choroid alarms test`", "4 h",
+        ),
+        Definition(
+            "monitor_lost", "medium", "the external monitor gets no heartbeat and reports this controller as silent",
+            "check the network and the address of the monitor", "1 d", 180.0,
         ),
         Definition(
             "defect", "high", "a part of this program failed; the rig is looked after without it",
@@ -240,188 +228,3 @@ def alarm_kind(interlock: str) -> str | None:
     if interlock in DEFINITIONS:
         return interlock
     return "over_pressure" if interlock.startswith("over_pressure_") else None
-
-
-@dataclass(frozen=True, slots=True)
-class Alarm:
-    """One alarm that is not normal."""
-
-    id: str
-    kind: str
-    source: str
-    state: AlarmState
-    priority: Priority
-    detail: str
-    raised_utc: str
-    raised_s: float
-    consequence: str
-    response: str
-    respond_within: str
-    acknowledged_by: str = ""
-    times: int = 1
-    """How often an event has happened since it was last acknowledged."""
-
-
-class Row(Protocol):
-    """What is needed of a journal row."""
-
-    @property
-    def kind(self) -> str:
-        """One of :data:`ROWS`."""
-
-    @property
-    def utc(self) -> str:
-        """When it was written (ISO 8601)."""
-
-    @property
-    def body(self) -> Mapping[str, Any]:
-        """What it says."""
-
-
-def _made(kind: str, source: str, detail: str, raised_utc: str, raised_s: float) -> Alarm:
-    definition = DEFINITIONS[kind]
-    return Alarm(
-        f"{kind}:{source}",
-        kind,
-        source,
-        AlarmState.UNACKNOWLEDGED,
-        definition.priority,
-        detail,
-        raised_utc,
-        raised_s,
-        definition.consequence,
-        definition.response,
-        definition.respond_within,
-    )
-
-
-class Alarms:
-    """Every alarm of a rig. `record` writes to the journal; `utc` and `now_s` come from the clock."""
-
-    def __init__(self, record: Callable[[str, Mapping[str, Any]], object], utc: Callable[[], str]) -> None:
-        self._record = record
-        self._utc = utc
-        self._alarms: dict[str, Alarm] = {}
-        self._pending_on: dict[str, float] = {}
-        self._pending_off: dict[str, float] = {}
-        self._beginnings: dict[str, list[float]] = {}
-        self._now_s = 0.0
-        self.raised = 0
-
-    def restore(self, rows: Iterable[Row], now_s: float) -> None:
-        """Take up what stood when the process before ended, by its journal rows :data:`ROWS`. Writes none."""
-        self._now_s = now_s
-        now = datetime.fromisoformat(self._utc())
-        for row in rows:
-            identifier = row.body["alarm"]
-            kind, _, source = identifier.partition(":")
-            known = self._alarms.get(identifier)
-            if row.kind == "alarm.raised" and kind in DEFINITIONS:  # a kind of another release is let go
-                gone_s = max((now - datetime.fromisoformat(row.utc)).total_seconds(), 0.0)
-                self._alarms[identifier] = _made(kind, source, row.body["detail"], row.utc, now_s - gone_s)
-            elif known is not None and row.kind == "alarm.normal":
-                del self._alarms[identifier]
-            elif known is not None:
-                state, user = AlarmState(row.kind.removeprefix("alarm.")), row.body.get("user", known.acknowledged_by)
-                self._alarms[identifier] = replace(known, state=state, acknowledged_by=user)
-
-    def active(self) -> list[Alarm]:
-        """Every alarm that is not normal, the most urgent first."""
-        return sorted(self._alarms.values(), key=lambda alarm: (URGENCY[alarm.priority], alarm.raised_s, alarm.id))
-
-    def event(self, kind: str, source: str, detail: str) -> None:
-        """Something happened that a person must know; it stays until acknowledged. Never raises."""
-        if kind not in DEFINITIONS:
-            kind, detail = "defect", f"{kind}: {detail}"
-        identifier = f"{kind}:{source}"
-        known = self._alarms.get(identifier)
-        if known is None:
-            self._raise(identifier, kind, source, detail)
-        else:
-            self._alarms[identifier] = replace(known, detail=detail, times=known.times + 1)
-
-    def levels(
-        self, present: Mapping[tuple[str, str], str], now_s: float, unseen: Collection[tuple[str, str]] = ()
-    ) -> None:
-        """The causes that are there now, (kind, source) -> detail; raises, returns and clears by their delays.
-
-        `unseen` are causes of which nobody can say now whether they are there: their alarms stay as they are.
-        """
-        self._now_s = now_s
-        if not present and not self._alarms and not self._pending_on:
-            return
-        here = {f"{kind}:{source}": (kind, source, detail) for (kind, source), detail in present.items()}
-        for identifier, (kind, source, detail) in here.items():
-            self._pending_off.pop(identifier, None)
-            known = self._alarms.get(identifier)
-            if known is None:
-                since_s = self._pending_on.setdefault(identifier, now_s)
-                if now_s - since_s >= DEFINITIONS[kind].on_delay_s:
-                    self._raise(identifier, kind, source, detail)
-            elif known.state is AlarmState.RETURNED:
-                self._began(identifier)
-                self._change(known, AlarmState.UNACKNOWLEDGED, detail=detail)
-            elif known.detail != detail:
-                self._alarms[identifier] = replace(known, detail=detail)
-        dark = {f"{kind}:{source}" for kind, source in unseen}
-        for identifier in [name for name in self._pending_on if name not in here and name not in dark]:
-            del self._pending_on[identifier]
-        for identifier, alarm in list(self._alarms.items()):
-            definition = DEFINITIONS[alarm.kind]
-            if identifier in here or definition.event or alarm.state is AlarmState.RETURNED:
-                continue
-            if identifier in dark:
-                self._pending_off.pop(identifier, None)
-                continue
-            since_s = self._pending_off.setdefault(identifier, now_s)
-            if now_s - since_s >= self._off_delay_s(identifier, definition):
-                del self._pending_off[identifier]
-                if alarm.state is AlarmState.ACKNOWLEDGED:
-                    self._clear(alarm)
-                else:
-                    self._change(alarm, AlarmState.RETURNED)
-
-    def acknowledge(self, identifier: str, user: str) -> Alarm:
-        """Somebody has seen it. Raises KeyError for an alarm that is not active."""
-        alarm = self._alarms[identifier]
-        if alarm.state is AlarmState.RETURNED or DEFINITIONS[alarm.kind].event:
-            self._row("alarm.acknowledged", {"alarm": identifier, "user": user})
-            self._clear(alarm)
-            return replace(alarm, state=AlarmState.NORMAL, acknowledged_by=user)
-        if alarm.state is AlarmState.UNACKNOWLEDGED:
-            self._change(alarm, AlarmState.ACKNOWLEDGED, user=user)
-        return self._alarms[identifier]
-
-    def _off_delay_s(self, identifier: str, definition: Definition) -> float:
-        chatter = len(self._beginnings.get(identifier, ())) - CHATTER_AFTER
-        return float(definition.off_delay_s * 2 ** min(max(chatter, 0), CHATTER_MOST))
-
-    def _began(self, identifier: str) -> None:
-        earlier = self._beginnings.get(identifier, [])
-        self._beginnings[identifier] = [at_s for at_s in earlier if self._now_s - at_s < CHATTER_WITHIN_S] + [
-            self._now_s
-        ]
-
-    def _raise(self, identifier: str, kind: str, source: str, detail: str) -> None:
-        self._pending_on.pop(identifier, None)
-        self._began(identifier)
-        self.raised += 1
-        alarm = self._alarms[identifier] = _made(kind, source, detail, self._utc(), self._now_s)
-        self._row("alarm.raised", {"alarm": identifier, "priority": alarm.priority, "detail": detail})
-
-    def _change(self, alarm: Alarm, state: AlarmState, *, detail: str | None = None, user: str = "") -> None:
-        self._alarms[alarm.id] = replace(
-            alarm, state=state, detail=detail or alarm.detail, acknowledged_by=user or alarm.acknowledged_by
-        )
-        row: dict[str, Any] = {"alarm": alarm.id}
-        self._row(f"alarm.{state.value}", row | ({"user": user} if user else {}))
-
-    def _clear(self, alarm: Alarm) -> None:
-        del self._alarms[alarm.id]
-        self._row("alarm.normal", {"alarm": alarm.id})
-
-    def _row(self, kind: str, body: Mapping[str, Any]) -> None:
-        try:
-            self._record(kind, body)
-        except Exception:
-            logger.exception("%s could not be recorded: %s", kind, body)
