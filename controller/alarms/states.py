@@ -24,6 +24,9 @@ CHATTER_AFTER = 3
 CHATTER_MOST = 7
 """From the fourth time within an hour on, an alarm's off-delay doubles each time, up to 2⁷ times."""
 
+MAX_ENDED = 200
+"""Alarms that have ended are remembered up to this number, for those who were told of them."""
+
 MAX_SHELF_S: dict[Priority, float] = {"critical": 3600.0, "high": 8 * 3600.0, "medium": 86_400.0, "low": 7 * 86_400.0}
 """The longest time for which an alarm of each priority can be shelved (L4)."""
 
@@ -126,6 +129,7 @@ class Alarms:
         self._pending_on: dict[str, float] = {}
         self._pending_off: dict[str, float] = {}
         self._beginnings: dict[str, list[float]] = {}
+        self._ended: dict[str, Alarm] = {}
         self._now_s = 0.0
         self.raised = 0
 
@@ -170,6 +174,10 @@ class Alarms:
     def set_aside(self) -> list[Alarm]:
         """Every alarm that is shelved, suppressed by design or out of service, the most urgent first."""
         return sorted(self._aside.values(), key=_urgency)
+
+    def ended(self, identifier: str) -> Alarm | None:
+        """An alarm that a person has acknowledged to normal lately, with that person's name."""
+        return self._ended.get(identifier)
 
     def event(self, kind: str, source: str, detail: str) -> None:
         """Something happened that a person must know; it stays until acknowledged. Never raises."""
@@ -224,7 +232,11 @@ class Alarms:
         if alarm.state is AlarmState.RETURNED or DEFINITIONS[alarm.kind].event:
             self._row("alarm.acknowledged", {"alarm": identifier, "user": user})
             self._clear(alarm)
-            return replace(alarm, state=AlarmState.NORMAL, acknowledged_by=user)
+            self._ended.pop(identifier, None)
+            ended = self._ended[identifier] = replace(alarm, state=AlarmState.NORMAL, acknowledged_by=user)
+            while len(self._ended) > MAX_ENDED:
+                del self._ended[next(iter(self._ended))]
+            return ended
         if alarm.state is AlarmState.UNACKNOWLEDGED:
             self._change(alarm, AlarmState.ACKNOWLEDGED, user=user)
         return self._alarms[identifier]

@@ -1,0 +1,162 @@
+"""Channels: what carries one message to people and says whether it arrived.
+
+A channel never raises and never blocks the control loop. Delivery over Apprise runs in a process of its own
+(:mod:`controller.notify.courier`), which is killed when it takes too long; MQTT is awaited on the loop.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import ssl
+import sys
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol
+
+import aiomqtt
+
+from controller.alarms import Priority
+from controller.rig.description import Mqtt, Rig
+from controller.rig.notify import ChannelSpec, MonitorSpec
+
+SEND_S = 20.0
+"""A delivery that has not been confirmed within this time has failed."""
+MAX_SECRET = 4000
+
+
+@dataclass(frozen=True, slots=True)
+class Message:
+    """One message for people; `data` is the same for programs."""
+
+    title: str
+    body: str
+    priority: Priority
+    data: Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """Whether a delivery was confirmed by its channel, and what was said."""
+
+    ok: bool
+    detail: str
+
+
+class Channel(Protocol):
+    """One way to reach people. Virtual time and tests put their own in its place."""
+
+    async def send(self, message: Message) -> Outcome:
+        """Deliver one message. Never raises but when cancelled; ends within :data:`SEND_S`."""
+
+
+class CourierChannel:
+    """A channel over Apprise: mail, webhook, chat, SMS gateway."""
+
+    def __init__(self, spec: ChannelSpec) -> None:
+        self._spec = spec
+
+    async def send(self, message: Message) -> Outcome:
+        """Deliver by a process of its own."""
+        url = secret_of(self._spec)
+        if isinstance(url, Outcome):
+            return url
+        order = {"url": url, "title": message.title, "body": message.body, "priority": message.priority}
+        return await by_courier(order)
+
+
+class MqttChannel:
+    """A channel to programs: `<prefix>/<rig>/alarms` at QoS 1, confirmed by the broker."""
+
+    def __init__(self, config: Mqtt, rig_name: str) -> None:
+        self._config = config
+        self._rig = rig_name
+
+    async def send(self, message: Message) -> Outcome:
+        """Publish as JSON."""
+        config = self._config
+        payload = json.dumps({"title": message.title, "body": message.body, **message.data}, ensure_ascii=False)
+        try:
+            async with asyncio.timeout(SEND_S):
+                async with aiomqtt.Client(
+                    config.host,
+                    config.port,
+                    identifier=f"choroid-{self._rig}-alarms",
+                    username=config.user,
+                    password=_password(config),
+                    tls_context=ssl.create_default_context(cafile=config.ca_file) if config.tls else None,
+                    timeout=SEND_S,
+                ) as client:
+                    await client.publish(f"{config.prefix}/{self._rig}/alarms", payload, qos=1)
+        except TimeoutError:
+            return Outcome(False, f"the broker {config.broker} did not confirm within {SEND_S:g} s")
+        except (aiomqtt.MqttError, OSError, ValueError) as error:
+            return Outcome(False, f"MQTT broker {config.broker}: {error}")
+        return Outcome(True, "confirmed by the broker")
+
+
+def channels_of(rig: Rig) -> dict[str, Channel]:
+    """The channels of a rig file, by name."""
+    notify = rig.alarms.notify
+    found: dict[str, Channel] = {}
+    for name, spec in notify.channels.items() if notify is not None else ():
+        if not spec.mqtt:
+            found[name] = CourierChannel(spec)
+        elif rig.telemetry.mqtt is not None:
+            found[name] = MqttChannel(rig.telemetry.mqtt, rig.name)
+    return found
+
+
+async def ping(monitor: MonitorSpec) -> Outcome:
+    """Tell an external monitor that the control loop ticks."""
+    url = secret_of(monitor)
+    return url if isinstance(url, Outcome) else await by_courier({"ping": url})
+
+
+def secret_of(spec: ChannelSpec | MonitorSpec) -> str | Outcome:
+    """Read an address from its file or the environment; it is read at each use, so that it can be changed at any time."""
+    if spec.url_env is not None:
+        url = os.environ.get(spec.url_env, "").strip()
+        return url or Outcome(False, f"the environment variable {spec.url_env} is not set")
+    path = Path(spec.url_file or "")
+    try:
+        with path.open(encoding="utf-8") as file:
+            url = file.read(MAX_SECRET).strip()
+    except (OSError, UnicodeDecodeError) as error:
+        return Outcome(False, f"the secret file {path} cannot be read ({type(error).__name__})")
+    return url or Outcome(False, f"the secret file {path} is empty")
+
+
+def _password(config: Mqtt) -> str | None:
+    if config.password_file is None:
+        return None
+    return Path(config.password_file).read_text(encoding="utf-8").rstrip("\r\n")
+
+
+async def by_courier(order: Mapping[str, str]) -> Outcome:
+    """Deliver by a courier process; it is killed when it takes longer than :data:`SEND_S`."""
+    try:
+        process = await asyncio.create_subprocess_exec(
+            sys.executable, "-P", "-m", "controller.notify.courier",
+            stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.DEVNULL,
+        )  # fmt: skip
+    except OSError as error:
+        return Outcome(False, f"no delivery process could be started: {error.strerror}")
+    try:
+        async with asyncio.timeout(SEND_S):
+            said, _ = await process.communicate(json.dumps(order).encode())
+    except TimeoutError:
+        return Outcome(False, f"the channel did not confirm within {SEND_S:g} s")
+    finally:
+        if process.returncode is None:
+            with suppress(ProcessLookupError):
+                process.kill()
+            await process.wait()
+    try:
+        answer = json.loads(said)
+        return Outcome(bool(answer["ok"]), str(answer["detail"]))
+    except (ValueError, KeyError, TypeError):
+        return Outcome(False, f"the delivery process ended with status {process.returncode} and no answer")
