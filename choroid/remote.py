@@ -108,7 +108,9 @@ def _chosen(endpoint: dict[str, str]) -> str:
     return str((active or runs)[-1]["id"])
 
 
-def call(endpoint: dict[str, str], method: str, path: str, body: dict[str, Any] | None = None) -> dict[str, Any]:
+def call(
+    endpoint: dict[str, str], method: str, path: str, body: dict[str, Any] | None = None, *, timeout_s: float = 10.0
+) -> dict[str, Any]:
     """One request to the API; raises :class:`UserError` with the API's own words."""
     request = urllib.request.Request(  # noqa: S310  (the address comes from our own endpoint file, always http)
         endpoint["url"] + path,
@@ -121,7 +123,7 @@ def call(endpoint: dict[str, str], method: str, path: str, body: dict[str, Any] 
         },
     )
     try:
-        with urllib.request.urlopen(request, timeout=10) as reply:  # noqa: S310
+        with urllib.request.urlopen(request, timeout=timeout_s) as reply:  # noqa: S310
             answer: dict[str, Any] = {} if reply.status == 204 else json.load(reply)
             return answer
     except urllib.error.HTTPError as error:

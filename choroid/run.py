@@ -28,6 +28,7 @@ from choroid.remote import ENDPOINT
 from choroid.signals import stop_rig_on_usr1
 from choroid.tools.recording import recorded
 from controller.clock import Clock
+from controller.delivery.people import people_of
 from controller.execution.journal import Journal
 from controller.hazards import load_checked_rig
 from controller.notify import notify
@@ -129,6 +130,7 @@ async def keep(
         outboxes, sinks = _sinks(rig, data)
         for outbox in outboxes:
             undone.callback(outbox.close)
+        people = people_of(rig, data, clock, journal.append)
         claimed = await claim_rig(rig, data)
         guarded = await GuardFinder(rig, data, restart=restart_controller).guarded()
         claimed = claimed or await claim_rig(rig, data, wait_s=GUARD_LETS_GO_S)
@@ -147,6 +149,7 @@ async def keep(
         guard=guarded,
         journal=journal,
         threaded=True,
+        people=people,
     )
     stop_rig_on_usr1(controller)
     ready = asyncio.Event()
@@ -165,6 +168,8 @@ async def keep(
             if nerves is not None:
                 group.create_task(nerves.start())
             sending = [group.create_task(sink.run()) for sink in sinks]
+            if people is not None:
+                sending.append(group.create_task(people.run()))
             health_url = f"http://127.0.0.1:{health.getsockname()[1]}/health"
             leave_endpoint(data, f"http://{host}:{listening}", auth.command_line_token(), health_url)
             print(

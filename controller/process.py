@@ -19,6 +19,7 @@ from controller.alarms import Alarms, alarm_kind
 from controller.body import Body
 from controller.calibrations import Calibration, keep
 from controller.clock import Clock
+from controller.delivery.people import People
 from controller.ear import Ear
 from controller.emergency import Emergency, Stimulator
 from controller.execution.assays import Assays
@@ -107,6 +108,7 @@ class Controller:
         journal: Journal | None = None,
         limits: Limits | None = None,
         threaded: bool = False,
+        people: People | None = None,
     ) -> None:
         """`stimulator`: what an emergency stop stops beside the outputs. `guard`: the connection to the guard; it
         is closed in the end. `journal`: one that the caller has taken already; it is closed with the rest.
@@ -151,6 +153,7 @@ class Controller:
         self._ticks = 0
         self.told_to_end = asyncio.Event()
         """Set when the guard wants this controller to end in order."""
+        self.people = people
         self._heartbeat = Heartbeat(
             guard,
             ticks=lambda: self._ticks,
@@ -281,6 +284,8 @@ class Controller:
         self._aside("strays", self._stray, state)
         self._aside("upkeep", self.upkeep.look, state.actuators, self.gate.revolution_ul)
         self._aside("alarms", self._alarm_levels, state, late_s)
+        if self.people is not None:
+            self._aside("people", self.people.look, self.alarms)
         self._aside("history", self.history.add, state.at_s, state.utc, self.store.news())
         self._aside("outputs", self._outputs.observe, state)
         if self._checkpoints is not None:
@@ -424,6 +429,8 @@ class Controller:
             causes[("journal_unwritten" if self.journal.lost is None else "journal_lost", "journal")] = problem
         if self.history.problem is not None:
             causes[("history_lost", "history")] = self.history.problem
+        if self.people is not None:
+            causes.update(self.people.causes())
         for sink in self._sinks:
             if sink.problem is not None:
                 causes[("telemetry_lost", sink.name)] = sink.problem

@@ -125,6 +125,16 @@ class AlarmsFace(Protocol):
         """Somebody has seen it; raises KeyError for one that is not active."""
 
 
+class PeopleFace(Protocol):
+    """Delivery of alarms to people."""
+
+    def status(self) -> list[dict[str, Any]]:
+        """Every channel: what it takes, how it does, what waits."""
+
+    async def test(self, user: str) -> list[dict[str, Any]]:
+        """Send a test message over every channel now; returns each channel's result."""
+
+
 class RunsFace(Protocol):
     """The runner."""
 
@@ -251,6 +261,10 @@ class ControllerFace(Protocol):
     @property
     def alarms(self) -> AlarmsFace:
         """The alarms."""
+
+    @property
+    def people(self) -> PeopleFace | None:
+        """Who is told of alarms; None where the rig file names no channel."""
 
     @property
     def runs(self) -> RunsFace:

@@ -335,6 +335,42 @@ class AlarmsModel(BaseModel):
     set_aside: list[AlarmModel]
 
 
+class ChannelModel(BaseModel):
+    """One channel over which people are told of alarms."""
+
+    name: str
+    step: int
+    min_priority: str
+    quiet: bool
+    ok: bool
+    problem: str
+    delivered: int
+    waiting: int
+    tested: str
+    """The local day of the last test; empty before the first."""
+    last_s_ago: float | None
+
+
+class ChannelsModel(BaseModel):
+    """Every channel."""
+
+    channels: list[ChannelModel]
+
+
+class ChannelTest(BaseModel):
+    """Whether one channel confirmed the test message."""
+
+    name: str
+    ok: bool
+    detail: str
+
+
+class ChannelTests(BaseModel):
+    """The result of a test of every channel."""
+
+    channels: list[ChannelTest]
+
+
 class BypassModel(BaseModel):
     """An interlock that is set aside: by whom, why, until when."""
 

@@ -1,4 +1,4 @@
-"""Words to a controller that runs: `protocol`, `assay`, `bypass`, `users`; and `repair`, for one that does not."""
+"""Words to a controller that runs: `protocol`, `assay`, `alarms`, `bypass`, `users`; and `repair`, for one that does not."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from choroid.commands.words import command, emit, json_option, named, params_opt
 
 
 def add(commands: Any) -> None:
-    """Add `protocol`, `assay`, `bypass`, `users` and `repair` to `commands`."""
+    """Add `protocol`, `assay`, `alarms`, `bypass`, `users` and `repair` to `commands`."""
     repair = command(commands, "repair", _repair, "what of a damaged or lost journal can be recovered, and do it")
     repair.add_argument("data", type=Path, help="the data folder of a controller that does not run")
     repair.add_argument("--apply", action="store_true", help="do it; the old files are kept in a folder beside")
@@ -59,6 +59,7 @@ def add(commands: Any) -> None:
     bypass.add_argument("--data", type=Path, default=Path("choroid-data"), help="the running rig's data directory")
     bypass.add_argument("--reason", default="", help="why it is safe, for the record; required")
     json_option(bypass)
+    _add_alarms(commands)
 
     users = commands.add_parser("users", help="who may use a running rig's page: list, add, remove")
     verbs = users.add_subparsers(title="verbs", metavar="VERB", required=True)
@@ -72,6 +73,30 @@ def add(commands: Any) -> None:
     for name, verb in verbs.choices.items():
         verb.set_defaults(verb=name)
         verb.add_argument("--data", type=Path, default=Path("choroid-data"), help="the running rig's data directory")
+        json_option(verb)
+
+
+def _add_alarms(commands: Any) -> None:
+    alarms = commands.add_parser(
+        "alarms", help="the alarms of a running rig: list, acknowledge, shelve, test the channels"
+    )
+    verbs = alarms.add_subparsers(title="verbs", metavar="VERB", required=True)
+    command(verbs, "list", _alarms, "every alarm that is announced or set aside, the most urgent first")
+    for name, help_text in (
+        ("ack", "acknowledge an alarm: you have seen it and act"),
+        ("shelve", "do not announce an alarm for a limited time; interlocks act as before"),
+        ("out-of-service", "do not announce an alarm until it is returned to service"),
+        ("return", "end shelving or out of service"),
+    ):
+        verb = command(verbs, name, _alarms, help_text)
+        verb.add_argument("alarm", help="its id, as the list shows it, say device_lost:balance")
+    verbs.choices["shelve"].add_argument("--for", dest="for_", metavar="TIME", required=True, help="say 30min")
+    command(verbs, "channels", _alarms, "every channel: what it takes, whether it works, what waits")
+    command(verbs, "test", _alarms, "send a test message over every channel; exit status 1 when one fails")
+    for name, verb in verbs.choices.items():
+        verb.set_defaults(verb=name)
+        verb.add_argument("--data", type=Path, default=Path("choroid-data"), help="the running rig's data directory")
+        verb.add_argument("--reason", default="", help="why, for the record (shelve and out-of-service need one)")
         json_option(verb)
 
 
@@ -120,6 +145,22 @@ def _bypass(arguments: argparse.Namespace) -> int:
         end=arguments.end,
     )
     emit(answer, as_json=arguments.json, text=as_text(answer))
+    return 0
+
+
+def _alarms(arguments: argparse.Namespace) -> int:
+    from choroid.alarms import alarms, as_text, check
+
+    answer = alarms(
+        arguments.verb,
+        data=arguments.data,
+        alarm=getattr(arguments, "alarm", ""),
+        for_=getattr(arguments, "for_", ""),
+        reason=arguments.reason,
+    )
+    emit(answer, as_json=arguments.json, text=as_text(answer))
+    if arguments.verb == "test":
+        check(answer)
     return 0
 
 

@@ -5,12 +5,14 @@ has a last will, armed anew at each connection (C4). Nothing is subscribed to: n
 
 Topics, under the prefix (default `choroid`): `<rig>/status` is `online` or `offline`; `<rig>/readings` carries the messages
 of :mod:`controller.telemetry.batches`. Their `seq` counts without gaps: a number seen twice is the same message delivered
-twice, a number missing was given up because the outbox had reached its quota.
+twice, a number missing was given up because the outbox had reached its quota. `<rig>/heartbeat` is retained too and comes
+every ten seconds while the control loop ticks: `{"utc": …}`. A monitor that sees no new one raises the alarm (L6).
 """
 
 from __future__ import annotations
 
 import asyncio
+import json
 import sqlite3
 import ssl
 from collections.abc import AsyncIterator, Coroutine, Sequence
@@ -21,6 +23,7 @@ from typing import Any
 import aiomqtt
 
 from controller.rig.description import Mqtt
+from controller.state import State
 from controller.telemetry.batches import Taken, message
 from controller.telemetry.outbox import Outbox
 from controller.telemetry.sink import OutboxSink
@@ -28,6 +31,7 @@ from controller.telemetry.sink import OutboxSink
 KEEPALIVE_S = 15
 TIMEOUT_S = 10.0
 GOODBYE_S = 2.0
+HEARTBEAT_S = 10.0
 
 
 class MqttSink(OutboxSink):
@@ -41,13 +45,36 @@ class MqttSink(OutboxSink):
         self._config = config
         self._rig = rig_name
         self._topic = f"{config.prefix}/{rig_name}"
+        self._ticked = asyncio.Event()
+        self._utc = ""
+
+    def offer(self, state: State) -> None:
+        """Take what is new in a snapshot; it is also the sign that the control loop ticks."""
+        self._utc = state.utc
+        self._ticked.set()
+        super().offer(state)
 
     def _encoded(self, readings: Sequence[Taken]) -> bytes:
         return message(self._outbox.next_seq, readings)
 
     async def _serve(self) -> None:
         async with self._connection() as client:
-            await self._send(client)
+            beating = asyncio.create_task(self._beat(client), name="mqtt: heartbeat")
+            try:
+                await self._send(client)
+            finally:
+                beating.cancel()
+                await asyncio.gather(beating, return_exceptions=True)
+
+    async def _beat(self, client: aiomqtt.Client) -> None:
+        """Say that the control loop ticks, and nothing while it does not."""
+        while True:
+            self._ticked.clear()
+            await self._ticked.wait()
+            beat = json.dumps({"utc": self._utc})
+            with suppress(aiomqtt.MqttError):  # whether the connection lasts is the sender's to find out
+                await client.publish(f"{self._topic}/heartbeat", beat, qos=1, retain=True)
+            await asyncio.sleep(HEARTBEAT_S)
 
     @asynccontextmanager
     async def _connection(self) -> AsyncIterator[aiomqtt.Client]:

@@ -15,6 +15,8 @@ from dashboards.models import (
     AlarmsModel,
     BypassesModel,
     BypassModel,
+    ChannelsModel,
+    ChannelTests,
     EmergencyModel,
     SetAside,
     Shelved,
@@ -36,6 +38,27 @@ def _listed(rig: ControllerFace) -> dict[str, Any]:
         "alarms": [alarm_view(alarm) for alarm in rig.alarms.active()],
         "set_aside": [alarm_view(alarm) for alarm in rig.alarms.set_aside()],
     }
+
+
+@routes.get("/alarms/channels", response_model=ChannelsModel)
+async def channels(rig: Controlled, _: Viewer) -> dict[str, Any]:
+    """Every channel over which people are told of alarms."""
+    return {"channels": [] if rig.people is None else rig.people.status()}
+
+
+@routes.post("/alarms/channels/test", response_model=ChannelTests)
+async def send_test(rig: Controlled, user: Operator, body: Why) -> dict[str, Any]:
+    """Send a test message over every channel now, and say which confirmed it."""
+    if rig.people is None:
+        raise Problem(
+            409,
+            "this rig tells nobody of alarms",
+            where="the rig file",
+            cause="it has no part `alarms: notify:`",
+            action="add the channels to the rig file (docs/alarms.md) and restart the controller",
+        )
+    rig.journal.append("notice.test", {"user": user.name, "reason": body.reason})
+    return {"channels": await rig.people.test(user.name)}
 
 
 @routes.post("/alarms/{alarm_id}/acknowledge", response_model=AlarmModel)

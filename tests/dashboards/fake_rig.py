@@ -31,6 +31,7 @@ from controller.rig.loading import load_rig
 from controller.safety.bypass import Bypass, BypassRefused
 from controller.state import ActuatorView, Reading, State, Volume
 from controller.upkeep import Upkeep
+from dashboards.face import PeopleFace
 from drivers.device import Guarantee, Level, LevelStatus, PumpStatus, Quality, Run, Status, Stop, Switch, SwitchStatus
 from protocols.activity import Heard
 from protocols.conditioning import BatchPlan
@@ -268,6 +269,7 @@ class FakeController:
         self.ledger = FakeLedger({name: vessel.volume_ul for name, vessel in self.rig.vessels.items()})
         self.upkeep = Upkeep(self.rig, journal=self.journal, clock=self.clock, data=Path("no-such-folder"))
         self.ledger.ul |= {"reservoir": 458_800.0, "glucose": 243_100.0, "base": 248_900.0, "waste": 43_700.0}
+        self.people: PeopleFace | None = None
         self.alarms = Alarms(self.journal.append, self.clock.utc_text)
         self.gate = FakeGate()
         self.runs = FakeRuns(self._act, self.journal.append, self.clock.utc_text)

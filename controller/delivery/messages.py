@@ -9,8 +9,8 @@ from typing import Any
 from zoneinfo import ZoneInfo
 
 from controller.alarms import DEFINITIONS, URGENCY, Alarm, AlarmState, Priority
-from controller.notify.channels import Message
-from controller.notify.escalation import Case
+from controller.delivery.channels import Message
+from controller.delivery.escalation import Case
 
 MAX_WHOLE = 5
 """More alarms than these are summarised: their number by priority, and the most urgent in full."""
@@ -62,7 +62,7 @@ def alarm_message(rig: str, cases: Sequence[Case], closing: Sequence[Case], now:
     return Message(_title(rig, ordered, closing), "\n\n".join(parts), priority, data)
 
 
-def test_message(rig: str, channel: str, now: datetime, zone: ZoneInfo) -> Message:
+def channel_test_message(rig: str, channel: str, now: datetime, zone: ZoneInfo) -> Message:
     """The daily test of a channel."""
     body = (
         f"This is the daily test of the channel {channel}. Nothing is wrong. If it does not come one day, alarms do not reach"

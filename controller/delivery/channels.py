@@ -1,7 +1,7 @@
 """Channels: what carries one message to people and says whether it arrived.
 
 A channel never raises and never blocks the control loop. Delivery over Apprise runs in a process of its own
-(:mod:`controller.notify.courier`), which is killed when it takes too long; MQTT is awaited on the loop.
+(:mod:`controller.delivery.courier`), which is killed when it takes too long; MQTT is awaited on the loop.
 """
 
 from __future__ import annotations
@@ -140,7 +140,7 @@ async def by_courier(order: Mapping[str, str]) -> Outcome:
     """Deliver by a courier process; it is killed when it takes longer than :data:`SEND_S`."""
     try:
         process = await asyncio.create_subprocess_exec(
-            sys.executable, "-P", "-m", "controller.notify.courier",
+            sys.executable, "-P", "-m", "controller.delivery.courier",
             stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.DEVNULL,
         )  # fmt: skip
     except OSError as error:

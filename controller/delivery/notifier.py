@@ -16,12 +16,12 @@ from typing import Any, Protocol
 from zoneinfo import ZoneInfo
 
 from controller.alarms import Alarm, AlarmState
-from controller.notify import escalation as rules
-from controller.notify.channels import Channel, Outcome
-from controller.notify.daily_test import day_to_test
-from controller.notify.escalation import Case
-from controller.notify.messages import alarm_message, test_message
-from controller.notify.store import Store
+from controller.delivery import escalation as rules
+from controller.delivery.channels import Channel, Outcome
+from controller.delivery.daily_test import day_to_test
+from controller.delivery.escalation import Case
+from controller.delivery.messages import alarm_message, channel_test_message
+from controller.delivery.store import Store
 from controller.rig.notify import NotifySpec
 
 logger = logging.getLogger(__name__)
@@ -230,7 +230,7 @@ class Notifier:
 
     async def _test(self, name: str, user: str) -> Outcome:
         now = self._clock.utc()
-        outcome = await self._send(name, test_message(self._rig, name, now, self._zone))
+        outcome = await self._send(name, channel_test_message(self._rig, name, now, self._zone))
         health = self._health[name]
         first = health.tested != now.astimezone(self._zone).date() or bool(user)
         health.tested = now.astimezone(self._zone).date()

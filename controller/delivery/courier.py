@@ -1,4 +1,4 @@
-"""A process that delivers one message or one ping, and ends: `python -P -m controller.notify.courier`.
+"""A process that delivers one message or one ping, and ends: `python -P -m controller.delivery.courier`.
 
 It reads one JSON object on standard input and writes one on standard output: `{"ok": true, "detail": "…"}`. Delivery blocks,
 may hang in name look-up or in a half-open connection, and runs third-party code; in a process of its own it can do no more
@@ -78,7 +78,8 @@ def without_secrets(text: str, url: str) -> str:
     host = re.split(r"[/?]", rest.rpartition("@")[2] if "@" in rest else rest)[0].partition(":")[0]
     parts = {url, unquote(url), rest, unquote(rest)}
     parts |= {part for piece in re.split(r"[:/@?&=,;]", rest) for part in (piece, unquote(piece)) if len(part) >= 3}
-    for part in sorted(parts - {scheme, host, ""}, key=len, reverse=True):
+    known = {scheme, "", *({host} if "." in host else ())}  # some services have a token where others have a host
+    for part in sorted(parts - known, key=len, reverse=True):
         if not (part.isdigit() and len(part) <= 5):  # a port is no secret
             text = text.replace(part, "…")
     return text

@@ -1,0 +1,55 @@
+"""The heartbeat for an external monitor: it stops when the control loop does not tick, so that silence itself alarms (L6).
+
+The monitor is a service on another machine (healthchecks.io, Uptime Kuma and many others) that expects a request at a set
+interval, and tells people when none comes: because this computer, its network, or its control loop stands.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable
+
+from controller.delivery.channels import Outcome
+from controller.rig.notify import MonitorSpec
+
+logger = logging.getLogger(__name__)
+
+STALE_S = 5.0
+"""A control loop that has not ticked for this long does not live (D6)."""
+
+
+class Monitor:
+    """Pings while the control loop ticks. `run` it as a task of its own; `ticked` at each tick."""
+
+    def __init__(
+        self,
+        spec: MonitorSpec,
+        *,
+        now_s: Callable[[], float],
+        ping: Callable[[MonitorSpec], Awaitable[Outcome]],
+    ) -> None:
+        self._spec = spec
+        self._now_s = now_s
+        self._ping = ping
+        self._ticked_s = float("-inf")
+        self.pings = 0
+        """Confirmed since the start."""
+        self.problem: str | None = None
+
+    def ticked(self) -> None:
+        """The control loop has ticked."""
+        self._ticked_s = self._now_s()
+
+    async def run(self) -> None:
+        """Ping until cancelled."""
+        while True:
+            if self._now_s() - self._ticked_s <= STALE_S:
+                outcome = await self._ping(self._spec)
+                self.pings += outcome.ok
+                if not outcome.ok and self.problem is None:
+                    logger.warning("the external monitor was not reached: %s", outcome.detail)
+                self.problem = None if outcome.ok else outcome.detail
+                await asyncio.sleep(self._spec.every_s)
+            else:
+                await asyncio.sleep(1.0)

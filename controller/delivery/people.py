@@ -1,0 +1,71 @@
+"""Everything that tells people of alarms, as one part that the controller looks to at each tick."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+from zoneinfo import ZoneInfo
+
+from controller.delivery.channels import channels_of, ping
+from controller.delivery.monitor import Monitor
+from controller.delivery.notifier import AlarmSource, Notifier, UtcClock
+from controller.delivery.store import NoticeStore
+from controller.rig.description import Rig
+
+
+class People:
+    """The notifier and the heartbeat for an external monitor."""
+
+    def __init__(self, notifier: Notifier, monitor: Monitor | None) -> None:
+        self._notifier = notifier
+        self._monitor = monitor
+
+    def look(self, alarms: AlarmSource) -> None:
+        """Follow the alarms; called at each tick, returns at once."""
+        if self._monitor is not None:
+            self._monitor.ticked()
+        self._notifier.look(alarms)
+
+    def causes(self) -> dict[tuple[str, str], str]:
+        """The alarms about delivery itself, (kind, source) -> detail."""
+        causes = self._notifier.causes()
+        if self._monitor is not None and self._monitor.problem is not None:
+            causes["monitor_lost", "monitor"] = self._monitor.problem
+        return causes
+
+    def status(self) -> list[dict[str, Any]]:
+        """Every channel, for people."""
+        return self._notifier.status()
+
+    async def test(self, user: str) -> list[dict[str, Any]]:
+        """Send the test message over every channel now."""
+        return await self._notifier.test(user)
+
+    async def run(self) -> None:
+        """Deliver and ping until cancelled."""
+        async with asyncio.TaskGroup() as group:
+            group.create_task(self._notifier.run(), name="alarms to people")
+            if self._monitor is not None:
+                group.create_task(self._monitor.run(), name="heartbeat for the external monitor")
+
+
+def people_of(
+    rig: Rig, data: Path, clock: UtcClock, record: Callable[[str, Mapping[str, Any]], object]
+) -> People | None:
+    """What the rig file says of people; None where it says nothing. `record` writes to the journal."""
+    spec = rig.alarms.notify
+    if spec is None:
+        return None
+    notifier = Notifier(
+        spec,
+        rig=rig.name,
+        zone=ZoneInfo(rig.time_zone),
+        channels=channels_of(rig),
+        store=NoticeStore(data / "notices.db"),
+        clock=clock,
+        record=record,
+    )
+    monitor = None if spec.monitor is None else Monitor(spec.monitor, now_s=clock.now_s, ping=ping)
+    return People(notifier, monitor)

@@ -1,0 +1,74 @@
+"""`choroid alarms` with a lab, a controller and an HTTP receiver: from a lost device to a person, and back."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+from tests.notify.test_channels import SECRET, Receiver, receiver, secret_file
+from tests.processes import Bench, until
+
+__all__ = ["receiver"]
+
+NOTIFY = """
+time_zone: Europe/Zurich
+alarms:
+  notify:
+    channels:
+      hook: {{url_file: {file}}}
+"""
+
+
+def test_L5_an_alarm_of_a_running_rig_reaches_a_person_who_acknowledges_it(receiver: Receiver, tmp_path: Path) -> None:
+    bench = Bench(tmp_path)
+    file = secret_file(tmp_path, f"json://127.0.0.1:{receiver.port}/hook/{SECRET}")
+    text = bench.rig.read_text(encoding="utf-8") + NOTIFY.format(file=file)
+    # One device that nobody serves: its alarm is there by itself.
+    text = re.sub(r"(balance:\n(?:.*\n)*?\s+link: tcp://127\.0\.0\.1:)\d+", r"\g<1>9", text, count=1)
+    bench.rig.write_text(text, encoding="utf-8")
+
+    def alarms(*words: str) -> subprocess.CompletedProcess[str]:
+        command = [sys.executable, "-m", "choroid", "alarms", *words, "--data", str(bench.data)]
+        return subprocess.run(command, capture_output=True, text=True, timeout=90, check=False)
+
+    def told() -> list[str]:
+        return [json.loads(body)["message"] for _, body in list(receiver.got)]
+
+    try:
+        bench.run()
+        tested = alarms("test", "--json")
+        assert tested.returncode == 0, tested.stderr
+        assert json.loads(tested.stdout)["channels"] == [
+            {"name": "hook", "ok": True, "detail": "confirmed by the channel"}
+        ]  # fmt: skip
+        until(
+            lambda: any("device lost · balance" in each for each in told()), "the alarm reaches the person", seconds=90
+        )
+        (message,) = [each for each in told() if "device lost · balance" in each]
+        assert re.search(r"\d\d:\d\d:\d\d CES?T", message)
+        assert "choroid alarms ack device_lost:balance" in message
+        listed = alarms("list")
+        assert re.search(r"high +device_lost:balance +unacknowledged +since 20\d\d-.* CES?T", listed.stdout)
+        assert alarms("ack", "device_lost:balance").stdout.strip() == "device_lost:balance: acknowledged"
+        shelved = alarms("shelve", "device_lost:balance", "--for", "30min", "--reason", "it is being cleaned")
+        assert "not announced  device_lost:balance  shelved until" in shelved.stdout
+        assert alarms("shelve", "device_lost:balance", "--for", "9 d", "--reason", "x").returncode == 1
+        assert alarms("return", "device_lost:balance").returncode == 0
+        assert alarms("return", "device_lost:balance").returncode == 1
+        receiver.status = 500
+        failed = alarms("test")
+        assert failed.returncode == 1
+        assert "FAILED" in failed.stdout
+        assert "Next:" in failed.stderr
+        assert "FAILED" in alarms("channels").stdout
+        everything = "".join(
+            path.read_text(encoding="utf-8", errors="replace")
+            for path in tmp_path.rglob("*")
+            if path.is_file() and path != Path(file)
+        )
+        assert SECRET not in everything + failed.stdout + failed.stderr, "S4: no secret in log, journal or answer"
+    finally:
+        bench.end()
