@@ -224,6 +224,15 @@ def _is_of_kind(rig: Rig, place: Place, name: str, kinds: tuple[PointKind, ...])
         yield Finding(place, f"“{name}” is a {points[name]}, and a {wanted} belongs here", fix)
 
 
+def alarms_have_a_broker(rig: Rig) -> Iterator[Finding]:
+    """A channel that says `mqtt: true` has a broker to go to."""
+    notify = rig.alarms.notify
+    for name, channel in notify.channels.items() if notify is not None else ():
+        if channel.mqtt and rig.telemetry.mqtt is None:
+            what = "it goes to the MQTT broker of telemetry, and there is none"
+            yield Finding(("alarms", "notify", "channels", name), what, "Add telemetry: mqtt: broker, or use url_file")
+
+
 def one_switch_one_purpose(rig: Rig) -> Iterator[Finding]:
     """The heater's switch opens no valve."""
     heater = rig.organs.skin.heater
@@ -330,5 +339,6 @@ RIG_RULES = (
     tubing_is_in_a_pump,
     the_brokers_password_stays_secret,
     the_databases_token_stays_secret,
+    alarms_have_a_broker,
 )
 INTERLOCKS = ("temperature", "over_pressure_heart", "over_pressure_filter")

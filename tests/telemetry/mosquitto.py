@@ -47,6 +47,7 @@ class Consumer:
     def __init__(self, broker: Mosquitto, name: str = "consumer", **how: Any) -> None:
         self.messages: list[dict[str, Any]] = []
         self.statuses: list[str] = []
+        self.beats: list[str] = []
         self._broker = broker
         self._how: dict[str, Any] = {"identifier": name, "clean_session": False} | how
         self._task = asyncio.create_task(self._listen())
@@ -76,6 +77,8 @@ class Consumer:
                         payload = bytes(message.payload)
                         if message.topic.matches("choroid/bench/status"):
                             self.statuses.append(payload.decode())
+                        elif message.topic.matches("choroid/bench/heartbeat"):
+                            self.beats.append(json.loads(payload)["utc"])
                         else:
                             self.messages.append(json.loads(payload))
             except aiomqtt.MqttError:

@@ -374,3 +374,25 @@ async def test_D2_a_full_disk_is_told_and_what_was_gathered_is_sent_when_there_i
 
 def no_room(payload: bytes) -> int:
     raise sqlite3.OperationalError("database or disk is full")
+
+
+async def test_L6_the_heartbeat_is_retained_and_stops_when_the_control_loop_does_not_tick(
+    broker: Mosquitto, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(mqtt, "HEARTBEAT_S", 0.2)
+    await broker.start()
+    async with rig_and_consumer(broker, tmp_path) as (rig, consumer):
+        await consumer.ready.wait()
+        for count in (1, 2, 3):
+            rig.offer()  # a tick
+            await until(lambda count=count: len(consumer.beats) >= count)  # type: ignore[misc]
+        await asyncio.sleep(0.5)
+        silent = len(consumer.beats)
+        await asyncio.sleep(1.0)  # the loop stands; the connection lasts
+        assert len(consumer.beats) == silent
+        assert rig.sink.connected
+        newcomer = Consumer(broker, "newcomer")
+        try:
+            await until(lambda: len(newcomer.beats) == 1)
+        finally:
+            await newcomer.close()
