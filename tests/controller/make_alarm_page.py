@@ -20,8 +20,8 @@ everything that happened to them, in the journal (rows `alarm.…`).
   back.
 * **shelved** by an operator, with a reason, for a limited time: at most 1 h for a critical alarm, 8 h high, 1 d medium, 7
   d low. **out of service** until it is returned; this takes the role engineer. **suppressed by design** while a more
-  urgent alarm with the same cause stands (`history_lost` during `journal_lost`). None of the three is announced; the page
-  lists them under the alarms. When that ends and the cause is there, the alarm is announced anew. Interlocks act as
+  urgent alarm with the same cause stands (`history_lost` during `journal_unwritten`). None of the three is announced; the
+  page lists them under the alarms. When that ends and the cause is there, the alarm is announced anew. Interlocks act as
   before in all of them.
 * An **event** has no cause that could go: it stands until somebody has seen it, and counts how often it came.
 * A cause has to last for the delay given here before it is told, and to be away for another before the alarm returns. One

@@ -16,7 +16,7 @@ from controller.alarms.states import MAX_SHELF_S
 KIND, SOURCE = "history_lost", "history"
 ID = f"{KIND}:{SOURCE}"
 CAUSE = {(KIND, SOURCE): "disk full"}
-SUPPRESSOR = "journal_lost:journal"
+SUPPRESSOR = ("journal_unwritten", "journal")
 LONG_S = int(DEFINITIONS[KIND].on_delay_s + DEFINITIONS[KIND].off_delay_s + 5)
 SHELF_S = 3600.0
 BEGIN = datetime(2026, 1, 1, tzinfo=UTC)
@@ -37,12 +37,12 @@ class Kept:
 
 
 class Desk:
-    """Alarms looked at once a second; `cause` is whether the cause is there."""
+    """Alarms looked at once a second; `cause` and `suppressor` are whether either alarm's cause is there."""
 
     def __init__(self, begin_s: float = 0.0) -> None:
         self.rows: list[Kept] = []
         self.now_s = begin_s
-        self.cause = False
+        self.cause = self.suppressor = False
         self.alarms = Alarms(lambda kind, body: self.rows.append(Kept(kind, dict(body), self.utc())), self.utc)
 
     def utc(self) -> str:
@@ -51,7 +51,8 @@ class Desk:
     def live(self, seconds: float = 1.0) -> None:
         for _ in range(int(seconds)):
             self.now_s += 1.0
-            self.alarms.levels(CAUSE if self.cause else {}, self.now_s)
+            present = CAUSE if self.cause else {}
+            self.alarms.levels(present | ({SUPPRESSOR: "disk full"} if self.suppressor else {}), self.now_s)
 
     @property
     def state(self) -> AlarmState:
@@ -61,7 +62,7 @@ class Desk:
 
     def restarted(self) -> Desk:
         again = Desk(self.now_s)
-        again.cause = self.cause
+        again.cause, again.suppressor = self.cause, self.suppressor
         again.alarms.restore(self.rows, self.now_s)
         return again
 
@@ -90,7 +91,7 @@ class Desk:
                 self.cause = True
                 self.live(LONG_S)
             case "cause goes":
-                self.cause = False
+                self.cause = self.suppressor = False
                 self.live(LONG_S)
             case "acknowledged":
                 self.alarms.acknowledge(ID, "anna")
@@ -99,12 +100,11 @@ class Desk:
             case "shelf time over":
                 self.live(SHELF_S + 2)
             case "suppressed":
-                self.cause = True
-                self.alarms.event("journal_lost", "journal", "disk full")
+                self.cause = self.suppressor = True
                 self.live(LONG_S)
             case "suppression over":
-                self.alarms.acknowledge(SUPPRESSOR, "anna")
-                self.live(2)
+                self.suppressor = False
+                self.live(LONG_S)
             case "taken out of service":
                 self.alarms.take_out_of_service(ID, "eve", "no disk")
             case "brought back":
@@ -113,13 +113,13 @@ class Desk:
 
 REFUSED = None
 TABLE: dict[tuple[AlarmState, str], AlarmState | None] = {
-    **{(N, event): to for event, to in zip(EVENTS, (U, N, REFUSED, SH, N, SU, REFUSED, OO, REFUSED), strict=True)},
-    **{(U, event): to for event, to in zip(EVENTS, (U, R, A, SH, U, SU, REFUSED, OO, REFUSED), strict=True)},
-    **{(A, event): to for event, to in zip(EVENTS, (A, N, A, SH, A, SU, REFUSED, OO, REFUSED), strict=True)},
-    **{(R, event): to for event, to in zip(EVENTS, (U, R, N, SH, R, SU, REFUSED, OO, REFUSED), strict=True)},
-    **{(SH, event): to for event, to in zip(EVENTS, (SH, SH, REFUSED, SH, N, SH, REFUSED, OO, N), strict=True)},
+    **{(N, event): to for event, to in zip(EVENTS, (U, N, REFUSED, SH, N, SU, N, OO, REFUSED), strict=True)},
+    **{(U, event): to for event, to in zip(EVENTS, (U, R, A, SH, U, SU, U, OO, REFUSED), strict=True)},
+    **{(A, event): to for event, to in zip(EVENTS, (A, N, A, SH, A, SU, A, OO, REFUSED), strict=True)},
+    **{(R, event): to for event, to in zip(EVENTS, (U, R, N, SH, R, SU, R, OO, REFUSED), strict=True)},
+    **{(SH, event): to for event, to in zip(EVENTS, (SH, SH, REFUSED, SH, N, SH, SH, OO, N), strict=True)},
     **{(SU, event): to for event, to in zip(EVENTS, (SU, N, REFUSED, SH, SU, SU, U, OO, REFUSED), strict=True)},
-    **{(OO, event): to for event, to in zip(EVENTS, (OO, OO, REFUSED, REFUSED, OO, OO, REFUSED, OO, N), strict=True)},
+    **{(OO, event): to for event, to in zip(EVENTS, (OO, OO, REFUSED, REFUSED, OO, OO, OO, OO, N), strict=True)},
 }
 
 

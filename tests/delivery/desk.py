@@ -11,8 +11,8 @@ from zoneinfo import ZoneInfo
 
 from controller.alarms import Alarms
 from controller.clock import Clock
-from controller.notify.channels import SEND_S, Message, Outcome
-from controller.notify.notifier import Notifier
+from controller.delivery.channels import SEND_S, Message, Outcome
+from controller.delivery.notifier import Notifier
 from controller.rig.notify import NotifySpec
 
 CRITICAL, HIGH, MEDIUM, LOW = (

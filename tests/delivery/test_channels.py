@@ -24,13 +24,13 @@ from aiosmtpd.smtp import AuthResult, LoginPassword
 
 from controller.alarms import Alarms
 from controller.clock import Clock
-from controller.notify import channels
-from controller.notify.channels import CourierChannel, Message, MqttChannel, by_courier, ping
-from controller.notify.courier import without_secrets
-from controller.notify.monitor import Monitor
-from controller.notify.notifier import Notifier
-from controller.notify.people import People
-from controller.notify.store import NoticeStore
+from controller.delivery import channels
+from controller.delivery.channels import CourierChannel, Message, MqttChannel, by_courier, ping
+from controller.delivery.courier import without_secrets
+from controller.delivery.monitor import Monitor
+from controller.delivery.notifier import Notifier
+from controller.delivery.people import People
+from controller.delivery.store import NoticeStore
 from controller.rig.description import Mqtt
 from controller.rig.notify import ChannelSpec, MonitorSpec, NotifySpec
 from tests.telemetry.mosquitto import Mosquitto

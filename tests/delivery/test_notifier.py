@@ -13,12 +13,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from controller.alarms import DEFINITIONS, URGENCY, AlarmState
-from controller.notify import notifier
-from controller.notify.channels import SEND_S
-from controller.notify.daily_test import day_to_test, moment_of_test
-from controller.notify.escalation import MAX_WAIT_S, MIN_WAIT_S, is_quiet, wait_s
+from controller.delivery import notifier
+from controller.delivery.channels import SEND_S
+from controller.delivery.daily_test import day_to_test, moment_of_test
+from controller.delivery.escalation import MAX_WAIT_S, MIN_WAIT_S, is_quiet, wait_s
 from controller.rig.notify import Quiet
-from tests.notify.desk import ANNA_BERT, CRITICAL, HIGH, LOW, MEDIUM, Desk, spec_of
+from tests.delivery.desk import ANNA_BERT, CRITICAL, HIGH, LOW, MEDIUM, Desk, spec_of
 
 HEART = ":".join(CRITICAL)
 PH = ":".join(HIGH)

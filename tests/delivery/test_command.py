@@ -8,7 +8,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from tests.notify.test_channels import SECRET, Receiver, receiver, secret_file
+from tests.delivery.test_channels import SECRET, Receiver, receiver, secret_file
 from tests.processes import Bench, until
 
 __all__ = ["receiver"]
