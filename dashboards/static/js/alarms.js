@@ -10,7 +10,7 @@ import { answerTo } from "./handling.js";
 import { capital, inUtc, moment, spoken } from "./words.js";
 
 const SHOWN = 3;
-const IDLE_MS = 3000;
+const IDLE_MS = 3000, HOVER_MS = 20000;
 let all = false, alarms = [], aside = [], asOf = "", handled = null, mayOperate = false;
 let placed = [];          // the alarms as they stand on the page, in their order
 let usedAt = -Infinity;   // when the list was last pointed at, pressed or typed in
@@ -46,7 +46,9 @@ export function alarmsAsOf(utc) {
 
 /** The rows to show: in order of urgency, or while the list is in use as they stand. */
 function arranged() {
-  const inUse = performance.now() - usedAt < IDLE_MS && placed.length > 0;
+  // A mouse that rests on the list is about to press there; one that was left there is not.
+  const idle = byId("alarm-list").matches(":hover") ? HOVER_MS : IDLE_MS;
+  const inUse = performance.now() - usedAt < idle && placed.length > 0;
   clearTimeout(later);
   if (!inUse) return all ? alarms : alarms.slice(0, SHOWN);
   later = setTimeout(draw, IDLE_MS);
@@ -140,9 +142,10 @@ function show(node, alarm) {
   part.handled.hidden = !(handled && answerTo(alarm)) || Boolean(alarm.gone);
   part.seen.hidden = !acknowledged;
   say(part.seen, acknowledged ? `seen by ${alarm.acknowledged_by}` : "");
-  // A button that goes takes the keyboard's place in the page with it: the focus passes to the row.
+  // A button that goes takes the keyboard's place in the page with it: the focus passes to the next one.
+  // Under a mouse or a finger the page does not scroll for it: the next press is being aimed already.
   const goes = acknowledged || !mayOperate || Boolean(alarm.gone);
-  if (goes && document.activeElement === part.acknowledge) next(node)?.focus();
+  if (goes && document.activeElement === part.acknowledge) next(node)?.focus({ preventScroll: !part.acknowledge.matches(":focus-visible") });
   part.acknowledge.hidden = goes;
 }
 
