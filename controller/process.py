@@ -36,10 +36,6 @@ from controller.nerves.summary import NervesSource, NervesSummary
 from controller.notices import notices
 from controller.plausibility import Plausibility
 from controller.regulation.regulators import Regulator, regulators_of
-from controller.regulation.bath import BathRegulator
-from controller.regulation.gas import GasMixer
-from controller.regulation.heart import HeartRegulator
-from controller.regulation.temperature import TemperatureRegulator
 from controller.rig.description import Rig
 from controller.rig.loading import effective_hash
 from controller.safety.gate import Gate
