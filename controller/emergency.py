@@ -12,8 +12,11 @@ from collections.abc import Callable, Mapping
 from typing import Any, Protocol
 
 from controller.execution.journal import Journal
+from controller.rig.description import EmergencyButton
 from controller.safety.gate import Gate
 from controller.safety.latch import Latch
+from controller.state import Reading
+from drivers.device import Quality
 
 logger = logging.getLogger(__name__)
 
@@ -33,6 +36,33 @@ class Stimulator(Protocol):
         """End the stop."""
 
 
+class Button:
+    """The emergency stop's digital input. Losing it counts as a press, after its stale time (I2)."""
+
+    def __init__(self, described: EmergencyButton) -> None:
+        self._input = described.input
+        self._pressed_value = 0.0 if described.active == "open" else 1.0
+        self._stale_s = described.stale_s
+        self._known_s: float | None = None
+        """When it was read last; at first, when it was first looked at."""
+        self.pressed = ""
+        """Why the stop is pressed at present; empty when it is not."""
+
+    def look(self, readings: Mapping[str, Reading], now_s: float) -> str:
+        """Take in the readings of a tick; return why the stop is pressed, empty when it is not."""
+        self._known_s = now_s if self._known_s is None else self._known_s
+        reading = readings.get(self._input)
+        if reading is not None and reading.quality is Quality.GOOD and now_s - reading.at_s <= self._stale_s:
+            self._known_s = reading.at_s
+            released = round(reading.value) == 1 - self._pressed_value
+            self.pressed = "" if released else f"the button at {self._input} is pressed"
+        elif reading is not None and reading.quality is Quality.SUSPECT:
+            self.pressed = f"the button at {self._input} reads something doubtful: {reading.detail}"
+        elif now_s - self._known_s > self._stale_s:
+            self.pressed = f"the button at {self._input} has not been read for {now_s - self._known_s:.0f} s"
+        return self.pressed
+
+
 class ResetRefused(Exception):
     """The emergency stop cannot be reset now; the message says why and what to do."""
 
@@ -45,6 +75,7 @@ class Emergency:
         *,
         latch: Latch,
         stimulator: Stimulator | None,
+        button: Button | None = None,
         record: Callable[[str, Mapping[str, Any]], None],
         alarm: Callable[[str, str, str], None],
     ) -> None:
@@ -53,6 +84,7 @@ class Emergency:
         """Why nobody may stimulate as long as this process lives, whether an emergency stop stands or not."""
         self._latch = latch
         self._stimulator = stimulator
+        self._button = button
         self._record = record
         self._alarm = alarm
 
@@ -73,6 +105,13 @@ class Emergency:
         self.forbidden = "" if journal.lost is None else str(journal.lost)
         if (why is not None or self.forbidden) and self._stimulator is not None:
             self._stimulator.forbid_stimulation(self.forbidden or _told(why or ""))
+
+    def look(self, readings: Mapping[str, Reading], now_s: float) -> str:
+        """Look at the button; return why a stop has to follow now, empty when none has to."""
+        if self._button is None or self.gate is None:
+            return ""
+        why = self._button.look(readings, now_s)
+        return "" if self.gate.emergency is not None else why
 
     async def stop(self, who: str, reason: str) -> None:
         """Stop everything but the basal state, at once; return when outputs and stimulation have been dealt with."""
@@ -110,6 +149,8 @@ class Emergency:
         """End the emergency stop and let go of latched interlocks (I5). Raises :class:`ResetRefused`."""
         if self.gate is None:
             raise ResetRefused("the controller is still connecting to its devices. Next: wait a few seconds, try again")
+        if self._button is not None and self._button.pressed:
+            raise ResetRefused(f"{self._button.pressed}. Next: release it, or mend its line, and reset again")
         try:
             self._latch.clear()
         except OSError as error:

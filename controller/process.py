@@ -21,7 +21,7 @@ from controller.calibrations import Calibration, keep
 from controller.clock import Clock
 from controller.delivery.people import People
 from controller.ear import Ear
-from controller.emergency import Emergency, Stimulator
+from controller.emergency import Button, Emergency, Stimulator
 from controller.execution.assays import Assays
 from controller.execution.journal import Journal, JournalUnwritten
 from controller.execution.ledger import Ledger
@@ -130,7 +130,11 @@ class Controller:
         self.alarms = Alarms(self.journal.append, clock.utc_text)
         self._data_dir = data_dir
         self._emergency = Emergency(
-            latch=Latch(data_dir), stimulator=stimulator, record=self._record, alarm=self.alarms.event
+            latch=Latch(data_dir),
+            stimulator=stimulator,
+            button=None if rig.safety.emergency_stop is None else Button(rig.safety.emergency_stop),
+            record=self._record,
+            alarm=self.alarms.event,
         )
         self._recipes = data_dir / "recipes"
         self.ledger = Ledger(rig, self.journal, clock, alarm=self.alarms.event)
@@ -304,6 +308,8 @@ class Controller:
             self._next_links_s = now_s + LINKS_EVERY_S
             self.body.see_links()
             self.store.age(now_s)
+        if (pressed := self._emergency.look(self.store.readings, now_s)) and "emergency button" not in self._at_work:
+            self._beside("emergency button", self.emergency_stop("emergency button", pressed))
         trips = self.gate.observe()
         self._note_trips(trips)
         return self.store.snapshot(now_s, self.clock.utc_text(), trips)

@@ -73,6 +73,12 @@ def _readings() -> dict[str, Any]:
     return bench_readings()
 
 
+def _estop() -> dict[str, Any]:
+    from choroid.bench.estop import bench_estop
+
+    return bench_estop()
+
+
 def _estimator(**options: Any) -> dict[str, Any]:
     from choroid.bench.estimator import bench_estimator
 
@@ -98,6 +104,7 @@ BENCHMARKS: dict[str, Benchmark] = {
     "slow_disk": _slow_disk,
     "guard": _guard,
     "readings": _readings,
+    "estop": _estop,
 }
 
 

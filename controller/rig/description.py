@@ -298,8 +298,17 @@ class WatchdogRelay(_Part):
     """The devices that lose their power when it opens."""
 
 
+class EmergencyButton(_Part):
+    """A digital input that is an emergency stop. A reading that is missing for `stale_s` counts as pressed."""
+
+    input: str
+    active: Literal["open", "closed"] = "open"
+    """How the contact stands when it is pressed. An open one reads 0: normally closed, so that a cut wire is a press."""
+    stale_s: TimeS = Field(default=5.0, alias="stale", ge=1, le=60)
+
+
 class Safety(_Part):
-    """The interlocks' limits, and the hazards that are accepted without one."""
+    """The interlocks' limits, the emergency button, and the hazards that are accepted without an interlock."""
 
     temperature: TemperatureLimit
     over_pressure_heart: PressureLimit
@@ -307,6 +316,7 @@ class Safety(_Part):
     over_pressure: dict[Name, PressureLimit] = Field(default_factory=dict)
     """By the name of the line: any other pumped line that needs a gauge, such as one through a dialyser."""
     watchdog: WatchdogRelay | None = None
+    emergency_stop: EmergencyButton | None = None
     accepted: dict[Name, Accepted] = Field(default_factory=dict)
     """By the id of the hazard (`choroid check --hazards`)."""
 

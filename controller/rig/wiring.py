@@ -213,6 +213,22 @@ def further_interlocks(rig: Rig) -> Iterator[Finding]:
                 yield from _is_of_kind(rig, (*place, "trips", index), name, ACTUATORS)
 
 
+def emergency_button_is_read_in_time(rig: Rig) -> Iterator[Finding]:
+    """The emergency button is a point of a device that is asked often enough."""
+    button = rig.safety.emergency_stop
+    if button is None:
+        return
+    place: Place = ("safety", "emergency_stop", "input")
+    name = button.input.partition(".")[0]
+    if name not in rig.devices or not (may_be_point(rig, button.input) or button.input in points_of(rig)):
+        inputs = [point for point, kind in points_of(rig).items() if kind.kind == "sensor"]
+        yield Finding(place, f"no device has the point “{button.input}”", nearest(button.input, inputs, "inputs"))
+    elif 2.0 * rig.devices[name].every_s > button.stale_s:
+        every_s, stale_s = rig.devices[name].every_s, button.stale_s
+        what = f"{name} is asked every {every_s:g} s, and the button counts as lost after {stale_s:g} s"
+        yield Finding(place, what, f"Ask {name} at least every {button.stale_s / 2:g} s (`every`)")
+
+
 def _is_of_kind(rig: Rig, place: Place, name: str, kinds: tuple[PointKind, ...]) -> Iterator[Finding]:
     points = points_of(rig)
     fitting = [point for point, kind in points.items() if kind in kinds]
@@ -336,6 +352,7 @@ RIG_RULES = (
     one_switch_one_purpose,
     further_interlocks,
     watchdog_relay,
+    emergency_button_is_read_in_time,
     tubing_is_in_a_pump,
     the_brokers_password_stays_secret,
     the_databases_token_stays_secret,
