@@ -29,7 +29,7 @@ HELP = """what can be typed:
   end NUMBER                                 take one back
   clear                                      take all back
   kinds                                      the kinds of faults and what they can befall
-  truth                                      what is in each vessel, and went through each line, exactly (JSON, µL)"""
+  truth                                      what is in each vessel, went through each line (µL), each output does (JSON)"""
 
 
 class Mishaps:
@@ -103,7 +103,8 @@ class Mishaps:
                 injector.clear()
             case ["truth"] if self._lab is not None:
                 truth = self._lab.plant.truth()
-                _say(json.dumps({"volumes_ul": truth.volumes_ul, "moved_ul": truth.moved_ul}))
+                outputs = self._lab.drives.outputs
+                _say(json.dumps({"volumes_ul": truth.volumes_ul, "moved_ul": truth.moved_ul, "outputs": outputs}))
             case ["kinds"]:
                 _say(kinds(self._rig))
             case ["help"]:

@@ -23,6 +23,10 @@ def add(commands: Any) -> None:
     parser.add_argument("--jobs", type=_count, default=1, metavar="J", help="so many trials at a time (default 1)")
     parser.add_argument("--speed", type=speed, default=30.0, help="times life, 1 to 600 (default 30)")
     parser.add_argument("--resume", type=Path, metavar="DIR", help="keep trials here; go on where it ended")
+    parser.add_argument(
+        "--random", type=_count, metavar="N", help="strike a rig N times at random, in real time, instead"
+    )
+    parser.add_argument("--seed", type=int, default=1, help="from which --random draws (default 1)")
     parser.add_argument("--json", action="store_true", help="one JSON object on standard output, nothing else there")
 
 
@@ -38,6 +42,19 @@ def _kills(arguments: argparse.Namespace) -> int:
     from choroid.kills.matrix import as_text, kills
 
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # else the processes of the trials under way would stay
+    if arguments.random is not None:
+        from choroid.kills import strikes
+        from choroid.kills.random_kills import random_kills
+
+        found = random_kills(
+            arguments.random,
+            seed=arguments.seed,
+            rig=arguments.rig or bench_rig(),
+            jobs=arguments.jobs,
+            resume=arguments.resume,
+        )
+        print(json.dumps(found, ensure_ascii=False) if arguments.json else strikes.as_text(found))
+        return 0 if not found["failed"] else 1
     answer = kills(
         arguments.recipes,
         rig=arguments.rig or bench_rig(),

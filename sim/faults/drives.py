@@ -15,24 +15,32 @@ class Drives:
         self._told: dict[str, float] = {}
         self.moving: dict[str, float] = {}
         """What each pump really turns at, by the maker's chart (µL/min, signed)."""
+        self.outputs: dict[str, float] = {}
+        """What each output does: a pump's flow (µL/min), a gas flow (mL/min), a switch (1: closed)."""
         self._reversed: set[str] = set()
         self.contacts: dict[str, Callable[[bool], None]] = {}
         """What else a contact switches, beside the plant: power, say."""
-        self.set_gas = plant.set_gas
         self.set_bath = plant.set_bath
         self.sense = plant.sense
+
+    def set_switch(self, point: str, on: bool) -> None:
+        """See :class:`sim.devices.port.PlantPort`."""
+        self.outputs[point] = float(on)
+        self._plant.set_switch(point, on)
+        if point in self.contacts:
+            self.contacts[point](on)
+
+    def set_gas(self, point: str, flow_ml_min: float) -> None:
+        """See :class:`sim.devices.port.PlantPort`."""
+        self.outputs[point] = flow_ml_min
+        self._plant.set_gas(point, flow_ml_min)
 
     def set_pump(self, point: str, flow_ul_min: float) -> None:
         """See :class:`sim.devices.port.PlantPort`."""
         self._told[point] = flow_ul_min
         self.moving[point] = -flow_ul_min if point in self._reversed else flow_ul_min
+        self.outputs[point] = self.moving[point]
         self._plant.set_pump(point, self.moving[point])
-
-    def set_switch(self, point: str, on: bool) -> None:
-        """See :class:`sim.devices.port.PlantPort`."""
-        self._plant.set_switch(point, on)
-        if point in self.contacts:
-            self.contacts[point](on)
 
     def reverse(self, point: str, reversed_: bool) -> None:
         """Let the pump `point` turn the other way from now on, or the right way again."""

@@ -1,0 +1,267 @@
+"""`choroid kills --random N`: strike a running rig N times at random, in real time, and measure what comes of it.
+
+Measured from the lab's own truth: how long until every output is in its basal state, and what went through the line of the
+dose. From outside: how long until the controller answers again. Between two strikes the rig stays as it is.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import math
+import queue
+import shutil
+import signal
+import sys
+import tempfile
+import threading
+from collections.abc import Callable
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from choroid.failure import UserError
+from choroid.kills.rigged import LINE, RECIPE, REQUESTED_UL, RigFailed, Rigged, now_s, pause
+from choroid.kills.strikes import RESTS, Strike, Struck, draw, judge, table
+from choroid.remote import call
+from controller.execution.delivery import tolerance
+from controller.execution.routes import Trust, routes_of
+from controller.rig.loading import load_rig
+from drivers.registry import MODELS
+
+FIRST_PORT, PORTS = 21_000, 2_000
+SETTLE_S = 90.0
+BASAL_WITHIN_S = 20.0
+BACK_WITHIN_S = 60.0
+STOPPED_LAB_S = 3.0
+ENGINE_WITHIN_S = {"kill": 20.0, "stop": 5.0}
+"""How long a new engine is waited for; one that was stopped and is not replaced goes on then."""
+SLACK_UL = 10.0
+"""A drip, and the lab's rounding."""
+
+
+def random_kills(count: int, *, seed: int, rig: Path, jobs: int = 1, resume: Path | None = None) -> dict[str, Any]:
+    """Strike `count` times; returns what :func:`~choroid.kills.strikes.as_text` shows, with all outcomes.
+
+    With `resume` those that passed are kept in that folder, and not repeated.
+    """
+    with contextlib.ExitStack() as stack:
+        folder = resume or Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="choroid-strikes-")))
+        folder.mkdir(parents=True, exist_ok=True)
+        outcomes: dict[int, Struck] = {}
+        waiting: queue.Queue[Strike] = queue.Queue()
+        for strike in draw(count, seed):
+            kept = _kept(folder, strike)
+            if kept is not None:
+                outcomes[strike.number] = kept
+            else:
+                waiting.put(strike)
+        works = [
+            threading.Thread(target=_work, args=(number, waiting, outcomes, folder, rig), daemon=True)
+            for number in range(max(jobs, 1))
+        ]
+        for work in works:
+            work.start()
+        try:
+            for work in works:
+                while work.is_alive():
+                    work.join(1.0)
+        except KeyboardInterrupt:
+            with contextlib.suppress(queue.Empty):
+                while True:
+                    waiting.get_nowait()  # who interrupts it waits for the strikes under way alone
+            for work in works:
+                work.join()
+            raise
+    found = [outcomes[number] for number in sorted(outcomes)]
+    return {
+        "strikes": len(found),
+        "seed": seed,
+        "table": table(found),
+        "failed": [asdict(each) for each in found if each.problems],
+        "outcomes": [asdict(each) for each in found],
+    }
+
+
+def _kept(folder: Path, strike: Strike) -> Struck | None:
+    with contextlib.suppress(OSError, ValueError, TypeError):
+        kept = Struck(**json.loads((folder / f"strike-{strike.number}.json").read_text(encoding="utf-8")))
+        same = (kept.victim, kept.method, kept.instant, kept.share) == (
+            strike.victim,
+            strike.method,
+            strike.instant,
+            strike.share,
+        )
+        return kept if same and not kept.problems else None
+    return None
+
+
+def _work(number: int, waiting: queue.Queue[Strike], outcomes: dict[int, Struck], folder: Path, rig: Path) -> None:
+    """Strike one rig after the other strike; a rig with which something went wrong is given up for a new one."""
+    rigged: Rigged | None = None
+    made = 0
+    try:
+        while True:
+            try:
+                strike = waiting.get_nowait()
+            except queue.Empty:
+                return
+            begun_s = now_s()
+            struck = Struck(strike.number, strike.victim, strike.method, strike.instant, strike.share)
+            try:
+                if rigged is None:
+                    made += 1
+                    home = folder / f"rig-{number}-{made}"
+                    shutil.rmtree(home, ignore_errors=True)
+                    home.mkdir(parents=True)
+                    rigged = Rigged(rig, home, first_port=FIRST_PORT + PORTS * number)
+                carry_out(rigged, strike, struck)
+                judge(struck)
+            except (RigFailed, UserError, OSError) as error:
+                struck.problems.append(f"{type(error).__name__}: {error}")
+            struck.real_s = round(now_s() - begun_s, 1)
+            outcomes[strike.number] = struck
+            (folder / f"strike-{strike.number}.json").write_text(json.dumps(asdict(struck), indent=1), encoding="utf-8")
+            verdict = "; ".join(struck.problems) or "passed"
+            print(
+                f"{len(outcomes)} {strike.victim} {strike.method} {strike.instant}: {verdict} ({struck.real_s:.0f} s)",
+                file=sys.stderr,
+            )
+            if struck.problems and rigged is not None:
+                rigged.end()
+                rigged = None
+    finally:
+        if rigged is not None:
+            rigged.end()
+
+
+def carry_out(rigged: Rigged, strike: Strike, struck: Struck) -> None:
+    """Bring the rig to the instant, strike it, measure, and see it work again. Raises :class:`RigFailed`."""
+    wants_namespace = (strike.victim, strike.method) == ("controller", "namespace")
+    if wants_namespace:
+        _into_namespace(rigged)
+    before_ul, run = 0.0, ""
+    if strike.instant != "starting" or strike.in_dose:
+        rigged.until(rigged.heard, "every device is heard", BACK_WITHIN_S)
+    if strike.in_dose:
+        before_ul = rigged.truth["moved_ul"][LINE]
+        acts = len(rigged.rows("step.act"))
+        run = str(
+            call(rigged.endpoint(), "POST", "/api/runs", {"protocol": RECIPE, "params": {}, "reason": "kills"})["id"]
+        )
+        struck.requested_ul = REQUESTED_UL
+        if strike.instant == "announced":
+            rigged.until(lambda: len(rigged.rows("step.act")) > acts, "the dose is announced", SETTLE_S, 0.01)
+        else:
+            share_ul = strike.share * REQUESTED_UL
+            rigged.until(
+                lambda: rigged.truth["moved_ul"][LINE] - before_ul >= share_ul, "the dose is given", SETTLE_S, 0.01
+            )
+    old = set(
+        rigged.pids("engine" if strike.victim == "engine" else "guard" if strike.victim == "guard" else "controller")
+    )
+    watches = rigged.watches()
+    at_s = now_s()
+    _strike(rigged, strike)
+    if (strike.victim, strike.method) in RESTS:
+        struck.basal_s = _basal_s(rigged, at_s, struck)
+    _come_back(rigged, strike, old)
+    rigged.until(rigged.answers, "the controller answers again", BACK_WITHIN_S)
+    if strike.victim in ("controller", "guard", "both"):
+        rigged.until(lambda: rigged.watches() > watches, "a guard watches the controller again", BACK_WITHIN_S)
+    struck.restart_s = round(now_s() - at_s, 2)
+    rigged.namespace = False
+    if strike.in_dose:
+        _finish(rigged, run, struck)
+        if (strike.victim, strike.method) != ("lab", "kill"):  # a new lab knows nothing of what the old one moved
+            pause(0.2)
+            struck.delivered_ul = round(rigged.truth["moved_ul"][LINE] - before_ul, 1)
+        struck.stated_ul = round(_stated_ul(rigged, run), 1)
+
+
+def _into_namespace(rigged: Rigged) -> None:
+    """Have the controller started again in a PID namespace of its own."""
+    rigged.namespace = True
+    rigged.stop_service("controller")
+    rigged.until(lambda: not rigged.answers(), "the controller ends", BACK_WITHIN_S)
+    rigged.until(rigged.answers, "the controller answers", BACK_WITHIN_S)
+
+
+def _strike(rigged: Rigged, strike: Strike) -> None:
+    victims = ("controller", "guard") if strike.victim == "both" else (strike.victim,)
+    for victim in victims:
+        match strike.method:
+            case "service":
+                rigged.stop_service(victim)
+            case "stop":
+                rigged.signal(victim, signal.SIGSTOP)
+            case _:  # in a namespace of its own the controller is process 1, and all of it ends with it
+                rigged.signal(victim, signal.SIGKILL)
+
+
+def _basal_s(rigged: Rigged, at_s: float, struck: Struck) -> float | None:
+    """How long it takes until every output is in its basal state (s), by the lab's truth."""
+    while (truth := rigged.truth)["at_s"] < at_s + BASAL_WITHIN_S:
+        if truth["at_s"] > at_s:
+            restless = rigged.restless(truth)
+            if not restless:
+                return round(float(truth["at_s"]) - at_s, 3)
+            struck.last = restless
+        pause(0.01)
+    return None
+
+
+def _come_back(rigged: Rigged, strike: Strike, old: set[int]) -> None:
+    """See that what was struck is replaced, or goes on."""
+    gone: dict[str, Callable[[], bool]] = {
+        "guard": lambda: bool(set(rigged.pids("guard")) - old) and not set(rigged.pids("guard")) & old,
+        "controller": lambda: not set(rigged.pids("controller")) & old,
+        "both": lambda: not set(rigged.pids("controller")) & old,
+    }
+    if strike.victim == "lab":
+        pause(STOPPED_LAB_S)
+        if strike.method == "kill":
+            rigged.start_lab_again()
+        rigged.let_go_on()
+        rigged.until(rigged.heard, "every device is heard again", BACK_WITHIN_S)
+    elif strike.victim == "engine":
+        replaced = False
+        with contextlib.suppress(RigFailed):
+            rigged.until(lambda: bool(set(rigged.pids("engine")) - old), "a new engine", ENGINE_WITHIN_S[strike.method])
+            replaced = True
+        if not replaced and strike.method == "kill":
+            raise RigFailed("no new engine was started")
+        rigged.let_go_on()
+    else:
+        rigged.until(gone[strike.victim], f"the {strike.victim} is replaced", BACK_WITHIN_S)
+        rigged.stopped.clear()
+
+
+def _finish(rigged: Rigged, run: str, struck: Struck) -> None:
+    """See the run to its end; whatever it is held for is put down, and accepted."""
+    deadline_s = now_s() + SETTLE_S
+    while now_s() < deadline_s:
+        with contextlib.suppress(OSError, ValueError, UserError):
+            runs = call(rigged.endpoint(), "GET", "/api/runs")["runs"]
+            view = next((each for each in runs if each["id"] == run), None)
+            if view is None or view["ended"]:
+                done = [row["to"] for row in rigged.rows("run.state")]
+                if done and done[-1] == "complete":
+                    return
+                if view is not None:
+                    raise RigFailed(f"the run is {view['state']}")
+            elif view["state"] == "held":
+                message = (view["messages"] or ["nothing was said"])[-1]
+                if not struck.held or struck.held[-1] != message:
+                    struck.held.append(message)
+                call(rigged.endpoint(), "POST", f"/api/runs/{run}/resume", {"reason": "looked at"})
+        pause(0.15)
+    raise RigFailed(f"the run did not come to its end within {SETTLE_S:g} s")
+
+
+def _stated_ul(rigged: Rigged, run: str) -> float:
+    """The stated uncertainty of the dose, with that of every weighing that it took."""
+    route = routes_of(load_rig(rigged.served, models=MODELS))["liver.add_glucose"]
+    limits = tolerance(route, Trust(1.0, route.rel_sd, route.dose_sd_ul, "factory"), REQUESTED_UL)
+    doses = len(rigged.rows_of(run, "moved"))
+    return limits.pump_ul + limits.weighing_ul * math.sqrt(max(doses, 1)) + SLACK_UL
