@@ -23,7 +23,7 @@ _HARDENING = """\
 NoNewPrivileges=yes
 ProtectSystem=strict
 ProtectHome=read-only
-ReadWritePaths={data}
+ReadWritePaths={data} -/run/lock
 PrivateTmp={private_tmp}
 DevicePolicy=closed
 DeviceAllow=char-ttyUSB rw
@@ -47,7 +47,8 @@ KeyringMode=private
 RemoveIPC=no
 UMask=0077
 """
-"""RemoveIPC would also remove what the other service of the same account uses."""
+"""Claims of links are in /run/lock, where controller and guard must see each other's. RemoveIPC would also remove what the
+other service of the same account uses."""
 
 _GUARD = """\
 # Written by `choroid service install`.

@@ -47,6 +47,9 @@ POLL_S = 0.01
 SETTLE_S = 5.0
 """How long the machine is loaded before a controller is lost."""
 ANSWER_S = 0.02
+SETTLE_S = 5.0
+"""How long the machine is loaded before a controller is lost."""
+ANSWER_S = 0.02
 LAB_NICE = -15
 """The lab stands for hardware, which no load slows down. What it starts is as nice as usual."""
 TOLERANCE = 0.01
@@ -178,21 +181,23 @@ class _Bench:
 
     def _start(self, words: list[str]) -> subprocess.Popen[bytes]:
         with self._said.open("ab") as said:
-            process = subprocess.Popen(_as_usual(words), stdin=subprocess.DEVNULL, stdout=said, stderr=said)  # noqa: S603  (ours)
+            process = subprocess.Popen(words, stdin=subprocess.DEVNULL, stdout=said, stderr=said)  # noqa: S603  (ours)
         self.processes.append(process)
         return process
 
 
 def bench_guard(rounds: int = ROUNDS, load_s: float = LOAD_S, busy: int = BUSY) -> dict[str, Any]:
     """Lose `rounds` controllers in each way, then load the machine with `busy` processes for `load_s`."""
-    before = os.getpriority(os.PRIO_PROCESS, 0)
-    with contextlib.suppress(OSError):
-        os.setpriority(os.PRIO_PROCESS, 0, LAB_NICE)
     with tempfile.TemporaryDirectory(prefix="choroid-guard-") as folder:
+        with contextlib.suppress(
+            OSError
+        ):  # the lab stands for hardware, which no load slows down; its children are as usual
+            os.sched_setscheduler(0, os.SCHED_RR | os.SCHED_RESET_ON_FORK, os.sched_param(1))
         try:
             return asyncio.run(_measure(Path(folder), rounds, load_s, busy))
         finally:
-            os.setpriority(os.PRIO_PROCESS, 0, before)
+            with contextlib.suppress(OSError):
+                os.sched_setscheduler(0, os.SCHED_OTHER, os.sched_param(0))
 
 
 async def _measure(folder: Path, rounds: int, load_s: float, busy: int) -> dict[str, Any]:
@@ -238,18 +243,13 @@ def _figures(name: str, took_s: list[float]) -> dict[str, float]:
 def _loaded(busy: int) -> Iterator[None]:
     """Load the machine with so many processes that want a processor all the time, at the usual priority."""
     words = [*python("choroid")[:2], "-c", "while True: pass"]
-    processes = [subprocess.Popen(_as_usual(words)) for _ in range(busy)]  # noqa: S603  (ours)
+    processes = [subprocess.Popen(words) for _ in range(busy)]  # noqa: S603  (ours)
     try:
         yield
     finally:
         for process in processes:
             process.kill()
             process.wait()
-
-
-def _as_usual(words: list[str]) -> list[str]:
-    """Return a command that runs at the usual priority, whatever this process's own is."""
-    return ["nice", "-n", str(-os.getpriority(os.PRIO_PROCESS, 0)), *words]
 
 
 def _now_s() -> float:

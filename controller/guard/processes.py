@@ -77,7 +77,7 @@ class WatchedProcess:
         A healthy process that was only starved beats at once then, and one that hangs is found out as on an idle machine.
         """
         if not self._hastened:
-            self._hastened = self._schedule(os.SCHED_RR, WATCHED_PRIORITY)
+            self._hastened = self._schedule(os.SCHED_RR | os.SCHED_RESET_ON_FORK, WATCHED_PRIORITY)
         return self._hastened
 
     def calm(self) -> None:

@@ -163,7 +163,7 @@ class GuardService:
         if watched is not self._watched:
             return  # it has said goodbye, or was lost, while it was heard
         verdict = watched.liveness.look(watched.process.look(now_s, lag_s))
-        if now_s - watched.heard_s > LATE_S:
+        if watched.liveness.running and now_s - watched.heard_s > LATE_S:
             watched.process.hasten()
         else:
             watched.process.calm()

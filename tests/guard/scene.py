@@ -55,8 +55,8 @@ class Scene:
         self.processes.append(process)
         return process
 
-    async def guard(self, *words: str) -> subprocess.Popen[bytes]:
-        process = self.start(*python("controller.guard", str(self.data / PLAN), *words))
+    async def guard(self, *words: str, before: tuple[str, ...] = ()) -> subprocess.Popen[bytes]:
+        process = self.start(*before, *python("controller.guard", str(self.data / PLAN), *words))
         await self.until(lambda: self.status() is not None, 20.0)
         return process
 

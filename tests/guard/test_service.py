@@ -50,6 +50,35 @@ async def test_U1_basal_within_two_seconds(how: signal.Signals, why: str, tmp_pa
         assert "done after" in made.log().splitlines()[-1]
 
 
+BUSY, LOAD_S = 30, 12.0
+
+
+@pytest.mark.needs("setpriv")
+async def test_U4_a_healthy_controller_of_a_busy_machine_is_left_alone(tmp_path: Path) -> None:
+    """One guard with its privileges, one without, at once; an hour of it: `choroid bench guard --load-for 1h`."""
+    plain = ("setpriv", "--bounding-set=-sys_nice") if os.geteuid() == 0 else ()
+    (tmp_path / "a").mkdir()
+    (tmp_path / "b").mkdir()
+    async with scene(tmp_path / "a") as first, scene(tmp_path / "b") as second:
+        await first.guard()
+        await second.guard(before=plain)
+        assert ("not granted: first in line" in second.log()) == bool(plain) or os.geteuid() != 0
+        puppets = [await each.puppet() for each in (first, second)]
+        before = [each.log().count("to its basal state") for each in (first, second)]
+        busy = [subprocess.Popen([sys.executable, "-S", "-c", "while True: pass"]) for _ in range(BUSY)]
+        try:
+            await asyncio.sleep(LOAD_S)
+        finally:
+            for process in busy:
+                process.kill()
+                process.wait()
+        for each, puppet, taken in zip((first, second), puppets, before, strict=True):
+            assert puppet.poll() is None, each.log()
+            assert each.log().count("to its basal state") == taken, each.log()
+            puppet.send_signal(signal.SIGSTOP)
+            await each.until(lambda: puppet.poll() is not None, 5.0)  # noqa: B023  (a guard that sleeps proves nothing)
+
+
 async def test_an_orderly_end_leaves_nothing_to_do(tmp_path: Path) -> None:
     async with scene(tmp_path) as made:
         guard, puppet = await made.own_guard()
