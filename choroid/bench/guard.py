@@ -47,9 +47,6 @@ POLL_S = 0.01
 SETTLE_S = 5.0
 """How long the machine is loaded before a controller is lost."""
 ANSWER_S = 0.02
-SETTLE_S = 5.0
-"""How long the machine is loaded before a controller is lost."""
-ANSWER_S = 0.02
 LAB_NICE = -15
 """The lab stands for hardware, which no load slows down. What it starts is as nice as usual."""
 TOLERANCE = 0.01
