@@ -89,6 +89,8 @@ class Journal(JournalRows):
         self.durable_file = durable
         self._path = path
         self._stand_in: DegradedFile | None = None
+        self._utc = clock.utc_text()
+        """UTC of the last row, for the writer's thread; the clock belongs to the loop."""
         self._clock = clock
         if file is None:
             file = JournalFile(path, durable=durable, threaded=threaded, begins_anew=begins_anew)
@@ -129,7 +131,7 @@ class Journal(JournalRows):
         if isinstance(self.file, JournalFile):
             self.file.rescue()
         after = (self.file.seq, self.file.head)
-        self._stand_in = DegradedFile(self._path, self._clock.utc_text(), after, str(error), at_start=False)
+        self._stand_in = DegradedFile(self._path, self._utc, after, str(error), at_start=False)
         return self._stand_in
 
     @property
@@ -156,6 +158,7 @@ class Journal(JournalRows):
             self._tail.popleft()  # it is in the record of the degraded time
         if len(self._tail) >= MAX_WAITING_ROWS:
             raise self._error or JournalUnwritten(f"{len(self._tail)} rows wait for the disk")
+        self._utc = utc
         row = chained(self._head, self._seq + 1, at_s, utc, kind, run, encode(body))
         self._seq, self._head = row.seq, row.hash
         self._tail.append(row)

@@ -202,6 +202,7 @@ class JournalFile:
             return
         if not self._walked:
             self._walk()
+        self._stay_owner()
         now = self._look()
         for suffix, seen in self._seen.items():
             name = f"{self.path.name}{suffix}"
@@ -216,6 +217,18 @@ class JournalFile:
             self._compare()
             now = self._look()
         self._seen = now
+
+    def _stay_owner(self) -> None:
+        """Take the owner's file anew if somebody removed it: a second controller could take it else."""
+        held = os.fstat(self._owner.fileno())
+        try:
+            there = os.stat(owner_path(self.path))
+        except FileNotFoundError:
+            there = None
+        if there is None or (there.st_dev, there.st_ino) != (held.st_dev, held.st_ino):
+            fresh = own(self.path)
+            self._owner.close()
+            self._owner = fresh
 
     def _compare(self) -> None:
         """Somebody else has written to the files: what is there now must be what this process wrote.
@@ -387,13 +400,18 @@ def opened(path: Path, *, durable: bool, threaded: bool = False) -> sqlite3.Conn
     return db
 
 
+def owner_path(journal: Path) -> Path:
+    """The file that tells who owns `journal`, by its lock."""
+    return journal.with_name(journal.name + ".owner")
+
+
 def own(path: Path) -> IO[bytes]:
     """Take the journal for this process; two controllers of one rig would fight over its pumps.
 
     Raises:
         JournalInUse: when another process has it.
     """
-    owner = open(path.with_name(path.name + ".owner"), "ab", buffering=0)  # noqa: SIM115  (held as long as the journal is)
+    owner = open(owner_path(path), "ab", buffering=0)  # noqa: SIM115  (held as long as the journal is)
     try:
         fcntl.flock(owner, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:

@@ -10,12 +10,15 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import logging
 import sqlite3
 import threading
 from collections.abc import Callable, Sequence
 from typing import Protocol, TypeVar
 
 from controller.execution.journal_terms import JournalLost, JournalUnwritten, Row
+
+logger = logging.getLogger(__name__)
 
 RETRY_S = 1.0
 """Pause of the writer thread after a commit that failed (s)."""
@@ -187,7 +190,12 @@ class _Files:
         """Whether `error` has just lost the journal, so that another file takes the rows from now on."""
         if not isinstance(error, JournalLost) or self._fall_back is None:
             return False
-        self.now, self._fall_back = self._fall_back(error), None
+        try:
+            self.now = self._fall_back(error)
+        except Exception:  # the writer must live: it tries again with the next rows
+            logger.exception("nothing can stand in for the lost journal")
+            return False
+        self._fall_back = None
         return True
 
 

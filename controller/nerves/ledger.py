@@ -9,6 +9,7 @@ this process; the file is synced to disk at each checkpoint, made beside the rea
 from __future__ import annotations
 
 import json
+import os
 import sqlite3
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -104,6 +105,7 @@ class Ledger:
             (utc, info.name, info.sample_rate_hz, info.simulated),
         )
         self.session = cursor.lastrowid or 0
+        self._file = _identity(path)
         self._next_decision = self._after("decision")
         self._next_pulse = self._after("pulse")
         self._open = False
@@ -168,6 +170,11 @@ class Ledger:
     def commit(self) -> None:
         """Make everything written so far survive the death of this process."""
         if self._open:
+            if _identity(self.path) != self._file:
+                raise sqlite3.OperationalError(
+                    f"the stimulation ledger {self.path} was removed or replaced. Likely cause: somebody tidied up. Next:"
+                    " restore the file; nobody may stimulate without a record of what was given"
+                )
             self._open = False
             self._db.execute("COMMIT")
 
@@ -192,9 +199,12 @@ class Ledger:
         return past(self._db, self.session, sample_rate_hz)
 
     def close(self) -> None:
-        """Commit and close."""
-        self.commit()
-        self._db.close()
+        """Commit and close; what a lost file cannot take is dropped."""
+        try:
+            self.commit()
+        finally:
+            self.abandon()
+            self._db.close()
 
     def _begin(self) -> None:
         if not self._open:
@@ -204,6 +214,15 @@ class Ledger:
     def _after(self, table: str) -> int:
         highest = self._db.execute(f"SELECT coalesce(max(id), 0) FROM {table}").fetchone()[0]  # noqa: S608
         return int(highest) + 1
+
+
+def _identity(path: Path) -> tuple[int, int] | None:
+    """Device and inode; None for a file that is not there."""
+    try:
+        status = os.stat(path)
+    except OSError:
+        return None
+    return status.st_dev, status.st_ino
 
 
 def read(path: Path, *, after: int = 0, limit: int = 100, requester: str | None = None) -> list[Record]:

@@ -15,7 +15,7 @@ import pytest
 from controller.clock import Clock
 from controller.execution.degraded import degraded_times
 from controller.execution.journal import Journal, JournalLost
-from controller.execution.journal_file import read_head
+from controller.execution.journal_file import JournalInUse, read_head
 from controller.memory.history import History
 
 EPOCH = datetime(2026, 1, 1, tzinfo=UTC)
@@ -66,8 +66,14 @@ def foreign_row(folder: Path) -> None:
     db.close()
 
 
+def remove_all(folder: Path) -> None:
+    for path in folder.glob("journal.db*"):
+        path.unlink()
+
+
 MISHAPS: dict[str, Callable[[Path], None]] = {
     "removed": remove,
+    "removed with its head and its owner": remove_all,
     "the database alone removed": lambda folder: (folder / "journal.db").unlink(),
     "the WAL alone removed": lambda folder: (folder / "journal.db-wal").unlink(),
     "the shared memory alone removed": lambda folder: (folder / "journal.db-shm").unlink(),
@@ -88,6 +94,7 @@ async def test_F7_a_journal_that_is_lost_under_a_running_controller_is_noticed_b
     for n in range(ROWS):
         journal.append("act", {"n": n, "text": "x" * 300}, run="run-1")
     await journal.commit()
+    last = next(journal.entries(newest_first=True))
     MISHAPS[mishap](tmp_path)
     seq = journal.append("act", {"n": ROWS}, run="run-1")
     with pytest.raises(JournalLost, match="choroid repair"):
@@ -105,9 +112,7 @@ async def test_F7_a_journal_that_is_lost_under_a_running_controller_is_noticed_b
     assert time.sound
     assert [row.kind for row in time.rows] == ["act", "safety.estop"]
     assert not time.at_start
-    head = read_head(tmp_path / "journal.db")
-    assert head is not None
-    assert time.after_hash == head[1], "it is chained to the journal's last row"
+    assert time.after_hash == last.hash, "it is chained to the journal's last row"
     with pytest.raises(JournalLost):
         opened(tmp_path)
 
@@ -145,6 +150,16 @@ async def test_F7_stale_pages_of_the_WAL_that_are_overwritten_cost_no_row_even_i
     again = opened(crashed)
     assert again.verify() == ROWS + 1
     again.close()
+    journal.close()
+
+
+async def test_F7_an_owner_file_that_is_removed_lets_no_second_controller_in(tmp_path: Path) -> None:
+    journal = await filled(tmp_path, clean=False)
+    (tmp_path / "journal.db.owner").unlink()
+    await journal.durable(journal.append("act", {}))
+    assert journal.lost is None
+    with pytest.raises(JournalInUse):
+        opened(tmp_path)
     journal.close()
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import sqlite3
 from dataclasses import replace
 from pathlib import Path
@@ -235,6 +236,25 @@ def test_N4_without_a_ledger_nothing_is_stimulated(path: Path) -> None:
         lab.run(1.1)
         assert lab.core.trouble == ""
         assert lab.ask(ask(lease.id, 0)).decision.accepted
+
+
+@pytest.mark.parametrize("replaced", [False, True])
+def test_N4_F7_nothing_is_stimulated_when_the_ledger_was_removed_or_replaced(path: Path, replaced: bool) -> None:
+    with bench(path) as lab:
+        lease = lab.lease(0, ttl_s=10.0)
+        kept = path.with_name("kept")
+        if replaced:
+            shutil.copyfile(path, kept)
+            kept.replace(path)
+        else:
+            path.rename(kept)
+        outcome = lab.ask(ask(lease.id, 0))
+        assert not outcome.decision.accepted
+        assert outcome.decision.limiting == "ledger"
+        assert "removed or replaced" in lab.core.trouble
+        lab.run(2.5)
+        assert lab.begun() == []
+        assert "removed or replaced" in lab.core.trouble
 
 
 def test_N4_what_became_of_pulses_while_the_ledger_was_locked_is_written_afterwards(path: Path) -> None:
