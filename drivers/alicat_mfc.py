@@ -31,6 +31,8 @@ from drivers.transport.link import Link
 from drivers.transport.replies import Form, bad_reply, decimals, take_line
 from drivers.transport.url import LineSettings
 
+STEP = 0.01
+"""The finest step of a set-point, in the controller's unit."""
 TIMEOUT_S = 0.4
 SHARED_S = 0.2
 """One data frame serves flow and set-point for so long."""
@@ -258,6 +260,11 @@ class FlowController(GasFlow):
     def full_scale_ml_min(self) -> float:
         """As the rig file says."""
         return self._controller.full_scale_ml_min
+
+    @property
+    def step_ml_min(self) -> float:
+        """Set-points are sent with two decimals."""
+        return STEP * self._controller.ml_min_per_unit
 
     async def status(self) -> LevelStatus:
         """Set-point and measured mass flow (mL/min), as the controller says."""

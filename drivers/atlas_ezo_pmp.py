@@ -1,7 +1,7 @@
 """Atlas Scientific EZO-PMP, an embedded dosing pump (EZO-PMP data sheet, UART mode; firmware 1.06).
 
 A dose is a volume (`D,ml`, at full speed) or a volume over a time (`D,ml,min`): the pump stops by itself
-and says `*DONE,ml`, whenever that is. Its running total (`TV,?`, steps of 0.01 mL) starts from zero at a
+and says `*DONE,ml`, whenever that is. Its absolute total (`ATV,?`, steps of 0.01 mL) starts from zero at a
 power cycle.
 """
 
@@ -48,7 +48,7 @@ FULL_SPEED = 0.97
 """From this share of the greatest flow on, a dose is given at full speed, untimed."""
 
 _DISPENSED = re.compile(rb"\?D,(\*|-\*|-?\d{1,7}\.\d{1,3}),([01])", re.IGNORECASE)
-_TOTAL = re.compile(rb"\?TV,(-?\d{1,9}\.\d{1,3})", re.IGNORECASE)
+_TOTAL = re.compile(rb"\?ATV,(\d{1,9}\.\d{1,3})", re.IGNORECASE)
 _GREATEST = re.compile(rb"\?MAXRATE,(\d{1,5}(?:\.\d{1,3})?)", re.IGNORECASE)
 
 
@@ -80,7 +80,11 @@ class AtlasEzoPmp(AtlasEzo):
             ("DC,mL/min,*", "pump without end", "UART mode"),
             ("D,mL and D,mL,min", "a dose at full speed, or over a time", "UART mode"),
             ("D,?", "whether it runs, and which volume it was told", "UART mode"),
-            ("TV,?", "running total, in steps of 0.01 mL: all that is asked of a pump at rest", "UART mode"),
+            (
+                "ATV,?",
+                "absolute total, either way, in steps of 0.01 mL: all that is asked of a pump at rest",
+                "UART mode",
+            ),
             ("X", "stop", "UART mode"),
         ),
         traps=(
@@ -177,13 +181,13 @@ class DosingPump(Actuator):
         The pump does not tell its flow: it is the one commanded, else the greatest it can do.
         """
         told = self._told
-        total_ul = 1000.0 * float((await self._ask(b"TV,?", _TOTAL))[1])
+        total_ul = 1000.0 * float((await self._ask(b"ATV,?", _TOTAL))[1])
         running = False
         if not self._resting or total_ul != self._total_ul:
             self._resting = False
             running = await self._running()
             if running:
-                total_ul = 1000.0 * float((await self._ask(b"TV,?", _TOTAL))[1])
+                total_ul = 1000.0 * float((await self._ask(b"ATV,?", _TOTAL))[1])
         self._total_ul = total_ul
         self._resting = not running and told == self._told  # else it was commanded while this was asked
         flow_ul_min = self._greatest_ul_min if self._flow_ul_min is None else self._flow_ul_min

@@ -279,6 +279,11 @@ class FlowController(GasFlow):
         """As the rig file says."""
         return self._controller.full_scale_ml_min
 
+    @property
+    def step_ml_min(self) -> float:
+        """Set-points are whole numbers up to :data:`FULL_SCALE`."""
+        return self.full_scale_ml_min / FULL_SCALE
+
     async def status(self) -> LevelStatus:
         """Set-point and measured flow (mL/min), as the instrument says."""
         raw = await self._controller.setpoint_raw()

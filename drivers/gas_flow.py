@@ -20,6 +20,11 @@ class GasFlow(Output):
     def full_scale_ml_min(self) -> float:
         """The greatest flow."""
 
+    @property
+    @abstractmethod
+    def step_ml_min(self) -> float:
+        """The finest step of a set-point."""
+
     @abstractmethod
     async def status(self) -> LevelStatus:
         """Set-point and measured flow (mL/min), as the device says."""
@@ -33,9 +38,13 @@ class GasFlow(Output):
         """Set the flow, and see by the device's own word that it did."""
 
     def nearest(self, command: Command, most: float = math.inf) -> Command:
-        """Full scale for what is beyond it: a lung that gets less oxygen than it asked for is better than one with none."""
+        """Full scale for what is beyond it: a lung that gets less oxygen than it asked for is better than one with none.
+
+        A flow that rounds to none is none.
+        """
         if isinstance(command, Level):
-            return Level(min(command.value, self.full_scale_ml_min, most))
+            ml_min = min(command.value, self.full_scale_ml_min, most)
+            return Level(0.0 if 0.0 < ml_min <= self.step_ml_min / 2 else ml_min)
         return command
 
     async def rest(self) -> None:
@@ -53,6 +62,13 @@ class GasFlow(Output):
                 where=self.where,
                 cause="the request is beyond the controller's full scale",
                 action="ask for less, or correct full_scale_ml_min in the rig file",
+            )
+        if 0.0 < ml_min <= self.step_ml_min / 2:
+            raise Refused(
+                f"{ml_min:g} mL/min is less than its finest step ({self.step_ml_min:g}) can tell from none",
+                where=self.where,
+                cause="the controller's full scale is too large for so small a flow",
+                action=f"ask for {self.step_ml_min:g} mL/min or more, or for 0; fit a smaller controller",
             )
         was_on = await self.is_open()
         await self.on(self.write(ml_min), was_on=was_on)

@@ -8,6 +8,7 @@ is running is never re-aimed blindly: the pump's own state is asked before it is
 from __future__ import annotations
 
 import asyncio
+import math
 import re
 from contextlib import suppress
 from dataclasses import dataclass
@@ -36,6 +37,7 @@ from drivers.device import (
     refuse,
 )
 from drivers.doses import DoseBook
+from drivers.flow_steps import FlowSteps
 from drivers.ismatec_formats import (
     TIME_UNIT_S,
     TUBING_MM,
@@ -58,6 +60,8 @@ TIMEOUT_S = 0.6
 LEAST_FLOW_UL_MIN = 0.1
 MOST_RPM = 100.0
 """At which the pump moves the greatest flow that it tells (`!`)."""
+STEP_RPM = 0.01
+"""The finest step of the speed (manual, command `S`)."""
 MOST_DOSE_UL = 1e7
 TOTAL_STEP_UL = 1000.0
 """The pump's own total (`xG`) counts whole millilitres."""
@@ -314,6 +318,7 @@ class IsmatecChannel(Actuator):
         self._tubing_mm = _tubing_mm(config, self.where)
         self._doses = DoseBook(self.where)
         self._max_flow_ul_min = 0.0
+        self._steps = FlowSteps(1.0, 0.0)
         self._flow_ul_min = 0.0
         self._flows_told = 0
         """Grows whenever a flow is set: what was asked of the pump before that is old."""
@@ -327,6 +332,10 @@ class IsmatecChannel(Actuator):
         """A dose ends by itself; a continuous flow does not."""
         return Guarantee.GUARD if isinstance(command, Run) else Guarantee.DEVICE
 
+    def nearest(self, command: Command, most: float = math.inf) -> Command:
+        """See :meth:`drivers.device.Actuator.nearest`; `most` in µL/min."""
+        return Run(self._steps.nearest(command.flow_ul_min, most)) if isinstance(command, Run) else command
+
     async def prepare(self) -> None:
         """Part of verification: the tubing the pump reckons with is the one in the rig; its greatest flow."""
         if self._tubing_mm is not None:
@@ -339,10 +348,15 @@ class IsmatecChannel(Actuator):
                     await self._stop()
                     await self._set(b"+" + tubing_2(self._tubing_mm))
         self._max_flow_ul_min = parse_flow_ul_min(await self._get(b"!"), self.where)
-        self.revolution_ul = self._max_flow_ul_min / MOST_RPM
+        self._geared()
         self._polls = 0
         self._was_running = True
         self._total_sure = False
+
+    def _geared(self) -> None:
+        """Take over what the greatest flow says of a revolution, and of the steps of the motor."""
+        self.revolution_ul = self._max_flow_ul_min / MOST_RPM
+        self._steps = FlowSteps(self.revolution_ul * STEP_RPM, self._max_flow_ul_min)
 
     async def apply(self, command: Command) -> None:
         """Run, Dispense or Stop; see :meth:`drivers.device.Actuator.apply`."""
@@ -433,6 +447,7 @@ class IsmatecChannel(Actuator):
             before_ul_min = self._max_flow_ul_min
             await self._set_volume(b"xV", measured_ul)
             self._max_flow_ul_min = parse_flow_ul_min(await self._get(b"!"), self.where)
+            self._geared()
             expected_ul_min = before_ul_min * measured_ul / target_ul
             if abs(self._max_flow_ul_min - expected_ul_min) > 0.02 * expected_ul_min:
                 raise self._refusal(
@@ -474,6 +489,8 @@ class IsmatecChannel(Actuator):
 
     async def _run(self, flow_ul_min: float) -> None:
         self._check_flow(abs(flow_ul_min))
+        if (coarse := self._steps.too_coarse(flow_ul_min)) is not None:
+            raise self._refusal(*coarse)
         direction = self._forward if flow_ul_min > 0 else _opposite(self._forward)
         self._polls = 0
         if await self._running():

@@ -22,6 +22,7 @@ from drivers.device import (
     Identity,
     NoReply,
     Page,
+    Refused,
     Sensor,
     WrongDevice,
 )
@@ -35,6 +36,9 @@ from drivers.transport.url import LineSettings
 TIMEOUT_S = 0.3
 CHANNEL_0 = 0x0000
 PRESSURE_1 = 0x0002
+HOUSING = 0x0008
+"""TOB1: the temperature of the pressure sensor in its housing (degC)."""
+LEAST_C, MOST_C = -60.0, 200.0
 KPA_PER_BAR = 100.0
 
 
@@ -104,7 +108,8 @@ class KellerXLine(Device):
         try:
             told = await self._conversation.ask(initialise_frame(self._unit.unit), identity_parser(self._unit.unit))
         except (NoReply, BadReply):
-            firmware = ""  # a gateway may pass nothing but Modbus
+            firmware = ""  # a gateway may pass nothing but Modbus: then its registers must tell
+            await self._has_its_registers()
         else:
             if (told.device_class, told.group) != X_LINE:
                 raise self._another(f"it says it is of class {told.device_class}, group {told.group}")
@@ -113,6 +118,15 @@ class KellerXLine(Device):
         if math.isfinite(p1_bar := _float(data[4:])) and abs(p1_bar) > 2000.0:
             raise self._another(f"it reads {p1_bar:g} bar, which no transmitter of this family measures")
         return Identity(model="X-Line", firmware=firmware)
+
+    async def _has_its_registers(self) -> None:
+        """Where only Modbus passes: the housing temperature stands where this family has it, and is one."""
+        try:
+            celsius = _float(await self._unit.read_holding_registers(HOUSING, 2))
+        except Refused as error:
+            raise self._another("it has no housing temperature in register 8") from error
+        if not LEAST_C <= celsius <= MOST_C:
+            raise self._another(f"it tells {celsius:g} degC as the temperature of its housing")
 
     def _another(self, what: str) -> WrongDevice:
         return WrongDevice(

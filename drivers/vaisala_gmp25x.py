@@ -142,19 +142,34 @@ class VaisalaGmp25x(Device):
         try:
             told = await self._conversation.ask(identification_frame(self._unit.unit), self._identification())
         except (NoReply, BadReply, Refused):
-            told = {}  # a gateway may pass nothing but registers
+            told = {}  # a gateway may pass nothing but registers: then those must tell
+            await self._has_its_registers()
         else:
             whole = " ".join(told.values()).upper()
             if "VAISALA" not in whole or "GMP25" not in whole:
-                raise WrongDevice(
-                    f"it says it is “{' '.join(told.values())}”",
-                    where=self.config.name,
-                    cause="another device answers at this address",
-                    action="check the address and the model in the rig file",
-                )
+                raise self._another(f"it says it is “{' '.join(told.values())}”")
         await self._co2()
         await self._compensate()
         return Identity(model=told.get(1, "GMP25x"), firmware=told.get(2, ""))
+
+    async def _has_its_registers(self) -> None:
+        """Where nothing but registers passes: the compensation values stand where this family has them, and are such."""
+        try:
+            data = await self._unit.read_holding_registers(VOLATILE - 1, 2 * len(COMPENSATIONS))
+        except Refused as error:
+            raise self._another(f"it has no register {VOLATILE}") from error
+        for name, each in COMPENSATIONS.items():
+            value = _float(data[2 * (each.register - VOLATILE) :])
+            if not each.low <= value <= each.high:
+                raise self._another(f"register {each.register} ({name}) tells {value:g}")
+
+    def _another(self, what: str) -> WrongDevice:
+        return WrongDevice(
+            what,
+            where=self.config.name,
+            cause="another device answers at this address",
+            action="check the address and the model in the rig file",
+        )
 
     async def _compensate(self) -> bool:
         """Write the volatile compensation values that differ, see that the probe has taken them; whether any did."""

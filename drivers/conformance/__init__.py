@@ -5,8 +5,9 @@ properties are in :data:`drivers.conformance.properties.PROPERTIES`. Nothing her
 `choroid conformance` and `pytest --pyargs choroid.tools.conformance` bring the lab's benches and a loop in virtual time.
 """
 
-from drivers.conformance.bench import Bench, FarEnd, ScriptedEnd
+from drivers.conformance.bench import Bench, Sense
 from drivers.conformance.examine import Verdict, examine
+from drivers.conformance.far_end import FarEnd, ScriptedEnd
 from drivers.conformance.properties import PROPERTIES
 
-__all__ = ["PROPERTIES", "Bench", "FarEnd", "ScriptedEnd", "Verdict", "examine"]
+__all__ = ["PROPERTIES", "Bench", "FarEnd", "ScriptedEnd", "Sense", "Verdict", "examine"]

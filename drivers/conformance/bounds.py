@@ -9,7 +9,8 @@ import asyncio
 import math
 from dataclasses import replace
 
-from drivers.conformance.bench import SETTLE_S, Bench, accepted_commands, on_stage
+from drivers.conformance.bench import Bench
+from drivers.conformance.stage import SETTLE_S, accepted_commands, on_stage
 from drivers.conformance.trying import NotApplicable, Steps, expect, works_of
 from drivers.device import Actuator, Command, DeviceError, Dispense, Level, Run, Stop, Switch
 from drivers.settings import BadSetting

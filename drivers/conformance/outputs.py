@@ -10,7 +10,8 @@ import math
 from collections.abc import Sequence
 
 from drivers.commands import FLOW_TOLERANCE
-from drivers.conformance.bench import DOSE_S, SETTLE_S, TIMED_S, Bench, Stage, accepted_commands, is_on, on_stage
+from drivers.conformance.bench import Bench
+from drivers.conformance.stage import DOSE_S, SETTLE_S, TIMED_S, Stage, accepted_commands, is_on, on_stage
 from drivers.conformance.trying import NotApplicable, Steps, expect, now_s, turning_on, works_of
 from drivers.device import (
     Command,

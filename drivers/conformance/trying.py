@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable, Coroutine, Generator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Generator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from drivers.conformance.bench import SETTLE_S, Bench, Stage, accepted_commands, on_stage
+from drivers.conformance.bench import Bench
+from drivers.conformance.stage import Stage, accepted_commands
 from drivers.device import Command, Device, DeviceError
 
 
@@ -51,35 +52,19 @@ def works_of(device: Device, commands: Sequence[tuple[str, Command]]) -> list[Wo
     return works
 
 
-class Truths:
-    """What each sensor honestly reads before (1) and after (2) a shift."""
-
-    def __init__(self, before: Mapping[str, float], after: Mapping[str, float]) -> None:
-        self._values = {1: before, 2: after}
-
-    def compare(self, point: str, value: float, number: int, told: str) -> None:
-        """Raise AssertionError unless `value` is the truth number `number` of `point`."""
-        right, other = self._values[number][point], self._values[3 - number][point]
-        near = 0.05 * abs(right - other) if right != other else 1e-6 + 0.01 * abs(right)
-        expect(abs(value - right) <= near, f"{told}, {point} reads {value:g}; the truth is {right:g}")
-
-
-async def truths_of(stage: Stage) -> Truths:
-    """Read everything on a second stage, before and after a shift; this stage stays before."""
-    async with on_stage(stage.bench) as second:
-        values = []
-        for number in (1, 2):
-            await asyncio.sleep(SETTLE_S)
-            values.append({point: await sensor.read() for point, sensor in second.device.sensors.items()})
-            if number == 1:
-                second.far.shift()
-        before, after = values
-        same = [point for point in before if before[point] == after[point]]
-        expect(
-            len(same) < len(before) or not before or stage.bench.senses_outputs_only,
-            f"the bench's shift() changes no reading ({', '.join(same)}), so an old one could not be told from a new one",
+def near_truth(stage: Stage, point: str, value: float, told: str) -> None:
+    """Raise AssertionError unless `value` is what the far end says is true at `point`; `told` begins the sentence."""
+    sense = stage.bench.senses.get(point)
+    truth = stage.far.measured().get(point)
+    if sense is None or truth is None:
+        raise AssertionError(
+            f"the bench does not say what is true at {point}, so no reading of it can be judged;"
+            " name it in Bench.senses and in the far end's measured()"
         )
-        return Truths(before, after)
+    expect(
+        abs(value - truth) <= sense.drift or sense.near(value, truth),
+        f"{told}, {point} reads {value:g} {sense.unit}; the truth is {truth:g} {sense.unit}",
+    )
 
 
 async def patiently(work: Callable[[], Awaitable[Any]]) -> Any:

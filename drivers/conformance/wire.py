@@ -11,8 +11,9 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
 from functools import partial
 
-from drivers.conformance.bench import SETTLE_S, Bench, Spoil, Stage, accepted_commands, is_on, on_stage
-from drivers.conformance.trying import NotApplicable, expect, now_s, patiently, tried, truths_of, works_of
+from drivers.conformance.bench import Bench
+from drivers.conformance.stage import SETTLE_S, Spoil, Stage, accepted_commands, is_on, on_stage
+from drivers.conformance.trying import NotApplicable, expect, near_truth, now_s, patiently, tried, works_of
 from drivers.device import Command, DeviceError, Dispense, LevelStatus, PumpStatus, Stop, SwitchStatus
 
 GARBAGE = (
@@ -103,15 +104,14 @@ async def asks_in_harmless_words(bench: Bench) -> None:
 async def survives_duplication(bench: Bench) -> None:
     """Replies that come twice are taken once: every reading is of its own time (C2)."""
     async with on_stage(bench) as stage:
-        truths = await truths_of(stage)
         stage.replies = lambda reply: ((0.0, reply), (0.004, reply))
         for number in (1, 2):
             await asyncio.sleep(SETTLE_S)
             for point, sensor in stage.device.sensors.items():
                 value = await patiently(sensor.read)
-                truths.compare(point, value, number, "with every reply doubled")
+                near_truth(stage, point, value, "with every reply doubled")
             if number == 1:
-                stage.far.shift()
+                stage.shift()
         for point, command in await accepted_commands(bench):
             with_errors = await tried(stage.device.actuators[point].apply(command))
             await patiently(partial(stage.device.actuators[point].apply, Stop()))
@@ -133,19 +133,18 @@ async def never_takes_a_late_reply(bench: Bench) -> None:
 
 async def _late_reading(bench: Bench, point: str, late_s: float) -> None:
     async with on_stage(bench) as stage:
-        truths = await truths_of(stage)
         await asyncio.sleep(SETTLE_S)
         stage.replies = _first_late(late_s)
         read = stage.device.sensors[point].read
         try:
-            truths.compare(point, await read(), 1, f"with its reply {late_s:g} s late")
+            near_truth(stage, point, await read(), f"with its reply {late_s:g} s late")
         except DeviceError:
-            stage.far.shift()
+            stage.shift()
         else:
-            stage.far.shift()
+            stage.shift()
             await asyncio.sleep(SETTLE_S)
         for _ in range(3):
-            truths.compare(point, await patiently(read), 2, f"after a reply {late_s:g} s late")
+            near_truth(stage, point, await patiently(read), f"after a reply {late_s:g} s late")
 
 
 async def _late_status(bench: Bench, point: str, command: Command, late_s: float) -> None:
@@ -172,9 +171,8 @@ async def ignores_other_addresses(bench: Bench) -> None:
         raise NotApplicable("it has its line for itself")
     commands = await accepted_commands(bench)
     async with on_stage(bench) as own, on_stage(bench, bench.other) as other:
-        truths = await truths_of(own)
         resting = {point: await actuator.status() for point, actuator in own.device.actuators.items()}
-        other.far.shift()
+        other.shift()
         for point, command in commands[:1]:
             await other.device.actuators[point].apply(command)
         theirs: list[bytes] = []
@@ -198,7 +196,7 @@ async def ignores_other_addresses(bench: Bench) -> None:
             except DeviceError:
                 value = None
             if isinstance(value, float):
-                truths.compare(name.removeprefix("reading "), value, 1, f"with {foreign!r} of another device")
+                near_truth(own, name.removeprefix("reading "), value, f"with {foreign!r} of another device")
             elif isinstance(value, PumpStatus | SwitchStatus | LevelStatus):
                 at_rest = resting[name.removeprefix("status of ")]
                 expect(not is_on(value, at_rest), f"{name} takes {foreign!r} of another device for {value}")
@@ -245,7 +243,6 @@ async def unplugged_at_any_byte(bench: Bench) -> None:
     """
     commands = await accepted_commands(bench)
     async with on_stage(bench) as stage:
-        truths = await truths_of(stage)
         device, cut = stage.device, _Cut(stage)
         works: list[tuple[str, Callable[[int], Awaitable[object]]]] = [("verifying", lambda _: device.verify())]
         for name, ask in works_of(device, []):
@@ -269,7 +266,7 @@ async def unplugged_at_any_byte(bench: Bench) -> None:
             cut.passed = 0
             if name.startswith("reading "):  # what a command warms or fills reads otherwise later
                 point = name.removeprefix("reading ")
-                truths.compare(point, await patiently(device.sensors[point].read), 1, "after all that")
+                near_truth(stage, point, await patiently(device.sensors[point].read), "after all that")
 
 
 async def _ignoring(work: Callable[[], Awaitable[object]], _: int) -> object:
@@ -335,7 +332,6 @@ async def _spoilt(bench: Bench, spoil: Spoil, told: str, *, compare: bool = True
     """Every work with spoilt replies: only DeviceErrors, no wrong reading, and all is well again afterwards."""
     commands = await accepted_commands(bench)
     async with on_stage(bench) as stage:
-        truths = await truths_of(stage)
         resting = {point: await actuator.status() for point, actuator in stage.device.actuators.items()}
         for name, work in works_of(stage.device, commands):
             await asyncio.sleep(SETTLE_S)
@@ -348,7 +344,7 @@ async def _spoilt(bench: Bench, spoil: Spoil, told: str, *, compare: bool = True
                 raise AssertionError(f"{name} with {told} raises {error!r}, which is no DeviceError") from error
             stage.honest()
             if compare and isinstance(value, float):
-                truths.compare(name.removeprefix("reading "), value, 1, f"with {told}")
+                near_truth(stage, name.removeprefix("reading "), value, f"with {told}")
             if compare and isinstance(value, PumpStatus | SwitchStatus | LevelStatus):
                 at_rest = resting[name.removeprefix("status of ")]
                 expect(not is_on(value, at_rest), f"{name} with {told} is {value}, but it is at rest")
@@ -358,7 +354,7 @@ async def _spoilt(bench: Bench, spoil: Spoil, told: str, *, compare: bool = True
             await asyncio.sleep(SETTLE_S)
             expect(not stage.moved, f"{name} with {told}, then Stop: still {dict(stage.far.outputs())}")
         for point, sensor in stage.device.sensors.items():
-            truths.compare(point, await patiently(sensor.read), 1, f"after {told}")
+            near_truth(stage, point, await patiently(sensor.read), f"after {told}")
 
 
 def _keeping(replies: list[bytes]) -> Spoil:

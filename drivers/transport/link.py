@@ -39,6 +39,8 @@ ABANDONED_S = 0.2
 it.
 """
 STRAY_MOST = 4096
+REPLY_MOST = 8192
+"""No reply of any device is as long: more without an end is given up and dropped."""
 SILENT_EXCHANGES = 6
 """So many exchanges without one byte, and the line itself is doubted and opened anew."""
 
@@ -143,6 +145,11 @@ class Link:
         if self._writer is None:
             return LinkState.CONNECTING
         return LinkState.VERIFIED if self._attached.verified else LinkState.DEGRADED
+
+    @property
+    def buffered(self) -> int:
+        """How many bytes have been heard and not yet been dealt with."""
+        return len(self._buffer)
 
     @property
     def is_open(self) -> bool:
@@ -331,6 +338,17 @@ class Link:
         else:
             if reply is not None:
                 pending.reply.set_result(reply)
+            elif len(buffer) > REPLY_MOST:
+                said, length = printable(bytes(buffer[:40])), len(buffer)
+                buffer.clear()
+                pending.reply.set_exception(
+                    BadReply(
+                        f"“{said}” and so on, {length} bytes, is no end of a reply",
+                        where=pending.where,
+                        cause="a device or a gateway that babbles, or a wrong baud rate",
+                        action=f"check the line settings ({self.line.text}) and what else is on the line",
+                    )
+                )
 
     def _own_echo_gone(self, buffer: bytearray) -> bool:
         if len(buffer) < len(self._echo):

@@ -241,6 +241,20 @@ class ModbusGeneric(ModbusSlave):
                 return
         raise ModbusError(ILLEGAL_ADDRESS)
 
+    @property
+    def commanded(self) -> tuple[str, ...]:
+        """The points that a host may set."""
+        return tuple(
+            name for name, cell in self._cells.items() if cell.told.get("level") or cell.told.get("switch") is not None
+        )
+
+    def told(self, point: str) -> float:
+        """What `point` was told last: a level in its unit, a switch as 1 or 0."""
+        cell = self._cells[point]
+        if cell.told.get("switch") is not None:
+            return float(cell.raw != float(cell.told["switch"].get("off", 0)))
+        return cell.unit_value(cell.raw)
+
     def _act(self, cell: _Cell) -> None:
         """Tell the plant, and let what is measured follow."""
         point, value = f"{self.name}.{cell.name}", cell.unit_value(cell.raw)

@@ -124,8 +124,8 @@ class FakePmp:
                 return [b"?MAXRATE,54.66\r*OK\r"]
             case "D,?":
                 return [b"?D,%s,%d\r*OK\r" % (self.told.encode(), self.running)]
-            case "TV,?":
-                return [b"?TV,%.2f\r*OK\r" % self.total_ml]
+            case "ATV,?":
+                return [b"?ATV,%.2f\r*OK\r" % self.total_ml]
             case "X":
                 self.running = False
                 return [b"*DONE,30.66\r", *([(0.04, b"*OK\r")] if self.ok_after_stop else [])]

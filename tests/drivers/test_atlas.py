@@ -303,7 +303,7 @@ async def test_done_comes_whenever_it_likes() -> None:
 
 
 async def test_a_pump_at_rest_is_asked_for_its_total_alone() -> None:
-    """One flipped bit makes the question `D,?` a dose, `D,7`; none makes a dose of `TV,?`."""
+    """One flipped bit makes the question `D,?` a dose, `D,7`; none makes a dose of `ATV,?`."""
     assert b"D,?"[-1] ^ ord("7") == 0x08
     pmp = FakePmp()
     peer = Peer(pmp)
@@ -312,7 +312,7 @@ async def test_a_pump_at_rest_is_asked_for_its_total_alone() -> None:
         peer.sent.clear()
         for _ in range(3):
             assert not (await pump.pump.status()).running
-        assert peer.sent == [b"TV,?\r"] * 3
+        assert peer.sent == [b"ATV,?\r"] * 3
         pmp.total_ml, pmp.running = 0.5, True  # somebody at its terminal
         status = await pump.pump.status()
         assert status.running

@@ -15,7 +15,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from choroid.tools.conformance.benches import lab_bench
-from drivers.conformance.bench import SETTLE_S, Bench, accepted_commands, on_stage
+from drivers.conformance.bench import Bench
+from drivers.conformance.stage import SETTLE_S, accepted_commands, on_stage
 from drivers.conformance.trying import patiently, works_of
 from drivers.device import DeviceError, Stop
 from drivers.registry import MODELS

@@ -9,7 +9,7 @@ import asyncio
 import pytest
 
 from choroid.tools.conformance.benches import lab_bench
-from drivers.conformance.bench import SETTLE_S, Stage, accepted_commands, is_on, on_stage
+from drivers.conformance.stage import SETTLE_S, Stage, accepted_commands, is_on, on_stage
 from drivers.device import Command, DeviceError, Run
 from drivers.ismatec_reglo_icc import IsmatecRegloIcc
 from drivers.registry import MODELS

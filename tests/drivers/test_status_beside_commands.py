@@ -8,7 +8,7 @@ from itertools import product
 import pytest
 
 from choroid.tools.conformance.benches import lab_bench
-from drivers.conformance.bench import accepted_commands, is_on, on_stage
+from drivers.conformance.stage import accepted_commands, is_on, on_stage
 from drivers.device import PumpStatus, Run
 from drivers.registry import MODELS
 

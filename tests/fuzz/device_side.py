@@ -9,7 +9,8 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 
-from choroid.tools.conformance.benches import BenchPlant, LabEnd, lab_bench
+from choroid.tools.conformance.benches import lab_bench
+from choroid.tools.conformance.lab_end import BenchPlant, LabEnd
 from controller.rig.description import DeviceSpec
 from drivers.conformance.bench import Bench
 from sim.devices.catalogue import DEVICES
@@ -141,7 +142,7 @@ class _Numbers(BenchPlant):
     """A plant that takes nothing but finite numbers, and counts what moves."""
 
     def __init__(self) -> None:
-        super().__init__(lambda point: (7.0, 8.0))
+        super().__init__()
         self.moves = 0
 
     def set_pump(self, point: str, flow_ul_min: float) -> None:
@@ -152,6 +153,9 @@ class _Numbers(BenchPlant):
 
     def set_switch(self, point: str, on: bool) -> None:
         self._check(point, float(on))
+
+    def sense(self, point: str) -> float:
+        return self.outputs.get(point, 7.0)
 
     def _check(self, point: str, value: float) -> None:
         self.moves += 1

@@ -15,7 +15,8 @@ from functools import partial
 from typing import TypeVar
 
 from choroid.tools.conformance.benches import lab_bench
-from drivers.conformance.bench import SETTLE_S, Bench, Stage, accepted_commands
+from drivers.conformance.bench import Bench
+from drivers.conformance.stage import SETTLE_S, Stage, accepted_commands
 from drivers.conformance.trying import works_of
 from drivers.device import Command, Device, DeviceError, Identity, LevelStatus, PumpStatus, Stop, SwitchStatus
 from drivers.errors import BadReply, NoReply

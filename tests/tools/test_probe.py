@@ -13,7 +13,8 @@ from pathlib import Path
 import pytest
 
 from choroid.cli import main
-from choroid.tools.conformance.benches import LabEnd, all_benches
+from choroid.tools.conformance.benches import all_benches
+from choroid.tools.conformance.lab_end import LabEnd
 from choroid.tools.probe import QUESTIONS, Found, probe, unasked
 from drivers.conformance import Bench
 from drivers.conformance.peer import Peer
@@ -44,17 +45,19 @@ async def found_on(bench: Bench) -> tuple[list[Found], LabEnd, Peer]:
     assert isinstance(end, LabEnd)
     port = Port(end, bench.driver.line)
     await asyncio.sleep(2)
-    return await probe(PORT, port.open), end, port.peer
+    resting = dict(end.outputs())
+    found = await probe(PORT, port.open)
+    assert dict(end.outputs()) == resting
+    return found, end, port.peer
 
 
 @pytest.mark.virtual_time
 @pytest.mark.parametrize("bench", ASKED, ids=str)
 async def test_each_model_is_recognised_and_no_output_moves(bench: Bench) -> None:
-    found, end, peer = await found_on(bench)
+    found, _, peer = await found_on(bench)
     assert len(found) == 1
     assert bench.model in found[0].model.split(" or ")
     assert found[0].line == bench.driver.line.text
-    assert not end.outputs()
     assert set(peer.sent) <= {question.request for question in QUESTIONS}
 
 

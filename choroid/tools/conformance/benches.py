@@ -7,20 +7,20 @@ A package that brings a driver brings its bench under the entry point group `cho
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
+from dataclasses import replace
+from functools import partial
 from importlib.metadata import entry_points
 from typing import Any
 
 from choroid.failure import UserError
-from controller.rig.description import Channel, DeviceSpec
-from controller.rig.families import FAMILIES, Family
-from drivers.conformance import Bench, FarEnd
+from choroid.tools.conformance.lab_end import LabEnd
+from controller.rig.families import FAMILIES, SETPOINT, Family
+from drivers.conformance import Bench, Sense
+from drivers.conformance.bench import Untold
 from drivers.device import ChannelConfig, DeviceConfig
 from drivers.registry import MODELS, load_third_party
-from sim.devices.bath import Bath
 from sim.devices.catalogue import DEVICES
-from sim.devices.port import Course
-from sim.devices.wire import Line
 
 ENTRY_POINTS = "choroid.benches"
 
@@ -49,99 +49,82 @@ SETTINGS: Mapping[str, Mapping[str, float | str | bool]] = {
 CHANNEL_SETTINGS: Mapping[str, Mapping[str, float | str | bool]] = {"ismatec-reglo-icc": {"tubing_mm": 1.02}}
 OTHER_ADDRESSES = ("2", "02", "B", "5", "3")
 
-SENSED: Mapping[str, tuple[float, float]] = {
-    "pH": (7.3, 6.6),
-    "%": (91.4, 60.2),
-    "degC": (37.0, 31.5),
-    "kPa": (21.0, 48.0),
-    "g": (100.0, 163.0),
-    "mL/min": (0.0, 3.0),
+SENSES: Mapping[str, Sense] = {
+    "pH": Sense("pH", (7.3, 6.6, 4.01, 10.25), within=0.0021),
+    "%": Sense("%", (91.4, 60.2, 0.0, 142.7), within=0.11),
+    "degC": Sense("degC", (37.0, 31.5, -5.2, 60.4), within=0.06),
+    "kPa": Sense("kPa", (21.0, 48.0, -34.6, 0.0, 310.2), within=0.06),
+    "g": Sense("g", (100.0, 163.0, 0.0, 512.37), within=0.011),
+    "mL/min": Sense("mL/min", (3.2, 6.4, 0.0, 87.5), within=0.06),
+    "uL/min": Sense("uL/min", (150.0, 620.0, -431.0, 0.0, 1875.5), within=1.01),
+    "ppm": Sense("ppm", (52_000.0, 38_000.0, 410.0, 121_000.0), within=1.0, share=1e-4),
+    "uS/cm": Sense("uS/cm", (15_000.0, 12_880.0, 1413.0, 84.0), within=0.6, share=5e-4),
+    "mV": Sense("mV", (220.0, -180.5, 0.0, 987.6), within=0.06),
 }
-"""By unit, what a sensor measures at first and after a shift; what is also an output is that much off what was set."""
-ELSE = (5.0, 8.0)
-SHIFTED_BATH_C = 90.0
-SENSE_OUTPUTS_ONLY = frozenset({"vici-actuator"})
-
-
-class BenchPlant:
-    """The plant of a bench: remembers what outputs do, and lets sensors measure one of two things."""
-
-    def __init__(self, sensed: Callable[[str], tuple[float, float]]) -> None:
-        self.outputs: dict[str, float] = {}
-        self.shifted = False
-        self._sensed = sensed
-
-    def set_pump(self, point: str, flow_ul_min: float) -> None:
-        """See :class:`sim.devices.port.PlantPort`."""
-        self.outputs[point] = flow_ul_min
-
-    def set_switch(self, point: str, on: bool) -> None:
-        """See :class:`sim.devices.port.PlantPort`."""
-        self.outputs[point] = float(on)
-
-    def set_gas(self, point: str, flow_ml_min: float) -> None:
-        """See :class:`sim.devices.port.PlantPort`."""
-        self.outputs[point] = flow_ml_min
-
-    def set_bath(self, point: str, course: Course | None) -> None:
-        """See :class:`sim.devices.port.PlantPort`; what a thermostat does is seen by its own bath."""
-
-    def sense(self, point: str) -> float:
-        """See :class:`sim.devices.port.PlantPort`."""
-        first, shifted = self._sensed(point)
-        return self.outputs.get(point, first) + (shifted - first if self.shifted else 0.0)
-
-    def __getattr__(self, name: str) -> Callable[[str, float], None]:
-        """Whatever else devices may set: remembered likewise."""
-        if not name.startswith("set_"):
-            raise AttributeError(name)
-        return lambda point, value: self.outputs.__setitem__(point, float(value))
-
-
-class LabEnd:
-    """A simulated device of the lab at the far end of a line of its own."""
-
-    def __init__(self, model: str, config: DeviceConfig) -> None:
-        self.plant = BenchPlant(lambda point: _sensed(model, point.partition(".")[2]))
-        self.device = DEVICES[model](config.name, _spec(model, config), self.plant)
-        self._line = Line("sim:bench", baud=self.device.baud)
-        self._line.attach(self.device)
-        self._deliver: Callable[[bytes], None] = lambda data: None
-        self._line.connect(self)
-        self.device.power_on()
-
-    def connect(self, deliver: Callable[[bytes], None]) -> None:
-        """All that the device says goes to `deliver`."""
-        self._deliver = deliver
-
-    def deliver(self, data: bytes) -> None:
-        """The line's way to its client."""
-        self._deliver(data)
-
-    def hang_up(self) -> None:
-        """The line's way to say that it was unplugged, which a bench never does."""
-
-    def receive(self, data: bytes) -> None:
-        """Bytes from the driver."""
-        self._line.from_client(data, self)
-
-    def outputs(self) -> Mapping[str, float]:
-        """What moves the plant; an output that was never set is at rest."""
-        return {point: value for point, value in self.plant.outputs.items() if value != 0.0}
-
-    def shift(self) -> None:
-        """The plant changes, and the bath that a thermostat keeps beside it."""
-        self.plant.shifted = True
-        if isinstance(bath := getattr(self.device, "bath", None), Bath):
-            bath.become(SHIFTED_BATH_C)
-
-    def power_cycle(self) -> None:
-        """Lose power and come back."""
-        self.device.power_cycle()
-
-    def memory_writes(self) -> int | None:
-        """What the simulated device counts, if it does."""
-        return self.device.memory_writes
+"""By unit, what is made true at a probe, and how near a sound reading is: about half of the coarsest device's last digit."""
+BATH = Sense("degC", (37.0, 61.0, 5.0), within=0.06, drift=1.0)
+"""A bath goes on by itself: between the look of the device and ours it cools or warms a little."""
+FOLLOWS = {
+    "power": Sense("%", within=5.0),
+    "position": Sense("position"),
+    "valve": Sense("position"),
+    "air": Sense("1"),
+}
+"""Points that nobody can set, because they follow from what the device does or sees."""
+DOUBTS = frozenset(
+    {
+        "hamilton-ph-arc",
+        "hamilton-visiferm-do",
+        "vaisala-gmp25x",
+        "keller-bus",
+        "sensirion-slf3x",
+        "mettler-sics",
+        "sartorius-sbi",
+    }
+)
+"""Models that can say that a reading is not to be trusted."""
+CHECKSUMS = frozenset(
+    {
+        "keller-x-line",
+        "keller-bus",
+        "hamilton-ph-arc",
+        "hamilton-visiferm-do",
+        "vaisala-gmp25x",
+        "eurotherm-3200",
+        "modbus-coil-relay",
+        "modbus-generic",
+        "longer-0xe9",
+        "sensirion-slf3x",
+    }
+)
+"""Models of which every reply carries a checksum."""
+ADDRESSES = {"bronkhorst-propar": "5"}
+"""Where the default address is one that every device of the model answers to."""
+SETTLES_S = {"vici-actuator": 1.0}
+UNTOLD: Mapping[str, frozenset[Untold]] = {
+    "atlas-ezo-pmp": frozenset({"flow", "direction"}),
+    "ismatec-reglo-digital": frozenset({"direction"}),
+}
+"""What the protocol of a model cannot tell of a pump that runs already."""
+NEIGHBOURS = (
+    ("atlas-ezo-ph", "atlas-ezo-do", "atlas-ezo-rtd", "atlas-ezo-ec", "atlas-ezo-orp", "atlas-ezo-pmp"),
+    (
+        "keller-x-line",
+        "hamilton-ph-arc",
+        "hamilton-visiferm-do",
+        "vaisala-gmp25x",
+        "eurotherm-3200",
+        "modbus-coil-relay",
+        "modbus-generic",
+    ),
+    ("ismatec-reglo-icc", "ismatec-reglo-digital"),
+    ("masterflex-usb", "masterflex-ls"),
+    ("mettler-sics", "sartorius-sbi"),
+    ("alicat-mfc", "bronkhorst-propar"),
+    ("julabo", "huber-pb"),
+    ("longer-0xe9", "watson-marlow-ascii", "vici-actuator", "sensirion-slf3x", "keller-bus"),
+)
+"""Models that speak alike, or are bought for the same place in a lab: each must notice the other on its line."""
 
 
 def all_benches(models: list[str] | None = None) -> list[Bench]:
@@ -165,14 +148,45 @@ def all_benches(models: list[str] | None = None) -> list[Bench]:
 def lab_bench(model: str) -> Bench:
     """The bench of a built-in model on the lab's simulated device."""
     family = FAMILIES.get(model, Family())
-    far_end: Callable[[DeviceConfig], FarEnd] = lambda config: LabEnd(model, config)  # noqa: E731
+    config = _config(model, family, ADDRESSES.get(model, family.default_address))
     return Bench(
         driver=MODELS[model],
-        far_end=far_end,
-        config=_config(model, family, family.default_address),
+        far_end=partial(LabEnd, model),
+        config=config,
+        senses=_senses(model, family, config),
         other=_other(model, family),
-        senses_outputs_only=model in SENSE_OUTPUTS_ONLY,
+        impostors={
+            other: partial(_impostor, other)
+            for group in NEIGHBOURS
+            if model in group
+            for other in group
+            if other != model
+        },
+        checksum=model in CHECKSUMS,
+        untold=UNTOLD.get(model, frozenset()),
+        settles_s=SETTLES_S.get(model, 0.0),
     )
+
+
+def _senses(model: str, family: Family, config: DeviceConfig) -> dict[str, Sense]:
+    if model == "modbus-generic":
+        return {"measured": SENSES["ppm"]}
+    found = {}
+    kinds = dict(family.points)
+    for point, kind in kinds.items():
+        bath = kinds.get("setpoint") == SETPOINT and kind.unit == "degC"
+        if (sense := BATH if bath else FOLLOWS.get(point) or SENSES.get(kind.unit)) is not None and kind.kind != "pump":
+            found[point] = replace(sense, doubts=model in DOUBTS and point != "air")
+    if "external" in found and not config.settings.get("external"):
+        del found["external"]
+    return found
+
+
+def _impostor(model: str, config: DeviceConfig) -> LabEnd:
+    """A device of `model` where that of `config` should be, at its address if it can have that."""
+    family = FAMILIES.get(model, Family())
+    fits = family.address and re.fullmatch(family.address, config.address)
+    return LabEnd(model, _config(model, family, config.address if fits else family.default_address))
 
 
 def _brought() -> list[Bench]:
@@ -206,21 +220,3 @@ def _other(model: str, family: Family) -> DeviceConfig | None:
         if re.fullmatch(family.address, address) and address != family.default_address:
             return _config(model, family, address)
     return None
-
-
-def _spec(model: str, config: DeviceConfig) -> DeviceSpec:
-    channels = {}
-    for number, channel in config.channels.items():
-        settings = dict(channel.settings)
-        tubing_mm = settings.pop("tubing_mm", None)
-        tubing = {} if tubing_mm is None else {"tubing": f"{tubing_mm} mm"}
-        channels[number] = Channel.model_validate({"point": channel.point, **tubing, **settings})
-    return DeviceSpec(
-        model=model, link="sim:bench", address=config.address, channels=channels, settings=dict(config.settings)
-    )
-
-
-def _sensed(model: str, point: str) -> tuple[float, float]:
-    family = FAMILIES.get(model, Family())
-    kind = family.points.get(point, family.channel)
-    return SENSED.get(kind.unit, ELSE) if kind is not None else ELSE

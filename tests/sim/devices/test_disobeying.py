@@ -8,8 +8,9 @@ from functools import partial
 
 import pytest
 
-from choroid.tools.conformance.benches import LabEnd, lab_bench
-from drivers.conformance.bench import SETTLE_S, accepted_commands, is_on, on_stage
+from choroid.tools.conformance.benches import lab_bench
+from choroid.tools.conformance.lab_end import LabEnd
+from drivers.conformance.stage import SETTLE_S, accepted_commands, is_on, on_stage
 from drivers.conformance.trying import patiently, tried
 from drivers.device import Dispense
 from drivers.registry import MODELS

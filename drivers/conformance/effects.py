@@ -1,0 +1,234 @@
+"""What a driver owes its commands: the output does what was commanded, at once, as much and that way; and it stops.
+
+The ids in brackets are those of docs/behaviours.md (A1 to A7).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import math
+from collections.abc import Sequence
+
+from drivers.commands import FLOW_TOLERANCE
+from drivers.conformance.bench import Bench, Untold
+from drivers.conformance.stage import FLOWS_UL_MIN, LEVELS, SETTLE_S, Stage, is_on, on_stage
+from drivers.conformance.trying import NotApplicable, expect, patiently, tried, turning_on
+from drivers.device import (
+    Actuator,
+    Command,
+    Dispense,
+    Level,
+    LevelStatus,
+    PumpStatus,
+    Refused,
+    Run,
+    Stop,
+    Switch,
+    SwitchStatus,
+)
+
+ODD_FLOWS_UL_MIN = (123.4, -57.3, 1.0, -2345.6, 0.01, 1e-4, 3e5, 1e6, 1e8)
+ODD_LEVELS = (33.33, 36.6, 7.77, 0.013, 4e-4, 199.0, 250.0, 1e4, 70_000.0)
+LEVEL_TOLERANCE = 0.02
+GRAIN = 1e-4
+"""An output may be off by this share of the greatest level that it takes: the last digit of its protocol."""
+WITHIN_A_COMMAND = (0.0, 0.01, 0.05, 0.1, 0.3, 0.8)
+"""When a stop comes while a command is still being carried out (s)."""
+
+
+async def does_what_it_is_told(bench: Bench) -> None:
+    """Each command has its effect, as much and that way, when it returns; nothing else moves; a refused one has none (A7)."""
+    taken = 0
+    async with on_stage(bench) as stage:
+        for point, actuator in stage.device.actuators.items():
+            greatest = 0.0
+            for command in _many(bench, point, actuator):
+                before = dict(stage.far.outputs())
+                try:
+                    await actuator.apply(command)
+                except Refused:
+                    expect(
+                        _same(stage, before) or not stage.moved,
+                        f"{command} was refused, and {point} does {dict(stage.far.outputs())}",
+                    )
+                    continue
+                await asyncio.sleep(bench.settles_s)
+                taken += 1
+                value = abs(wanted(command) or 0.0)
+                greatest = max(greatest, value)
+                _expect_effect(stage, point, command, greatest)
+                status = await actuator.status()
+                expect(_tells(status, stage, point), f"{command} has its effect, and the status is {status}")
+            await actuator.apply(Stop())
+            await asyncio.sleep(bench.settles_s)
+            expect(not stage.moved, f"Stop of {point} has returned, and it does {dict(stage.far.outputs())}")
+        if not stage.device.actuators:
+            raise NotApplicable("it has no outputs")
+        expect(bool(taken), "no command was taken")
+
+
+async def stops_at_once(bench: Bench) -> None:
+    """When Stop returns the output rests, and it stays at rest; also amid another command, and after a failed one (A2)."""
+    for point, command in await turning_on(bench):
+        for number, after_s in enumerate(WITHIN_A_COMMAND):
+            async with on_stage(bench) as stage:
+                actuator = stage.device.actuators[point]
+                start = asyncio.ensure_future(tried(actuator.apply(command)))
+                await asyncio.sleep(after_s)
+                stop = asyncio.ensure_future(actuator.apply(Stop()))
+                await asyncio.wait((start, stop))
+                stop.result()
+                await asyncio.sleep(bench.settles_s)
+                expect(not stage.moved, f"{command}, Stop after {after_s:g} s: it does {dict(stage.far.outputs())}")
+                await asyncio.sleep(10 * SETTLE_S if number == 0 else SETTLE_S)
+                expect(not stage.moved, f"{command}, Stop after {after_s:g} s: it starts again by itself")
+
+
+async def knows_what_was_begun_before_it(bench: Bench) -> None:
+    """A driver that was made anew tells what the output does, leaves it so, and stops it (A7)."""
+    for point, command in await turning_on(bench):
+        async with on_stage(bench) as first:
+            await first.device.actuators[point].apply(command)
+            await asyncio.sleep(bench.settles_s)
+            before = dict(first.far.outputs())
+            if not first.moved:
+                continue
+            await first.link.close()
+            async with on_stage(bench, far=first.far) as second:
+                second.rest = first.rest
+                expect(_same(second, before), f"{command}, driver restarted: it now does {dict(second.far.outputs())}")
+                status = await second.device.actuators[point].status()
+                expect(
+                    _tells(status, second, point, bench.untold), f"{command}, driver restarted: the status is {status}"
+                )
+                await second.device.actuators[point].apply(Stop())
+                await asyncio.sleep(bench.settles_s)
+                expect(not second.moved, f"{command}, driver restarted, Stop: it does {dict(second.far.outputs())}")
+
+
+async def notices_a_power_cut(bench: Bench) -> None:
+    """An output that a power cut has brought to rest is not said to be on, nor is it started again (A7)."""
+    for point, command in await turning_on(bench):
+        async with on_stage(bench) as stage:
+            actuator = stage.device.actuators[point]
+            resting = await actuator.status()
+            await actuator.apply(command)
+            await asyncio.sleep(bench.settles_s)
+            stage.far.power_cycle()
+            stage.peer.hang_up()
+            after = dict(stage.far.outputs())
+            expect(await stage.recovered(), "after a power cut it is not verified again")
+            expect(_same(stage, after), f"{command}, power cut: it was started again, {dict(stage.far.outputs())}")
+            status = await patiently(actuator.status)
+            expect(
+                is_on(status, resting) == stage.moved,
+                f"{command}, power cut: the status is {status}; the output does {dict(stage.far.outputs())}",
+            )
+
+
+async def names_what_it_can_do(bench: Bench) -> None:
+    """`nearest` names a command that has its effect, the same way round, of at most what was allowed; twice is once."""
+    tried_any = 0
+    async with on_stage(bench) as stage:
+        for point, actuator in stage.device.actuators.items():
+            for command in _many(bench, point, actuator):
+                value = wanted(command)
+                if value is None or isinstance(command, Dispense | Switch):
+                    continue
+                tried_any += 1
+                for most in (math.inf, abs(value), 0.5 * abs(value)):
+                    nearest = actuator.nearest(command, most)
+                    got = wanted(nearest)
+                    expect(type(nearest) is type(command), f"the nearest to {command} is {nearest}")
+                    expect(got is not None and math.isfinite(got), f"the nearest to {command} is {nearest}")
+                    if got is None or nearest == command:
+                        continue
+                    expect(abs(got) <= most * (1 + 1e-9), f"the nearest to {command} of at most {most:g} is {nearest}")
+                    expect(got * value >= 0.0, f"the nearest to {command} goes the other way: {nearest}")
+                    again = actuator.nearest(nearest, most)
+                    expect(
+                        math.isclose(wanted(again) or 0.0, got, rel_tol=1e-9),
+                        f"the nearest to {command} is {nearest}, and the nearest to that is {again}",
+                    )
+                    if not isinstance(command, Level) or got > 0.0:
+                        try:
+                            await actuator.apply(nearest)
+                        except Refused as error:
+                            told = f"it names {nearest} as nearest to {command}, and refuses that: {error}"
+                            raise AssertionError(told) from error
+                        await actuator.apply(Stop())
+    if not tried_any:
+        raise NotApplicable("it has no output whose level can be chosen")
+
+
+def wanted(command: Command) -> float | None:
+    """How much a command asks for, with its sign; None where it is Stop."""
+    match command:
+        case Run(flow_ul_min=flow) | Dispense(flow_ul_min=flow):
+            return flow
+        case Level(value=value):
+            return value
+        case Switch(on=on):
+            return float(on)
+    return None
+
+
+def _many(bench: Bench, point: str, actuator: Actuator) -> Sequence[Command]:
+    """Commands of all sizes, one after the other without a stop between them."""
+    given = [each for each in bench.commands.get(point, ()) if not isinstance(each, Dispense)]
+    match actuator.kind:
+        case "pump":
+            flows = [flow for size in FLOWS_UL_MIN for flow in (size, -size)]
+            return [*given, *(Run(flow) for flow in (*flows, *ODD_FLOWS_UL_MIN))]
+        case "level":
+            return [*given, *(Level(value) for value in (*LEVELS, *ODD_LEVELS))]
+        case "switch":
+            return [Switch(True), Switch(False), Switch(True), Switch(True)]
+
+
+def _same(stage: Stage, before: dict[str, float]) -> bool:
+    return dict(stage.far.outputs()) == before
+
+
+def _expect_effect(stage: Stage, point: str, command: Command, greatest: float) -> None:
+    outputs = dict(stage.far.outputs())
+    value = wanted(command)
+    if value is None:
+        return
+    does = outputs.get(point, 0.0)
+    tolerance = FLOW_TOLERANCE if isinstance(command, Run) else LEVEL_TOLERANCE
+    grain = GRAIN * greatest if isinstance(command, Level) else 0.0
+    expect(
+        abs(does - value) <= tolerance * abs(value) + grain and (does != 0.0 or value == 0.0),
+        f"{command} has returned without an error, and in truth {point} does {does:g}",
+    )
+    others = {
+        other for other in {*outputs, *stage.rest} if other != point and outputs.get(other) != stage.rest.get(other)
+    }
+    expect(not others, f"{command} to {point} moved {', '.join(sorted(others))} too: {outputs}")
+
+
+def _tells(status: object, stage: Stage, point: str, untold: frozenset[Untold] = frozenset()) -> bool:
+    """Whether a status tells what the output truly does, apart from what the protocol leaves `untold`."""
+    does = stage.far.outputs().get(point, 0.0)
+    match status:
+        case PumpStatus(running=running, flow_ul_min=flow):
+            if "direction" in untold:
+                flow, does = abs(flow), abs(does)
+            return running == (does != 0.0) and ("flow" in untold or abs(flow - does) <= FLOW_TOLERANCE * abs(does))
+        case SwitchStatus(on=on):
+            return bool(on == (does != 0.0))
+        case LevelStatus(setpoint=setpoint):
+            at_rest = does == stage.rest.get(point, 0.0)
+            return at_rest or abs(setpoint - does) <= LEVEL_TOLERANCE * abs(does)
+    return False
+
+
+__all__ = [
+    "does_what_it_is_told",
+    "knows_what_was_begun_before_it",
+    "names_what_it_can_do",
+    "notices_a_power_cut",
+    "stops_at_once",
+    "wanted",
+]

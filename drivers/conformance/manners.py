@@ -1,0 +1,215 @@
+"""What a driver owes the process that it runs in: one clock, no threads, nothing left behind, and an end to every wait.
+
+The ids in brackets are those of docs/behaviours.md (C3, R1 to R4).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import os
+import sys
+import sysconfig
+import threading
+import tracemalloc
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+from drivers.conformance.bench import Bench
+from drivers.conformance.stage import SETTLE_S, accepted_commands, on_stage
+from drivers.conformance.trying import expect, now_s, works_of
+from drivers.device import DeviceError, Dispense, Stop
+
+SILENT_MOST_S = 6.0
+"""A call to a device that does not answer has failed within so long: a stop that was not heard has been tried again."""
+ENDED_MOST_S = 60.0
+WARM_POLLS, POLLS = 200, 300
+"""The link's own memory of what was said is full after the first of them."""
+GROWTH_BYTES = 4096
+_STDLIB = tuple(sysconfig.get_paths()[name] for name in ("stdlib", "platstdlib"))
+_KIT = str(Path(__file__).resolve().parent)
+_DIRECT = frozenset(
+    {
+        "time",
+        "time_ns",
+        "monotonic",
+        "monotonic_ns",
+        "perf_counter",
+        "perf_counter_ns",
+        "sleep",
+        "now",
+        "utcnow",
+        "today",
+    }
+)
+"""Clocks and sleeps that are not the loop's, by the name of their C function."""
+_INDIRECT = frozenset(
+    {"start_new_thread", "start_joinable_thread", "fork", "fork_exec", "urandom", "random", "getrandbits"}
+)
+"""Threads, processes and chance, whoever in the standard library is asked for them."""
+
+
+async def gives_up_in_time(bench: Bench) -> None:
+    """When the device is silent every call fails in good time with a DeviceError; none hangs or makes up an answer (C3)."""
+    commands = await accepted_commands(bench)
+    async with on_stage(bench) as stage:
+        works = works_of(stage.device, [*commands, *((point, Stop()) for point in stage.device.actuators)])
+        for name, work in works:
+            expect(await stage.recovered(), f"before {name}: it is not verified again after silence")
+            for each in stage.device.sensors.values():
+                await each.read()
+            await asyncio.sleep(SETTLE_S)
+            stage.requests = lambda data: None
+            since_s = now_s()
+            try:
+                async with asyncio.timeout(ENDED_MOST_S):
+                    value = await work()
+            except DeviceError:
+                pass
+            except TimeoutError as error:
+                raise AssertionError(f"{name}: the device is silent, and the call has not ended after 60 s") from error
+            except Exception as error:
+                raise AssertionError(
+                    f"{name}: the device is silent, and it raises {error!r}, no DeviceError"
+                ) from error
+            else:
+                raise AssertionError(f"{name}: the device is silent, and the call ends without an error ({value!r})")
+            lasted_s = now_s() - since_s
+            expect(
+                lasted_s <= SILENT_MOST_S,
+                f"{name}: the device is silent, and the bus is kept for {lasted_s:.1f} s; {SILENT_MOST_S:g} s are the most",
+            )
+            stage.honest()
+
+
+async def leaves_nothing_behind(bench: Bench) -> None:
+    """After all was asked and the link closed no task, thread or descriptor is left; polls need no more memory (R3, R4)."""
+    commands = await accepted_commands(bench)
+    tasks, threads, descriptors = asyncio.all_tasks(), set(threading.enumerate()), _descriptors()
+    async with on_stage(bench) as stage:
+        device = stage.device
+        for number in range(2):
+            for point, command in commands:
+                again = (
+                    Dispense(command.volume_ul, command.flow_ul_min, f"{number}")
+                    if isinstance(command, Dispense)
+                    else command
+                )
+                await device.actuators[point].apply(again)
+                await device.actuators[point].status()
+                await device.actuators[point].apply(Stop())
+            await device.verify()
+        works = works_of(device, [])
+        grown = 0
+        with _traced():
+            for number in range(POLLS):
+                stage.peer.sent.clear()
+                if number == WARM_POLLS:
+                    grown = _traced_bytes()
+                await asyncio.sleep(SETTLE_S)
+                for _, work in works:
+                    await work()
+            grown = _traced_bytes() - grown
+        await device.close()
+    await asyncio.sleep(0)
+    left = [str(task.get_coro()) for task in asyncio.all_tasks() - tasks if not task.done()]
+    expect(not left, f"closed, it leaves {len(left)} task{'s' * (len(left) != 1)} behind: {'; '.join(left)[:200]}")
+    alive = [thread.name for thread in threading.enumerate() if thread not in threads]
+    expect(not alive, f"closed, it leaves threads behind: {', '.join(alive)}")
+    open_now = _descriptors() - descriptors
+    expect(not open_now, f"closed, it leaves {len(open_now)} open file descriptors behind")
+    most = GROWTH_BYTES + 16 * len(works) * (POLLS - WARM_POLLS)
+    expect(grown <= most, f"{POLLS - WARM_POLLS} polls made its memory grow by {grown} bytes")
+
+
+async def lives_by_the_loop(bench: Bench) -> None:
+    """It reads no clock but the loop's, sleeps only on the loop, starts no thread or process, and draws no lots (R2)."""
+    commands = await accepted_commands(bench)
+    async with on_stage(bench) as stage:
+        works = [("verify", stage.device.verify), *works_of(stage.device, commands), ("close", stage.device.close)]
+        for name, work in works:
+            with _watched() as seen:
+                await work()
+            for actuator in stage.device.actuators.values():
+                await actuator.apply(Stop())
+            await asyncio.sleep(SETTLE_S)
+            expect(not seen, f"{name} calls {seen[0] if seen else ''}, which is not the loop's")
+
+
+@contextmanager
+def _watched() -> Iterator[list[str]]:
+    """Collect each call of a forbidden C function by code that is neither the standard library's nor ours."""
+    seen: list[str] = []
+
+    def profile(frame: FrameType, event: str, function: Any) -> None:
+        if event != "c_call":
+            return
+        name = getattr(function, "__name__", "")
+        module = getattr(function, "__module__", None)
+        if name in _DIRECT and module in ("time", None) and _owner_matters(name, function):
+            caller: FrameType | None = frame
+        elif name in _INDIRECT:
+            caller = frame
+            while (
+                caller is not None
+                and caller.f_code.co_filename.startswith(_STDLIB)
+                and "site-packages" not in (caller.f_code.co_filename)
+            ):
+                caller = caller.f_back
+        else:
+            return
+        if caller is not None and not _ours(caller.f_code.co_filename):
+            seen.append(f"{module or 'datetime'}.{name} in {Path(caller.f_code.co_filename).name}:{caller.f_lineno}")
+
+    before = sys.getprofile()
+    sys.setprofile(profile)
+    try:
+        yield seen
+    finally:
+        sys.setprofile(before)
+
+
+def _owner_matters(name: str, function: Any) -> bool:
+    """Whether a C function of this name is a clock: of the module `time`, or of a date."""
+    owner = getattr(function, "__self__", None)
+    return (
+        getattr(owner, "__name__", "") in ("time", "datetime", "date") if name in ("now", "utcnow", "today") else True
+    )
+
+
+def _ours(file: str) -> bool:
+    """Whether code is the kit's, the standard library's or the loop's, and not a driver's."""
+    path = Path(file)
+    return (
+        (file.startswith(_STDLIB) and "site-packages" not in file)
+        or str(path.parent) == _KIT
+        or path.name == "virtual_time.py"
+    )
+
+
+def _descriptors() -> set[str]:
+    """The open file descriptors of this process, where the system tells them."""
+    try:
+        return set(os.listdir("/proc/self/fd"))
+    except OSError:
+        return set()
+
+
+@contextmanager
+def _traced() -> Iterator[None]:
+    was = tracemalloc.is_tracing()
+    if not was:
+        tracemalloc.start()
+    try:
+        yield
+    finally:
+        if not was:
+            tracemalloc.stop()
+
+
+def _traced_bytes() -> int:
+    gc.collect()
+    return tracemalloc.get_traced_memory()[0]

@@ -1,0 +1,135 @@
+"""What a driver owes its readings: the value, the unit and the sign that are physically true, and doubt where there is some.
+
+The ids in brackets are those of docs/behaviours.md (F6, I2).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import math
+
+from drivers.conformance.bench import Bench, Sense
+from drivers.conformance.stage import SETTLE_S, Stage, on_stage
+from drivers.conformance.trying import NotApplicable, expect
+from drivers.device import DeviceError, LevelStatus, Quality
+
+ROUNDS = 2
+"""Every value of the bench comes up as often as this, so that a reading that was kept would be seen."""
+CALM_S = 5.0
+IDLE_S = 120.0
+"""A reading that nobody has asked for meanwhile must be fresh all the same."""
+
+
+async def reads_what_is_true(bench: Bench) -> None:
+    """Every sensor reads each value that the bench makes true: in its unit, with its sign, and fresh (F6)."""
+    async with on_stage(bench) as stage:
+        device = stage.device
+        if not device.sensors:
+            raise NotApplicable("it has no sensors")
+        for point, sensor in device.sensors.items():
+            sense = _sense(bench, point)
+            expect(sensor.unit == sense.unit, f"{point} is said to be in {sensor.unit}; the bench has {sense.unit}")
+        for number in range(ROUNDS * max(len(sense.values) or 1 for sense in bench.senses.values())):
+            await _make_true(stage, number)
+            for point in device.sensors:
+                await _compare(stage, point)
+        await asyncio.sleep(IDLE_S)
+        await _make_true(stage, 1)
+        for point in device.sensors:
+            await _compare(stage, point)
+
+
+async def _make_true(stage: Stage, number: int) -> None:
+    """Make a value true at each point: another one at each, so that two that are exchanged are seen."""
+    for place, (point, sense) in enumerate(stage.bench.senses.items()):
+        if sense.values:
+            stage.far.measure(point, sense.values[(number + place) % len(sense.values)])
+    await asyncio.sleep(SETTLE_S)
+
+
+async def _compare(stage: Stage, point: str) -> None:
+    """Read `point`, and compare with what was true before and after that: a bath goes on by itself meanwhile."""
+    sensor, sense = stage.device.sensors[point], _sense(stage.bench, point)
+    before = _truth(stage, point)
+    try:
+        value = await sensor.read()
+    except DeviceError as error:
+        raise AssertionError(f"{point} cannot be read while {before:g} {sense.unit} is true there: {error}") from error
+    low, high = sorted((before, _truth(stage, point)))
+    expect(isinstance(value, float) and math.isfinite(value), f"{point} reads {value!r}, which is no number")
+    expect(
+        sense.near(value, min(max(value, low), high)),
+        f"{point} reads {value:g} {sense.unit}; the truth is {high:g} {sense.unit}",
+    )
+    if sensor.quality is not Quality.GOOD:
+        await asyncio.sleep(CALM_S)  # a balance wants to see that nothing moves any more
+        await sensor.read()
+    expect(sensor.quality is Quality.GOOD, f"{point} reads {value:g} rightly and calls that {sensor.quality}")
+
+
+async def says_when_its_device_doubts(bench: Bench) -> None:
+    """A reading that the device itself does not trust is an error or of lowered quality, and recovers no trust (I2)."""
+    doubtful = [point for point, sense in bench.senses.items() if sense.doubts]
+    tried = 0
+    for point in doubtful:
+        async with on_stage(bench) as stage:
+            if (sensor := stage.device.sensors.get(point)) is None:
+                continue
+            await sensor.read()
+            await asyncio.sleep(SETTLE_S)
+            expect(stage.far.doubt(point), f"the bench says that its device can doubt {point}, and it cannot")
+            tried += 1
+            for _ in range(2):
+                await asyncio.sleep(SETTLE_S)
+                try:
+                    value = await sensor.read()
+                except DeviceError:
+                    continue
+                expect(
+                    sensor.quality is not Quality.GOOD,
+                    f"the device says that {point} is not to be trusted, and the driver calls {value:g} good",
+                )
+    if not tried:
+        raise NotApplicable("the bench knows no way in which its device says that a reading is not to be trusted")
+
+
+async def tells_measured_from_commanded(bench: Bench) -> None:
+    """The status of a level tells what is measured, not what was commanded (A7)."""
+    tried = 0
+    async with on_stage(bench) as stage:
+        for point, actuator in stage.device.actuators.items():
+            sense = bench.senses.get(point)
+            if actuator.kind != "level" or sense is None:
+                continue
+            tried += 1
+            for value in sense.values or (0.0,):
+                if sense.values:
+                    stage.far.measure(point, value)
+                await asyncio.sleep(SETTLE_S)
+                before = _truth(stage, point)
+                status = await actuator.status()
+                low, high = sorted((before, _truth(stage, point)))
+                expect(isinstance(status, LevelStatus), f"the status of {point} is {status!r} and no LevelStatus")
+                told = getattr(status, "measured", math.nan)
+                expect(
+                    sense.near(told, min(max(told, low), high)),
+                    f"the status of {point} tells {told:g} {sense.unit} measured; the truth is {high:g}",
+                )
+    if not tried:
+        raise NotApplicable("it has no level of which the bench knows what is measured there")
+
+
+def _sense(bench: Bench, point: str) -> Sense:
+    sense = bench.senses.get(point)
+    if sense is None:
+        raise AssertionError(
+            f"the bench does not say what is true at sensor {point}; name it in Bench.senses (docs/writing-a-driver.md)"
+        )
+    return sense
+
+
+def _truth(stage: Stage, point: str) -> float:
+    truth = stage.far.measured().get(point)
+    if truth is None:
+        raise AssertionError(f"the far end's measured() does not name {point}")
+    return truth
