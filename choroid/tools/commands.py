@@ -13,6 +13,12 @@ def add(commands: Any) -> None:
     """Add every tool's subcommand to `commands`, and `--write` to `devices`."""
     conformance = _command(commands, "conformance", _conformance, "try every driver against what all drivers must do")
     conformance.add_argument("models", nargs="*", help="models (default: all that are installed)")
+    conformance.add_argument(
+        "--score", action="store_true", help="try broken drivers instead: which are found out, by what"
+    )
+    conformance.add_argument(
+        "--every", action="store_true", help="with --score: each broken driver on every model it fits"
+    )
     _json(conformance)
     probe = _command(commands, "probe", _probe, "what is on this port? asks only, at the makers' own line settings")
     probe.add_argument("port", help="a port such as /dev/ttyUSB0, or a link such as tcp://192.0.2.7:4001")
@@ -58,7 +64,7 @@ def add(commands: Any) -> None:
 def devices(arguments: argparse.Namespace) -> int | None:
     """What `choroid devices` does with the options of :func:`add`; None when there are none of them."""
     if arguments.conformance:
-        return _conformance(argparse.Namespace(models=[], json=arguments.json))
+        return _conformance(argparse.Namespace(models=[], score=False, json=arguments.json))
     if arguments.write is not None:
         from choroid.tools.writing import as_text, write
 
@@ -69,11 +75,21 @@ def devices(arguments: argparse.Namespace) -> int | None:
 
 
 def _conformance(arguments: argparse.Namespace) -> int:
+    if arguments.score:
+        return _score(arguments)
     from choroid.tools.conformance.table import as_text, conformance
 
     answer = conformance(arguments.models)
     _emit(answer, arguments, as_text(answer))
     return 0 if not answer["failures"] else 1
+
+
+def _score(arguments: argparse.Namespace) -> int:
+    from choroid.tools.conformance.score import as_text, score
+
+    answer = score(arguments.models, every=arguments.every)
+    _emit(answer, arguments, as_text(answer))
+    return 0 if answer["caught"] == answer["of"] and not answer["sound"] else 1
 
 
 def _probe(arguments: argparse.Namespace) -> int:

@@ -60,6 +60,8 @@ class Bench:
     """What the protocol cannot tell of a pump that another program started."""
     checksum: bool = False
     """Whether every reply carries a checksum, so that no wrong bit may change a reading."""
+    no_worse: Mapping[str, str] = field(default_factory=dict)
+    """Broken drivers (by name) that do no harm on this bench, and why: the device itself makes up for what is broken."""
     settles_s: float = 0.0
     """How long after a command was carried out its output may still be on the way (a valve that turns)."""
     memory_writes_a_day: int = 100

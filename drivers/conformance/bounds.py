@@ -17,8 +17,11 @@ from drivers.settings import BadSetting
 from drivers.transport.link import Link
 from drivers.transport.url import LinkUrl
 
-CALL_MOST_S = 0.05
+CALL_MOST_S = 0.015
 """A driver that keeps the loop for longer in one step makes every other device on the loop late."""
+CALL_TRIES = 8
+CALL_AWAITS = 500
+"""A call that awaits more often than this polls without waiting."""
 POLLS = 40
 COMMANDS_A_DAY = 1440
 RECONNECTIONS_A_DAY = 24
@@ -92,18 +95,25 @@ async def spares_the_memory(bench: Bench) -> None:
 
 async def never_blocks(bench: Bench) -> None:
     """No call keeps the event loop from its other work."""
-    slowest: dict[str, float] = {}
     commands = await accepted_commands(bench)
-    for _ in range(3):  # a busy machine is slow at times, a blocking call always: the fastest of three counts
+    slowest: dict[str, float] = {}
+    parsed_s = math.inf
+    for _ in range(CALL_TRIES):  # a busy machine is slow at times, a blocking call always: the fastest counts
         async with on_stage(bench) as stage:
             works = [("verify", stage.device.verify), *works_of(stage.device, commands)]
             for name, work in works:
-                steps = Steps(work())
+                if name in slowest and slowest[name] < CALL_MOST_S:
+                    continue
+                steps = Steps(work(), most=CALL_AWAITS)
                 await steps.whole()
                 slowest[name] = min(slowest.get(name, math.inf), steps.longest_s)
                 for actuator in stage.device.actuators.values():
                     await actuator.apply(Stop())
                 await asyncio.sleep(SETTLE_S)
+            parsed_s = min(parsed_s, stage.said_longest_s)
+        if max(parsed_s, *slowest.values()) < CALL_MOST_S:
+            return
+    expect(parsed_s < CALL_MOST_S, f"what comes keeps the loop for {1000 * parsed_s:.0f} ms at once")
     for name, longest_s in slowest.items():
         expect(longest_s < CALL_MOST_S, f"{name} keeps the loop for {1000 * longest_s:.0f} ms in one step")
 

@@ -96,10 +96,14 @@ def now_s() -> float:
 class Steps:
     """A coroutine whose every await is seen: timed, and cancelled `after_s` seconds into one of them."""
 
-    def __init__(self, work: Awaitable[object], cancel_at: int | None = None, after_s: float = 0.0) -> None:
+    def __init__(
+        self, work: Awaitable[object], cancel_at: int | None = None, after_s: float = 0.0, most: int | None = None
+    ) -> None:
         self._work = work
         self._cancel_at = cancel_at
         self._after_s = after_s
+        self._most = most
+        """More awaits than this are an AssertionError."""
         self.lasted_s: list[float] = []
         """How long each await lasted, in loop time (s)."""
         self.longest_s = 0.0
@@ -126,6 +130,9 @@ class Steps:
                 asyncio.get_running_loop().call_later(self._after_s, task.cancel)
             since_s = now_s()
             error = None
+            if self._most is not None and len(self.lasted_s) >= self._most:
+                error = AssertionError(f"it awaits more than {self._most} times in one call: it polls without waiting")
+                continue
             try:
                 yield future
             except BaseException as caught:

@@ -39,6 +39,10 @@ class Capture:
         """What is still remembered, oldest first."""
         return [Frame(*entry) for entry in self._ring]
 
+    def forget(self) -> None:
+        """Forget what is remembered; the file keeps it."""
+        self._ring.clear()
+
     def text(self) -> str:
         """The same as lines of loop time, direction, hexadecimal and printable text."""
         return "\n".join(str(frame) for frame in self.frames())

@@ -100,6 +100,13 @@ CHECKSUMS = frozenset(
 """Models of which every reply carries a checksum."""
 ADDRESSES = {"bronkhorst-propar": "5"}
 """Where the default address is one that every device of the model answers to."""
+_KEPT = "a power cut does not change what it regulates to, or where it stands"
+NO_WORSE: Mapping[str, Mapping[str, str]] = {
+    "huber-pb": {"resumes": _KEPT},
+    "vici-actuator": {"resumes": _KEPT},
+    "eurotherm-3200": {"guarantee overstated": "a remote set-point that is not repeated ends by itself within seconds"},
+    "ismatec-reglo-icc": {"total of commands": "its total counts whole millilitres: the difference is less"},
+}
 SETTLES_S = {"vici-actuator": 1.0}
 UNTOLD: Mapping[str, frozenset[Untold]] = {
     "atlas-ezo-pmp": frozenset({"flow", "direction"}),
@@ -164,6 +171,7 @@ def lab_bench(model: str) -> Bench:
         },
         checksum=model in CHECKSUMS,
         untold=UNTOLD.get(model, frozenset()),
+        no_worse=NO_WORSE.get(model, {}),
         settles_s=SETTLES_S.get(model, 0.0),
     )
 

@@ -1,0 +1,65 @@
+"""`choroid conformance --score`: the broken drivers, and which property has caught each."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict
+from typing import Any
+
+from choroid.tools.conformance.benches import all_benches
+from choroid.tools.conformance.table import in_virtual_time
+from drivers.conformance import Bench, examine
+from drivers.conformance.broken import GENERIC, WRITTEN, Broken, modbus_bench, text_bench
+from drivers.conformance.score import pairs, try_broken
+
+
+def trials(models: Sequence[str] = (), *, every: bool = False) -> list[tuple[Broken, Bench]]:
+    """What is tried: every broken driver once, or with `models` (or `every`) on each bench that it fits."""
+    found = list(pairs(all_benches(list(models) or None), GENERIC, every=every or bool(models)))
+    return found if models else [*found, *pairs([text_bench(), modbus_bench()], WRITTEN, every=every)]
+
+
+def score(models: Sequence[str] = (), *, every: bool = False) -> dict[str, Any]:
+    """Try the broken drivers, and the sound ones that they were made of.
+
+    Returns:
+        `broken` (each with its outcome), `caught` and `of` (counts), and `sound`: what failed on an unbroken driver.
+    """
+    tried = trials(models, every=every)
+    outcomes = [try_broken(one, bench, in_virtual_time) for one, bench in tried]
+    benches = {bench.model: bench for _, bench in tried}
+    wrong = {
+        model: {each.property: each.told for each in examine(bench, in_virtual_time) if each.outcome == "fail"}
+        for model, bench in benches.items()
+    }
+    return {
+        "broken": [asdict(each) for each in outcomes],
+        "caught": sum(each.outcome == "caught" for each in outcomes),
+        "of": len(outcomes),
+        "sound": {model: failures for model, failures in wrong.items() if failures},
+        "no_worse": {model: dict(bench.no_worse) for model, bench in benches.items() if bench.no_worse},
+    }
+
+
+def as_text(answer: dict[str, Any]) -> str:
+    """The table for people: what is broken, on which driver, and what caught it."""
+    rows = answer["broken"]
+    name, model = (max((len(each[key]) for each in rows), default=4) for key in ("name", "model"))
+    lines = [f"{'broken driver':<{name}}  {'model':<{model}}  caught by"]
+    for each in rows:
+        if each["outcome"] == "caught":
+            lines.append(f"{each['name']:<{name}}  {each['model']:<{model}}  {each['property']}")
+    missed = [each for each in rows if each["outcome"] == "missed"]
+    if missed:
+        lines += ["", "MISSED"]
+    for each in missed:
+        why = each["told"] or "the property holds"
+        others = f"; caught by {', '.join(each['others'])} instead" if each["others"] else "; no property caught it"
+        told = f"{each['what']}. Expected: {each['property']} catches it. Seen: {why}{others}"
+        lines.append(f"{each['name']:<{name}}  {each['model']:<{model}}  {told}")
+    for model_id, reasons in answer["no_worse"].items():
+        lines += [f"not tried: {broken} on {model_id}, because {why}" for broken, why in reasons.items()]
+    for model_id, failures in answer["sound"].items():
+        lines += [f"✗ the unbroken {model_id} fails {prop}: {told}" for prop, told in failures.items()]
+    lines += ["", f"{answer['caught']} of {answer['of']} broken drivers caught"]
+    return "\n".join(lines)

@@ -1,0 +1,24 @@
+"""Broken drivers: what a conformance kit must find out.
+
+Each is a sound driver with one thing spoilt, by a thin layer around it or by a few lines of a small driver that is
+written for this. A broken driver names the property that must catch it. `choroid conformance --score` tries them.
+"""
+
+from drivers.conformance.broken.making import Broken
+from drivers.conformance.broken.manners import MANNERS
+from drivers.conformance.broken.modbus import MODBUS
+from drivers.conformance.broken.modbus_device import modbus_bench
+from drivers.conformance.broken.outputs import OUTPUTS
+from drivers.conformance.broken.pumps import PUMPS
+from drivers.conformance.broken.sensors import SENSORS
+from drivers.conformance.broken.text import TEXT
+from drivers.conformance.broken.text_device import text_bench
+from drivers.conformance.broken.trust import TRUST
+
+GENERIC: tuple[Broken, ...] = (*SENSORS, *OUTPUTS, *PUMPS, *TRUST, *MANNERS)
+"""Those that are made of any driver with a bench."""
+WRITTEN: tuple[Broken, ...] = (*TEXT, *MODBUS)
+"""Those that are written on the small text device and the small Modbus device."""
+ALL: tuple[Broken, ...] = (*GENERIC, *WRITTEN)
+
+__all__ = ["ALL", "GENERIC", "WRITTEN", "Broken", "modbus_bench", "text_bench"]
