@@ -190,7 +190,7 @@ class FakeBus:
             return None if self.keller_silent or unit != 1 else self.keller_identity
         address, value = int.from_bytes(request[2:4], "big"), int.from_bytes(request[4:6], "big")
         if unit == 1 and function == 3 and not self.keller_silent:
-            registers = {0: self.p1 + self.p1, 2: self.p1 + bytes(4)}[address]
+            registers = {0: self.p1 + self.p1, 2: self.p1 + bytes(4), 8: bytes.fromhex("41C80000")}[address]
             return crc(bytes([1, 3, 2 * value]) + registers[: 2 * value])
         if unit == 3 and function == 1:
             return crc(bytes([3, 1, 1, sum(on << bit for bit, on in enumerate(self.coils))]))

@@ -39,9 +39,17 @@ class FakeProbe:
                 return crc(bytes.fromhex("F0 03 04") + self.status)
             case text if text.startswith("F0 03 00 00 00 04"):
                 return crc(bytes.fromhex("F0 03 08") + self.co2[3:7] + bytes(4))
+            case text if text.startswith("F0 03 02 08 00 08"):
+                compensations = b"".join(_low_word_first(value) for value in (1013.0, 25.0, 0.0, 0.0))
+                return crc(bytes.fromhex("F0 03 10") + compensations)
             case text if text.startswith("F0 2B 0E 01 00"):
                 return self.identity
         return crc(bytes((0xF0, request[1] | 0x80, 2)))
+
+
+def _low_word_first(value: float) -> bytes:
+    data = struct.pack(">f", value)
+    return data[2:] + data[:2]
 
 
 def block(ppm: float, address: int = 0xF0) -> bytes:
