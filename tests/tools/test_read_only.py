@@ -12,7 +12,8 @@ from choroid.failure import UserError
 from choroid.tools.conformance.benches import all_benches
 from choroid.tools.talk import Talk
 from controller.rig.loading import load_rig
-from drivers.conformance.bench import Bench, Stage
+from drivers.conformance.bench import Bench
+from drivers.conformance.stage import Stage
 from drivers.device import DeviceError, Stop
 from drivers.registry import MODELS
 from drivers.transport.opener import open_real
@@ -26,7 +27,7 @@ QUERIES: dict[str, set[str]] = {
     "atlas-ezo-ec": {"i", "Status", "O,?", "R"},
     "atlas-ezo-orp": {"i", "Status", "R"},
     "atlas-ezo-ph": {"i", "Status", "R"},
-    "atlas-ezo-pmp": {"i", "Status", "DC,?", "TV,?", "D,?"},
+    "atlas-ezo-pmp": {"i", "Status", "DC,?", "ATV,?", "D,?"},
     "atlas-ezo-rtd": {"i", "Status", "S,?", "R"},
     "huber-pb": {"{M1B****", "{M1C****", "{M30****", "{M31****", "{M00****", "{M01****", "{M02****"},
     "ismatec-reglo-digital": {"1#", "1+", "1!", "1[", "1f", "1E", "1:"},

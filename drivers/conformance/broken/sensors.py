@@ -92,7 +92,7 @@ class _AlwaysGood(SensorLayer):
 
 
 class _AlwaysBad(SensorLayer):
-    quality = Quality.BAD
+    quality = Quality.SUSPECT
 
 
 def _raise_key_error(sensor: SensorLayer, error: DeviceError) -> float:
@@ -163,7 +163,7 @@ SENSORS: tuple[Broken, ...] = (
         "doubt",
         _with(lambda sense: sense.doubts),
     ),
-    _broken("distrusted by default", "the quality is bad, whatever the device says", around_sensors(_AlwaysBad)),
+    _broken("distrusted by default", "the quality is never good, whatever the device says", around_sensors(_AlwaysBad)),
     _broken("nan on failure", "a failed reading is nan", _on_failure(lambda s, e: math.nan), "silence"),
     _broken("zero on failure", "a failed reading is 0", _on_failure(lambda s, e: 0.0), "silence"),
     _broken(
