@@ -120,12 +120,12 @@ class KellerXLine(Device):
         return Identity(model="X-Line", firmware=firmware)
 
     async def _has_its_registers(self) -> None:
-        """Where only Modbus passes: the housing temperature stands where this family has it, and is one."""
+        """Where only Modbus passes: the housing temperature stands where this family has it, and is plausible."""
         try:
             celsius = _float(await self._unit.read_holding_registers(HOUSING, 2))
         except Refused as error:
             raise self._another("it has no housing temperature in register 8") from error
-        if not LEAST_C <= celsius <= MOST_C:
+        if math.isfinite(celsius) and not LEAST_C <= celsius <= MOST_C:  # not a number is a broken channel of its own
             raise self._another(f"it tells {celsius:g} degC as the temperature of its housing")
 
     def _another(self, what: str) -> WrongDevice:

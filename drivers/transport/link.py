@@ -147,11 +147,6 @@ class Link:
         return LinkState.VERIFIED if self._attached.verified else LinkState.DEGRADED
 
     @property
-    def buffered(self) -> int:
-        """How many bytes have been heard and not yet been dealt with."""
-        return len(self._buffer)
-
-    @property
     def is_open(self) -> bool:
         """Whether bytes can be sent at this moment."""
         return self._writer is not None
