@@ -234,6 +234,8 @@ class Controller:
         heart, *others = regulators_of(self.rig)
         self._regulators = (heart, *others)
         await self.body.begin(self.gate.poll)
+        if self.gate.emergency is not None:  # what a process before this one has left on
+            await self.gate.fall_back("emergency stop")
         self.store.volumes(self.ledger.volumes())
         # Nothing is drawn while the heart stands: it comes before whatever a crash has interrupted.
         await self._submit(heart.intents(self.store.snapshot(self.clock.now_s(), self.clock.utc_text(), ())))

@@ -127,12 +127,13 @@ class _Server(uvicorn.Server):
         )
         task = asyncio.ensure_future(asyncio.get_running_loop().connect_accepted_socket(lambda: protocol, connection))
         self._entering.add(task)
-        task.add_done_callback(self._entered)
+        task.add_done_callback(lambda done: self._entered(done, guest))
 
-    def _entered(self, task: asyncio.Task[object]) -> None:
+    def _entered(self, task: asyncio.Task[object], guest: Guest) -> None:
         self._entering.discard(task)
-        if not task.cancelled():
-            task.exception()  # a far end that is gone already
+        if task.cancelled() or task.exception() is not None:  # the far end is gone already
+            self._admission.go(guest)
+            guest.close()
 
     async def main_loop(self) -> None:
         """Until :meth:`end`."""

@@ -265,6 +265,26 @@ async def test_A9_a_stop_during_the_start_stands_when_the_gate_is_there(tmp_path
 
 
 @pytest.mark.virtual_time
+async def test_A9_a_controller_that_starts_in_an_emergency_stop_brings_what_was_left_on_to_its_basal_state(
+    tmp_path: Path,
+) -> None:
+    lab = Lab(RIG, seed=1)
+    before = made(tmp_path, lab, Stimulated())
+    await before.start()
+    assert lab.plant.truth().flows_ul_min["heart"] > 1900.0
+    await before.close(leave_running=True)
+    Latch(tmp_path).set("guard", "choroid stop")
+    controller = made(tmp_path, lab, Stimulated())
+    await controller.start()
+    try:
+        await asyncio.sleep(2.0)
+        assert 900.0 < lab.plant.truth().flows_ul_min["heart"] < 1200.0
+    finally:
+        await controller.close()
+        await lab.close()
+
+
+@pytest.mark.virtual_time
 async def test_A9_perfusion_stops_though_stimulation_cannot_be_stopped_and_a_person_hears_of_it(tmp_path: Path) -> None:
     lab = Lab(RIG, seed=1)
     controller = made(tmp_path, lab, Stimulated(failing=True))
