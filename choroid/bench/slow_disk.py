@@ -17,6 +17,7 @@ import time
 from pathlib import Path
 from typing import Any
 
+from choroid.child import python
 from choroid.demo import bench_rig
 from choroid.failure import UserError
 from controller.clock import Clock
@@ -77,7 +78,7 @@ def bench_slow_disk(fsync_s: float = FSYNC_S, for_s: float = FOR_S) -> dict[str,
         folder = Path(name)
         environment = {**os.environ, "LD_PRELOAD": str(slow_fsync(folder)), DELAY: str(fsync_s)}
         rig = folder / "lab.yaml"
-        words = [sys.executable, "-m", "choroid", "lab", str(bench_rig()), "--write", str(rig)]
+        words = python("choroid", "lab", str(bench_rig()), "--write", str(rig))
         lab = subprocess.Popen(words, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)  # noqa: S603  (our own)
         try:
             deadline_s = time.monotonic() + 60.0  # noqa: TID251  (another process)
@@ -85,7 +86,7 @@ def bench_slow_disk(fsync_s: float = FSYNC_S, for_s: float = FOR_S) -> dict[str,
                 if lab.poll() is not None or time.monotonic() > deadline_s:  # noqa: TID251
                     raise UserError("the simulated lab did not start. Next: try `choroid lab` by itself")
                 time.sleep(0.1)  # noqa: TID251
-            words = [sys.executable, "-m", "choroid.bench.slow_disk", str(rig), str(folder), str(for_s)]
+            words = python("choroid.bench.slow_disk", str(rig), str(folder), str(for_s))
             kept = subprocess.Popen(words, env=environment, stdout=subprocess.PIPE)  # noqa: S603  (our own)
             machine_ms = _machine_lags_ms(kept)
             told, _ = kept.communicate()

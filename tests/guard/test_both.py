@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -12,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from choroid import guarding, run
-from choroid.child import python
+from choroid.child import PACKAGES, python
 from choroid.failure import UserError
 from controller.clock import Clock
 from controller.ownership import OWNER, holders
@@ -158,16 +159,25 @@ def test_strays_in_the_working_directory_do_not_matter_to_python_m(tmp_path: Pat
     assert done.returncode == 0, done.stderr
 
 
+UNSAFE = re.compile(r'sys\.executable(?!,\s*"-P")')
+IN_A_UNIT_FILE = "choroid/services.py"
+"""There the command is text, and has its -P too."""
+
+
+def unsafe_starts(text: str) -> int:
+    return len(UNSAFE.findall(text))
+
+
 def test_every_python_that_is_started_is_started_with_the_safe_path() -> None:
-    """The mechanism that finds the next one: nobody but `choroid.child` names the interpreter."""
+    """The mechanism that finds the next one, in any package."""
     root = Path(guarding.__file__).parents[1]
-    allowed = {"choroid/child.py", "choroid/services.py", "choroid/guarding.py"}
     found = {
         str(path.relative_to(root))
-        for folder in ("choroid", "controller", "dashboards", "drivers", "protocols", "sim")
+        for folder in PACKAGES
         for path in (root / folder).rglob("*.py")
-        if "sys.executable" in path.read_text()
+        if unsafe_starts(path.read_text())
     }
-    assert found <= allowed
-    for path in allowed:
-        assert '"-P"' in (root / path).read_text() or "-P -m" in (root / path).read_text()
+    assert found == {IN_A_UNIT_FILE}
+    assert "{python} -P -m choroid" in (root / IN_A_UNIT_FILE).read_text()
+    assert unsafe_starts('[sys.executable, "-m", "choroid"]') == 1
+    assert unsafe_starts('[\n    sys.executable,\n    "-P",\n]') == 0
