@@ -21,6 +21,34 @@ MOST_SPREAD = 0.10
 """Single measurements may lie this far from what they say together; more, and something went wrong while measuring."""
 FACTORS = (0.5, 2.0)
 SLOPES = (0.7, 1.3)
+
+
+@dataclass(frozen=True, slots=True)
+class SensorBounds:
+    """What the calibration of a working sensor can be, in the sensor's unit.
+
+    `slope` is the sensor's own: its change for one unit of truth. `max_off` bounds how far it may be from a
+    reference, `low` and `high` bound the references.
+    """
+
+    slope: tuple[float, float]
+    max_off: float
+    low: float
+    high: float
+
+
+SENSOR_BOUNDS: dict[str, SensorBounds] = {
+    "pH": SensorBounds((0.85, 1.05), 0.75, 0.0, 14.0),
+    "mV": SensorBounds((0.90, 1.10), 30.0, -2000.0, 2000.0),
+    "degC": SensorBounds((0.97, 1.03), 1.0, -20.0, 150.0),
+    "%": SensorBounds((0.80, 1.20), 10.0, 0.0, 200.0),
+    "kPa": SensorBounds((0.95, 1.05), 5.0, -101.0, 2000.0),
+    "g": SensorBounds((0.99, 1.01), 50.0, 0.0, 1e5),
+}
+"""pH: a glass electrode is replaced below 85 % of its slope, or beyond 30 mV (0.5 pH) at pH 7."""
+MAX_ASYMMETRY_PH = 0.5
+"""30 mV at pH 7."""
+
 ONE_RUN_REL_SD = 0.02
 """What a single run is worth: nothing tells its scatter."""
 BENCH_REL_SD = 0.005
@@ -109,6 +137,46 @@ def sensor_fit(pairs: Sequence[Pair]) -> tuple[float, float, float]:
         )
     offset = mean_true - gain * mean_reading
     return gain, offset, max(abs(gain * reading + offset - true) for reading, true in pairs)
+
+
+def check_sensor(pairs: Sequence[Pair], gain: float, offset: float, unit: str) -> None:
+    """Raise :class:`CalibrationError` for a calibration that no working sensor of this unit has.
+
+    Args:
+        pairs: what was measured, as (reading, true).
+        gain, offset: what follows from it; true value = gain · reading + offset.
+        unit: the sensor's unit.
+    """
+    bounds = SENSOR_BOUNDS.get(unit)
+    if bounds is None:
+        return
+    next_ = (
+        " Likely cause: another buffer than was written, or a sensor that is worn out. Next: clean it, measure again in"
+    )
+    next_ += " fresh references, or replace it"
+    slope, (least, most) = 1.0 / gain, bounds.slope
+    if not least - 1e-9 <= slope <= most + 1e-9:
+        raise CalibrationError(
+            f"a slope of {slope:.1%} is that of no working {unit} sensor ({least:.0%} to {most:.0%}).{next_}"
+        )
+    for reading, true in pairs:
+        if not bounds.low <= true <= bounds.high:
+            raise CalibrationError(
+                f"a reference of {true:g} {unit} cannot be: {bounds.low:g} to {bounds.high:g}. Likely cause: a slip, or"
+                " another unit. Next: write it in the sensor's own unit"
+            )
+        if abs(true - reading) > bounds.max_off:
+            raise CalibrationError(
+                f"it read {reading:g} {unit} in a reference of {true:g} {unit}; {bounds.max_off:g} {unit} is the most that"
+                f" a calibration corrects.{next_}"
+            )
+    if unit == "pH":
+        at_seven = (7.0 - offset) / gain - 7.0  # what it reads there, beyond 7
+        if abs(at_seven) > MAX_ASYMMETRY_PH:
+            raise CalibrationError(
+                f"an offset of {at_seven:+.2f} pH at pH 7 is that of no working electrode (± {MAX_ASYMMETRY_PH:g} pH,"
+                f" 30 mV).{next_}"
+            )
 
 
 def keep(data: Path, record: Calibration) -> Path:

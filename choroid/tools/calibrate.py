@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from choroid.failure import UserError
-from controller.calibrations import Calibration, Pair, current, keep, pump_fit, sensor_fit
+from controller.calibrations import Calibration, Pair, check_sensor, current, keep, pump_fit, sensor_fit
 from controller.clock import Clock
 from controller.rig.description import Rig
 from controller.rig.families import PointKind, points_of
@@ -89,6 +89,7 @@ def sensor(
         raise UserError(f"{point} is a {kind}, not a sensor. Next: `choroid calibrate pump` is for pumps")
     pairs = tuple((_number(read), _number(true)) for true, read in (_halves(text, "=") for text in measured))
     gain, offset, spread = sensor_fit(pairs)
+    check_sensor(pairs, gain, offset, kind.unit)
     at_utc, expires_utc = _times(valid)
     record = Calibration(
         point=point,

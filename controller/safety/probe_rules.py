@@ -12,8 +12,8 @@ from math import isfinite
 from controller.safety.terms import Limits, ReadingView
 from drivers.commands import Calibrate, Quality
 
-MOST_OFF = 1.0
-"""A probe that is further (in its unit, pH) from a buffer before it is calibrated is broken, or in another buffer."""
+MOST_OFF = 0.5
+"""30 mV of a glass electrode. A probe that is further (in its unit, pH) from a buffer is broken, or in another buffer."""
 STALE_PERIODS, STALE_GRACE_S = 3, 5.0
 
 

@@ -11,7 +11,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from choroid.cli import main
-from controller.calibrations import FILE, Calibration, CalibrationError, current, keep, pump_fit, sensor_fit
+from controller.calibrations import (
+    FILE,
+    Calibration,
+    CalibrationError,
+    check_sensor,
+    current,
+    keep,
+    pump_fit,
+    sensor_fit,
+)
 
 RIG = Path(__file__).resolve().parents[2] / "examples" / "rigs" / "bench.yaml"
 RECORD = Calibration(
@@ -69,6 +78,15 @@ def test_a_sensor_by_buffers(tmp_path: Path, capsys: pytest.CaptureFixture[str])
         (("sensor", "ph_loop.ph", "7=4", "4=7"), "no working probe"),
         (("sensor", "ph_loop.ph", "7=7", "4=7"), "no working probe"),
         (("sensor", "ph_loop.ph", "7=nan"), "no number"),
+        (("sensor", "ph_loop.ph", "7=3"), "the most that a calibration corrects"),
+        (("sensor", "ph_loop.ph", "7=6.4"), "no working electrode"),
+        (("sensor", "ph_loop.ph", "7=7", "4=4.6"), "a slope of 80.0%"),
+        (("sensor", "ph_loop.ph", "7=7", "4=3.7"), "a slope of 110.0%"),
+        (("sensor", "ph_loop.ph", "70=69.8"), "cannot be"),
+        (("sensor", "t_chamber.temperature", "37=33"), "the most that a calibration corrects"),
+        (("sensor", "t_chamber.temperature", "25=25", "40=39.1"), "a slope of 94.0%"),
+        (("sensor", "do_loop.oxygen", "20.9=40"), "the most that a calibration corrects"),
+        (("sensor", "p_heart.pressure", "0=25"), "the most that a calibration corrects"),
         (("sensor", "reglo.heart", "7=7"), "not a sensor"),
     ],
 )
@@ -142,6 +160,22 @@ def test_a_perfect_pump_is_fitted_exactly(gain: float, asked: list[float]) -> No
     fitted, spread = pump_fit([(each, gain * each) for each in asked])
     assert fitted == pytest.approx(gain)
     assert spread == pytest.approx(0.0, abs=1e-9)
+
+
+def test_F5_every_slope_and_offset_of_a_working_electrode_is_taken_and_none_beyond() -> None:
+    """An offset of 4 pH was once accepted. Bounds: slope 85 to 105 %, 0.5 pH (30 mV) at pH 7."""
+    for slope_pct in range(50, 141, 5):
+        for off in (-4.0, -0.6, -0.45, 0.0, 0.45, 0.6, 4.0):
+            slope = slope_pct / 100
+            pairs = [(7.0 + off + slope * (true - 7.0), true) for true in (6.5, 7.0, 8.0)]
+            works = 85 <= slope_pct <= 105 and abs(off) <= 0.45
+            try:
+                gain, offset, _ = sensor_fit(pairs)
+                check_sensor(pairs, gain, offset, "pH")
+                accepted = True
+            except CalibrationError:
+                accepted = False
+            assert accepted == works, (slope, off)
 
 
 @given(gain=st.floats(0.71, 1.29), offset=st.floats(-3.0, 3.0), readings=st.sets(st.integers(0, 14), min_size=2))
