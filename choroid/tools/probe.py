@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import Sequence
+import sys
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from typing import Any
@@ -24,6 +25,9 @@ from drivers.vaisala_gmp25x import identification_frame
 WAIT_S = 0.7
 """No device here thinks longer about who it is."""
 QUIET_S = 0.08
+ENDS = (b"\r\n", b"\r")
+"""The end of a line. Before a question that ends so, it is sent alone: it ends what earlier questions have left in the line
+buffer of a device that reads lines. By itself it asks and sets nothing."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +41,8 @@ class Question:
     request: bytes
     answer: re.Pattern[bytes]
     line: LineSettings = field(default_factory=LineSettings)
+    serial_only: bool = False
+    """Not asked over TCP, where devices with other line settings hear it too."""
 
 
 _EZO = {
@@ -76,6 +82,27 @@ QUESTIONS: tuple[Question, ...] = (
         re.compile(rb"\x7e\x00\xd1\x00(.{8})", re.DOTALL),
         LineSettings(baud=115200),
     ),
+    Question("huber-pb", b"{M01****\r\n", re.compile(rb"\{S01([0-9A-F]{4})\r\n")),
+    Question("vici-actuator", b"CP\r", re.compile(rb"(?<![A-Z])CP ?(\d{1,2}|[AB])\r")),
+    Question(
+        "eurotherm-3200",  # the version, register 107
+        bytes.fromhex("0103 006B 0001 F5D6"),
+        re.compile(rb"\x01\x03\x02(..)..", re.DOTALL),
+    ),
+    Question(
+        "bronkhorst-propar",  # the measured flow, of whatever node is on the line
+        b":06800401210120\r\n",
+        re.compile(rb":06[0-9A-F]{2}0201(?:21|20)([0-9A-F]{4})\r\n"),
+        LineSettings(baud=38400),
+    ),
+    Question("julabo", b"version\r", re.compile(rb"(JULABO[ -~]*)"), LineSettings(baud=4800, bits=7, parity="E")),
+    Question(
+        "masterflex-usb",
+        b"1RC\r",
+        re.compile(rb"\A([1-8],[01],[01]|~)(?:\r\n)?\Z"),  # ~: it is not in its serial mode
+        LineSettings(baud=115200),
+        serial_only=True,  # to a drive of another maker behind a serial server it may mean something else
+    ),
     Question(
         "sartorius-sbi",
         b"\x1bx1_\r\n",
@@ -102,19 +129,23 @@ def unasked() -> list[str]:
     return sorted(set(MODELS) - asked)
 
 
-async def probe(url: LinkUrl, opener: Opener, *, wait_s: float = WAIT_S) -> list[Found]:
-    """Ask at each line setting until something answers at one of them; what answered.
+async def probe(
+    url: LinkUrl, opener: Opener, *, wait_s: float = WAIT_S, progress: Callable[[str], object] = lambda _: None
+) -> list[Found]:
+    """Ask at each line setting until something answers at one of them; what answered. `progress` is told each question.
 
     Raises OSError or :class:`DeviceError` when the port cannot be opened. A TCP link has no line setting to choose.
     """
     by_line: dict[LineSettings, list[Question]] = {}
     for question in QUESTIONS:
+        if question.serial_only and url.scheme == "tcp":
+            continue
         line = LineSettings() if url.scheme == "tcp" else url.line(question.line)
         by_line.setdefault(line, []).append(question)
     for line, asked in by_line.items():
         streams = await opener(url, line)
         try:
-            found = await _ask_all(streams, asked, line, wait_s)
+            found = await _ask_all(streams, asked, line, wait_s, progress)
         finally:
             streams[1].close()
             with suppress(Exception):  # a port that fails to close is closed all the same
@@ -124,15 +155,23 @@ async def probe(url: LinkUrl, opener: Opener, *, wait_s: float = WAIT_S) -> list
     return []
 
 
-async def _ask_all(streams: Streams, asked: Sequence[Question], line: LineSettings, wait_s: float) -> list[Found]:
+async def _ask_all(
+    streams: Streams, asked: Sequence[Question], line: LineSettings, wait_s: float, progress: Callable[[str], object]
+) -> list[Found]:
     found: dict[str, Found] = {}
-    for request in dict.fromkeys(question.request for question in asked):
+    requests = dict.fromkeys(question.request for question in asked)
+    for number, request in enumerate(requests, 1):
+        models = dict.fromkeys(question.model for question in asked if question.request == request)
+        progress(f"{line.text}: question {number} of {len(requests)}, for {', '.join(models)}")
+        end = next((end for end in ENDS if request.endswith(end)), b"")
         for _ in range(2):  # what an earlier question left unfinished in the device may spoil the first attempt
+            if end and number > 1:
+                await _ask(streams, end, QUIET_S)
             heard = await _ask(streams, request, wait_s)
             for question in asked:
                 if question.request == request and (told := _told(question, heard)) is not None:
                     found.setdefault(question.model, Found(question.model, line.text, _shown(request), told))
-            if not heard or any(each.asked == _shown(request) for each in found.values()):
+            if (not heard and not end) or any(each.asked == _shown(request) for each in found.values()):
                 break
     return list(found.values())
 
@@ -179,8 +218,13 @@ def run(port: str, opener: Opener) -> dict[str, Any]:
     if url.scheme == "sim":
         raise UserError(f"{port} is in the lab in software, and is what the rig file says. Next: name a real port")
     must_exist(url)
-    found = asyncio.run(probe(url, opener))
+    found = asyncio.run(probe(url, opener, progress=_show_progress))
     return {"port": str(url), "found": [asdict(each) for each in found], "unasked": unasked()}
+
+
+def _show_progress(text: str) -> None:
+    if sys.stderr.isatty():
+        print(f"\r\033[K{text}", end="", file=sys.stderr, flush=True)
 
 
 def as_text(answer: dict[str, Any]) -> str:
