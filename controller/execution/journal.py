@@ -70,7 +70,6 @@ class Journal(JournalRows):
         threaded: bool = False,
         file: JournalFile | DegradedFile | None = None,
         lost: JournalLost | None = None,
-        begins_anew: bool = False,
     ) -> None:
         """Open the journal.
 
@@ -81,7 +80,6 @@ class Journal(JournalRows):
             threaded: Whether a thread of its own commits (real runs, in a running loop), or each call (virtual time).
             file: The file, if the caller has opened it already.
             lost: Why `file` is but the record of a degraded time.
-            begins_anew: Whether a person wants an empty journal beside the records of an older one.
 
         Raises:
             JournalError: when the file cannot be used.
@@ -92,9 +90,7 @@ class Journal(JournalRows):
         self._utc = clock.utc_text()
         """UTC of the last row, for the writer's thread; the clock belongs to the loop."""
         self._clock = clock
-        if file is None:
-            file = JournalFile(path, durable=durable, threaded=threaded, begins_anew=begins_anew)
-        self.file = file
+        self.file = JournalFile(path, durable=durable, threaded=threaded) if file is None else file
         self._db = self.file.reader() if threaded else self.file.db
         self._seq, self._head = self.file.seq, self.file.head
         self._tail: deque[Row] = deque()

@@ -85,14 +85,13 @@ class _Seen(NamedTuple):
 class JournalFile:
     """One journal on the disk. All methods may block; one thread at a time may use it."""
 
-    def __init__(self, path: Path, *, durable: bool, threaded: bool = False, begins_anew: bool = False) -> None:
+    def __init__(self, path: Path, *, durable: bool, threaded: bool = False) -> None:
         """Open `path` and take it for this process.
 
         Args:
             path: The database.
             durable: Whether a committed row has to survive a power failure.
             threaded: Whether another thread than this one will commit.
-            begins_anew: Whether the file may be empty although a controller has run in this folder before.
 
         Raises:
             JournalInUse: when another process owns it.
@@ -105,7 +104,7 @@ class JournalFile:
         self._owner = own(path)
         try:
             blank = durable and not (path.exists() and path.stat().st_size)
-            if blank and not begins_anew:
+            if blank:
                 refuse_blank(path)
             try:
                 self.db = opened(path, durable=durable, threaded=threaded)
@@ -171,9 +170,11 @@ class JournalFile:
             if self.db.in_transaction:
                 with contextlib.suppress(sqlite3.Error):
                     self.db.execute("ROLLBACK")
+            self._note()  # what a failed commit has left in the WAL is this process's own
             raise
+        self._note()
+        self._in_place()  # a file that was removed during the commit has taken rows that nobody will find
         self.seq, self.head = rows[-1].seq, rows[-1].hash
-        self._seen = self._look()
         self._mark.write(self.seq, self.head)
 
     def _batch(self, rows: Sequence[Row]) -> None:
@@ -203,6 +204,14 @@ class JournalFile:
         if not self._walked:
             self._walk()
         self._stay_owner()
+        self._in_place()
+        now = self._look()
+        if any(now[suffix].mtime_ns != seen.mtime_ns for suffix, seen in self._seen.items() if suffix != "-shm"):
+            self._compare()
+        self._note()
+
+    def _in_place(self) -> None:
+        """Raise JournalLost when a file is not there, is another one, or is smaller than it was."""
         now = self._look()
         for suffix, seen in self._seen.items():
             name = f"{self.path.name}{suffix}"
@@ -213,10 +222,13 @@ class JournalFile:
                 raise JournalLost(f"{name} was replaced by another file")
             if found.size < seen.size:
                 raise JournalLost(f"{name} was cut from {seen.size} to {found.size} bytes")
-        if any(now[suffix].mtime_ns != seen.mtime_ns for suffix, seen in self._seen.items() if suffix != "-shm"):
-            self._compare()
-            now = self._look()
-        self._seen = now
+
+    def _note(self) -> None:
+        """Remember how this process has left its files. One that is gone or another stays as it was, to be missed."""
+        for suffix, found in self._look().items():
+            seen = self._seen.get(suffix)
+            if seen is None or seen.place == found.place:
+                self._seen[suffix] = found
 
     def _stay_owner(self) -> None:
         """Take the owner's file anew if somebody removed it: a second controller could take it else."""

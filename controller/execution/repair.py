@@ -277,11 +277,13 @@ def _write(found: Survey, path: Path, source: Path, clock: Timekeeper) -> None:
 
 def _take_in(adding: _Chain, time: DegradedTime) -> dict[str, Any]:
     """Add the rows of a degraded time: as they are where they continue the chain, else as what they tell."""
-    follows = not time.at_start and time.after_hash == adding.sound.head
-    verbatim = follows and bool(time.rows) and time.rows[0].seq == adding.sound.rows + 1
+    joined = {time.after_hash, *(row.hash for row in time.rows)}
+    verbatim = not time.at_start and bool(time.rows) and adding.sound.head in joined
+    kept = adding.sound.rows
     for row in time.rows:
         if verbatim:
-            adding.verbatim(row)
+            if row.seq > kept:  # those before reached the file that was about to be lost as well
+                adding.verbatim(row)
             continue
         body = json.loads(row.body)
         adding.add(f"degraded.{row.kind}", {"seq": row.seq, "utc": row.utc, "hash": row.hash, "body": body})

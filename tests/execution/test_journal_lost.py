@@ -15,7 +15,8 @@ import pytest
 from controller.clock import Clock
 from controller.execution.degraded import degraded_times
 from controller.execution.journal import Journal, JournalLost
-from controller.execution.journal_file import JournalInUse, read_head
+from controller.execution.journal_file import JournalFile, JournalInUse, read_head
+from controller.execution.repair import apply, survey
 from controller.memory.history import History
 
 EPOCH = datetime(2026, 1, 1, tzinfo=UTC)
@@ -151,6 +152,30 @@ async def test_F7_stale_pages_of_the_WAL_that_are_overwritten_cost_no_row_even_i
     assert again.verify() == ROWS + 1
     again.close()
     journal.close()
+
+
+async def test_F7_a_journal_that_is_removed_in_the_middle_of_a_commit_has_taken_no_row(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With fsyncs of seconds that is when it happens."""
+    journal = await filled(tmp_path, clean=False)
+    assert isinstance(journal.file, JournalFile)
+    last = journal.file._last
+
+    def removed() -> tuple[int, str]:
+        remove(tmp_path)
+        return last()
+
+    monkeypatch.setattr(journal.file, "_last", removed)
+    with pytest.raises(JournalLost, match="was removed"):
+        await journal.durable(journal.append("act", {"n": ROWS}, run="run-1"))
+    journal.append("act", {"n": ROWS + 1}, run="run-1")
+    journal.close()
+    apply(survey(tmp_path / "journal.db"), Clock(follow_system=False, epoch=EPOCH))
+    again = opened(tmp_path)
+    assert [row.body.get("n") for row in again.entries(kinds=("act",))] == list(range(ROWS + 2)), "each row once"
+    again.verify()
+    again.close()
 
 
 async def test_F7_an_owner_file_that_is_removed_lets_no_second_controller_in(tmp_path: Path) -> None:
