@@ -15,7 +15,7 @@ BEHAVIOURS = ROOT / "docs" / "behaviours.md"
 _FAMILY = re.compile(r"^\*\*(?P<title>[^*]+?)\.?\*\*(?P<text>.*?)(?=^\*\*|\Z)", re.MULTILINE | re.DOTALL)
 _STATED = re.compile(r"(?<![\w.])([A-Z]\d{1,2})(?=\s)")
 _TEST = re.compile(r"^\s*(?:async )?def (test_\w+)\(", re.MULTILINE)
-_ID = re.compile(r"(?<=_)([A-Z]\d{1,2})(?=_|$)")
+_ID = re.compile(r"(?<=_)([A-Z][1-9]\d?)(?=_|$)")
 
 
 def behaviours(text: str) -> dict[str, list[str]]:
