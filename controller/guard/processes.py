@@ -99,6 +99,7 @@ class WatchedProcess:
         """Kill it and wait shortly; returns whether it is gone."""
         if self._pidfd is None:
             return False
+        self.hasten()  # also dying takes a processor, and its links are not free before
         with suppress(OSError):  # it has ended, or belongs to another user
             signal.pidfd_send_signal(self._pidfd, signal.SIGKILL)
         return self.ended(GONE_S)

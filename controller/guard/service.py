@@ -163,7 +163,8 @@ class GuardService:
         if watched is not self._watched:
             return  # it has said goodbye, or was lost, while it was heard
         verdict = watched.liveness.look(watched.process.look(now_s, lag_s))
-        if watched.liveness.running and now_s - watched.heard_s > LATE_S:
+        late = watched.liveness.running and now_s - watched.heard_s > LATE_S
+        if late or watched.dropped_s is not None:
             watched.process.hasten()
         else:
             watched.process.calm()
@@ -258,6 +259,7 @@ class GuardService:
         messages = receive(watched.connection)
         if messages is None:
             self._close(watched.connection)
+            watched.process.hasten()  # also dying takes a processor
             if watched.process.ended(EXIT_S):
                 self._lose(watched, Verdict.DEAD)
             else:
