@@ -30,6 +30,8 @@ from drivers.device import (
 ODD_FLOWS_UL_MIN = (123.4, -57.3, 1.0, -2345.6, 0.01, 1e-4, 3e5, 1e6, 1e8)
 ODD_LEVELS = (33.33, 36.6, 7.77, 0.013, 4e-4, 199.0, 250.0, 1e4, 70_000.0)
 LEVEL_TOLERANCE = 0.02
+CELSIUS_TOLERANCE = 0.06
+"""A temperature may be off by half of the coarsest controller's last digit, whatever its size."""
 GRAIN = 1e-4
 """An output may be off by this share of the greatest level that it takes: the last digit of its protocol."""
 WITHIN_A_COMMAND = (0.0, 0.01, 0.05, 0.1, 0.3, 0.8)
@@ -197,16 +199,23 @@ def _expect_effect(stage: Stage, point: str, command: Command, greatest: float) 
     if value is None:
         return
     does = outputs.get(point, 0.0)
-    tolerance = FLOW_TOLERANCE if isinstance(command, Run) else LEVEL_TOLERANCE
-    grain = GRAIN * greatest if isinstance(command, Level) else 0.0
+    allowed = FLOW_TOLERANCE * abs(value)
+    if isinstance(command, Level):
+        allowed = _allowed(stage, point, value) + GRAIN * greatest
     expect(
-        abs(does - value) <= tolerance * abs(value) + grain and (does != 0.0 or value == 0.0),
+        abs(does - value) <= allowed and (does != 0.0 or value == 0.0),
         f"{command} has returned without an error, and in truth {point} does {does:g}",
     )
     others = {
         other for other in {*outputs, *stage.rest} if other != point and outputs.get(other) != stage.rest.get(other)
     }
     expect(not others, f"{command} to {point} moved {', '.join(sorted(others))} too: {outputs}")
+
+
+def _allowed(stage: Stage, point: str, value: float) -> float:
+    """By how much a level may differ from `value`."""
+    celsius = stage.device.actuators[point].unit == "degC"
+    return CELSIUS_TOLERANCE if celsius else LEVEL_TOLERANCE * abs(value)
 
 
 def _tells(status: object, stage: Stage, point: str, untold: frozenset[Untold] = frozenset()) -> bool:
@@ -221,7 +230,7 @@ def _tells(status: object, stage: Stage, point: str, untold: frozenset[Untold] =
             return bool(on == (does != 0.0))
         case LevelStatus(setpoint=setpoint):
             at_rest = does == stage.rest.get(point, 0.0)
-            return at_rest or abs(setpoint - does) <= LEVEL_TOLERANCE * abs(does)
+            return at_rest or abs(setpoint - does) <= _allowed(stage, point, does)
     return False
 
 

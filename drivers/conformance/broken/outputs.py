@@ -284,6 +284,17 @@ class _Untimed(ActuatorLayer):
         await self.inner.apply(Switch(True) if isinstance(command, Switch) and command.on else command)
 
 
+class _WholeDegrees(ActuatorLayer):
+    async def apply(self, command: Command) -> None:
+        await self.inner.apply(Level(float(round(command.value))) if _finite(command) else command)  # type: ignore[union-attr]
+
+
+class _ToldInWholeDegrees(ActuatorLayer):
+    async def status(self) -> Status:
+        told = await self.inner.status()
+        return replace(told, setpoint=float(round(told.setpoint))) if isinstance(told, LevelStatus) else told
+
+
 class _MeasuredIsCommanded(ActuatorLayer):
     async def status(self) -> Status:
         told = await self.inner.status()
@@ -303,6 +314,14 @@ def _value(command: Command) -> float:
         case Level(value=value):
             return value
     return 0.0
+
+
+def _finite(command: Command) -> bool:
+    return isinstance(command, Level) and math.isfinite(command.value)
+
+
+def _degrees(bench: Bench, points: Points) -> bool:
+    return any(each.unit == "degC" for each in points.actuators.values())
 
 
 def _exchanged(device: Device) -> None:
@@ -413,6 +432,14 @@ def _all(layer: type[ActuatorLayer]) -> Callable[[Bench], Bench]:
 
 
 OUTPUTS: tuple[Broken, ...] = (
+    Broken("whole degrees", "a set-point is rounded to whole degrees", "effect", _all(_WholeDegrees), _degrees),
+    Broken(
+        "told in whole degrees",
+        "the set-point that is told is rounded to whole degrees",
+        "effect",
+        _all(_ToldInWholeDegrees),
+        _degrees,
+    ),
     Broken(
         "no effect", "a command sends nothing, and the status says that it was done", "effect", _all(_NoEffect), _any
     ),
