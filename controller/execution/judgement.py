@@ -52,9 +52,12 @@ def watched(
     if stuck:
         ran_ul = min(act.flow_ul_min * ran_s / 60.0, act.ul) * trust.gain
         if pump is None or pump.high < SEEN_LEAST * ran_ul:
-            return _claimed(step, act, trust, agreed(None, None, asked_ul=asked_ul), told)
+            return _claimed(step, act, trust, agreed(None, None, asked_ul=greatest_ul(act, trust)), told)
     if balance is None or stuck:
-        return _claimed(step, act, trust, agreed(balance, pump, asked_ul=asked_ul), told)
+        moved = agreed(balance, pump, asked_ul=greatest_ul(act, trust))
+        if stuck and moved.certain and pump is not None:
+            moved = pump  # a balance that is stuck does not narrow what its pump says
+        return _claimed(step, act, trust, moved, told)
     if balance.certain and by_total is not None:
         both = agreed(balance, by_total, asked_ul=asked_ul)
         balance = balance if both.certain else both
@@ -63,7 +66,7 @@ def watched(
 
 def left_open(step: StepRecord, act: Act, trust: Trust, *, balance: Moved | None, told: PumpStatus | None) -> Moved:
     """A dose of `step` that nobody saw end: the process died with it, or its reply was lost."""
-    moved = agreed(balance, _by_total(act, trust, told), asked_ul=act.ul * trust.gain)
+    moved = agreed(balance, _by_total(act, trust, told), asked_ul=greatest_ul(act, trust))
     return _claimed(step, act, trust, moved, told)
 
 

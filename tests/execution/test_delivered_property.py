@@ -11,7 +11,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from controller.execution import transfers
@@ -135,6 +135,8 @@ async def perform(case: Case, path: Path) -> Result:
             break
         nominal_s = case.requested_ul / case.route.flow_ul_min * 60.0
         await asyncio.sleep(event.share * nominal_s)
+        if controller.runs.list()[0].state.ended:
+            break
         controller = await _befall(event, controller, world, pump, path)
     for _ in range(12):
         await controller.until(
@@ -201,6 +203,10 @@ def performed(case: Case) -> Result:
                 OPENED.pop().close()
 
 
+@example(Case("kidney.draw", 1.5, 0.0, 1.0, 0.0, 0.0, "stuck", ()))
+@example(Case("kidney.draw", 1.0, 0.0, 1.0, 0.0, 0.0, "dead", (Event("power", 0.0, False),)))
+@example(Case("liver.add_glucose", 1.0, 0.0, 10.0, 0.0, 0.0, "works", (Event("crash", 0.0, True),)))
+@example(Case("liver.add_glucose", 1.0, 0.0, 1.0, 1.0, 0.0, "dead", (Event("power", 1.0, False),)))
 @settings(max_examples=120, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
 @given(cases)
 def test_A10_random_crashes_neither_lose_nor_double_a_dose(case: Case) -> None:
