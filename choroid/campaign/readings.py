@@ -1,6 +1,6 @@
 """Judge what is published as a good reading against what the probe has really measured (I9).
 
-A probe in software remembers what it has measured last, before any wire. What is published as good may differ from that by
+A probe in software remembers what it has measured lately, before any wire. What is published as good may differ from that by
 :meth:`controller.plausibility.Bounds.error` and no more: whatever a line does to the bytes, a larger error is a corrupted
 reading that was believed.
 """
@@ -19,6 +19,8 @@ from sim.lab import Lab
 
 OWN_NUMBERS = frozenset(("stuck", "noise", "offset", "drift", "eeprom", "reboot", "power_cut"))
 """Faults under which a device tells another number than its probe has measured, or its probe jumps by itself."""
+ON_ITS_WAY_S = 10.0
+"""A reading was measured at most so long before it was taken in: circuits think for a second, and a line may be late."""
 
 
 @dataclass(slots=True)
@@ -46,21 +48,22 @@ class Readings:
         self._periods = {name: device.every_s for name, device in rig.devices.items()}
         self._bounds: Mapping[str, Bounds] = bounds_of(rig)
 
-    def wrong(self, point: str, reading: Reading, said: Mapping[str, float]) -> str | None:
-        """Return how a reading that is published as good differs from what was measured, or None."""
-        bounds, measured = self._bounds.get(point), said.get(point)
-        if reading.quality is not Quality.GOOD or bounds is None or measured is None:
+    def wrong(self, point: str, reading: Reading) -> str | None:
+        """Return how a reading that is published as good differs from all that was measured for it, or None."""
+        bounds = self._bounds.get(point)
+        if reading.quality is not Quality.GOOD or bounds is None:
             return None
+        measured = self._lab.plant.measured(point, reading.at_s - ON_ITS_WAY_S)
         allowed = bounds.error(self._periods[point.partition(".")[0]])
-        if abs(reading.value - measured) <= allowed:
+        if not measured or min(abs(reading.value - value) for value in measured) <= allowed:
             return None
-        return f"{point} is published as {reading.value:g} {reading.unit} and was {measured:g} (allowed: {allowed:.2g})"
+        was = measured[-1]
+        return f"{point} is published as {reading.value:g} {reading.unit} and was {was:g} (allowed: {allowed:.2g})"
 
     def look(self, readings: Mapping[str, Reading], findings: Findings, excused: frozenset[str]) -> None:
         """Look at everything that is published now; `excused` are devices that really tell another number."""
-        said = self._lab.plant.said()
         for point, reading in readings.items():
-            if point.partition(".")[0] not in excused and (why := self.wrong(point, reading, said)) is not None:
+            if point.partition(".")[0] not in excused and (why := self.wrong(point, reading)) is not None:
                 findings.tell("no corrupted reading is good", point, f"{why} (I9)")
 
 
@@ -83,7 +86,7 @@ class Tap:
                 tally.read += 1
                 tally.good += reading.quality is Quality.GOOD
                 tally.suspect += reading.quality is Quality.SUSPECT
-                if (why := judge.wrong(point, reading, self.lab.plant.said())) is not None:
+                if (why := judge.wrong(point, reading)) is not None:
                     tally.wrong += 1
                     tally.worst = why
             return again

@@ -188,9 +188,10 @@ class Plant:
         self._advance(exact=False)
         return self._probes[point].read(self._truths[point](), self._now(), self.faults)
 
-    def said(self) -> dict[str, float]:
-        """Return what each probe has measured last; NaN for one that was never asked."""
-        return {point: probe.said for point, probe in self._probes.items()}
+    def measured(self, point: str, since_s: float) -> list[float]:
+        """Return what the probe of `point` has measured since `since_s`, before any wire; empty where there is none."""
+        probe = self._probes.get(point)
+        return [] if probe is None else [value for at_s, value in probe.measured if at_s >= since_s]
 
     # --- what a person does -----------------------------------------------------------------------------
 

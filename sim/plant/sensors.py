@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass
 from math import exp
@@ -11,6 +12,8 @@ import numpy as np
 from sim.plant.faults import Faults
 
 DAY_S = 86_400.0
+MEASURED = 32
+"""So many measurements of a probe are kept: more than a device asks of it in ten seconds."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,8 +73,8 @@ class Probe:
         self._at_s = at_s
         self._follows: float | None = None
         self._fault_since_s: float | None = None
-        self.said = float("nan")
-        """What it has measured last, before any wire: judges compare with it what became of the reading."""
+        self.measured: deque[tuple[float, float]] = deque(maxlen=MEASURED)
+        """When and what it has measured lately, before any wire: judges compare with it what became of a reading."""
 
     def read(self, truth: float, now_s: float, faults: Faults) -> float:
         """The reading at `now_s`. The probe follows the truth with its lag since it was last asked."""
@@ -100,5 +103,6 @@ class Probe:
             noise *= faults.sensor_noise.get(point, 1.0)
         if faults.sensor_offset:
             reading += faults.sensor_offset.get(point, 0.0)
-        self.said = faults.sensor_stuck[point] if point in faults.sensor_stuck else reading + noise
-        return self.said
+        measured = faults.sensor_stuck[point] if point in faults.sensor_stuck else reading + noise
+        self.measured.append((now_s, measured))
+        return measured
