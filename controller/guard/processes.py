@@ -45,6 +45,7 @@ class WatchedProcess:
 
     def close(self) -> None:
         """Let go of it."""
+        self.calm()
         if self._pidfd is not None:
             os.close(self._pidfd)
             self._pidfd = None

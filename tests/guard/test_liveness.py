@@ -168,3 +168,16 @@ def test_U4_a_real_process_that_gets_no_processor_is_seen_to_be_starved() -> Non
         for process in (rival, starved):
             process.kill()
             process.wait()
+
+
+def test_U4_a_process_that_was_hastened_is_as_it_was_when_it_is_let_go() -> None:
+    process = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)"])
+    try:
+        seen = WatchedProcess(process.pid)
+        allowed = seen.hasten()
+        assert (os.sched_getscheduler(process.pid) & ~os.SCHED_RESET_ON_FORK == os.SCHED_RR) == allowed
+        seen.close()
+        assert os.sched_getscheduler(process.pid) == os.SCHED_OTHER
+    finally:
+        process.kill()
+        process.wait()
