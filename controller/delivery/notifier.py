@@ -70,6 +70,7 @@ class Health:
     problem: str = ""
     failures: int = 0
     next_try_s: float = 0.0
+    failed_s: float = 0.0
     last_sent_s: float = float("-inf")
     waiting_since_s: float | None = None
     tested: date | None = None
@@ -203,7 +204,7 @@ class Notifier:
         gap_s = CRITICAL_GAP_S if critical else FLOOD_GAP_S if self._flood(now_s) else GAP_S
         retry_s = health.next_try_s
         if critical and health.failures:
-            retry_s = min(retry_s, now_s + CRITICAL_RETRY_S)
+            retry_s = min(retry_s, health.failed_s + CRITICAL_RETRY_S)
         return max(health.waiting_since_s + SETTLE_S, health.last_sent_s + gap_s, retry_s)
 
     async def _deliver(self, name: str, told: list[Case], closing: list[Case]) -> None:
@@ -258,7 +259,7 @@ class Notifier:
         else:
             if not health.failures:
                 logger.warning("alarms do not get through over %s: %s", name, outcome.detail)
-            health.problem = outcome.detail
+            health.problem, health.failed_s = outcome.detail, now_s
             health.next_try_s = now_s + min(FIRST_RETRY_S * 2 ** min(health.failures, 10), LAST_RETRY_S)
             health.failures += 1
             health.next_test_s = max(health.next_test_s, now_s + FIRST_TEST_RETRY_S)
