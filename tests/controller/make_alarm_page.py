@@ -86,7 +86,8 @@ Example. At 02:10 the heart stops. `no_heart_flow` is critical and gives 5 min.
   critical alarm that no channel of a step could deliver goes on to the next step at once. What could not be delivered
   waits in `notices.db`, also over a restart, and is delivered with its age when the network is back, unless somebody has
   acknowledged it meanwhile.
-* A channel that fails is tried again after 10 s, then ever more seldom, down to every 5 min (each minute for a critical alarm), and is an alarm of its own,
+* A channel that fails is tried again after 10 s, then ever more seldom, down to every 5 min
+  (each minute for a critical alarm), and is an alarm of its own,
   `channel_failed`, over the others. A delivery that takes longer than 20 s has failed; it runs in a process of its own,
   which is ended then. The control loop never waits for one.
 * Alarms of the same moment share a message. More than five in a message are summarised: how many of which priority, the
