@@ -438,10 +438,10 @@ class Transfers:
         """
         trust = self._trust(route)
         balance, after = await self._balance(route, act, greatest_ul=2 * act.ul * trust.gain + 1000.0)
-        if told is None and (balance is None or judgement.hardly_seen(balance, act, trust)):
-            told = await self._told(route)
         seen = self._store.readings.get(self._mass)
         stuck = balance is not None and seen is not None and seen.same_since_s <= moving_s
+        if told is None and (balance is None or stuck or judgement.hardly_seen(balance, act, trust)):
+            told = await self._told(route)
         if stuck and seen is not None:
             self._alarm(
                 "balance_drift",

@@ -207,6 +207,7 @@ def performed(case: Case) -> Result:
 @example(Case("kidney.draw", 1.0, 0.0, 1.0, 0.0, 0.0, "dead", (Event("power", 0.0, False),)))
 @example(Case("liver.add_glucose", 1.0, 0.0, 10.0, 0.0, 0.0, "works", (Event("crash", 0.0, True),)))
 @example(Case("liver.add_glucose", 1.0, 0.0, 1.0, 1.0, 0.0, "dead", (Event("power", 1.0, False),)))
+@example(Case("kidney.draw", 1.0, 0.0, 1.0, 0.0, 0.0, "stuck", (Event("power", 0.0, False),)))
 @settings(max_examples=120, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
 @given(cases)
 def test_A10_random_crashes_neither_lose_nor_double_a_dose(case: Case) -> None:
