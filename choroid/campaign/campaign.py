@@ -18,7 +18,7 @@ from typing import Any
 
 from choroid.campaign.shrink import Shrinker
 from choroid.campaign.trial import Result, run_trial
-from choroid.campaign.world import Trial, draw_trial, limits_without, rig_of
+from choroid.campaign.world import FAULTS_A_DAY, Trial, draw_trial, limits_without, rig_of
 from choroid.failure import UserError
 from choroid.workers import workers
 from sim.faults.schedule import Fault
@@ -26,6 +26,8 @@ from sim.faults.schedule import Fault
 AHEAD = 2
 """Trials handed out for each process ahead of time."""
 MOST_SHRUNK = 8
+MAX_FAULTS_A_DAY = 2000.0
+"""Beyond this faults overlap so much that a trial says little."""
 KEPT = "trials.jsonl"
 HEAD = "campaign.json"
 
@@ -56,6 +58,7 @@ def campaign(
     seed: int,
     jobs: int,
     faults: Path | None = None,
+    faults_a_day: float = FAULTS_A_DAY,
     without: str | None = None,
     resume: Path | None = None,
     ray: str | None = None,
@@ -67,12 +70,19 @@ def campaign(
     `faults` is a file with a list of faults that every trial gets instead of drawn ones. With `resume` finished trials
     are kept in that folder and not run again. Raises :class:`UserError` for what makes no sense.
     """
-    if runs < 1 or not days > 0 or jobs < 1:
-        raise UserError("a campaign needs --runs of 1 or more, --days above 0, --jobs of 1 or more")
+    if runs < 1 or not days > 0 or jobs < 1 or not 0 < faults_a_day <= MAX_FAULTS_A_DAY:
+        raise UserError(
+            "a campaign needs --runs of 1 or more, --days above 0, --jobs of 1 or more, --faults-a-day above 0 and at most"
+            f" {MAX_FAULTS_A_DAY:g}"
+        )
     given = None if faults is None else read_faults(faults)
-    trials = [draw_trial(seed, number, days=days, without=without, faults=given) for number in range(runs)]
+    trials = [
+        draw_trial(seed, number, days=days, without=without, faults=given, faults_a_day=faults_a_day)
+        for number in range(runs)
+    ]
     limits_without(rig_of(trials[0]), without)
-    kept = _Kept(resume, {"seed": seed, "days": days, "without": without, "faults": str(faults or "")})
+    head = {"seed": seed, "days": days, "without": without, "faults": str(faults or ""), "faults_a_day": faults_a_day}
+    kept = _Kept(resume, head)
     begun = time.perf_counter()  # noqa: TID251  (the real cost is one of the figures)
     with _executor(jobs, ray) as executor:
         results = _run_all(executor, trials, kept, jobs, progress)

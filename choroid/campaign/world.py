@@ -77,9 +77,18 @@ class Trial:
 
 
 def draw_trial(
-    seed: int, number: int, *, days: float, without: str | None = None, faults: Sequence[Fault] | None = None
+    seed: int,
+    number: int,
+    *,
+    days: float,
+    without: str | None = None,
+    faults: Sequence[Fault] | None = None,
+    faults_a_day: float = FAULTS_A_DAY,
 ) -> Trial:
-    """Trial `number` of the campaign `seed`; with `faults` it gets these instead of drawn ones."""
+    """Trial `number` of the campaign `seed`; with `faults` it gets these instead of drawn ones.
+
+    `faults_a_day` is the mean number drawn by chance; a trial has half, once, twice or four times as many.
+    """
     rng = np.random.default_rng([seed, number])
     edits = _edits(rng)
     protocol = "recycle" if rng.random() < 0.7 else "exchange"
@@ -104,7 +113,7 @@ def draw_trial(
     )
     if faults is not None:
         return bare.with_faults(faults)
-    rate = FAULTS_A_DAY * float(rng.choice([0.5, 1.0, 2.0, 4.0]))
+    rate = faults_a_day * float(rng.choice([0.5, 1.0, 2.0, 4.0]))
     end_s = max(days * DAY_S - QUIET_S, days * DAY_S / 2)
     mild = bool(rng.random() < SURVIVABLE)
     drawn = draw(rng, rig_of(bare), end_s / DAY_S, rate, survivable=mild)

@@ -34,6 +34,9 @@ def add(commands: Any) -> None:
     campaign.add_argument("--jobs", type=int, help="processes (default: one for each processor)")
     campaign.add_argument("--faults", type=Path, metavar="FILE", help="the same faults for every trial (JSON)")
     campaign.add_argument(
+        "--faults-a-day", type=float, default=60.0, help="mean number of faults drawn for a day of life (default 60)"
+    )
+    campaign.add_argument(
         "--without",
         metavar="INTERLOCK",
         help="take interlocks away (a,b), to see it fail; each: one after the other, in which trial is each found?",
@@ -95,6 +98,7 @@ def _campaign(arguments: argparse.Namespace) -> int:
             seed=arguments.seed,
             jobs=jobs,
             faults=arguments.faults,
+            faults_a_day=arguments.faults_a_day,
             without=arguments.without,
             resume=arguments.resume,
             ray=arguments.ray,
