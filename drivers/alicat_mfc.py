@@ -3,12 +3,17 @@
 Every poll and every set-point is answered by one data frame: letter, absolute pressure, temperature,
 volumetric flow, mass flow, set-point, gas, and status words when something is wrong. Flows are taken as
 mL/min at the controller's standard conditions (SCCM), or L/min with the setting `units: slpm`.
+
+The firmware that `VE` announces decides the commands. From 10v05 on, `LV` tells the loop variable, `LS` sets the set-point,
+and its answer carries the unit. From 6v00 on, `FPF` tells full scale and unit, which must fit the rig file. An older firmware
+takes `LS` and `LV` for `L`, which locks its display, so they are never sent to one.
 """
 
 from __future__ import annotations
 
 import asyncio
 import re
+from contextlib import suppress
 from dataclasses import dataclass
 
 from drivers.device import (
@@ -19,6 +24,7 @@ from drivers.device import (
     Guarantee,
     Identity,
     LevelStatus,
+    NoReply,
     Page,
     Refused,
     Sensor,
@@ -31,8 +37,12 @@ from drivers.transport.link import Link
 from drivers.transport.replies import Form, bad_reply, decimals, take_line
 from drivers.transport.url import LineSettings
 
-STEP = 0.01
-"""The finest step of a set-point, in the controller's unit."""
+DIGITS = 5
+"""A controller writes a flow with so many digits: until a data frame has shown its decimals, they are derived from this."""
+FULL_SCALE_BELOW = 0.99
+"""The controller's full scale may be this share of the one in the rig file: labels are rounded."""
+FULL_SCALE_SINCE, LOOP_COMMANDS_SINCE = (6, 0), (10, 5)
+"""The first firmware with `FPF`, and the first with the whole set that this driver uses of `LS` and `LV`."""
 TIMEOUT_S = 0.4
 SHARED_S = 0.2
 """One data frame serves flow and set-point for so long."""
@@ -53,6 +63,12 @@ _FRAME = re.compile(
     rb"([A-Z])((?: +[+-]?\d{1,7}(?:\.\d{1,5})?){4,6}) +([A-Za-z][A-Za-z0-9/-]{0,11})((?: +[A-Z]{3})*) *"
 )
 _REGISTER = re.compile(rb"([A-Z]) +(\d{1,3}) = (-?\d{1,10}) *")
+_LOOP_VARIABLE = re.compile(rb"[A-Z] +(\d{1,3}) *")
+_LOOP_SETPOINT = re.compile(rb"[A-Z] +[+-]?\d{1,7}(?:\.\d{1,5})? +([+-]?\d{1,7}(?:\.\d{1,5})?) +\d{1,3} +(\S+) *")
+_FULL_SCALE = re.compile(rb"[A-Z] +([+-]?\d{1,7}(?:\.\d{1,5})?) +\d{1,3} +(\S+) *")
+_VERSION = re.compile(rb"[A-Z] +((\d{1,2})v(\d{2})\b[ -~]*)")
+_LABELS = {"sccm": "SCCM", "slpm": "SLPM"}
+"""The controller's name of each unit that the rig file may say."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +98,7 @@ class AlicatMfc(Device):
         manual="MC-Series manual p43, BC-Series manual p10 (ASCII commands)",
     )
     line = LineSettings(baud=19200, bits=8, parity="N", stop=1)
-    queries = re.compile(rb"[A-Z](?:R122|VE)?\r")
+    queries = re.compile(rb"[A-Z](?:R122|VE|LV|FPF 5)?\r")
     page = Page(
         wiring="RS-232 on the 8-pin mini-DIN or USB (a serial port of its own), RS-485 on request; 19200 8N1, newer"
         " controllers 38400: write `?baud=38400` in the link. Up to 26 on one line, each with its letter.",
@@ -93,14 +109,25 @@ class AlicatMfc(Device):
         ),
         commands=(
             ("XR122", "loop variable, which must be mass flow (37); fences late replies", "MC p. 43, BC p. 10"),
+            ("XLV", "loop variable, from firmware 10v05 on", "serial primer"),
             ("X", "one data frame: pressure, temperature, flows, set-point, gas, status", "MC p. 43, BC p. 10"),
-            ("XVE", "firmware", "MC p. 43, BC p. 10"),
-            ("XSn.nn", "set-point; the frame that answers is compared", "MC p. 43, BC p. 10"),
+            ("XVE", "firmware, which decides the commands", "MC p. 43, BC p. 10"),
+            ("XFPF 5", "full scale and unit of the mass flow, from firmware 6v00 on", "serial primer"),
+            ("XSn.nn", "set-point, before firmware 10v05; the frame that answers is compared", "MC p. 43, BC p. 10"),
+            (
+                "XLS n.nn",
+                "set-point, from firmware 10v05 on; set-point and unit of the answer are compared",
+                "serial primer",
+            ),
         ),
         traps=(
             "Nothing in the controller ends a flow when the host is gone: the guard does.",
             "A flow meter answers with one number less: it is refused.",
-            "Set-points have two decimals in the controller's own unit, so the step is 0.01 sccm or 10 mL/min (slpm).",
+            "A set-point has as many decimals as the controller shows in its data frame, five digits in all: the step is"
+            " 0.01 sccm for a full scale of 200 sccm, and 1 sccm for 20,000.",
+            "The engineering unit can be changed at the front panel. Firmware 10v05 and later tells it with every set-point,"
+            " 6v00 and later at verification, older ones never: compare those with the display.",
+            "An older firmware takes LS and LV for L and locks its display.",
             "A set-point knob or front panel as source makes it ignore ours; the readback refuses it.",
         ),
     )
@@ -120,6 +147,9 @@ class AlicatMfc(Device):
         )
         units = choice_of(config.settings, "units", config.name, default="sccm", among=("sccm", "slpm"))
         self.ml_min_per_unit = 1000.0 if units == "slpm" else 1.0
+        self._label = _LABELS[units]
+        self._decimals = max(0, DIGITS - len(str(int(self.full_scale_ml_min / self.ml_min_per_unit))))
+        self._has_loop_commands = False
         self._letter = _letter(config)
         self._conversation = Conversation(
             link,
@@ -139,10 +169,21 @@ class AlicatMfc(Device):
         """This driver's side of the link."""
         return self._conversation
 
+    @property
+    def step_ml_min(self) -> float:
+        """The finest step of a set-point (mL/min): the last digit that the controller shows of it."""
+        return 10.0**-self._decimals * self.ml_min_per_unit
+
     async def _identify(self) -> Identity:
         self.forget()
         self._form = Form()  # another controller may have been plugged in
-        variable = await self._conversation.ask(self._letter + b"R122\r", self._register)
+        await self.frame()
+        firmware, version = await self._firmware()
+        self._has_loop_commands = version >= LOOP_COMMANDS_SINCE
+        if self._has_loop_commands:
+            variable = await self._conversation.ask(self._letter + b"LV\r", self._loop_variable)
+        else:
+            variable = await self._conversation.ask(self._letter + b"R122\r", self._register)
         if variable != MASS_FLOW:
             raise WrongDevice(
                 f"it regulates variable {variable}, not mass flow ({MASS_FLOW})",
@@ -150,9 +191,31 @@ class AlicatMfc(Device):
                 cause="a pressure or volumetric controller, or one set to regulate something else",
                 action="set its loop variable to mass flow at its front panel",
             )
-        await self.frame()
-        firmware = await self._conversation.ask(self._letter + b"VE\r", self._version)
+        if version >= FULL_SCALE_SINCE:
+            full_scale, label = await self._conversation.ask(self._letter + b"FPF 5\r", self._full_scale)
+            if label != self._label:
+                raise WrongDevice(
+                    f"it counts flows in {label}, and the rig file says {self._label}",
+                    where=self.config.name,
+                    cause="its engineering unit was changed, or units in the rig file is wrong",
+                    action=f"set its unit of mass flow to {self._label}, or correct units in the rig file",
+                )
+            if full_scale * self.ml_min_per_unit < self.full_scale_ml_min * FULL_SCALE_BELOW:
+                raise WrongDevice(
+                    f"its full scale is {full_scale * self.ml_min_per_unit:g} mL/min, and the rig file says"
+                    f" {self.full_scale_ml_min:g}",
+                    where=self.config.name,
+                    cause="a smaller controller than the rig file says, or two controllers are exchanged",
+                    action="compare the label with full_scale_ml_min and address in the rig file",
+                )
         return Identity(model="mass flow controller", firmware=firmware)
+
+    async def _firmware(self) -> tuple[str, tuple[int, int]]:
+        """Return what `VE` announces, and the version in it; ("", (0, 0)) for one that answers all but `VE` (8v17)."""
+        for _ in range(2):  # the first reply may only have been lost
+            with suppress(NoReply):
+                return await self._conversation.ask(self._letter + b"VE\r", self._version)
+        return "", (0, 0)
 
     async def frame(self) -> DataFrame:
         """The controller's data, not older than `SHARED_S`."""
@@ -167,19 +230,35 @@ class AlicatMfc(Device):
         self._frame = None
 
     async def set(self, ml_min: float) -> None:
-        """Set the flow (mL/min) and see that the controller repeats it."""
+        """Set the flow (mL/min), to the controller's own precision, and see that it repeats it."""
         self.forget()
         wanted = ml_min / self.ml_min_per_unit
-        frame = await self._conversation.ask(b"%sS%.2f\r" % (self._letter, wanted), self._data_frame)
-        if abs(frame.setpoint - wanted) > 0.0051 + 0.001 * wanted:
+        number = b"%.*f" % (self._decimals, wanted)
+        if self._has_loop_commands:
+            line, told, label = await self._conversation.ask(
+                self._letter + b"LS " + number + b"\r", self._loop_setpoint
+            )
+            if label != self._label:  # a garbled answer, or another unit: only verification tells them apart
+                self._conversation.doubt()
+                self._conversation.distrust()
+                self._conversation.link.wake()
+                raise bad_reply(line, self.config.name, f"a set-point in {self._label}")
+            self._check_setpoint(told, wanted)
+            self.forget()  # a poll that was under way when this began may just have brought the old set-point
+            return
+        frame = await self._conversation.ask(self._letter + b"S" + number + b"\r", self._data_frame)
+        self._check_setpoint(frame.setpoint, wanted)
+        # A poll that was under way when this began may just have brought the old set-point: this frame is newer.
+        self._frame, self._frame_at_s = frame, asyncio.get_running_loop().time()
+
+    def _check_setpoint(self, told: float, wanted: float) -> None:
+        if abs(told - wanted) > 0.51 * 10.0**-self._decimals + 0.001 * wanted:
             raise Refused(
-                f"it was set to {wanted:.2f} and says {frame.setpoint:g}",
+                f"it was set to {wanted:.{self._decimals}f} and says {told:g}",
                 where=self.config.name,
                 cause="its set-point comes from its front panel, or its full scale is smaller",
                 action="set its set-point source to serial; check full_scale_ml_min in the rig file",
             )
-        # A poll that was under way when this began may just have brought the old set-point: this frame is newer.
-        self._frame, self._frame_at_s = frame, asyncio.get_running_loop().time()
 
     # --- parsers: lines of other controllers on the line, and older ones of another kind, are skipped -----
 
@@ -198,6 +277,7 @@ class AlicatMfc(Device):
                         cause="it is a flow meter, not a controller",
                         action="check the model in the rig file",
                     )
+                self._decimals = decimals(texts[4])
                 words = tuple(word.decode() for word in match[4].split())
                 pressure, celsius, volumetric, mass, setpoint = numbers[:5]
                 return DataFrame(pressure, celsius, volumetric, mass, setpoint, match[3].decode(), words)
@@ -209,10 +289,27 @@ class AlicatMfc(Device):
                 return int(match[3])
         return None
 
-    def _version(self, buffer: bytearray) -> str | None:
+    def _loop_variable(self, buffer: bytearray) -> int | None:
+        match = self._own_match(buffer, _LOOP_VARIABLE)
+        return int(match[1]) if match else None
+
+    def _loop_setpoint(self, buffer: bytearray) -> tuple[bytes, float, str] | None:
+        match = self._own_match(buffer, _LOOP_SETPOINT)
+        return (match[0], float(match[1]), match[2].decode("latin-1")) if match else None
+
+    def _full_scale(self, buffer: bytearray) -> tuple[float, str] | None:
+        match = self._own_match(buffer, _FULL_SCALE)
+        return (float(match[1]), match[2].decode("latin-1")) if match else None
+
+    def _version(self, buffer: bytearray) -> tuple[str, tuple[int, int]] | None:
+        match = self._own_match(buffer, _VERSION)
+        return (match[1].decode("ascii").strip(), (int(match[2]), int(match[3]))) if match else None
+
+    def _own_match(self, buffer: bytearray, pattern: re.Pattern[bytes]) -> re.Match[bytes] | None:
+        """The controller's own next line that is of the form `pattern`; others are skipped."""
         while (line := self._own_line(buffer)) is not None:
-            if not _FRAME.fullmatch(line) and not _REGISTER.fullmatch(line) and line.isascii():
-                return line[1:].decode("ascii").strip()
+            if match := pattern.fullmatch(line):
+                return match
         return None
 
     def _own_line(self, buffer: bytearray) -> bytes | None:
@@ -263,8 +360,8 @@ class FlowController(GasFlow):
 
     @property
     def step_ml_min(self) -> float:
-        """Set-points are sent with two decimals."""
-        return STEP * self._controller.ml_min_per_unit
+        """The last digit that the controller shows of a set-point."""
+        return self._controller.step_ml_min
 
     async def status(self) -> LevelStatus:
         """Set-point and measured mass flow (mL/min), as the controller says."""

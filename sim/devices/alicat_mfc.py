@@ -1,7 +1,8 @@
 """An Alicat mass flow controller (MC series manual p. 43, serial primer): unit id, command, CR; answers end CR.
 
 A poll answers `A +014.70 +025.00 +000.00 +000.00 000.00    Air`: id, absolute pressure (psi), temperature (°C),
-volumetric flow, mass flow, set-point (mL/min), gas, then status codes. Another unit's lines are met with silence.
+volumetric flow, mass flow, set-point (in its engineering unit of flow), gas, then status codes. Another unit's lines are
+met with silence. The device's setting `firmware` chooses what it understands (:mod:`sim.devices.alicat_firmware`).
 """
 
 from __future__ import annotations
@@ -10,17 +11,37 @@ import asyncio
 from collections.abc import Callable
 
 from controller.rig.description import DeviceSpec
+from sim.devices.alicat_firmware import (
+    FIRMWARES,
+    FLOW_UNITS,
+    MASS,
+    MASS_SETPOINT,
+    PRESSURE,
+    PRESSURE_UNIT,
+    SCCM,
+    SLPM,
+    TEMPERATURE,
+    TEMPERATURE_UNIT,
+    VOLUMETRIC,
+    frame_table,
+)
 from sim.devices.ascii_line import AsciiDevice, decimal
 from sim.devices.port import PlantPort
 
 GASES = ("Air", "Ar", "CH4", "CO", "CO2", "C2H6", "H2", "He", "N2", "N2O", "Ne", "O2", "C3H8", "nC4H10", "C2H2")
-"""In the order of their numbers (`G n`)."""
+"""In the order of their numbers (`G n`, `GS n`)."""
+GAS_NAMES = (
+    "Air", "Argon", "Methane", "Carbon-Monoxide", "Carbon-Dioxide", "Ethane", "Hydrogen", "Helium", "Nitrogen",
+    "Nitrous-Oxide", "Neon", "Oxygen", "Propane", "normal-Butane", "Acetylene",
+)  # fmt: skip
+"""Long names of `GASES`, which the answer to `GS` has."""
 LOOP_VARIABLES = (34, 36, 37, 38, 39)
 """What may be controlled: absolute pressure, volumetric flow, mass flow, gauge and differential pressure."""
 LOOP_REGISTER, GAS_REGISTER, STREAM_REGISTER = "122", "46", "91"
-FIRMWARE = "10v05.0-R24 Nov 30 2022,16:04:20"
-PRESSURE_PSIA = 14.70
-TEMPERATURE_C = 25.0
+PRESSURE_PSIA, PRESSURE_RANGE_PSIA = 14.70, 160.0
+TEMPERATURE_C, TEMPERATURE_RANGE_C = 25.0, 60.0
+DIGITS = 5
+"""A flow is written with so many digits, as many of them decimals as the full scale allows."""
 OVERRANGE = 1.024
 STREAM_S = 0.050
 POLLED = "@"
@@ -28,7 +49,10 @@ POLLED = "@"
 
 
 class AlicatMfc(AsciiDevice):
-    """A controller of `full_scale_ml_min` (device setting, default 100) for `gas` (default Air)."""
+    """A controller of `full_scale_ml_min` (device setting, default 100) for `gas` (default Air).
+
+    Further settings: `units` (sccm or slpm, default sccm) and `firmware` (5v12, 8v30 or 10v05, default 10v05).
+    """
 
     baud = 19200
     think_s = 0.008
@@ -36,16 +60,17 @@ class AlicatMfc(AsciiDevice):
     def __init__(self, name: str, spec: DeviceSpec, plant: PlantPort) -> None:
         super().__init__(name, spec, plant)
         self.unit = self.home_unit = (spec.address or "A").upper()
-        self.full_scale = float(spec.settings.get("full_scale_ml_min", 100.0))
+        self.full_scale_ml_min = float(spec.settings.get("full_scale_ml_min", 100.0))
+        self.firmware = FIRMWARES[str(spec.settings.get("firmware", "10v05"))]
+        self.flow_unit = SLPM if spec.settings.get("units", "sccm") == "slpm" else SCCM
+        """Number of the engineering unit in which it counts flows."""
         self.gas = GASES.index(str(spec.settings.get("gas", "Air")))
-        self.setpoint = 0.0
+        self.setpoint_ml_min = 0.0
         self.loop_variable = 37
         self.serial_number = str(200_000 + sum(name.encode()))
         self.held = ""
         """"" as controlled, "P" the valve stays as it is, "C" it is closed."""
         self.locked = False
-        whole = len(str(int(self.full_scale)))
-        self._decimals = max(0, 5 - max(whole, 1))
         self._point = f"{name}.flow"
         self._given = 0.0
         self._tare = 0.0
@@ -59,13 +84,13 @@ class AlicatMfc(AsciiDevice):
 
     def _halt(self) -> None:
         self._stream(False)
-        self.setpoint, self.held = 0.0, ""
+        self.setpoint_ml_min, self.held = 0.0, ""
         self._act()
 
     def _act(self) -> None:
         """Let through what the set-point and the hold say."""
         if self.held != "P":
-            flow = 0.0 if self.held == "C" else self.setpoint
+            flow = 0.0 if self.held == "C" else self.setpoint_ml_min
             if flow != self._given:
                 self._given = flow
                 self.plant.set_gas(self._point, flow)
@@ -101,18 +126,31 @@ class AlicatMfc(AsciiDevice):
     def _say(self, *lines: str) -> None:
         self.send("".join(f"{line}\r" for line in lines).encode("ascii"))
 
-    def _number(self, value: float, *, sign: bool = True) -> str:
-        text = f"{abs(value):0{6 if self._decimals else 5}.{self._decimals}f}"
+    @property
+    def ml_min_per_unit(self) -> float:
+        """How much one of its engineering units of flow is (mL/min)."""
+        return FLOW_UNITS[self.flow_unit][2]
+
+    @property
+    def decimals(self) -> int:
+        """Decimals of a flow."""
+        return max(0, DIGITS - len(str(int(self.full_scale_ml_min / self.ml_min_per_unit))))
+
+    def _number(self, ml_min: float, *, sign: bool = True) -> str:
+        """A flow in the engineering unit."""
+        value = ml_min / self.ml_min_per_unit
+        text = f"{abs(value):0{DIGITS + 1 if self.decimals else DIGITS}.{self.decimals}f}"
         return ("-" if value < 0 and float(text) else "+") + text if sign else text
 
     def frame(self) -> str:
         """The data frame without the unit's id."""
         flow = self.plant.sense(self._point) - self._tare
         volumetric = flow * (14.696 / PRESSURE_PSIA)
-        codes = " HLD" * bool(self.held) + " LCK" * self.locked + " MOV" * (flow > self.full_scale * OVERRANGE)
+        codes = " HLD" * bool(self.held) + " LCK" * self.locked + " MOV" * (flow > self.full_scale_ml_min * OVERRANGE)
         return (
             f"+{PRESSURE_PSIA:06.2f} +{TEMPERATURE_C:06.2f} {self._number(volumetric)} {self._number(flow)}"
-            f" {self._number(self.setpoint, sign=False)} {GASES[self.gas]:>6}{codes}"
+            f" {self._number(self.setpoint_ml_min, sign=self.firmware.signed_setpoint)}"
+            f" {GASES[self.gas]:>{self.firmware.gas_width}}{codes}"
         )
 
     def _frame(self) -> None:
@@ -163,32 +201,124 @@ class AlicatMfc(AsciiDevice):
                     self._act()
                 self._frame()
             case "L" | "U":
-                self.locked = command == "L"
-                self._frame()
+                self._lock(command == "L")
             case "VE":
-                self._say(f"{self.unit}   {FIRMWARE}")
+                self._say(f"{self.unit}   {self.firmware.text}")
             case "??D*":
-                self._say(*self._frame_table())
+                full_scale = self.full_scale_ml_min / self.ml_min_per_unit
+                self._say(*frame_table(self.firmware, self.unit, self.flow_unit, full_scale, self.decimals))
             case "??M*":
                 self._say(*self._maker_table())
             case "??G*":
-                self._say(*(f"{self.unit}   G{number:02d} {gas:>6}" for number, gas in enumerate(GASES)))
+                self._say(*(f"{self.unit} G{number:02d} {gas:>8}" for number, gas in enumerate(GASES)))
             case _:
-                if not (self._set_flow(command) or self._set_register(command) or self._set_unit(command)):
+                done = (
+                    self._of_its_firmware(command)
+                    or self._set_flow(command)
+                    or self._set_register(command)
+                    or self._set_unit(command)
+                )
+                if not done:
                     self._say("?")
 
+    def _lock(self, locked: bool) -> None:
+        self.locked = locked
+        self._frame()
+
     def _set_flow(self, command: str) -> bool:
-        """`S5.00` or `S 5.00`, mL/min, up to 2.4 % beyond full scale."""
-        if command[0] != "S":
+        """`S5.00` or `S 5.00`, in the engineering unit, up to 2.4 % beyond full scale; answered by a data frame."""
+        if command[0] != "S" or not self._take(command[1:].strip()):
             return False
-        wanted = decimal(command[1:].strip())
-        if wanted is None or not 0.0 <= wanted <= self.full_scale * OVERRANGE:
-            return False
-        if self.obeys:
-            self.setpoint = round(wanted, self._decimals)
-            self._act()
         self._frame()
         return True
+
+    def _take(self, number: str) -> bool:
+        """Take a new set-point, rounded to what the data frame shows; return whether it can be taken."""
+        wanted = decimal(number)
+        most = self.full_scale_ml_min / self.ml_min_per_unit * OVERRANGE
+        if wanted is None or not 0.0 <= wanted <= most:
+            return False
+        if self.obeys:
+            self.setpoint_ml_min = round(wanted, self.decimals) * self.ml_min_per_unit
+            self._act()
+        return True
+
+    # --- commands that not every firmware has -----------------------------------------------------------
+
+    def _of_its_firmware(self, command: str) -> bool:
+        """Answer `LS`, `LV`, `GS`, `DCU` and `FPF` if this firmware has them; return whether it answered."""
+        name, *words = command.split()
+        if name in ("LS", "LV") and not self.firmware.modern:
+            self._lock(True)
+            return True
+        answer = None
+        match name:
+            case "LS" if self.firmware.modern:
+                answer = self._loop_setpoint(words)
+            case "LV" if self.firmware.modern:
+                answer = self._loop_variable(words)
+            case "GS" if self.firmware.modern:
+                answer = self._active_gas(words)
+            case "DCU" if self.firmware.modern:
+                answer = self._engineering_unit(words)
+            case "FPF" if self.firmware.full_scale:
+                answer = self._full_scale(words)
+        if answer is not None:
+            self._say(f"{self.unit} {answer}")
+        return answer is not None
+
+    def _loop_setpoint(self, words: list[str]) -> str | None:
+        """`LS`, `LS 5.00`: the set-point in force and the one that was asked for, with number and label of the unit."""
+        if len(words) > 1 or (words and not self._take(words[0])):
+            return None
+        number = self._number(self.setpoint_ml_min)
+        return f"{number} {number} {self.flow_unit} {FLOW_UNITS[self.flow_unit][0]}"
+
+    def _loop_variable(self, words: list[str]) -> str | None:
+        """`LV`, `LV 37`."""
+        if words:
+            number = _integer(words[0])
+            if len(words) > 1 or number not in LOOP_VARIABLES:
+                return None
+            self.loop_variable = number
+        return str(self.loop_variable)
+
+    def _active_gas(self, words: list[str]) -> str | None:
+        """`GS`, `GS 8`, `GS 8 1` (kept over a power cut)."""
+        if words:
+            number = _integer(words[0])
+            if len(words) > 2 or number is None or number >= len(GASES) or words[1:] not in ([], ["0"], ["1"]):
+                return None
+            self.gas = number
+        return f"{self.gas} {GASES[self.gas]} {GAS_NAMES[self.gas]}"
+
+    def _engineering_unit(self, words: list[str]) -> str | None:
+        """`DCU 5`, `DCU 5 7`: the unit of a statistic. Flows share one unit; those of pressure and temperature stay."""
+        numbers = [_integer(word) for word in words]
+        if numbers[0:1] and numbers[0] in (MASS, MASS_SETPOINT, VOLUMETRIC) and len(numbers) < 3:
+            if len(numbers) == 2:
+                if numbers[1] not in FLOW_UNITS:
+                    return None
+                self.flow_unit = numbers[1] or 0
+            return f"{self.flow_unit} {FLOW_UNITS[self.flow_unit][numbers[0] == VOLUMETRIC]}"
+        match numbers:
+            case [statistic] if statistic == PRESSURE:
+                return f"{PRESSURE_UNIT[0]} {PRESSURE_UNIT[1]}"
+            case [statistic] if statistic == TEMPERATURE:
+                return f"{TEMPERATURE_UNIT[0]} {TEMPERATURE_UNIT[1]}"
+        return None
+
+    def _full_scale(self, words: list[str]) -> str | None:
+        """`FPF 5`: the full scale of a statistic, with number and label of its unit."""
+        match [_integer(word) for word in words]:
+            case [statistic] if statistic in (MASS, MASS_SETPOINT, VOLUMETRIC):
+                label = FLOW_UNITS[self.flow_unit][statistic == VOLUMETRIC]
+                return f"{self._number(self.full_scale_ml_min)} {self.flow_unit} {label}"
+            case [statistic] if statistic == PRESSURE:
+                return f"+{PRESSURE_RANGE_PSIA:06.2f} {PRESSURE_UNIT[0]} {PRESSURE_UNIT[1]}"
+            case [statistic] if statistic == TEMPERATURE:
+                return f"+{TEMPERATURE_RANGE_C:06.2f} {TEMPERATURE_UNIT[0]} {TEMPERATURE_UNIT[1]}"
+        return None
 
     def _set_register(self, command: str) -> bool:
         """`R122`, `W122=37`, `$$W46=4`, `G 4`, `W91=50`; R and W are also taken behind `$$`."""
@@ -196,7 +326,7 @@ class AlicatMfc(AsciiDevice):
         if command.startswith("G"):
             command = f"W{GAS_REGISTER}={command[1:].strip()}"
         verb, register, wanted = command[:1], *command[1:].replace(" ", "").partition("=")[::2]
-        number = int(wanted) if wanted.isascii() and wanted.isdigit() and len(wanted) < 6 else None
+        number = _integer(wanted)
         if verb == "W":
             if register == LOOP_REGISTER and number in LOOP_VARIABLES:
                 self.loop_variable = number or 0
@@ -231,35 +361,23 @@ class AlicatMfc(AsciiDevice):
             self._frame()
         return True
 
-    def _frame_table(self) -> list[str]:
-        """What the fields of a data frame are. The column layout is the primer's, not seen on a wire."""
-        flow = f"SCCM 0 to {self.full_scale:g}"
-        fields = (
-            ("Unit ID", "string", "A to Z"),
-            ("Abs Press", "s decimal", "psia 0 to 160"),
-            ("Flow Temp", "s decimal", "C -10 to 60"),
-            ("Vol Flow", "s decimal", flow.replace("SCCM", "CCM")),
-            ("Mass Flow", "s decimal", flow),
-            ("Setpoint", "decimal", flow),
-            ("Gas", "string", "Air to C2H2"),
-        )
-        head = f"{self.unit}   D00 NAME       TYPE       RANGE"
-        return [head] + [
-            f"{self.unit}   D{number:02d} {field:<10} {kind:<10} {span}"
-            for number, (field, kind, span) in enumerate(fields, start=1)
-        ]
-
     def _maker_table(self) -> list[str]:
+        label = FLOW_UNITS[self.flow_unit][0]
         lines = (
-            "Alicat Scientific",
-            "Tucson, AZ",
+            "ALICAT SCIENTIFIC",
             "www.alicat.com",
-            "",
-            f"Model Number MC-{self.full_scale:g}SCCM-D",
+            "Ph   520-290-6060",
+            "info@alicat.com",
+            f"Model Number MC-{self.full_scale_ml_min / self.ml_min_per_unit:g}{label}-D",
             f"Serial Number {self.serial_number}",
             "Date Manufactured 11/30/2022",
             "Date Calibrated   11/30/2022",
             "Calibrated By     CH",
-            "Software Revision 10v05.0",
+            f"Software Revision {self.firmware.revision}",
         )
-        return [f"{self.unit}   M{number:02d} {line}".rstrip() for number, line in enumerate(lines)]
+        return [f"{self.unit}  M{number:02d} {line}" for number, line in enumerate(lines)]
+
+
+def _integer(word: str) -> int | None:
+    """The whole number that `word` is; None for anything else."""
+    return int(word) if word.isascii() and word.isdigit() and len(word) < 6 else None

@@ -209,7 +209,11 @@ class FakeAlicat:
 
     config = DeviceConfig("gas", address="A", settings=settings(full_scale_ml_min=200.0))
 
-    def __init__(self) -> None:
+    def __init__(self, firmware: bytes = b"10v05.0-R24 Nov 30 2022,16:04:20", unit: bytes = b"12 SCCM") -> None:
+        self.firmware = firmware
+        self.modern = firmware.startswith(b"10v")
+        self.unit = unit
+        self.full_scale = b"+200.00" if unit == b"12 SCCM" else b"+20.000"
         self.setpoint = {b"A": 0.0, b"B": 0.0}
         self.status = b""
         self.variable = 37
@@ -236,7 +240,19 @@ class FakeAlicat:
         if command == b"R122":
             return letter + b"   122 = %d\r" % self.variable
         if command == b"VE":
-            return letter + b"   10v05.0-R24 Nov 30 2022,16:04:20\r"
+            return letter + b"   " + self.firmware + b"\r"
+        if command.startswith(b"L"):
+            assert self.modern, "it locks the display of an old controller"
+        if command == b"LV" and self.modern:
+            return letter + b" %d\r" % self.variable
+        if command == b"FPF 5" and not self.firmware.startswith(b"5v"):
+            return letter + b" " + self.full_scale + b" " + self.unit + b"\r"
+        if command.startswith(b"LS ") and self.modern:
+            assert re.fullmatch(rb"LS \d+\.\d\d", command), command
+            before = self.setpoint[letter]
+            if not self.deaf:
+                self.setpoint[letter] = float(command[3:])
+            return letter + b" %+07.2f %+07.2f " % (before, self.setpoint[letter]) + self.unit + b"\r"
         if command.startswith(b"S"):
             assert re.fullmatch(rb"S\d+\.\d\d", command), command
             if not self.deaf:

@@ -9,7 +9,7 @@ from collections.abc import Callable
 
 import pytest
 
-from drivers.alicat_mfc import AlicatMfc
+from drivers.alicat_mfc import AlicatMfc, FlowController
 from drivers.device import (
     BadReply,
     ChannelConfig,
@@ -265,26 +265,89 @@ async def test_A7_a_relay_that_stays_closed_is_a_fault() -> None:
 # --- Alicat -----------------------------------------------------------------------------------------------
 
 
-async def test_golden_alicat_frames() -> None:
-    peer = Peer(FakeAlicat())
+OLD_ALICAT = b"5v12.0-R22 Aug 14 2015,10:21:36"
+ALICAT_QUESTIONS = {
+    b"10v05.0-R24 Nov 30 2022,16:04:20": [b"A\r", b"AVE\r", b"ALV\r", b"AFPF 5\r"],
+    b"8v30.0-R23 Jan 17 2020,09:12:44": [b"A\r", b"AVE\r", b"AR122\r", b"AFPF 5\r"],
+    OLD_ALICAT: [b"A\r", b"AVE\r", b"AR122\r"],
+}
+
+
+@pytest.mark.parametrize("firmware", list(ALICAT_QUESTIONS))
+async def test_an_alicat_is_asked_what_its_firmware_understands(firmware: bytes) -> None:
+    peer = Peer(FakeAlicat(firmware))
     async with linked(AlicatMfc, peer, FakeAlicat.config, verified=False) as controller:
-        assert peer.sent == [b"AR122\r", b"A\r", b"AVE\r"]
+        assert peer.sent == ALICAT_QUESTIONS[firmware]
         assert controller.identity is not None
-        assert controller.identity.firmware == "10v05.0-R24 Nov 30 2022,16:04:20"
-    for frame in (
-        b"A +014.70 +025.00 +00.000 +01.250 000.00    Air\r",
-        b"A +014.70 +025.00 +00.000 +01.250 05.000    Air\r",
-    ):
-        async with linked(AlicatMfc, peer := Peer(told(frame)), FakeAlicat.config) as controller:
-            assert await controller.sensors["flow"].read() == 1.25
-            peer.sent.clear()
-            await controller.set(float(frame[34:40]))
-            assert peer.sent == [b"AS%.2f\r" % float(frame[34:40])]
+        assert controller.identity.firmware == firmware.decode()
+        peer.sent.clear()
+        await controller.set(4.999)
+        assert peer.sent == [b"ALS 5.00\r" if firmware.startswith(b"10v") else b"AS5.00\r"]
+
+
+async def test_an_alicat_that_does_not_answer_VE_is_spoken_to_as_an_old_one() -> None:
+    """Firmware 8v17 was seen to leave VE unanswered."""
+    fake = FakeAlicat(b"8v17.0-R23")
+    peer = Peer(lambda request: None if request == b"AVE\r" else fake(request))
+    async with linked(AlicatMfc, peer, FakeAlicat.config) as controller:
+        await controller.set(5.0)
+        assert peer.sent[-1] == b"AS5.00\r"
+
+
+@pytest.mark.parametrize(
+    ("frame", "sent"),
+    [
+        (b"A +014.70 +025.00 +00.000 +01.250 000.00    Air\r", b"AS0.00\r"),
+        (b"A +014.70 +025.00 +00.000 +01.250 005.00    Air\r", b"AS5.00\r"),
+        (b"A +014.52 +021.50 +0000.1 +0001.3 0116.3      N2\r", b"AS116.3\r"),
+        (b"A +014.70 +025.00 +00.000 +01.250 07.125    Air\r", b"AS7.125\r"),
+        (b"A +014.70 +025.00 +00012 +00012 00150    Air\r", b"AS150\r"),
+    ],
+)
+async def test_A7_an_alicat_set_point_has_the_decimals_of_its_data_frame(frame: bytes, sent: bytes) -> None:
+    """Two decimals were sent whatever the full scale: 7.125 became 7.12 or 7.13, and the step told was wrong."""
+    async with linked(AlicatMfc, peer := Peer(told(frame)), FakeAlicat.config) as controller:
+        peer.sent.clear()
+        setpoint = frame.split()[5]
+        await controller.set(float(setpoint))
+        assert peer.sent == [sent]
+        actuator = controller.actuators["flow"]
+        assert isinstance(actuator, FlowController)
+        assert actuator.step_ml_min == pytest.approx(10.0 ** -len(setpoint.partition(b".")[2]))
+
+
+@pytest.mark.parametrize(
+    ("unit", "full_scale", "told"),
+    [
+        (b"7 SLPM", b"+0.2000", "counts flows in SLPM, and the rig file says SCCM"),
+        (b"12 SCCM", b"+020.00", "full scale is 20 mL/min, and the rig file says 200"),
+    ],
+)
+async def test_A6_an_alicat_of_another_unit_or_full_scale_is_not_trusted(
+    unit: bytes, full_scale: bytes, told: str
+) -> None:
+    fake = FakeAlicat(unit=unit)
+    fake.full_scale = full_scale
+    async with linked(AlicatMfc, Peer(fake), FakeAlicat.config, verified=False) as controller:
+        assert isinstance(controller.link.failures["gas"], WrongDevice)
+        assert told in str(controller.link.failures["gas"])
+
+
+async def test_A6_an_alicat_whose_unit_is_changed_in_operation_is_refused() -> None:
+    fake = FakeAlicat()
+    async with linked(AlicatMfc, Peer(fake), FakeAlicat.config) as controller:
+        await controller.set(0.05)
+        fake.unit = b"7 SLPM"
+        with pytest.raises(BadReply, match="a set-point in SCCM"):
+            await controller.set(0.05)
+        await asyncio.sleep(10)
+        assert not controller.conversation.verified
+        assert "counts flows in SLPM" in str(controller.link.failures["gas"])
 
 
 def told(frame: bytes) -> Callable[[bytes], bytes | None]:
-    """A controller that answers each question for its data, and each set-point, with one golden frame."""
-    healthy = FakeAlicat()
+    """An old controller that answers each question for its data, and each set-point, with one golden frame."""
+    healthy = FakeAlicat(OLD_ALICAT)
     return lambda request: healthy(request) if request in (b"AR122\r", b"AVE\r") else frame
 
 
@@ -368,7 +431,7 @@ async def test_status_words_are_faults_or_harmless() -> None:
 
 
 async def test_litres_are_understood_by_setting() -> None:
-    fake = FakeAlicat()
+    fake = FakeAlicat(unit=b"7 SLPM")
     config = DeviceConfig("gas", "A", settings(full_scale_ml_min=20000.0, units="slpm"))
     async with linked(AlicatMfc, Peer(fake), config) as controller:
         await controller.actuators["flow"].apply(Level(1500.0))

@@ -193,7 +193,7 @@ async def test_CO2_waits_for_air_that_is_set_and_does_not_flow() -> None:
     assert isinstance(air, AlicatMfc)
     air.held = "C"  # its valve is shut, whatever its set-point says
     left = await Rescue(guard_plan(RIG), lab.opener, lambda text: None).run(30.0)
-    assert air.setpoint == pytest.approx(BASAL_AIR)
+    assert air.setpoint_ml_min == pytest.approx(BASAL_AIR)
     assert set(left) == {"gas_air.flow", "gas_co2.flow"}
     assert plant.told["gas_co2.flow"] == 0.0
     await lab.close()

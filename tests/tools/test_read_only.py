@@ -22,7 +22,7 @@ from sim.lab import Lab
 BENCH = Path(__file__).resolve().parents[2] / "examples" / "rigs" / "bench.yaml"
 
 QUERIES: dict[str, set[str]] = {
-    "alicat-mfc": {"AR122", "A", "AVE", "A??M*", "A??D*"},
+    "alicat-mfc": {"AR122", "ALV", "A", "AVE", "AFPF 5", "A??M*", "A??D*"},
     "atlas-ezo-do": {"i", "Status", "O,?", "R"},
     "atlas-ezo-ec": {"i", "Status", "O,?", "R"},
     "atlas-ezo-orp": {"i", "Status", "R"},
