@@ -7,6 +7,7 @@ service manager. Where there is none, the controller starts one beside itself, i
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 import select
 import socket
@@ -17,6 +18,7 @@ from pathlib import Path
 from typing import NoReturn
 
 from choroid.child import python
+from choroid.data_folder import folders_of, open_folder
 from choroid.failure import UserError
 from controller.guard.channel import SocketChannel
 from controller.guard.wire import LOG, PLAN, Message, connect, digest, receive, send
@@ -51,7 +53,7 @@ def guard(path: Path, data: Path) -> NoReturn:
     """Become the guard of the rig file `path`, as a service of its own; this process is replaced."""
     load_third_party()
     rig = load_rig(path, models=MODELS)
-    data.mkdir(parents=True, exist_ok=True)
+    data = open_folder(data, guard_plan(rig).to_json()).records
     if not ((data / PLAN).exists() and holders(data / OWNER)):
         write_plan(rig, data)  # else a controller runs, and what that runs counts until it starts again
     words = python("controller.guard", str(data / PLAN))
@@ -69,10 +71,12 @@ def stop(data: Path, *, who: str, reason: str) -> str:
         f"no guard answers in {data}. Likely cause: no controller runs there, or --data names another folder. Next: send"
         " SIGUSR1 to the controller's process, use the page, or switch the devices off by hand"
     )
-    try:
-        connection = connect(data)
-    except OSError as error:
-        raise failed from error
+    for folder in folders_of(data):
+        with contextlib.suppress(OSError):
+            connection = connect(folder)
+            break
+    else:
+        raise failed
     with connection:
         send(connection, {"stop": reason, "who": who})
         select.select([connection], [], [], STOP_ANSWER_S)

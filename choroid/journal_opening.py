@@ -8,19 +8,23 @@ from pathlib import Path
 
 from controller.execution.journal import Journal, JournalError
 from controller.execution.journal_file import JournalInUse
-from controller.execution.journal_terms import Timekeeper
+from controller.execution.journal_terms import JournalLost, Timekeeper
 
 JOURNAL = "journal.db"
 """Its name in a data folder."""
 
 
-def open_journal(path: Path, clock: Timekeeper) -> Journal:
+def open_journal(path: Path, clock: Timekeeper, no_folder: str = "") -> Journal:
     """Open a journal; one that cannot be used is replaced by the record of a degraded time, and that is told.
+
+    `no_folder`: why the data folder cannot be used, when `path` is in a spare one; no journal is kept there.
 
     Raises:
         JournalInUse: when another process owns the journal.
     """
     try:
+        if no_folder:
+            raise JournalLost(no_folder)
         return Journal(path, clock, durable=True, threaded=True)
     except JournalInUse:
         raise

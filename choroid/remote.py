@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
+from choroid.data_folder import folders_of
 from choroid.failure import UserError
 from controller.execution.catalogue import of_file
 
@@ -76,8 +77,9 @@ def _installed(path: Path, data: Path, endpoint: dict[str, str]) -> str:
 
 def endpoint_of(data: Path) -> dict[str, str]:
     """Where the controller of this data directory answers; raises :class:`UserError` when none runs."""
+    left = next((folder for folder in folders_of(data) if (folder / ENDPOINT).exists()), data)
     try:
-        found = json.loads((data / ENDPOINT).read_text(encoding="utf-8"))
+        found = json.loads((left / ENDPOINT).read_text(encoding="utf-8"))
         return {"url": _address(found["url"]), "token": str(found["token"])}
     except FileNotFoundError:
         raise UserError(
@@ -86,7 +88,7 @@ def endpoint_of(data: Path) -> dict[str, str]:
         ) from None
     except (ValueError, KeyError, TypeError) as error:
         raise UserError(
-            f"{data / ENDPOINT} cannot be read ({type(error).__name__}: {error}). Likely cause: the disk was full when"
+            f"{left / ENDPOINT} cannot be read ({type(error).__name__}: {error}). Likely cause: the disk was full when"
             " `choroid run` began, or the file was edited. Next: free some space and start `choroid run` again; it"
             " resumes by itself"
         ) from None

@@ -19,6 +19,7 @@ from importlib import import_module
 from pathlib import Path
 
 from choroid.claiming import GUARD_LETS_GO_S, claim_rig
+from choroid.data_folder import DataFolder, open_folder
 from choroid.failure import UserError
 from choroid.guarding import GuardFinder
 from choroid.journal_opening import JOURNAL, open_journal
@@ -30,6 +31,7 @@ from choroid.tools.recording import recorded
 from controller.clock import Clock
 from controller.delivery.people import people_of
 from controller.execution.journal import Journal
+from controller.guarding import guard_plan
 from controller.hazards import load_checked_rig
 from controller.notify import notify
 from controller.process import DEAD_AFTER_S, Controller
@@ -74,7 +76,6 @@ def run(
             f" {path}` shows it on a page; `choroid lab {path} --write served.yaml` serves its devices, for"
             " `choroid run served.yaml`"
         )
-    data.mkdir(parents=True, exist_ok=True)
     more_descriptors()
     with recorded(capture, rig, open_real) as opener:
         return asyncio.run(_run(rig, data, host, port, health_port, opener, restart_controller))
@@ -119,8 +120,10 @@ async def keep(
     with contextlib.ExitStack() as undone:
         # All that may fail comes before the guard: that of a controller which may not run, because another one does, would
         # bring to rest what that keeps alive.
+        folder = open_folder(data, guard_plan(rig).to_json())
+        data = folder.records
         if journal is None:
-            journal = open_journal(data / JOURNAL, clock)
+            journal = open_journal(data / JOURNAL, clock, folder.problem)
         undone.callback(journal.close)
         auth = Auth(data, demo=False)
         listening = free_port(host, port)
@@ -131,9 +134,9 @@ async def keep(
         for outbox in outboxes:
             undone.callback(outbox.close)
         people = people_of(rig, data, clock, journal.append)
-        claimed = await claim_rig(rig, data)
-        guarded = await GuardFinder(rig, data, restart=restart_controller).guarded()
-        claimed = claimed or await claim_rig(rig, data, wait_s=GUARD_LETS_GO_S)
+        claimed = await claim_rig(rig, folder.guard)
+        guarded = await GuardFinder(rig, folder.guard, restart=restart_controller).guarded()
+        claimed = claimed or await claim_rig(rig, folder.guard, wait_s=GUARD_LETS_GO_S)
         undone.pop_all()
     stop = asyncio.Event()
     stop_on_signals(stop, None)
@@ -150,6 +153,7 @@ async def keep(
         journal=journal,
         threaded=True,
         people=people,
+        notices=_notices(folder, auth),
     )
     stop_rig_on_usr1(controller)
     ready = asyncio.Event()
@@ -182,7 +186,8 @@ async def keep(
     finally:
         notify("STOPPING=1")
         telling.cancel()
-        (data / ENDPOINT).unlink(missing_ok=True)
+        with contextlib.suppress(OSError):
+            (data / ENDPOINT).unlink(missing_ok=True)
         await controller.close()
         if nerves is not None:
             await nerves.close()
@@ -191,6 +196,16 @@ async def keep(
         for claim in claimed:
             claim.release()
     return ENDED_BY_GUARD if controller.told_to_end.is_set() else 0
+
+
+def _notices(folder: DataFolder, auth: Auth) -> dict[tuple[str, str], str]:
+    """Return the alarms about this start's files, (kind, source) -> detail; they stand until the next start."""
+    found = {}
+    if folder.problem:
+        found["data_folder_lost", "data folder"] = folder.problem
+    if auth.problem:
+        found["credentials_lost", "credentials"] = auth.problem
+    return found
 
 
 async def _tell_service_manager(controller: Controller, stop: asyncio.Event, ready: asyncio.Event) -> None:

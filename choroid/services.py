@@ -24,6 +24,9 @@ NoNewPrivileges=yes
 ProtectSystem=strict
 ProtectHome=read-only
 ReadWritePaths={data} -/run/lock
+RuntimeDirectory=choroid
+RuntimeDirectoryMode=0700
+RuntimeDirectoryPreserve=yes
 PrivateTmp={private_tmp}
 DevicePolicy=closed
 DeviceAllow=char-ttyUSB rw
@@ -47,7 +50,8 @@ KeyringMode=private
 RemoveIPC=no
 UMask=0077
 """
-"""Claims of links are in /run/lock, where controller and guard must see each other's. RemoveIPC would also remove what the
+"""Claims of links are in /run/lock, where controller and guard must see each other's. In /run/choroid they meet when the data
+folder cannot be used (:mod:`choroid.data_folder`). RemoveIPC would also remove what the
 other service of the same account uses."""
 
 _GUARD = """\

@@ -1,14 +1,16 @@
-"""What a rig is told of as long as it runs: that nobody has commissioned it, and the hazards that were accepted."""
+"""What a rig is told of as long as it runs: that nobody has commissioned it, accepted hazards, files set aside."""
 
 from __future__ import annotations
 
 from datetime import datetime
+from pathlib import Path
 
 from controller.commissioning.record import Rows, not_commissioned
+from controller.memory.file import files_aside
 from controller.rig.description import Rig
 
 
-def notices(rig: Rig, journal: Rows, now: datetime) -> dict[tuple[str, str], str]:
+def notices(rig: Rig, journal: Rows, now: datetime, data: Path) -> dict[tuple[str, str], str]:
     """Return (alarm kind, source) → detail, as they stand when the controller starts."""
     found = {
         ("hazard_accepted", hazard): f"{accepted.reason} ({accepted.by})"
@@ -16,4 +18,6 @@ def notices(rig: Rig, journal: Rows, now: datetime) -> dict[tuple[str, str], str
     }
     if (why := not_commissioned(rig, journal, now)) is not None:
         found[("not_commissioned", rig.name)] = why
+    if aside := files_aside(data):
+        found["file_set_aside", "data folder"] = f"in {data}: {', '.join(aside)}"
     return found

@@ -10,7 +10,6 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Coroutine, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -26,6 +25,7 @@ from controller.execution.assays import Assays
 from controller.execution.journal import Journal, JournalUnwritten
 from controller.execution.ledger import Ledger
 from controller.execution.runner import Runner
+from controller.health import Health
 from controller.heartbeat import Guarded, Heartbeat
 from controller.liveliness import Liveliness
 from controller.load import Load
@@ -43,11 +43,12 @@ from controller.safety.latch import Latch
 from controller.safety.limits import basal_states, limits_of
 from controller.safety.probes import Probe, Probes
 from controller.safety.terms import Intent, Limits, Trip
+from controller.scoring import Scoring, last_grade
 from controller.state import State, StateStore
 from controller.upkeep import Upkeep
 from controller.version import software_version
 from controller.vigilance import oldest_answers, reading_causes
-from controller.vitals import Scores, VitalSigns, disturbance
+from controller.vitals import VitalSigns
 from drivers.transport.opener import Opener
 
 logger = logging.getLogger(__name__)
@@ -57,23 +58,12 @@ DEAD_AFTER_S = 5.0
 """A control loop that has not ticked for so long is not healthy (D6)."""
 NERVES_EVERY_S = 10.0
 LINKS_EVERY_S = 5.0
-SCORE_EVERY_S = 60.0
-SCORE_JOURNAL_EVERY_S = 3600.0
 VALVE_LEASE_S = 30.0
 """A valve stays open no longer than this after its transfer has last asked for it."""
 LAZY_FLUSH_S = 900.0
 """How often history is written when nothing has to outlive the process, as in a simulation."""
 FALL_BACK_S = 10.0
 """How long an orderly end waits for devices that do not answer."""
-
-
-@dataclass(frozen=True, slots=True)
-class Health:
-    """Whether the control loop lives, and why not."""
-
-    ok: bool
-    reasons: tuple[str, ...]
-    tick_age_s: float
 
 
 class Sink(Protocol):
@@ -109,11 +99,13 @@ class Controller:
         limits: Limits | None = None,
         threaded: bool = False,
         people: People | None = None,
+        notices: Mapping[tuple[str, str], str] | None = None,
     ) -> None:
         """`stimulator`: what an emergency stop stops beside the outputs. `guard`: the connection to the guard; it
         is closed in the end. `journal`: one that the caller has taken already; it is closed with the rest.
         `limits` are for campaigns only (docs/campaign.md): limits with an interlock taken away; everyone else leaves them
-        to the rig description. `threaded`: what has to wait for a disk does so in threads (real time).
+        to the rig description. `notices`: alarms that stand as long as this process lives, (kind, source) -> detail.
+        `threaded`: what has to wait for a disk does so in threads (real time).
         """
         self.rig = rig
         self.clock = clock
@@ -150,6 +142,7 @@ class Controller:
         self.gate: Gate
         self.runs: Runner
         self.assays: Assays
+        self._scoring: Scoring
         self._opener = opener
         self._limits = limits or limits_of(rig)
         self._oldest_answers = oldest_answers(rig)
@@ -172,11 +165,7 @@ class Controller:
         self._ticked_s: float | None = None
         self._next_nerves_s = 0.0
         self._next_links_s = 0.0
-        self._next_score_s = 0.0
-        self._next_score_row_s = 0.0
-        self._scores: Scores | None = None
-        self._viability: dict[str, Any] | None = None
-        self._notices: dict[tuple[str, str], str] = {}
+        self._notices = dict(notices or {})
         self._closed = False
 
     async def start(self) -> None:
@@ -188,7 +177,7 @@ class Controller:
         self.alarms.restore(self.journal.entries(kinds=ALARM_ROWS), self.clock.now_s())
         started = {"rig": self.rig.name, "rig_hash": effective_hash(self.rig), "version": software_version()}
         self._record("controller.started", started)
-        self._notices = notices(self.rig, self.journal, self.clock.utc())
+        self._notices |= notices(self.rig, self.journal, self.clock.utc(), self._data_dir)
         self.body = await Body.connect(self.rig, self._opener, self.store)
         for failure in self.body.failures:
             logger.warning("%s did not come up: %s", failure.device, failure.error)
@@ -228,9 +217,10 @@ class Controller:
             clock=self.clock,
             alarm=self.alarms.event,
         )
-        self._vitals = VitalSigns(
+        vitals = VitalSigns(
             self.rig, self.runs.estimator, grade=self.last_grade, journal=self.journal, clock=self.clock
         )
+        self._scoring = Scoring(vitals, nerves=self.nerves, record=self._record)
         heart, *others = regulators_of(self.rig)
         self._regulators = (heart, *others)
         await self.body.begin(self.gate.poll)
@@ -299,7 +289,7 @@ class Controller:
         for sink in self._sinks:
             self._aside(type(sink).__name__, sink.offer, state)
         self._aside("nerves", self._listen, state)
-        self._aside("viability", self._score, state)
+        self._aside("viability", self._scoring.look, state, self.nerves_summary, self.alarms.active())
         self._ticked_s = state.at_s
         self._ticks += 1
 
@@ -361,30 +351,14 @@ class Controller:
         logger.error("%s failed", name, exc_info=error)
         self.alarms.event("defect", name.partition(" ")[0], f"{type(error).__name__}: {error}")
 
-    def _score(self, state: State) -> None:
-        """Viability, welfare and happiness, once a minute; into the journal once an hour."""
-        if state.at_s < self._next_score_s:
-            return
-        self._next_score_s = state.at_s + SCORE_EVERY_S
-        why_unusual = disturbance(state.trips, self.alarms.active())
-        spikes = self.nerves.recent_spikes() if self.nerves is not None else ()
-        self._scores = self._vitals.score(state, self.nerves_summary, why_unusual, spikes)
-        self._viability = None
-        if state.at_s >= self._next_score_row_s:
-            self._next_score_row_s = state.at_s + SCORE_JOURNAL_EVERY_S
-            self._record("viability", self._scores.to_json())
-
     @property
     def viability(self) -> dict[str, Any] | None:
         """The latest viability, welfare and happiness (:meth:`controller.vitals.Scores.to_json`); None before the first."""
-        if self._viability is None and self._scores is not None:
-            self._viability = self._scores.to_json()
-        return self._viability
+        return self._scoring.latest if hasattr(self, "_scoring") else None
 
     def last_grade(self) -> dict[str, Any] | None:
         """The note of the last graded batch: grade, limiting variable, reasons, variables, estimate."""
-        row = self.journal.last("note.grade")
-        return None if row is None else {"utc": row.utc, **row.body}
+        return last_grade(self.journal)
 
     def _note_trips(self, trips: tuple[Trip, ...]) -> None:
         if trips == self._trips == ():
@@ -427,8 +401,8 @@ class Controller:
                 causes[("device_lost", name.partition(".")[0])] = view.fault
         causes.update(self.upkeep.causes)
         causes.update(self._notices)
-        if self._vitals.concern:
-            causes[("activity_fall", "nerves")] = self._vitals.concern
+        if self._scoring.concern:
+            causes[("activity_fall", "nerves")] = self._scoring.concern
         if late_s > TICK_S:
             causes[("slow_loop", "controller")] = f"a tick came {late_s:.1f} s late"
         elif (lag := self.load.problem) is not None:

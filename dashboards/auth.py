@@ -81,13 +81,14 @@ class Auth:
         self._sessions: dict[str, _Session] = {}
         self._passing: dict[str, User] = {}
         self._tickets: set[str] = set()
+        self.problem = ""
+        """Why the credentials are kept in memory only, for people; empty when they are kept as they should be."""
         if demo:
             self._link = ""
-        elif self._path is not None and self._path.exists():
-            self._load(self._path)
-            self._link = self._ticket("page link", Role.ENGINEER)
+        elif self._path is not None and os.path.lexists(self._path):
+            self._link = self._restored(self._path)
         else:
-            self._link = self.issue("admin", Role.ADMIN)
+            self._link = self._first_link()
 
     # --- tokens -----------------------------------------------------------------------------------------
 
@@ -223,6 +224,32 @@ class Auth:
 
     # --- the file ---------------------------------------------------------------------------------------
 
+    def _restored(self, path: Path) -> str:
+        """Take up the file; return the secret of the page link. A file that cannot be read is left alone: it is evidence."""
+        try:
+            self._load(path)
+        except CredentialsError as error:
+            self._tokens.clear()
+            self._sessions.clear()
+            self._keep_in_memory(str(error))
+            return self._ticket("page link", Role.ADMIN)
+        return self._ticket("page link", Role.ENGINEER)
+
+    def _first_link(self) -> str:
+        """Return the first admin's token; one that ends with this process where it cannot be kept."""
+        try:
+            return self.issue("admin", Role.ADMIN)
+        except Unkept as error:
+            self._keep_in_memory(str(error))
+            return self._ticket("page link", Role.ADMIN)
+
+    def _keep_in_memory(self, why: str) -> None:
+        self._path = None
+        self.problem = (
+            f"{why}. Until then tokens and sessions end with this controller, and the page link lets an admin in"
+        )
+        logger.error("%s", self.problem)
+
     def _unkept(self, what: str, error: OSError) -> Unkept:
         return Unkept(
             f"{what}: {self._path} cannot be written ({error.strerror or error}). Likely cause: the disk is full. Next: free"
@@ -265,12 +292,13 @@ class Auth:
                 self._tokens[row["sha256"]] = _user(row)
             for row in body["sessions"]:
                 self._sessions[row["sha256"]] = _Session(_user(row), datetime.fromisoformat(row["until"]))
-        except (ValueError, KeyError, TypeError, OSError) as error:
+        except (ValueError, KeyError, TypeError, AttributeError, RecursionError, OSError) as error:
             raise CredentialsError(
                 f"{path} cannot be read ({error}). Likely cause: it was edited or damaged."
                 " Next: restore it, or remove it to be given a new admin token at the next start"
             ) from None
-        path.chmod(0o600)
+        with contextlib.suppress(OSError):  # a file system that is read-only
+            path.chmod(0o600)
 
 
 def _user(row: dict[str, Any]) -> User:

@@ -15,10 +15,10 @@ from controller.execution.journal import Entry
 from controller.execution.ledger_terms import Totals
 from controller.execution.reconcile import Residual
 from controller.execution.views import RunView
+from controller.health import Health
 from controller.load import Load
 from controller.memory.history import Stretch
 from controller.nerves.summary import NervesSource, NervesSummary
-from controller.process import Health
 from controller.rig.description import Rig
 from controller.safety.bypass import Bypass
 from controller.state import State, Volume

@@ -12,8 +12,9 @@ from choroid.demo import bench_rig
 from choroid.rates import RateNerves
 from choroid.simulate import EPOCH
 from controller.clock import Clock
-from controller.process import SCORE_EVERY_S, SCORE_JOURNAL_EVERY_S, Controller
+from controller.process import Controller
 from controller.rig.loading import load_rig
+from controller.scoring import EVERY_S, RECORD_EVERY_S
 from controller.vitals import VitalSigns, disturbance
 from drivers.registry import MODELS
 from sim.lab import Lab
@@ -67,7 +68,7 @@ async def _measured(folder: Path) -> dict[str, Any]:
     finally:
         await controller.close()
         await lab.close()
-    a_second = look_us / SCORE_EVERY_S + row_us / SCORE_JOURNAL_EVERY_S
+    a_second = look_us / EVERY_S + row_us / RECORD_EVERY_S
     return {
         "look_us": round(look_us, 1),
         "row_us": round(row_us, 1),

@@ -128,6 +128,21 @@ DEFINITIONS: dict[str, Definition] = {
             "make room on the disk, or end the program that holds the file; it goes on by itself then", "30 min", 2.0, 10.0,
         ),
         Definition(
+            "data_folder_lost", "critical",
+            "records go to a spare folder that a restart of the computer empties; no dose, no stimulation; protocols wait",
+            "make the data folder writable (space, mount, owner), then start controller and guard again", "30 min",
+        ),
+        Definition(
+            "credentials_lost", "high",
+            "the tokens that people have are refused by page and API; new ones end with this controller",
+            "use the page link of this start or the command line; restore or remove credentials.json, then start again",
+            "1 h",
+        ),
+        Definition(
+            "file_set_aside", "medium", "a damaged file was replaced by an empty one; what it held is not used",
+            "see the file named; restore it from a backup, or move it elsewhere, then start the controller again", "1 d",
+        ),
+        Definition(
             "history_lost", "medium", "readings wait in memory and are lost with it",
             "make room on the disk", "4 h", 30.0, suppressed_by=("journal_unwritten",),
         ),

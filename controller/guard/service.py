@@ -27,7 +27,7 @@ from controller.guard.processes import WatchedProcess
 from controller.guard.rescue import Rescue
 from controller.guard.respawn import Respawner
 from controller.guard.watched import Order, Watched, born_of, settle
-from controller.guard.wire import SOCKET, Message, Peer, digest, listen, peer_of, receive, send
+from controller.guard.wire import SEEN, SOCKET, Message, Peer, digest, listen, peer_of, receive, send
 from controller.notify import notify
 from controller.ownership import OWNER, holders
 from controller.safety.latch import Latch
@@ -58,8 +58,6 @@ PATIENCE_S = 3600.0
 END_PATIENCE_S = 60.0
 """The same when the guard has been told to end (s)."""
 WATCHDOG_S = 0.5
-SEEN = "guard.controller"
-"""The file that says which controller was last under watch."""
 
 EXIT_DONE, EXIT_RESCUED, EXIT_LEFT = 0, 1, 2
 """The controller ended in order; the guard has brought the rig to rest; it could not, altogether."""

@@ -34,7 +34,8 @@ SOCKET = "guard.sock"
 LOCK = "guard.lock"
 PLAN = "guard.json"
 LOG = "guard.log"
-"""Files of the guard in a data directory."""
+SEEN = "guard.controller"
+"""Files of the guard in a data directory; the last one says which controller was under watch."""
 MAX_BYTES = 16_384
 _CREDENTIALS = struct.Struct("3i")
 

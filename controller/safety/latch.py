@@ -11,6 +11,8 @@ import json
 import os
 from pathlib import Path
 
+from controller.memory.file import name_aside
+
 NAME = "emergency-stop.json"
 UNREADABLE = "the file of the emergency stop cannot be read, so the stop stands"
 
@@ -27,7 +29,7 @@ class Latch:
             said = json.loads(self._path.read_text(encoding="utf-8"))
             return str(said["who"]), str(said["reason"])
         except FileNotFoundError:
-            return None
+            return ("unknown", UNREADABLE) if self._path.is_symlink() else None
         except (OSError, ValueError, KeyError, TypeError):
             return "unknown", UNREADABLE
 
@@ -35,8 +37,15 @@ class Latch:
         """Write the stop down; a second one replaces the first. Raises OSError when the file cannot be written."""
         beside = self._path.with_name(f"{NAME}.{os.getpid()}.new")
         beside.write_text(json.dumps({"who": who, "reason": reason}), encoding="utf-8")
+        self._move_directory()
         beside.replace(self._path)
 
     def clear(self) -> None:
         """Forget the stop. Raises OSError when the file cannot be removed."""
+        self._move_directory()
         self._path.unlink(missing_ok=True)
+
+    def _move_directory(self) -> None:
+        """Rename a directory that stands in the file's place: it can be neither replaced nor removed as a file."""
+        if self._path.is_dir() and not self._path.is_symlink():
+            self._path.rename(name_aside(self._path))

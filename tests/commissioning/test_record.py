@@ -101,9 +101,9 @@ async def test_I8_a_running_rig_tells_what_was_accepted_and_that_it_is_not_commi
     accepted = {"oxygen_out_of_range": Accepted(reason="the flow cell is delivered in March", by="R. Franklin")}
     rig = rig.model_copy(update={"safety": rig.safety.model_copy(update={"accepted": accepted})})
     journal = journal_of(tmp_path)
-    assert set(notices(rig, journal, EPOCH)) == {
+    assert set(notices(rig, journal, EPOCH, tmp_path)) == {
         ("hazard_accepted", "oxygen_out_of_range"),
         ("not_commissioned", "bench"),
     }
-    assert notices(load_rig(RIGS / "bench.yaml"), journal, EPOCH) == {}
+    assert notices(load_rig(RIGS / "bench.yaml"), journal, EPOCH, tmp_path) == {}
     journal.close()

@@ -23,10 +23,10 @@ from controller.execution.ledger import LedgerError
 from controller.execution.ledger_terms import Totals
 from controller.execution.reconcile import Residual
 from controller.execution.rules import rules_of
+from controller.health import Health
 from controller.load import Load
 from controller.memory.history import Stretch
 from controller.nerves.summary import NervesSummary
-from controller.process import Health
 from controller.rig.loading import load_rig
 from controller.safety.bypass import Bypass, BypassRefused
 from controller.state import ActuatorView, Reading, State, Volume

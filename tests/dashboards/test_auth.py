@@ -327,13 +327,30 @@ def test_a_revoked_name_is_forgotten(tmp_path: Path) -> None:
     assert auth.by_session(session, NOW) is None
 
 
-def test_a_damaged_file_lets_nobody_in_and_says_what_to_do(tmp_path: Path) -> None:
-    Auth(tmp_path, demo=False)
+def test_A11_a_damaged_file_lets_in_nobody_but_the_page_link_and_says_what_to_do(tmp_path: Path) -> None:
+    """It once stopped the rig's controller."""
+    token = _secret(Auth(tmp_path, demo=False))
     body = json.loads((tmp_path / FILE).read_text())
     body["tokens"][0]["role"] = "king"
     (tmp_path / FILE).write_text(json.dumps(body))
-    with pytest.raises(CredentialsError, match="restore it"):
-        Auth(tmp_path, demo=False)
+    damaged = (tmp_path / FILE).read_bytes()
+    auth = Auth(tmp_path, demo=False)
+    assert "restore it" in auth.problem
+    assert auth.by_token(token) is None
+    assert auth.by_token(_secret(auth)) == User("page link", Role.ADMIN)
+    given = auth.issue("anna", Role.VIEWER)
+    assert auth.by_token(given) == User("anna", Role.VIEWER)
+    assert (tmp_path / FILE).read_bytes() == damaged, "it is evidence"
+
+
+def test_A11_a_folder_that_takes_no_credentials_is_no_reason_to_stop(tmp_path: Path) -> None:
+    auth = Auth(tmp_path / "gone", demo=False)
+    assert "cannot be written" in auth.problem
+    assert auth.by_token(_secret(auth)) == User("page link", Role.ADMIN)
+
+
+def _secret(auth: Auth) -> str:
+    return auth.link("127.0.0.1", 1).partition("#token=")[2]
 
 
 def test_the_demo_writes_nothing(tmp_path: Path) -> None:

@@ -46,7 +46,7 @@ def test_D2_a_sink_without_its_outbox_says_so_and_keeps_nobody(tmp_path: Path, m
     text = EXAMPLE.read_text().replace("  mqtt: null", '  mqtt: {broker: "127.0.0.1:1883", prefix: choroid}', 1)
     (tmp_path / "rig.yaml").write_text(text)
 
-    def full(path: Path) -> None:
+    def full(path: Path, *, autocheckpoint: bool) -> None:
         raise sqlite3.OperationalError("disk I/O error")
 
     monkeypatch.setattr(run, "Outbox", full)

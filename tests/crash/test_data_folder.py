@@ -1,0 +1,145 @@
+"""`choroid run` with a data folder that cannot be used: heart, temperature and gas run all the same (A11).
+
+Root may write anywhere, so the folder is made read-only by a mount of its own, in a mount namespace of its own.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from choroid.data_folder import spare_of
+from choroid.failure import UserError
+from choroid.guarding import stop
+from choroid.remote import call, endpoint_of
+from controller.ownership import OWNER, holders
+from tests.processes import Bench, until
+
+MOUNTS = {
+    "read-only": "mount --bind {data} {data} && mount -o remount,ro,bind {data}",
+    "full": "mount -t tmpfs -o size=4k,mode=0700 full {data}",
+}
+
+
+@pytest.fixture
+def bench(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Bench]:
+    runtime = tmp_path / "runtime"
+    runtime.mkdir(mode=0o700)
+    monkeypatch.setenv("XDG_RUNTIME_DIR", str(runtime))
+    found = Bench(tmp_path)
+    found.data.mkdir()
+    try:
+        yield found
+    finally:
+        spare = spare_of(found.data)
+        found.end()
+        if spare is not None:
+            _end_guard(spare)
+
+
+def _end_guard(folder: Path) -> None:
+    """End the guard that lives in a spare folder: its command line does not have the data folder in it."""
+    for pid in holders(folder / "guard.lock"):
+        os.kill(pid, signal.SIGKILL)
+
+
+def _run_there(bench: Bench, mount: str) -> subprocess.Popen[bytes]:
+    words = [sys.executable, "-m", "choroid", "run", str(bench.rig), "--data", str(bench.data), "--port", "0"]
+    script = f'{mount.format(data=bench.data)} && exec "$@"'
+    with (bench.data.parent / "run.log").open("ab") as log:
+        process = subprocess.Popen(["unshare", "-m", "sh", "-c", script, "sh", *words], stdout=log, stderr=log)
+    bench._processes.append(process)
+    return process
+
+
+def _get(bench: Bench, path: str) -> dict[str, Any]:
+    return call(endpoint_of(bench.data), "GET", path)
+
+
+def _answers(bench: Bench) -> bool:
+    try:
+        return bool(_get(bench, "/api/state")["actuators"])
+    except (UserError, OSError, KeyError):
+        return False
+
+
+def _cared_for(bench: Bench) -> None:
+    def running() -> bool:
+        outputs = _get(bench, "/api/state")["actuators"]
+        return all((outputs[name]["status"] or {}).get("on") for name in ("reglo.heart", "gas_co2.flow"))
+
+    until(running, "the heart turns and gas flows")
+
+
+def _said(bench: Bench) -> str:
+    return (bench.data.parent / "run.log").read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("how", MOUNTS)
+def test_A11_a_data_folder_that_cannot_be_written_stops_neither_heart_nor_gas_nor_guard(how: str, bench: Bench) -> None:
+    process = _run_there(bench, MOUNTS[how])
+    until(lambda: process.poll() is not None or _answers(bench), "the controller's page answers")
+    assert process.poll() is None, _said(bench)
+    _cared_for(bench)
+    alarms = {alarm["kind"] for alarm in _get(bench, "/api/alarms")["alarms"]}
+    assert {"data_folder_lost", "journal_lost"} <= alarms
+    assert "cannot be used" in _said(bench)
+    with pytest.raises(UserError, match="choroid repair"):
+        call(endpoint_of(bench.data), "POST", "/api/runs", {"protocol": "recycle", "params": {}, "reason": "a test"})
+    spare = spare_of(bench.data)
+    assert spare is not None
+    assert holders(spare / "guard.lock")
+    assert holders(spare / OWNER) == (process.pid,)
+    assert spare.stat().st_mode & 0o777 == 0o700
+    assert "stop" in stop(bench.data, who="test", reason="a test")
+    if how == "full":
+        return
+    process.send_signal(signal.SIGTERM)
+    assert process.wait(30) == 0
+    until(lambda: not holders(spare / "guard.lock"), "the guard ends with its controller")
+
+    process = bench.start("run", str(bench.rig), "--data", str(bench.data), "--port", "0")
+    until(lambda: _answers(bench), "the controller's page answers")
+    assert spare_of(bench.data) is None, "the records went home"
+    assert list(bench.data.glob("degraded-*.jsonl"))
+    assert (bench.data / "emergency-stop.json").exists(), "the stop stands"
+    process.send_signal(signal.SIGTERM)
+    assert process.wait(30) == 0
+
+
+def test_A11_a_disk_that_turns_read_only_under_a_run_lets_a_controller_start_beside_the_guard_of_before(
+    bench: Bench,
+) -> None:
+    first = _run_there(bench, "true")
+    until(lambda: _answers(bench), "the controller's page answers")
+    before = endpoint_of(bench.data)["url"]
+    inside = ["nsenter", "-t", str(first.pid), "-m"]
+    namespace = subprocess.Popen([*inside, "sleep", "600"])  # keeps it when the controller is dead
+    bench._processes.append(namespace)
+    inside[2] = str(namespace.pid)
+    time.sleep(0.5)
+    subprocess.run([*inside, "sh", "-c", MOUNTS["read-only"].format(data=bench.data)], check=True)
+    first.kill()
+    first.wait()
+    with (bench.data.parent / "run.log").open("ab") as log:
+        words = [sys.executable, "-m", "choroid", "run", str(bench.rig), "--data", str(bench.data), "--port", "0"]
+        second = subprocess.Popen([*inside, *words], stdout=log, stderr=log)
+    bench._processes.append(second)
+
+    def answers() -> bool:
+        return endpoint_of(bench.data)["url"] != before and _answers(bench)
+
+    until(lambda: second.poll() is not None or answers(), "the second controller's page answers")
+    assert second.poll() is None, _said(bench)
+    _cared_for(bench)
+    assert "stop" in stop(bench.data, who="test", reason="a test")
+    second.send_signal(signal.SIGTERM)
+    assert second.wait(30) == 0
