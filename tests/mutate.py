@@ -46,7 +46,12 @@ GROUPS: Mapping[str, Group] = {
     "interlocks": Group(("controller/safety/interlocks.py",), ("tests/controller/safety",), _TEXT),
     "limits": Group(("controller/safety/limits.py",), ("tests/controller/safety/test_record.py",)),
     "transfers": Group(
-        ("controller/execution/judgement.py", "controller/execution/witnesses.py", "controller/execution/transfers.py"),
+        (
+            "controller/execution/delivery.py",
+            "controller/execution/judgement.py",
+            "controller/execution/witnesses.py",
+            "controller/execution/transfers.py",
+        ),
         (
             "tests/execution/test_judgement.py",
             "tests/execution/test_witnesses.py",

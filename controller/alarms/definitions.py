@@ -224,7 +224,8 @@ DEFINITIONS: dict[str, Definition] = {
         ),
         Definition(
             "guard_lost", "high", "if this computer fails, nothing brings the rig to rest",
-            "restart the controller soon", "2 h", event=True,
+            "nothing if it comes once: another guard is started within 5 s; if it comes again, read guard.log", "2 h",
+            event=True,
         ),
         Definition(
             "interlock_bypassed", "high", "an interlock does not act: what it prevents can happen",
