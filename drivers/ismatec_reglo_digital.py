@@ -67,7 +67,7 @@ class IsmatecRegloDigital(Device):
         dosing=Dosing(rel_sd=0.08, dose_sd_ul=10.0, least_ul=50.0),
     )
     line = LineSettings(baud=9600, bits=8, parity="N", stop=1)
-    queries = re.compile(rb"[0-9][#+!\[fE:(]\r")
+    queries = re.compile(rb"[0-9][#+!\[fE:(VTU]\r")
     page = Page(
         wiring="RS-232, 9-pin socket RS232 IN; up to eight pumps are chained from OUT to IN, each with an address of its"
         " own set by `@`. 9600 8N1, no flow control; an IPC may also be set to 1200.",
@@ -92,6 +92,9 @@ class IsmatecRegloDigital(Device):
             ("a!", "greatest flow with this tubing, as calibrated", "14-013 pp. 36–41"),
             ("a:", "total volume; never reset by this driver", "14-013 pp. 36–41"),
             ("a-", "end an overload, before a stop only", "REGLO-CPF p. 36"),
+            ("aV, aVM, aVH", "time of a dose, 0.1 s, min or h; only by `choroid talk`", "14-013 p. 39"),
+            ("aT, aTM, aTH", "pause time, 0.1 s, min or h; only by `choroid talk`", "14-013 p. 40"),
+            ("aU", "roller steps of a dose; only by `choroid talk`", "14-013 p. 39"),
         ),
         traps=(
             "In overload the pump answers every command with #: told as a fault. A stop ends the overload (`-`) and"

@@ -104,7 +104,7 @@ class IsmatecRegloIcc(Device):
         dosing=Dosing(rel_sd=0.08, dose_sd_ul=10.0, least_ul=50.0),
     )
     line = LineSettings(baud=9600, bits=8, parity="N", stop=1)
-    queries = re.compile(rb"[0-9](?:[#+!E(]|x[!GE])\r")
+    queries = re.compile(rb"[0-9](?:[#+!E(VTUur]|x[!GE]|xv\d{4}[+-]\d\|\d{4}[+-]\d|xw\d{4}[+-]\d\|\d{6})\r")
     page = Page(
         wiring="USB (a serial port of its own) or RS-232, DB9; 9600 8N1, no flow control. Several pumps may share a line,"
         " each with its own pump address.",
@@ -137,6 +137,12 @@ class IsmatecRegloIcc(Device):
             ("cxe", "why it did not start", "§14–18"),
             ("cxG", "the channel's own total (whole mL)", "§14–18"),
             ("cxC, cxJ", "revolutions and running time, for the tubing's life", "§14–18"),
+            ("cxv", "time for a volume (mL) at a flow, 0.1 s; only by `choroid talk`", "§16.2, 3.25"),
+            ("cxw", "time for a volume (mL) at a speed, 0.1 s; only by `choroid talk`", "§16.2, 3.26"),
+            ("cV, cVM, cVH", "run time, 0.1 s, min or h; only by `choroid talk`", "§16.2, 6.25–6.28"),
+            ("cT, cTM, cTH", "pause time, 0.1 s, min or h; only by `choroid talk`", "§16.2, 6.36–6.39"),
+            ("cU, cu", "roller steps of a dose, low and high word; only by `choroid talk`", "§16.2, 6.29–6.32"),
+            ("cr", "volume of a roller step, nL; only by `choroid talk`", "§16.2, 6.33–6.34"),
         ),
         traps=(
             "A status is one character without an end, data is a line: which one comes depends on the command.",

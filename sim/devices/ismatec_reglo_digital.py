@@ -22,6 +22,7 @@ CHART = {**CHART_ML_MIN, FACTORY_TUBING: 14.3}
 """mL/min at full speed; the IPC manual's example has 1.6 mm tubing."""
 DECIMALS = 2
 LONGEST_DOSE = 5
+WORD, MOST_BACK_STEPS = 65_536, 100
 
 
 class IsmatecRegloDigital(AsciiDevice):
@@ -53,7 +54,7 @@ class IsmatecRegloDigital(AsciiDevice):
         self.volume_ml = 1.0
         self.run_s = self.pause_s = 1.0
         self.cycles = 0
-        self.roller_steps = 0
+        self.roller_steps = self.back_steps = 0
         self.memory_writes: int = 0
         """How often settings were written to the memory that wears."""
         self._total_before = 0.0
@@ -218,11 +219,13 @@ class IsmatecRegloDigital(AsciiDevice):
             case "[":
                 text = str(DECIMALS)
             case "V":
-                text = f"{self.run_s:.1f}"
+                text = str(round(self.run_s * 10.0))
             case "T":
-                text = f"{self.pause_s:.1f}"
+                text = str(round(self.pause_s * 10.0))
             case "U":
                 text = str(self.roller_steps)
+            case "%":
+                text = str(self.back_steps)
             case '"':
                 text = str(self.cycles)
             case ":":
@@ -246,7 +249,11 @@ class IsmatecRegloDigital(AsciiDevice):
             case "V" | "T":
                 done = self._set_time("run_s" if code == "V" else "pause_s", argument)
             case "U":
-                done = self._set(digits(argument, 4), "roller_steps", 1)
+                steps = digits(argument, 4 if len(argument) == 4 else 5)
+                done = self._set(steps if steps is None or steps < WORD else None, "roller_steps", 1)
+            case "%":
+                steps = digits(argument, 4)
+                done = self._set(steps if steps is None or steps <= MOST_BACK_STEPS else None, "back_steps", 1)
             case '"':
                 done = self._set(digits(argument, 4), "cycles", 1)
             case "!":

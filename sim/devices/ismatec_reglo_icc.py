@@ -22,6 +22,7 @@ from sim.devices.ismatec_numbers import (
     total_text,
     volume_1,
 )
+from sim.devices.ismatec_steps import answer
 from sim.devices.port import PlantPort
 
 DONE, NOT_DONE, NO, YES = b"*", b"#", b"-", b"+"
@@ -186,7 +187,8 @@ class IsmatecRegloIcc(AsciiDevice):
             return _data(f"{round(channel.since_calibration_s / self._time_unit_s):08d}")
         if (setter := _SETTERS.get(code)) is not None:
             return setter(channel, argument)
-        return NOT_DONE
+        told = answer(channel, request)
+        return _data(told) if isinstance(told, str) else _status(bool(told))
 
     def _time(self, channel: PumpChannel, setting: str, argument: str) -> bytes:
         if not argument:

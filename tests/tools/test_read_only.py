@@ -151,3 +151,26 @@ def test_a_driver_that_declares_no_queries_is_not_talked_with_read_only(monkeypa
     monkeypatch.setattr(MODELS[spec.model], "queries", None)
     with pytest.raises(UserError, match="does not declare its queries"):
         Talk(name, spec, open_real, print, raw=False, read_only=True)
+
+
+@pytest.mark.parametrize(
+    ("model", "question", "setting"),
+    [
+        ("ismatec-reglo-icc", b"1xv3000+2|1500+1\r", b"1xV3000+2\r"),
+        ("ismatec-reglo-icc", b"1xw3000+2|001230\r", b"1xW00000030\r"),
+        ("ismatec-reglo-icc", b"1V\r", b"1VM030\r"),
+        ("ismatec-reglo-icc", b"1r\r", b"1r5000+4\r"),
+        ("ismatec-reglo-icc", b"1u\r", b"1U00016\r"),
+        ("ismatec-reglo-digital", b"1T\r", b"1TM045\r"),
+        ("ismatec-reglo-digital", b"1U\r", b"1U0200\r"),
+        ("alicat-mfc", b"ALV\r", b"ALV 37\r"),
+        ("alicat-mfc", b"AFPF 5\r", b"AL\r"),
+    ],
+)
+def test_A12_a_person_may_ask_what_only_tells_and_not_send_what_sets(
+    model: str, question: bytes, setting: bytes
+) -> None:
+    queries = MODELS[model].queries
+    assert queries is not None
+    assert queries.fullmatch(question)
+    assert not queries.fullmatch(setting)

@@ -90,6 +90,80 @@ async def test_golden_frames() -> None:
     device.power_off()
 
 
+TIMES_AND_STEPS = [  # manual 14-036-E Rev. C, references 3.25, 3.26 and 6.25 to 6.39; channel 3 has 3.17 mm tubing
+    (b"3xv3000+2|1500+1\r", b"12000\r\n"),  # 300 mL at 15 mL/min: 20 min
+    (b"3xv1000-2|1000+0\r", b"6\r\n"),
+    (b"3xw3500+1|010000\r", b"600\r\n"),  # 35 mL at 100 rpm: 1 min
+    (b"3xv3000+2\r", b"#"),
+    (b"3xv3000+2|0000+0\r", b"#"),
+    (b"3xw3000+2|000000\r", b"#"),
+    (b"3xv9999+3|1000-9\r", b"#"),
+    (b"3V0045\r", b"*"),
+    (b"3V\r", b"45\r\n"),
+    (b"3xT\r", b"45\r\n"),
+    (b"3VM030\r", b"*"),
+    (b"3xT\r", b"18000\r\n"),
+    (b"3V\r", b"9999\r\n"),
+    (b"3VH999\r", b"*"),
+    (b"3xT\r", b"35964000\r\n"),
+    (b"3V45\r", b"#"),
+    (b"3VM30\r", b"#"),
+    (b"3T0020\r", b"*"),
+    (b"3T\r", b"20\r\n"),
+    (b"3TM001\r", b"*"),
+    (b"3T\r", b"600\r\n"),
+    (b"3TH001\r", b"*"),
+    (b"3xP\r", b"36000\r\n"),
+    (b"3r\r", b"4375E+4\r\n"),  # 0.35 mL a revolution, eight rollers
+    (b"3v3500+1\r", b"3500E+1\r\n"),
+    (b"3U\r", b"000800\r\n"),
+    (b"3u\r", b"000000\r\n"),
+    (b"3U00016\r", b"*"),
+    (b"3v\r", b"7000E-1\r\n"),
+    (b"3u00001\r", b"*"),
+    (b"3v\r", b"2868E+3\r\n"),  # 65,552 steps
+    (b"3u\r", b"000001\r\n"),
+    (b"3U65536\r", b"#"),
+    (b"3U16\r", b"#"),
+    (b"3r5000+4\r", b"*"),
+    (b"3r\r", b"5000E+4\r\n"),
+    (b"3!\r", b"40.0 ml/min\r\n"),
+    (b"3r0000+0\r", b"#"),
+    (b"3000000\r", b"*"),
+    (b"3r\r", b"4375E+4\r\n"),
+]
+
+
+@pytest.mark.virtual_time
+async def test_times_and_roller_steps() -> None:
+    """xv, xw, V, VM, U, u, r, T and TM were documented, and answered with #."""
+    device, talker = await pump()
+    for request, reply in TIMES_AND_STEPS:
+        assert await talker.ask(request, 0.3) == reply, request
+    device.power_off()
+
+
+@pytest.mark.virtual_time
+@pytest.mark.parametrize("request_", [b"3V0045\r", b"3T0020\r", b"3U00016\r", b"3u00001\r", b"3r5000+4\r"])
+async def test_times_and_roller_steps_of_a_running_channel_stay(request_: bytes) -> None:
+    _, talker = await pump()
+    assert await talker.ask(b"3H\r") == b"*"
+    query = request_[:2] + b"\r"
+    before = await talker.ask(query)
+    assert await talker.ask(request_) == b"#"
+    assert await talker.ask(query) == before
+
+
+@pytest.mark.virtual_time
+async def test_a_dose_of_roller_steps_moves_their_volume() -> None:
+    plant = RecordingPlant()
+    device, talker = await pump(plant)
+    assert await talker.ask(b"3U00800\r3O\r3f3500+1\r3H\r", 1.0) == b"**3500E+1\r\n*"
+    assert await talker.ask(b"3E\r", 60.0) == b"+"
+    assert await talker.ask(b"3E\r", 2.0) == b"-"
+    assert device.channels["3"].totals()[0] == pytest.approx(35.0)
+
+
 @pytest.mark.virtual_time
 @pytest.mark.parametrize("end", [b"\r", b"\r\n"])
 async def test_both_line_ends_are_taken_and_lf_is_not_an_empty_command(end: bytes) -> None:
