@@ -107,7 +107,7 @@ class Watch:
             self._telling.nobody_there(self._last_s, now_s)
         self._surroundings.look(truth, self._telling.kinds, at_work=at_work, last_s=self._last_s, now_s=now_s)
         if at_work and life is not None and life.controller is not None:
-            excused = self._troubles.devices_under(OWN_NUMBERS)
+            excused = self._troubles.devices_under(OWN_NUMBERS) | self._troubles.impersonated()
             self._readings.look(life.controller.store.readings, self._findings, excused)
         self._doses.look(truth.moved_ul)
         self.least_viability = min(self.least_viability, truth.viability)

@@ -38,6 +38,15 @@ class Troubles:
         """Return the devices that any fault of these kinds befalls at some time."""
         return frozenset(fault.target.partition(".")[0] for fault in self._faults if fault.kind in kinds)
 
+    def impersonated(self) -> frozenset[str]:
+        """Return the devices whose line has, at some time, a device that answers for another address.
+
+        Its replies are whole and well addressed: no driver can know whose probe is behind them.
+        """
+        links = {self._rig.devices[fault.target].link for fault in self._faults if fault.kind == "other_address"}
+        links |= {fault.target for fault in self._faults if fault.kind == "wrong_address"}
+        return frozenset(name for name, device in self._rig.devices.items() if device.link in links)
+
     def backwards(self, line: str, at_s: float) -> bool:
         """Whether a motor turns backwards and drains what it should fill: nobody can know that but the rig's keeper."""
         pump = self._rig.lines[line].pump
