@@ -29,13 +29,27 @@ from dashboards.auth import FILE as CREDENTIALS
 
 NEEDED_BYTES = 131_072
 """A folder with less room than this cannot take the files that guard and page need at a first start."""
-CARRIED = (LATCH, CALIBRATIONS, CREDENTIALS, "journal.db.head", RECORDS)
+HEAD = "journal.db.head"
+CARRIED = (LATCH, CALIBRATIONS, CREDENTIALS, HEAD, RECORDS)
 """Files that the spare folder begins with, as far as they can be read."""
 HOME = (LATCH, RECORDS)
 """Files that go home when the data folder is sound again. The guard's and the page's files are made anew."""
 RESERVED = "journal.db"
 """Files whose names begin so are the journal's; `choroid repair` looks after them."""
-OURS = (OWNER, SOCKET, LOCK, PLAN, LOG, SEEN, CREDENTIALS, "endpoint.json", "nerves.json", "recipes", "controller.log")
+OURS = (
+    OWNER,
+    HEAD,
+    SOCKET,
+    LOCK,
+    PLAN,
+    LOG,
+    SEEN,
+    CREDENTIALS,
+    "endpoint.json",
+    "nerves.json",
+    "recipes",
+    "controller.log",
+)
 """Names of other files; with the databases they are looked at before anything opens them."""
 DATABASES = ("history.db", "outbox", "notices.db", "stimulation.db")
 

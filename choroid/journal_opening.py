@@ -14,10 +14,11 @@ JOURNAL = "journal.db"
 """Its name in a data folder."""
 
 
-def open_journal(path: Path, clock: Timekeeper, no_folder: str = "") -> Journal:
+def open_journal(path: Path, clock: Timekeeper, no_folder: str = "", *, threaded: bool = True) -> Journal:
     """Open a journal; one that cannot be used is replaced by the record of a degraded time, and that is told.
 
     `no_folder`: why the data folder cannot be used, when `path` is in a spare one; no journal is kept there.
+    `threaded`: whether a thread of its own waits for the disk (real time).
 
     Raises:
         JournalInUse: when another process owns the journal.
@@ -25,11 +26,11 @@ def open_journal(path: Path, clock: Timekeeper, no_folder: str = "") -> Journal:
     try:
         if no_folder:
             raise JournalLost(no_folder)
-        return Journal(path, clock, durable=True, threaded=True)
+        return Journal(path, clock, durable=True, threaded=threaded)
     except JournalInUse:
         raise
     except (JournalError, sqlite3.Error, OSError) as error:
-        journal = Journal.degraded(path, clock, error, threaded=True)
+        journal = Journal.degraded(path, clock, error, threaded=threaded)
         print(
             f"Choroid: DEGRADED MODE. {journal.lost}\nChoroid: heart, temperature and gas run at their set-points with their"
             " interlocks. Doses, protocols and stimulation are refused. Whether interlocks were latched is not known.",

@@ -242,7 +242,7 @@ def _sinks(rig: Rig, data: Path) -> tuple[list[Outbox], tuple[OutboxSink | Unope
     def add(name: str, file: str, made: Callable[[Outbox], OutboxSink]) -> None:
         try:
             outboxes.append(Outbox(data / file, autocheckpoint=False))
-        except (sqlite3.OperationalError, OSError) as error:
+        except (sqlite3.Error, OSError) as error:
             sinks.append(
                 UnopenedSink(name, f"{file} cannot be opened: {error}. Next: free space, restart the controller")
             )

@@ -200,7 +200,7 @@ def current(data: Path) -> dict[str, Calibration]:
     """
     path = data / FILE
     found: dict[str, Calibration] = {}
-    if not path.exists():
+    if not os.path.lexists(path):
         return found
     *whole, rest = path.read_bytes().split(b"\n")
     lines = [*whole, rest] if rest else whole

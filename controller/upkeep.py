@@ -262,7 +262,7 @@ class Upkeep:
     def _read(self) -> None:
         path = self._data / FILE
         try:
-            found = path.stat()
+            found = path.stat() if path.exists() else path.lstat()  # a link to nothing is no absence of records
             seen = (found.st_mtime_ns, found.st_size)
         except OSError:
             seen = None

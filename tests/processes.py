@@ -23,12 +23,12 @@ BENCH = Path(__file__).resolve().parents[1] / "examples" / "rigs" / "bench.yaml"
 class Bench:
     """A lab and a controller as a user starts them."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, rig: Path = BENCH) -> None:
         self.data = folder / "data"
         self.rig = folder / "lab.yaml"
         self._folder = folder
         self._processes: list[subprocess.Popen[bytes]] = []
-        self.lab = self.start("lab", str(BENCH), "--write", str(self.rig))
+        self.lab = self.start("lab", str(rig), "--write", str(self.rig))
         until(self.rig.exists, "the lab wrote its rig file")
 
     def start(self, *words: str) -> subprocess.Popen[bytes]:

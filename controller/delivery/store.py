@@ -43,6 +43,9 @@ class NoticeStore:
             return {}
         try:
             return {name: json.loads(body) for name, body in db.execute("SELECT name, body FROM notices")}
+        except (sqlite3.Error, ValueError) as error:
+            logger.error("%s cannot be read: %s; what was told before is not known", self._path, error)
+            return {}
         finally:
             db.close()
 

@@ -14,6 +14,10 @@ BUSY_S = 0.2
 """So long may another program hold the file; longer would be felt by the control loop."""
 
 
+CHECKED_BYTES = 64_000_000
+"""A file of up to this size is checked whole when it is opened, within a second; damage in a larger one shows later."""
+
+
 def open_or_set_aside(path: Path, schema: str, version: int) -> sqlite3.Connection:
     """Open `path` (WAL, synchronous NORMAL, autocommit), making it with `schema` if need be.
 
@@ -74,6 +78,8 @@ def _open(path: Path, schema: str, version: int) -> sqlite3.Connection:
         (tables,) = db.execute("SELECT count(*) FROM sqlite_master").fetchone()
         if tables and found != version:
             raise sqlite3.DatabaseError(f"it has format {found}, this Choroid writes {version}")
+        if path.stat().st_size <= CHECKED_BYTES and (bad := db.execute("PRAGMA quick_check(1)").fetchone()[0]) != "ok":
+            raise sqlite3.DatabaseError(bad)
         db.execute("PRAGMA journal_mode=WAL")
         db.execute("PRAGMA synchronous=NORMAL")
         if found != version:

@@ -136,7 +136,7 @@ class History:
         """Why nothing can be written at present, for people."""
         try:
             self._open()
-        except (sqlite3.OperationalError, OSError) as error:
+        except (sqlite3.Error, OSError) as error:
             if not path.parent.is_dir():
                 raise  # that is no ailing disk but a mistake
             self._put_off(error)
