@@ -2,8 +2,9 @@
 
 The first line says which rig it was. Then, in the order in which they happened, each with its loop time `t` (s) and the
 number of its link: `open` (whether the line could be opened), `>` and `<` (bytes in hexadecimal), `lost`, and the wishes:
-`wish` (a number, device, point and what was asked of it) and `dropped` (a wish that was cancelled). A file is meant for
-:mod:`choroid.tools.replaying`, and for whoever wants to know what happened.
+`wish` (a number, device, point and what was asked of it), `ended` (a wish that was fulfilled or failed) and `dropped` (one
+that was cancelled). The last line says `end`; without it the program was killed. A file is meant for
+:mod:`choroid.tools.replaying`, and for people who want to know what happened.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ from drivers.transport.link import Link
 from drivers.transport.opener import Opener, Streams
 from drivers.transport.url import LineSettings, LinkUrl
 
-FORMAT = 1
+FORMAT = 2
 
 
 class Recording:
@@ -59,6 +60,8 @@ class Recording:
 
     def close(self) -> None:
         """End the file; what happens later is not in it."""
+        with contextlib.suppress(RuntimeError):  # no loop: it ends by an error, before or after its time
+            self._write({"t": asyncio.get_running_loop().time(), "end": True})
         file, self._file = self._file, None
         if file is not None:
             file.close()
@@ -70,7 +73,7 @@ class Recording:
             link = str(url)
             try:
                 reader, writer = await opener(url, line)
-            except Exception:
+            except (Exception, asyncio.CancelledError):  # cancelled: it took too long
                 self.note(link, open=False)
                 raise
             self.note(link, open=True)
@@ -78,7 +81,11 @@ class Recording:
 
             def write(data: bytes | bytearray | memoryview) -> None:
                 self.note(link, **{">": bytes(data).hex(), "text": printable(bytes(data))})
-                plain(data)
+                try:
+                    plain(data)
+                except Exception:
+                    self.note(link, lost=True)
+                    raise
 
             writer.write = write  # type: ignore[method-assign]
             return _Reader(reader, lambda data: self._heard(link, data)), writer
@@ -137,10 +144,15 @@ class Recording:
         row = {"wish": number, "device": device, "point": point, "do": do}
         self.note(link, **row, **({} if command is None else {"command": command}))
         try:
-            return await work
+            answer = await work
         except asyncio.CancelledError:
             self.note(link, dropped=number)
             raise
+        except BaseException:
+            self.note(link, ended=number)
+            raise
+        self.note(link, ended=number)
+        return answer
 
 
 class _Reader(asyncio.StreamReader):
@@ -152,7 +164,11 @@ class _Reader(asyncio.StreamReader):
         self._heard = heard
 
     async def read(self, n: int = -1) -> bytes:
-        chunk = await self._inner.read(n)
+        try:
+            chunk = await self._inner.read(n)
+        except Exception:  # a line that breaks with an error is lost as well as one that ends
+            self._heard(b"")
+            raise
         self._heard(chunk)
         return chunk
 

@@ -8,24 +8,22 @@ from __future__ import annotations
 
 import asyncio
 import json
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from choroid.failure import UserError
+from choroid.tools.playback import FarEnd, Playback
 from choroid.tools.recording import FORMAT
-from drivers.commands import Command, Dispense, Level, Run, Stop, Switch
-from drivers.conformance.peer import Peer
-from drivers.device import ChannelConfig, Device, DeviceConfig, DeviceError
+from drivers.device import ChannelConfig, DeviceConfig
 from drivers.registry import build, load_third_party, open_link
 from drivers.transport.capture import printable
-from drivers.transport.opener import Streams
-from drivers.transport.url import LineSettings, LinkUrl
 from sim.virtual_time import VirtualTimeLoop
 
-COMMANDS: Mapping[str, type[Command]] = {each.__name__: each for each in (Run, Dispense, Switch, Level, Stop)}
-LEEWAY_S = 1e-9
+READABLE = (1, FORMAT)
+"""Captures of format 1 tell neither when a wish ended nor where they end."""
 
 
 @dataclass(slots=True)
@@ -35,13 +33,25 @@ class _Track:
     link: str
     rows: list[dict[str, Any]] = field(default_factory=list)
     devices: list[dict[str, Any]] = field(default_factory=list)
+    cut_s: float = math.inf
+    """When the capture breaks off (loop time, s): what was sent from then on may be missing in it. Never, if it was ended."""
 
 
 def replay(path: Path) -> dict[str, Any]:
-    """`{"links": [{link, requests, wishes, same, difference}], "same": bool}`; raises :class:`UserError` for no capture."""
+    """Replay the capture in `path`.
+
+    Returns:
+        `{"links": [{link, requests, wishes, same, difference}], "same": bool, "whole": bool}`. A capture that is not whole
+        breaks off, and what was sent from there on is not judged.
+
+    Raises:
+        UserError: The file is no capture.
+    """
     load_third_party()
-    links = [_replayed(track) for track in _read(path)]
-    return {"file": str(path), "links": links, "same": all(link["same"] for link in links)}
+    tracks = _read(path)
+    links = [_replayed(track) for track in tracks]
+    whole = all(track.cut_s == math.inf for track in tracks)
+    return {"file": str(path), "links": links, "same": all(link["same"] for link in links), "whole": whole}
 
 
 def as_text(answer: dict[str, Any]) -> str:
@@ -50,6 +60,10 @@ def as_text(answer: dict[str, Any]) -> str:
     for link in answer["links"]:
         told = "all the same bytes" if link["same"] else link["difference"]
         lines.append(f"{link['link']}: {link['wishes']} wishes, {link['requests']} requests: {told}")
+    if not answer["whole"]:
+        lines.append(
+            "The capture breaks off. Likely cause: the program that wrote it was killed. It is replayed up to there."
+        )
     return "\n".join(lines)
 
 
@@ -57,8 +71,11 @@ def _read(path: Path) -> list[_Track]:
     with path.open(encoding="ascii", errors="replace") as file:
         try:
             head = json.loads(file.readline())
-            if head["choroid_capture"] != FORMAT:
-                raise UserError(f"{path} is a capture of format {head['choroid_capture']}; this version reads {FORMAT}")
+            if head["choroid_capture"] not in READABLE:
+                raise UserError(
+                    f"{path} is a capture of format {head['choroid_capture']}; this version reads"
+                    f" {' and '.join(map(str, READABLE))}. Next: replay it with the version that wrote it"
+                )
             tracks = [_Track(link) for link in head["links"]]
             for device in head["devices"]:
                 tracks[device.pop("link")].devices.append(device)
@@ -66,12 +83,19 @@ def _read(path: Path) -> list[_Track]:
             raise UserError(
                 f"{path} is no capture. Likely cause: another file. Next: make one with `choroid run RIG --capture FILE`"
             ) from None
+        last_s, ended = -math.inf, False
         for line in file:
             try:
                 row = json.loads(line)
-            except ValueError:
+                ended = "end" in row
+                last_s = row["t"]
+                if not ended:
+                    tracks[row.pop("link")].rows.append(row)
+            except (ValueError, KeyError, TypeError, IndexError):
                 break  # the program that captured was killed while it wrote its last line
-            tracks[row.pop("link")].rows.append(row)
+    if not ended:
+        for track in tracks:
+            track.cut_s = last_s
     return tracks
 
 
@@ -88,97 +112,29 @@ def _replayed(track: _Track) -> dict[str, Any]:
         loop.close()
     for number in range(max(len(wanted), len(sent))):
         was = wanted[number] if number < len(wanted) else None
-        now = sent[number] if number < len(sent) else None
+        at_s, now = sent[number] if number < len(sent) else (math.inf, None)
+        if was is None and at_s >= track.cut_s:
+            break
         if was != now:
             difference = f"request {number + 1} was {_shown(was)} and is now {_shown(now)}"
             return told | {"same": False, "difference": difference}
     return told
 
 
-async def _play(track: _Track) -> list[str]:
-    """Make the captured wishes at their moments; every request that was sent, in hexadecimal."""
-    loop = asyncio.get_running_loop()
-    far = _FarEnd(track.rows)
+async def _play(track: _Track) -> list[tuple[float, str]]:
+    """Make the captured wishes at their moments; every request that was sent, its time and bytes in hexadecimal."""
+    far = FarEnd()
     link = open_link(track.link, [device["model"] for device in track.devices], far.open)
     devices = {device["name"]: build(device["model"], link, _config(device)) for device in track.devices}
-    starting = loop.create_task(link.start())
-    tasks: dict[int, asyncio.Task[None]] = {}
-    for row in track.rows:
-        if row["t"] > loop.time():
-            await asyncio.sleep(row["t"] - loop.time())
-        if "wish" in row:
-            tasks[row["wish"]] = loop.create_task(_made(devices, row))
-            await asyncio.sleep(0)
-        elif "dropped" in row and row["dropped"] in tasks:
-            tasks[row["dropped"]].cancel()
-            await asyncio.sleep(0)
-    await asyncio.sleep(LEEWAY_S)
-    sent = [data.hex() for data in far.peer.sent]
+    playback = Playback(track.rows, far, devices)
+    starting = asyncio.get_running_loop().create_task(link.start())
+    await playback.play()
+    sent = [(at_s, data.hex()) for at_s, data in far.sent]
     starting.cancel()
-    for task in tasks.values():
-        task.cancel()
-    await asyncio.gather(starting, *tasks.values(), return_exceptions=True)
+    await asyncio.gather(starting, return_exceptions=True)
+    await playback.close()
     await link.close()
     return sent
-
-
-class _FarEnd:
-    """Says what was heard then: each piece as long after its request as it came then."""
-
-    def __init__(self, rows: list[dict[str, Any]]) -> None:
-        self.peer = Peer(self._answers)
-        self._openings: list[bool] = [row["open"] for row in rows if "open" in row]
-        self._after: list[list[tuple[float, bytes | None]]] = [[]]
-        """For each request (and before the first) what followed it: delay (s), and bytes or None for a lost line."""
-        since_s = rows[0]["t"]
-        self._first_s = since_s
-        for row in rows:
-            if ">" in row:
-                self._after.append([])
-                since_s = row["t"]
-            elif "<" in row or "lost" in row:
-                data = bytes.fromhex(row["<"]) if "<" in row else None
-                self._after[-1].append((row["t"] - since_s, data))
-        self._requests = 0
-        self._began = False
-
-    async def open(self, url: LinkUrl, line: LineSettings) -> Streams:
-        """Open as often as it could be opened then."""
-        if not (self._openings and self._openings.pop(0)):
-            raise ConnectionRefusedError("it could not be opened when this was captured")
-        streams = await self.peer.open(url, line)
-        if not self._began:
-            self._began = True
-            self._say(0)
-        return streams
-
-    def _answers(self, request: bytes) -> None:
-        self._requests += 1
-        if self._requests < len(self._after):
-            self._say(self._requests)
-
-    def _say(self, number: int) -> None:
-        loop = asyncio.get_running_loop()
-        for delay_s, data in self._after[number]:
-            if data is None:
-                loop.call_later(delay_s, self.peer.hang_up)
-            else:
-                loop.call_later(delay_s, self.peer.say, data)
-
-
-async def _made(devices: Mapping[str, Device], row: Mapping[str, Any]) -> None:
-    device = devices[row["device"]]
-    try:
-        match row["do"]:
-            case "read":
-                await device.sensors[row["point"]].read()
-            case "status":
-                await device.actuators[row["point"]].status()
-            case "apply":
-                words = dict(row["command"])
-                await device.actuators[row["point"]].apply(COMMANDS[words.pop("command")](**words))
-    except DeviceError:
-        pass  # so it may have been then: the bytes tell
 
 
 def _config(device: Mapping[str, Any]) -> DeviceConfig:
