@@ -125,7 +125,7 @@ async def keep(
         if journal is None:
             journal = open_journal(data / JOURNAL, clock, folder.problem)
         undone.callback(journal.close)
-        auth = Auth(data, demo=False)
+        auth = Auth(data, demo=False, threaded=True)
         listening = free_port(host, port)
         health = listen("127.0.0.1", health_port, option="--health-port")
         undone.callback(health.close)

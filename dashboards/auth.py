@@ -8,6 +8,7 @@ one its operator, and nothing is written.
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import hashlib
 import hmac
@@ -15,6 +16,7 @@ import json
 import logging
 import os
 import secrets
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import IntEnum
@@ -74,13 +76,17 @@ class _Session:
 class Auth:
     """The credentials of one rig's page, kept in `data_dir`; without one, and in the demo, in memory only."""
 
-    def __init__(self, data_dir: Path | None = None, *, demo: bool) -> None:
+    def __init__(self, data_dir: Path | None = None, *, demo: bool, threaded: bool = False) -> None:
+        """`threaded`: from now on a thread of its own waits for the disk, not the control loop (R2)."""
         self.demo = demo
         self._path = None if demo or data_dir is None else data_dir / FILE
         self._tokens: dict[str, User] = {}
         self._sessions: dict[str, _Session] = {}
         self._passing: dict[str, User] = {}
         self._tickets: set[str] = set()
+        self._writer: ThreadPoolExecutor | None = None
+        """One thread: the file gets the changes in their order."""
+        self._written: Future[None] | None = None
         self.problem = ""
         """Why the credentials are kept in memory only, for people; empty when they are kept as they should be."""
         if demo:
@@ -89,13 +95,15 @@ class Auth:
             self._link = self._restored(self._path)
         else:
             self._link = self._first_link()
+        if threaded:
+            self._writer = ThreadPoolExecutor(1, "credentials")
 
     # --- tokens -----------------------------------------------------------------------------------------
 
     def issue(self, name: str, role: Role) -> str:
         """A new token for `name`, which stays valid over restarts; shown now and never again.
 
-        Raises :class:`Unkept` when it could not be kept; then there is none.
+        Raises :class:`Unkept` when it could not be kept; then there is none. With a thread, :meth:`kept` tells.
         """
         token = secrets.token_urlsafe(32)
         self._tokens[_hash(token)] = User(name, role)
@@ -105,6 +113,19 @@ class Auth:
             del self._tokens[_hash(token)]
             raise self._unkept(f"no token was given to {name}", error) from error
         return token
+
+    async def kept(self, what: str) -> None:
+        """Wait until every change so far is in the file.
+
+        Raises:
+            Unkept: the last change could not be written; `what` says what holds then.
+        """
+        if self._written is None:
+            return
+        try:
+            await asyncio.shield(asyncio.wrap_future(self._written))
+        except OSError as error:
+            raise self._unkept(what, error) from error
 
     def take_back(self, token: str) -> None:
         """Forget one token that :meth:`issue` gave just now and nobody has seen."""
@@ -257,8 +278,25 @@ class Auth:
         )
 
     def _save(self) -> None:
+        """Write the file; with a thread, have it written and return at once."""
         if self._path is None:
             return
+        text = self._text()
+        if self._writer is None:
+            _write(self._path, text)
+            return
+        self._written = self._writer.submit(_write, self._path, text)
+        self._written.add_done_callback(self._look)
+
+    def _look(self, written: Future[None]) -> None:
+        """Log a change that was not kept; called in the thread."""
+        error = written.exception()
+        if isinstance(error, OSError):
+            logger.warning("%s", self._unkept("the last change holds until the next restart only", error))
+        elif error is not None:
+            logger.error("the credentials could not be written", exc_info=error)
+
+    def _text(self) -> str:
         body = {
             "version": VERSION,
             "tokens": [
@@ -274,14 +312,7 @@ class Auth:
                 for digest, session in self._sessions.items()
             ],
         }
-        beside = self._path.with_suffix(".new")
-        descriptor = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-        with os.fdopen(descriptor, "w", encoding="utf-8") as file:
-            os.fchmod(descriptor, 0o600)
-            json.dump(body, file, indent=1)
-            file.flush()
-            os.fsync(descriptor)
-        beside.replace(self._path)
+        return json.dumps(body, indent=1)
 
     def _load(self, path: Path) -> None:
         try:
@@ -299,6 +330,18 @@ class Auth:
             ) from None
         with contextlib.suppress(OSError):  # a file system that is read-only
             path.chmod(0o600)
+
+
+def _write(path: Path, text: str) -> None:
+    """Replace the file, whole or not at all; it is on the disk on return. Raises OSError."""
+    beside = path.with_suffix(".new")
+    descriptor = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+    with os.fdopen(descriptor, "w", encoding="utf-8") as file:
+        os.fchmod(descriptor, 0o600)
+        file.write(text)
+        file.flush()
+        os.fsync(descriptor)
+    beside.replace(path)
 
 
 def _user(row: dict[str, Any]) -> User:

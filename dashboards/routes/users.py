@@ -10,7 +10,7 @@ from fastapi import APIRouter, Depends, Request
 
 from controller.execution.journal import JournalUnwritten
 from dashboards.access import Controlled, Problem, require
-from dashboards.auth import Auth, LastAdmin, Role, User
+from dashboards.auth import Auth, LastAdmin, Role, Unkept, User
 from dashboards.models import Invite, IssuedToken, UsersModel, Why
 
 logger = logging.getLogger(__name__)
@@ -32,6 +32,11 @@ async def invite(request: Request, rig: Controlled, admin: Admin, body: Invite) 
     """A new token for somebody; this answer is the only place where it is ever shown."""
     auth: Auth = request.app.state.auth
     token = auth.issue(body.name, Role[body.role.upper()])
+    try:
+        await auth.kept(f"no token was given to {body.name}")
+    except Unkept:
+        auth.take_back(token)
+        raise
     row = {"user": admin.name, "name": body.name, "role": body.role, "reason": body.reason}
     try:
         rig.journal.append("users.issued", row)
@@ -67,6 +72,7 @@ async def revoke(request: Request, rig: Controlled, admin: Admin, name: str, bod
             cause="a slip, or their tokens were taken back before",
             action="look at the list of users",
         )
+    await auth.kept(f"{name} is kept out until this controller is restarted, and no longer")
     try:
         rig.journal.append("users.revoked", {"user": admin.name, "name": name, "reason": body.reason})
     except JournalUnwritten as error:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import sqlite3
 import stat
+import time
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -419,3 +421,58 @@ async def test_an_invitation_that_makes_no_sense_is_refused(body: dict[str, str]
         before = w.changes()
         assert (await admin.post("/api/users", json=body)).status_code == 422
         assert w.changes() == before
+
+
+SLOW_S = 1.0
+"""How long the disk takes for each fsync in the tests of R2 (s)."""
+
+
+async def test_R2_a_slow_disk_delays_tokens_and_sign_ins_and_never_the_loop(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each sign-in once waited for the disk on the control loop."""
+
+    def slow(descriptor: int) -> None:
+        time.sleep(SLOW_S)
+
+    async def beat() -> None:
+        while True:
+            begun_s = time.monotonic()
+            await asyncio.sleep(0.01)
+            lags_s.append(time.monotonic() - begun_s - 0.01)
+
+    lags_s: list[float] = []
+    async with world(tmp_path, threaded=True) as w, w.http(Role.ADMIN) as admin:
+        await w.auth.kept("")
+        monkeypatch.setattr("os.fsync", slow)
+        beating = asyncio.create_task(beat())
+        signed_in = await admin.post("/api/session")
+        assert signed_in.status_code == 200
+        bob = {"name": "bob", "role": "viewer", "reason": "a new colleague"}
+        begun_s = time.monotonic()
+        given = await admin.post("/api/users", json=bob)
+        assert given.status_code == 201
+        assert time.monotonic() - begun_s > SLOW_S, "the token is on the disk before it is given"
+        taken = await admin.post("/api/users/bob/revoke", json={"reason": "left"})
+        assert taken.status_code == 200
+        beating.cancel()
+        assert max(lags_s) < SLOW_S / 2
+        again = Auth(tmp_path, demo=False)
+        assert again.by_token(given.json()["token"]) is None
+        assert again.by_session(signed_in.cookies["choroid_session_8080"], w.controller.clock.utc()) is not None
+
+
+async def test_R2_D2_what_the_thread_cannot_write_is_refused_as_before(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with world(tmp_path, threaded=True) as w, w.http(Role.ADMIN) as admin:
+        await w.auth.kept("")
+        full(tmp_path)
+        bob = {"name": "eve", "role": "viewer", "reason": "a new colleague"}
+        refused = await admin.post("/api/users", json=bob)
+        assert refused.status_code == 507
+        assert "no token was given to eve" in refused.text
+        assert "eve" not in (await admin.get("/api/users")).text
+        gone = await admin.post("/api/users/a viewer/revoke", json={"reason": "left"})
+        assert gone.status_code == 507
+        assert "until this controller is restarted" in gone.text

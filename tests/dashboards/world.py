@@ -88,10 +88,12 @@ class World:
 
 
 @asynccontextmanager
-async def world(folder: Path | None = None, *, demo: bool = False, simulated: bool = True) -> AsyncIterator[World]:
+async def world(
+    folder: Path | None = None, *, demo: bool = False, simulated: bool = True, threaded: bool = False
+) -> AsyncIterator[World]:
     """An application; with `folder` its credentials are kept there."""
     controller = FakeController()
-    auth = Auth(folder, demo=demo)
+    auth = Auth(folder, demo=demo, threaded=threaded)
     tokens = {role: auth.issue(f"a {role.word}", role) for role in Role}
     mishaps = Mishaps() if simulated else None
     app = create_app(controller, auth, speed=Speed() if simulated else None, mishaps=mishaps)
