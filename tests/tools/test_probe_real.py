@@ -37,6 +37,7 @@ async def on_tcp(bench: Bench) -> AsyncIterator[str]:
         end.connect(writer.write)
         while data := await reader.read(4096):
             end.receive(data)
+        end.connect(lambda data: None)
         writer.close()
 
     server = await asyncio.start_server(client, "127.0.0.1", 0)
@@ -57,6 +58,7 @@ async def on_terminal(bench: Bench) -> AsyncIterator[str]:
         yield f"serial://{os.ttyname(far)}"
     finally:
         loop.remove_reader(near)
+        end.connect(lambda data: None)  # what it says later goes nowhere
         os.close(near)
         os.close(far)
 
