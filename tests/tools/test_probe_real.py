@@ -52,7 +52,11 @@ async def on_terminal(bench: Bench) -> AsyncIterator[str]:
     near, far = os.openpty()
     tty.setraw(far)
     loop = asyncio.get_running_loop()
-    end.connect(lambda data: os.write(near, data))
+
+    def say(data: bytes) -> None:
+        os.write(near, data)
+
+    end.connect(say)
     loop.add_reader(near, lambda: end.receive(os.read(near, 4096)))
     try:
         yield f"serial://{os.ttyname(far)}"
