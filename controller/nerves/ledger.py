@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
+from controller.nerves import ledger_head
 from controller.nerves.device import ArrayInfo, Pulse
 from controller.nerves.governor import Decision, Request
 from controller.nerves.kernels import Blank
@@ -98,6 +99,11 @@ class Ledger:
         self._db.execute("PRAGMA synchronous=NORMAL")
         self._db.execute("PRAGMA wal_autocheckpoint=0")
         self._db.executescript(_SCHEMA + INDEX + _APPEND_ONLY)
+        try:
+            ledger_head.compare(self._db, path)
+        except sqlite3.DatabaseError:
+            self._db.close()
+            raise
         self.unknown = settle(self._db, info.sample_rate_hz)
         """Pulses of earlier sessions that were handed to the array and never confirmed."""
         cursor = self._db.execute(
@@ -105,6 +111,7 @@ class Ledger:
             (utc, info.name, info.sample_rate_hz, info.simulated),
         )
         self.session = cursor.lastrowid or 0
+        ledger_head.write(self._db, path, self.session, utc)
         self._file = _identity(path)
         self._next_decision = self._after("decision")
         self._next_pulse = self._after("pulse")

@@ -56,7 +56,15 @@ OCCASIONAL = (
 )
 """Files that a run of a few seconds need not leave."""
 EMERGENCY = "emergency-stop.json"
-MADE_ANEW = ("guard.", "endpoint.json", "nerves.json", "controller.log", "journal.db.owner", "journal.db.head")
+MADE_ANEW = (
+    "guard.",
+    "endpoint.json",
+    "nerves.json",
+    "controller.log",
+    "journal.db.owner",
+    "journal.db.head",
+    "stimulation.db.head",
+)
 """Files that each start writes again, or does without: nothing is lost with them."""
 
 

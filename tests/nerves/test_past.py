@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import random
 import sqlite3
 from collections.abc import Iterator
@@ -189,3 +190,37 @@ def test_N1_pulses_of_unknown_fate_count_against_the_budgets_after_a_restart(pat
     states = [pulse.state for record in ledger.read(path) for pulse in record.pulses]
     assert states == ["unknown"] * 10
     assert accepted == [8, 2]
+
+
+def _copy(path: Path, copy: Path) -> None:
+    with contextlib.closing(sqlite3.connect(path)) as db, contextlib.closing(sqlite3.connect(copy)) as other:
+        db.backup(other)
+
+
+@pytest.mark.parametrize("how", ["removed", "rolled back", "another one"])
+def test_F7_a_ledger_without_the_last_session_is_refused(how: str, path: Path) -> None:
+    """A blank ledger would give the tissue its whole charge budget anew, and nobody would know."""
+    begin(path).close()
+    older = path.with_name("older.db")
+    _copy(path, older)
+    begin(path).close()
+    begin(path).close()  # the same ledger goes on
+    for suffix in ("", "-wal", "-shm"):
+        path.with_name(path.name + suffix).unlink(missing_ok=True)
+    if how == "rolled back":
+        older.rename(path)
+    elif how == "another one":
+        for day in range(1, 4):
+            Ledger(path.with_name("other.db"), INFO, f"2026-02-0{day}T00:00:00+00:00").close()
+        path.with_name("other.db").rename(path)
+    with pytest.raises(sqlite3.DatabaseError, match="session 3"):
+        begin(path)
+    path.with_name(path.name + ".head").unlink()  # a person decides
+    begin(path).close()
+
+
+@pytest.mark.parametrize("text", ["", "garbage", "[]", '{"session": null}'])
+def test_F7_a_head_file_that_cannot_be_read_stops_nobody(text: str, path: Path) -> None:
+    begin(path).close()
+    path.with_name(path.name + ".head").write_text(text)
+    begin(path).close()
