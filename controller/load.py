@@ -35,9 +35,9 @@ class Load:
     def __init__(self) -> None:
         self._late_s: deque[float] = deque(maxlen=TICKS)
 
-    def ticked(self, late_s: float) -> None:
-        """Take in by how much a tick was late (s)."""
-        self._late_s.append(max(late_s, 0.0))
+    def ticked(self, late_s: float, speed: float = 1.0) -> None:
+        """Take in by how much a tick was late (s of the loop's time, which may run `speed` times as fast as life)."""
+        self._late_s.append(max(late_s, 0.0) / speed)
 
     @property
     def p99_s(self) -> float:

@@ -26,7 +26,7 @@ from choroid.kills.strikes import RESTS, Strike, Struck, draw, judge, table
 from choroid.remote import call
 from controller.execution.delivery import tolerance
 from controller.execution.routes import Trust, routes_of
-from controller.rig.loading import load_rig
+from controller.hazards import load_checked_rig
 from drivers.registry import MODELS
 
 FIRST_PORT, PORTS = 21_000, 2_000
@@ -261,7 +261,7 @@ def _finish(rigged: Rigged, run: str, struck: Struck) -> None:
 
 def _stated_ul(rigged: Rigged, run: str) -> float:
     """The stated uncertainty of the dose, with that of every weighing that it took."""
-    route = routes_of(load_rig(rigged.served, models=MODELS))["liver.add_glucose"]
+    route = routes_of(load_checked_rig(rigged.served, models=MODELS))["liver.add_glucose"]
     limits = tolerance(route, Trust(1.0, route.rel_sd, route.dose_sd_ul, "factory"), REQUESTED_UL)
     doses = len(rigged.rows_of(run, "moved"))
     return limits.pump_ul + limits.weighing_ul * math.sqrt(max(doses, 1)) + SLACK_UL

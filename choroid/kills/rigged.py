@@ -29,7 +29,7 @@ from choroid.lab import lab
 from choroid.remote import ENDPOINT, call
 from controller.guard.plan import GuardPlan
 from controller.guard.wire import LOG
-from controller.rig.loading import load_rig
+from controller.hazards import load_checked_rig
 from drivers.commands import Level, Run, Stop, Switch
 from drivers.registry import MODELS
 
@@ -84,12 +84,12 @@ class Rigged:
         )
         (self.data / "recipes" / f"{RECIPE}.yaml").write_text(recipe, encoding="utf-8")
         description: dict[str, Any] = yaml.safe_load(rig.read_text(encoding="utf-8"))
-        balance = load_rig(rig, models=MODELS).organs.kidney.mass.partition(".")[0]
+        balance = load_checked_rig(rig, models=MODELS).organs.kidney.mass.partition(".")[0]
         description["devices"][balance]["every"] = "1 s"  # weighing would be most of the time
         self._own.write_text(yaml.safe_dump(description, sort_keys=False, allow_unicode=True), encoding="utf-8")
         self._port = _free_ports(first_port)
         self._lab = self._start_lab()
-        self.plan = GuardPlan.from_json(write_plan(load_rig(self.served, models=MODELS), self.data))
+        self.plan = GuardPlan.from_json(write_plan(load_checked_rig(self.served, models=MODELS), self.data))
         self._looking = threading.Thread(target=self._look, daemon=True)
         self._looking.start()
         self._manager = threading.Thread(target=self._manage, daemon=True)

@@ -66,6 +66,7 @@ class World:
             "t_chamber.temperature": ("degC", 37.0),
             "p_heart.pressure": ("kPa", 5.0),
             "p_filter.pressure": ("kPa", 10.0),
+            "p_dialysate.pressure": ("kPa", 5.0),
             "gas_air.flow": ("mL/min", 47.0),
             "gas_co2.flow": ("mL/min", 3.0),
             "gas_o2.flow": ("mL/min", 0.0),
