@@ -10,7 +10,8 @@ from pathlib import Path
 from controller.nerves.wire import nerves_pb2 as pb
 
 NERVES = Path(__file__).resolve().parents[2] / "controller" / "nerves"
-ALLOWED = ("controller.nerves", "controller.clock")
+ALLOWED = ("controller.nerves", "controller.clock", "controller.memory.file")
+"""The last opens database files, and reaches no device."""
 
 
 def test_N10_the_nerves_import_nothing_of_perfusion() -> None:
