@@ -7,6 +7,7 @@ starts them; tasks are those that the controller counts (`GET /api/load`).
 from __future__ import annotations
 
 import contextlib
+import shutil
 import signal
 import subprocess
 import sys
@@ -111,7 +112,7 @@ def soak_virtual(rig: Path, *, hours: float, seed: int, progress: bool = True) -
 
 def soak_real(rig: Path, *, hours: float, progress: bool = True) -> dict[str, Any]:
     """Serve the lab and run the controller as processes for `hours` of real time; sample each every ten seconds."""
-    with tempfile.TemporaryDirectory(prefix="choroid-soak-") as folder, contextlib.ExitStack() as stack:
+    with _kept_on_failure() as folder, contextlib.ExitStack() as stack:
         data, served = Path(folder) / "data", Path(folder) / "served.yaml"
         processes = {"lab": stack.enter_context(_started(Path(folder), "lab", str(rig), "--write", str(served)))}
         _until(served.exists, "the lab serves")
@@ -139,6 +140,17 @@ def soak_real(rig: Path, *, hours: float, progress: bool = True) -> dict[str, An
             print(file=sys.stderr)
         answer = _answer({name: verdict(taken) for name, taken in samples.items()}, hours, "real")
         return answer | {"lag_p99_ms": lag_ms, "violations": []}
+
+
+@contextlib.contextmanager
+def _kept_on_failure() -> Iterator[str]:
+    """A folder that is removed in the end, unless something fails: then the logs in it are needed."""
+    folder = tempfile.mkdtemp(prefix="choroid-soak-")
+    try:
+        yield folder
+    except (UserError, OSError) as error:
+        raise UserError(f"{error}. The logs and the journal of this run are kept in {folder}") from error
+    shutil.rmtree(folder, ignore_errors=True)
 
 
 def _answer(found: dict[str, Verdict], hours: float, kind: str) -> dict[str, Any]:

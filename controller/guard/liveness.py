@@ -1,9 +1,9 @@
 """Judge whether a watched process is alive, stopped, hung or only starved. Pure: no input, output or clock.
 
 A process that is killed shows at once, and one that is stopped within two looks. A process whose loop does not turn sends
-no beats. On an overloaded machine a healthy one is late as well, so the time in which it wanted a processor and got none
-is not held against it. That time is measured (:mod:`controller.guard.processes`), and bounded: a machine on which the
-controller gets no processor for ten seconds has no control either.
+no beats. On an overloaded machine a healthy one is late as well, so the time in which it wanted a processor and got none, or
+waited for a slow disk, is not held against it. That time is measured (:mod:`controller.guard.processes`), and bounded: a
+machine on which the controller cannot go on for ten seconds has no control either.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class Look:
     Args:
         at_s: when, on the watcher's monotonic clock.
         state: its state as the kernel names it (R, S, D, T, …); "" when that cannot be seen; "X" when it is gone.
-        starved_s: time since the previous look in which it wanted a processor and had none.
+        starved_s: time since the previous look in which it waited for a processor or for a disk.
         lag_s: how much later than planned the watcher itself looked.
     """
 
@@ -116,11 +116,11 @@ class Liveness:
 
 
 def starved_s(passed_s: float, state: str, ran_s: float, waited_s: float) -> float:
-    """Return how long (s) a thread wanted a processor and had none, out of `passed_s`.
+    """Return how long (s) a thread wanted to go on and could not, out of `passed_s`.
 
-    The kernel adds a wait (`waited_s`) to its account only when it ends. A thread that is runnable (R) and neither ran nor
-    has ended its wait is waiting still.
+    The kernel adds a wait for a processor (`waited_s`) to its account only when it ends. A thread that is runnable (R) and
+    neither ran nor has ended its wait is waiting still. One in uninterruptible sleep (D) waits for a disk or for memory.
     """
-    if state == "R":
+    if state in ("R", "D"):
         waited_s = max(waited_s, passed_s - ran_s)
     return min(max(waited_s, 0.0), passed_s)

@@ -64,12 +64,19 @@ class WatchedProcess:
         before, self._threads = self._threads, self._read_threads()
         passed_s = 0.0 if self._looked_s is None else at_s - self._looked_s
         self._looked_s = at_s
+        # Only the control loop's own wait for a disk counts: that of the journal's thread is no excuse for a loop that hangs.
+        main = str(self.pid)
         waits = [
-            starved_s(passed_s, state, ran_s - before[thread][1], waited_s - before[thread][2])
+            starved_s(
+                passed_s,
+                "S" if state == "D" and thread != main else state,
+                ran_s - before[thread][1],
+                waited_s - before[thread][2],
+            )
             for thread, (state, ran_s, waited_s) in self._threads.items()
             if thread in before
         ]
-        state = self._threads.get(str(self.pid), ("", 0.0, 0.0))[0]
+        state = self._threads.get(main, ("", 0.0, 0.0))[0]
         return Look(at_s, state, max(waits, default=0.0), lag_s)
 
     def hasten(self) -> bool:

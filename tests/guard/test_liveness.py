@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -117,13 +118,40 @@ def test_U4_no_healthy_process_of_a_starved_machine_is_condemned() -> None:
         (1.0, "R", 0.0, 0.0, 1.0),
         (1.0, "R", 0.3, 0.2, 0.7),
         (1.0, "R", 0.0, 3.0, 1.0),
-        (1.0, "D", 0.0, -0.1, 0.0),
+        (1.0, "D", 0.0, -0.1, 1.0),
+        (1.0, "D", 0.4, 0.0, 0.6),
+        (1.0, "T", 0.0, 0.0, 0.0),
     ],
 )
 def test_starvation_is_what_the_kernel_has_accounted_for_and_what_it_has_not_yet(
     passed_s: float, state: str, ran_s: float, waited_s: float, expected: float
 ) -> None:
     assert starved_s(passed_s, state, ran_s, waited_s) == pytest.approx(expected)
+
+
+def _threads(folder: Path, **states: str) -> None:
+    for name, state in states.items():
+        task = folder / str(os.getpid()) / "task" / name.removeprefix("t")
+        task.mkdir(parents=True, exist_ok=True)
+        (task / "stat").write_text(f"1 (python) {state} " + "0 " * 40)
+        (task / "schedstat").write_text("0 0 0")
+
+
+@pytest.mark.parametrize(("loop", "journal", "starved"), [("D", "S", 1.0), ("S", "D", 0.0), ("S", "R", 1.0)])
+def test_U4_a_loop_that_waits_for_a_disk_is_excused_and_one_whose_journal_waits_is_not(
+    tmp_path: Path, loop: str, journal: str, starved: float
+) -> None:
+    """A controller on a busy disk was killed 0.68 s after its last beat."""
+    states = {f"t{os.getpid()}": loop, "t1": journal}
+    _threads(tmp_path, **states)
+    process = WatchedProcess(os.getpid(), proc=tmp_path)
+    try:
+        process.look(10.0, 0.0)
+        look = process.look(11.0, 0.0)
+    finally:
+        process.close()
+    assert look.state == loop
+    assert look.starved_s == pytest.approx(starved)
 
 
 def test_U1_a_real_process_is_seen_as_it_is() -> None:
