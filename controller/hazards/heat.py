@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from controller.hazards import bounds, physics
+from controller.hazards import bounds
 from controller.hazards.interlocks import missing, place_gap, stale_gap, time_gap, trips_gaps
 from controller.hazards.terms import NEVER_S, Hazard, Subject
 from controller.hazards.timing import blind_s, seen_s, status_s
 from controller.rig.families import by_thermostat
+from controller.rig.heating import heating_c_per_s
 from controller.rig.problems import Finding
 
 BATH_HARM_S = 300.0
@@ -73,7 +74,7 @@ def heats_within_s(subject: Subject, from_c: float) -> float:
     """Return how soon the heater brings the chamber from a temperature to where it harms (s)."""
     if by_thermostat(subject.rig):
         return BATH_HARM_S
-    return max(0.0, bounds.HARM_C - from_c) / physics.heating_c_per_s(subject.rig)
+    return max(0.0, bounds.HARM_C - from_c) / heating_c_per_s(subject.rig)
 
 
 def _high(subject: Subject) -> Iterator[Finding]:

@@ -7,8 +7,6 @@ from math import inf, log, log10, pi
 from controller.hazards import bounds
 from controller.rig.description import Line, Organoid, Rig, Vessel
 
-J_PER_ML_K = 4.18
-"""Heat capacity of medium: that of water."""
 DRY_MMHG = (101.325 - 6.28) * 7.50062
 """Pressure of the gas without its water at 37 °C."""
 CO2_MM_PER_MMHG = 0.0307
@@ -17,16 +15,6 @@ KLA_PER_S = 0.02
 """Gas exchange of an oxygenator [P], as in the lab in software."""
 REFERENCE_CHAMBER = (2000.0, 5e-6)
 """A chamber of 2 mL has a section of 5 mm² where the tissue lies [P]; others are scaled alike."""
-
-
-def heating_c_per_s(rig: Rig) -> float:
-    """Return how fast the heater at full power warms the medium alone (°C/s).
-
-    The holder takes up heat as well (in the lab in software more than half): the true rate is lower.
-    """
-    vessels = {rig.organoid.chamber, rig.lines[rig.organs.heart.line].from_}
-    medium_ml = sum(rig.vessels[name].volume_ul for name in vessels) / 1000.0
-    return rig.organs.skin.power_w / max(medium_ml * J_PER_ML_K, 1e-9)
 
 
 def chamber_ul(rig: Rig) -> float:

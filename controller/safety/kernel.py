@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from math import isfinite
 
+from controller.safety.heat import heat_bounds
 from controller.safety.interlocks import doubt, evaluate, heard_flow, is_open, standing, unconfirmed, watch
 from controller.safety.terms import (
     Cause,
@@ -66,7 +67,7 @@ def decide(intent: Intent, view: View, limits: Limits) -> Verdict:
     elif intent.actuator in limits.levels:
         _level(narrowing, intent.actuator, view, limits)
     else:
-        _switch(narrowing, heater=intent.actuator in limits.heaters)
+        _switch(narrowing, intent.actuator, view, limits)
     return narrowing.verdict()
 
 
@@ -264,18 +265,24 @@ def _mixture(narrowing: _Narrowing, actuator: str, view: View, mixture: Mixture,
         narrowing.refuse(f"{why}; lower CO2 first")
 
 
-def _switch(narrowing: _Narrowing, *, heater: bool) -> None:
-    command = narrowing.command
+def _switch(narrowing: _Narrowing, actuator: str, view: View, limits: Limits) -> None:
+    command, heater = narrowing.command, actuator in limits.heaters
     if not isinstance(command, Switch):
         narrowing.refuse("a switch is only switched")
     elif command.for_s is not None and not (isfinite(command.for_s) and command.for_s > 0):
         narrowing.refuse("a pulse needs a finite duration above zero")
     elif heater and command.for_s is None:
         narrowing.refuse("a heater is only ever switched on for a finite time")
-    elif heater and command.for_s is not None and command.for_s > MAX_PULSE_S:
-        narrowing.clip(
-            Switch(True, MAX_PULSE_S), f"bounds: a heater pulse of {command.for_s:g} s is longer than {MAX_PULSE_S:g} s"
-        )
+    elif heater and command.for_s is not None:
+        pulse_s = command.for_s
+        if pulse_s > MAX_PULSE_S:
+            why = f"bounds: a heater pulse of {pulse_s:g} s is longer than {MAX_PULSE_S:g} s"
+            narrowing.clip(Switch(True, pulse_s := MAX_PULSE_S), why)
+        for room_s, why in heat_bounds(actuator, pulse_s, view, limits):
+            if room_s > 0.0:
+                narrowing.clip(Switch(True, pulse_s := min(pulse_s, room_s)), why)
+            else:
+                narrowing.refuse(why)
 
 
 __all__ = [

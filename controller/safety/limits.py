@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from controller.rig.description import PressureLimit, Rig
 from controller.rig.families import by_thermostat
+from controller.rig.heating import heating_c_per_s
 from controller.safety.terms import Interlock, Limits, Mixture, PumpLimits, Response, VesselLimits
 from drivers.commands import Command, Level, Run, Stop, Switch
 
@@ -11,6 +12,10 @@ FLAT_TEMPERATURE_S = 180.0
 """A live probe's last digit moves (0.001 °C); three minutes without a change is a stuck one. A probe that is stuck half a
 degree low has the heater cook the tissue: 1 K in three minutes, 8 K in the half hour that this once was."""
 TEMPERATURE_DEADBAND_C = 0.1
+CEILING_C = 39.5
+"""No heat may bring the chamber above it, whatever the probe shows meanwhile: a heater pulse ends before it could."""
+MAX_RISE_C_PER_S = 0.2
+"""No heater of a rig warms faster, however little medium its file names: glass, holder and tubing take up heat as well."""
 PRESSURE_DEADBAND = 0.1
 """Share of its limit that a pressure has to fall below it before its interlock lets go."""
 TEMPERATURE_DEBOUNCE_S = 5.0
@@ -154,6 +159,9 @@ def _interlocks(rig: Rig) -> tuple[Interlock, ...]:
             flat_s=FLAT_TEMPERATURE_S,
             deadband=TEMPERATURE_DEADBAND_C,
             debounce_s=TEMPERATURE_DEBOUNCE_S,
+            ceiling=CEILING_C,
+            # A bath is bounded by its own set-point instead.
+            rise_per_s=0.0 if by_thermostat(rig) else min(heating_c_per_s(rig), MAX_RISE_C_PER_S),
         ),
         Interlock(
             "over_pressure_heart",

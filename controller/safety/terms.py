@@ -140,6 +140,9 @@ class Interlock:
     With `debounce_s` above 0 one reading neither trips nor clears it. It trips when a second reading confirms the first,
     and at the latest `debounce_s` after the first, unless a good reading inside the level came meanwhile. It clears when
     two good readings in a row are inside. `stale_s` is the time of a lost sensor: input older than that trips it.
+
+    With `rise_per_s` above 0 (the point's unit a second, at full power) a pulse of its actuators ends before it could raise
+    the point above `ceiling`, counted from the last change of the reading: a probe that is stuck shows none of the rise.
     """
 
     name: str
@@ -160,6 +163,8 @@ class Interlock:
     hold_most_s: float = 0.0
     probation_s: float = 0.0
     debounce_s: float = 0.0
+    ceiling: float = inf
+    rise_per_s: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)

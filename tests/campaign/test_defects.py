@@ -49,6 +49,12 @@ def test_a_pump_that_loses_power_beside_a_stuck_balance_leaves_its_dose_in_doubt
     assert run_trial(trial).violations == []
 
 
+def test_I1_heat_asked_for_by_hand_beside_a_stuck_probe_does_not_overheat_the_chamber() -> None:
+    """The probe stuck at 38.4 °C, below the limit: each pulse was let through, 41.0 °C within three minutes."""
+    faults = (Fault("careless", "relay.heater", 60.0, 540.0), Fault("stuck", "t_chamber.temperature", 250.0, 350.0))
+    assert run_trial(Trial(1, 1.0 / 6.0, "circulate", {}, faults=faults)).violations == []
+
+
 def test_air_in_a_line_is_no_error_of_the_books() -> None:
     """The balance sees 0.59 mL arrive; 0.42 mL are taken in, since air takes the place of the rest in the tube."""
     bubble = Fault("bubble", "feed", 1.0, 0.0, 200.0)

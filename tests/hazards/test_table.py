@@ -65,10 +65,10 @@ def test_I8_the_table_names_every_pump_vessel_and_gauge(path: Path) -> None:
 
 def test_I8_the_estimates_are_pessimistic_beside_the_plant() -> None:
     """The lab in software warms more slowly than the estimate says: its holder takes up heat as well."""
-    from controller.hazards import physics
+    from controller.rig.heating import heating_c_per_s
     from sim.plant.heat import CAPACITY_J_PER_K
 
-    assert physics.heating_c_per_s(RIG) > RIG.organs.skin.power_w / CAPACITY_J_PER_K
+    assert heating_c_per_s(RIG) > RIG.organs.skin.power_w / CAPACITY_J_PER_K
     assert TICK_S == process.TICK_S
 
 

@@ -290,8 +290,14 @@ def switch_lines() -> Iterator[str]:
     for name in (HEATER, VALVE):
         for for_s in times:
             yield decision("peace", name, Switch(True, for_s), peace())
+            if name == HEATER:
+                yield decision("cold", name, Switch(True, for_s), with_reading(TEMPERATURE, Told(30.0)))
         for command in _commands():
             yield decision("peace", name, command, peace())
+    for value in (36.0, 37.0, 38.0, *around(38.5), *around(39.5)):
+        for same_s in (0.0, 5.0, 11.0, 12.0, 20.0, 60.0, 180.0):
+            told = Told(value, same_since_s=NOW_S - same_s)
+            yield decision(f"{value!r} for {same_s:g} s", HEATER, Switch(True, 20.0), with_reading(TEMPERATURE, told))
 
 
 def interlocked_lines() -> Iterator[str]:

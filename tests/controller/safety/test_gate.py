@@ -400,6 +400,8 @@ async def test_a_rest_that_could_not_be_commanded_is_owed_until_it_is_done() -> 
     bench = Bench()
     await bench.circulate()
     heater = bench.relay(HEATER)
+    bench.readings[TEMPERATURE] = 34.0
+    await bench.live(3)
     assert (await bench.ask(HEATER, Switch(True, 60.0))).ok
     heater.silent = True
     bench.readings[TEMPERATURE] = 39.0

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from controller.safety import interlocks, kernel, terms
+from controller.safety import heat, interlocks, kernel, terms
 from controller.safety.kernel import (
     MAX_PULSE_S,
     MAX_TRANSFER_S,
@@ -72,7 +72,7 @@ def test_the_kernel_is_small() -> None:
 
 def test_the_kernel_imports_only_plain_data() -> None:
     allowed = {"__future__", "collections", "dataclasses", "enum", "math", "typing", "controller", "drivers"}
-    for module in (kernel, interlocks, terms):
+    for module in (kernel, interlocks, heat, terms):
         tree = ast.parse(Path(str(module.__file__)).read_text())
         for node in ast.walk(tree):
             names = (
@@ -253,11 +253,54 @@ def test_I1_nothing_is_drawn_while_the_heart_is_not_known_to_flow(heart: Seen | 
 
 def test_A1_a_heater_is_only_ever_on_for_a_finite_time() -> None:
     assert ask(HEATER, Switch(True, 12.0)).command == Switch(True, 12.0)
-    assert ask(HEATER, Switch(True, 900.0)).command == Switch(True, MAX_PULSE_S)
+    assert ask(HEATER, Switch(True, 900.0), with_reading(TEMPERATURE, Told(30.0))).command == Switch(True, MAX_PULSE_S)
     assert not ask(HEATER, Switch(True)).accepted
     for bad in (0.0, -1.0, nan, inf):
         assert not ask(HEATER, Switch(True, bad)).accepted
     assert not ask(HEATER, Run(5.0)).accepted
+
+
+@given(
+    celsius=st.floats(20.0, 38.5),
+    asked=st.lists(st.floats(0.1, 100.0), min_size=1, max_size=30),
+    gap_s=st.floats(0.5, 9.0),
+)
+def test_I1_pulses_together_do_not_heat_beyond_the_ceiling_while_the_reading_stands_still(
+    celsius: float, asked: list[float], gap_s: float
+) -> None:
+    """Any pulses, at any rhythm: the last ends before the heat since the last change of the reading is too much."""
+    rule = next(rule for rule in LIMITS.interlocks if rule.name == "temperature")
+    since_s, until_s = NOW_S, NOW_S
+    for number, pulse_s in enumerate(asked):
+        now_s = since_s + number * gap_s
+        told = Told(celsius, at_s=now_s, same_since_s=since_s)
+        view = replace(with_reading(TEMPERATURE, told), now_s=now_s)
+        verdict = ask(HEATER, Switch(True, pulse_s), view)
+        if verdict.accepted:
+            assert isinstance(verdict.command, Switch)
+            assert verdict.command.for_s is not None
+            assert 0.0 < verdict.command.for_s <= pulse_s
+            assert verdict.limiting is None or "full power" in verdict.limiting or "bounds" in verdict.limiting
+            until_s = max(until_s, now_s + verdict.command.for_s)
+    assert celsius + rule.rise_per_s * (until_s - since_s) <= rule.ceiling + 1e-6
+
+
+def test_I1_a_probe_that_moves_lets_a_regulator_heat() -> None:
+    """Neither a window at full power in the cold nor the usual share of it at the set-point is shortened."""
+    for celsius, pulse_s in ((24.0, 20.0), (36.5, 20.0), (37.0, 20.0), (37.5, 12.0)):
+        told = Told(celsius, same_since_s=NOW_S - 4.0)
+        assert ask(HEATER, Switch(True, pulse_s), with_reading(TEMPERATURE, told)).command == Switch(True, pulse_s)
+
+
+def test_I1_without_the_bound_a_stuck_probe_lets_every_pulse_through() -> None:
+    """The mutation that the campaign found: it is the ceiling that ends the heat, nothing else."""
+    bare = replace(LIMITS, interlocks=tuple(replace(rule, rise_per_s=0.0) for rule in LIMITS.interlocks))
+    view = with_reading(TEMPERATURE, Told(38.4, same_since_s=NOW_S - 60.0))
+    intent = Intent(HEATER, Switch(True, 60.0), "test", "a test")
+    assert kernel.decide(intent, view, bare).command == Switch(True, 60.0)
+    verdict = kernel.decide(intent, view, LIMITS)
+    assert not verdict.accepted
+    assert "full power could pass 39.5" in (verdict.limiting or "")
 
 
 def test_a_valve_may_be_held_open() -> None:

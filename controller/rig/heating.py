@@ -1,0 +1,18 @@
+"""How fast a rig's heater warms its medium, from what the rig file says."""
+
+from __future__ import annotations
+
+from controller.rig.description import Rig
+
+J_PER_ML_K = 4.18
+"""Heat capacity of medium: that of water."""
+
+
+def heating_c_per_s(rig: Rig) -> float:
+    """Return how fast the heater at full power warms the medium alone (°C/s).
+
+    The holder takes up heat as well (in the lab in software more than half): the true rate is lower.
+    """
+    vessels = {rig.organoid.chamber, rig.lines[rig.organs.heart.line].from_}
+    medium_ml = sum(rig.vessels[name].volume_ul for name in vessels) / 1000.0
+    return rig.organs.skin.power_w / max(medium_ml * J_PER_ML_K, 1e-9)
