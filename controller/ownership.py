@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 OWNER = "journal.db.owner"
@@ -15,13 +16,18 @@ def holders(owner: Path, locks: Path = LOCKS) -> tuple[int, ...]:
     A process of another container is told as 0 (proc(5), “/proc/locks”). One that waits for the lock does not hold it.
     """
     try:
-        inode = owner.stat().st_ino
+        status = owner.stat()
         lines = locks.read_text(encoding="ascii").splitlines()
     except OSError:
         return ()
-    found = []
+    device = f"{os.major(status.st_dev):02x}:{os.minor(status.st_dev):02x}"
+    exact: list[int] = []
+    by_inode: list[int] = []
     for line in lines:
         words = line.split()
-        if len(words) > 5 and words[1] == "FLOCK" and words[5].endswith(f":{inode}"):
-            found.append(int(words[4]))
-    return tuple(found)
+        if len(words) > 5 and words[1] == "FLOCK" and words[5].endswith(f":{status.st_ino}"):
+            by_inode.append(int(words[4]))
+            if words[5] == f"{device}:{status.st_ino}":
+                exact.append(int(words[4]))
+    # Inodes of different file systems may be equal. Some file systems (btrfs, overlay) show stat another device than here.
+    return tuple(dict.fromkeys(exact or by_inode))
