@@ -98,7 +98,9 @@ class Surroundings:
             self._tell("the heart beats", "heart", f"the heart has stood for {stood_s:.0f} s, no alarm, {who}")
 
     def _see_warmth(self, celsius: float, kinds: set[str], at_work: bool, now_s: float) -> None:
-        if celsius > HOT_C and (self._troubles.survivable or "temperature" not in kinds):
+        # With one probe a rig cannot know that this probe is off: its limit moves by as much.
+        hot_c = HOT_C + self._troubles.offset(self._rig.safety.temperature.point, now_s)
+        if celsius > hot_c and (self._troubles.survivable or "temperature" not in kinds):
             self._tell("temperature within hard limits", "hot", f"the chamber is at {celsius:.1f} °C (I1)")
         if celsius >= COLD_C or not at_work:
             self._cold_since_s = None  # a controller that has just come back has as long as any to tell

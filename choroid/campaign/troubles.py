@@ -80,6 +80,14 @@ class Troubles:
             for fault in self._faults
         )
 
+    def offset(self, point: str, at_s: float) -> float:
+        """Return by how much a sensor's value is off by its faults, or was until a moment ago (its unit)."""
+        return sum(
+            abs(fault.amount)
+            for fault in self._faults
+            if fault.kind == "offset" and fault.target == point and fault.at_s <= at_s <= fault.end_s + REACH_S
+        )
+
     def garbled_until_s(self, point: str, now_s: float) -> float | None:
         """Until when bits are flipped on a point's line, if they are now or were until a moment ago."""
         link = self._rig.devices[point.partition(".")[0]].link

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
-from choroid.campaign.troubles import Troubles
+import pytest
+
+from choroid.campaign.findings import Findings
+from choroid.campaign.surroundings import HOT_C, Surroundings
+from choroid.campaign.troubles import REACH_S, Troubles
 from choroid.campaign.world import draw_trial, rig_of
 from sim.faults.schedule import Fault
+from sim.lab import Lab
 
 RIG = rig_of(draw_trial(1, 0, days=0.1, faults=()))
 
@@ -15,3 +20,21 @@ def test_a_device_that_answers_for_another_address_excuses_its_line_and_no_other
         assert Troubles(RIG, (fault,)).impersonated() == gases
     for fault in (Fault("garble", "sim:gas", 10.0, 60.0), Fault("lost_byte", "sim:gas", 10.0, 60.0)):
         assert Troubles(RIG, (fault,)).impersonated() == frozenset()
+
+
+@pytest.mark.virtual_time
+async def test_an_offset_of_the_chambers_probe_moves_the_limit_by_as_much_and_no_other_fault_does() -> None:
+    point = RIG.safety.temperature.point
+    for kind, target, amount, allowed in (
+        ("offset", point, -1.0, 1.0),
+        ("offset", "ph_loop.ph", -1.0, 0.0),
+        ("stuck", point, -1.0, 0.0),
+    ):
+        troubles = Troubles(RIG, (Fault(kind, target, 100.0, 60.0, amount),))
+        assert troubles.offset(point, 130.0) == allowed
+        assert troubles.offset(point, 99.0) == 0.0
+        assert troubles.offset(point, 160.0 + REACH_S + 1.0) == 0.0
+        findings = Findings()
+        judge = Surroundings(RIG, Lab(RIG, seed=1), findings, troubles)
+        judge._see_warmth(HOT_C + 0.5, set(), True, 130.0)
+        assert bool(findings.all) == (allowed == 0.0), (kind, target)
