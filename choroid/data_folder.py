@@ -22,7 +22,7 @@ from choroid.failure import UserError
 from controller.calibrations import FILE as CALIBRATIONS
 from controller.execution.journal_file import RECORDS
 from controller.guard.wire import LOCK, LOG, PLAN, SEEN, SOCKET, connect
-from controller.memory.file import name_aside
+from controller.memory.aside import name_aside
 from controller.ownership import OWNER, holders
 from controller.safety.latch import NAME as LATCH
 from dashboards.auth import FILE as CREDENTIALS

@@ -6,7 +6,7 @@ from datetime import datetime
 from pathlib import Path
 
 from controller.commissioning.record import Rows, not_commissioned
-from controller.memory.file import files_aside
+from controller.memory.aside import files_aside
 from controller.rig.description import Rig
 
 

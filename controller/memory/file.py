@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import contextlib
 import logging
-import os
 import sqlite3
 from pathlib import Path
+
+from controller.memory.aside import name_aside
 
 logger = logging.getLogger(__name__)
 
@@ -36,19 +37,6 @@ def open_or_set_aside(path: Path, schema: str, version: int) -> sqlite3.Connecti
             path.with_name(path.name + beside).unlink(missing_ok=True)
         logger.error("%s cannot be used (%s); it is kept as %s and a new one begins", path, error, aside.name)
         return _open(path, schema, version)
-
-
-def name_aside(path: Path) -> Path:
-    """Return a free name beside `path`, for a file that cannot be used and is kept."""
-    return next(name for n in range(1, 10_000) if not os.path.lexists(name := path.with_name(f"{path.name}.aside-{n}")))
-
-
-def files_aside(folder: Path) -> list[str]:
-    """Return the names of the files in `folder` that were set aside and are still there."""
-    try:
-        return sorted(path.name for path in folder.glob("*.aside-*"))
-    except OSError:
-        return []
 
 
 def without_checkpoints(db: sqlite3.Connection) -> None:

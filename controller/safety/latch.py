@@ -11,7 +11,7 @@ import json
 import os
 from pathlib import Path
 
-from controller.memory.file import name_aside
+from controller.memory.aside import name_aside
 
 NAME = "emergency-stop.json"
 UNREADABLE = "the file of the emergency stop cannot be read, so the stop stands"

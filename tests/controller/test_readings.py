@@ -109,7 +109,7 @@ async def test_I9_an_intermittent_gas_link_swings_neither_oxygen_nor_pH(
         flows = [lab.devices[name] for name in ("gas_air", "gas_co2", "gas_o2")]
         lung, end_s = RIG.organs.lung, loop.time() + 3600.0
         before = oxygen = lab.plant.truth().concentrations[lung.vessel]["oxygen"]
-        seen, moves, down = [vars(flow)["setpoint"] for flow in flows], [0, 0, 0], False
+        seen, moves, down = [vars(flow)["setpoint_ml_min"] for flow in flows], [0, 0, 0], False
         next_s = loop.time()
         while loop.time() < end_s:
             if loop.time() >= next_s:
@@ -117,7 +117,7 @@ async def test_I9_an_intermittent_gas_link_swings_neither_oxygen_nor_pH(
                 (line.unplug if down else line.plug)()
                 next_s = loop.time() + chance.uniform(0.5, 1.5) * (down_s if down else up_s)
             await asyncio.sleep(0.5)
-            truth, told = lab.plant.truth(), [vars(flow)["setpoint"] for flow in flows]
+            truth, told = lab.plant.truth(), [vars(flow)["setpoint_ml_min"] for flow in flows]
             moves = [count + (now != was) for count, now, was in zip(moves, told, seen, strict=True)]
             seen, oxygen = told, truth.concentrations[lung.vessel]["oxygen"]
             assert 0.8 * before < oxygen < 1.2 * before

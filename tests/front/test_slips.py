@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 import sqlite3
 import stat
 import subprocess
@@ -151,21 +150,6 @@ def test_the_endpoint_file_is_whole_or_as_it_was(
     leave_endpoint(tmp_path, "http://127.0.0.1:2", "new")
     assert "No space left on device" in capsys.readouterr().err
     assert json.loads((tmp_path / ENDPOINT).read_text())["token"] == "old"
-
-
-def test_damaged_credentials_keep_a_run_from_beginning_and_leave_no_guard_behind(tmp_path: Path) -> None:
-    rig, data = tmp_path / "rig.yaml", tmp_path / "data"
-    ports: dict[str, int] = {}
-    described = re.sub(
-        r"sim:(?!array)\w+",
-        lambda link: f"tcp://127.0.0.1:{ports.setdefault(link[0], 1 + len(ports))}",
-        BENCH.read_text(encoding="utf-8"),
-    )
-    rig.write_text("mixed: true\n" + described, encoding="utf-8")
-    data.mkdir()
-    (data / "credentials.json").write_text('{"version": 1')
-    answered(choroid("run", str(rig), "--data", str(data), "--port", "0"), 1, "credentials.json cannot be read")
-    assert {each.name for each in data.iterdir()} <= {"credentials.json", "journal.db", "journal.db.owner"}
 
 
 def test_a_journal_that_is_none_is_told(tmp_path: Path) -> None:

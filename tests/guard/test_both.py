@@ -117,7 +117,8 @@ async def test_U2_a_lost_controller_is_started_again_if_that_is_wanted(tmp_path:
 
 async def test_U2_without_a_guard_there_is_no_controller(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(guarding, "READY_S", 3.0)
-    (tmp_path / "guard.lock").mkdir()  # so that no guard can start
+    broken = [sys.executable, "-c", "raise SystemExit('no guard today')"]
+    monkeypatch.setattr(guarding, "python", lambda *words: broken)
     opened: list[str] = []
 
     async def opener(url: LinkUrl, line: LineSettings) -> Streams:

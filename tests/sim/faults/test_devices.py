@@ -104,7 +104,7 @@ async def test_a_device_that_ignores_says_yes_and_shows_the_truth() -> None:
         assert await dose.ask(b"D,5\r") == b"*OK\r"
         assert await dose.ask(b"D,?\r") == b"?D,0.00,0\r*OK\r"
         before = await gas.ask(b"B\r")
-        assert (await gas.ask(b"BS5.00\r")).split()[5] == before.split()[5] == b"00.000"
+        assert (await gas.ask(b"BS5.00\r")).split()[5] == before.split()[5] == b"+00.000"
         assert await relay.ask(RELAY_ON) == RELAY_ON
         assert await relay.ask(RELAYS) == sealed(bytes.fromhex("03010100"))
         truth = lab.plant.truth()
@@ -113,7 +113,7 @@ async def test_a_device_that_ignores_says_yes_and_shows_the_truth() -> None:
         assert await pump.ask(b"2H\r") == b"*"
         assert await pump.ask(b"2E\r") == b"+"
         assert await dose.ask(b"D,5\r", 0.5) == b"*OK\r"
-        assert (await gas.ask(b"BS5.00\r")).split()[5] == b"05.000"
+        assert (await gas.ask(b"BS5.00\r")).split()[5] == b"+05.000"
         await relay.ask(RELAY_ON)
         assert await relay.ask(RELAYS) == sealed(bytes.fromhex("03010101"))
 
