@@ -6,9 +6,10 @@ from math import isfinite
 from pathlib import Path
 from typing import Any
 
-from controller.hazards import Hazard, Verdict, gaps_of, hazards_of
-from controller.rig.loading import RigError, effective_hash, load_rig
-from controller.rig.problems import Problem
+from controller.hazards.table import gaps_of, hazards_of
+from controller.hazards.terms import Hazard, Verdict
+from controller.rig.loading import effective_hash, load_rig
+from controller.rig.problems import Problem, RigError
 from drivers.registry import MODELS, load_third_party
 
 COLUMNS = ("hazard", "place", "sensor", "interlock", "acts on", "limits", "detected", "harm", "verdict")
@@ -101,6 +102,3 @@ def _table(rows: list[dict[str, Any]]) -> list[str]:
     counts = {verdict.value: sum(row["verdict"] == verdict for row in rows) for verdict in Verdict}
     told = ", ".join(f"{count} {name}" for name, count in counts.items() if count)
     return [*lines, "", f"{len(rows)} hazards: {told}", *(f"residual: {note}" for note in notes), ""]
-
-
-__all__ = ["as_text", "check"]

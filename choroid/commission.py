@@ -10,13 +10,14 @@ from typing import Any
 
 from choroid.failure import UserError
 from choroid.guarding import GuardFinder
-from controller.clock import Clock
-from controller.commissioning import Bench, Report, commission
-from controller.commissioning.procedure import NotReady
+from controller.commissioning.bench import Bench
+from controller.commissioning.procedure import NotReady, commission
 from controller.commissioning.record import ROW
-from controller.execution.journal import Journal
-from controller.hazards import load_checked_rig
-from controller.heartbeat import Heartbeat
+from controller.commissioning.terms import Report
+from controller.core.clock import Clock
+from controller.guard.heartbeat import Heartbeat
+from controller.hazards.loading import load_checked_rig
+from controller.journal.journal import Journal
 from controller.rig.description import Rig
 from drivers.registry import MODELS, load_third_party
 from drivers.transport.opener import open_real

@@ -95,7 +95,7 @@ def key(what: Mapping[str, Any]) -> str:
 def run(what: Mapping[str, Any]) -> dict[str, Any]:
     """One run of the whole stack, sampled once a day and at its end."""
     from choroid.simulate import simulate
-    from controller.process import Controller
+    from controller.process.controller import Controller
     from controller.rig.loading import effective_hash, load_rig
     from sim.lab import Lab
 

@@ -19,12 +19,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from choroid.failure import UserError
-from controller.calibrations import FILE as CALIBRATIONS
-from controller.execution.journal_file import RECORDS
+from controller.gate.latch import NAME as LATCH
 from controller.guard.wire import LOCK, LOG, PLAN, SEEN, SOCKET, connect
+from controller.journal.file import RECORDS
+from controller.links.ownership import OWNER, holders
 from controller.memory.aside import name_aside
-from controller.ownership import OWNER, holders
-from controller.safety.latch import NAME as LATCH
+from controller.memory.calibrations import FILE as CALIBRATIONS
 from dashboards.auth import FILE as CREDENTIALS
 
 NEEDED_BYTES = 131_072

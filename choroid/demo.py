@@ -20,9 +20,9 @@ from choroid.lab import stop_on_signals
 from choroid.listening import EngineNerves, follow_health
 from choroid.run import free_port
 from choroid.signals import stop_rig_on_usr1
-from controller.clock import Clock
-from controller.hazards import load_checked_rig
-from controller.process import Controller
+from controller.core.clock import Clock
+from controller.hazards.loading import load_checked_rig
+from controller.process.controller import Controller
 from controller.rig.description import Rig
 from dashboards.admission import more_descriptors
 from dashboards.app import create_app

@@ -7,15 +7,15 @@ import sqlite3
 
 def explain(error: Exception) -> str | None:
     """The text for standard error, or None when `error` is not of the kind that a user can act on."""
-    from controller.calibrations import CalibrationError
-    from controller.connect import ConnectError
-    from controller.execution.journal import JournalError
-    from controller.execution.ledger import LedgerError
-    from controller.execution.runner import RunnerError
-    from controller.rig.loading import RigError
+    from controller.journal.terms import JournalError
+    from controller.ledger.ledger import LedgerError
+    from controller.links.connect import ConnectError
+    from controller.memory.calibrations import CalibrationError
+    from controller.rig.problems import RigError
     from controller.rig.quantities import QuantityError
+    from controller.runs.runner import RunnerError
     from dashboards.auth import CredentialsError
-    from drivers.device import DeviceError
+    from drivers.errors import DeviceError
     from protocols.parameters import ParamError
     from protocols.registry import UnknownProtocol
 

@@ -6,10 +6,10 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
 
-from controller.execution.journal import Entry
-from controller.execution.routes import by_line, routes_of
-from controller.execution.states import RunState
-from controller.process import Controller
+from controller.core.run_states import RunState
+from controller.journal.terms import Entry
+from controller.process.controller import Controller
+from controller.transfers.routes import by_line, routes_of
 from sim.lab import Lab
 
 SIGMAS = 3.0

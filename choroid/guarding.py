@@ -21,10 +21,10 @@ from choroid.child import python
 from choroid.data_folder import folders_of, open_folder
 from choroid.failure import UserError
 from controller.guard.channel import SocketChannel
+from controller.guard.guarding import guard_plan
+from controller.guard.heartbeat import Guarded
 from controller.guard.wire import LOG, PLAN, Message, connect, digest, receive, send
-from controller.guarding import guard_plan
-from controller.heartbeat import Guarded
-from controller.ownership import OWNER, holders
+from controller.links.ownership import OWNER, holders
 from controller.rig.description import Rig
 from controller.rig.loading import load_rig
 from drivers.registry import MODELS, load_third_party

@@ -18,15 +18,15 @@ from pathlib import Path
 from typing import Any
 
 from choroid.failure import UserError
-from controller.clock import Clock
-from controller.execution.batches import AT_THE_START
-from controller.execution.estimator import Estimator
-from controller.execution.journal import Journal
-from controller.execution.ledger import Ledger
-from controller.hazards import load_checked_rig
+from controller.core.clock import Clock
+from controller.core.state import StateStore
+from controller.estimator.estimator import Estimator
+from controller.hazards.loading import load_checked_rig
+from controller.journal.journal import Journal
+from controller.ledger.batches import AT_THE_START
+from controller.ledger.ledger import Ledger
 from controller.rig.description import Rig
-from controller.state import StateStore
-from controller.usual import ROW
+from controller.vitals.usual import ROW
 from drivers.registry import MODELS
 from protocols.baseline import WINDOW_H
 from protocols.media_filter import MediaState

@@ -6,9 +6,9 @@ import sqlite3
 import sys
 from pathlib import Path
 
-from controller.execution.journal import Journal, JournalError
-from controller.execution.journal_file import JournalInUse
-from controller.execution.journal_terms import JournalLost, Timekeeper
+from controller.journal.file import JournalInUse
+from controller.journal.journal import Journal
+from controller.journal.terms import JournalError, JournalLost, Timekeeper
 
 JOURNAL = "journal.db"
 """Its name in a data folder."""

@@ -13,7 +13,7 @@ import yaml
 from choroid.commands.words import LAST_PORT
 from choroid.failure import UserError
 from choroid.mishaps import Mishaps
-from controller.hazards import load_checked_rig
+from controller.hazards.loading import load_checked_rig
 from controller.rig.described import seen_from_anywhere
 from controller.rig.description import Rig
 from sim.lab import Lab
@@ -103,6 +103,3 @@ def pointing_at(path: Path, endpoints: dict[str, str]) -> str:
 def as_link(endpoint: str) -> str:
     """A pty path becomes a serial link; a TCP endpoint is one already."""
     return endpoint if "://" in endpoint else f"serial://{endpoint}"
-
-
-__all__ = ["as_link", "lab", "pointing_at", "stop_on_signals", "table"]

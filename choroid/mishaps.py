@@ -149,6 +149,3 @@ def _clock(at_s: float | None) -> str:
 
 def _say(text: str) -> None:
     print(text, file=sys.stderr, flush=True)
-
-
-__all__ = ["Mishaps", "describe", "kinds"]

@@ -1,6 +1,6 @@
 """`choroid plan`: the dry run is a run. The protocol runs on paper, then on the twin in virtual time (E5).
 
-On paper (controller/execution/rehearsal.py) it is seen in an instant whether any vessel would run dry or over; what is
+On paper (controller/runs/rehearsal.py) it is seen in an instant whether any vessel would run dry or over; what is
 refused there, `choroid run` refuses as well. The twin is the whole stack on the simulated lab: its journal is the plan,
 with grades and what readings decide. With `data`, both begin where the rig's own journal ends; else at the rig file.
 """
@@ -21,19 +21,19 @@ from choroid.failure import UserError
 from choroid.gantt import gantt
 from choroid.simulate import EPOCH, Start, simulate
 from choroid.timeline import within
-from controller.calibrations import FILE
-from controller.clock import Clock
-from controller.execution.catalogue import chosen
-from controller.execution.journal import Journal
-from controller.execution.ledger import Ledger
-from controller.execution.parameters import parse_params
-from controller.execution.recipe_on_rig import check_on
-from controller.execution.rehearsal import HOURS, Rehearsed, rehearse
-from controller.execution.states import RunState
-from controller.hazards import load_checked_rig
+from controller.core.clock import Clock
+from controller.core.run_states import RunState
+from controller.core.state import Volume
+from controller.hazards.loading import load_checked_rig
+from controller.journal.journal import Journal
+from controller.ledger.ledger import Ledger
+from controller.memory.calibrations import FILE
+from controller.recipes.catalogue import chosen
+from controller.recipes.on_rig import check_on
+from controller.recipes.parameters import parse_params
 from controller.rig.description import Medium, Rig
-from controller.state import Volume
-from controller.upkeep import Upkeep
+from controller.runs.rehearsal import HOURS, Rehearsed, rehearse
+from controller.upkeep.upkeep import Upkeep
 from drivers.registry import MODELS
 from protocols.registry import Recipe
 from protocols.soft_sensor import MediaEstimate

@@ -17,7 +17,7 @@ from urllib.parse import quote
 
 from choroid.data_folder import folders_of
 from choroid.failure import UserError
-from controller.execution.catalogue import of_file
+from controller.recipes.catalogue import of_file
 
 ENDPOINT = "endpoint.json"
 

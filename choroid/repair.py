@@ -8,8 +8,8 @@ from typing import Any
 
 from choroid.failure import UserError
 from choroid.journal_opening import JOURNAL
-from controller.clock import Clock
-from controller.execution.repair import Survey, apply, begin_anew, survey
+from controller.core.clock import Clock
+from controller.journal.repair import Survey, apply, begin_anew, survey
 
 
 def repair(data: Path, *, do: bool, new_journal: bool = False, reason: str = "") -> dict[str, Any]:

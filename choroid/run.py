@@ -28,15 +28,15 @@ from choroid.listening import EngineNerves
 from choroid.remote import ENDPOINT
 from choroid.signals import stop_rig_on_usr1
 from choroid.tools.recording import recorded
-from controller.clock import Clock
+from controller.core.clock import Clock
+from controller.core.state import State
 from controller.delivery.people import people_of
-from controller.execution.journal import Journal
-from controller.guarding import guard_plan
-from controller.hazards import load_checked_rig
-from controller.notify import notify
-from controller.process import DEAD_AFTER_S, Controller
+from controller.guard.guarding import guard_plan
+from controller.guard.notify import notify
+from controller.hazards.loading import load_checked_rig
+from controller.journal.journal import Journal
+from controller.process.controller import DEAD_AFTER_S, Controller
 from controller.rig.description import Rig
-from controller.state import State
 from controller.telemetry.mqtt import MqttSink
 from controller.telemetry.outbox import Outbox
 from controller.telemetry.sink import OutboxSink
@@ -113,7 +113,7 @@ async def keep(
 
     Raises :class:`~choroid.failure.UserError` when no guard can be had,
     :class:`~drivers.transport.claims.ClaimHeld` when another program has a link of the rig, and
-    :class:`~controller.execution.journal.JournalError` when another controller keeps `data`, before anything is done.
+    :class:`~controller.journal.journal.JournalError` when another controller keeps `data`, before anything is done.
     `journal` and `time_scale` (how much faster than life the loop may run) are for the kill matrix, which runs all of it
     in a process that dies at a given row; everybody else leaves them.
     """

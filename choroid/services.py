@@ -13,7 +13,7 @@ from pathlib import Path
 from choroid.child import HOME
 from choroid.failure import UserError
 from choroid.run import ENDED_BY_GUARD
-from controller.hazards import load_checked_rig
+from controller.hazards.loading import load_checked_rig
 from drivers.registry import MODELS, load_third_party
 
 SYSTEM_UNITS = Path("etc/systemd/system")

@@ -6,11 +6,11 @@ import asyncio
 import os
 import signal
 
-from controller.process import Controller
+from controller.process.controller import Controller
 
 
 def stop_rig_on_usr1(controller: Controller) -> None:
-    """Let SIGUSR1 to this process call :meth:`~controller.process.Controller.emergency_stop`, from now on."""
+    """Let SIGUSR1 to this process call :meth:`~controller.process.controller.Controller.emergency_stop`, from now on."""
     loop = asyncio.get_running_loop()
     stopping: set[asyncio.Task[None]] = set()
 

@@ -24,10 +24,10 @@ from choroid.rates import RateNerves
 from choroid.technician import Technician
 from choroid.timeline import story
 from choroid.tools.recording import recorded
-from controller.clock import Clock
-from controller.execution.catalogue import chosen
-from controller.hazards import load_checked_rig
-from controller.process import Controller
+from controller.core.clock import Clock
+from controller.hazards.loading import load_checked_rig
+from controller.process.controller import Controller
+from controller.recipes.catalogue import chosen
 from controller.rig.description import Rig
 from drivers.registry import MODELS
 from sim.lab import Lab

@@ -21,8 +21,8 @@ from typing import Any
 from choroid.failure import UserError
 from choroid.remote import ENDPOINT, call, endpoint_of
 from choroid.simulate import simulate
-from controller.load import descriptors, rss_mb
-from controller.process import Controller
+from controller.process.controller import Controller
+from controller.process.load import descriptors, rss_mb
 from sim.lab import Lab
 
 HOUR_S = 3600.0
@@ -235,6 +235,3 @@ def as_text(answer: dict[str, Any]) -> str:
         lines.append(f"loop lag p99 at most {answer['lag_p99_ms']:.1f} ms")
     lines += [f"VIOLATION {text}" for text in answer["violations"]]
     return "\n".join(lines)
-
-
-__all__ = ["Sample", "Verdict", "as_text", "soak_real", "soak_virtual", "verdict"]

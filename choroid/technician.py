@@ -13,10 +13,10 @@ from typing import Any
 
 import numpy as np
 
-from controller.execution.assays import AssayRefused
-from controller.execution.batches import Batch
-from controller.execution.states import RunState
-from controller.process import Controller
+from controller.core.run_states import RunState
+from controller.estimator.assays import AssayRefused
+from controller.ledger.batches import Batch
+from controller.process.controller import Controller
 from protocols.assay import ANALYTES
 from sim.lab import Lab
 

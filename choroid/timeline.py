@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from controller.execution.branches import spoken
-from controller.execution.rules import rules_of
-from controller.process import Controller
+from controller.process.controller import Controller
 from controller.rig.description import Rig
+from controller.runs.grading import rules_of
+from controller.steps.branches import spoken
 from protocols.grading import Letter, RuleSet
 from protocols.interval import Interval
 

@@ -12,17 +12,17 @@ from fastapi.responses import FileResponse, JSONResponse, Response
 from fastapi.staticfiles import StaticFiles
 from starlette.exceptions import HTTPException
 
-from controller.alarms import ShelfError
-from controller.emergency import ResetRefused
-from controller.execution.assays import AssayError, AssayRefused
-from controller.execution.journal import JournalUnwritten
-from controller.execution.ledger import LedgerError
-from controller.execution.runner import RunnerError
-from controller.execution.states import IllegalTransition
+from controller.alarms.states import ShelfError
+from controller.core.run_states import IllegalTransition
+from controller.estimator.assays import AssayError, AssayRefused
+from controller.gate.bypass import BypassRefused
+from controller.gate.emergency import ResetRefused
+from controller.journal.terms import JournalUnwritten
+from controller.ledger.ledger import LedgerError
 from controller.nerves.summary import NervesSource
 from controller.rig.quantities import QuantityError
-from controller.safety.bypass import BypassRefused
-from controller.upkeep import UpkeepError
+from controller.runs.runner import RunnerError
+from controller.upkeep.upkeep import UpkeepError
 from dashboards.access import Problem, Viewer, identify
 from dashboards.auth import Auth, Unkept
 from dashboards.doorman import LOOPBACK_HOSTS, Doorman

@@ -1,6 +1,6 @@
 """What the faces need of a controller, and no more: tests stand a small one behind the same door.
 
-:class:`controller.process.Controller` fulfils it; the type checker holds both to it.
+:class:`controller.process.controller.Controller` fulfils it; the type checker holds both to it.
 """
 
 from __future__ import annotations
@@ -9,19 +9,19 @@ from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import Any, Protocol
 
-from controller.alarms import Alarm
-from controller.execution.batches import Batch, Whereabouts
-from controller.execution.journal import Entry
-from controller.execution.ledger_terms import Totals
-from controller.execution.reconcile import Residual
-from controller.execution.views import RunView
-from controller.health import Health
-from controller.load import Load
+from controller.alarms.states import Alarm
+from controller.core.state import State, Volume
+from controller.gate.bypass import Bypass
+from controller.journal.terms import Entry
+from controller.ledger.batches import Batch, Whereabouts
+from controller.ledger.reconcile import Residual
+from controller.ledger.terms import Totals
 from controller.memory.history import Stretch
 from controller.nerves.summary import NervesSource, NervesSummary
+from controller.process.health import Health
+from controller.process.load import Load
 from controller.rig.description import Rig
-from controller.safety.bypass import Bypass
-from controller.state import State, Volume
+from controller.runs.views import RunView
 from protocols.registry import Recipe
 
 
@@ -282,7 +282,7 @@ class ControllerFace(Protocol):
         """Everything but the basal circulation stops, and all stimulation, until :meth:`emergency_reset`."""
 
     async def emergency_reset(self, who: str, reason: str) -> None:
-        """End the emergency stop; raises :class:`~controller.emergency.ResetRefused`."""
+        """End the emergency stop; raises :class:`~controller.gate.emergency.ResetRefused`."""
 
     @property
     def journal(self) -> JournalFace:
@@ -298,7 +298,7 @@ class ControllerFace(Protocol):
 
     @property
     def viability(self) -> dict[str, Any] | None:
-        """The latest scores, as :meth:`controller.vitals.VitalSigns.score` gives them."""
+        """The latest scores, as :meth:`controller.vitals.vitals.VitalSigns.score` gives them."""
 
     def last_grade(self) -> dict[str, Any] | None:
         """The latest grade with its time, inputs, limits and reasons."""

@@ -17,7 +17,7 @@ from starlette.datastructures import Headers
 from starlette.requests import HTTPConnection
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from controller.execution.journal import JournalError
+from controller.journal.terms import JournalError
 from dashboards.access import SAFE_METHODS, Problem, identify
 from dashboards.face import ControllerFace
 

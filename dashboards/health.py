@@ -13,7 +13,7 @@ import math
 import socket
 from typing import Protocol
 
-from controller.health import Health
+from controller.process.health import Health
 from dashboards.admission import Admission, Guest
 from dashboards.lobby import Lobby
 

@@ -12,7 +12,7 @@ import logging
 from fastapi.responses import JSONResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from controller.execution.journal import JournalUnwritten
+from controller.journal.terms import JournalUnwritten
 from dashboards.access import Problem
 from dashboards.face import ControllerFace
 

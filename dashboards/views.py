@@ -9,14 +9,14 @@ import math
 from collections.abc import Iterable
 from typing import Any
 
-from controller.alarms import Alarm
-from controller.execution.journal import Entry
-from controller.execution.views import RunView, StepView
+from controller.alarms.states import Alarm
+from controller.core.state import ActuatorView, Reading, State
+from controller.journal.terms import Entry
 from controller.nerves.summary import NervesSummary
 from controller.rig.schematic import describe
-from controller.state import ActuatorView, Reading, State
+from controller.runs.views import RunView, StepView
 from dashboards.face import ControllerFace, LedgerFace
-from drivers.device import Command, Dispense, Level, LevelStatus, PumpStatus, Run, Stop, Switch, SwitchStatus
+from drivers.commands import Command, Dispense, Level, LevelStatus, PumpStatus, Run, Stop, Switch, SwitchStatus
 from protocols.registry import Recipe
 
 BOUND_SD = 3.0

@@ -16,20 +16,9 @@ import re
 from contextlib import suppress
 from dataclasses import dataclass
 
-from drivers.device import (
-    Device,
-    DeviceConfig,
-    DeviceFault,
-    DeviceModel,
-    Guarantee,
-    Identity,
-    LevelStatus,
-    NoReply,
-    Page,
-    Refused,
-    Sensor,
-    WrongDevice,
-)
+from drivers.commands import Guarantee, LevelStatus
+from drivers.device import Device, DeviceConfig, DeviceModel, Identity, Page, Sensor
+from drivers.errors import DeviceFault, NoReply, Refused, WrongDevice
 from drivers.gas_flow import GasFlow
 from drivers.settings import bad_setting, choice_of, known_only, number_of
 from drivers.transport.conversation import Barrier, Conversation

@@ -11,18 +11,9 @@ from dataclasses import replace
 from typing import ClassVar
 
 from drivers.atlas_uart import AtlasEzo
-from drivers.commands import Calibrate, CalibrationStatus
-from drivers.device import (
-    BadReply,
-    Calibrator,
-    DeviceConfig,
-    DeviceFault,
-    DeviceModel,
-    Guarantee,
-    Page,
-    Refused,
-    Sensor,
-)
+from drivers.commands import Calibrate, CalibrationStatus, Guarantee
+from drivers.device import Calibrator, DeviceConfig, DeviceModel, Page, Sensor
+from drivers.errors import BadReply, DeviceFault, Refused
 from drivers.settings import known_only, number_of
 from drivers.transport.link import Link
 from drivers.transport.replies import Form, bad_reply, decimals, number

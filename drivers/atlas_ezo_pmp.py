@@ -12,27 +12,10 @@ import math
 import re
 
 from drivers.atlas_uart import AtlasEzo
-from drivers.device import (
-    Actuator,
-    BadReply,
-    Command,
-    DeviceConfig,
-    DeviceError,
-    DeviceFault,
-    DeviceModel,
-    Dispense,
-    Dosing,
-    Guarantee,
-    NoReply,
-    Page,
-    PumpStatus,
-    Refused,
-    Run,
-    Stop,
-    on_or_off,
-    refuse,
-)
+from drivers.commands import Command, Dispense, Guarantee, PumpStatus, Run, Stop
+from drivers.device import Actuator, DeviceConfig, DeviceModel, Dosing, Page, on_or_off, refuse
 from drivers.doses import DoseBook
+from drivers.errors import BadReply, DeviceError, DeviceFault, NoReply, Refused
 from drivers.flow_steps import FlowSteps
 from drivers.settings import known_only
 from drivers.transport.link import Link

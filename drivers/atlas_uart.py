@@ -11,17 +11,8 @@ from __future__ import annotations
 import asyncio
 import re
 
-from drivers.device import (
-    BadReply,
-    Device,
-    DeviceConfig,
-    DeviceError,
-    DeviceFault,
-    Identity,
-    NoReply,
-    Refused,
-    WrongDevice,
-)
+from drivers.device import Device, DeviceConfig, Identity
+from drivers.errors import BadReply, DeviceError, DeviceFault, NoReply, Refused, WrongDevice
 from drivers.transport.conversation import Barrier, Conversation
 from drivers.transport.link import Link, Parser
 from drivers.transport.replies import bad_reply, take_line

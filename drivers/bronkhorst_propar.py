@@ -12,18 +12,9 @@ import math
 import re
 import struct
 
-from drivers.device import (
-    Device,
-    DeviceConfig,
-    DeviceModel,
-    Guarantee,
-    Identity,
-    LevelStatus,
-    Page,
-    Refused,
-    Sensor,
-    WrongDevice,
-)
+from drivers.commands import Guarantee, LevelStatus
+from drivers.device import Device, DeviceConfig, DeviceModel, Identity, Page, Sensor
+from drivers.errors import Refused, WrongDevice
 from drivers.gas_flow import GasFlow
 from drivers.settings import bad_setting, choice_of, known_only, number_of
 from drivers.transport.conversation import Barrier, Conversation

@@ -30,7 +30,7 @@ class Quality(StrEnum):
     GOOD = "good"
     """Read, plausible, and where it jumped confirmed by a second reading."""
     SUSPECT = "suspect"
-    """A value came, and the device itself doubts it or physics does not allow it (:mod:`controller.plausibility`)."""
+    """The device itself doubts the value, or physics does not allow it (:mod:`controller.readings.plausibility`)."""
     STALE = "stale"
     """The value stands still as that of a frozen probe, or nothing has come for several periods."""
     MISSING = "missing"

@@ -20,19 +20,12 @@ from drivers.commands import (
     Calibrate,
     CalibrationStatus,
     Command,
-    Dispense,
     Guarantee,
-    Level,
-    LevelStatus,
-    PumpStatus,
     Quality,
-    Run,
     Status,
     Stop,
-    Switch,
-    SwitchStatus,
 )
-from drivers.errors import BadReply, DeviceError, DeviceFault, LinkDown, NoReply, Refused, WrongDevice
+from drivers.errors import DeviceError, Refused
 
 if TYPE_CHECKING:
     from drivers.transport.conversation import Conversation
@@ -280,37 +273,3 @@ def refuse(actuator: Actuator, where: str, command: Command) -> Refused:
         cause="the command was meant for another kind of actuator",
         action="check which actuator the requester names",
     )
-
-
-__all__ = [
-    "Actuator",
-    "BadReply",
-    "ChannelConfig",
-    "Command",
-    "Device",
-    "DeviceConfig",
-    "DeviceError",
-    "DeviceFault",
-    "DeviceModel",
-    "Dispense",
-    "Dosing",
-    "Guarantee",
-    "Identity",
-    "Level",
-    "LevelStatus",
-    "LinkDown",
-    "NoReply",
-    "PumpStatus",
-    "Quality",
-    "Refused",
-    "Run",
-    "Sensor",
-    "Status",
-    "Stop",
-    "Switch",
-    "SwitchStatus",
-    "WrongDevice",
-    "on_or_off",
-    "refuse",
-    "run_to_end",
-]

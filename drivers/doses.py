@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import OrderedDict
 
-from drivers.device import Refused
+from drivers.errors import Refused
 
 _REMEMBERED = 256
 

@@ -5,7 +5,9 @@ from __future__ import annotations
 import math
 from abc import abstractmethod
 
-from drivers.device import Command, Level, LevelStatus, Refused, refuse
+from drivers.commands import Command, Level, LevelStatus
+from drivers.device import refuse
+from drivers.errors import Refused
 from drivers.output import Output
 
 

@@ -13,19 +13,9 @@ from typing import ClassVar
 
 from pymodbus.pdu.register_message import ReadHoldingRegistersResponse
 
-from drivers.device import (
-    Device,
-    DeviceConfig,
-    DeviceFault,
-    DeviceModel,
-    Guarantee,
-    Identity,
-    Page,
-    Quality,
-    Refused,
-    Sensor,
-    WrongDevice,
-)
+from drivers.commands import Guarantee, Quality
+from drivers.device import Device, DeviceConfig, DeviceModel, Identity, Page, Sensor
+from drivers.errors import DeviceFault, Refused, WrongDevice
 from drivers.settings import bad_setting, choice_of, known_only
 from drivers.transport.conversation import Barrier, Conversation
 from drivers.transport.link import Link

@@ -9,18 +9,9 @@ from __future__ import annotations
 
 import re
 
-from drivers.device import (
-    Device,
-    DeviceConfig,
-    DeviceFault,
-    DeviceModel,
-    Guarantee,
-    Identity,
-    Page,
-    Refused,
-    Sensor,
-    WrongDevice,
-)
+from drivers.commands import Guarantee
+from drivers.device import Device, DeviceConfig, DeviceModel, Identity, Page, Sensor
+from drivers.errors import DeviceFault, Refused, WrongDevice
 from drivers.settings import bad_setting, choice_of, known_only, number_of
 from drivers.thermostat import Thermostat, limits_of
 from drivers.transport.conversation import Barrier, Conversation

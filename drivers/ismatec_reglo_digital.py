@@ -11,19 +11,9 @@ from __future__ import annotations
 import math
 import re
 
-from drivers.device import (
-    Device,
-    DeviceConfig,
-    DeviceFault,
-    DeviceModel,
-    Dosing,
-    Guarantee,
-    Identity,
-    Page,
-    PumpStatus,
-    Refused,
-    WrongDevice,
-)
+from drivers.commands import Guarantee, PumpStatus
+from drivers.device import Device, DeviceConfig, DeviceModel, Dosing, Identity, Page
+from drivers.errors import DeviceFault, Refused, WrongDevice
 from drivers.flow_steps import FlowSteps
 from drivers.ismatec_formats import TUBING_MM, parse_flow_ul_min, parse_volume_1, tubing_2, volume_2
 from drivers.rotary_pump import RotaryPump

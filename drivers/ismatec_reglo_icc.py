@@ -13,30 +13,21 @@ import re
 from contextlib import suppress
 from dataclasses import dataclass
 
+from drivers.commands import Command, Dispense, Guarantee, PumpStatus, Run, Stop
 from drivers.device import (
     Actuator,
-    BadReply,
     ChannelConfig,
-    Command,
     Device,
     DeviceConfig,
-    DeviceFault,
     DeviceModel,
-    Dispense,
     Dosing,
-    Guarantee,
     Identity,
-    NoReply,
     Page,
-    PumpStatus,
-    Refused,
-    Run,
-    Stop,
-    WrongDevice,
     on_or_off,
     refuse,
 )
 from drivers.doses import DoseBook
+from drivers.errors import BadReply, DeviceFault, NoReply, Refused, WrongDevice
 from drivers.flow_steps import FlowSteps
 from drivers.ismatec_formats import (
     TIME_UNIT_S,

@@ -10,16 +10,9 @@ from __future__ import annotations
 import asyncio
 import re
 
-from drivers.device import (
-    Device,
-    DeviceConfig,
-    DeviceModel,
-    Guarantee,
-    Identity,
-    Page,
-    Refused,
-    Sensor,
-)
+from drivers.commands import Guarantee
+from drivers.device import Device, DeviceConfig, DeviceModel, Identity, Page, Sensor
+from drivers.errors import Refused
 from drivers.settings import bad_setting, flag_of, known_only
 from drivers.thermostat import Thermostat, limits_of
 from drivers.transport.conversation import Barrier, Conversation

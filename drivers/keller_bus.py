@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from pymodbus.framer import FramerRTU
 
-from drivers.device import DeviceError
+from drivers.errors import DeviceError
 from drivers.transport.link import Parser
 
 INITIALISE, SERIAL, READ_FLOAT = 48, 69, 73

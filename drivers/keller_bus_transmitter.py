@@ -9,19 +9,9 @@ from __future__ import annotations
 import math
 import re
 
-from drivers.device import (
-    Device,
-    DeviceConfig,
-    DeviceFault,
-    DeviceModel,
-    Guarantee,
-    Identity,
-    Page,
-    Quality,
-    Refused,
-    Sensor,
-    WrongDevice,
-)
+from drivers.commands import Guarantee, Quality
+from drivers.device import Device, DeviceConfig, DeviceModel, Identity, Page, Sensor
+from drivers.errors import DeviceFault, Refused, WrongDevice
 from drivers.keller_bus import (
     NOT_INITIALISED,
     KellerValue,

@@ -12,20 +12,9 @@ import struct
 
 from pymodbus.pdu.register_message import ReadHoldingRegistersResponse
 
-from drivers.device import (
-    BadReply,
-    Device,
-    DeviceConfig,
-    DeviceFault,
-    DeviceModel,
-    Guarantee,
-    Identity,
-    NoReply,
-    Page,
-    Refused,
-    Sensor,
-    WrongDevice,
-)
+from drivers.commands import Guarantee
+from drivers.device import Device, DeviceConfig, DeviceModel, Identity, Page, Sensor
+from drivers.errors import BadReply, DeviceFault, NoReply, Refused, WrongDevice
 from drivers.keller_bus import X_LINE, identity_parser, initialise_frame
 from drivers.settings import known_only, number_of
 from drivers.transport.conversation import Barrier, Conversation

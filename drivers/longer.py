@@ -12,17 +12,9 @@ import re
 from functools import reduce
 from operator import xor
 
-from drivers.device import (
-    Device,
-    DeviceConfig,
-    DeviceFault,
-    DeviceModel,
-    Dosing,
-    Guarantee,
-    Identity,
-    Page,
-    PumpStatus,
-)
+from drivers.commands import Guarantee, PumpStatus
+from drivers.device import Device, DeviceConfig, DeviceModel, Dosing, Identity, Page
+from drivers.errors import DeviceFault
 from drivers.rotary_pump import HostCount, RotaryPump
 from drivers.settings import bad_setting, choice_of, known_only
 from drivers.transport.conversation import Conversation

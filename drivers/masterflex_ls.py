@@ -11,19 +11,9 @@ import asyncio
 import re
 from dataclasses import dataclass
 
-from drivers.device import (
-    Device,
-    DeviceConfig,
-    DeviceFault,
-    DeviceModel,
-    Guarantee,
-    Identity,
-    NoReply,
-    Page,
-    PumpStatus,
-    Refused,
-    WrongDevice,
-)
+from drivers.commands import Guarantee, PumpStatus
+from drivers.device import Device, DeviceConfig, DeviceModel, Identity, Page
+from drivers.errors import DeviceFault, NoReply, Refused, WrongDevice
 from drivers.rotary_pump import RotaryPump
 from drivers.settings import bad_setting, known_only
 from drivers.transport.conversation import Conversation

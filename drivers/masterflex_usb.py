@@ -10,17 +10,9 @@ from __future__ import annotations
 import math
 import re
 
-from drivers.device import (
-    Device,
-    DeviceConfig,
-    DeviceModel,
-    Guarantee,
-    Identity,
-    Page,
-    PumpStatus,
-    Refused,
-    WrongDevice,
-)
+from drivers.commands import Guarantee, PumpStatus
+from drivers.device import Device, DeviceConfig, DeviceModel, Identity, Page
+from drivers.errors import Refused, WrongDevice
 from drivers.rotary_pump import RotaryPump
 from drivers.settings import bad_setting, known_only
 from drivers.transport.conversation import Barrier, Conversation

@@ -11,21 +11,9 @@ from __future__ import annotations
 
 import asyncio
 
-from drivers.device import (
-    ChannelConfig,
-    Command,
-    Device,
-    DeviceConfig,
-    DeviceFault,
-    DeviceModel,
-    Guarantee,
-    Identity,
-    Page,
-    Refused,
-    Switch,
-    SwitchStatus,
-    refuse,
-)
+from drivers.commands import Command, Guarantee, Switch, SwitchStatus
+from drivers.device import ChannelConfig, Device, DeviceConfig, DeviceModel, Identity, Page, refuse
+from drivers.errors import DeviceFault, Refused
 from drivers.output import Output
 from drivers.settings import bad_setting, flag_of, known_only
 from drivers.transport.conversation import Conversation

@@ -16,27 +16,9 @@ from typing import Any
 from pymodbus.pdu.bit_message import ReadCoilsResponse, ReadDiscreteInputsResponse
 from pymodbus.pdu.register_message import ReadHoldingRegistersResponse, ReadInputRegistersResponse
 
-from drivers.device import (
-    BadReply,
-    Command,
-    Device,
-    DeviceConfig,
-    DeviceError,
-    DeviceFault,
-    DeviceModel,
-    Guarantee,
-    Identity,
-    Level,
-    LevelStatus,
-    NoReply,
-    Page,
-    Refused,
-    Sensor,
-    Switch,
-    SwitchStatus,
-    WrongDevice,
-    refuse,
-)
+from drivers.commands import Command, Guarantee, Level, LevelStatus, Switch, SwitchStatus
+from drivers.device import Device, DeviceConfig, DeviceModel, Identity, Page, Sensor, refuse
+from drivers.errors import BadReply, DeviceError, DeviceFault, NoReply, Refused, WrongDevice
 from drivers.modbus_generic_description import (
     COILS,
     HOLDING,

@@ -11,7 +11,9 @@ import asyncio
 from abc import abstractmethod
 from collections.abc import Awaitable
 
-from drivers.device import Actuator, BadReply, Command, DeviceFault, Guarantee, NoReply, Stop, on_or_off
+from drivers.commands import Command, Guarantee, Stop
+from drivers.device import Actuator, on_or_off
+from drivers.errors import BadReply, DeviceFault, NoReply
 from drivers.transport.conversation import Conversation
 
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from drivers.device import Device, Guarantee, Page
+from drivers.commands import Guarantee
+from drivers.device import Device, Page
 
 GUARANTEES = {
     Guarantee.DEVICE: "the device itself: it is given finite volumes or times and ends them without us",

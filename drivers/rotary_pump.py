@@ -12,24 +12,10 @@ import math
 from abc import abstractmethod
 from collections.abc import Mapping
 
-from drivers.device import (
-    Actuator,
-    BadReply,
-    Command,
-    DeviceConfig,
-    DeviceError,
-    DeviceFault,
-    Dispense,
-    Guarantee,
-    NoReply,
-    Refused,
-    Run,
-    Stop,
-    on_or_off,
-    refuse,
-    run_to_end,
-)
+from drivers.commands import Command, Dispense, Guarantee, Run, Stop
+from drivers.device import Actuator, DeviceConfig, on_or_off, refuse, run_to_end
 from drivers.doses import DoseBook
+from drivers.errors import BadReply, DeviceError, DeviceFault, NoReply, Refused
 from drivers.flow_steps import FlowSteps
 from drivers.settings import bad_setting, choice_of, number_of
 from drivers.transport.conversation import Conversation

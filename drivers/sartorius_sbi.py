@@ -8,18 +8,9 @@ from __future__ import annotations
 
 import re
 
-from drivers.device import (
-    Device,
-    DeviceConfig,
-    DeviceFault,
-    DeviceModel,
-    Guarantee,
-    Identity,
-    Page,
-    Quality,
-    Sensor,
-    WrongDevice,
-)
+from drivers.commands import Guarantee, Quality
+from drivers.device import Device, DeviceConfig, DeviceModel, Identity, Page, Sensor
+from drivers.errors import DeviceFault, WrongDevice
 from drivers.settings import flag_of, known_only, number_of
 from drivers.transport.conversation import Barrier, Conversation
 from drivers.transport.link import Link

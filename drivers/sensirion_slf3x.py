@@ -13,20 +13,9 @@ import struct
 from contextlib import suppress
 from dataclasses import dataclass
 
-from drivers.device import (
-    Device,
-    DeviceConfig,
-    DeviceFault,
-    DeviceModel,
-    Guarantee,
-    Identity,
-    NoReply,
-    Page,
-    Quality,
-    Refused,
-    Sensor,
-    WrongDevice,
-)
+from drivers.commands import Guarantee, Quality
+from drivers.device import Device, DeviceConfig, DeviceModel, Identity, Page, Sensor
+from drivers.errors import DeviceFault, NoReply, Refused, WrongDevice
 from drivers.settings import bad_setting, choice_of, known_only, number_of
 from drivers.transport.conversation import Barrier, Conversation
 from drivers.transport.link import Link, Parser

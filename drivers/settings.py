@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from drivers.device import DeviceError
+from drivers.errors import DeviceError
 
 
 class BadSetting(DeviceError):

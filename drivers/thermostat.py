@@ -9,7 +9,9 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Mapping
 
-from drivers.device import Command, Level, LevelStatus, Refused, refuse
+from drivers.commands import Command, Level, LevelStatus
+from drivers.device import refuse
+from drivers.errors import Refused
 from drivers.output import Output
 from drivers.settings import bad_setting, number_of
 from drivers.transport.conversation import Conversation

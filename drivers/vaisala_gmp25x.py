@@ -13,21 +13,9 @@ from dataclasses import dataclass, replace
 from pymodbus.framer import FramerRTU
 from pymodbus.pdu.register_message import ReadHoldingRegistersResponse
 
-from drivers.device import (
-    BadReply,
-    Device,
-    DeviceConfig,
-    DeviceFault,
-    DeviceModel,
-    Guarantee,
-    Identity,
-    NoReply,
-    Page,
-    Quality,
-    Refused,
-    Sensor,
-    WrongDevice,
-)
+from drivers.commands import Guarantee, Quality
+from drivers.device import Device, DeviceConfig, DeviceModel, Identity, Page, Sensor
+from drivers.errors import BadReply, DeviceFault, NoReply, Refused, WrongDevice
 from drivers.settings import known_only, number_of
 from drivers.transport.conversation import Barrier, Conversation
 from drivers.transport.link import Link, Parser

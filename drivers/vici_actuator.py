@@ -9,22 +9,9 @@ from __future__ import annotations
 import asyncio
 import re
 
-from drivers.device import (
-    Command,
-    Device,
-    DeviceConfig,
-    DeviceFault,
-    DeviceModel,
-    Guarantee,
-    Identity,
-    Level,
-    LevelStatus,
-    Page,
-    Refused,
-    Sensor,
-    WrongDevice,
-    refuse,
-)
+from drivers.commands import Command, Guarantee, Level, LevelStatus
+from drivers.device import Device, DeviceConfig, DeviceModel, Identity, Page, Sensor, refuse
+from drivers.errors import DeviceFault, Refused, WrongDevice
 from drivers.output import Output
 from drivers.settings import bad_setting, known_only, number_of
 from drivers.transport.conversation import Barrier, Conversation

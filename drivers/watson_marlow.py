@@ -11,19 +11,9 @@ import asyncio
 import re
 from dataclasses import dataclass
 
-from drivers.device import (
-    BadReply,
-    Device,
-    DeviceConfig,
-    DeviceFault,
-    DeviceModel,
-    Guarantee,
-    Identity,
-    NoReply,
-    Page,
-    PumpStatus,
-    WrongDevice,
-)
+from drivers.commands import Guarantee, PumpStatus
+from drivers.device import Device, DeviceConfig, DeviceModel, Identity, Page
+from drivers.errors import BadReply, DeviceFault, NoReply, WrongDevice
 from drivers.flow_steps import FlowSteps
 from drivers.rotary_pump import HostCount, RotaryPump, needed_number
 from drivers.settings import bad_setting, choice_of, known_only, number_of

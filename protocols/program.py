@@ -1,7 +1,7 @@
 """What a recipe file becomes: a program of steps, carried out through the same verbs as a Python protocol, so with the same
 journal.
 
-controller/execution/recipe_file.py makes one; it runs like any protocol function. What single steps do is in
+controller/recipes/file.py makes one; it runs like any protocol function. What single steps do is in
 :mod:`protocols.steps`, what steps around others do in :mod:`protocols.blocks`. None of it looks at anything but the lab,
 so a program repeats itself after a restart.
 """

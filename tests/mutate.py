@@ -47,10 +47,10 @@ GROUPS: Mapping[str, Group] = {
     "limits": Group(("controller/safety/limits.py",), ("tests/controller/safety/test_record.py",)),
     "transfers": Group(
         (
-            "controller/execution/delivery.py",
-            "controller/execution/judgement.py",
-            "controller/execution/witnesses.py",
-            "controller/execution/transfers.py",
+            "controller/transfers/delivery.py",
+            "controller/transfers/judgement.py",
+            "controller/ledger/witnesses.py",
+            "controller/transfers/transfers.py",
         ),
         (
             "tests/execution/test_judgement.py",

@@ -2,7 +2,3 @@
 
 Each module here measures one subject and returns plain figures; timing is real, so these are benchmarks, never tests.
 """
-
-from choroid.bench.suite import as_text, bench
-
-__all__ = ["as_text", "bench"]

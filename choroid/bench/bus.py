@@ -7,11 +7,11 @@ from itertools import pairwise
 from typing import Any
 
 from choroid.demo import bench_rig
-from controller.body import Body
+from controller.core.state import StateStore
+from controller.links.body import Body
 from controller.rig.description import Rig
 from controller.rig.loading import load_rig
-from controller.state import StateStore
-from drivers.device import Quality
+from drivers.commands import Quality
 from drivers.registry import MODELS
 from sim.devices.keller_x_line import KellerXLine
 from sim.devices.wire import BITS_A_BYTE

@@ -23,9 +23,9 @@ from choroid.bench.perfusion import EPOCH, HOUR_S, Perfusion, as_it_is, working_
 from choroid.demo import bench_rig
 from choroid.failure import UserError
 from choroid.workers import workers
-from controller.clock import Clock
-from controller.execution.assays import AssayRefused, Assays
-from controller.process import Controller
+from controller.core.clock import Clock
+from controller.estimator.assays import AssayRefused, Assays
+from controller.process.controller import Controller
 from controller.rig.loading import load_rig
 from drivers.registry import MODELS
 from protocols.assay import ANALYTES

@@ -25,7 +25,7 @@ from typing import Any
 
 from choroid.demo import bench_rig
 from choroid.guarding import stop as stop_by_guard
-from controller.safety.latch import NAME
+from controller.gate.latch import NAME
 
 SOCKETS = 1000
 STOPS = 60

@@ -8,9 +8,9 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
+from controller.core.state import Reading
 from controller.memory.history import History
-from controller.state import Reading
-from drivers.device import Quality
+from drivers.commands import Quality
 
 SERIES = [f"device_{number}.value" for number in range(40)]
 EPOCH = datetime(2026, 1, 1, tzinfo=UTC)

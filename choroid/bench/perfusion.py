@@ -15,14 +15,14 @@ from pathlib import Path
 
 import numpy as np
 
-from controller.clock import Clock
-from controller.execution.assays import Assays
-from controller.execution.estimator import Estimator
-from controller.execution.journal import Journal
-from controller.execution.ledger import Ledger
+from controller.core.clock import Clock
+from controller.core.state import StateStore
+from controller.estimator.assays import Assays
+from controller.estimator.estimator import Estimator
+from controller.journal.journal import Journal
+from controller.ledger.ledger import Ledger
 from controller.rig.description import Rig
-from controller.state import StateStore
-from drivers.device import Quality
+from drivers.commands import Quality
 from sim.plant.columns import AMBIENT, COUNT
 from sim.plant.plant import Plant
 

@@ -10,8 +10,8 @@ from typing import Any
 
 from choroid.campaign.readings import Tally, Tap
 from choroid.demo import bench_rig
-from controller.clock import Clock
-from controller.process import Controller
+from controller.core.clock import Clock
+from controller.process.controller import Controller
 from controller.rig.description import Rig
 from controller.rig.loading import load_rig
 from sim.faults.injector import Injector

@@ -16,8 +16,8 @@ from typing import Any
 
 from choroid.child import python
 from choroid.demo import bench_rig
-from controller.execution.journal import Journal
 from controller.figures.organs import shown_series
+from controller.journal.journal import Journal
 from controller.memory.history import History
 from controller.rig.description import Rig
 from controller.rig.loading import effective_hash, load_rig

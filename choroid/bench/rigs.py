@@ -16,11 +16,11 @@ from typing import Any
 from choroid.child import python
 from choroid.demo import bench_rig
 from choroid.lab import stop_on_signals
-from controller.clock import Clock
-from controller.process import Controller
+from controller.core.clock import Clock
+from controller.core.state import State
+from controller.process.controller import Controller
 from controller.rig.description import Rig
 from controller.rig.loading import load_rig
-from controller.state import State
 from drivers.registry import MODELS
 from drivers.transport.opener import open_real
 from sim.lab import Lab

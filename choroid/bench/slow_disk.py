@@ -20,9 +20,9 @@ from typing import Any
 from choroid.child import python
 from choroid.demo import bench_rig
 from choroid.failure import UserError
-from controller.clock import Clock
-from controller.execution.journal import Journal
-from controller.process import Controller
+from controller.core.clock import Clock
+from controller.journal.journal import Journal
+from controller.process.controller import Controller
 from controller.rig.loading import load_rig
 from drivers.registry import MODELS
 from drivers.transport.opener import open_real

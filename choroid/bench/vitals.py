@@ -11,11 +11,11 @@ from typing import Any
 from choroid.demo import bench_rig
 from choroid.rates import RateNerves
 from choroid.simulate import EPOCH
-from controller.clock import Clock
-from controller.process import Controller
+from controller.core.clock import Clock
+from controller.process.controller import Controller
 from controller.rig.loading import load_rig
-from controller.scoring import EVERY_S, RECORD_EVERY_S
-from controller.vitals import VitalSigns, disturbance
+from controller.vitals.scoring import EVERY_S, RECORD_EVERY_S
+from controller.vitals.vitals import VitalSigns, disturbance
 from drivers.registry import MODELS
 from sim.lab import Lab
 from sim.virtual_time import run_virtual

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from controller.process import Controller
+from controller.process.controller import Controller
 from controller.rig.description import Rig
 from controller.safety.terms import Intent
 from drivers.commands import Command, Dispense, Level, Run, Switch

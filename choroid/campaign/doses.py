@@ -10,7 +10,7 @@ from typing import Any
 from choroid.campaign.findings import Findings
 from choroid.campaign.telling import Telling
 from choroid.campaign.troubles import Troubles
-from controller.process import Controller
+from controller.process.controller import Controller
 from controller.rig.description import Rig
 from sim.lab import Lab
 

@@ -26,15 +26,15 @@ from choroid.campaign.storage import CampaignClock, Disk, FrailDatabase, Killed,
 from choroid.campaign.telemetry import Forwarder, Service
 from choroid.campaign.wires import Port
 from choroid.rates import RateNerves
-from controller.connect import ConnectError
-from controller.execution.journal import JournalError
-from controller.execution.runner import RunnerError
+from controller.guard.guarding import guard_plan
 from controller.guard.liveness import SILENCE_S
 from controller.guard.plan import GuardPlan
 from controller.guard.rescue import Rescue
-from controller.guarding import guard_plan
-from controller.process import Controller
+from controller.journal.terms import JournalError
+from controller.links.connect import ConnectError
+from controller.process.controller import Controller
 from controller.rig.description import Rig
+from controller.runs.runner import RunnerError
 from controller.safety.terms import Limits
 from sim.faults.targets import BROKER, STORE
 from sim.lab import Lab

@@ -19,8 +19,8 @@ from choroid.campaign.readings import OWN_NUMBERS, Readings
 from choroid.campaign.surroundings import Surroundings
 from choroid.campaign.telling import Telling
 from choroid.campaign.troubles import Troubles
-from controller.execution.strays import STRAY
 from controller.rig.description import Rig
+from controller.transfers.strays import STRAY
 from sim.faults.injector import Injector
 from sim.faults.schedule import Fault
 from sim.lab import Lab

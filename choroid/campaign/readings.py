@@ -1,8 +1,8 @@
 """Judge what is published as a good reading against what the probe has really measured (I9).
 
 A probe in software remembers what it has measured lately, before any wire. What is published as good may differ from that by
-:meth:`controller.plausibility.Bounds.error` and no more: whatever a line does to the bytes, a larger error is a corrupted
-reading that was believed.
+:meth:`controller.readings.plausibility.Bounds.error` and no more: whatever a line does to the bytes, a larger error is a
+corrupted reading that was believed.
 """
 
 from __future__ import annotations
@@ -11,9 +11,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from choroid.campaign.findings import Findings
-from controller.plausibility import Bounds, bounds_of
+from controller.core.state import Reading, StateStore
+from controller.readings.plausibility import Bounds, bounds_of
 from controller.rig.description import Rig
-from controller.state import Reading, StateStore
 from drivers.commands import Quality
 from sim.lab import Lab
 

@@ -12,11 +12,11 @@ from pathlib import Path
 from typing import Any
 
 from choroid.simulate import EPOCH
-from controller.clock import Clock
-from controller.execution.journal import Journal
-from controller.execution.journal_file import BUSY_S, JournalFile
-from controller.execution.journal_terms import Row
-from controller.execution.journal_writer import RETRY_S, Failed, Writer, Written, meaning
+from controller.core.clock import Clock
+from controller.journal.file import BUSY_S, JournalFile
+from controller.journal.journal import Journal
+from controller.journal.terms import Row
+from controller.journal.writer import RETRY_S, Failed, Writer, Written, meaning
 
 OnRow = Callable[[int, str, Mapping[str, Any], str | None], None]
 _BEGIN = datetime(1970, 1, 1, tzinfo=UTC)

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 from choroid.campaign.findings import Findings
 from choroid.campaign.host import Host
-from controller.alarms import AlarmState
+from controller.alarms.states import AlarmState
 from sim.faults.injector import Injector
 from sim.faults.kinds import KINDS
 

@@ -19,10 +19,10 @@ from choroid.campaign.invariants import EXPECTED_LOGS, Watch
 from choroid.campaign.lives import LifeLoop
 from choroid.campaign.storage import Killed
 from choroid.campaign.world import QUIET_S, Trial, limits_without, rig_of
-from controller.alarms import AlarmState
-from controller.execution.journal import GENESIS, JournalUnwritten
-from controller.execution.states import RunState
-from controller.process import Controller
+from controller.alarms.states import AlarmState
+from controller.core.run_states import RunState
+from controller.journal.terms import GENESIS, JournalUnwritten
+from controller.process.controller import Controller
 from sim.faults.injector import Injector
 from sim.faults.schedule import Schedule
 from sim.lab import Lab

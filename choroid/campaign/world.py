@@ -16,15 +16,15 @@ import numpy as np
 from choroid.campaign.provocations import SPECIAL, provocations, provoke
 from choroid.demo import bench_rig
 from choroid.failure import UserError
-from controller.execution.rehearsal import HOURS
-from controller.hazards import load_checked_rig
+from controller.hazards.loading import load_checked_rig
 from controller.rig.description import Rig
 from controller.rig.document import read_document
+from controller.runs.rehearsal import HOURS
 from controller.safety.limits import limits_of
 from controller.safety.terms import Limits
 from drivers.registry import MODELS
+from sim.faults.chance import draw
 from sim.faults.schedule import Fault
-from sim.faults.script import draw
 
 DAY_S = 86_400.0
 HOUR_S = 3_600.0

@@ -60,7 +60,7 @@ def _soak(arguments: argparse.Namespace) -> int:
 
 
 def _bench(arguments: argparse.Namespace) -> int:
-    from choroid.bench import as_text, bench
+    from choroid.bench.suite import as_text, bench
 
     options = {name: getattr(arguments, name) for name in ("seeds", "days", "first", "jobs", "whole")}
     guard = {"rounds": arguments.rounds, "load_s": seconds(arguments.load_for)}

@@ -18,11 +18,11 @@ from typing import Any
 
 from choroid.run import keep
 from choroid.simulate import EPOCH
-from controller.clock import Clock
-from controller.execution.journal import Journal
-from controller.execution.journal_file import JournalFile
-from controller.execution.journal_terms import Row
-from controller.hazards import load_checked_rig
+from controller.core.clock import Clock
+from controller.hazards.loading import load_checked_rig
+from controller.journal.file import JournalFile
+from controller.journal.journal import Journal
+from controller.journal.terms import Row
 from drivers.registry import MODELS
 from drivers.transport.opener import open_real
 from sim.virtual_time import MAX_SPEED, run_scaled

@@ -19,9 +19,9 @@ from typing import Any
 
 from choroid.failure import UserError
 from choroid.kills.trial import Boundary, Outcome, compare, trial
-from controller.execution.catalogue import shipped
-from controller.execution.routes import routes_of
-from controller.hazards import load_checked_rig
+from controller.hazards.loading import load_checked_rig
+from controller.recipes.catalogue import shipped
+from controller.transfers.routes import routes_of
 from drivers.registry import MODELS
 from protocols.registry import Recipe
 from protocols.steps import Move

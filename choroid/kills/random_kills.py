@@ -24,9 +24,9 @@ from choroid.failure import UserError
 from choroid.kills.rigged import LINE, RECIPE, REQUESTED_UL, RigFailed, Rigged, now_s, pause
 from choroid.kills.strikes import RESTS, Strike, Struck, draw, judge, table
 from choroid.remote import call
-from controller.execution.delivery import tolerance
-from controller.execution.routes import Trust, routes_of
-from controller.hazards import load_checked_rig
+from controller.hazards.loading import load_checked_rig
+from controller.transfers.delivery import tolerance
+from controller.transfers.routes import Trust, routes_of
 from drivers.registry import MODELS
 
 FIRST_PORT, PORTS = 21_000, 2_000

@@ -29,7 +29,7 @@ from choroid.lab import lab
 from choroid.remote import ENDPOINT, call
 from controller.guard.plan import GuardPlan
 from controller.guard.wire import LOG
-from controller.hazards import load_checked_rig
+from controller.hazards.loading import load_checked_rig
 from drivers.commands import Level, Run, Stop, Switch
 from drivers.registry import MODELS
 

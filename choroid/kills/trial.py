@@ -29,13 +29,14 @@ from choroid.kills.processes import Process
 from choroid.lab import lab
 from choroid.remote import ENDPOINT, call
 from choroid.simulate import EPOCH
-from controller.clock import Clock
-from controller.execution.journal import Entry, Journal
-from controller.execution.journal_reader import JournalReader
-from controller.execution.ledger import Ledger
-from controller.execution.routes import routes_of
-from controller.execution.states import RunState
-from controller.hazards import load_checked_rig
+from controller.core.clock import Clock
+from controller.core.run_states import RunState
+from controller.hazards.loading import load_checked_rig
+from controller.journal.journal import Journal
+from controller.journal.reader import JournalReader
+from controller.journal.terms import Entry
+from controller.ledger.ledger import Ledger
+from controller.transfers.routes import routes_of
 
 SEED = 5
 START_S = 60.0

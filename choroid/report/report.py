@@ -13,12 +13,12 @@ from choroid.report.findings import Finding, findings
 from choroid.report.html import html
 from choroid.report.period import asked, zone_of
 from choroid.report.wording import interval, moment, number, percent, unit_text
-from controller.clock import Clock
+from controller.core.clock import Clock
+from controller.core.version import software_version
 from controller.figures.figure import Verdict
 from controller.figures.records import Period, Records
 from controller.memory.history_reader import HistoryUnreadable
 from controller.rig.loading import effective_hash, load_rig
-from controller.version import software_version
 from drivers.registry import MODELS, load_third_party
 
 
@@ -35,7 +35,7 @@ def report(
     """What `choroid report --json` prints; writes the HTML to `html_path` if given.
 
     `now` (UTC seconds; default: the clock's) is what relative periods count back from. Raises :class:`UserError`,
-    :class:`~controller.rig.loading.RigError` or :class:`~controller.execution.journal.JournalError`.
+    :class:`~controller.rig.loading.RigError` or :class:`~controller.journal.journal.JournalError`.
     """
     load_third_party()
     rig = load_rig(rig_path, models=MODELS)

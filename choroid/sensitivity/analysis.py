@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from choroid.failure import UserError
 from choroid.sensitivity.example_days import EXAMPLE_DAYS, as_measured
-from controller.execution.journal_reader import JournalReader
+from controller.journal.reader import JournalReader
 from controller.rig.loading import load_rig
 from drivers.registry import MODELS
 from protocols import activity, viability, welfare

@@ -24,8 +24,8 @@ from choroid.failure import UserError
 from choroid.rates import RateNerves
 from choroid.sensitivity.analysis import spearman
 from choroid.simulate import EPOCH
-from controller.clock import Clock
-from controller.process import Controller
+from controller.core.clock import Clock
+from controller.process.controller import Controller
 from controller.rig.description import Rig
 from controller.rig.loading import load_rig
 from drivers.registry import MODELS

@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import Any, Literal
 
 from choroid.failure import UserError
-from controller.calibrations import Calibration, Pair, check_sensor, current, keep, pump_fit, sensor_fit
-from controller.clock import Clock
+from controller.core.clock import Clock
+from controller.memory.calibrations import Calibration, Pair, check_sensor, current, keep, pump_fit, sensor_fit
 from controller.rig.description import Rig
 from controller.rig.families import PointKind, points_of
 from controller.rig.loading import load_rig

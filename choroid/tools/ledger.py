@@ -17,9 +17,9 @@ from urllib.parse import quote
 
 from choroid.failure import UserError
 from choroid.remote import call, endpoint_of
-from controller.clock import Clock
-from controller.execution.journal import Journal
-from controller.execution.ledger import Ledger
+from controller.core.clock import Clock
+from controller.journal.journal import Journal
+from controller.ledger.ledger import Ledger
 from controller.rig.loading import load_rig
 from drivers.registry import MODELS, load_third_party
 

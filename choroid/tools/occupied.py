@@ -6,7 +6,7 @@ from pathlib import Path
 
 from choroid.failure import UserError
 from controller.guard.plan import GuardPlan
-from controller.ownership import OWNER, holders
+from controller.links.ownership import OWNER, holders
 from controller.rig.description import Rig
 
 PLAN = "guard.json"

@@ -15,7 +15,8 @@ from typing import Any
 
 from drivers.commands import Command, Dispense, Level, Run, Stop, Switch
 from drivers.conformance.peer import Peer
-from drivers.device import Device, DeviceError
+from drivers.device import Device
+from drivers.errors import DeviceError
 from drivers.transport.opener import Streams
 from drivers.transport.url import LineSettings, LinkUrl
 

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any, TextIO
 
 from choroid.failure import UserError
-from controller.connect import device_config
+from controller.links.connect import device_config
 from controller.rig.description import Rig
 from drivers.commands import Command
 from drivers.device import Actuator, Device, DeviceConfig, Sensor
@@ -196,6 +196,3 @@ def recorded(path: Path | None, rig: Rig, opener: Opener) -> Iterator[Opener]:
             yield recording.opener(opener)
     finally:
         recording.close()
-
-
-__all__ = ["FORMAT", "Recording", "recorded"]

@@ -21,10 +21,12 @@ from pymodbus.framer import FramerRTU
 from choroid.failure import UserError
 from choroid.tools.meaning import meaning
 from choroid.tools.occupied import require_free
-from controller.connect import device_config
+from controller.links.connect import device_config
 from controller.rig.description import DeviceSpec, Rig
 from controller.rig.loading import load_rig
-from drivers.device import Device, DeviceError, Stop
+from drivers.commands import Stop
+from drivers.device import Device
+from drivers.errors import DeviceError
 from drivers.registry import MODELS, build, line_settings, load_third_party
 from drivers.transport import claims
 from drivers.transport.capture import Capture, Direction, printable

@@ -10,16 +10,16 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from math import isfinite, nan
 
-from controller.body import Body
-from controller.clock import Clock
-from controller.execution.journal import Journal
-from controller.execution.weighing import MASS_PATIENCE_S, MASS_SPREAD_G, settled
+from controller.core.clock import Clock
+from controller.core.state import StateStore
+from controller.gate.gate import Gate, Outcome
+from controller.journal.journal import Journal
+from controller.links.body import Body
 from controller.rig.description import Rig
 from controller.rig.families import PRESSURE, points_of
-from controller.safety.gate import Gate, Outcome
 from controller.safety.limits import basal_states, limits_of
 from controller.safety.terms import Intent
-from controller.state import StateStore
+from controller.transfers.weighing import MASS_PATIENCE_S, MASS_SPREAD_G, settled
 from drivers.commands import Command, Dispense, LevelStatus, PumpStatus, Quality, Switch
 from drivers.transport.opener import Opener
 

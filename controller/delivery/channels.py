@@ -19,7 +19,7 @@ from typing import Any, Protocol
 
 import aiomqtt
 
-from controller.alarms import Priority
+from controller.alarms.definitions import Priority
 from controller.rig.description import Mqtt, Rig
 from controller.rig.notify import ChannelSpec, MonitorSpec
 

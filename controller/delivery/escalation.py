@@ -11,7 +11,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
-from controller.alarms import DEFINITIONS, URGENCY, Alarm, AlarmState, Priority
+from controller.alarms.definitions import DEFINITIONS, URGENCY, Priority
+from controller.alarms.states import Alarm, AlarmState
 from controller.rig.notify import DAYS, ChannelSpec, NotifySpec, Quiet
 
 MIN_WAIT_S = 60.0

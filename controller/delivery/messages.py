@@ -8,7 +8,8 @@ from datetime import datetime, timedelta
 from typing import Any
 from zoneinfo import ZoneInfo
 
-from controller.alarms import DEFINITIONS, URGENCY, Alarm, AlarmState, Priority
+from controller.alarms.definitions import DEFINITIONS, URGENCY, Priority
+from controller.alarms.states import Alarm, AlarmState
 from controller.delivery.channels import Message
 from controller.delivery.escalation import Case
 

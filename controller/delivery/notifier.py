@@ -15,7 +15,7 @@ from datetime import UTC, date, datetime
 from typing import Any, Protocol
 from zoneinfo import ZoneInfo
 
-from controller.alarms import Alarm, AlarmState
+from controller.alarms.states import Alarm, AlarmState
 from controller.delivery import escalation as rules
 from controller.delivery.channels import Channel, Outcome
 from controller.delivery.daily_test import day_to_test

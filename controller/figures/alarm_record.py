@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from statistics import median
 from typing import Any
 
-from controller.alarms import DEFINITIONS, URGENCY
-from controller.execution.journal import Entry
+from controller.alarms.definitions import DEFINITIONS, URGENCY
 from controller.figures.transfers import seconds
+from controller.journal.terms import Entry
 from controller.rig.quantities import parse_quantity
 
 ROWS = (

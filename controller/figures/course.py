@@ -9,22 +9,13 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import NamedTuple
+
+from controller.memory.history_reader import Stretch
 
 MOST_GAPS = 50
 """So many gaps are kept, the longest."""
 GAP_STRETCHES = 2
 """A gap is told from so many empty stretches on: one alone may be a matter of where the boundary fell."""
-
-
-class Stretch(NamedTuple):
-    """What history holds of one series in [begin, begin + width): `n` readings, their sum, least and greatest."""
-
-    begin: float
-    n: int
-    total: float
-    least: float
-    most: float
 
 
 @dataclass(frozen=True, slots=True)

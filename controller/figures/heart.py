@@ -8,7 +8,7 @@ from controller.figures.course import Course
 from controller.figures.figure import Figure, Limits, figure, missing
 from controller.figures.sources import DAY_S, Sources
 from controller.rig.description import Rig
-from controller.tubing import revolution_of
+from controller.upkeep.tubing import revolution_of
 
 FLOW_ERROR_PCT = Limits(5.0, 15.0)
 """Tubing relaxes by 5 to 15 % in its first days (biology.md §2)."""

@@ -5,10 +5,10 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 
-from controller.figures.course import Stretch
 from controller.figures.figure import Figure, Limits, figure, missing
 from controller.figures.sources import Sources
 from controller.figures.transient import Approach, approach
+from controller.memory.history_reader import Stretch
 
 ATMOSPHERE_KPA, WATER_KPA = 101.325, 6.27
 """Standard pressure, and water vapour at 37 °C: the gas over medium is humid."""

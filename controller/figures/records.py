@@ -12,11 +12,7 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
-from controller.calibrations import Calibration, current
-from controller.clock import Clock
-from controller.execution.journal import Entry, JournalError
-from controller.execution.journal_reader import JournalReader
-from controller.execution.ledger import Ledger
+from controller.core.clock import Clock
 from controller.figures.alarm_record import ROWS as ALARM_ROWS
 from controller.figures.alarm_record import AlarmFigures, alarm_figures
 from controller.figures.course import Course, course
@@ -41,6 +37,10 @@ from controller.figures.transfers import ROWS as TRANSFER_ROWS
 from controller.figures.transfers import Transfer, transfers
 from controller.figures.tubing_record import ROWS as TUBING_ROWS
 from controller.figures.tubing_record import worn
+from controller.journal.reader import JournalReader
+from controller.journal.terms import Entry, JournalError
+from controller.ledger.ledger import Ledger
+from controller.memory.calibrations import Calibration, current
 from controller.memory.history_reader import HistoryReader
 from controller.nerves.charge import charge_between
 from controller.rig.description import Rig
@@ -105,7 +105,7 @@ class Period:
 
 
 class Records:
-    """The records in one data directory. Raises :class:`~controller.execution.journal.JournalError` or
+    """The records in one data directory. Raises :class:`~controller.journal.journal.JournalError` or
     :class:`~controller.memory.history_reader.HistoryUnreadable` when they cannot be read. To be closed.
     """
 

@@ -6,13 +6,14 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from controller.execution.ledger_terms import Totals
-from controller.figures.course import Course, Stretch
+from controller.core.state import Volume
+from controller.figures.course import Course
 from controller.figures.figure import Figure, missing
 from controller.figures.transfers import Transfer
 from controller.figures.tubing_record import Worn
+from controller.ledger.terms import Totals
+from controller.memory.history_reader import Stretch
 from controller.rig.description import Rig
-from controller.state import Volume
 
 DAY_S = 86_400.0
 Raw = Callable[[str, float, float], Iterator[tuple[float, float]]]

@@ -6,8 +6,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from controller.execution.journal import Entry
 from controller.figures.transfers import seconds
+from controller.journal.terms import Entry
 
 RUN_ROWS = ("run.start", "run.state", "run.message", "step", "step.done")
 OVER = ("complete", "stopped", "aborted")

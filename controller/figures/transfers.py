@@ -7,9 +7,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime
 
-from controller.execution.journal import Entry
-from controller.execution.steps import PORTION
 from controller.figures.figure import Figure, Limits, figure, missing
+from controller.journal.terms import Entry
+from controller.steps.steps import PORTION
 
 ML = 1000.0
 ROWS = ("step.act", "moved")

@@ -1,4 +1,4 @@
-"""How far each pump's tubing has turned, from the journal's counts (:mod:`controller.upkeep` writes them every hour)."""
+"""Revolutions of each pump's tubing, from the journal's hourly counts (:mod:`controller.upkeep.upkeep`)."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from controller.execution.journal import Entry
 from controller.figures.transfers import seconds
+from controller.journal.terms import Entry
 from controller.rig.description import Rig
-from controller.tubing import fitted
+from controller.upkeep.tubing import fitted
 
 ROWS = ("tubing.installed", "tubing.turned")
 

@@ -14,10 +14,11 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from controller.gate.readback import mismatch
 from controller.guard.plan import GuardPlan
-from controller.safety.readback import mismatch
-from drivers.commands import Dispense, Guarantee, LevelStatus
-from drivers.device import Actuator, Command, DeviceError, Level, PumpStatus, Run, Status, Stop
+from drivers.commands import Command, Dispense, Guarantee, Level, LevelStatus, PumpStatus, Run, Status, Stop
+from drivers.device import Actuator
+from drivers.errors import DeviceError
 from drivers.registry import build, open_link
 from drivers.transport.opener import Opener
 

@@ -14,10 +14,10 @@ from typing import IO
 
 from controller.guard.liveness import SILENCE_S
 from controller.guard.log import GuardLog
+from controller.guard.notify import notify
 from controller.guard.processes import stand_out
 from controller.guard.service import GuardService
 from controller.guard.wire import LOCK, LOG
-from controller.notify import notify
 from drivers.registry import load_third_party
 from drivers.transport import claims
 from drivers.transport.opener import open_real

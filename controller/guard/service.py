@@ -20,17 +20,17 @@ from pathlib import Path
 from threading import Thread
 from typing import Any
 
-from controller.clock import Clock
+from controller.core.clock import Clock
+from controller.gate.latch import Latch
 from controller.guard.liveness import SILENCE_S, Liveness, Verdict
+from controller.guard.notify import notify
 from controller.guard.plan import GuardPlan
 from controller.guard.processes import WatchedProcess
 from controller.guard.rescue import Rescue
 from controller.guard.respawn import Respawner
 from controller.guard.watched import Order, Watched, born_of, settle
 from controller.guard.wire import SEEN, SOCKET, Message, Peer, digest, listen, peer_of, receive, send
-from controller.notify import notify
-from controller.ownership import OWNER, holders
-from controller.safety.latch import Latch
+from controller.links.ownership import OWNER, holders
 from drivers.transport.opener import Opener
 
 POLL_S = 0.1

@@ -22,10 +22,10 @@ from itertools import pairwise
 from pathlib import Path
 from typing import NamedTuple, Protocol
 
+from controller.core.state import Reading
 from controller.memory.export import CsvExport
 from controller.memory.file import open_or_set_aside, without_checkpoints
-from controller.state import Reading
-from drivers.device import Quality
+from drivers.commands import Quality
 
 logger = logging.getLogger(__name__)
 
@@ -100,7 +100,7 @@ class Stretch(NamedTuple):
 
 
 class Timekeeper(Protocol):
-    """What history needs of :class:`controller.clock.Clock`."""
+    """What history needs of :class:`controller.core.clock.Clock`."""
 
     def now_s(self) -> float:
         """Monotonic seconds."""

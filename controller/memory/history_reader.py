@@ -8,9 +8,8 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
-from controller.figures.course import Stretch
 from controller.memory.history import LEVELS_S, VERSION
 
 BUSY_S = 5.0
@@ -22,6 +21,16 @@ SELECT bucket * level, n, total, least, most FROM rollup
 WHERE level = ? AND series = ? AND bucket >= ? AND bucket < ? ORDER BY bucket
 """
 _RAW = "SELECT at, value FROM raw WHERE series = ? AND at >= ? AND at < ? ORDER BY at"
+
+
+class Stretch(NamedTuple):
+    """What history holds of one series in [begin, begin + width): `n` readings, their sum, least and greatest."""
+
+    begin: float
+    n: int
+    total: float
+    least: float
+    most: float
 
 
 class HistoryUnreadable(Exception):

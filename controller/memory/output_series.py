@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from controller.state import ActuatorView, Reading, State
+from controller.core.state import ActuatorView, Reading, State
 from drivers.commands import Command, PumpStatus, Quality, Switch, SwitchStatus
 
 EVERY_S = 60.0

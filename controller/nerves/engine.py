@@ -20,7 +20,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from controller.clock import Clock
+from controller.core.clock import Clock
 from controller.memory.file import checkpoint
 from controller.nerves.brake import Brake
 from controller.nerves.core import Core

@@ -7,11 +7,11 @@ dies, it cannot cook the tissue.
 
 from __future__ import annotations
 
+from controller.core.state import State
 from controller.regulation.trust import trusted
 from controller.rig.description import Rig
 from controller.safety.limits import BATH_MOST_BELOW_K
 from controller.safety.terms import Intent
-from controller.state import State
 from drivers.commands import Level, LevelStatus
 
 PERIOD_S = 30.0

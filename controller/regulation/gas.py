@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from controller.core.state import State
 from controller.regulation.oxygen import OxygenRegulator
 from controller.regulation.ph import STALE_S as PH_STALE_S
 from controller.regulation.ph import PhRegulator
@@ -10,7 +11,6 @@ from controller.rig.description import Rig
 from controller.safety.interlocks import GAS_MIXTURE
 from controller.safety.limits import MOST_O2_FRACTION
 from controller.safety.terms import Intent
-from controller.state import State
 from drivers.commands import Level, LevelStatus, Quality
 
 PERIOD_S = 30.0

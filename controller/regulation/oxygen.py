@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from controller.core.state import State
 from controller.regulation.trust import trusted
 from controller.rig.description import Rig
-from controller.state import State
 
 INTEGRAL_PCT_PER_PCT_S = 0.01 / 30.0
 """Percentage points of added O2 for a percent of saturation missing, for each second that it is."""

@@ -5,10 +5,10 @@ Proportional and integral, slow: gas exchange takes minutes and the probe one mo
 
 from __future__ import annotations
 
+from controller.core.state import State
 from controller.regulation.trust import trusted
 from controller.rig.description import Rig
 from controller.safety.limits import BASAL_CO2_FRACTION
-from controller.state import State
 
 GAIN_PCT_PER_PH = 6.0
 INTEGRAL_PCT_PER_PH_S = 0.4 / 30.0

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Protocol
 
+from controller.core.state import State
 from controller.regulation.bath import BathRegulator
 from controller.regulation.gas import GasMixer
 from controller.regulation.heart import HeartRegulator
@@ -12,7 +13,6 @@ from controller.regulation.watchdog import WatchdogRegulator
 from controller.rig.description import Rig
 from controller.rig.families import by_thermostat
 from controller.safety.terms import Intent
-from controller.state import State
 
 
 class Regulator(Protocol):

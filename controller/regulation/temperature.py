@@ -5,10 +5,10 @@ The heater only ever gets a pulse that ends by itself, so the last one is at mos
 
 from __future__ import annotations
 
+from controller.core.state import State
 from controller.regulation.trust import trusted
 from controller.rig.description import Rig
 from controller.safety.terms import Intent
-from controller.state import State
 from drivers.commands import Switch
 
 WINDOW_S = 20.0

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from math import isfinite
 
-from controller.state import State
+from controller.core.state import State
 
 
 def trusted(state: State, point: str, stale_s: float) -> float | None:

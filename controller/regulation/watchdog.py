@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from controller.core.state import State
 from controller.rig.description import WatchdogRelay
 from controller.safety.terms import Intent
-from controller.state import State
 from drivers.commands import Switch
 
 RENEWALS = 3

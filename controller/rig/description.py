@@ -362,7 +362,7 @@ class Influx(_Part):
 
 
 Material = Literal["silicone", "tygon", "pharmed-bpt", "santoprene", "other"]
-"""What pump tubing is made of; its life follows from it (controller/tubing.py)."""
+"""What pump tubing is made of; its life follows from it (controller/upkeep/tubing.py)."""
 
 
 class TubingSpec(_Part):

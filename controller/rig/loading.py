@@ -15,11 +15,9 @@ from controller.rig.described import take_descriptions
 from controller.rig.description import Rig
 from controller.rig.document import read_document
 from controller.rig.grading import take_grading
-from controller.rig.problems import Finding, Problem, RigError
+from controller.rig.problems import Finding, RigError
 from controller.rig.sketch import sketch
 from controller.rig.wording import findings_of
-
-__all__ = ["Problem", "RigError", "effective_hash", "load_rig"]
 
 Check = Callable[[], Iterator[Finding]]
 Rule = Callable[[Rig], Iterator[Finding]]

@@ -1,1 +1,1 @@
-"""Limits, interlocks and the one door to every actuator."""
+"""Limits and interlocks: the pure safety kernel."""

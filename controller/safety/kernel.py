@@ -9,25 +9,16 @@ from __future__ import annotations
 from math import isfinite
 
 from controller.safety.heat import heat_bounds
-from controller.safety.interlocks import doubt, evaluate, heard_flow, is_open, standing, unconfirmed, watch
+from controller.safety.interlocks import heard_flow, is_open, unconfirmed, watch
 from controller.safety.terms import (
-    Cause,
     Intent,
-    Interlock,
     Limits,
     Mixture,
     PumpLimits,
     PumpTrust,
-    ReadingView,
     Response,
-    Seen,
-    Trip,
-    Underway,
     Verdict,
-    VesselLimits,
     View,
-    VolumeView,
-    Watch,
 )
 from drivers.commands import Command, Dispense, Level, Run, Stop, Switch
 
@@ -283,36 +274,3 @@ def _switch(narrowing: _Narrowing, actuator: str, view: View, limits: Limits) ->
                 narrowing.clip(Switch(True, pulse_s := min(pulse_s, room_s)), why)
             else:
                 narrowing.refuse(why)
-
-
-__all__ = [
-    "MAX_PULSE_S",
-    "MAX_TRANSFER_S",
-    "SIGMAS",
-    "SLACK",
-    "SLACK_S",
-    "Cause",
-    "Intent",
-    "Interlock",
-    "Limits",
-    "Mixture",
-    "PumpLimits",
-    "PumpTrust",
-    "ReadingView",
-    "Response",
-    "Seen",
-    "Trip",
-    "Underway",
-    "Verdict",
-    "VesselLimits",
-    "View",
-    "VolumeView",
-    "Watch",
-    "comes_to_rest",
-    "decide",
-    "doubt",
-    "evaluate",
-    "standing",
-    "transfer_limit_s",
-    "watch",
-]

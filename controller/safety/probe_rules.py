@@ -1,7 +1,7 @@
 """Whether a probe's own calibration may be set: pure, and only ever a refusal with its reasons.
 
 A probe that an interlock or a regulator goes by cannot be taken out of the medium while they do, and a probe that reads
-far from the buffer it is said to stand in is in another one. The door is :mod:`controller.safety.probes`.
+far from the buffer it is said to stand in is in another one. The door is :mod:`controller.gate.probes`.
 """
 
 from __future__ import annotations

@@ -15,8 +15,8 @@ from collections.abc import Sequence
 from datetime import datetime, timedelta
 from typing import NamedTuple
 
-from controller.state import State
-from drivers.device import Quality
+from controller.core.state import State
+from drivers.commands import Quality
 
 MOST_WAITING = 200_000
 """Readings held in memory while the disk takes none; hours of a default rig."""

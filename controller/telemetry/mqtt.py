@@ -22,8 +22,8 @@ from typing import Any
 
 import aiomqtt
 
+from controller.core.state import State
 from controller.rig.description import Mqtt
-from controller.state import State
 from controller.telemetry.batches import Taken, message
 from controller.telemetry.outbox import Outbox
 from controller.telemetry.sink import OutboxSink

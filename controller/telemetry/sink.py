@@ -12,7 +12,7 @@ import sqlite3
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 
-from controller.state import State
+from controller.core.state import State
 from controller.telemetry.batches import MOST_IN_MESSAGE, Batch, Taken
 from controller.telemetry.outbox import Outbox
 
@@ -25,7 +25,7 @@ LONGEST_PAUSE_S = 30.0
 
 
 class OutboxSink(ABC):
-    """A sink for :class:`controller.process.Controller`; `run` it as a task of its own, in real time.
+    """A sink for :class:`controller.process.controller.Controller`; `run` it as a task of its own, in real time.
 
     Neither the other side nor a full disk can make it fail: it says what is wrong in `problem` and goes on trying.
     """

@@ -6,8 +6,8 @@ from typing import Any
 
 from fastapi import APIRouter
 
+from controller.gate.bypass import Bypass
 from controller.rig.quantities import parse_quantity
-from controller.safety.bypass import Bypass
 from dashboards.access import Controlled, Engineer, Operator, Problem, Viewer
 from dashboards.face import ControllerFace
 from dashboards.models import (

@@ -7,7 +7,7 @@ import logging
 from fastapi import APIRouter, Request, Response
 from fastapi.responses import JSONResponse
 
-from controller.execution.journal import JournalUnwritten
+from controller.journal.terms import JournalUnwritten
 from dashboards.access import Controlled, Operator, Problem, Viewer, bearer, cookie_name, identify, unknown_caller
 from dashboards.auth import SESSION_AGE, Auth
 from dashboards.face import ControllerFace, SpeedControl

@@ -7,7 +7,7 @@ from typing import Any
 from fastapi import APIRouter
 from pydantic import BaseModel, ConfigDict, Field
 
-from controller.execution.batches import Batch
+from controller.ledger.batches import Batch
 from controller.rig.description import Material
 from controller.rig.quantities import parse_quantity
 from dashboards.access import Controlled, Operator, Problem, Viewer

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 from fastapi import APIRouter, Depends, Request
 
-from controller.execution.journal import JournalUnwritten
+from controller.journal.terms import JournalUnwritten
 from dashboards.access import Controlled, Problem, require
 from dashboards.auth import Auth, LastAdmin, Role, Unkept, User
 from dashboards.models import Invite, IssuedToken, UsersModel, Why

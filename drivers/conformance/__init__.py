@@ -4,10 +4,3 @@ A bench says how the driver is built and what stands at the far end of its line 
 properties are in :data:`drivers.conformance.properties.PROPERTIES`. Nothing here needs pytest or the lab in software:
 `choroid conformance` and `pytest --pyargs choroid.tools.conformance` bring the lab's benches and a loop in virtual time.
 """
-
-from drivers.conformance.bench import Bench, Sense
-from drivers.conformance.examine import Verdict, examine
-from drivers.conformance.far_end import FarEnd, ScriptedEnd
-from drivers.conformance.properties import PROPERTIES
-
-__all__ = ["PROPERTIES", "Bench", "FarEnd", "ScriptedEnd", "Sense", "Verdict", "examine"]

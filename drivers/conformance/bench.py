@@ -9,8 +9,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
+from drivers.commands import Command
 from drivers.conformance.far_end import FarEnd
-from drivers.device import Command, Device, DeviceConfig
+from drivers.device import Device, DeviceConfig
 
 Untold = Literal["flow", "direction"]
 

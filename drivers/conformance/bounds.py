@@ -9,10 +9,12 @@ import asyncio
 import math
 from dataclasses import replace
 
+from drivers.commands import Command, Dispense, Level, Run, Stop, Switch
 from drivers.conformance.bench import Bench
 from drivers.conformance.stage import SETTLE_S, accepted_commands, on_stage
 from drivers.conformance.trying import NotApplicable, Steps, expect, works_of
-from drivers.device import Actuator, Command, DeviceError, Dispense, Level, Run, Stop, Switch
+from drivers.device import Actuator
+from drivers.errors import DeviceError
 from drivers.settings import BadSetting
 from drivers.transport.link import Link
 from drivers.transport.url import LinkUrl

@@ -9,23 +9,23 @@ import asyncio
 import math
 from collections.abc import Sequence
 
-from drivers.commands import FLOW_TOLERANCE
-from drivers.conformance.bench import Bench, Untold
-from drivers.conformance.stage import FLOWS_UL_MIN, LEVELS, SETTLE_S, Stage, is_on, on_stage
-from drivers.conformance.trying import NotApplicable, expect, patiently, tried, turning_on
-from drivers.device import (
-    Actuator,
+from drivers.commands import (
+    FLOW_TOLERANCE,
     Command,
     Dispense,
     Level,
     LevelStatus,
     PumpStatus,
-    Refused,
     Run,
     Stop,
     Switch,
     SwitchStatus,
 )
+from drivers.conformance.bench import Bench, Untold
+from drivers.conformance.stage import FLOWS_UL_MIN, LEVELS, SETTLE_S, Stage, is_on, on_stage
+from drivers.conformance.trying import NotApplicable, expect, patiently, tried, turning_on
+from drivers.device import Actuator
+from drivers.errors import Refused
 
 ODD_FLOWS_UL_MIN = (123.4, -57.3, 1.0, -2345.6, 0.01, 1e-4, 3e5, 1e6, 1e8)
 ODD_LEVELS = (33.33, 36.6, 7.77, 0.013, 4e-4, 199.0, 250.0, 1e4, 70_000.0)
@@ -232,13 +232,3 @@ def _tells(status: object, stage: Stage, point: str, untold: frozenset[Untold] =
             at_rest = does == stage.rest.get(point, 0.0)
             return at_rest or abs(setpoint - does) <= _allowed(stage, point, does)
     return False
-
-
-__all__ = [
-    "does_what_it_is_told",
-    "knows_what_was_begun_before_it",
-    "names_what_it_can_do",
-    "notices_a_power_cut",
-    "stops_at_once",
-    "wanted",
-]

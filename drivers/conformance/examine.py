@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from drivers.conformance.bench import Bench
-from drivers.conformance.properties import PROPERTIES, NotApplicable, Property
+from drivers.conformance.properties import PROPERTIES
+from drivers.conformance.trying import NotApplicable, Property
 from drivers.conformance.watchdog import GaveUp, watchdog
 
 Runner = Callable[[Coroutine[Any, Any, None]], object]

@@ -10,7 +10,7 @@ import asyncio
 from drivers.conformance.bench import Bench
 from drivers.conformance.stage import RECOVERY_S, SETTLE_S, Stage, on_stage
 from drivers.conformance.trying import NotApplicable, expect, near_truth
-from drivers.device import DeviceError, LinkDown
+from drivers.errors import DeviceError, LinkDown
 
 
 async def takes_no_other_device_for_its_own(bench: Bench) -> None:
@@ -90,11 +90,3 @@ async def _reads_right_or_not(stage: Stage) -> None:
             except (DeviceError, LinkDown):
                 continue
             near_truth(stage, point, value, "with the device's own settings changed")
-
-
-__all__ = [
-    "copes_with_changed_settings",
-    "notices_an_exchanged_device",
-    "speaks_to_its_own_address",
-    "takes_no_other_device_for_its_own",
-]

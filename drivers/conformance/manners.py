@@ -18,10 +18,11 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
+from drivers.commands import Dispense, Stop
 from drivers.conformance.bench import Bench
 from drivers.conformance.stage import SETTLE_S, accepted_commands, on_stage
 from drivers.conformance.trying import expect, now_s, works_of
-from drivers.device import DeviceError, Dispense, Stop
+from drivers.errors import DeviceError
 
 SILENT_MOST_S = 6.0
 """A call to a device that does not answer has failed within so long: a stop that was not heard has been tried again."""

@@ -9,24 +9,23 @@ import asyncio
 import math
 from collections.abc import Sequence
 
-from drivers.commands import FLOW_TOLERANCE
-from drivers.conformance.bench import Bench
-from drivers.conformance.stage import DOSE_S, SETTLE_S, TIMED_S, Stage, accepted_commands, is_on, on_stage
-from drivers.conformance.trying import NotApplicable, Steps, expect, now_s, turning_on, works_of
-from drivers.device import (
+from drivers.commands import (
+    FLOW_TOLERANCE,
     Command,
-    DeviceError,
     Dispense,
     Guarantee,
     Level,
     LevelStatus,
-    LinkDown,
     PumpStatus,
     Run,
     Status,
     Stop,
     Switch,
 )
+from drivers.conformance.bench import Bench
+from drivers.conformance.stage import DOSE_S, SETTLE_S, TIMED_S, Stage, accepted_commands, is_on, on_stage
+from drivers.conformance.trying import NotApplicable, Steps, expect, now_s, turning_on, works_of
+from drivers.errors import DeviceError, LinkDown
 
 DOSE_FLOW_TOLERANCE = 0.25
 """The flow of a dose is only about what was asked for, as a share of it: what counts is its volume."""

@@ -43,7 +43,7 @@ from drivers.conformance.truth import (
     says_when_its_device_doubts,
     tells_measured_from_commanded,
 )
-from drivers.conformance.trying import NotApplicable, Property
+from drivers.conformance.trying import Property
 from drivers.conformance.volumes import counts_what_it_moves, gives_a_dose_once_and_whole
 from drivers.conformance.wire import (
     asks_in_harmless_words,
@@ -103,5 +103,3 @@ PROPERTIES: Mapping[str, Property] = {
     "no-blocking": Property("never keeps the event loop (R1)", never_blocks),
 }
 """By name, in the order in which they are tried."""
-
-__all__ = ["PROPERTIES", "NotApplicable", "Property"]

@@ -10,10 +10,11 @@ import tracemalloc
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 
+from drivers.commands import LevelStatus, PumpStatus, Status, SwitchStatus
 from drivers.conformance.bench import Bench
 from drivers.conformance.stage import SETTLE_S, Spoil, Stage, accepted_commands, is_on, on_stage
 from drivers.conformance.trying import NotApplicable, expect, near_truth, tried, works_of
-from drivers.device import DeviceError, LevelStatus, PumpStatus, Status, SwitchStatus
+from drivers.errors import DeviceError
 
 ENDLESS = 160
 CHUNK = 1024

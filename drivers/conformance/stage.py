@@ -10,24 +10,12 @@ import time
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 
+from drivers.commands import Command, Dispense, Level, LevelStatus, PumpStatus, Run, Status, Stop, Switch, SwitchStatus
 from drivers.conformance.bench import Bench
 from drivers.conformance.far_end import FarEnd
 from drivers.conformance.peer import Peer
-from drivers.device import (
-    Actuator,
-    Command,
-    DeviceConfig,
-    Dispense,
-    Level,
-    LevelStatus,
-    PumpStatus,
-    Refused,
-    Run,
-    Status,
-    Stop,
-    Switch,
-    SwitchStatus,
-)
+from drivers.device import Actuator, DeviceConfig
+from drivers.errors import Refused
 from drivers.transport.link import Link
 from drivers.transport.url import LinkUrl
 

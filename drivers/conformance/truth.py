@@ -8,10 +8,11 @@ from __future__ import annotations
 import asyncio
 import math
 
+from drivers.commands import LevelStatus, Quality
 from drivers.conformance.bench import Bench, Sense
 from drivers.conformance.stage import SETTLE_S, Stage, on_stage
 from drivers.conformance.trying import NotApplicable, expect
-from drivers.device import DeviceError, LevelStatus, Quality
+from drivers.errors import DeviceError
 
 ROUNDS = 2
 """Every value of the bench comes up as often as this, so that a reading that was kept would be seen."""

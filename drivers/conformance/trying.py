@@ -9,9 +9,11 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
+from drivers.commands import Command
 from drivers.conformance.bench import Bench
 from drivers.conformance.stage import Stage, accepted_commands
-from drivers.device import Command, Device, DeviceError
+from drivers.device import Device
+from drivers.errors import DeviceError
 
 
 class NotApplicable(Exception):

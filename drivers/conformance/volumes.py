@@ -9,11 +9,12 @@ import asyncio
 from collections.abc import Sequence
 from functools import partial
 
-from drivers.commands import FLOW_TOLERANCE
+from drivers.commands import FLOW_TOLERANCE, Dispense, PumpStatus, Run, Stop
 from drivers.conformance.bench import Bench
 from drivers.conformance.stage import DOSE_S, SETTLE_S, Stage, on_stage
 from drivers.conformance.trying import NotApplicable, expect, patiently, tried, turning_on
-from drivers.device import Actuator, Dispense, PumpStatus, Refused, Run, Stop
+from drivers.device import Actuator
+from drivers.errors import Refused
 
 COUNT_S = 20.0
 STEPS = 10.0

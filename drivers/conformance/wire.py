@@ -11,10 +11,11 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
 from functools import partial
 
+from drivers.commands import Command, Dispense, LevelStatus, PumpStatus, Stop, SwitchStatus
 from drivers.conformance.bench import Bench
 from drivers.conformance.stage import SETTLE_S, Spoil, Stage, accepted_commands, is_on, on_stage
 from drivers.conformance.trying import NotApplicable, expect, near_truth, now_s, patiently, tried, works_of
-from drivers.device import Command, DeviceError, Dispense, LevelStatus, PumpStatus, Stop, SwitchStatus
+from drivers.errors import DeviceError
 
 GARBAGE = (
     b"\x00" * 40,

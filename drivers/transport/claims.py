@@ -3,7 +3,7 @@
 A claim is an advisory lock (flock) on a small file in a directory that all users of the host share. The kernel releases it
 when its process ends, however it ends, so the guard can take a dead controller's links over at once. The file says who
 holds it; that text is for people and is never trusted. Programs on other hosts, and in containers with a lock directory of
-their own, do not see these claims: their commands are detected by readback (:mod:`controller.execution.strays`).
+their own, do not see these claims: their commands are detected by readback (:mod:`controller.transfers.strays`).
 """
 
 from __future__ import annotations

@@ -22,8 +22,6 @@ from drivers.transport.capture import Capture, printable
 from drivers.transport.opener import Opener, Streams, open_real
 from drivers.transport.url import LineSettings, LinkUrl
 
-__all__ = ["LineSettings", "Link", "LinkState", "LinkUrl", "Opener", "Parser", "open_real"]
-
 T = TypeVar("T")
 Parser: TypeAlias = Callable[[bytearray], T | None]
 """Called with all bytes since the request whenever more have come. Deletes from the front what it has dealt

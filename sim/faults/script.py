@@ -16,13 +16,11 @@ from controller.rig.document import Document, read_document
 from controller.rig.families import points_of
 from controller.rig.problems import Finding, Place, Problem, RigError, nearest
 from controller.rig.quantities import QuantityError, parse_quantity, quantity_text
-from sim.faults.chance import DAY_S, draw, draw_one
+from sim.faults.chance import DAY_S, draw_one
 from sim.faults.conditions import Conditional, PointBeyond, StepBegun
 from sim.faults.kinds import KINDS, Amount, Kind
 from sim.faults.schedule import Fault, Schedule
 from sim.faults.targets import targets
-
-__all__ = ["Chance", "FaultsError", "Script", "draw", "read_line", "read_script"]
 
 ANY = "any"
 _KEYS = ("fault", "on", "at", "when", "rate", "for", "amount", "again")

@@ -70,7 +70,6 @@ CONDUCTIVITY_US_CM_PER_MOSM = 52.0
 AERATED_MEDIUM_MV = 200.0
 """Redox potential of medium under air against Ag/AgCl: +150 to +250 mV; nothing in this plant changes it [P]."""
 
-__all__ = ["GRID_S", "SPECIES", "Faults", "Plant", "PlantTruth"]
 
 GRID_S = 2.0
 DENSITY_G_PER_UL = 0.001

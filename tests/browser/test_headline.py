@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from playwright.sync_api import Browser
 
-from controller.vitals import Scores
+from controller.vitals.vitals import Scores
 from protocols.activity import Heard
 from protocols.grading import Letter
 from protocols.interval import Interval

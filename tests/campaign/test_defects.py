@@ -6,10 +6,10 @@ import pytest
 
 from choroid.campaign.trial import run_trial
 from choroid.campaign.world import Trial
-from controller.execution import transfers
-from controller.execution.delivery import Complete, Decision, Give
-from controller.execution.routes import Route, Trust
-from controller.execution.steps import StepRecord
+from controller.steps.steps import StepRecord
+from controller.transfers import transfers
+from controller.transfers.delivery import Complete, Decision, Give
+from controller.transfers.routes import Route, Trust
 from sim.faults.schedule import Fault
 
 FOUND = {

@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from controller.clock import Clock
-from controller.commissioning import Bench, commission
-from controller.commissioning.procedure import NotReady
-from controller.execution.journal import Journal
+from controller.commissioning.bench import Bench
+from controller.commissioning.procedure import NotReady, commission
+from controller.core.clock import Clock
+from controller.journal.journal import Journal
 from controller.rig.loading import load_rig
 from sim.faults.injector import Injector
 from sim.faults.schedule import Fault

@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from controller.clock import Clock
-from controller.commissioning import Check, Report, not_commissioned, wiring_hash
-from controller.commissioning.record import ROW, VALID
-from controller.execution.journal import Journal
-from controller.notices import notices
+from controller.commissioning.record import ROW, VALID, not_commissioned, wiring_hash
+from controller.commissioning.terms import Check, Report
+from controller.core.clock import Clock
+from controller.journal.journal import Journal
+from controller.process.notices import notices
 from controller.rig.description import Accepted, Rig
 from controller.rig.loading import load_rig
 from tests.commissioning.world import EPOCH, RIGS

@@ -10,9 +10,11 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from controller.clock import Clock
-from controller.commissioning import Bench, Report, commission
-from controller.execution.journal import Journal
+from controller.commissioning.bench import Bench
+from controller.commissioning.procedure import commission
+from controller.commissioning.terms import Report
+from controller.core.clock import Clock
+from controller.journal.journal import Journal
 from controller.rig.description import Rig
 from controller.rig.document import read_document
 from controller.rig.loading import load_rig

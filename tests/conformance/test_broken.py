@@ -14,9 +14,13 @@ from choroid.tools.conformance.benches import all_benches, lab_bench
 from choroid.tools.conformance.lab_end import LabEnd
 from choroid.tools.conformance.score import score, trials
 from choroid.tools.conformance.table import in_virtual_time
-from drivers.conformance import PROPERTIES, Bench, examine
-from drivers.conformance.broken import ALL, GENERIC, Broken, modbus_bench, text_bench
-from drivers.conformance.broken.making import SensorLayer, around_sensors
+from drivers.conformance.bench import Bench
+from drivers.conformance.broken import ALL, GENERIC
+from drivers.conformance.broken.making import Broken, SensorLayer, around_sensors
+from drivers.conformance.broken.modbus_device import modbus_bench
+from drivers.conformance.broken.text_device import text_bench
+from drivers.conformance.examine import examine
+from drivers.conformance.properties import PROPERTIES
 from drivers.conformance.score import pairs, try_broken
 from drivers.device import Device
 

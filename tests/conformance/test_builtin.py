@@ -13,7 +13,9 @@ from choroid.tools.conformance.benches import all_benches
 from choroid.tools.conformance.table import conformance, in_virtual_time
 from drivers.atlas_ezo_pmp import DosingPump
 from drivers.commands import PumpStatus
-from drivers.conformance import PROPERTIES, Bench, examine
+from drivers.conformance.bench import Bench
+from drivers.conformance.examine import examine
+from drivers.conformance.properties import PROPERTIES
 from drivers.registry import MODELS
 from sim.devices.catalogue import DEVICES
 

@@ -8,8 +8,9 @@ from dataclasses import replace
 import pytest
 
 from choroid.tools.conformance.benches import lab_bench
+from drivers.commands import Level, PumpStatus, Run
 from drivers.conformance.stage import on_stage
-from drivers.device import BadReply, Level, PumpStatus, Refused, Run, WrongDevice
+from drivers.errors import BadReply, Refused, WrongDevice
 from drivers.transport.link import REPLY_MOST
 
 pytestmark = pytest.mark.virtual_time

@@ -18,7 +18,10 @@ from types import ModuleType
 import pytest
 
 from choroid.tools.conformance.table import in_virtual_time
-from drivers.conformance import PROPERTIES, Bench, ScriptedEnd, examine
+from drivers.conformance.bench import Bench
+from drivers.conformance.examine import examine
+from drivers.conformance.far_end import ScriptedEnd
+from drivers.conformance.properties import PROPERTIES
 from drivers.device import DeviceConfig
 
 DOC = Path(__file__).resolve().parents[2] / "docs" / "writing-a-driver.md"

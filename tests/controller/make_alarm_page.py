@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from controller.alarms import DEFINITIONS, URGENCY, Definition
+from controller.alarms.definitions import DEFINITIONS, URGENCY, Definition
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "alarms.md"
 

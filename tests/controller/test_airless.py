@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from controller.clock import Clock
-from controller.process import Controller
+from controller.core.clock import Clock
+from controller.process.controller import Controller
 from controller.rig.loading import load_rig
 from sim.faults.injector import Injector
 from sim.faults.schedule import Fault

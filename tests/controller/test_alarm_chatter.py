@@ -8,7 +8,8 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from controller.alarms import DEFINITIONS, Alarms, AlarmState
+from controller.alarms.definitions import DEFINITIONS
+from controller.alarms.states import Alarms, AlarmState
 from controller.safety.interlocks import CLOSED_VALVE, GAS_MIXTURE, NO_HEART_FLOW
 
 NORMAL, UNACKNOWLEDGED = AlarmState.NORMAL, AlarmState.UNACKNOWLEDGED

@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from controller.alarms import DEFINITIONS, Alarms, AlarmState, ShelfError
-from controller.alarms.states import MAX_SHELF_S
+from controller.alarms.definitions import DEFINITIONS
+from controller.alarms.states import MAX_SHELF_S, Alarms, AlarmState, ShelfError
 
 KIND, SOURCE = "history_lost", "history"
 ID = f"{KIND}:{SOURCE}"

@@ -12,7 +12,8 @@ from typing import Any
 
 import pytest
 
-from controller.alarms import DEFINITIONS, URGENCY, Alarm, Alarms, AlarmState
+from controller.alarms.definitions import DEFINITIONS, URGENCY
+from controller.alarms.states import Alarm, Alarms, AlarmState
 from controller.rig.quantities import QuantityError
 from tests.controller import make_alarm_page
 

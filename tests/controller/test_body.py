@@ -10,12 +10,13 @@ from pathlib import Path
 
 import pytest
 
-from controller.body import Body
-from controller.connect import ConnectError
+from controller.core.state import Reading, StateStore
+from controller.links.body import Body
+from controller.links.connect import ConnectError
 from controller.rig.loading import load_rig
-from controller.state import Reading, StateStore
 from drivers.commands import Quality
-from drivers.device import Actuator, DeviceError
+from drivers.device import Actuator
+from drivers.errors import DeviceError
 from sim.lab import Lab
 
 pytestmark = pytest.mark.virtual_time

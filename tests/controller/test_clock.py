@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from controller.clock import Clock
+from controller.core.clock import Clock
 from sim.virtual_time import run_virtual
 
 

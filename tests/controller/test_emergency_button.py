@@ -10,13 +10,14 @@ from pathlib import Path
 
 import pytest
 
-from controller.clock import Clock
-from controller.emergency import Button, ResetRefused
-from controller.process import Controller
+from controller.core.clock import Clock
+from controller.core.state import Reading
+from controller.gate.emergency import Button, ResetRefused
+from controller.process.controller import Controller
 from controller.rig.description import EmergencyButton, Rig
-from controller.rig.loading import RigError, load_rig
-from controller.state import Reading
-from drivers.device import Quality
+from controller.rig.loading import load_rig
+from controller.rig.problems import RigError
+from drivers.commands import Quality
 from sim.devices.modbus_generic import ModbusGeneric
 from sim.faults.injector import Injector
 from sim.faults.schedule import Fault

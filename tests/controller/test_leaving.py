@@ -10,12 +10,12 @@ from pathlib import Path
 
 import pytest
 
-from controller.clock import Clock
+from controller.core.clock import Clock
 from controller.guard.channel import GuardChannel
+from controller.guard.heartbeat import END_MOST_S, Guarded
 from controller.guard.liveness import SILENCE_S, TICK_S, Look
 from controller.guard.wire import Message
-from controller.heartbeat import END_MOST_S, Guarded
-from controller.process import FALL_BACK_S, Controller
+from controller.process.controller import FALL_BACK_S, Controller
 from controller.rig.loading import load_rig
 from controller.safety.terms import Intent
 from drivers.commands import Command, Dispense, Switch

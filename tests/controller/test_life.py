@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from controller.clock import Clock
-from controller.connect import ConnectError
-from controller.process import DEAD_AFTER_S, Controller
+from controller.core.clock import Clock
+from controller.links.connect import ConnectError
+from controller.process.controller import DEAD_AFTER_S, Controller
 from controller.rig.loading import load_rig
 from drivers.commands import LevelStatus, PumpStatus, Quality, SwitchStatus
 from drivers.transport.opener import Opener, open_real

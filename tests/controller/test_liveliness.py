@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from controller.liveliness import CHANGES, FLAT_S, Liveliness
+from controller.readings.liveliness import CHANGES, FLAT_S, Liveliness
 from tests.sim.faults.bench import RIG
 
 PH = "ph_loop.ph"

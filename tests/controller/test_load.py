@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from controller.load import LAG_BUDGET_S, MIN_TICKS, TICKS, Load
+from controller.process.load import LAG_BUDGET_S, MIN_TICKS, TICKS, Load
 from tests.controller.test_life import alarms, living
 
 pytestmark = pytest.mark.virtual_time

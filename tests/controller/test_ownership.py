@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from controller.ownership import holders
+from controller.links.ownership import holders
 
 
 def _locks(folder: Path, *lines: str) -> Path:

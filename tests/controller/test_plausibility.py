@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from controller.plausibility import TROUBLE_MOST, Plausibility, bounds_of, reach_s
+from controller.core.state import ActuatorView, StateStore
+from controller.readings.plausibility import TROUBLE_MOST, Plausibility, bounds_of, reach_s
 from controller.rig.loading import load_rig
-from controller.state import ActuatorView, StateStore
 from drivers.commands import Guarantee, Level, Quality
 
 RIG = load_rig(Path(__file__).resolve().parents[2] / "examples" / "rigs" / "bench.yaml")

@@ -12,9 +12,9 @@ from pathlib import Path
 import pytest
 
 from choroid.campaign.readings import Tap
-from controller.clock import Clock
-from controller.plausibility import Plausibility
-from controller.process import Controller
+from controller.core.clock import Clock
+from controller.process.controller import Controller
+from controller.readings.plausibility import Plausibility
 from controller.rig.description import Rig
 from controller.rig.loading import load_rig
 from sim.faults.injector import Injector

@@ -10,11 +10,11 @@ import pytest
 
 from choroid.rates import RateNerves
 from choroid.sensitivity.truth import FAULTS, Fault, Trace, bottles, live, summary
-from controller.clock import Clock
-from controller.execution.journal import Journal
+from controller.core.clock import Clock
+from controller.journal.journal import Journal
 from controller.rig.loading import load_rig
-from controller.usual import HOUR_US, ROW
-from controller.vitals import VitalSigns
+from controller.vitals.usual import HOUR_US, ROW
+from controller.vitals.vitals import VitalSigns
 from drivers.registry import MODELS
 from protocols.viability import Vitals, viability
 from sim.lab import Lab

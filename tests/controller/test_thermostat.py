@@ -12,14 +12,15 @@ from tempfile import TemporaryDirectory
 
 import pytest
 
-from controller.clock import Clock
+from controller.core.clock import Clock
+from controller.guard.guarding import guard_plan
 from controller.guard.rescue import Rescue
-from controller.guarding import guard_plan
-from controller.process import Controller
+from controller.process.controller import Controller
 from controller.regulation.bath import BathRegulator
 from controller.rig.description import Rig
 from controller.rig.families import by_thermostat
-from controller.rig.loading import RigError, load_rig
+from controller.rig.loading import load_rig
+from controller.rig.problems import RigError
 from controller.safety.kernel import decide
 from controller.safety.limits import limits_of
 from controller.safety.terms import Intent, Verdict

@@ -12,18 +12,19 @@ from pathlib import Path
 
 import pytest
 
-from controller.alarms import DEFINITIONS
-from controller.calibrations import FILE, Calibration, keep
-from controller.clock import Clock
-from controller.execution.batches import Batch
-from controller.execution.journal import Journal, JournalUnwritten
+from controller.alarms.definitions import DEFINITIONS
+from controller.core.clock import Clock
+from controller.core.state import ActuatorView, Volume
+from controller.journal.journal import Journal
+from controller.journal.terms import JournalUnwritten
+from controller.ledger.batches import Batch
+from controller.memory.calibrations import FILE, Calibration, keep
 from controller.rig.description import Rig, TubingSpec, UpkeepSpec
-from controller.safety.kernel import Intent, decide
+from controller.safety.kernel import decide
 from controller.safety.limits import limits_of
-from controller.safety.terms import Seen, View
-from controller.state import ActuatorView, Volume
-from controller.tubing import LIFE_REVOLUTIONS, moved_since, revolution_of
-from controller.upkeep import Upkeep, UpkeepError
+from controller.safety.terms import Intent, Seen, View
+from controller.upkeep.tubing import LIFE_REVOLUTIONS, moved_since, revolution_of
+from controller.upkeep.upkeep import Upkeep, UpkeepError
 from drivers.commands import Dispense, Guarantee, PumpStatus, Run, Stop
 from tests.execution.world import RIG
 

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from controller.clock import Clock
-from controller.execution.journal import Journal
-from controller.usual import ROW, SPREAD_WARM_UP_H, Usual
+from controller.core.clock import Clock
+from controller.journal.journal import Journal
+from controller.vitals.usual import ROW, SPREAD_WARM_UP_H, Usual
 
 EPOCH = datetime(2026, 1, 1, 0, 30, tzinfo=UTC)
 pytestmark = pytest.mark.virtual_time

@@ -8,10 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from controller.alarms import DEFINITIONS, Alarms
+from controller.alarms.definitions import DEFINITIONS
+from controller.alarms.states import Alarms
+from controller.core.state import ActuatorView, Reading, State
+from controller.readings.vigilance import TURN_S, oldest_answers, reading_causes
 from controller.rig.description import DeviceSpec, Rig
-from controller.state import ActuatorView, Reading, State
-from controller.vigilance import TURN_S, oldest_answers, reading_causes
 from drivers.commands import Guarantee, Quality, Stop, SwitchStatus
 from tests.controller.test_life import RIG, alarms, living
 

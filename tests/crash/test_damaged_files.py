@@ -22,11 +22,11 @@ from choroid.data_folder import open_folder
 from choroid.guarding import stop, write_plan
 from choroid.journal_opening import JOURNAL, open_journal
 from choroid.run import _notices, _sinks
-from controller.clock import Clock
+from controller.core.clock import Clock
 from controller.delivery.people import people_of
+from controller.guard.guarding import guard_plan
 from controller.guard.wire import SOCKET
-from controller.guarding import guard_plan
-from controller.process import Controller
+from controller.process.controller import Controller
 from controller.rig.description import Rig
 from controller.rig.loading import load_rig
 from dashboards.auth import Auth

@@ -20,7 +20,7 @@ from choroid.data_folder import spare_of
 from choroid.failure import UserError
 from choroid.guarding import stop
 from choroid.remote import call, endpoint_of
-from controller.ownership import OWNER, holders
+from controller.links.ownership import OWNER, holders
 from tests.processes import Bench, until
 
 MOUNTS = {

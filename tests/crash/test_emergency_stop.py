@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from controller.safety.latch import Latch
+from controller.gate.latch import Latch
 from tests.processes import Bench, until
 
 

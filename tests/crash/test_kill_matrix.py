@@ -15,8 +15,8 @@ from choroid.kills import matrix
 from choroid.kills.host import OfRuns
 from choroid.kills.matrix import SHORT, as_text, boundaries, kills, runnable
 from choroid.kills.trial import Boundary, Outcome, compare, weigh_up
-from controller.execution.catalogue import shipped
-from controller.execution.parameters import parse_params
+from controller.recipes.catalogue import shipped
+from controller.recipes.parameters import parse_params
 from tests.execution.world import BENCH
 
 REFERENCE = Outcome(

@@ -14,7 +14,7 @@ import pytest
 from choroid.kills.random_kills import random_kills
 from choroid.kills.rigged import Rigged
 from choroid.kills.strikes import METHODS, Struck, as_text, draw, judge, table
-from controller.guarding import guard_plan
+from controller.guard.guarding import guard_plan
 from tests.execution.world import RIG
 
 GOOD = Struck(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from controller.execution.assays import AssayError, AssayRefused
+from controller.estimator.assays import AssayError, AssayRefused
 from protocols.assay import ANALYTES
 
 if TYPE_CHECKING:

@@ -16,23 +16,23 @@ from typing import Any
 
 import numpy as np
 
-from controller.alarms import Alarms
-from controller.execution.batches import Batch, Whereabouts
-from controller.execution.journal import Entry, JournalUnwritten
-from controller.execution.ledger import LedgerError
-from controller.execution.ledger_terms import Totals
-from controller.execution.reconcile import Residual
-from controller.execution.rules import rules_of
-from controller.health import Health
-from controller.load import Load
+from controller.alarms.states import Alarms
+from controller.core.state import ActuatorView, Reading, State, Volume
+from controller.gate.bypass import Bypass, BypassRefused
+from controller.journal.terms import Entry, JournalUnwritten
+from controller.ledger.batches import Batch, Whereabouts
+from controller.ledger.ledger import LedgerError
+from controller.ledger.reconcile import Residual
+from controller.ledger.terms import Totals
 from controller.memory.history import Stretch
 from controller.nerves.summary import NervesSummary
+from controller.process.health import Health
+from controller.process.load import Load
 from controller.rig.loading import load_rig
-from controller.safety.bypass import Bypass, BypassRefused
-from controller.state import ActuatorView, Reading, State, Volume
-from controller.upkeep import Upkeep
+from controller.runs.grading import rules_of
+from controller.upkeep.upkeep import Upkeep
 from dashboards.face import PeopleFace
-from drivers.device import Guarantee, Level, LevelStatus, PumpStatus, Quality, Run, Status, Stop, Switch, SwitchStatus
+from drivers.commands import Guarantee, Level, LevelStatus, PumpStatus, Quality, Run, Status, Stop, Switch, SwitchStatus
 from protocols.activity import Heard
 from protocols.conditioning import BatchPlan
 from protocols.economy import Candidate, Decision

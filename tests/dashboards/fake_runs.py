@@ -7,10 +7,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from controller.execution.parameters import parse_params
-from controller.execution.runner import RunnerError
-from controller.execution.states import Event, RunState, after
-from controller.execution.views import RunView, StepView
+from controller.core.run_states import Event, RunState, after
+from controller.recipes.parameters import parse_params
+from controller.runs.runner import RunnerError
+from controller.runs.views import RunView, StepView
 from protocols.registry import PROTOCOLS, Recipe, get
 
 Act = Callable[[str, Mapping[str, Any], float], Any]
@@ -42,7 +42,7 @@ class _Run:
 
 
 class FakeRuns:
-    """Stands in for :class:`controller.execution.runner.Runner`."""
+    """Stands in for :class:`controller.runs.runner.Runner`."""
 
     catalogue: Mapping[str, Recipe] = PROTOCOLS
 

@@ -7,7 +7,7 @@ import math
 
 import pytest
 
-from controller.alarms import AlarmState
+from controller.alarms.states import AlarmState
 from controller.rig.schematic import describe
 from dashboards.auth import Role
 from dashboards.series import thinned

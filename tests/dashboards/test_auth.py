@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from controller.execution.journal import JournalUnwritten
+from controller.journal.terms import JournalUnwritten
 from dashboards.auth import FILE, SESSION_AGE, Auth, CredentialsError, LastAdmin, Role, User
 from tests.dashboards.world import BASE, World, world
 

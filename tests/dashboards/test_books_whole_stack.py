@@ -7,7 +7,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from controller.execution.states import RunState
+from controller.core.run_states import RunState
 from dashboards.app import create_app
 from dashboards.auth import Auth, Role
 from sim.lab import Lab

@@ -11,7 +11,7 @@ from contextlib import asynccontextmanager
 
 import httpx
 
-from controller.health import Health
+from controller.process.health import Health
 from dashboards.health import serve_health
 from dashboards.server import listen
 from tests.dashboards.test_admission import crowd

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from controller.execution.journal import JournalUnwritten
+from controller.journal.terms import JournalUnwritten
 from dashboards.auth import Role
 from tests.dashboards.world import world
 

@@ -9,8 +9,8 @@ from datetime import UTC, datetime
 from typing import Any
 from zoneinfo import ZoneInfo
 
-from controller.alarms import Alarms
-from controller.clock import Clock
+from controller.alarms.states import Alarms
+from controller.core.clock import Clock
 from controller.delivery.channels import SEND_S, Message, Outcome
 from controller.delivery.notifier import Notifier
 from controller.rig.notify import NotifySpec

@@ -22,8 +22,8 @@ import pytest
 from aiosmtpd.controller import Controller as SmtpServer
 from aiosmtpd.smtp import AuthResult, LoginPassword
 
-from controller.alarms import Alarms
-from controller.clock import Clock
+from controller.alarms.states import Alarms
+from controller.core.clock import Clock
 from controller.delivery import channels
 from controller.delivery.channels import CourierChannel, Message, MqttChannel, by_courier, ping
 from controller.delivery.courier import without_secrets

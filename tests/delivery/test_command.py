@@ -8,10 +8,8 @@ import subprocess
 import sys
 from pathlib import Path
 
-from tests.delivery.test_channels import SECRET, Receiver, receiver, secret_file
+from tests.delivery.test_channels import SECRET, Receiver, secret_file
 from tests.processes import Bench, until
-
-__all__ = ["receiver"]
 
 NOTIFY = """
 time_zone: Europe/Zurich

@@ -12,7 +12,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from controller.alarms import DEFINITIONS, URGENCY, AlarmState
+from controller.alarms.definitions import DEFINITIONS, URGENCY
+from controller.alarms.states import AlarmState
 from controller.delivery import notifier
 from controller.delivery.channels import SEND_S
 from controller.delivery.daily_test import day_to_test, moment_of_test

@@ -9,7 +9,8 @@ from dataclasses import dataclass
 from typing import Generic, TypeVar
 
 from controller.rig.description import DeviceSpec
-from drivers.device import ChannelConfig, Device, DeviceConfig, DeviceError
+from drivers.device import ChannelConfig, Device, DeviceConfig
+from drivers.errors import DeviceError
 from drivers.transport.link import Link
 from drivers.transport.url import LinkUrl
 from sim.devices.port import PlantPort

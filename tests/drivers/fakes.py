@@ -10,8 +10,9 @@ from collections.abc import Iterable
 
 from pymodbus.framer import FramerRTU
 
+from drivers.conformance.peer import Say
 from drivers.device import ChannelConfig, DeviceConfig
-from tests.drivers.peer import Say, settings
+from tests.drivers.peer import settings
 
 
 def crc(frame: bytes) -> bytes:

@@ -6,12 +6,10 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import TypeVar
 
-from drivers.conformance.peer import Answers, Peer, Say
+from drivers.conformance.peer import Peer
 from drivers.device import Device, DeviceConfig
 from drivers.transport.link import Link
 from drivers.transport.url import LinkUrl
-
-__all__ = ["Answers", "Peer", "Say", "linked", "settings"]
 
 D = TypeVar("D", bound=Device)
 

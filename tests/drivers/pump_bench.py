@@ -7,7 +7,8 @@ from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 
-from drivers.device import Actuator, Device, DeviceConfig, PumpStatus
+from drivers.commands import PumpStatus
+from drivers.device import Actuator, Device, DeviceConfig
 from drivers.transport.link import Link
 from drivers.transport.opener import Streams
 from drivers.transport.url import LineSettings, LinkUrl

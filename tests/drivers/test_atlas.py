@@ -10,22 +10,13 @@ import pytest
 
 from drivers.atlas_ezo import AtlasEzoDo, AtlasEzoPh, AtlasEzoRtd, AtlasEzoSensor
 from drivers.atlas_ezo_pmp import AtlasEzoPmp
-from drivers.device import (
-    BadReply,
-    DeviceConfig,
-    DeviceError,
-    DeviceFault,
-    Dispense,
-    NoReply,
-    PumpStatus,
-    Refused,
-    Run,
-    Stop,
-    WrongDevice,
-)
+from drivers.commands import Dispense, PumpStatus, Run, Stop
+from drivers.conformance.peer import Peer, Say
+from drivers.device import DeviceConfig
+from drivers.errors import BadReply, DeviceError, DeviceFault, NoReply, Refused, WrongDevice
 from drivers.settings import BadSetting
 from tests.drivers.fakes import FakeEzo, FakePmp
-from tests.drivers.peer import Peer, Say, linked, settings
+from tests.drivers.peer import linked, settings
 
 pytestmark = pytest.mark.virtual_time
 

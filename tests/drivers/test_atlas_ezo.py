@@ -9,12 +9,14 @@ from contextlib import suppress
 import pytest
 
 from drivers.atlas_ezo import AtlasEzoEc, AtlasEzoOrp, AtlasEzoSensor
-from drivers.device import BadReply, DeviceConfig, DeviceError, DeviceFault, NoReply, Refused, WrongDevice
+from drivers.conformance.peer import Peer, Say
+from drivers.device import DeviceConfig
+from drivers.errors import BadReply, DeviceError, DeviceFault, NoReply, Refused, WrongDevice
 from drivers.settings import BadSetting
 from sim.devices.atlas_ezo import EzoEc, EzoOrp
 from sim.devices.ezo_uart import EzoUart
 from tests.drivers.fakes import FakeEzo
-from tests.drivers.peer import Peer, Say, linked, settings
+from tests.drivers.peer import linked, settings
 from tests.drivers.sensor_bench import simulated
 from tests.sim.bench import RecordingPlant
 

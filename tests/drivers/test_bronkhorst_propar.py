@@ -9,26 +9,16 @@ from contextlib import AbstractAsyncContextManager, suppress
 import pytest
 
 from drivers.bronkhorst_propar import BronkhorstPropar
-from drivers.device import (
-    BadReply,
-    DeviceConfig,
-    DeviceError,
-    Guarantee,
-    Level,
-    LevelStatus,
-    LinkDown,
-    NoReply,
-    Refused,
-    Run,
-    Stop,
-    WrongDevice,
-)
+from drivers.commands import Guarantee, Level, LevelStatus, Run, Stop
+from drivers.conformance.peer import Peer, Say
+from drivers.device import DeviceConfig
+from drivers.errors import BadReply, DeviceError, LinkDown, NoReply, Refused, WrongDevice
 from drivers.settings import BadSetting
 from drivers.transport.link import Link
 from drivers.transport.url import LinkUrl
 from sim.devices.bronkhorst_propar import BronkhorstPropar as SimulatedPropar
 from tests.drivers.against_sim import Pair, against
-from tests.drivers.peer import Peer, Say, linked, settings
+from tests.drivers.peer import linked, settings
 from tests.sim.bench import RecordingPlant
 
 pytestmark = pytest.mark.virtual_time

@@ -10,23 +10,10 @@ from collections.abc import Callable
 import pytest
 
 from drivers.alicat_mfc import AlicatMfc, FlowController
-from drivers.device import (
-    BadReply,
-    ChannelConfig,
-    DeviceConfig,
-    DeviceError,
-    DeviceFault,
-    Guarantee,
-    Level,
-    LevelStatus,
-    NoReply,
-    Quality,
-    Refused,
-    Stop,
-    Switch,
-    SwitchStatus,
-    WrongDevice,
-)
+from drivers.commands import Guarantee, Level, LevelStatus, Quality, Stop, Switch, SwitchStatus
+from drivers.conformance.peer import Peer
+from drivers.device import ChannelConfig, DeviceConfig
+from drivers.errors import BadReply, DeviceError, DeviceFault, NoReply, Refused, WrongDevice
 from drivers.keller_bus import with_checksum
 from drivers.keller_x_line import KellerXLine
 from drivers.mettler_sics import MettlerSics
@@ -35,7 +22,7 @@ from drivers.settings import BadSetting
 from drivers.transport.link import Link
 from drivers.transport.url import LinkUrl
 from tests.drivers.fakes import FakeAlicat, FakeBalance, FakeBus, crc
-from tests.drivers.peer import Peer, linked, settings
+from tests.drivers.peer import linked, settings
 
 pytestmark = pytest.mark.virtual_time
 

@@ -9,21 +9,10 @@ from contextlib import AbstractAsyncContextManager
 
 import pytest
 
-from drivers.device import (
-    BadReply,
-    DeviceConfig,
-    DeviceError,
-    DeviceFault,
-    Guarantee,
-    Level,
-    LevelStatus,
-    LinkDown,
-    NoReply,
-    Refused,
-    Stop,
-    Switch,
-    WrongDevice,
-)
+from drivers.commands import Guarantee, Level, LevelStatus, Stop, Switch
+from drivers.conformance.peer import Peer
+from drivers.device import DeviceConfig
+from drivers.errors import BadReply, DeviceError, DeviceFault, LinkDown, NoReply, Refused, WrongDevice
 from drivers.eurotherm_3200 import REFRESH_S, Eurotherm3200
 from drivers.settings import BadSetting
 from drivers.transport.link import Link
@@ -31,7 +20,7 @@ from drivers.transport.url import LinkUrl
 from sim.devices.eurotherm_3200 import Eurotherm3200 as SimulatedEurotherm
 from tests.drivers.against_sim import Pair, against
 from tests.drivers.fakes import crc
-from tests.drivers.peer import Peer, linked, settings
+from tests.drivers.peer import linked, settings
 
 pytestmark = pytest.mark.virtual_time
 

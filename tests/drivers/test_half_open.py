@@ -10,7 +10,8 @@ from contextlib import asynccontextmanager, suppress
 import pytest
 
 from drivers.conformance.wire import HALF_OPEN_S
-from drivers.device import DeviceConfig, DeviceError
+from drivers.device import DeviceConfig
+from drivers.errors import DeviceError
 from drivers.mettler_sics import MettlerSics
 from drivers.transport.link import Link
 from drivers.transport.opener import open_real

@@ -8,28 +8,17 @@ from contextlib import AbstractAsyncContextManager
 
 import pytest
 
-from drivers.device import (
-    BadReply,
-    DeviceConfig,
-    DeviceError,
-    DeviceFault,
-    Guarantee,
-    Level,
-    LevelStatus,
-    LinkDown,
-    NoReply,
-    Refused,
-    Stop,
-    Switch,
-    WrongDevice,
-)
+from drivers.commands import Guarantee, Level, LevelStatus, Stop, Switch
+from drivers.conformance.peer import Peer
+from drivers.device import DeviceConfig
+from drivers.errors import BadReply, DeviceError, DeviceFault, LinkDown, NoReply, Refused, WrongDevice
 from drivers.huber_pb import HuberPb
 from drivers.settings import BadSetting
 from drivers.transport.link import Link
 from drivers.transport.url import LinkUrl
 from sim.devices.huber_pb import HuberPb as SimulatedHuber
 from tests.drivers.against_sim import Pair, against
-from tests.drivers.peer import Peer, linked, settings
+from tests.drivers.peer import linked, settings
 
 pytestmark = pytest.mark.virtual_time
 

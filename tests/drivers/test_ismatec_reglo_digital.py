@@ -7,18 +7,10 @@ import re
 
 import pytest
 
-from drivers.device import (
-    BadReply,
-    DeviceConfig,
-    DeviceFault,
-    Dispense,
-    NoReply,
-    PumpStatus,
-    Refused,
-    Run,
-    Stop,
-    WrongDevice,
-)
+from drivers.commands import Dispense, PumpStatus, Run, Stop
+from drivers.conformance.peer import Peer
+from drivers.device import DeviceConfig
+from drivers.errors import BadReply, DeviceFault, NoReply, Refused, WrongDevice
 from drivers.ismatec_reglo_digital import IsmatecRegloDigital
 from drivers.settings import BadSetting
 from drivers.transport.link import Link
@@ -26,7 +18,7 @@ from drivers.transport.opener import Streams
 from drivers.transport.url import LinkUrl
 from sim.devices.ismatec_reglo_digital import IsmatecRegloDigital as SimRegloDigital
 from sim.serving import open_in_memory
-from tests.drivers.peer import Peer, linked, settings
+from tests.drivers.peer import linked, settings
 from tests.drivers.pump_bench import joined
 
 pytestmark = pytest.mark.virtual_time

@@ -9,20 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from drivers.device import (
-    BadReply,
-    ChannelConfig,
-    DeviceConfig,
-    Dispense,
-    Guarantee,
-    Level,
-    NoReply,
-    PumpStatus,
-    Refused,
-    Run,
-    Stop,
-    WrongDevice,
-)
+from drivers.commands import Dispense, Guarantee, Level, PumpStatus, Run, Stop
+from drivers.conformance.peer import Peer
+from drivers.device import ChannelConfig, DeviceConfig
+from drivers.errors import BadReply, NoReply, Refused, WrongDevice
 from drivers.ismatec_formats import (
     parse_count,
     parse_flow_ul_min,
@@ -35,7 +25,7 @@ from drivers.ismatec_formats import (
 from drivers.ismatec_reglo_icc import IsmatecRegloIcc
 from drivers.settings import BadSetting
 from tests.drivers.fakes import FakeReglo
-from tests.drivers.peer import Peer, linked, settings
+from tests.drivers.peer import linked, settings
 
 virtual = pytest.mark.virtual_time
 

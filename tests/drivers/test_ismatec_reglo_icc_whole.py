@@ -10,7 +10,10 @@ from dataclasses import dataclass
 
 import pytest
 
-from drivers.device import ChannelConfig, DeviceConfig, DeviceFault, Dispense, PumpStatus, Refused, Run, Stop
+from drivers.commands import Dispense, PumpStatus, Run, Stop
+from drivers.conformance.peer import Peer
+from drivers.device import ChannelConfig, DeviceConfig
+from drivers.errors import DeviceFault, Refused
 from drivers.ismatec_reglo_icc import IsmatecRegloIcc
 from drivers.settings import BadSetting
 from drivers.transport.link import Link
@@ -20,7 +23,7 @@ from sim.devices.ismatec_reglo_icc import IsmatecRegloIcc as SimRegloIcc
 from sim.devices.wire import Line
 from sim.serving import open_in_memory
 from tests.drivers.fakes import FakeReglo
-from tests.drivers.peer import Peer, linked, settings
+from tests.drivers.peer import linked, settings
 from tests.sim.bench import RecordingPlant, spec
 
 pytestmark = pytest.mark.virtual_time

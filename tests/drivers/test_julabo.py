@@ -8,26 +8,17 @@ from contextlib import AbstractAsyncContextManager
 
 import pytest
 
-from drivers.device import (
-    BadReply,
-    DeviceConfig,
-    DeviceError,
-    Guarantee,
-    Level,
-    LevelStatus,
-    LinkDown,
-    NoReply,
-    Refused,
-    Stop,
-    Switch,
-)
+from drivers.commands import Guarantee, Level, LevelStatus, Stop, Switch
+from drivers.conformance.peer import Peer
+from drivers.device import DeviceConfig
+from drivers.errors import BadReply, DeviceError, LinkDown, NoReply, Refused
 from drivers.julabo import Julabo
 from drivers.settings import BadSetting
 from drivers.transport.link import Link
 from drivers.transport.url import LinkUrl
 from sim.devices.julabo import Julabo as SimulatedJulabo
 from tests.drivers.against_sim import Pair, against
-from tests.drivers.peer import Peer, linked, settings
+from tests.drivers.peer import linked, settings
 
 pytestmark = pytest.mark.virtual_time
 

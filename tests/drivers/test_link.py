@@ -9,7 +9,9 @@ from contextlib import suppress
 
 import pytest
 
-from drivers.device import BadReply, DeviceConfig, LinkDown, NoReply
+from drivers.conformance.peer import Peer, Say
+from drivers.device import DeviceConfig
+from drivers.errors import BadReply, LinkDown, NoReply
 from drivers.keller_x_line import KellerXLine
 from drivers.modbus_coil_relay import ModbusCoilRelay
 from drivers.transport.conversation import Barrier, Conversation
@@ -17,7 +19,6 @@ from drivers.transport.link import Link, LinkState
 from drivers.transport.replies import line_matching
 from drivers.transport.url import LineSettings, LinkUrl
 from tests.drivers.fakes import FakeBus
-from tests.drivers.peer import Peer, Say
 
 pytestmark = pytest.mark.virtual_time
 

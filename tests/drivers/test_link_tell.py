@@ -6,8 +6,8 @@ import asyncio
 
 import pytest
 
-from drivers.device import LinkDown
-from tests.drivers.peer import Peer
+from drivers.conformance.peer import Peer
+from drivers.errors import LinkDown
 from tests.drivers.test_link import ask, conversing, counting
 
 pytestmark = pytest.mark.virtual_time

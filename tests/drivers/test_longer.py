@@ -9,13 +9,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from drivers.device import DeviceConfig, DeviceError, DeviceFault, Dispense, Guarantee, NoReply, Run, Stop
+from drivers.commands import Dispense, Guarantee, Run, Stop
+from drivers.conformance.peer import Peer
+from drivers.device import DeviceConfig
+from drivers.errors import DeviceError, DeviceFault, NoReply
 from drivers.longer import Longer, frame
 from drivers.rotary_pump import HostCount
 from drivers.settings import BadSetting
 from sim.devices.longer import Longer as SimLonger
 from sim.devices.longer import packed
-from tests.drivers.peer import Peer, linked, settings
+from tests.drivers.peer import linked, settings
 from tests.drivers.pump_bench import joined
 
 virtual = pytest.mark.virtual_time

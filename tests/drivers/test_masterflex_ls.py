@@ -7,11 +7,14 @@ import re
 
 import pytest
 
-from drivers.device import BadReply, DeviceConfig, DeviceError, DeviceFault, Dispense, Refused, Run, Stop
+from drivers.commands import Dispense, Run, Stop
+from drivers.conformance.peer import Peer
+from drivers.device import DeviceConfig
+from drivers.errors import BadReply, DeviceError, DeviceFault, Refused
 from drivers.masterflex_ls import MasterflexLs
 from drivers.settings import BadSetting
 from sim.devices.masterflex_ls import MasterflexLs as SimMasterflexLs
-from tests.drivers.peer import Peer, linked, settings
+from tests.drivers.peer import linked, settings
 from tests.drivers.pump_bench import joined
 
 pytestmark = pytest.mark.virtual_time

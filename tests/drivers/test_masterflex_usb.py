@@ -7,11 +7,14 @@ import re
 
 import pytest
 
-from drivers.device import BadReply, DeviceConfig, Dispense, Refused, Run, Stop, WrongDevice
+from drivers.commands import Dispense, Run, Stop
+from drivers.conformance.peer import Peer
+from drivers.device import DeviceConfig
+from drivers.errors import BadReply, Refused, WrongDevice
 from drivers.masterflex_usb import MasterflexUsb
 from drivers.settings import BadSetting
 from sim.devices.masterflex_usb import MasterflexUsb as SimMasterflexUsb
-from tests.drivers.peer import Peer, linked, settings
+from tests.drivers.peer import linked, settings
 from tests.drivers.pump_bench import joined
 
 pytestmark = pytest.mark.virtual_time

@@ -14,23 +14,10 @@ from typing import Any
 import pytest
 import yaml
 
-from drivers.device import (
-    BadReply,
-    DeviceConfig,
-    DeviceError,
-    DeviceFault,
-    Guarantee,
-    Level,
-    LevelStatus,
-    LinkDown,
-    NoReply,
-    Refused,
-    Run,
-    Stop,
-    Switch,
-    SwitchStatus,
-    WrongDevice,
-)
+from drivers.commands import Guarantee, Level, LevelStatus, Run, Stop, Switch, SwitchStatus
+from drivers.conformance.peer import Peer
+from drivers.device import DeviceConfig
+from drivers.errors import BadReply, DeviceError, DeviceFault, LinkDown, NoReply, Refused, WrongDevice
 from drivers.modbus_generic import ModbusGeneric
 from drivers.modbus_generic_description import Description
 from drivers.modbus_generic_reader import (
@@ -48,7 +35,7 @@ from drivers.transport.url import LinkUrl
 from sim.devices.modbus_generic import ModbusGeneric as SimulatedModbus
 from tests.drivers.against_sim import against
 from tests.drivers.fakes import crc
-from tests.drivers.peer import Peer, linked, settings
+from tests.drivers.peer import linked, settings
 from tests.sim.bench import RecordingPlant
 
 ROOT = Path(__file__).parents[2]

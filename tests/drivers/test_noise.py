@@ -15,10 +15,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from choroid.tools.conformance.benches import lab_bench
+from drivers.commands import Stop
 from drivers.conformance.bench import Bench
 from drivers.conformance.stage import SETTLE_S, accepted_commands, on_stage
 from drivers.conformance.trying import patiently, works_of
-from drivers.device import DeviceError, Stop
+from drivers.errors import DeviceError
 from drivers.registry import MODELS
 from sim.virtual_time import run_virtual
 

@@ -9,12 +9,14 @@ import asyncio
 import pytest
 
 from choroid.tools.conformance.benches import lab_bench
+from drivers.commands import Command, Run
+from drivers.conformance.peer import Peer
 from drivers.conformance.stage import SETTLE_S, Stage, accepted_commands, is_on, on_stage
-from drivers.device import Command, DeviceError, Run
+from drivers.errors import DeviceError
 from drivers.ismatec_reglo_icc import IsmatecRegloIcc
 from drivers.registry import MODELS
 from tests.drivers.fakes import FakeReglo
-from tests.drivers.peer import Peer, linked
+from tests.drivers.peer import linked
 
 pytestmark = pytest.mark.virtual_time
 

@@ -11,14 +11,16 @@ import pytest
 import serialx
 
 from drivers import registry
-from drivers.device import DeviceConfig, Guarantee, LinkDown
+from drivers.commands import Guarantee
+from drivers.conformance.peer import Peer
+from drivers.device import DeviceConfig
+from drivers.errors import LinkDown
 from drivers.registry import MODELS, build, catalogue, line_settings, open_link
 from drivers.settings import BadSetting
 from drivers.transport.capture import Capture
 from drivers.transport.opener import open_real, serial_arguments
 from drivers.transport.url import LineSettings, LinkUrl, LinkUrlError
 from tests.drivers.fakes import FakeEzo
-from tests.drivers.peer import Peer
 
 FACTORY = {
     "alicat-mfc": "19200 8N1",

@@ -10,11 +10,13 @@ from datetime import UTC, datetime
 
 import pytest
 
-from controller.clock import Clock
-from controller.safety.gate import Gate
+from controller.core.clock import Clock
+from controller.core.state import StateStore
+from controller.gate.gate import Gate
 from controller.safety.terms import Intent, PumpLimits
-from controller.state import StateStore
-from drivers.device import Device, DeviceError, Dispense, Guarantee, Level, PumpStatus, Refused, Run, Stop
+from drivers.commands import Dispense, Guarantee, Level, PumpStatus, Run, Stop
+from drivers.device import Device
+from drivers.errors import DeviceError, Refused
 from drivers.ismatec_reglo_digital import IsmatecRegloDigital
 from drivers.longer import Longer
 from drivers.masterflex_ls import MasterflexLs

@@ -6,11 +6,14 @@ import asyncio
 
 import pytest
 
-from drivers.device import BadReply, DeviceConfig, DeviceError, DeviceFault, NoReply, Quality, WrongDevice
+from drivers.commands import Quality
+from drivers.conformance.peer import Peer, Say
+from drivers.device import DeviceConfig
+from drivers.errors import BadReply, DeviceError, DeviceFault, NoReply, WrongDevice
 from drivers.sartorius_sbi import SartoriusSbi
 from drivers.settings import BadSetting
 from sim.devices import sartorius_sbi as sim
-from tests.drivers.peer import Peer, Say, linked, settings
+from tests.drivers.peer import linked, settings
 from tests.drivers.sensor_bench import simulated
 from tests.sim.bench import RecordingPlant
 

@@ -10,20 +10,14 @@ from hypothesis import given
 from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 
-from drivers.device import (
-    BadReply,
-    DeviceConfig,
-    DeviceError,
-    DeviceFault,
-    NoReply,
-    Quality,
-    Refused,
-    WrongDevice,
-)
+from drivers.commands import Quality
+from drivers.conformance.peer import Peer, Say
+from drivers.device import DeviceConfig
+from drivers.errors import BadReply, DeviceError, DeviceFault, NoReply, Refused, WrongDevice
 from drivers.sensirion_slf3x import SensirionSlf3x, checksum, request_frame, stuffed, take_frame, unstuffed
 from drivers.settings import BadSetting
 from sim.devices import sensirion_slf3x as sim
-from tests.drivers.peer import Peer, Say, linked, settings
+from tests.drivers.peer import linked, settings
 from tests.drivers.sensor_bench import simulated
 from tests.sim.bench import RecordingPlant
 

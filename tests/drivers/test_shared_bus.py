@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from choroid.bench.bus import bench_bus
-from controller.connect import connect
+from controller.links.connect import connect
 from controller.rig.loading import load_rig
 from sim.lab import Lab
 from sim.plant.plant import Plant

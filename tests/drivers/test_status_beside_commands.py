@@ -8,8 +8,8 @@ from itertools import product
 import pytest
 
 from choroid.tools.conformance.benches import lab_bench
+from drivers.commands import PumpStatus, Run
 from drivers.conformance.stage import accepted_commands, is_on, on_stage
-from drivers.device import PumpStatus, Run
 from drivers.registry import MODELS
 
 pytestmark = pytest.mark.virtual_time

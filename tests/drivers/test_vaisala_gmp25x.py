@@ -8,12 +8,15 @@ import struct
 
 import pytest
 
-from drivers.device import BadReply, DeviceConfig, DeviceError, DeviceFault, NoReply, Quality, Refused, WrongDevice
+from drivers.commands import Quality
+from drivers.conformance.peer import Peer, Say
+from drivers.device import DeviceConfig
+from drivers.errors import BadReply, DeviceError, DeviceFault, NoReply, Refused, WrongDevice
 from drivers.settings import BadSetting
 from drivers.vaisala_gmp25x import VaisalaGmp25x
 from sim.devices import vaisala_gmp25x as sim
 from tests.drivers.fakes import crc
-from tests.drivers.peer import Peer, Say, linked, settings
+from tests.drivers.peer import linked, settings
 from tests.drivers.sensor_bench import simulated
 from tests.sim.bench import RecordingPlant
 

@@ -9,28 +9,17 @@ from contextlib import AbstractAsyncContextManager
 
 import pytest
 
-from drivers.device import (
-    BadReply,
-    DeviceConfig,
-    DeviceError,
-    DeviceFault,
-    Guarantee,
-    Level,
-    LevelStatus,
-    LinkDown,
-    NoReply,
-    Refused,
-    Run,
-    Stop,
-    WrongDevice,
-)
+from drivers.commands import Guarantee, Level, LevelStatus, Run, Stop
+from drivers.conformance.peer import Peer
+from drivers.device import DeviceConfig
+from drivers.errors import BadReply, DeviceError, DeviceFault, LinkDown, NoReply, Refused, WrongDevice
 from drivers.settings import BadSetting
 from drivers.transport.link import Link
 from drivers.transport.url import LinkUrl
 from drivers.vici_actuator import ViciActuator
 from sim.devices.vici_actuator import ViciActuator as SimulatedVici
 from tests.drivers.against_sim import Pair, against
-from tests.drivers.peer import Peer, linked, settings
+from tests.drivers.peer import linked, settings
 
 pytestmark = pytest.mark.virtual_time
 

@@ -7,11 +7,14 @@ import re
 
 import pytest
 
-from drivers.device import BadReply, DeviceConfig, DeviceError, DeviceFault, Dispense, Guarantee, Refused, Run, Stop
+from drivers.commands import Dispense, Guarantee, Run, Stop
+from drivers.conformance.peer import Peer
+from drivers.device import DeviceConfig
+from drivers.errors import BadReply, DeviceError, DeviceFault, Refused
 from drivers.settings import BadSetting
 from drivers.watson_marlow import WatsonMarlow
 from sim.devices.watson_marlow import WatsonMarlow as SimWatsonMarlow
-from tests.drivers.peer import Peer, linked, settings
+from tests.drivers.peer import linked, settings
 from tests.drivers.pump_bench import joined
 
 pytestmark = pytest.mark.virtual_time

@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from controller.execution.assays import AssayError, AssayRefused, Assays, parse_taken
-from controller.execution.states import RunState
+from controller.core.run_states import RunState
+from controller.estimator.assays import AssayError, AssayRefused, Assays, parse_taken
 from protocols.media_filter import SPECIES
 from protocols.soft_sensor import Where
 from sim.virtual_time import run_virtual

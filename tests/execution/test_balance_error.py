@@ -9,12 +9,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from controller.execution.batches import Batch
-from controller.execution.journal import Journal
-from controller.execution.ledger import Ledger
-from controller.execution.ledger_terms import FILL_REL_SD
-from controller.execution.reconcile import K, Unknowns, surplus
-from controller.execution.witnesses import DENSITY_REL_SD, Weight
+from controller.journal.journal import Journal
+from controller.ledger.batches import Batch
+from controller.ledger.ledger import Ledger
+from controller.ledger.reconcile import K, Unknowns, surplus
+from controller.ledger.terms import FILL_REL_SD
+from controller.ledger.witnesses import DENSITY_REL_SD, Weight
 from controller.rig.description import Rig
 from sim.lab import Lab
 from tests.execution.test_drift import MASS_SD_G, Rounds, icc, rounds, thirty_days

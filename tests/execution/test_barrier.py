@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from controller.execution.barrier import Barrier, least_kpa
-from controller.execution.catalogue import shipped
-from controller.execution.states import RunState
+from controller.core.run_states import RunState
+from controller.recipes.catalogue import shipped
+from controller.steps.barrier import Barrier, least_kpa
 from sim.lab import Lab
 from tests.execution.test_shipped_recipes import attended
 from tests.execution.test_whole_stack import controlled

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from controller.execution.batches import PRUNE, Batch, Mixture
-from controller.execution.ledger import Ledger, LedgerError
+from controller.ledger.batches import PRUNE, Batch, Mixture
+from controller.ledger.ledger import Ledger, LedgerError
 from tests.execution.test_ledger import opened
 from tests.execution.world import World
 

@@ -13,13 +13,13 @@ import pytest
 
 from choroid.gantt import gantt
 from choroid.plan import as_text, plan
-from controller.execution.catalogue import find
-from controller.execution.recipe_file import RecipeError, read_recipe
-from controller.execution.rehearsal import Rehearsed, rehearse
-from controller.execution.routes import routes_of
-from controller.execution.runner import Runner, RunnerError
-from controller.execution.states import RunState
-from controller.state import Volume
+from controller.core.run_states import RunState
+from controller.core.state import Volume
+from controller.recipes.catalogue import find
+from controller.recipes.file import RecipeError, read_recipe
+from controller.runs.rehearsal import Rehearsed, rehearse
+from controller.runs.runner import Runner, RunnerError
+from controller.transfers.routes import routes_of
 from protocols.language import Lab, ProtocolError
 from protocols.registry import Recipe
 from sim.virtual_time import run_virtual

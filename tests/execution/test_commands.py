@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from controller.execution.runner import RunnerError
-from controller.execution.states import IllegalTransition, RunState
+from controller.core.run_states import IllegalTransition, RunState
+from controller.runs.runner import RunnerError
 from sim.virtual_time import run_virtual
 from tests.execution.protocols_for_tests import ASKED_UL, CATALOGUE
 from tests.execution.world import Controller, World

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from controller.execution.states import RunState
+from controller.core.run_states import RunState
 from sim.virtual_time import run_virtual
 from tests.execution.protocols_for_tests import ASKED_UL, CATALOGUE
 from tests.execution.world import Controller, Killed, World

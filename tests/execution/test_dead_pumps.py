@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from controller.execution.run import REST_WITHIN_S
-from controller.execution.states import RunState
-from controller.execution.transfers import SILENCE_S
+from controller.core.run_states import RunState
+from controller.runs.run import REST_WITHIN_S
+from controller.transfers.transfers import SILENCE_S
 from protocols.registry import PROTOCOLS
 from tests.execution.protocols_for_tests import CATALOGUE
 from tests.execution.world import Controller, World

@@ -15,14 +15,15 @@ import pytest
 
 from choroid.journal_opening import open_journal
 from choroid.repair import as_text, repair
-from controller.clock import Clock
-from controller.execution.degraded import degraded_times
-from controller.execution.evidence import journal_files
-from controller.execution.journal import Journal, JournalError, JournalUnwritten
-from controller.execution.journal_file import JournalInUse
-from controller.execution.repair import apply, begin_anew, survey
-from controller.execution.states import RunState
-from controller.process import Controller
+from controller.core.clock import Clock
+from controller.core.run_states import RunState
+from controller.journal.degraded import degraded_times
+from controller.journal.evidence import journal_files
+from controller.journal.file import JournalInUse
+from controller.journal.journal import Journal
+from controller.journal.repair import apply, begin_anew, survey
+from controller.journal.terms import JournalError, JournalUnwritten
+from controller.process.controller import Controller
 from drivers.commands import LevelStatus, PumpStatus
 from sim.lab import Lab
 from tests.sim.faults.bench import RIG
@@ -358,7 +359,7 @@ async def test_D3_a_repair_that_is_killed_before_its_end_can_be_done_again(
 
     for place in ("set_aside", "_put_in_place"):
         with monkeypatch.context() as patched:
-            patched.setattr(f"controller.execution.repair.{place}", killed)
+            patched.setattr(f"controller.journal.repair.{place}", killed)
             with pytest.raises(KeyboardInterrupt):
                 apply(survey(tmp_path / "journal.db"), clock)
     found = survey(tmp_path / "journal.db")

@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from controller.execution.delivery import tolerance
-from controller.execution.recovery import Trouble
-from controller.execution.routes import Trust, routes_of
-from controller.execution.runner import RunnerError
-from controller.execution.states import RunState
+from controller.core.run_states import RunState
+from controller.runs.runner import RunnerError
+from controller.steps.recovery import Trouble
+from controller.transfers.delivery import tolerance
+from controller.transfers.routes import Trust, routes_of
 from protocols.language import Lab
 from sim.virtual_time import run_virtual
 from tests.execution.protocols_for_tests import recipe

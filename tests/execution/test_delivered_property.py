@@ -14,12 +14,12 @@ import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
-from controller.execution import transfers
-from controller.execution.delivery import Complete, Decision, Give, tolerance
-from controller.execution.routes import Route, Trust, routes_of
-from controller.execution.runner import RunnerError
-from controller.execution.states import RunState
-from controller.execution.steps import StepRecord
+from controller.core.run_states import RunState
+from controller.runs.runner import RunnerError
+from controller.steps.steps import StepRecord
+from controller.transfers import transfers
+from controller.transfers.delivery import Complete, Decision, Give, tolerance
+from controller.transfers.routes import Route, Trust, routes_of
 from protocols.language import Lab
 from sim.virtual_time import run_virtual
 from tests.execution.protocols_for_tests import recipe

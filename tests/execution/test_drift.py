@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from controller.execution.drift import DOSES_ASTRAY
-from controller.execution.ledger_terms import Nominal
-from controller.execution.witnesses import Weight
+from controller.ledger.drift import DOSES_ASTRAY
+from controller.ledger.terms import Nominal
+from controller.ledger.witnesses import Weight
 from sim.plant.hydraulics import GAIN_SPREAD, P_STALL_KPA, wear
 from sim.virtual_time import run_virtual
 from tests.execution.test_ledger import opened

@@ -11,8 +11,8 @@ import pytest
 
 from choroid.bench.estimator import bench_estimator, one_culture, summary
 from choroid.failure import UserError
-from controller.clock import Clock
-from controller.process import Controller
+from controller.core.clock import Clock
+from controller.process.controller import Controller
 from controller.rig.loading import load_rig
 from drivers.registry import MODELS
 from sim.lab import Lab

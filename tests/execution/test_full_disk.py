@@ -13,11 +13,11 @@ from typing import cast
 import pytest
 
 from choroid.campaign.storage import Disk, FrailDatabase
-from controller.clock import Clock
-from controller.execution.journal import Journal
-from controller.execution.states import RunState
+from controller.core.clock import Clock
+from controller.core.run_states import RunState
+from controller.journal.journal import Journal
 from controller.memory.file import open_or_set_aside
-from controller.process import Controller
+from controller.process.controller import Controller
 from drivers.commands import LevelStatus, PumpStatus
 from sim.lab import Lab
 from tests.sim.faults.bench import RIG

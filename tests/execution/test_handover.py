@@ -12,15 +12,16 @@ import pytest
 
 from choroid.failure import UserError
 from choroid.handover import as_text, taken, written
-from controller.clock import Clock
-from controller.execution.assays import AssayError, Assays
-from controller.execution.catalogue import shipped
-from controller.execution.estimator import Estimator
-from controller.execution.journal import Entry, Journal
-from controller.execution.ledger import Ledger
-from controller.execution.ledger_terms import Parcel
-from controller.state import StateStore
-from controller.usual import HOUR_US, Usual
+from controller.core.clock import Clock
+from controller.core.state import StateStore
+from controller.estimator.assays import AssayError, Assays
+from controller.estimator.estimator import Estimator
+from controller.journal.journal import Journal
+from controller.journal.terms import Entry
+from controller.ledger.ledger import Ledger
+from controller.ledger.terms import Parcel
+from controller.recipes.catalogue import shipped
+from controller.vitals.usual import HOUR_US, Usual
 from protocols.baseline import WARM_UP_H
 from protocols.media_filter import SPECIES, MediaState
 from sim.virtual_time import run_virtual

@@ -12,18 +12,12 @@ from pathlib import Path
 
 import pytest
 
-from controller.clock import Clock
-from controller.execution import journal_file
-from controller.execution.journal import (
-    GENESIS,
-    Journal,
-    JournalDamaged,
-    JournalError,
-    JournalUnwritten,
-)
-from controller.execution.journal_file import RESERVE_BYTES
-from controller.execution.journal_terms import chain
+from controller.core.clock import Clock
 from controller.guard.liveness import SILENCE_S
+from controller.journal import file as journal_file
+from controller.journal.file import RESERVE_BYTES
+from controller.journal.journal import Journal
+from controller.journal.terms import GENESIS, JournalDamaged, JournalError, JournalUnwritten, chain
 from sim.virtual_time import run_virtual
 
 EPOCH = datetime(2026, 1, 1, tzinfo=UTC)
@@ -193,8 +187,8 @@ async def test_a_newer_format_is_refused(tmp_path: Path) -> None:
 KILLED = """
 import asyncio, os, signal, sys
 from pathlib import Path
-from controller.clock import Clock
-from controller.execution.journal import Journal
+from controller.core.clock import Clock
+from controller.journal.journal import Journal
 
 async def main():
     journal = Journal(Path(sys.argv[1]), Clock(follow_system=True), durable=True)

@@ -12,11 +12,12 @@ from pathlib import Path
 
 import pytest
 
-from controller.clock import Clock
-from controller.execution.degraded import degraded_times
-from controller.execution.journal import Journal, JournalLost
-from controller.execution.journal_file import JournalFile, JournalInUse, read_head
-from controller.execution.repair import apply, survey
+from controller.core.clock import Clock
+from controller.journal.degraded import degraded_times
+from controller.journal.file import JournalFile, JournalInUse, read_head
+from controller.journal.journal import Journal
+from controller.journal.repair import apply, survey
+from controller.journal.terms import JournalLost
 from controller.memory.history import History
 
 EPOCH = datetime(2026, 1, 1, tzinfo=UTC)

@@ -13,11 +13,11 @@ from typing import Any
 
 import pytest
 
-from controller.clock import Clock
-from controller.execution import journal_writer
-from controller.execution.journal import Journal, JournalLost, JournalUnwritten
-from controller.execution.journal_file import JournalFile
-from controller.execution.journal_terms import Row
+from controller.core.clock import Clock
+from controller.journal import writer as journal_writer
+from controller.journal.file import JournalFile
+from controller.journal.journal import Journal
+from controller.journal.terms import JournalLost, JournalUnwritten, Row
 
 EPOCH = datetime(2026, 1, 1, tzinfo=UTC)
 
@@ -149,7 +149,7 @@ async def test_F7_a_foreign_row_in_the_file_is_no_place_to_go_on(tmp_path: Path)
 
 
 async def test_a_disk_that_does_not_answer_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("controller.execution.journal.SLOW_AFTER_S", 0.05)
+    monkeypatch.setattr("controller.journal.journal.SLOW_AFTER_S", 0.05)
     journal, file = opened(tmp_path / "journal.db")
     file.gate.clear()
     journal.append("act", {})
@@ -163,7 +163,7 @@ async def test_a_disk_that_does_not_answer_is_told(tmp_path: Path, monkeypatch: 
 
 
 async def test_what_waits_in_memory_is_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("controller.execution.journal.MAX_WAITING_ROWS", 3)
+    monkeypatch.setattr("controller.journal.journal.MAX_WAITING_ROWS", 3)
     journal, file = opened(tmp_path / "journal.db")
     file.gate.clear()
     for n in range(3):

@@ -7,11 +7,11 @@ import math
 from hypothesis import given
 from hypothesis import strategies as st
 
-from controller.execution import judgement
-from controller.execution.routes import Trust
-from controller.execution.steps import PORTION, Act, StepRecord
-from controller.execution.witnesses import Weight, by_balance
-from drivers.device import PumpStatus
+from controller.ledger.witnesses import Weight, by_balance
+from controller.steps.steps import PORTION, Act, StepRecord
+from controller.transfers import judgement
+from controller.transfers.routes import Trust
+from drivers.commands import PumpStatus
 
 ASKED_UL = 8000.0
 ZERO_G = 20.0

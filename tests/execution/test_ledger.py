@@ -12,10 +12,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from controller.execution.journal import Journal
-from controller.execution.ledger import Ledger, LedgerError
-from controller.execution.ledger_terms import EVAPORATION_UL_D, SPENT_EVAPORATION_UL_D
-from controller.execution.witnesses import Weight
+from controller.journal.journal import Journal
+from controller.ledger.ledger import Ledger, LedgerError
+from controller.ledger.terms import EVAPORATION_UL_D, SPENT_EVAPORATION_UL_D
+from controller.ledger.witnesses import Weight
 from sim.virtual_time import run_virtual
 from tests.execution.world import RIG, StepClock, World
 

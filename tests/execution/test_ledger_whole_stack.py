@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from controller.calibrations import Calibration, keep
-from controller.execution.runner import RunnerError
-from controller.execution.states import RunState
-from controller.process import Controller
+from controller.core.run_states import RunState
+from controller.memory.calibrations import Calibration, keep
+from controller.process.controller import Controller
+from controller.runs.runner import RunnerError
 from drivers.commands import PumpStatus
 from protocols.language import Lab as Organs
 from sim.lab import Lab

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from controller.execution.states import RunState
+from controller.core.run_states import RunState
 from protocols.registry import PROTOCOLS, load
 from tests.execution.test_recipes import recipe_of
 from tests.execution.world import BENCH, Controller, World

@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 
-from controller.calibrations import current
-from controller.execution.states import RunState
-from controller.process import Controller
+from controller.core.run_states import RunState
+from controller.memory.calibrations import current
+from controller.process.controller import Controller
 from controller.safety.limits import limits_of
 from controller.safety.probe_rules import ProbeIntent, reasons_against
 from drivers.commands import Calibrate, Quality

@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from controller.execution.catalogue import find
-from controller.execution.recipe_file import RecipeError, read_recipe
-from controller.execution.runner import RunnerError
-from controller.execution.states import RunState
+from controller.core.run_states import RunState
+from controller.recipes.catalogue import find
+from controller.recipes.file import RecipeError, read_recipe
+from controller.runs.runner import RunnerError
 from protocols.registry import Recipe
 from sim.virtual_time import run_virtual
 from tests.execution.protocols_for_tests import ASKED_UL, CATALOGUE

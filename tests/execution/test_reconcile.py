@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from controller.execution.reconcile import Residual, Unknowns
+from controller.ledger.reconcile import Residual, Unknowns
 
 DOSES = st.lists(st.tuples(st.floats(100.0, 20_000.0), st.floats(-50.0, 50.0)), min_size=1, max_size=12)
 

@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from controller.execution.recovery import PATIENCE, POLICIES, Problem, Trouble, advise
-from controller.execution.runner import Runner
-from controller.execution.states import RunState
-from controller.execution.steps import records_of
-from drivers.device import Guarantee
+from controller.core.run_states import RunState
+from controller.runs.runner import Runner
+from controller.steps.recovery import PATIENCE, POLICIES, Problem, Trouble, advise
+from controller.steps.steps import records_of
+from drivers.commands import Guarantee
 from protocols.language import Lab
 from tests.execution.protocols_for_tests import CATALOGUE, recipe
 from tests.execution.world import Controller, World

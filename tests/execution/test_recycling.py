@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from controller.execution.states import RunState
+from controller.core.run_states import RunState
 from protocols.registry import PROTOCOLS, load
 from sim.virtual_time import run_virtual
 from tests.execution.world import BENCH, Controller, World

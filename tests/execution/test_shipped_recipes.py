@@ -10,13 +10,13 @@ from pathlib import Path
 import pytest
 
 from choroid.figures import figures
-from controller.execution.catalogue import SHIPPED, shipped
-from controller.execution.routes import routes_of
-from controller.execution.runner import Runner
-from controller.execution.states import RunState
-from controller.execution.views import RunView
+from controller.core.run_states import RunState
+from controller.recipes.catalogue import SHIPPED, shipped
 from controller.rig.description import DeviceSpec, Rig
 from controller.rig.loading import load_rig
+from controller.runs.runner import Runner
+from controller.runs.views import RunView
+from controller.transfers.routes import routes_of
 from sim.lab import Lab
 from sim.virtual_time import run_virtual
 from tests.execution.test_whole_stack import controlled

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from controller.execution.runner import Runner
-from controller.execution.states import RunState
+from controller.core.run_states import RunState
 from controller.rig.description import Rig
+from controller.runs.runner import Runner
 from tests.execution.protocols_for_tests import CATALOGUE
 from tests.execution.world import RIG, Controller, Pump, World
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from controller.execution.states import TRANSITIONS, Event, IllegalTransition, RunState, after
+from controller.core.run_states import TRANSITIONS, Event, IllegalTransition, RunState, after
 
 LEGAL = {
     RunState.IDLE: {"start": "running"},

@@ -9,14 +9,13 @@ from typing import cast
 
 import pytest
 
-from controller.execution.journal import Entry
-from controller.execution.ledger import Ledger
-from controller.execution.routes import by_line, routes_of
-from controller.execution.strays import STRAY, OpenLines, Strays
-from controller.process import Controller
-from controller.state import ActuatorView
-from drivers.commands import PumpStatus, Stop
-from drivers.device import Guarantee
+from controller.core.state import ActuatorView
+from controller.journal.terms import Entry
+from controller.ledger.ledger import Ledger
+from controller.process.controller import Controller
+from controller.transfers.routes import by_line, routes_of
+from controller.transfers.strays import STRAY, OpenLines, Strays
+from drivers.commands import Guarantee, PumpStatus, Stop
 from sim.devices.atlas_ezo_pmp import AtlasEzoPmp
 from sim.faults.injector import Injector
 from sim.faults.schedule import Fault

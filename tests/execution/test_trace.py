@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from controller.clock import Clock
-from controller.execution.journal import Entry
-from controller.process import Controller
+from controller.core.clock import Clock
+from controller.journal.terms import Entry
+from controller.process.controller import Controller
 from drivers.transport.opener import open_real
 from sim.lab import Lab
 from sim.virtual_time import run_scaled, run_virtual

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from controller.clock import Clock
-from controller.execution.states import RunState
-from controller.process import Controller
+from controller.core.clock import Clock
+from controller.core.run_states import RunState
+from controller.process.controller import Controller
 from controller.rig.loading import load_rig
 from sim.lab import Lab
 

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from controller.execution.states import RunState
+from controller.core.run_states import RunState
 from controller.safety.kernel import SIGMAS
-from controller.upkeep import Upkeep
+from controller.upkeep.upkeep import Upkeep
 from protocols.registry import PROTOCOLS
 from tests.execution.world import RIG, Controller, World
 

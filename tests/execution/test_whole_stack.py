@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from controller.clock import Clock
-from controller.execution.states import RunState
-from controller.process import Controller
+from controller.core.clock import Clock
+from controller.core.run_states import RunState
+from controller.process.controller import Controller
 from controller.rig.description import Rig
 from controller.rig.loading import load_rig
 from protocols.recycle import TEST_UL

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from controller.execution.witnesses import Weight, agreed, by_balance, by_command, by_pump
+from controller.ledger.witnesses import Weight, agreed, by_balance, by_command, by_pump
 
 ASKED = 12_000.0
 MOST = 1.24 * ASKED

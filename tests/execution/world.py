@@ -12,30 +12,19 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-from controller.clock import Clock
-from controller.execution.journal import Journal
-from controller.execution.ledger import Ledger
-from controller.execution.runner import Runner
+from controller.core.clock import Clock
+from controller.core.state import StateStore
+from controller.gate.gate import Gate
+from controller.journal.journal import Journal
+from controller.ledger.ledger import Ledger
 from controller.rig.description import Rig
 from controller.rig.loading import load_rig
-from controller.safety.gate import Gate
-from controller.safety.kernel import Intent
+from controller.runs.runner import Runner
 from controller.safety.limits import basal_states, limits_of
-from controller.state import StateStore
-from drivers.device import (
-    Actuator,
-    Command,
-    Dispense,
-    Guarantee,
-    NoReply,
-    PumpStatus,
-    Quality,
-    Run,
-    Status,
-    Stop,
-    Switch,
-    SwitchStatus,
-)
+from controller.safety.terms import Intent
+from drivers.commands import Command, Dispense, Guarantee, PumpStatus, Quality, Run, Status, Stop, Switch, SwitchStatus
+from drivers.device import Actuator
+from drivers.errors import NoReply
 from protocols.registry import PROTOCOLS, Recipe
 
 BENCH = Path(__file__).resolve().parents[2] / "examples" / "rigs" / "bench.yaml"

@@ -8,15 +8,16 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-from controller.execution.journal import Entry
-from controller.execution.ledger_terms import Totals
-from controller.figures.course import Band, Course, Stretch, course
+from controller.core.state import Volume
+from controller.figures.course import Band, Course, course
 from controller.figures.figure import Figure
 from controller.figures.organs import bands_of
 from controller.figures.sources import Booked, Sources
 from controller.figures.transfers import Transfer
+from controller.journal.terms import Entry
+from controller.ledger.terms import Totals
+from controller.memory.history_reader import Stretch
 from controller.rig.loading import load_rig
-from controller.state import Volume
 
 RIGS = Path(__file__).resolve().parents[2] / "examples" / "rigs"
 RIG = load_rig(RIGS / "bench.yaml")

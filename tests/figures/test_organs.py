@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from controller.execution.ledger_terms import Totals
+from controller.core.state import Volume
 from controller.figures.dialysis import dialysis
 from controller.figures.figure import Figure, Limits, Verdict
 from controller.figures.gut import gut
@@ -23,8 +23,8 @@ from controller.figures.organs import COMPUTED, organs
 from controller.figures.skin import skin
 from controller.figures.sources import Note, Stimulation
 from controller.figures.tubing_record import worn
+from controller.ledger.terms import Totals
 from controller.rig.loading import load_rig
-from controller.state import Volume
 from tests.figures.bench import BEGIN, DAY_S, RIG, RIGS, Rows, by_key, dose, sources, steady, value
 
 VOLUMES = {name: Volume(vessel.volume_ul, 100.0) for name, vessel in RIG.vessels.items()}

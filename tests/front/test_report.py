@@ -21,8 +21,8 @@ from choroid.failure import UserError
 from choroid.report.period import asked, zone_of
 from choroid.report.report import as_text, report
 from choroid.simulate import EPOCH, simulate
-from controller.execution.journal import JournalError
 from controller.figures.records import Records
+from controller.journal.terms import JournalError
 from sim.lab import Lab
 from tests.execution.test_whole_stack import controlled
 from tests.execution.world import BENCH, RIG

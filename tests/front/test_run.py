@@ -8,9 +8,10 @@ from pathlib import Path
 import pytest
 
 from choroid import run
-from controller.clock import Clock
-from controller.execution.journal import Journal, JournalError
-from controller.ownership import OWNER, holders
+from controller.core.clock import Clock
+from controller.journal.journal import Journal
+from controller.journal.terms import JournalError
+from controller.links.ownership import OWNER, holders
 from controller.rig.description import Rig
 from controller.rig.loading import load_rig
 from drivers.transport.opener import Streams

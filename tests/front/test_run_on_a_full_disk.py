@@ -11,8 +11,8 @@ import pytest
 from choroid import run
 from choroid.guarding import write_plan
 from choroid.remote import ENDPOINT
+from controller.guard.guarding import guard_plan
 from controller.guard.plan import GuardPlan
-from controller.guarding import guard_plan
 from controller.rig.loading import load_rig
 
 EXAMPLE = Path(__file__).resolve().parents[2] / "examples" / "rigs" / "bench.yaml"

@@ -13,8 +13,8 @@ from choroid.cli import main
 from choroid.failure import UserError
 from choroid.sensitivity.analysis import PROPOSED, reweighted, sensitivity, spearman
 from choroid.sensitivity.example_days import EXAMPLE_DAYS
-from controller.clock import Clock
-from controller.execution.journal import Journal
+from controller.core.clock import Clock
+from controller.journal.journal import Journal
 from protocols import activity, viability, welfare
 from protocols.happiness import happiness
 

@@ -11,7 +11,7 @@ import pytest
 from choroid import soak
 from choroid.failure import UserError
 from choroid.soak import Sample, soak_virtual, verdict
-from controller.load import LoadFigures, descriptors
+from controller.process.load import LoadFigures, descriptors
 
 BENCH = Path(__file__).parents[2] / "examples" / "rigs" / "bench.yaml"
 HOURS = 9.0

@@ -12,11 +12,11 @@ import pytest
 from choroid.demo import pour
 from choroid.simulate import EPOCH
 from choroid.technician import MOST_RESUMES, Technician
-from controller.clock import Clock
-from controller.execution.batches import Batch
-from controller.execution.catalogue import chosen
-from controller.execution.states import RunState
-from controller.process import Controller
+from controller.core.clock import Clock
+from controller.core.run_states import RunState
+from controller.ledger.batches import Batch
+from controller.process.controller import Controller
+from controller.recipes.catalogue import chosen
 from controller.rig.description import Rig, TubingSpec, UpkeepSpec
 from controller.rig.loading import load_rig
 from drivers.registry import MODELS

@@ -15,11 +15,12 @@ from functools import partial
 from typing import TypeVar
 
 from choroid.tools.conformance.benches import lab_bench
+from drivers.commands import Command, LevelStatus, PumpStatus, Stop, SwitchStatus
 from drivers.conformance.bench import Bench
 from drivers.conformance.stage import SETTLE_S, Stage, accepted_commands
 from drivers.conformance.trying import works_of
-from drivers.device import Command, Device, DeviceError, Identity, LevelStatus, PumpStatus, Stop, SwitchStatus
-from drivers.errors import BadReply, NoReply
+from drivers.device import Device, Identity
+from drivers.errors import BadReply, DeviceError, NoReply
 from drivers.transport.capture import Capture
 from drivers.transport.link import Link, Parser
 from drivers.transport.url import LinkUrl

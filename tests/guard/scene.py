@@ -18,9 +18,9 @@ import yaml
 
 from choroid.child import python
 from choroid.lab import pointing_at
+from controller.guard.guarding import guard_plan
 from controller.guard.wire import LOG, PLAN, connect, receive, send
-from controller.guarding import guard_plan
-from controller.ownership import OWNER, holders
+from controller.links.ownership import OWNER, holders
 from controller.rig.loading import load_rig
 from drivers.registry import MODELS
 from sim.lab import Lab

@@ -15,8 +15,8 @@ import pytest
 from choroid import guarding, run
 from choroid.child import PACKAGES, python
 from choroid.failure import UserError
-from controller.clock import Clock
-from controller.ownership import OWNER, holders
+from controller.core.clock import Clock
+from controller.links.ownership import OWNER, holders
 from drivers.transport.opener import Streams
 from drivers.transport.url import LineSettings, LinkUrl
 from tests.guard.plants import RIG

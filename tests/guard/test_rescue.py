@@ -12,12 +12,12 @@ from pathlib import Path
 
 import pytest
 
-from controller.clock import Clock
-from controller.connect import device_config
+from controller.core.clock import Clock
+from controller.guard.guarding import guard_plan
 from controller.guard.plan import GuardedDevice, GuardPlan
 from controller.guard.rescue import Rescue
-from controller.guarding import guard_plan
-from controller.process import Controller
+from controller.links.connect import device_config
+from controller.process.controller import Controller
 from controller.rig.description import Rig
 from controller.safety.terms import Intent
 from drivers.commands import Command, Dispense, Level, Run, Stop, Switch

@@ -9,12 +9,13 @@ from pathlib import Path
 import pytest
 import yaml
 
-from controller.clock import Clock
+from controller.core.clock import Clock
+from controller.guard.guarding import guard_plan
 from controller.guard.rescue import Rescue
-from controller.guarding import guard_plan
-from controller.process import Controller
+from controller.process.controller import Controller
 from controller.rig.description import Rig
-from controller.rig.loading import RigError, load_rig
+from controller.rig.loading import load_rig
+from controller.rig.problems import RigError
 from drivers.commands import Switch
 from sim.lab import Lab
 from tests.guard.plants import BENCH, Watched

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from controller.hazards import load_checked_rig
+from controller.hazards.loading import load_checked_rig
 from controller.rig.document import read_document
 from controller.rig.problems import Problem, RigError
 from drivers.registry import MODELS

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from controller.hazards import load_checked_rig
+from controller.hazards.loading import load_checked_rig
 from controller.rig.loading import load_rig
 from controller.rig.problems import RigError
 from drivers.registry import MODELS

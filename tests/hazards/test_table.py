@@ -14,10 +14,11 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from choroid.check import as_text, check
-from controller import process
-from controller.hazards import Verdict, hazards_of, load_checked_rig
-from controller.hazards.table import may_be_accepted
+from controller.hazards.loading import load_checked_rig
+from controller.hazards.table import hazards_of, may_be_accepted
+from controller.hazards.terms import Verdict
 from controller.hazards.timing import TICK_S
+from controller.process import controller as process
 from controller.rig.problems import RigError
 from controller.safety.limits import limits_of
 from drivers.registry import MODELS

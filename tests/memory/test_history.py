@@ -15,10 +15,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from controller.core.state import Reading
 from controller.memory.file import open_or_set_aside
 from controller.memory.history import FLUSH_S, LEVELS_S, RETRY_S, History, Stretch
-from controller.state import Reading
-from drivers.device import Quality
+from drivers.commands import Quality
 
 EPOCH = datetime(2026, 1, 1, tzinfo=UTC)
 BEGIN = EPOCH.timestamp()

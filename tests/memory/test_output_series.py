@@ -6,8 +6,8 @@ from collections.abc import Mapping
 
 import pytest
 
+from controller.core.state import ActuatorView, Reading, State
 from controller.memory.output_series import OutputSeries
-from controller.state import ActuatorView, Reading, State
 from drivers.commands import Guarantee, PumpStatus, Stop, Switch, SwitchStatus
 
 Kept = list[dict[str, Reading]]

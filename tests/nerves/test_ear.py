@@ -14,13 +14,13 @@ import grpc.aio
 import pytest
 
 from choroid.nerves_process import simulated_array
-from controller.clock import Clock
+from controller.core.clock import Clock
 from controller.nerves import client
 from controller.nerves.client import GatewayNerves
 from controller.nerves.summary import NervesSummary, Treatment
 from controller.nerves.wire import nerves_pb2 as pb
 from controller.nerves.wire import nerves_pb2_grpc as pb_grpc
-from controller.process import Controller
+from controller.process.controller import Controller
 from controller.rig.loading import load_rig
 from drivers.commands import Quality
 from sim.lab import Lab

@@ -17,15 +17,15 @@ import pytest
 
 from choroid import listening
 from choroid.listening import EngineNerves
-from controller.clock import Clock
+from controller.core.clock import Clock
+from controller.gate.latch import Latch
 from controller.nerves import ledger
 from controller.nerves.brake import Brake, Order
 from controller.nerves.core import StimulateCommand
 from controller.nerves.wire import nerves_pb2 as pb
 from controller.nerves.wire import nerves_pb2_grpc as pb_grpc
-from controller.process import Controller
+from controller.process.controller import Controller
 from controller.rig.loading import load_rig
-from controller.safety.latch import Latch
 from sim.lab import Lab
 from tests.nerves.bench import bench
 from tests.nerves.test_core import ask

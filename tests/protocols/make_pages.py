@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from controller.execution.catalogue import SHIPPED, shipped
+from controller.recipes.catalogue import SHIPPED, shipped
 from controller.rig.quantities import quantity_text
 from protocols.parameters import Param
 from protocols.program import Step

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from controller.execution.recipe_form import schema
+from controller.recipes.form import schema
 from controller.rig import grading
 
 DOCS = Path(__file__).resolve().parents[2] / "docs"

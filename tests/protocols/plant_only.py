@@ -14,10 +14,10 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from controller.execution.organs import Targets
-from controller.execution.routes import routes_of
-from controller.execution.rules import prices_of, rules_of
 from controller.rig.loading import load_rig
+from controller.runs.grading import prices_of, rules_of
+from controller.runs.organs import Targets
+from controller.transfers.routes import routes_of
 from protocols import economy
 from protocols.dialysis import Dialyser, koa_at
 from protocols.grading import Grade, Sample, grade

@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from controller.execution.organs import Targets
-from controller.execution.rules import prices_of, rules_of
 from controller.rig.loading import load_rig
+from controller.runs.grading import prices_of, rules_of
+from controller.runs.organs import Targets
 from protocols.dialysis import Dialyser
 from protocols.economy import Bench, Decision, beyond, draw, treatment
 from protocols.grading import Grade, Letter, Sample, grade

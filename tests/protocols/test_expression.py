@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from controller.execution.recipe_values import quantity
+from controller.recipes.values import quantity
 from protocols.expression import ExpressionError, MissingValue, parse
 from protocols.grading import Letter
 

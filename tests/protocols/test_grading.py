@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from controller.execution.rules import rule_set
 from controller.rig.grading import shipped_grading
+from controller.runs.grading import rule_set
 from protocols import grading
 from protocols.grading import Grade, Letter, Sample, Turbidity
 from protocols.interval import Interval

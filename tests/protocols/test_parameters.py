@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from controller.execution.parameters import parse_params
+from controller.recipes.parameters import parse_params
 from controller.rig.quantities import QuantityError
 from protocols.parameters import ParamError
 from protocols.registry import PROTOCOLS, UnknownProtocol, get, load

@@ -13,9 +13,9 @@ import pytest
 from choroid.cli import main
 from choroid.failure import UserError
 from choroid.plan import as_text, plan
-from controller.calibrations import FILE, Calibration, keep
-from controller.execution.runner import RunnerError
+from controller.memory.calibrations import FILE, Calibration, keep
 from controller.rig.loading import load_rig
+from controller.runs.runner import RunnerError
 from sim.lab import Lab
 from sim.virtual_time import run_virtual
 from tests.execution.test_shipped_recipes import attended

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from controller.execution.catalogue import SHIPPED, find, of_file, shipped
-from controller.execution.recipe_file import RecipeError, read_recipe
-from controller.execution.recipe_form import VERBS
-from controller.execution.recipe_on_rig import check_on
+from controller.recipes.catalogue import SHIPPED, find, of_file, shipped
+from controller.recipes.file import RecipeError, read_recipe
+from controller.recipes.form import VERBS
+from controller.recipes.on_rig import check_on
 from controller.rig.loading import load_rig
 from protocols.parameters import complete
 from protocols.registry import UnknownProtocol

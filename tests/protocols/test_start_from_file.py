@@ -10,8 +10,8 @@ import pytest
 
 from choroid import remote
 from choroid.failure import UserError
-from controller.execution.catalogue import find
-from controller.execution.recipe_file import RecipeError
+from controller.recipes.catalogue import find
+from controller.recipes.file import RecipeError
 from protocols.registry import UnknownProtocol
 
 TEXT = "recipe: 1\nname: mine\ntitle: A test\nsteps:\n  - wait: 1 min\n"

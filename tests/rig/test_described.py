@@ -8,7 +8,8 @@ import pytest
 import yaml
 
 from choroid.lab import pointing_at
-from controller.rig.loading import RigError, effective_hash, load_rig
+from controller.rig.loading import effective_hash, load_rig
+from controller.rig.problems import RigError
 from drivers.modbus_generic_reader import describe
 
 ROOT = Path(__file__).parents[2]

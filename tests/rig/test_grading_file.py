@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from controller.execution.rules import prices_of, rules_of
 from controller.rig.grading import SHIPPED, read_grading, shipped_grading
 from controller.rig.loading import effective_hash, load_rig
 from controller.rig.problems import RigError
+from controller.runs.grading import prices_of, rules_of
 from protocols.grading import Sample, grade
 from protocols.interval import Interval
 from tests.protocols import make_schema

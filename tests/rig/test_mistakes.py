@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from controller.rig.loading import Problem, RigError, load_rig
+from controller.rig.loading import load_rig
+from controller.rig.problems import Problem, RigError
 from drivers.registry import MODELS
 
 BENCH = Path(__file__).parents[2] / "examples" / "rigs" / "bench.yaml"

@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 import yaml
 
-from controller.rig.loading import RigError, load_rig
+from controller.rig.loading import load_rig
+from controller.rig.problems import RigError
 
 BENCH = Path(__file__).resolve().parents[2] / "examples" / "rigs" / "bench.yaml"
 HOOK = {"url_file": "/etc/choroid/hook"}

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from controller.execution.recipe_form import UNITS
+from controller.recipes.form import UNITS
 from controller.rig.quantities import (
     USUAL,
     QuantityError,
@@ -128,7 +128,7 @@ def test_the_usual_unit_is_the_only_one_of_its_kind_in_recipes(text: str) -> Non
 
 def test_what_is_shipped_is_read_without_pint() -> None:
     code = (
-        "import sys; from pathlib import Path; from controller.execution.catalogue import shipped;"
+        "import sys; from pathlib import Path; from controller.recipes.catalogue import shipped;"
         "from controller.rig.loading import load_rig;"
         "[load_rig(path) for path in Path('examples/rigs').glob('*.yaml')]; shipped(); print('pint' in sys.modules)"
     )

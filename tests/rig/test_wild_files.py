@@ -9,7 +9,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from controller.rig.loading import RigError, load_rig
+from controller.rig.loading import load_rig
+from controller.rig.problems import RigError
 
 BENCH = (Path(__file__).parents[2] / "examples" / "rigs" / "bench.yaml").read_text(encoding="utf-8")
 

@@ -15,7 +15,8 @@ import pytest
 from controller.rig.description import Rig
 from controller.rig.families import FAMILIES
 from controller.rig.loading import load_rig
-from drivers.device import DeviceConfig, LinkDown
+from drivers.device import DeviceConfig
+from drivers.errors import LinkDown
 from drivers.mettler_sics import MettlerSics
 from drivers.registry import MODELS
 from drivers.transport.link import Link

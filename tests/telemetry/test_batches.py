@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from controller.state import Reading, State
+from controller.core.state import Reading, State
 from controller.telemetry import batches
 from controller.telemetry.batches import MOST_IN_MESSAGE, Batch, message
-from drivers.device import Quality
+from drivers.commands import Quality
 
 
 def state(at_s: float, **readings: Reading) -> State:

@@ -16,13 +16,13 @@ from aiohttp import web
 
 import choroid.run
 from choroid.failure import UserError
+from controller.core.state import Reading, State
 from controller.rig.description import Influx
 from controller.rig.loading import load_rig
-from controller.state import Reading, State
 from controller.telemetry import sink
 from controller.telemetry.influx import InfluxSink
 from controller.telemetry.outbox import Outbox
-from drivers.device import Quality
+from drivers.commands import Quality
 from tests.telemetry.service import until
 from tests.telemetry.victoria import Victoria
 

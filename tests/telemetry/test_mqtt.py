@@ -17,12 +17,12 @@ from typing import Any
 import aiomqtt
 import pytest
 
+from controller.core.state import Reading, State
 from controller.rig.description import Mqtt
-from controller.state import Reading, State
 from controller.telemetry import mqtt, sink
 from controller.telemetry.mqtt import MqttSink
 from controller.telemetry.outbox import Outbox
-from drivers.device import Quality
+from drivers.commands import Quality
 from tests.telemetry.mosquitto import Consumer, Mosquitto, retained_status
 from tests.telemetry.service import until
 

@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from controller.state import Reading, State
+from controller.core.state import Reading, State
 from controller.telemetry.batches import MOST_IN_MESSAGE, Taken, message
 from controller.telemetry.outbox import Outbox
 from controller.telemetry.sink import OutboxSink
-from drivers.device import Quality
+from drivers.commands import Quality
 
 MANY = 50_000
 POINTS = 500

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from choroid.cli import main
-from controller.calibrations import (
+from controller.memory.calibrations import (
     FILE,
     Calibration,
     CalibrationError,

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from choroid.cli import main
-from controller.execution.batches import Batch
+from controller.ledger.batches import Batch
 from sim.virtual_time import run_virtual
 from tests.execution.test_ledger import opened
 from tests.execution.world import BENCH, World

@@ -17,10 +17,10 @@ from choroid.failure import UserError
 from choroid.lab import pointing_at
 from choroid.tools.occupied import PLAN, require_free
 from choroid.tools.talk import talk
-from controller.clock import Clock
-from controller.execution.journal import Journal
-from controller.guarding import guard_plan
-from controller.ownership import OWNER, holders
+from controller.core.clock import Clock
+from controller.guard.guarding import guard_plan
+from controller.journal.journal import Journal
+from controller.links.ownership import OWNER, holders
 from controller.rig.description import Rig
 from controller.rig.loading import load_rig
 from sim.lab import Lab

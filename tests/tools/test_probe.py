@@ -16,7 +16,7 @@ from choroid.cli import main
 from choroid.tools.conformance.benches import all_benches
 from choroid.tools.conformance.lab_end import LabEnd
 from choroid.tools.probe import ENDS, QUESTIONS, Found, probe, unasked
-from drivers.conformance import Bench
+from drivers.conformance.bench import Bench
 from drivers.conformance.peer import Peer
 from drivers.registry import MODELS
 from drivers.transport.opener import Streams

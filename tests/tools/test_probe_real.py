@@ -11,7 +11,7 @@ from collections.abc import AsyncIterator
 from choroid.tools.conformance.benches import all_benches
 from choroid.tools.conformance.lab_end import LabEnd
 from choroid.tools.probe import Found, probe, unasked
-from drivers.conformance import Bench
+from drivers.conformance.bench import Bench
 from drivers.transport.opener import open_real
 from drivers.transport.url import LinkUrl
 

@@ -12,9 +12,10 @@ from choroid.failure import UserError
 from choroid.tools.conformance.benches import all_benches
 from choroid.tools.talk import Talk
 from controller.rig.loading import load_rig
+from drivers.commands import Stop
 from drivers.conformance.bench import Bench
 from drivers.conformance.stage import Stage
-from drivers.device import DeviceError, Stop
+from drivers.errors import DeviceError
 from drivers.registry import MODELS
 from drivers.transport.opener import open_real
 from sim.lab import Lab

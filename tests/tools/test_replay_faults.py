@@ -15,13 +15,13 @@ import pytest
 from choroid.simulate import EPOCH
 from choroid.tools.recording import recorded
 from choroid.tools.replaying import as_text, replay
-from controller.clock import Clock
-from controller.connect import device_config
-from controller.execution.catalogue import chosen
-from controller.process import Controller
+from controller.core.clock import Clock
+from controller.links.connect import device_config
+from controller.process.controller import Controller
+from controller.recipes.catalogue import chosen
 from controller.rig.description import Rig
 from controller.rig.loading import load_rig
-from drivers.device import DeviceError
+from drivers.errors import DeviceError
 from drivers.mettler_sics import MettlerSics
 from drivers.registry import build, open_link
 from drivers.transport.opener import Opener, Streams

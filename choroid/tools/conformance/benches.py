@@ -16,8 +16,7 @@ from typing import Any
 from choroid.failure import UserError
 from choroid.tools.conformance.lab_end import LabEnd
 from controller.rig.families import FAMILIES, SETPOINT, Family
-from drivers.conformance import Bench, Sense
-from drivers.conformance.bench import Untold
+from drivers.conformance.bench import Bench, Sense, Untold
 from drivers.device import ChannelConfig, DeviceConfig
 from drivers.registry import MODELS, load_third_party
 from sim.devices.catalogue import DEVICES

@@ -8,8 +8,12 @@ from typing import Any
 
 from choroid.tools.conformance.benches import all_benches
 from choroid.tools.conformance.table import in_virtual_time
-from drivers.conformance import Bench, examine
-from drivers.conformance.broken import GENERIC, WRITTEN, Broken, modbus_bench, text_bench
+from drivers.conformance.bench import Bench
+from drivers.conformance.broken import GENERIC, WRITTEN
+from drivers.conformance.broken.making import Broken
+from drivers.conformance.broken.modbus_device import modbus_bench
+from drivers.conformance.broken.text_device import text_bench
+from drivers.conformance.examine import examine
 from drivers.conformance.score import pairs, try_broken
 
 

@@ -6,7 +6,8 @@ from collections.abc import Coroutine
 from typing import Any
 
 from choroid.tools.conformance.benches import all_benches
-from drivers.conformance import PROPERTIES, examine
+from drivers.conformance.examine import examine
+from drivers.conformance.properties import PROPERTIES
 from sim.virtual_time import run_virtual
 
 SIGNS = {"pass": "✓", "fail": "✗", "n/a": "·"}

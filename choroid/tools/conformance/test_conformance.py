@@ -6,7 +6,9 @@ import pytest
 
 from choroid.tools.conformance.benches import all_benches
 from choroid.tools.conformance.table import in_virtual_time
-from drivers.conformance import PROPERTIES, Bench, examine
+from drivers.conformance.bench import Bench
+from drivers.conformance.examine import examine
+from drivers.conformance.properties import PROPERTIES
 
 
 @pytest.mark.parametrize("bench", all_benches(), ids=str)

@@ -7,12 +7,10 @@ written for this. A broken driver names the property that must catch it. `choroi
 from drivers.conformance.broken.making import Broken
 from drivers.conformance.broken.manners import MANNERS
 from drivers.conformance.broken.modbus import MODBUS
-from drivers.conformance.broken.modbus_device import modbus_bench
 from drivers.conformance.broken.outputs import OUTPUTS
 from drivers.conformance.broken.pumps import PUMPS
 from drivers.conformance.broken.sensors import SENSORS
 from drivers.conformance.broken.text import TEXT
-from drivers.conformance.broken.text_device import text_bench
 from drivers.conformance.broken.trust import TRUST
 
 GENERIC: tuple[Broken, ...] = (*SENSORS, *OUTPUTS, *PUMPS, *TRUST, *MANNERS)
@@ -20,5 +18,3 @@ GENERIC: tuple[Broken, ...] = (*SENSORS, *OUTPUTS, *PUMPS, *TRUST, *MANNERS)
 WRITTEN: tuple[Broken, ...] = (*TEXT, *MODBUS)
 """Those that are written on the small text device and the small Modbus device."""
 ALL: tuple[Broken, ...] = (*GENERIC, *WRITTEN)
-
-__all__ = ["ALL", "GENERIC", "WRITTEN", "Broken", "modbus_bench", "text_bench"]

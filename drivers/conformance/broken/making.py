@@ -7,8 +7,9 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
+from drivers.commands import Command, Guarantee, Quality, Status
 from drivers.conformance.bench import Bench
-from drivers.device import Actuator, Command, Device, DeviceConfig, Guarantee, Quality, Sensor, Status
+from drivers.device import Actuator, Device, DeviceConfig, Sensor
 from drivers.transport.link import Link
 from drivers.transport.url import LinkUrl
 

@@ -13,7 +13,8 @@ from drivers.conformance.broken.modbus_device import (
     BlockDriver,
     modbus_bench,
 )
-from drivers.device import BadReply, Identity, NoReply
+from drivers.device import Identity
+from drivers.errors import BadReply, NoReply
 from drivers.transport.link import Parser
 
 

@@ -11,25 +11,11 @@ import math
 import struct
 from collections.abc import Awaitable, Callable
 
+from drivers.commands import Command, Guarantee, Level, LevelStatus, Switch, SwitchStatus
 from drivers.conformance.bench import Bench, Sense
 from drivers.conformance.far_end import ScriptedEnd
-from drivers.device import (
-    Command,
-    Device,
-    DeviceConfig,
-    DeviceFault,
-    DeviceModel,
-    Guarantee,
-    Identity,
-    Level,
-    LevelStatus,
-    Refused,
-    Sensor,
-    Switch,
-    SwitchStatus,
-    WrongDevice,
-    refuse,
-)
+from drivers.device import Device, DeviceConfig, DeviceModel, Identity, Sensor, refuse
+from drivers.errors import DeviceFault, Refused, WrongDevice
 from drivers.output import Output
 from drivers.settings import known_only
 from drivers.transport.conversation import Barrier, Conversation

@@ -7,25 +7,23 @@ import math
 from collections.abc import Callable
 from dataclasses import replace
 
-from drivers.conformance.bench import Bench
-from drivers.conformance.broken.making import ActuatorLayer, Broken, Points, around_actuators, remade
-from drivers.device import (
+from drivers.commands import (
     Command,
-    Device,
-    DeviceError,
     Dispense,
     Guarantee,
-    Identity,
     Level,
     LevelStatus,
     PumpStatus,
-    Refused,
     Run,
     Status,
     Stop,
     Switch,
     SwitchStatus,
 )
+from drivers.conformance.bench import Bench
+from drivers.conformance.broken.making import ActuatorLayer, Broken, Points, around_actuators, remade
+from drivers.device import Device, Identity
+from drivers.errors import DeviceError, Refused
 
 LATE_S = 3.0
 

@@ -6,21 +6,11 @@ import asyncio
 from collections.abc import Callable
 from dataclasses import replace
 
+from drivers.commands import Command, Dispense, Guarantee, PumpStatus, Run, Status, Stop
 from drivers.conformance.bench import Bench
 from drivers.conformance.broken.making import ActuatorLayer, Broken, Points, around_actuators, points_of, remade
-from drivers.device import (
-    Command,
-    Device,
-    DeviceError,
-    Dispense,
-    Guarantee,
-    Identity,
-    NoReply,
-    PumpStatus,
-    Run,
-    Status,
-    Stop,
-)
+from drivers.device import Device, Identity
+from drivers.errors import DeviceError, NoReply
 
 
 class _Reversed(ActuatorLayer):

@@ -6,9 +6,11 @@ import asyncio
 import math
 from collections.abc import Callable
 
+from drivers.commands import Quality
 from drivers.conformance.bench import Bench, Sense
 from drivers.conformance.broken.making import Broken, Points, SensorLayer, around_sensors, remade
-from drivers.device import Device, DeviceError, Quality
+from drivers.device import Device
+from drivers.errors import DeviceError
 
 
 def _known(bench: Bench, points: Points) -> list[Sense]:

@@ -8,7 +8,8 @@ import time
 from drivers.conformance.bench import Bench
 from drivers.conformance.broken.making import Broken, Points
 from drivers.conformance.broken.text_device import TextDriver, text_bench
-from drivers.device import Identity, NoReply
+from drivers.device import Identity
+from drivers.errors import NoReply
 from drivers.transport.link import Link, Parser
 from drivers.transport.replies import line_matching
 

@@ -22,29 +22,12 @@ import asyncio
 import re
 from typing import ClassVar
 
+from drivers.commands import Command, Dispense, Guarantee, PumpStatus, Run, Stop
 from drivers.conformance.bench import Bench, Sense
 from drivers.conformance.far_end import ScriptedEnd
-from drivers.device import (
-    Actuator,
-    Command,
-    Device,
-    DeviceConfig,
-    DeviceFault,
-    DeviceModel,
-    Dispense,
-    Guarantee,
-    Identity,
-    LinkDown,
-    PumpStatus,
-    Refused,
-    Run,
-    Sensor,
-    Stop,
-    WrongDevice,
-    on_or_off,
-    refuse,
-)
+from drivers.device import Actuator, Device, DeviceConfig, DeviceModel, Identity, Sensor, on_or_off, refuse
 from drivers.doses import DoseBook
+from drivers.errors import DeviceFault, LinkDown, Refused, WrongDevice
 from drivers.settings import known_only
 from drivers.transport.conversation import Barrier, Conversation
 from drivers.transport.link import Link, Parser

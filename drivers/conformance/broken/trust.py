@@ -7,7 +7,8 @@ from typing import Any
 
 from drivers.conformance.bench import Bench
 from drivers.conformance.broken.making import Broken, any_driver, remade
-from drivers.device import Device, DeviceError, Identity
+from drivers.device import Device, Identity
+from drivers.errors import DeviceError
 
 
 def _identifying(identify: Callable[[Bench, Device], object]) -> Callable[[Bench], Bench]:

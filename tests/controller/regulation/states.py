@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
+from controller.core.state import ActuatorView, Reading, State
 from controller.rig.loading import load_rig
-from controller.state import ActuatorView, Reading, State
 from drivers.commands import Command, Guarantee, Quality, Status, Stop
 
 RIG = load_rig(Path(__file__).resolve().parents[3] / "examples" / "rigs" / "bench.yaml")

@@ -7,12 +7,13 @@ from math import log10
 
 import pytest
 
+from controller.core.state import ActuatorView, Reading, State
 from controller.regulation.gas import BACK_S, PERIOD_S, SILENT_S, GasMixer
 from controller.regulation.oxygen import MOST_PCT, OxygenRegulator
 from controller.regulation.ph import PATIENCE_S, PhRegulator
 from controller.safety.interlocks import GAS_MIXTURE
-from controller.safety.kernel import Intent, Seen, Trip, decide
-from controller.state import ActuatorView, Reading, State
+from controller.safety.kernel import decide
+from controller.safety.terms import Intent, Seen, Trip
 from drivers.commands import Level, LevelStatus, Quality
 from tests.controller.regulation.states import RIG, output, reading, state
 from tests.controller.safety.facts import LIMITS, peace

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from itertools import pairwise
 
+from controller.core.state import State
 from controller.regulation.heart import HeartRegulator
-from controller.state import State
 from drivers.commands import Command, PumpStatus, Run
 from tests.controller.regulation.states import RIG, output, state
 

@@ -9,10 +9,10 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
 
-from controller.clock import Clock
-from controller.safety.gate import Gate, Outcome
+from controller.core.clock import Clock
+from controller.core.state import StateStore, Volume
+from controller.gate.gate import Gate, Outcome
 from controller.safety.terms import Intent, VolumeView
-from controller.state import StateStore, Volume
 from drivers.commands import (
     Command,
     Dispense,
@@ -23,11 +23,11 @@ from drivers.commands import (
     Quality,
     Run,
     Status,
-    Stop,
     Switch,
     SwitchStatus,
 )
-from drivers.device import Actuator, NoReply
+from drivers.device import Actuator
+from drivers.errors import NoReply
 from tests.controller.safety.facts import AIR, CO2, LIMITS, O2, RIG
 
 READINGS = {
@@ -259,6 +259,3 @@ class Bench:
 
     def raised(self, kind: str) -> list[str]:
         return [source for alarm, source, _ in self.alarms if alarm == kind]
-
-
-__all__ = ["LEASES_S", "Bench", "Output", "Pump", "Relay", "Rows", "Stop", "Valve"]

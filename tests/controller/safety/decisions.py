@@ -15,25 +15,22 @@ from typing import Any
 
 from controller.rig.description import Rig
 from controller.rig.loading import load_rig
-from controller.safety.kernel import (
-    MAX_PULSE_S,
-    MAX_TRANSFER_S,
-    SLACK,
-    SLACK_S,
+from controller.safety.interlocks import watch
+from controller.safety.kernel import MAX_PULSE_S, MAX_TRANSFER_S, SLACK, SLACK_S, decide, transfer_limit_s
+from controller.safety.limits import basal_states, limits_of, stale_s
+from controller.safety.terms import (
+    Airless,
+    Cause,
     Intent,
     Limits,
     PumpTrust,
     Response,
     Seen,
+    Trip,
     Underway,
     View,
     Watch,
-    decide,
-    transfer_limit_s,
-    watch,
 )
-from controller.safety.limits import basal_states, limits_of, stale_s
-from controller.safety.terms import Airless, Cause, Trip
 from drivers.commands import Command, Dispense, Level, Quality, Run, Stop, Switch
 from tests.controller.safety.facts import (
     AIR,

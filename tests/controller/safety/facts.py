@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from controller.rig.loading import load_rig
-from controller.safety.kernel import Seen, View
 from controller.safety.limits import limits_of
+from controller.safety.terms import Seen, View
 from drivers.commands import Quality
 
 RIG = load_rig(Path(__file__).resolve().parents[3] / "examples" / "rigs" / "bench.yaml")

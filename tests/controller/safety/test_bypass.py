@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from controller.process import Controller
-from controller.safety.bypass import MAX_BYPASS_S, BypassRefused
+from controller.gate.bypass import MAX_BYPASS_S, BypassRefused
+from controller.process.controller import Controller
 from controller.safety.interlocks import watch
 from controller.safety.terms import Cause, Intent, Response, Trip, View, Watch
 from drivers.commands import Dispense, Switch

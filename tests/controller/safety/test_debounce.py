@@ -9,7 +9,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from controller.safety.kernel import Cause, Intent, Interlock, Trip, View, Watch, decide, watch
+from controller.safety.interlocks import watch
+from controller.safety.kernel import decide
+from controller.safety.terms import Cause, Intent, Interlock, Trip, View, Watch
 from drivers.commands import Quality, Run, Switch
 from tests.controller.safety.facts import HEART, HEART_PRESSURE, HEATER, LIMITS, NOW_S, TEMPERATURE, Told, peace
 

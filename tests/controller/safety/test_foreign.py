@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import pytest
 
-from controller.safety.foreign import AGAIN_S, WITHIN_S
+from controller.gate.foreign import AGAIN_S, WITHIN_S
 from drivers.commands import Command, Dispense, Level, Run, Stop, Switch
 from tests.controller.safety.bench import Bench
 from tests.controller.safety.facts import CO2, LIMITS

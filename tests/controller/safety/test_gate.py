@@ -10,10 +10,11 @@ from typing import Any
 
 import pytest
 
-from controller.safety.kernel import Response, Trip, transfer_limit_s
-from controller.state import Volume
-from drivers.commands import Command, Dispense, Guarantee, Level, Quality, Run, Stop, Switch
-from drivers.device import BadReply, NoReply, PumpStatus
+from controller.core.state import Volume
+from controller.safety.kernel import transfer_limit_s
+from controller.safety.terms import Response, Trip
+from drivers.commands import Command, Dispense, Guarantee, Level, PumpStatus, Quality, Run, Stop, Switch
+from drivers.errors import BadReply, NoReply
 from drivers.flow_steps import FlowSteps
 from tests.controller.safety.bench import Bench
 from tests.controller.safety.facts import (

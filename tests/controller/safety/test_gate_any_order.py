@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from controller.gate.readback import command_text
 from controller.safety.kernel import comes_to_rest
-from controller.safety.readback import command_text
 from drivers.commands import Command, Dispense, Level, Run, Stop, Switch
 from drivers.device import Actuator
 from sim.virtual_time import run_virtual

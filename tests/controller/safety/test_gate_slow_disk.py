@@ -6,9 +6,9 @@ import asyncio
 
 import pytest
 
-from controller.execution.journal import JournalUnwritten
-from controller.safety.gate import Outcome
-from controller.state import Volume
+from controller.core.state import Volume
+from controller.gate.gate import Outcome
+from controller.journal.terms import JournalUnwritten
 from drivers.commands import Dispense, Level, Run, Switch
 from tests.controller.safety.bench import Bench
 from tests.controller.safety.facts import AIR, FEED, HEART, HEATER, RIG

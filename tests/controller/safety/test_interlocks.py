@@ -10,8 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from controller.safety.interlocks import STRIKES_WITHIN_S, evaluate, watch
-from controller.safety.kernel import Cause, Intent, Response, Seen, Trip, Underway, View, Watch, decide
-from controller.safety.terms import Airless
+from controller.safety.kernel import decide
+from controller.safety.terms import Airless, Cause, Intent, Response, Seen, Trip, Underway, View, Watch
 from drivers.commands import Level, Quality
 from tests.controller.safety.facts import (
     AIR,

@@ -12,21 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from controller.safety import heat, interlocks, kernel, terms
-from controller.safety.kernel import (
-    MAX_PULSE_S,
-    MAX_TRANSFER_S,
-    SIGMAS,
-    SLACK,
-    SLACK_S,
-    Intent,
-    Seen,
-    Trip,
-    Underway,
-    View,
-    Watch,
-    decide,
-    transfer_limit_s,
-)
+from controller.safety.kernel import MAX_PULSE_S, MAX_TRANSFER_S, SIGMAS, SLACK, SLACK_S, decide, transfer_limit_s
+from controller.safety.terms import Intent, Seen, Trip, Underway, View, Watch
 from drivers.commands import Command, Dispense, Level, Quality, Run, Stop, Switch
 from tests.controller.safety.facts import (
     AIR,
@@ -54,7 +41,7 @@ ALL = tuple(LIMITS.basal)
 TRANSFERS = tuple(name for name, pump in LIMITS.pumps.items() if pump.role == "transfer")
 
 
-def ask(actuator: str, command: Command, view: View | None = None) -> kernel.Verdict:
+def ask(actuator: str, command: Command, view: View | None = None) -> terms.Verdict:
     return decide(Intent(actuator, command, "test", "a test"), view or peace(), LIMITS)
 
 
@@ -133,7 +120,7 @@ def test_the_heart_does_not_dose() -> None:
 
 @pytest.mark.parametrize("pump", TRANSFERS)
 def test_a_fitting_dose_passes_as_it_is(pump: str) -> None:
-    assert ask(pump, dose(1000.0)) == kernel.Verdict(True, dose(1000.0))
+    assert ask(pump, dose(1000.0)) == terms.Verdict(True, dose(1000.0))
 
 
 @pytest.mark.parametrize("pump", TRANSFERS)

@@ -10,26 +10,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from controller.core.state import Reading, Volume
 from controller.rig.loading import load_rig
-from controller.safety.kernel import (
-    MAX_TRANSFER_S,
-    SIGMAS,
-    Cause,
-    Intent,
-    Seen,
-    Trip,
-    Underway,
-    Verdict,
-    View,
-    Watch,
-    comes_to_rest,
-    decide,
-    evaluate,
-    transfer_limit_s,
-    watch,
-)
+from controller.safety.interlocks import evaluate, watch
+from controller.safety.kernel import MAX_TRANSFER_S, SIGMAS, comes_to_rest, decide, transfer_limit_s
 from controller.safety.limits import FLAT_TEMPERATURE_S, limits_of
-from controller.state import Reading, Volume
+from controller.safety.terms import Cause, Intent, Seen, Trip, Underway, Verdict, View, Watch
 from drivers.commands import Command, Dispense, Level, Quality, Run, Stop, Switch
 
 RIG = load_rig(Path(__file__).parents[3] / "examples" / "rigs" / "bench.yaml")

@@ -10,9 +10,9 @@ import pytest
 
 from choroid.tools.conformance.benches import lab_bench
 from choroid.tools.conformance.lab_end import LabEnd
+from drivers.commands import Dispense
 from drivers.conformance.stage import SETTLE_S, accepted_commands, is_on, on_stage
 from drivers.conformance.trying import patiently, tried
-from drivers.device import Dispense
 from drivers.registry import MODELS
 
 pytestmark = pytest.mark.virtual_time

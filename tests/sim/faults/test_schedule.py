@@ -10,12 +10,12 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from controller.alarms import DEFINITIONS
+from controller.alarms.definitions import DEFINITIONS
+from sim.faults.chance import draw
 from sim.faults.conditions import Conditional, PointBeyond, StepBegun
 from sim.faults.injector import Injector
 from sim.faults.kinds import KINDS, survivable
 from sim.faults.schedule import Fault, Schedule, from_json, to_json
-from sim.faults.script import draw
 from sim.faults.targets import targets
 from sim.lab import Lab
 from sim.virtual_time import run_virtual

@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from controller.alarms import AlarmState
-from controller.clock import Clock
-from controller.process import Controller
+from controller.alarms.states import AlarmState
+from controller.core.clock import Clock
+from controller.process.controller import Controller
 from drivers.commands import PumpStatus, Quality
 from sim.devices.ezo_uart import EzoUart
 from sim.devices.ismatec_reglo_icc import FACTORY_TUBING, IsmatecRegloIcc

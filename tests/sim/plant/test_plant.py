@@ -9,7 +9,8 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from controller.rig.loading import load_rig
-from sim.plant.plant import SPECIES, Plant
+from sim.plant.columns import SPECIES
+from sim.plant.plant import Plant
 
 BENCH = load_rig(Path(__file__).resolve().parents[3] / "examples" / "rigs" / "bench.yaml")
 PUMPS = [line.pump for line in BENCH.lines.values() if line.pump]

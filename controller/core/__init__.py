@@ -1,0 +1,1 @@
+"""Clock, state and versions: what every other package of the controller knows."""

@@ -1,0 +1,1 @@
+"""The estimator of what is in the medium, and the assays that correct it."""

@@ -1,0 +1,273 @@
+"""Assays that people enter: checked, journalled, and taken into the estimate at the time when they were taken.
+
+Nothing here moves anything. What cannot be is refused; what grossly contradicts the estimate is kept in the journal and
+not used until somebody stands by it (`sure`).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from datetime import UTC, date, datetime, time, timedelta
+from typing import Any
+from zoneinfo import ZoneInfo
+
+from controller.core.clock import Clock
+from controller.estimator.estimator import Estimator
+from controller.journal.journal import Journal
+from controller.ledger.ledger import Alarm, no_alarm
+from controller.rig.description import Rig
+from controller.rig.quantities import QuantityError, parse_quantity, quantity_text
+from protocols import media_filter
+from protocols.assay import ANALYTES, Analyte, Assay
+from protocols.interval import Interval
+from protocols.media_filter import ASSAY_GATE, SPECIES, MediaState
+
+CLOCKS_APART = timedelta(seconds=60)
+"""A watch on the wall may be ahead of the rig's clock by so much."""
+_TIME_OF_DAY = re.compile(r"([01]?[0-9]|2[0-3]):[0-5][0-9](:[0-5][0-9])?")
+_BY_MASS = "g/L"
+
+
+class AssayError(Exception):
+    """An assay that cannot be: what, likely cause, next action."""
+
+
+class AssayRefused(AssayError):
+    """One that could be and is not used: entered before, or against all that is known."""
+
+
+class Assays:
+    """The assays of one rig. `alarm(kind, source, detail)` is called for what a person must confirm."""
+
+    def __init__(
+        self, rig: Rig, *, estimator: Estimator, journal: Journal, clock: Clock, alarm: Alarm = no_alarm
+    ) -> None:
+        self._rig = rig
+        self._estimator = estimator
+        self._journal = journal
+        self._clock = clock
+        self._alarm = alarm
+
+    def enter(
+        self,
+        analyte: str,
+        value: str,
+        *,
+        vessel: str,
+        taken: str,
+        user: str,
+        sd: str = "",
+        method: str = "",
+        reason: str = "",
+        zone: str = "",
+        sure: bool = False,
+    ) -> dict[str, Any]:
+        """Take one in; returns what it did to the estimate. `value` and `sd` are text with unit.
+
+        `taken` is a time of day (today, in `zone` or else where the controller stands) or an ISO 8601 date and time.
+        Raises :class:`AssayError` for what cannot be, :class:`AssayRefused` for what is entered already or was not used.
+        """
+        known = _analyte(analyte)
+        number = _number(known, value)
+        deviation = known.deviation(number) if not sd else _deviation(known, sd)
+        place = self._place(vessel)
+        where = self._estimator.where(place)
+        if where is None:
+            raise AssayError(
+                f"nobody estimates the medium in “{vessel}”. Likely cause: a bottle or the waste was named. Next: name"
+                f" one of {', '.join(self._followed())}; what a bottle holds stands in the rig file"
+            )
+        when = self._when(taken, zone)
+        assay = Assay(known.name, where, place, when, number, deviation, used=True)
+        self._not_twice(assay, sure=sure)
+        state = self._estimator.at(when)
+        off = media_filter.surprise(state, where, assay.species, number, deviation)
+        before = state.interval(where, assay.species)
+        used = sure or off <= ASSAY_GATE
+        row = Assay(known.name, where, place, when, number, deviation, used).to_json()
+        row |= {"text": value, "method": method, "user": user, "reason": reason, "sure": sure}
+        seq = self._journal.append("assay", {**row, "off_sd": round(off, 3), "expected": before.to_json()})
+        if not used:
+            self._doubt(assay, seq, off, before)
+        self._estimator.learn(seq)
+        after, now = (
+            found.interval(where, assay.species) for found in (self._estimator.at(when), self._estimator.now())
+        )
+        told = {"before": before.to_json(), "after": after.to_json(), "now": now.to_json()}
+        return {"id": seq, **row, "off_sd": round(off, 3), **told}
+
+    def recent(self, limit: int = 50) -> list[dict[str, Any]]:
+        """The latest entered, newest first, as they stand in the journal."""
+        rows = self._journal.entries(kinds=("assay",), newest_first=True, limit=limit)
+        return [{"id": entry.seq, "entered_utc": entry.utc, **entry.body} for entry in rows]
+
+    def medium(self) -> dict[str, Any]:
+        """What is believed of the medium at this moment, with bounds (mM, osmolality mOsm/kg)."""
+        state = self._estimator.now()
+        bodies = {where: _bounds(state, where) for where in ("loop", "spent")}
+        return {"utc": self._clock.utc_text(), **bodies, "lactate_umol_d": state.rate_umol_d}
+
+    # --- inside -----------------------------------------------------------------------------------------
+
+    def _place(self, vessel: str) -> str:
+        """The rig's own name of a vessel; `loop` and `spent` are understood on every rig."""
+        if vessel in self._rig.vessels:
+            return vessel
+        roles = {"loop": self._rig.organs.lung.vessel, "spent": self._rig.organs.kidney.vessel}
+        if vessel not in roles:
+            raise AssayError(
+                f"no vessel is called “{vessel}”. Likely cause: a slip. Next: name one of {', '.join(self._followed())}"
+            )
+        return roles[vessel]
+
+    def _followed(self) -> Iterator[str]:
+        return (name for name in self._rig.vessels if self._estimator.where(name) is not None)
+
+    def _when(self, text: str, zone: str) -> datetime:
+        now = self._clock.utc()
+        when = parse_taken(text, now, zone)
+        if when > now + CLOCKS_APART:
+            raise AssayError(
+                f"the sample was taken at {_said(when)}, and the rig's clock says {_said(now)}: that is still to come."
+                " Likely cause: it was yesterday, or another time zone. Next: write the date too, such as"
+                f" {(now - timedelta(days=1)):%Y-%m-%d}T{when:%H:%M}Z"
+            )
+        when = min(when, now).replace(microsecond=0)
+        began = self._estimator.began
+        if began is not None and when < began.replace(microsecond=0):
+            raise AssayError(
+                f"the sample was taken at {_said(when)}, before this culture began ({_said(began)}). Likely cause: a slip"
+                " in the date, or another --data. Next: check the date; what fresh medium holds stands in the rig file, and"
+                " a sample of before the culture came here belongs to the rig that it came from"
+            )
+        return when
+
+    def _not_twice(self, assay: Assay, *, sure: bool) -> None:
+        for entry in self._journal.entries(kinds=("assay",), newest_first=True):
+            found = Assay.from_json(entry.body)
+            if not found.same(assay):
+                continue
+            if found.used:
+                raise AssayRefused(
+                    f"this assay was entered before (journal row {entry.seq}, by {entry.body['user']}); it counts once."
+                    " Likely cause: a command was repeated. Next: nothing, or correct the time it was taken"
+                )
+            if not sure:
+                raise AssayRefused(
+                    f"this assay is in the journal already (row {entry.seq}) and not used, because it contradicts the"
+                    " estimate. Likely cause: a command was repeated. Next: if it is right, enter it with --sure"
+                )
+
+    def _doubt(self, assay: Assay, seq: int, off: float, expected: Interval) -> None:
+        unit = ANALYTES[assay.analyte].unit
+        said = (
+            f"{assay.analyte} of {quantity_text(assay.value, unit)} in “{assay.vessel}” at {_said(assay.taken)}"
+            f" contradicts the estimate, {expected.value:.3g} ({expected.low:.3g} to {expected.high:.3g}) {unit}: it is"
+            f" {off:.0f} standard deviations off. It is kept (journal row {seq}) and not used."
+            " Likely cause: a slip in value, unit, vessel or time; else a probe, a bottle or the culture is not as believed."
+            " Next: look again or assay again; if it is right, enter it with --sure"
+        )
+        self._alarm("assay_doubtful", f"{assay.analyte} in {assay.vessel}", said)
+        raise AssayRefused(said)
+
+
+def _analyte(name: str) -> Analyte:
+    found = ANALYTES.get(name.strip().lower())
+    if found is None:
+        raise AssayError(f"nobody estimates “{name}”. Likely cause: a slip. Next: choose among {', '.join(ANALYTES)}")
+    return found
+
+
+def _number(known: Analyte, text: str) -> float:
+    number = _quantity(known, text, "value")
+    if not known.low <= number <= known.high:
+        raise AssayError(
+            f"{known.name} of {quantity_text(number, known.unit)} cannot be: no medium holds less than"
+            f" {known.low:g} or more than {known.high:g} {known.unit}. Likely cause: a slip in the number or its unit."
+            " Next: look at the laboratory's sheet"
+        )
+    return number
+
+
+def _deviation(known: Analyte, text: str) -> float:
+    number = _quantity(known, text, "standard deviation")
+    if not 0.0 < number <= known.high:
+        raise AssayError(
+            f"a standard deviation of {quantity_text(number, known.unit)} cannot be. Likely cause: a slip. Next: write a"
+            " positive number with its unit, or leave --sd out"
+        )
+    return number
+
+
+def _quantity(known: Analyte, text: str, what: str) -> float:
+    """Text with unit in the analyte's own; by mass where its molar mass is known."""
+    try:
+        return parse_quantity(text, known.unit)
+    except QuantityError as error:
+        if known.g_per_mol is not None:
+            try:
+                return float(f"{parse_quantity(text, _BY_MASS) / known.g_per_mol * 1000.0:.12g}")
+            except QuantityError:
+                pass
+        units = f"{known.unit} or mg/dL" if known.g_per_mol is not None else known.unit
+        said, _, todo = str(error).partition("; ")
+        raise AssayError(
+            f"the {what} of {known.name}: {said}. Likely cause: the unit is missing or another one. Next:"
+            f" {todo or 'write it with a unit'} ({known.name} is taken in {units})"
+        ) from None
+
+
+def parse_taken(text: str, now: datetime, zone: str) -> datetime:
+    """When a sample was taken, as UTC: a time of day of today, or an ISO 8601 date and time.
+
+    Without an offset it is a time in `zone` (IANA; default: where the controller stands). Raises :class:`AssayError`.
+    """
+    text = text.strip()
+    where = _zone(zone)
+    try:
+        if _TIME_OF_DAY.fullmatch(text):
+            today: date = now.astimezone(where).date()
+            meant = datetime.combine(today, time.fromisoformat(text if text[2] == ":" else f"0{text}"))
+        elif ":" in text and len(text) <= 40:
+            meant = datetime.fromisoformat(text)
+        else:
+            raise ValueError
+    except ValueError:
+        raise AssayError(
+            f"“{text[:40]}” is no time. Likely cause: a slip. Next: write a time of day of today, such as 10:40, or a"
+            f" date and time, such as {now:%Y-%m-%d}T10:40"
+        ) from None
+    if meant.tzinfo is not None:
+        return meant.astimezone(UTC)
+    first, second = (_local(meant.replace(fold=fold), where) for fold in (0, 1))
+    if first != second:
+        raise AssayError(
+            f"“{text}” came twice or not at all on that day. Likely cause: the clocks were changed. Next: write it in"
+            f" UTC, as {first:%Y-%m-%dT%H:%MZ} or {second:%Y-%m-%dT%H:%MZ}"
+        )
+    return first
+
+
+def _zone(name: str) -> ZoneInfo | None:
+    if not name:
+        return None
+    try:
+        return ZoneInfo(name)
+    except (KeyError, ValueError, OSError):  # unknown, or no name at all
+        raise AssayError(
+            f"no time zone is called “{name[:40]}”. Likely cause: a slip. Next: write one such as Europe/Berlin or UTC"
+        ) from None
+
+
+def _local(naive: datetime, where: ZoneInfo | None) -> datetime:
+    """A time on the wall as UTC; without a zone, on the wall of the machine that this runs on."""
+    return (naive if where is None else naive.replace(tzinfo=where)).astimezone(UTC)
+
+
+def _said(when: datetime) -> str:
+    return f"{when.astimezone(UTC):%Y-%m-%d %H:%M} UTC"
+
+
+def _bounds(state: MediaState, where: Any) -> dict[str, Any]:
+    return {name: state.interval(where, name).to_json() for name in SPECIES}

@@ -1,0 +1,332 @@
+"""The state estimator at work on a rig: follows every booked transfer, is corrected by pH and gas and by assays.
+
+All that it knows is in the journal: each row `estimate` has the state with what went into it, `moved` the transfers,
+`assay` what the laboratory found. After a restart, or when an assay comes in hours after it was taken, the newest state
+that may be trusted is taken up and all that has happened since is gone through again, each thing at its time.
+
+A prediction over six hours is not, to the last digit, two over three: the sigma points are chosen anew, and uptake is
+taken as steady for as long as a step. So time is cut only where something happened to the medium or was learnt of it (a
+transfer, a look at the rig, a sample), never where somebody asked, entered an assay or started the controller; else an
+assay that came in late would give another estimate than the same one in time.
+
+What has happened happened in the order of its rows, whatever the clock said: UTC only tells how long it was between them
+(:class:`_Clockwork`). A clock that was set back makes nothing undone, and one that was ahead puts nothing off.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+from typing import Any
+
+from controller.core.clock import Clock
+from controller.journal.journal import Journal
+from controller.journal.terms import Entry
+from controller.ledger.ledger import Ledger
+from controller.ledger.terms import EVAPORATION_SD_UL_D, EVAPORATION_UL_D, Movement
+from controller.rig.description import Rig
+from controller.transfers.weighing import Store, settled
+from protocols import media_filter
+from protocols.assay import Assay
+from protocols.dialysis import exchanged, koa_at
+from protocols.media_filter import MediaState
+from protocols.soft_sensor import VERSION, Composition, MediaEstimate, Where, pco2_mmhg
+
+PH_RANGE = (6.5, 8.0)
+CO2_SHARE_RANGE = (0.005, 0.2)
+AIR_CO2 = 4.2e-4
+PATIENCE_S = 60.0
+GAS_STALE_S = 60.0
+STEPPED = timedelta(seconds=2)
+"""UTC is said to have been set when it is off the monotonic clock by more; below that a row's own time is the finer one."""
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """A state and the moment that it is of: the last thing that happened; `seq` is the journal's last row that is in it."""
+
+    state: MediaState
+    at: datetime
+    seq: int
+
+
+@dataclass(frozen=True, slots=True)
+class _Clockwork:
+    """When the journal's rows were written, by UTC as the clock has it now: `now`, at loop time `now_s`.
+
+    Rows of this process (from `first_seq` on; it began at `began_s`) by the monotonic clock, if UTC was set since. For
+    those of processes before there is only what they say, and that they are older than this process.
+    """
+
+    now: datetime
+    now_s: float
+    began_s: float
+    first_seq: int
+
+    def when(self, entry: Entry) -> datetime:
+        """When a row was written."""
+        said = _utc(entry)
+        if entry.seq < self.first_seq:
+            return min(said, self._at(self.began_s))
+        really = self._at(entry.at_s)
+        return min(said, self.now) if abs(really - said) <= STEPPED else really
+
+    def _at(self, at_s: float) -> datetime:
+        return self.now - timedelta(seconds=self.now_s - at_s)
+
+
+class Estimator:
+    """One rig's estimator; `latest` is its last word."""
+
+    def __init__(self, rig: Rig, *, ledger: Ledger, journal: Journal, clock: Clock, store: Store) -> None:
+        self._rig = rig
+        self._ledger = ledger
+        self._journal = journal
+        self._clock = clock
+        self._store = store
+        self._spent = rig.organs.kidney.vessel
+        self._circulating = (rig.organs.lung.vessel, rig.organoid.chamber)
+        self._began_s, self._first_seq = clock.now_s(), journal.next_seq
+        self._state, self._at_s = self._caught_up()
+        last = journal.last("estimate")
+        self.latest: MediaEstimate | None = None if last is None else MediaEstimate.from_json(last.body["estimate"])
+        ledger.listen(self._moved)
+
+    @property
+    def state(self) -> MediaState:
+        """What the estimator remembers, as of the last thing that happened."""
+        return self._state
+
+    @property
+    def began(self) -> datetime | None:
+        """Since when this journal knows the culture: its first entry of volumes, or the taking over from another rig."""
+        began = self._journal.last("handover.taken") or self._journal.last("ledger.opened")
+        return None if began is None else self._clockwork().when(began)
+
+    def where(self, vessel: str) -> Where | None:
+        """Which of the two bodies of medium a vessel of the rig belongs to; None for bottles and waste."""
+        if vessel in self._circulating:
+            return "loop"
+        return "spent" if vessel == self._spent else None
+
+    def now(self) -> MediaState:
+        """The state carried on to this moment; asking moves nothing."""
+        return self._lived(self._state, self._clock.now_s() - self._at_s)
+
+    def at(self, when: datetime) -> MediaState:
+        """The state as of an earlier moment, with all that is known by now of the time before it."""
+        known = self._replayed(self._clockwork(), when)
+        return self._lived(known.state, max((when - known.at).total_seconds(), 0.0))
+
+    async def estimate(self, *, run: str | None = None) -> MediaEstimate:
+        """Read pH of the loop and the gas flows, correct by them if they may be trusted, and journal the state."""
+        ph = await self._acidity()
+        pco2 = self._pco2()
+        volumes = self._ledger.volumes()
+        inputs: dict[str, Any] = {
+            "ph": ph,
+            "pco2_mmhg": pco2,
+            "loop_ul": sum(volumes[name].ul for name in self._circulating),
+            "spent_ul": volumes[self._spent].ul,
+        }
+        self._pass_time()
+        self._state = _looked(self._state, inputs)
+        return self._told(inputs, titrated=ph is not None and pco2 is not None, run=run)
+
+    def learn(self, seq: int) -> MediaEstimate:
+        """Take in the assay of journal row `seq`, at the time when it was taken, and journal the state."""
+        self._state, self._at_s = self._caught_up()
+        return self._told({"ph": None, "pco2_mmhg": None, "assay": seq}, titrated=False, run=None)
+
+    def take_over(self, there: MediaState, age_s: float) -> MediaEstimate:
+        """The culture came from another rig, which knew `there` of it `age_s` ago; it has lived on meanwhile."""
+        self._pass_time()
+        self._state = media_filter.handed_over(self._state, self._lived(there, age_s))
+        return self._told({"ph": None, "pco2_mmhg": None, "handed_over": True}, titrated=False, run=None)
+
+    # --- inside -----------------------------------------------------------------------------------------
+
+    def _told(self, inputs: Mapping[str, Any], *, titrated: bool, run: str | None) -> MediaEstimate:
+        self.latest = media_filter.estimate(self.now(), titrated=titrated)
+        as_of = _text(self._clock.utc() - timedelta(seconds=self._clock.now_s() - self._at_s))
+        body = {"state": self._state.to_json(), "as_of": as_of, "inputs": inputs, "estimate": self.latest.to_json()}
+        self._journal.append("estimate", body, run=run)
+        return self.latest
+
+    def _begin(self) -> MediaState:
+        rig = self._rig
+        opened = self._journal.last("ledger.opened")
+        volumes = {name: vessel.volume_ul for name, vessel in rig.vessels.items()}
+        volumes |= {} if opened is None else opened.body
+        organoid = rig.organoid
+        return media_filter.begin(
+            self._content(self._circulating[0]) or _NOTHING,
+            self._content(self._spent) or _NOTHING,
+            loop_ul=sum(volumes[name] for name in self._circulating),
+            spent_ul=volumes[self._spent],
+            tissue_mm3=organoid.count * math.pi / 6 * organoid.diameter_mm**3,
+            water_ul_d=(EVAPORATION_UL_D, EVAPORATION_SD_UL_D),
+        )
+
+    def _content(self, vessel: str) -> Composition | None:
+        name = self._rig.vessels[vessel].contains
+        if name is None:
+            return None
+        medium = self._rig.media[name]
+        return Composition(
+            glucose_mm=medium.glucose_mm,
+            lactate_mm=medium.lactate_mm,
+            ammonia_mm=medium.ammonia_mm,
+            bicarbonate_mm=medium.bicarbonate_mm,
+            glutamine_mm=medium.glutamine_mm,
+            osmolality_mosm=medium.osmolality_mosm,
+        )
+
+    def _pass_time(self) -> None:
+        now_s = self._clock.now_s()
+        self._state = self._lived(self._state, now_s - self._at_s)
+        self._at_s = now_s
+
+    @staticmethod
+    def _lived(state: MediaState, seconds: float) -> MediaState:
+        return media_filter.elapsed(state, seconds, water_ul_d=EVAPORATION_UL_D)
+
+    def _moved(self, movement: Movement) -> None:
+        self._pass_time()
+        self._state = self._poured(self._state, movement.source, movement.target, movement.ul)
+
+    def _poured(self, state: MediaState, source: str, target: str, ul: float) -> MediaState:
+        poured: Where | Composition | None = self.where(source) or self._content(source)
+        kidney = self._rig.organs.kidney
+        dialyse = self._rig.lines.get(kidney.dialyse or "")
+        if dialyse is not None and (source, target) == (dialyse.from_, dialyse.to):
+            # For what passes the membrane, dialysis is as if a share of the batch had been replaced by dialysate.
+            fibres = self._rig.dialysers[dialyse.dialyser or ""]
+            koa = koa_at(kidney.dialysate_ul_min, fibres.koa_ul_min, fibres.koa_at_ul_min)
+            share = exchanged(koa, kidney.dialysate_ul_min, ul, state.spent_ul)
+            replaced_ul = share * state.spent_ul
+            return media_filter.moved(
+                media_filter.moved(state, "spent", None, replaced_ul), poured, "spent", replaced_ul
+            )
+        return media_filter.moved(state, poured, self.where(target), ul)
+
+    async def _acidity(self) -> float | None:
+        point = self._rig.organs.lung.ph
+        every_s = self._rig.devices[point.partition(".")[0]].every_s
+        reading = await settled(self._store, point, every_s=every_s, patience_s=max(PATIENCE_S, 6 * every_s))
+        if reading.value is None or not PH_RANGE[0] < reading.value < PH_RANGE[1]:
+            return None
+        return reading.value
+
+    def _pco2(self) -> float | None:
+        lung = self._rig.organs.lung
+        flows = [self._gas(point) for point in (lung.co2, lung.air, lung.o2)]
+        co2 = flows[0]
+        if co2 is None or any(flow is None for flow in flows):
+            return None
+        total = sum(flow for flow in flows if flow is not None)
+        low, high = CO2_SHARE_RANGE
+        if total <= 0 or not low < co2 / total < high:
+            return None
+        return pco2_mmhg(co2 + AIR_CO2 * (flows[1] or 0.0), total)
+
+    def _gas(self, point: str) -> float | None:
+        newest = self._store.readings.get(point)
+        reading = None if newest is None else newest.good
+        if reading is None or not math.isfinite(reading.value):
+            return None
+        return reading.value if self._clock.now_s() - reading.at_s <= GAS_STALE_S else None
+
+    # --- out of the journal -----------------------------------------------------------------------------
+
+    def _caught_up(self) -> tuple[MediaState, float]:
+        """The state of the last thing that happened, and when that was in loop time."""
+        clockwork = self._clockwork()
+        known = self._replayed(clockwork, None)
+        return known.state, clockwork.now_s - max((clockwork.now - known.at).total_seconds(), 0.0)
+
+    def _clockwork(self) -> _Clockwork:
+        return _Clockwork(self._clock.utc(), self._clock.now_s(), self._began_s, self._first_seq)
+
+    def _replayed(self, clockwork: _Clockwork, until: datetime | None) -> Known:
+        """The state of the last thing that happened (until a time), from the newest that holds all known of its time."""
+        samples = []
+        for entry in self._journal.entries(kinds=("assay",)):
+            assay = Assay.from_json(entry.body)
+            if assay.used:  # no sample was taken after it was entered, whatever the clock says by now
+                samples.append((entry.seq, replace(assay, taken=min(assay.taken, clockwork.when(entry)))))
+        known = self._checkpoint(clockwork, samples, until)
+        state, at = known.state, known.at
+        for when, happens in self._since(clockwork, known, samples, until):
+            state = happens(self._lived(state, max((when - at).total_seconds(), 0.0)))
+            at = max(at, when)
+        return replace(known, state=state, at=at)
+
+    def _checkpoint(self, clockwork: _Clockwork, assays: list[tuple[int, Assay]], before: datetime | None) -> Known:
+        for entry in self._journal.entries(kinds=("estimate",), newest_first=True):
+            written = datetime.fromisoformat(entry.body.get("as_of", entry.utc))  # older rows: their own
+            at = clockwork.when(entry) - (_utc(entry) - written)
+            late = any(seq > entry.seq and assay.taken <= at for seq, assay in assays)
+            in_time = before is None or at <= before
+            if in_time and not late and entry.body["state"].get("version") == VERSION:
+                return Known(MediaState.from_json(entry.body["state"]), at, entry.seq)
+        opened = self._journal.last("ledger.opened")
+        if opened is None:
+            return Known(self._begin(), before or clockwork.now, 0)
+        return Known(self._begin(), clockwork.when(opened), opened.seq)
+
+    def _since(
+        self, clockwork: _Clockwork, known: Known, assays: list[tuple[int, Assay]], until: datetime | None
+    ) -> list[tuple[datetime, Callable[[MediaState], MediaState]]]:
+        """What has happened after a known state (until a time), in order.
+
+        A sample counts before what was booked at the same instant, and samples of one instant stand in an order of their
+        own, whichever was entered first.
+        """
+        events: list[tuple[datetime, tuple[str | int, ...], Callable[[MediaState], MediaState]]] = []
+        latest = known.at
+        for entry in self._journal.entries(kinds=("moved", "estimate"), after=known.seq):
+            if entry.kind == "estimate" and "assay" in entry.body["inputs"]:
+                continue  # it says what the rows before it come to
+            latest = max(latest, clockwork.when(entry))
+            if until is None or latest <= until:
+                events.append((latest, ("then", entry.seq), self._happening(entry)))
+        for seq, assay in assays:
+            if seq > known.seq and (until is None or assay.taken <= until):
+                events.append((assay.taken, ("sample", assay.analyte, assay.vessel, seq), _finding(assay)))
+        return [(when, happens) for when, _, happens in sorted(events, key=lambda event: event[:2])]
+
+    def _happening(self, entry: Entry) -> Callable[[MediaState], MediaState]:
+        body = entry.body
+        if entry.kind == "estimate":
+            if "handed_over" in body["inputs"]:
+                return lambda _: MediaState.from_json(body["state"])
+            return lambda state: _looked(state, body["inputs"])
+        line = self._rig.lines[body["line"]]
+        return lambda state: self._poured(state, line.from_, line.to, body["ul"])
+
+
+def _looked(state: MediaState, inputs: Mapping[str, Any]) -> MediaState:
+    """What a look at the rig tells: volumes by the ledger, titration by pH and gas, as far as they were to be had."""
+    if "loop_ul" in inputs:
+        state = media_filter.with_volumes(state, loop_ul=inputs["loop_ul"], spent_ul=inputs["spent_ul"])
+    if inputs["ph"] is None or inputs["pco2_mmhg"] is None:
+        return state
+    return media_filter.titrated(state, inputs["ph"], inputs["pco2_mmhg"])
+
+
+def _finding(assay: Assay) -> Callable[[MediaState], MediaState]:
+    return lambda state: media_filter.assayed(state, assay.where, assay.species, assay.value, assay.sd)
+
+
+def _text(when: datetime) -> str:
+    return when.isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+def _utc(entry: Entry) -> datetime:
+    return datetime.fromisoformat(entry.utc)
+
+
+_NOTHING = Composition(0.0, 0.0, 0.0, 0.0, 0.0, 290.0)

@@ -1,1 +1,0 @@
-"""The durable runner: journal, steps, ledger."""

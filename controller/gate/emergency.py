@@ -1,0 +1,182 @@
+"""The emergency stop: one function for page, API, signals, guard and button (A9).
+
+It stops perfusion outputs and stimulation together and waits for neither the journal nor the web server. It stands until
+a person resets it, over restarts of the controller and of the electrode engine.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Mapping
+from typing import Any, Protocol
+
+from controller.core.state import Reading
+from controller.gate.gate import Gate
+from controller.gate.latch import Latch
+from controller.journal.journal import Journal
+from controller.rig.description import EmergencyButton
+from drivers.commands import Quality
+
+logger = logging.getLogger(__name__)
+
+SOURCE = "emergency stop"
+
+
+class Stimulator(Protocol):
+    """Whatever can stimulate the tissue: the electrode engine behind its process."""
+
+    def forbid_stimulation(self, why: str) -> None:
+        """Let no engine that starts from now on stimulate."""
+
+    async def stop_stimulation(self, why: str) -> str:
+        """Stop stimulation and cancel every waiting pulse; return how it ended, in words for the record."""
+
+    async def allow_stimulation(self) -> None:
+        """End the stop."""
+
+
+class Button:
+    """The emergency stop's digital input. Losing it counts as a press, after its stale time (I2)."""
+
+    def __init__(self, described: EmergencyButton) -> None:
+        self._input = described.input
+        self._pressed_value = 0.0 if described.active == "open" else 1.0
+        self._stale_s = described.stale_s
+        self._known_s: float | None = None
+        """When it was read last; at first, when it was first looked at."""
+        self.pressed = ""
+        """Why the stop is pressed at present; empty when it is not."""
+
+    def look(self, readings: Mapping[str, Reading], now_s: float) -> str:
+        """Take in the readings of a tick; return why the stop is pressed, empty when it is not."""
+        self._known_s = now_s if self._known_s is None else self._known_s
+        reading = readings.get(self._input)
+        if reading is not None and reading.quality is Quality.GOOD and now_s - reading.at_s <= self._stale_s:
+            self._known_s = reading.at_s
+            released = round(reading.value) == 1 - self._pressed_value
+            self.pressed = "" if released else f"the button at {self._input} is pressed"
+        elif reading is not None and reading.quality is Quality.SUSPECT:
+            self.pressed = f"the button at {self._input} reads something doubtful: {reading.detail}"
+        elif now_s - self._known_s > self._stale_s:
+            self.pressed = f"the button at {self._input} has not been read for {now_s - self._known_s:.0f} s"
+        return self.pressed
+
+
+class ResetRefused(Exception):
+    """The emergency stop cannot be reset now; the message says why and what to do."""
+
+
+class Emergency:
+    """The emergency stop of one rig. `gate` is None until the controller has connected its devices."""
+
+    def __init__(
+        self,
+        *,
+        latch: Latch,
+        stimulator: Stimulator | None,
+        button: Button | None = None,
+        record: Callable[[str, Mapping[str, Any]], None],
+        alarm: Callable[[str, str, str], None],
+    ) -> None:
+        self.gate: Gate | None = None
+        self.forbidden = ""
+        """Why nobody may stimulate as long as this process lives, whether an emergency stop stands or not."""
+        self._latch = latch
+        self._stimulator = stimulator
+        self._button = button
+        self._record = record
+        self._alarm = alarm
+
+    def restore(self, gate: Gate, journal: Journal) -> None:
+        """Take up what stood when the process before this one ended; journal and latch file are each sufficient.
+
+        A stop that the guard took for this controller, or that came while the devices were being connected, is in the
+        latch file alone: it is told and recorded now.
+        """
+        self.gate = gate
+        journalled, latched = _latched(journal)
+        kept = self._latch.read()
+        why = journalled if kept is None else f"{kept[0]}: {kept[1]}"
+        gate.restore(why, latched)
+        if kept is not None and journalled is None:
+            self._alarm("emergency_stop", SOURCE, f"{kept[0]}: {kept[1]}")
+            self._record("safety.estop", {"user": kept[0], "reason": kept[1]})
+        self.forbidden = "" if journal.lost is None else str(journal.lost)
+        if (why is not None or self.forbidden) and self._stimulator is not None:
+            self._stimulator.forbid_stimulation(self.forbidden or _told(why or ""))
+
+    def look(self, readings: Mapping[str, Reading], now_s: float) -> str:
+        """Look at the button; return why a stop has to follow now, empty when none has to."""
+        if self._button is None or self.gate is None:
+            return ""
+        why = self._button.look(readings, now_s)
+        return "" if self.gate.emergency is not None else why
+
+    async def stop(self, who: str, reason: str) -> None:
+        """Stop everything but the basal state, at once; return when outputs and stimulation have been dealt with."""
+        why = f"{who}: {reason}"
+        await asyncio.gather(self._stop_perfusion(who, reason), self._stop_stimulation(why), self._keep(who, reason))
+
+    async def _stop_perfusion(self, who: str, reason: str) -> None:
+        if self.gate is not None:
+            await self.gate.estop(who, reason)  # before the gate is there, nothing has been commanded
+
+    async def _stop_stimulation(self, why: str) -> None:
+        if self._stimulator is None:
+            return
+        try:
+            how = await self._stimulator.stop_stimulation(self.forbidden or _told(why))
+        except Exception as error:
+            logger.exception("stimulation could not be stopped")
+            how = f"failed: {type(error).__name__}: {error}"
+            self._alarm("command_failed", "nerves", f"stimulation could not be stopped: {error}")
+        self._record("safety.stimulation_stopped", {"how": how})
+
+    async def forbid_stimulation(self, why: str) -> None:
+        """Stop stimulation for the rest of this process; a reset of the emergency stop does not allow it again."""
+        self.forbidden = why
+        await self._stop_stimulation(why)
+
+    async def _keep(self, who: str, reason: str) -> None:
+        """Write the latch file. The commands to the devices are on their way already: the disk delays none."""
+        try:
+            self._latch.set(who, reason)
+        except OSError as error:
+            self._alarm("journal_lost", SOURCE, f"the stop is not kept over a restart by its file: {error}")
+
+    async def reset(self, who: str, reason: str) -> None:
+        """End the emergency stop and let go of latched interlocks (I5). Raises :class:`ResetRefused`."""
+        if self.gate is None:
+            raise ResetRefused("the controller is still connecting to its devices. Next: wait a few seconds, try again")
+        if self._button is not None and self._button.pressed:
+            raise ResetRefused(f"{self._button.pressed}. Next: release it, or mend its line, and reset again")
+        try:
+            self._latch.clear()
+        except OSError as error:
+            raise ResetRefused(
+                f"the file of the emergency stop cannot be removed: {error}. Likely cause: the data folder cannot be"
+                " written. Next: make it writable, reset again"
+            ) from error
+        self.gate.reset(who, reason)
+        if self._stimulator is not None and not self.forbidden:
+            await self._stimulator.allow_stimulation()
+
+
+def _told(why: str) -> str:
+    return f"emergency stop by {why}; a person must reset it"
+
+
+def _latched(journal: Journal) -> tuple[str | None, dict[str, str]]:
+    """Return what was latched when the journal's last process ended: the emergency stop, interlocks with their detail."""
+    emergency: str | None = None
+    latched: dict[str, str] = {}
+    for row in journal.entries(kinds=("safety.estop", "safety.latch", "safety.reset")):
+        match row.kind:
+            case "safety.estop":
+                emergency = f"{row.body['user']}: {row.body['reason']}"
+            case "safety.latch":
+                latched[row.body["interlock"]] = row.body["detail"]
+            case _:
+                emergency, latched = None, {}
+    return emergency, latched

@@ -1,0 +1,126 @@
+"""Commands of somebody else: an output that followed its command and then does something else (A12).
+
+A second controller on another host, a tool, or a person at the panel. One contradiction is answered as ever: the output is
+brought to its basal state. Two masters that answer each other forever would harm the tissue more than either, so from the
+third contradiction within ten minutes on the gate does not fight:
+
+- A transfer pump or valve is given no new task, so that no dose goes out twice.
+- What rests in its basal state and is found on (a transfer pump, a valve, a heater) is switched off once a minute at the
+  most: it may drain a vessel or overheat one.
+- The heart is left as it is while it circulates at its basal flow or more. Below that it is brought to its basal flow, once
+  a minute at the most.
+- Gas is left as it is. Regulators of heat and gas go on, and interlocks act on every output as ever.
+
+This ends when nothing has contradicted for ten minutes, or with a reset by a person.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from controller.gate.outputs import Output
+from controller.safety.kernel import comes_to_rest
+from controller.safety.terms import Intent, Limits
+from drivers.commands import FLOW_TOLERANCE, PumpStatus, Run, Status, Stop, Switch
+
+CONTRADICTIONS = 3
+WITHIN_S = 600.0
+AGAIN_S = 60.0
+"""How often an output that somebody else commands is brought to a safe state at the most (s)."""
+GATE = "gate"
+
+
+@dataclass(slots=True)
+class _Record:
+    times_s: deque[float] = field(default_factory=lambda: deque(maxlen=CONTRADICTIONS))
+    acted_s: float = float("-inf")
+
+
+class Foreign:
+    """Counts contradictions by output. `alarm(kind, source, detail)` is called for what a person must know."""
+
+    def __init__(self, limits: Limits, alarm: Callable[[str, str, str], None], now_s: Callable[[], float]) -> None:
+        self._limits = limits
+        self._valves = {pump.valve for pump in limits.pumps.values()}
+        self._alarm = alarm
+        self._now_s = now_s
+        self._records: dict[str, _Record] = {}
+
+    def contradicted(self, output: Output, status: Status, wrong: str) -> bool:
+        """Note that an output does not do what it was told; return whether it is to be brought to its basal state."""
+        self._alarm("command_failed", output.name, f"it does not do what it was told: {wrong}")
+        on = output.seen is not None and output.seen.on
+        timed = isinstance(output.commanded, Switch) and output.commanded.for_s is not None  # its contact may stick
+        self._note(output, wrong, foreign=on and not timed)
+        if not self.yields(output):
+            return True
+        heart = output.name == self._limits.heart
+        if (heart and not _circulates(output, status)) or (on and comes_to_rest(output.basal)):
+            return self._may_act(output)
+        return False
+
+    def refusal(self, intent: Intent, output: Output) -> str | None:
+        """Return why an intent is refused, because somebody else commands its output; None when it is not."""
+        stray = intent.requester == GATE and intent.command == output.commanded == Stop()
+        if stray and output.seen is not None and output.seen.on and output.debt is None:
+            self._note(output, "it was stopped and runs again", foreign=True)
+            if self.yields(output) and not self._may_act(output):
+                return f"foreign: somebody else commands {output.name}; it is stopped once in {AGAIN_S:g} s"
+        elif self._transfers(output) and not comes_to_rest(intent.command) and self.yields(output):
+            return (
+                f"foreign: somebody else commands {output.name}; it gets no task until {WITHIN_S / 60:g} min have passed"
+                " without that, or a person resets"
+            )
+        return None
+
+    def yields(self, output: Output) -> bool:
+        """Whether the gate does not fight for this output at present."""
+        record = self._records.get(output.name)
+        if record is None or len(record.times_s) < CONTRADICTIONS:
+            return False
+        now_s = self._now_s()
+        first_s, last_s = record.times_s[0], record.times_s[-1]
+        if now_s - last_s >= WITHIN_S:
+            del self._records[output.name]
+            return False
+        return last_s - first_s < WITHIN_S
+
+    def reset(self) -> None:
+        """A person has seen to it."""
+        self._records.clear()
+
+    def _note(self, output: Output, wrong: str, *, foreign: bool) -> None:
+        yielded = self.yields(output)
+        self._records.setdefault(output.name, _Record()).times_s.append(self._now_s())
+        if self.yields(output) and not yielded:
+            self._alarm(
+                "foreign_command",
+                output.name,
+                f"{CONTRADICTIONS} times within {WITHIN_S / 60:g} min it did something else than it was told, at last:"
+                f" {wrong}. It is not fought for any more, only kept safe",
+            )
+        elif foreign and not yielded:
+            self._alarm(
+                "foreign_command", output.name, f"it followed its command, and now does something else: {wrong}"
+            )
+
+    def _may_act(self, output: Output) -> bool:
+        record, now_s = self._records[output.name], self._now_s()
+        if now_s - record.acted_s < AGAIN_S:
+            return False
+        record.acted_s = now_s
+        return True
+
+    def _transfers(self, output: Output) -> bool:
+        pump = self._limits.pumps.get(output.name)
+        return (pump is not None and pump.role == "transfer") or output.name in self._valves
+
+
+def _circulates(output: Output, status: Status) -> bool:
+    """Whether the heart moves at least its basal flow, forwards."""
+    match output.basal, status:
+        case Run(flow_ul_min=basal), PumpStatus(running=True, flow_ul_min=flow):
+            return flow >= basal * (1.0 - FLOW_TOLERANCE)
+    return False

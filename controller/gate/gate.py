@@ -1,0 +1,525 @@
+"""The safety gate: the one door to every actuator.
+
+Intent → kernel → journal → device → readback → journal. Only the gate holds the drivers' actuator objects. A continuous
+flow and a switched-on valve are leases: whoever wants them must ask again before they run out, or the gate commands the
+basal state. Asking again for what already is so renews the lease and costs neither a journal row nor a byte. A pulse ends
+by its device where that can keep a time (:class:`~drivers.commands.Guarantee`); else the gate owes its end.
+
+Every act is one journal row (`act`), written before the device hears of it. A second row (`act.outcome`) follows for a
+dose, and for anything that did not go as intended; a pulse that went as intended has none. So a day of heater pulses
+stays readable, and the absence of an outcome means: as intended, or this process died with it. A refusal that somebody
+meets again and again for the same reason is recorded once.
+
+A journal that cannot be written (disk full, a slow disk) does not stop what keeps the tissue alive: heart, warmth, gas and
+everything that comes to rest go on, with an alarm; a dose is not given before its row is durable (D2). While a dose waits
+for that its output is free for other commands: any of them cancels the dose.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass, replace
+from typing import Any
+
+from controller.core.clock import Clock
+from controller.core.state import StateStore
+from controller.gate.actuation import LEVEL_HOLD_S, Actuation
+from controller.gate.bypass import Bypasses
+from controller.gate.foreign import Foreign
+from controller.gate.outputs import Output, Transfer
+from controller.gate.probes import ProbeOutcome, Probes
+from controller.gate.readback import command_text
+from controller.gate.recording import Record, Recorder, act_row
+from controller.gate.valves import Valves
+from controller.safety.interlocks import watch
+from controller.safety.kernel import comes_to_rest, decide, transfer_limit_s
+from controller.safety.probe_rules import ProbeIntent
+from controller.safety.terms import (
+    Intent,
+    Limits,
+    PumpTrust,
+    Response,
+    Trip,
+    Underway,
+    Verdict,
+    View,
+    VolumeView,
+    Watch,
+)
+from drivers.commands import Command, Dispense, Level, PumpStatus, Run, Status, Stop, Switch, SwitchStatus
+from drivers.device import Actuator
+from drivers.errors import DeviceError
+
+logger = logging.getLogger(__name__)
+
+ASTRAY_POLLS = 2
+"""So many polls in a row must contradict the command before it counts: one may have crossed it on the wire."""
+UNBOOKED_S = 600.0
+"""A transfer that has ended is kept out of the free room until the ledger has booked it, or for so long."""
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What came of an intent: `seq` is its journal row, None when nothing had to be done."""
+
+    accepted: bool
+    command: Command | None
+    reasons: tuple[str, ...] = ()
+    seq: int | None = None
+    status: Status | None = None
+    error: str | None = None
+
+    @property
+    def ok(self) -> bool:
+        """Accepted, carried out and read back."""
+        return self.accepted and self.error is None
+
+    @property
+    def why(self) -> str:
+        """Why it is not ok, for people."""
+        return self.error or "; ".join(self.reasons)
+
+
+class Gate:
+    """See the module. `alarm(kind, source, detail)` is called for what a person must know.
+
+    With `volumes` the kernel sees the ledger's volumes of the very moment, and :meth:`booked` must be called for each
+    transfer that the ledger has taken in; without, it sees those of the last snapshot. `calibrated` tells what the pumps'
+    calibrations are good for (F5); without, they are taken at their word.
+    """
+
+    def __init__(
+        self,
+        *,
+        actuators: Mapping[str, Actuator],
+        limits: Limits,
+        basal: Mapping[str, Command],
+        leases_s: Mapping[str, float],
+        store: StateStore,
+        journal: Record,
+        clock: Clock,
+        alarm: Callable[[str, str, str], None],
+        volumes: Callable[[], Mapping[str, VolumeView]] | None = None,
+        calibrated: Callable[[], Mapping[str, PumpTrust]] = dict,
+        probes: Probes | None = None,
+    ) -> None:
+        self._now_s = asyncio.get_running_loop().time
+        self._outputs = {
+            # An output that the rig file gives nothing to do, such as a spare relay, rests.
+            name: Output(name, actuator, basal.get(name, Stop()), leases_s.get(name), self._now_s())
+            for name, actuator in actuators.items()
+        }
+        self._transferring = tuple(
+            output
+            for name, output in self._outputs.items()
+            if (pump := limits.pumps.get(name)) is not None and pump.role == "transfer"
+        )
+        self._reach = Actuation(limits, store, self._now_s, books=volumes is not None)
+        self._valves = Valves(self._outputs, limits, self._now_s, self._pay, alarm)
+        self._limits = limits
+        self._store = store
+        self._record = Recorder(journal, alarm)
+        self._clock = clock
+        self._alarm = alarm
+        self._volumes = volumes
+        self._calibrated = calibrated
+        self._probes = probes
+        self._foreign = Foreign(limits, alarm, self._now_s)
+        self._refused: dict[tuple[str, str], str] = {}
+        self._watch = Watch()
+        self.emergency: str | None = None
+        self.bypasses = Bypasses(limits, clock, self._record, self._now_s)
+        for output in self._outputs.values():
+            self._reach.show(output)
+
+    # --- the door ---------------------------------------------------------------------------------------
+
+    async def submit(self, intent: Intent) -> Outcome:
+        """Take `intent` through the door; never raises for what a device or the kernel says, see the outcome."""
+        output = self._outputs.get(intent.actuator)
+        if output is None:
+            return Outcome(False, None, (f"no actuator is called {intent.actuator}",))
+        async with output.lock:
+            verdict = decide(intent, self.view(), self._limits)
+            if verdict.accepted and (foreign := self._foreign.refusal(intent, output)) is not None:
+                verdict = Verdict(False, None, (foreign,), foreign)
+            if not verdict.accepted or verdict.command is None:
+                return Outcome(False, None, verdict.reasons, self._note_refusal(intent, verdict))
+            self._refused.pop((intent.actuator, intent.requester), None)
+            command, verdict = verdict.command, self._told_short(output, verdict)
+            if not isinstance(command, Dispense):
+                output.announced = None
+            if self._reach.already(output, command):
+                self._renew(output, command)
+                return Outcome(True, command, verdict.reasons)
+            if not isinstance(command, Dispense):
+                return await self._carry_out(output, intent, verdict, command)
+            if output.announced is not None:
+                return Outcome(False, None, ("another dose of this pump waits for its row in the journal",))
+            seq = output.announced = self._record.write("act", act_row(intent, verdict))
+            if self._record.on_disk(seq):
+                output.announced = None
+                return await self._bring(output, command, verdict, seq)
+        return await self._dose(output, intent, verdict, command, seq)
+
+    async def basal(self, actuator: str, reason: str) -> Outcome:
+        """Bring one actuator to its basal state; to rest, if an interlock forbids even that."""
+        return await self.submit(Intent(actuator, self._fallback(self._outputs[actuator]), "gate", reason))
+
+    async def stop(self, actuator: str, reason: str, *, requester: str = "gate") -> Outcome:
+        """Bring one actuator to rest."""
+        return await self.submit(Intent(actuator, Stop(), requester, reason))
+
+    async def calibrate(self, intent: ProbeIntent) -> ProbeOutcome:
+        """Set a probe's own calibration: the one door to it (:mod:`controller.gate.probes`)."""
+        if self._probes is None:
+            return ProbeOutcome((f"{intent.point} cannot be calibrated from here: no probe can",))
+        return await self._probes.calibrate(intent)
+
+    async def status(self, actuator: str) -> Status:
+        """Ask one device what it is doing now; raises DeviceError."""
+        asked_s = self._now_s()
+        output = self._outputs[actuator]
+        status = await output.actuator.status()
+        if isinstance(status, PumpStatus) and any(output is each for each in self._transferring):
+            status = await self._reach.told_twice(output, status)
+        self.saw(actuator, status, asked_s)
+        return status
+
+    async def poll(self, actuator: str) -> None:
+        """Ask one device what it is doing, as sampling does; whatever goes wrong is noted, never raised."""
+        try:
+            await self.status(actuator)
+        except DeviceError as error:
+            self._reach.lost(actuator, str(error))
+        except Exception as error:  # a defect in one driver costs that driver's output and nobody else's (C3)
+            logger.exception("asking %s for its status", actuator)
+            self._reach.lost(actuator, f"its driver fails: {error!r}")
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Every actuator's name."""
+        return tuple(self._outputs)
+
+    def revolution_ul(self, actuator: str) -> float | None:
+        """What one turn of a pump's head moves by its own reckoning (µL); None where nobody knows."""
+        output = self._outputs.get(actuator)
+        return None if output is None else output.actuator.revolution_ul
+
+    @property
+    def trips(self) -> tuple[Trip, ...]:
+        """The interlocks that are not content, or held, or latched."""
+        return self._watch.trips
+
+    # --- emergency --------------------------------------------------------------------------------------
+
+    async def estop(self, user: str, reason: str) -> None:
+        """Bring everything to its basal state at once, and refuse all else until :meth:`reset` (A9, I5)."""
+        self.emergency = f"{user}: {reason}"
+        self._alarm("emergency_stop", "gate", self.emergency)
+        # Nobody is waited for here, neither the journal nor whoever holds an output's lock.
+        await self._in_order(self._rest_now)
+        self._record.write("safety.estop", {"user": user, "reason": reason})
+
+    async def _rest_now(self, output: Output) -> None:
+        busy = output.lock.locked()
+        rest = self._fallback(output)
+        pressed = comes_to_rest(rest) and self._valves.pressing(output) is not None
+        error = None if pressed else await self._reach.bring(output, rest)
+        output.lease_until_s = output.announced = None
+        output.debt = None
+        if busy or pressed or error is not None:
+            # A command that was on its way may have arrived after ours: once more when it is through. A valve closes when
+            # the pump behind it is known to stand.
+            output.owe(rest, "emergency stop", self._now_s())
+        self._reach.show(output)
+
+    def reset(self, user: str, reason: str) -> None:
+        """End an emergency stop and let go of latched interlocks; who and why go into the journal (I5)."""
+        latched = [trip.interlock for trip in self._watch.trips if trip.latched]
+        self._record.write("safety.reset", {"user": user, "reason": reason, "latched": latched})
+        self.emergency = None
+        self._foreign.reset()
+        self._watch = self._watch.reset()
+
+    def restore(self, emergency: str | None, latched: Mapping[str, str]) -> None:
+        """Take up what a process before this one had latched: an emergency stop, interlocks with what they saw (I5)."""
+        self.emergency = emergency
+        trips = [
+            Trip(rule.name, rule.point, latched[rule.name], self._now_s(), rule.trips, latched=True, present=False)
+            for rule in self._limits.interlocks
+            if rule.name in latched
+        ]
+        self._watch = Watch(tuple(trips))
+
+    # --- what happens once a second ---------------------------------------------------------------------
+
+    def observe(self) -> tuple[Trip, ...]:
+        """Look at every interlock (I1); returns what :meth:`tick` has to enforce."""
+        self._watch = watch(self._view(self._store.state.volumes), self._limits)
+        return self._watch.trips
+
+    async def tick(self, trips: tuple[Trip, ...]) -> None:
+        """Enforce interlocks, leases and the time limits of transfers, and try again what is owed."""
+        if self.enforce(trips):
+            await self.settle()
+
+    def enforce(self, trips: tuple[Trip, ...]) -> bool:
+        """The part of :meth:`tick` that only looks; returns whether :meth:`settle` has something to do."""
+        now_s = self._now_s()
+        for trip in trips:
+            for name in trip.actuators:
+                if (output := self._outputs.get(name)) is not None:
+                    self._enforce(output, trip, now_s)
+        due = False
+        for output in self._outputs.values():
+            transfer = output.transfer
+            if output.lease_until_s is not None and now_s > output.lease_until_s:
+                output.lease_until_s = None
+                lost = isinstance(output.commanded, Level)
+                why = f"no command has reached it for {LEVEL_HOLD_S:g} s" if lost else "nobody renewed it"
+                self._alarm("lease_expired", output.name, f"{why}; it goes to its basal state")
+                output.owe(self._fallback(output), "its lease ran out", now_s)
+            if transfer is not None and transfer.ended_s is None and now_s > transfer.deadline_s:
+                self._alarm("transfer_overlong", output.name, f"{transfer.dose.dose_id} ran longer than it may")
+                output.owe(Stop(), "the transfer ran longer than it may (A5)", now_s)
+            due = due or output.due(now_s)
+        return due
+
+    async def settle(self) -> None:
+        """Try to bring every output that owes a state to it; they do not wait for each other."""
+        now_s = self._now_s()
+        due = [output for output in self._outputs.values() if output.due(now_s) and not output.lock.locked()]
+        await asyncio.gather(*(self._settle(output) for output in due))
+
+    def _enforce(self, output: Output, trip: Trip, now_s: float) -> None:
+        if trip.response is Response.TELL:
+            return
+        why = f"interlock {trip.interlock}: {trip.point} {trip.detail}"
+        if trip.response is Response.OFF:
+            if output.seen is None or output.seen.on:
+                output.owe(output.rest, why, now_s)
+        elif isinstance(output.basal, Run) and output.seen is not None:
+            if output.seen.on and self._reach.above_basal(output, output.basal, output.seen.level):
+                output.owe(output.basal, why, now_s)
+        elif output.seen is None or (output.seen.on and comes_to_rest(output.basal)):
+            output.owe(output.basal, why, now_s)
+
+    async def fall_back(self, reason: str) -> tuple[str, ...]:
+        """Bring every actuator to its basal state, once: the controller is about to leave. Returns those that owe it."""
+
+        async def fall(output: Output) -> None:
+            async with output.lock:
+                output.owe(self._fallback(output), reason, self._now_s())
+                await self._pay(output)
+
+        await self._in_order(fall)
+        await self._in_order(self._once_more)  # a reply that was lost is no reason to leave it to the guard
+        return tuple(name for name, output in self._outputs.items() if output.debt is not None)
+
+    async def _once_more(self, output: Output) -> None:
+        if output.debt is not None:
+            async with output.lock:
+                await self._pay(output)
+
+    async def _in_order(self, work: Callable[[Output], Any]) -> None:
+        """All outputs at once, but valves only when the pumps behind them have been dealt with."""
+        outputs = self._outputs.values()
+        await asyncio.gather(*(work(output) for output in outputs if output.name not in self._valves))
+        await asyncio.gather(*(work(output) for output in outputs if output.name in self._valves))
+
+    # --- what is known ----------------------------------------------------------------------------------
+
+    def view(self) -> View:
+        """What the kernel looks at when it decides, at this moment."""
+        return self._view(self._store.state.volumes if self._volumes is None else self._volumes())
+
+    def _view(self, volumes: Mapping[str, VolumeView]) -> View:
+        underway = tuple(self._underway())
+        now_s, readings, pumps = self._now_s(), self._store.readings, self._calibrated()
+        seen, bypassed = self._reach.seen, self.bypasses.names
+        return View(now_s, readings, volumes, seen, underway, self.emergency, self._watch, pumps, bypassed)
+
+    def _underway(self) -> list[Underway]:
+        found = []
+        now_s = self._now_s()
+        for output in self._transferring:
+            transfer = output.transfer
+            if transfer is not None:
+                if transfer.ended_s is None:
+                    found.append(Underway(output.name, transfer.dose.volume_ul, transfer.dose.dose_id))
+                elif self._volumes is not None and now_s - transfer.ended_s < UNBOOKED_S:
+                    dose = transfer.dose
+                    found.append(Underway(output.name, dose.volume_ul, dose.dose_id, running=False))
+            elif output.seen is not None and output.seen.on:
+                found.append(Underway(output.name, 0.0))  # begun by somebody else, or before a crash
+        return found
+
+    def booked(self, source: str, target: str) -> None:
+        """The ledger has taken in what was moved from `source` to `target`: its volumes tell of it now."""
+        for name, output in self._outputs.items():
+            pump = self._limits.pumps.get(name)
+            ended = output.transfer is not None and output.transfer.ended_s is not None
+            if ended and pump is not None and (pump.source, pump.target) == (source, target):
+                output.transfer = None
+
+    def saw(self, name: str, status: Status, asked_s: float | None = None) -> None:
+        """Take in a status that was asked for at `asked_s`; what is older than the last command is dropped."""
+        output = self._outputs[name]
+        now_s = self._now_s()
+        asked_s = now_s if asked_s is None else asked_s
+        if output.lock.locked() or asked_s < output.read_back_s:
+            return
+        self._reach.take_in(output, status, asked_s)
+        if output.commanded is None:
+            if name in self._limits.heaters and status == SwitchStatus(True) and not output.ends_pulses:
+                output.owe(output.rest, "it was on when this process began, and nothing else ends it", now_s)
+            return
+        if output.debt is not None:
+            return
+        if isinstance(output.commanded, Level) and output.lease_until_s is not None:
+            # Its last command was lost, or only the answer to it: then it does what it was told all the same.
+            if self._reach.disagrees(output, status, asked_s) is None:
+                output.lease_until_s = None
+                self._reach.show(output)
+            return
+        wrong = self._reach.disagrees(output, status, asked_s)
+        output.astray = 0 if wrong is None else output.astray + 1
+        if wrong is not None and output.astray >= ASTRAY_POLLS:
+            output.astray = 0
+            if self._foreign.contradicted(output, status, wrong):
+                output.owe(self._fallback(output), f"readback: {wrong}", now_s)
+
+    # --- inside -----------------------------------------------------------------------------------------
+
+    def _fallback(self, output: Output) -> Command:
+        """The basal state, unless an interlock forbids even that."""
+        tripped = any(trip.response is Response.OFF and output.name in trip.actuators for trip in self._watch.trips)
+        return output.rest if tripped else output.basal
+
+    def _told_short(self, output: Output, verdict: Verdict) -> Verdict:
+        """`verdict` with a reason more when the device cannot quite do it."""
+        reason = None if verdict.command is None else self._reach.shortfall(output, verdict.command)
+        if reason is None:
+            return verdict
+        return replace(verdict, reasons=(*verdict.reasons, reason), limiting=reason)
+
+    def _renew(self, output: Output, command: Command) -> None:
+        lasting = isinstance(command, Run) or (isinstance(command, Switch) and command.on and command.for_s is None)
+        if lasting and command != output.basal:
+            output.renew(self._now_s())
+        else:
+            output.lease_until_s = None
+
+    async def _dose(
+        self, output: Output, intent: Intent, verdict: Verdict, command: Dispense, seq: int | None
+    ) -> Outcome:
+        """Give a dose as soon as its row `seq` is durable, if nothing has changed by then that forbids it."""
+        why: str | None = "its command was cancelled"
+        try:
+            why = await self._record.refusal(seq)
+        finally:
+            if why is not None:
+                output.announced = None if output.announced == seq else output.announced
+                self._record.write("act.outcome", {"act": seq, "error": f"not sent: {why}"})
+        if why is not None:
+            return Outcome(False, None, (*verdict.reasons, why), seq)
+        async with output.lock:
+            if output.announced != seq:
+                why = "it was stopped while its row was written"
+            else:
+                output.announced = None
+                now = decide(intent, self.view(), self._limits)
+                if now.accepted and now.command == command:
+                    return await self._bring(output, command, verdict, seq)
+                why = now.limiting or "the limits have changed while its row was written"
+            self._record.write("act.outcome", {"act": seq, "error": f"not sent: {why}"})
+            return Outcome(False, None, (*verdict.reasons, why), seq)
+
+    async def _carry_out(self, output: Output, intent: Intent, verdict: Verdict, command: Command) -> Outcome:
+        if comes_to_rest(command) and (pressing := await self._valves.stilled(output)) is not None:
+            output.owe(command, f"{intent.requester}: {intent.reason}", self._now_s())
+            return Outcome(True, command, verdict.reasons, error=self._valves.wait(output, pressing))
+        return await self._bring(output, command, verdict, self._record.write("act", act_row(intent, verdict)))
+
+    async def _bring(self, output: Output, command: Command, verdict: Verdict, seq: int | None) -> Outcome:
+        """Send a command that is on record, and read back what came of it."""
+        if isinstance(command, Dispense):
+            output.transfer = Transfer(command, self._now_s() + transfer_limit_s(command))
+        try:
+            error = await self._reach.bring(output, command)
+        except asyncio.CancelledError:
+            self._record.write("act.outcome", {"act": seq, "error": "cancelled"})
+            output.owe(self._fallback(output), "its command was cancelled half-way", self._now_s())
+            raise
+        if error is not None:
+            return await self._failed(output, command, verdict, seq, error)
+        output.debt = None
+        self._renew(output, command)
+        self._reach.show(output)
+        status = output.status
+        if isinstance(command, Dispense) and status is not None:
+            self._record.write("act.outcome", {"act": seq, "status": asdict(status)})
+        if self.emergency is not None and not comes_to_rest(command) and command != output.basal:
+            output.owe(self._fallback(output), "emergency stop", self._now_s())
+            await self._pay(output)
+        return Outcome(True, command, verdict.reasons, seq, status)
+
+    async def _failed(self, output: Output, command: Command, verdict: Verdict, seq: int | None, error: str) -> Outcome:
+        """The command may or may not have taken: bring the actuator to rest, tell, and record (A7)."""
+        self._record.write("act.outcome", {"act": seq, "error": error})
+        self._alarm("command_failed", output.name, error)
+        if self._reach.hold(output, command):
+            return Outcome(True, command, verdict.reasons, seq, None, error)
+        rest = self._fallback(output)
+        output.owe(rest, f"after a command that failed: {error}", self._now_s())
+        if output.debt is not None and rest == command:
+            output.debt.put_off(self._now_s())
+        else:
+            await self._pay(output)
+        return Outcome(True, command, verdict.reasons, seq, None, error)
+
+    async def _settle(self, output: Output) -> None:
+        if output.debt is None and output.ends_s is not None:
+            await asyncio.sleep(max(0.0, output.ends_s - self._now_s()))
+        async with output.lock:
+            # Another pulse may have begun meanwhile, and ends later.
+            if output.ends_s is not None and self._now_s() >= output.ends_s:
+                output.owe(output.rest, "the pulse is over, and the device does not end it", self._now_s())
+            await self._pay(output)
+
+    async def _pay(self, output: Output) -> None:
+        """Try to bring an output to the state that it owes; its lock is held."""
+        debt = output.debt
+        if debt is None:
+            return
+        if comes_to_rest(debt.command) and (pressing := await self._valves.stilled(output)) is not None:
+            self._valves.wait(output, pressing)
+            return
+        if debt.tries == 0:
+            owed = self._told_short(output, Verdict(True, debt.command))
+            self._record.write("act", act_row(Intent(output.name, debt.command, "gate", debt.why), owed))
+        error = await self._reach.bring(output, debt.command)
+        if error is None:
+            if debt.tries:
+                self._record.write(
+                    "act.outcome", {"actuator": output.name, "owed": command_text(debt.command), "ok": True}
+                )
+            output.debt = None
+            output.lease_until_s = None
+            self._reach.show(output)
+            return
+        if debt.tries == 0:
+            self._record.write("act.outcome", {"actuator": output.name, "error": error})
+            self._alarm("command_failed", output.name, f"it could not be brought to its basal state: {error}")
+        debt.put_off(self._now_s())
+
+    def _note_refusal(self, intent: Intent, verdict: Verdict) -> int | None:
+        """Record a refusal; one that somebody meets again and again for the same reason is recorded once."""
+        key, reason = (intent.actuator, intent.requester), (verdict.limiting or "").partition(":")[0]
+        if self._refused.get(key) == reason and not isinstance(intent.command, Dispense):
+            return None
+        self._refused[key] = reason
+        return self._record.write("act.refused", act_row(intent, verdict))

@@ -1,0 +1,79 @@
+"""The gate's rows in the journal, and the wait for the disk before a dose.
+
+Rows are queued at once and never delay what keeps the tissue alive (D2). A dose is given only after its row is durable.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Mapping
+from typing import Any, Protocol
+
+from controller.gate.readback import command_text
+from controller.safety.terms import Intent, Verdict
+
+logger = logging.getLogger(__name__)
+
+
+class Record(Protocol):
+    """What the gate needs of the journal."""
+
+    def append(self, kind: str, body: Mapping[str, Any], *, run: str | None = None) -> int:
+        """Queue one row; returns its number."""
+
+    def on_disk(self, seq: int) -> bool:
+        """Whether the row, and all before it, are durable."""
+
+    async def durable(self, seq: int) -> None:
+        """Wait until they are; raises when the disk does not take them."""
+
+
+class Recorder:
+    """Writes rows; `alarm(kind, source, detail)` is called when the journal takes none."""
+
+    def __init__(self, journal: Record, alarm: Callable[[str, str, str], None]) -> None:
+        self._journal = journal
+        self._alarm = alarm
+
+    def write(self, kind: str, body: Mapping[str, Any]) -> int | None:
+        """Queue one row; None and an alarm when it is not taken."""
+        try:
+            return self._journal.append(kind, body)
+        except Exception as error:  # sqlite3, the operating system, a closed file: each means the same here
+            self._tell(error)
+            return None
+
+    def on_disk(self, seq: int | None) -> bool:
+        """Whether a row is durable."""
+        return seq is not None and self._journal.on_disk(seq)
+
+    async def refusal(self, seq: int | None) -> str | None:
+        """Wait until row `seq` is durable; returns why it cannot be, or None."""
+        if seq is None:
+            return "no dose is given without its row in the journal"
+        try:
+            await self._journal.durable(seq)
+        except Exception as error:
+            self._tell(error)
+            return f"no dose is given before its row in the journal is on the disk: {error}"
+        return None
+
+    def _tell(self, error: Exception) -> None:
+        logger.error("the journal cannot be written: %r", error)
+        self._alarm("journal_unwritten", "journal", f"{type(error).__name__}: {error}")
+
+
+def act_row(intent: Intent, verdict: Verdict) -> dict[str, Any]:
+    """The row of an intent that the kernel has decided on."""
+    row: dict[str, Any] = {
+        "actuator": intent.actuator,
+        "command": command_text(intent.command),
+        "by": intent.requester,
+        "why": intent.reason,
+    }
+    if verdict.command is not None and verdict.command != intent.command:
+        row["allowed"] = command_text(verdict.command)
+    if verdict.reasons:
+        row["reasons"] = list(verdict.reasons)
+        row["limiting"] = verdict.limiting
+    return row

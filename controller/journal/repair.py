@@ -1,0 +1,337 @@
+"""Repair of a journal: what of it is sound, what it leaves open, and a repaired one whose chain goes on from there.
+
+Only rows whose hash fits are kept, up to the first that does not; nothing is guessed. The files are read from copies and
+kept unchanged. Open runs are held for a person, open doses come back as unknown, and records of degraded times are taken in.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import os
+import shutil
+import sqlite3
+import tempfile
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+from controller.core.run_states import TRANSITIONS, Event, RunState
+from controller.journal.degraded import DegradedTime, degraded_times
+from controller.journal.evidence import set_aside
+from controller.journal.file import SCHEMA, HeadFile, head_path, own, read_head
+from controller.journal.terms import GENESIS, VERSION, JournalError, Row, Timekeeper, chain, chained, encode
+
+NEW = ".new"
+"""Ending of a repaired journal that is not in its place yet."""
+_INSERT = "INSERT INTO entries (seq, at_s, utc, kind, run, body, hash) VALUES (?, ?, ?, ?, ?, ?, ?)"
+_SELECT = "SELECT seq, at_s, utc, kind, run, body, hash FROM entries"
+_SAFETY = ("safety.estop", "safety.latch", "safety.reset")
+
+
+@dataclass(frozen=True, slots=True)
+class OpenDose:
+    """A dose whose outcome no row tells."""
+
+    run: str
+    n: int
+    act: int
+    line: str
+    ul: float
+
+
+@dataclass(slots=True)
+class Sound:
+    """The sound part of one file: its rows from the first on, as far as the chain holds."""
+
+    source: str
+    rows: int = 0
+    head: str = GENESIS
+    last_utc: str = ""
+    damage: str | None = None
+    """What is wrong with the row after, or None when the file ends there."""
+    readable_after: int = 0
+    """Rows behind the damage that can be read, but are not joined to the sound ones by the chain."""
+    runs: dict[str, RunState] = field(default_factory=dict)
+    """Runs that have not ended, with their state."""
+    protocols: dict[str, str] = field(default_factory=dict)
+    doses: dict[str, OpenDose] = field(default_factory=dict)
+    """Open doses by run and step."""
+    volumes: Mapping[str, Any] = field(default_factory=dict)
+    volumes_utc: str = ""
+
+    def take(self, row: Row) -> None:
+        """Count a row that fits."""
+        self.rows, self.head, self.last_utc = row.seq, row.hash, row.utc
+        if row.run is None:
+            return
+        body = json.loads(row.body)
+        key = f"{row.run} {body.get('n')}"
+        if row.kind == "run.start":
+            self.runs[row.run], self.protocols[row.run] = RunState.IDLE, str(body.get("protocol", ""))
+        elif row.kind == "run.state":
+            self.runs[row.run] = RunState(body["to"])
+            if self.runs[row.run].ended:
+                del self.runs[row.run]
+        elif row.kind == "step.act":
+            self.doses[key] = OpenDose(row.run, body["n"], body["act"], body["line"], body["ul"])
+        elif row.kind in ("moved", "step.refused"):
+            self.doses.pop(key, None)
+        if "volumes" in body:
+            self.volumes, self.volumes_utc = body["volumes"], row.utc
+
+
+@dataclass(frozen=True, slots=True)
+class Survey:
+    """What can be recovered of the journal in a data folder."""
+
+    journal: Path
+    best: Sound
+    others: tuple[Sound, ...]
+    expected: int | None
+    """Number of the last row that was ever committed, by the head file."""
+    degraded: tuple[DegradedTime, ...]
+
+    @property
+    def missing(self) -> int:
+        """Rows that were committed and are not among the sound ones."""
+        return max((self.expected or 0) - self.best.rows, 0)
+
+    @property
+    def needed(self) -> bool:
+        """Whether there is anything to repair."""
+        sound = self.best.damage is None and not self.missing and self.best.source == self.journal.name
+        return not sound or bool(self.degraded)
+
+
+def survey(journal: Path) -> Survey:
+    """Look at a journal, its rescued copies and its records of degraded times; changes nothing."""
+    rescued = sorted(journal.parent.glob(f"{journal.name}.rescued-*"))
+    names = [
+        *([journal] if journal.is_file() else []),
+        *(path for path in rescued if not path.name.endswith("-wal")),
+        _new(journal),
+    ]
+    found = [_sound(path) for path in names if path.exists()] or [Sound(journal.name, damage="there is no such file")]
+    best = max(found, key=lambda each: each.rows)  # the first of those that reach as far
+    head = read_head(journal)
+    return Survey(
+        journal,
+        best,
+        tuple(each for each in found if each is not best),
+        None if head is None else head[0],
+        tuple(degraded_times(journal.parent)),
+    )
+
+
+def apply(found: Survey, clock: Timekeeper) -> Path:
+    """Put a repaired journal in the place of the old one; returns the folder with the old files.
+
+    Raises:
+        JournalError: when a controller owns the journal, or the folder cannot be written.
+    """
+    journal = found.journal
+    try:
+        with own(journal), tempfile.TemporaryDirectory(prefix="choroid-repair-") as folder:
+            source = _copied(journal.with_name(found.best.source), Path(folder))
+            building = journal.with_name(journal.name + ".building")
+            building.unlink(missing_ok=True)
+            _write(found, building, source, clock)
+            building.replace(_new(journal))
+            aside = set_aside(journal)
+            _put_in_place(journal)
+            return aside
+    except OSError as error:
+        raise JournalError(
+            f"the journal {journal} cannot be repaired: {error}. Likely cause: the disk is full, or the folder may not be"
+            " written. Next: mend that and repair again; nothing is lost"
+        ) from error
+
+
+def begin_anew(journal: Path, reason: str, clock: Timekeeper) -> Path:
+    """Put an empty journal in the place of the old one, with `reason` as its first row; returns the folder with the old."""
+    with own(journal):
+        building = _new(journal)
+        building.unlink(missing_ok=True)
+        with contextlib.closing(_made(building)) as db:
+            body = encode({"reason": reason})
+            row = chained(GENESIS, 1, clock.now_s(), clock.utc_text(), "journal.begun", None, body)
+            db.execute(_INSERT, row)
+        aside = set_aside(journal)
+        _put_in_place(journal)
+        return aside
+
+
+# --- reading ----------------------------------------------------------------------------------------------
+
+
+def _sound(path: Path) -> Sound:
+    """Read one file as far as its chain holds."""
+    found = Sound(path.name)
+    if path.stat().st_size == 0:
+        found.damage = "the file is empty"
+        return found
+    try:
+        with tempfile.TemporaryDirectory(prefix="choroid-repair-") as folder:
+            copy = _copied(path, Path(folder))
+            with contextlib.closing(sqlite3.connect(copy, isolation_level=None)) as db:
+                try:
+                    for row in _rows(db):
+                        if row.seq != found.rows + 1:
+                            found.damage = f"row {found.rows + 1} is missing; row {row.seq} follows"
+                            break
+                        if chain(found.head, *row[:-1]) != row.hash:
+                            found.damage = f"row {row.seq} is not what was written"
+                            break
+                        found.take(row)
+                except (sqlite3.Error, ValueError, TypeError, KeyError) as error:
+                    found.damage = f"row {found.rows + 1} cannot be read ({error})"
+                if found.damage is not None:
+                    found.readable_after = _readable(db, found.rows + 1)
+    except (sqlite3.Error, OSError) as error:
+        found.damage = f"the file cannot be read ({error})"
+    return found
+
+
+def _rows(db: sqlite3.Connection) -> Iterator[Row]:
+    for values in db.execute(f"{_SELECT} ORDER BY seq"):
+        yield Row._make(values)
+
+
+def _readable(db: sqlite3.Connection, after: int) -> int:
+    count = 0
+    with contextlib.suppress(sqlite3.Error):
+        for (seq,) in db.execute("SELECT max(seq) FROM entries").fetchall():
+            for wanted in range(after + 1, min(seq or 0, after + 100_000) + 1):
+                with contextlib.suppress(sqlite3.Error):
+                    count += db.execute("SELECT body FROM entries WHERE seq = ?", (wanted,)).fetchone() is not None
+    return count
+
+
+def _copied(path: Path, folder: Path) -> Path:
+    """A copy of a database with its WAL, if it is there."""
+    copy = folder / path.name
+    for suffix in ("", "-wal"):
+        with contextlib.suppress(FileNotFoundError, IsADirectoryError):
+            shutil.copyfile(f"{path}{suffix}", f"{copy}{suffix}")
+    return copy
+
+
+def _new(journal: Path) -> Path:
+    return journal.with_name(journal.name + NEW)
+
+
+# --- writing ----------------------------------------------------------------------------------------------
+
+
+class _Chain:
+    """Rows that are added to a repaired journal."""
+
+    def __init__(self, db: sqlite3.Connection, sound: Sound, clock: Timekeeper) -> None:
+        self.sound = sound
+        self._db = db
+        self._clock = clock
+
+    def verbatim(self, row: Row) -> None:
+        """A row that is chained to the last one already."""
+        self._db.execute(_INSERT, row)
+        self.sound.take(row)
+
+    def add(self, kind: str, body: Mapping[str, Any], run: str | None = None) -> None:
+        """A row of the repair."""
+        at_s, utc = self._clock.now_s(), self._clock.utc_text()
+        self.verbatim(chained(self.sound.head, self.sound.rows + 1, at_s, utc, kind, run, encode(body)))
+
+
+def _write(found: Survey, path: Path, source: Path, clock: Timekeeper) -> None:
+    """Write the repaired journal to `path`."""
+    with contextlib.closing(_made(path)) as db:
+        db.execute("BEGIN")
+        rows = Sound(found.best.source)
+        adding = _Chain(db, rows, clock)
+        if found.best.rows:
+            with contextlib.closing(sqlite3.connect(source, isolation_level=None)) as old:
+                for values in old.execute(f"{_SELECT} WHERE seq <= ? ORDER BY seq", (found.best.rows,)):
+                    adding.verbatim(Row._make(values))
+        told = [_take_in(adding, time) for time in found.degraded]
+        held = dict(rows.runs)
+        adding.add(
+            "journal.repaired",
+            {
+                "source": found.best.source,
+                "kept": found.best.rows,
+                "kept_until_utc": found.best.last_utc,
+                "expected": found.expected,
+                "damage": found.best.damage,
+                "readable_after": found.best.readable_after,
+                "degraded": told,
+                "open_runs": {run: str(state) for run, state in held.items()},
+                "open_doses": [asdict(dose) for dose in rows.doses.values()],
+            },
+        )
+        _leave_to_people(adding, held)
+        db.execute("COMMIT")
+
+
+def _take_in(adding: _Chain, time: DegradedTime) -> dict[str, Any]:
+    """Add the rows of a degraded time: as they are where they continue the chain, else as what they tell."""
+    joined = {time.after_hash, *(row.hash for row in time.rows)}
+    verbatim = not time.at_start and bool(time.rows) and adding.sound.head in joined
+    kept = adding.sound.rows
+    for row in time.rows:
+        if verbatim:
+            if row.seq > kept:  # those before reached the file that was about to be lost as well
+                adding.verbatim(row)
+            continue
+        body = json.loads(row.body)
+        adding.add(f"degraded.{row.kind}", {"seq": row.seq, "utc": row.utc, "hash": row.hash, "body": body})
+        if row.kind in _SAFETY:  # a stop or a latch that stood then stands now
+            adding.add(row.kind, body)
+    return {
+        "file": time.path.name,
+        "sha256": hashlib.sha256(time.path.read_bytes()).hexdigest(),
+        "rows": len(time.rows),
+        "verbatim": verbatim,
+        "why": time.why,
+        "damage": time.damage,
+    }
+
+
+def _leave_to_people(adding: _Chain, runs: Mapping[str, RunState]) -> None:
+    """Hold every open run, and put every open dose in doubt."""
+    why = "the journal was repaired; rows may be missing. Next: look at the vessels, enter their levels, then resume or abort"
+    for dose in list(adding.sound.doses.values()):
+        adding.add("step.doubted", {"n": dose.n, "act": dose.act, "why": "the journal was repaired"}, dose.run)
+    for run, state in runs.items():
+        adding.add("run.message", {"text": why}, run)
+        for event in (Event.START, Event.FAULT):
+            after = TRANSITIONS.get((state, event))
+            if after is not None:
+                adding.add("run.state", {"event": event, "from": state, "to": after, "reason": why}, run)
+                state = after
+
+
+def _made(path: Path) -> sqlite3.Connection:
+    db = sqlite3.connect(path, isolation_level=None)
+    db.execute("PRAGMA synchronous=FULL")
+    db.executescript(SCHEMA)
+    db.execute(f"PRAGMA user_version={VERSION}")
+    return db
+
+
+def _put_in_place(journal: Path) -> None:
+    """Make the new file the journal, and name its last row in the head file."""
+    _new(journal).replace(journal)
+    with contextlib.closing(sqlite3.connect(journal, isolation_level=None)) as db:
+        seq, head = db.execute("SELECT seq, hash FROM entries ORDER BY seq DESC LIMIT 1").fetchone()
+    mark = HeadFile(journal)
+    mark.write(seq, head)
+    mark.close()
+    for path in (head_path(journal), journal.parent):
+        descriptor = os.open(path, os.O_RDONLY)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)

@@ -1,0 +1,1 @@
+"""Connection of devices, and ownership of a data folder."""

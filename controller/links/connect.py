@@ -1,0 +1,86 @@
+"""Connecting a rig: every link in parallel, and every failure together in one table."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass
+
+from controller.rig.description import Channel, DeviceSpec, Rig
+from drivers.device import ChannelConfig, Device, DeviceConfig
+from drivers.errors import DeviceError
+from drivers.registry import build, open_link
+from drivers.transport.link import Link
+from drivers.transport.opener import Opener
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """One device that did not come up."""
+
+    device: str
+    link: str
+    error: str
+
+
+class ConnectError(Exception):
+    """No device came up; `failures` holds them all, `table` shows them to people."""
+
+    def __init__(self, failures: list[Failure]) -> None:
+        self.failures = failures
+        self.table = table(failures)
+        super().__init__(f"none of {len(failures)} devices came up; nothing was moved\n{self.table}")
+
+
+def table(failures: list[Failure]) -> str:
+    """The failures for people."""
+    width = max((len(failure.device) for failure in failures), default=0)
+    return "\n".join(f"  {failure.device:<{width}}  {failure.link}: {failure.error}" for failure in failures)
+
+
+@dataclass(frozen=True, slots=True)
+class Connected:
+    """What came of connecting: every link and device, and who did not answer yet (its link keeps trying)."""
+
+    links: dict[str, Link]
+    devices: dict[str, Device]
+    failures: list[Failure]
+
+
+async def connect(rig: Rig, opener: Opener) -> Connected:
+    """Open all links in parallel and verify every device once.
+
+    A rig with a dead device still starts: its link goes on trying, its readings are bad, its alarms are raised. Raises
+    :class:`ConnectError` only when nothing at all answers.
+    """
+    models: dict[str, list[str]] = {}
+    for spec in rig.devices.values():
+        models.setdefault(spec.link, []).append(spec.model)
+    links = {name: open_link(name, of, opener) for name, of in models.items()}
+    devices = {
+        name: build(
+            spec.model,
+            links[spec.link],
+            device_config(name, spec),
+        )
+        for name, spec in rig.devices.items()
+    }
+    found: list[dict[str, DeviceError]] = await asyncio.gather(*(link.start() for link in links.values()))
+    failures = [
+        Failure(name, link, str(error))
+        for link, errors in zip(links, found, strict=True)
+        for name, error in sorted(errors.items())
+    ]
+    if len(failures) >= len(devices):
+        await asyncio.gather(*(link.close() for link in links.values()))
+        raise ConnectError(failures)
+    return Connected(links, devices, failures)
+
+
+def device_config(name: str, spec: DeviceSpec) -> DeviceConfig:
+    """What the rig says of a device, in the drivers' words."""
+    channels = {number: _channel(channel) for number, channel in spec.channels.items()}
+    return DeviceConfig(name, spec.address, spec.settings, channels)
+
+
+def _channel(channel: Channel) -> ChannelConfig:
+    return ChannelConfig(channel.point, {} if channel.tubing_mm is None else {"tubing_mm": channel.tubing_mm})

@@ -1,0 +1,1 @@
+"""The running controller: one tick after another."""

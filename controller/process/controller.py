@@ -1,0 +1,500 @@
+"""The controller: one rig's living process, assembled and ticking once a second.
+
+A tick looks at every interlock, freezes a snapshot, lets the gate enforce what the interlocks say, lets the regulators
+want what they want, and hands the snapshot to alarms, history and sinks. A slow device delays no tick: what goes to
+devices runs beside it. So do sampling, protocols and the page, on the same loop.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Coroutine, Mapping
+from pathlib import Path
+from typing import Any, Protocol
+
+from controller.alarms.definitions import alarm_kind
+from controller.alarms.states import ROWS as ALARM_ROWS
+from controller.alarms.states import Alarms
+from controller.core.clock import Clock
+from controller.core.state import State, StateStore
+from controller.core.version import software_version
+from controller.delivery.people import People
+from controller.estimator.assays import Assays
+from controller.gate.emergency import Button, Emergency, Stimulator
+from controller.gate.gate import Gate
+from controller.gate.latch import Latch
+from controller.gate.probes import Probe, Probes
+from controller.guard.heartbeat import Guarded, Heartbeat
+from controller.journal.journal import Journal
+from controller.journal.terms import JournalUnwritten
+from controller.ledger.ledger import Ledger
+from controller.links.body import Body
+from controller.memory.calibrations import Calibration, keep
+from controller.memory.checkpoints import Checkpoints
+from controller.memory.history import FLUSH_S, History
+from controller.memory.output_series import OutputSeries
+from controller.nerves.summary import NervesSource, NervesSummary
+from controller.process.health import Health
+from controller.process.load import Load
+from controller.process.notices import notices
+from controller.readings.ear import Ear
+from controller.readings.liveliness import Liveliness
+from controller.readings.plausibility import Plausibility
+from controller.readings.vigilance import oldest_answers, reading_causes
+from controller.regulation.regulators import Regulator, regulators_of
+from controller.rig.description import Rig
+from controller.rig.loading import effective_hash
+from controller.runs.runner import Runner
+from controller.safety.limits import basal_states, limits_of
+from controller.safety.terms import Intent, Limits, Trip
+from controller.upkeep.upkeep import Upkeep
+from controller.vitals.scoring import Scoring, last_grade
+from controller.vitals.vitals import VitalSigns
+from drivers.transport.opener import Opener
+
+logger = logging.getLogger(__name__)
+
+TICK_S = 1.0
+DEAD_AFTER_S = 5.0
+"""A control loop that has not ticked for so long is not healthy (D6)."""
+NERVES_EVERY_S = 10.0
+LINKS_EVERY_S = 5.0
+VALVE_LEASE_S = 30.0
+"""A valve stays open no longer than this after its transfer has last asked for it."""
+LAZY_FLUSH_S = 900.0
+"""How often history is written when nothing has to outlive the process, as in a simulation."""
+FALL_BACK_S = 10.0
+"""How long an orderly end waits for devices that do not answer."""
+
+
+class Sink(Protocol):
+    """Something that carries readings away (MQTT, say). It must return at once and never fail."""
+
+    name: str
+    """What alarms call it."""
+
+    @property
+    def problem(self) -> str | None:
+        """Why nothing gets through at present, for people."""
+
+    def offer(self, state: State) -> None:
+        """Take this tick's snapshot."""
+
+
+class Controller:
+    """One rig. `start`, then `run` until the event is set, then `close`."""
+
+    def __init__(
+        self,
+        *,
+        rig: Rig,
+        opener: Opener,
+        data_dir: Path,
+        clock: Clock,
+        nerves_source: NervesSource | None = None,
+        stimulator: Stimulator | None = None,
+        durable: bool = True,
+        sinks: tuple[Sink, ...] = (),
+        guard: Guarded | None = None,
+        journal: Journal | None = None,
+        limits: Limits | None = None,
+        threaded: bool = False,
+        people: People | None = None,
+        notices: Mapping[tuple[str, str], str] | None = None,
+    ) -> None:
+        """`stimulator`: what an emergency stop stops beside the outputs. `guard`: the connection to the guard; it
+        is closed in the end. `journal`: one that the caller has taken already; it is closed with the rest.
+        `limits` are for campaigns only (docs/campaign.md): limits with an interlock taken away; everyone else leaves them
+        to the rig description. `notices`: alarms that stand as long as this process lives, (kind, source) -> detail.
+        `threaded`: what has to wait for a disk does so in threads (real time).
+        """
+        self.rig = rig
+        self.clock = clock
+        self.nerves = nerves_source
+        self.nerves_summary: NervesSummary | None = None
+        self.store = StateStore(Liveliness(rig).flat, oldest_answers(rig), Plausibility(rig))
+        self._ear = Ear(self.store, clock)
+        self.journal = journal or Journal(data_dir / "journal.db", clock, durable=durable)
+        self._threaded = threaded
+        self._checkpoints = Checkpoints(data_dir, self._beside) if threaded else None
+        flush_s = FLUSH_S if durable else LAZY_FLUSH_S
+        self.history = History(data_dir / "history.db", clock, flush_s=flush_s, autocheckpoint=not threaded)
+        self._outputs = OutputSeries(self.history.add)
+        self.alarms = Alarms(self.journal.append, clock.utc_text)
+        self._data_dir = data_dir
+        self._emergency = Emergency(
+            latch=Latch(data_dir),
+            stimulator=stimulator,
+            button=None if rig.safety.emergency_stop is None else Button(rig.safety.emergency_stop),
+            record=self._record,
+            alarm=self.alarms.event,
+        )
+        self._recipes = data_dir / "recipes"
+        self.ledger = Ledger(rig, self.journal, clock, alarm=self.alarms.event)
+        self.upkeep = Upkeep(
+            rig,
+            journal=self.journal,
+            clock=clock,
+            data=data_dir,
+            batches=lambda: self.ledger.whereabouts.batches,
+            volumes=self.ledger.volumes,
+        )
+        self.body: Body
+        self.gate: Gate
+        self.runs: Runner
+        self.assays: Assays
+        self._scoring: Scoring
+        self._opener = opener
+        self._limits = limits or limits_of(rig)
+        self._oldest_answers = oldest_answers(rig)
+        self._sinks = sinks
+        self._ticks = 0
+        self.told_to_end = asyncio.Event()
+        """Set when the guard wants this controller to end in order."""
+        self.people = people
+        self._heartbeat = Heartbeat(
+            guard,
+            ticks=lambda: self._ticks,
+            lost=lambda why: self.alarms.event("guard_lost", "guard", why),
+            stop=self.emergency_stop,
+            end=self._told_to_end,
+        )
+        self.load = Load()
+        self._regulators: tuple[Regulator, ...] = ()
+        self._at_work: dict[str, asyncio.Task[None]] = {}
+        self._trips: tuple[Trip, ...] = ()
+        self._ticked_s: float | None = None
+        self._next_nerves_s = 0.0
+        self._next_links_s = 0.0
+        self._notices = dict(notices or {})
+        self._closed = False
+
+    async def start(self) -> None:
+        """Connect everything, set the heart going, and take up what a crash interrupted.
+
+        Raises :class:`~controller.links.connect.ConnectError` when nothing at all answers.
+        """
+        self._heartbeat.begin()
+        self.alarms.restore(self.journal.entries(kinds=ALARM_ROWS), self.clock.now_s())
+        started = {"rig": self.rig.name, "rig_hash": effective_hash(self.rig), "version": software_version()}
+        self._record("controller.started", started)
+        self._notices |= notices(self.rig, self.journal, self.clock.utc(), self._data_dir)
+        self.body = await Body.connect(self.rig, self._opener, self.store)
+        for failure in self.body.failures:
+            logger.warning("%s did not come up: %s", failure.device, failure.error)
+        leases = dict.fromkeys(self._limits.switches, VALVE_LEASE_S)
+        leases[self._limits.heart] = self.rig.organs.heart.lease_s
+        self.gate = Gate(
+            actuators=self.body.hand_over_actuators(),
+            limits=self._limits,
+            basal=basal_states(self.rig),
+            leases_s=leases,
+            store=self.store,
+            journal=self.journal,
+            clock=self.clock,
+            alarm=self.alarms.event,
+            volumes=self.ledger.volumes,
+            calibrated=lambda: self.upkeep.pumps,
+            probes=self._probes(),
+        )
+        self._emergency.restore(self.gate, self.journal)
+        self.ledger.listen(lambda movement: self.gate.booked(movement.source, movement.target))
+        self.runs = Runner(
+            self.rig,
+            gate=self.gate,
+            store=self.store,
+            journal=self.journal,
+            ledger=self.ledger,
+            clock=self.clock,
+            alarm=self.alarms.event,
+            trust=self.upkeep.trust,
+            calibrated=self.upkeep.refusal,
+            recipes=self._recipes,
+        )
+        self.assays = Assays(
+            self.rig,
+            estimator=self.runs.estimator,
+            journal=self.journal,
+            clock=self.clock,
+            alarm=self.alarms.event,
+        )
+        vitals = VitalSigns(
+            self.rig, self.runs.estimator, grade=self.last_grade, journal=self.journal, clock=self.clock
+        )
+        self._scoring = Scoring(vitals, nerves=self.nerves, record=self._record)
+        heart, *others = regulators_of(self.rig)
+        self._regulators = (heart, *others)
+        await self.body.begin(self.gate.poll)
+        if self.gate.emergency is not None:  # what a process before this one has left on
+            await self.gate.fall_back("emergency stop")
+        self.store.volumes(self.ledger.volumes())
+        # Nothing is drawn while the heart stands: it comes before whatever a crash has interrupted.
+        await self._submit(heart.intents(self.store.snapshot(self.clock.now_s(), self.clock.utc_text(), ())))
+        self._ticked_s = self.clock.now_s()
+        await self.runs.recover()
+
+    def _probes(self) -> Probes:
+        """The door to the probes' own calibrations; what is set is kept among the rig's records."""
+        return Probes(
+            {
+                point: Probe(calibrator, self.rig.devices[point.partition(".")[0]].every_s)
+                for point, calibrator in self.body.hand_over_calibrators().items()
+            },
+            rig=self.rig.name,
+            limits=self._limits,
+            store=self.store,
+            journal=self.journal,
+            clock=self.clock,
+            keep=self._keep,
+            alarm=self.alarms.event,
+        )
+
+    def _keep(self, record: Calibration) -> None:
+        """Add a calibration to the rig's records; in real time beside the loop, for it waits for the disk."""
+        if self._threaded:
+            self._beside(f"calibration {record.point}", asyncio.to_thread(_kept, self._data_dir, record))
+        else:
+            keep(self._data_dir, record)
+
+    async def run(self, stop: asyncio.Event) -> None:
+        """Tick until `stop` is set. Ticks keep to their grid; a late one is not made up for."""
+        loop = asyncio.get_running_loop()
+        next_s = loop.time()
+        while not stop.is_set():
+            self._tick(loop.time() - next_s)
+            next_s += TICK_S * max(1, int((loop.time() - next_s) / TICK_S) + 1)
+            await asyncio.sleep(max(0.0, next_s - loop.time()))
+        self._heartbeat.ending()
+
+    def _tick(self, late_s: float) -> None:
+        """One tick. What keeps the rig safe may not fail; if it does, this process ends and the guard acts."""
+        self.load.ticked(late_s, getattr(asyncio.get_running_loop(), "speed", 1.0))  # a demo's loop is faster than life
+        self.store.volumes(self.ledger.volumes())
+        state = self._look()
+        if self.gate.enforce(state.trips):
+            self._beside(f"safety {state.at_s}", self.gate.settle())
+        for regulator in self._regulators:
+            self._aside(type(regulator).__name__, self._regulate, regulator, state)
+        self.journal.look()
+        if (lost := self.journal.lost) is not None and not self._emergency.forbidden:
+            self._beside("no journal", self._emergency.forbid_stimulation(str(lost)))
+        self._aside("strays", self._stray, state)
+        self._aside("upkeep", self.upkeep.look, state.actuators, self.gate.revolution_ul)
+        self._aside("alarms", self._alarm_levels, state, late_s)
+        if self.people is not None:
+            self._aside("people", self.people.look, self.alarms)
+        self._aside("history", self.history.add, state.at_s, state.utc, self.store.news())
+        self._aside("outputs", self._outputs.observe, state)
+        if self._checkpoints is not None:
+            self._checkpoints.look(state.at_s)
+        for sink in self._sinks:
+            self._aside(type(sink).__name__, sink.offer, state)
+        self._aside("nerves", self._listen, state)
+        self._aside("viability", self._scoring.look, state, self.nerves_summary, self.alarms.active())
+        self._ticked_s = state.at_s
+        self._ticks += 1
+
+    def _look(self) -> State:
+        """Every interlock, then everything frozen as the state of this tick."""
+        now_s = self.clock.now_s()
+        if now_s >= self._next_links_s:
+            self._next_links_s = now_s + LINKS_EVERY_S
+            self.body.see_links()
+            self.store.age(now_s)
+        if (pressed := self._emergency.look(self.store.readings, now_s)) and "emergency button" not in self._at_work:
+            self._beside("emergency button", self.emergency_stop("emergency button", pressed))
+        trips = self.gate.observe()
+        self._note_trips(trips)
+        return self.store.snapshot(now_s, self.clock.utc_text(), trips)
+
+    def _regulate(self, regulator: Regulator, state: State) -> None:
+        name = type(regulator).__name__
+        if name in self._at_work:
+            return  # its last wish is still on its way; it will ask again
+        if intents := regulator.intents(state):
+            self._beside(name, self._submit(intents))
+
+    def _stray(self, state: State) -> None:
+        """What moves and was not asked for is booked, told and stopped."""
+        for route in self.runs.strays.look(state.actuators):
+            name = f"stray {route.pump}"
+            if name not in self._at_work:
+                self._beside(name, self._halt(route.pump))
+
+    async def _halt(self, pump: str) -> None:
+        await self.gate.stop(pump, "it runs, and no dose of its line is open")
+
+    async def _submit(self, intents: tuple[Intent, ...]) -> None:
+        for intent in intents:
+            await self.gate.submit(intent)
+
+    def _beside(self, name: str, work: Coroutine[Any, Any, None]) -> None:
+        """Run something beside the tick."""
+        task = self._at_work[name] = asyncio.create_task(work, name=name)
+        task.add_done_callback(lambda done: self._done(name, done))
+
+    def _done(self, name: str, task: asyncio.Task[None]) -> None:
+        self._at_work.pop(name, None)
+        if not task.cancelled() and (error := task.exception()) is not None:
+            self._defect(name, error)
+
+    def _aside(self, name: str, work: Callable[..., object], *arguments: object) -> None:
+        """Do something that the rig can live without: its defects are told and end nothing."""
+        try:
+            work(*arguments)
+        except Exception as error:
+            self._defect(name, error)
+
+    def _defect(self, name: str, error: BaseException) -> None:
+        if isinstance(error, JournalUnwritten):  # a disk that is full is no defect of this program (D2)
+            self._unwritten(error)
+            return
+        logger.error("%s failed", name, exc_info=error)
+        self.alarms.event("defect", name.partition(" ")[0], f"{type(error).__name__}: {error}")
+
+    @property
+    def viability(self) -> dict[str, Any] | None:
+        """The latest scores (:meth:`controller.vitals.vitals.Scores.to_json`); None before the first."""
+        return self._scoring.latest if hasattr(self, "_scoring") else None
+
+    def last_grade(self) -> dict[str, Any] | None:
+        """The note of the last graded batch: grade, limiting variable, reasons, variables, estimate."""
+        return last_grade(self.journal)
+
+    def _note_trips(self, trips: tuple[Trip, ...]) -> None:
+        if trips == self._trips == ():
+            return
+        before = {trip.interlock: trip for trip in self._trips}
+        for trip in trips:
+            known = before.pop(trip.interlock, None)
+            row = {"interlock": trip.interlock, "point": trip.point, "detail": trip.detail}
+            if known is None or known.cause is not trip.cause:
+                self._record("safety.trip", row | {"cause": trip.cause.value, "response": trip.response.value})
+            if trip.latched and not (known is not None and known.latched):
+                self._record("safety.latch", row)
+        for name in sorted(before):
+            self._record("safety.clear", {"interlock": name})
+        self._trips = trips
+
+    def _record(self, kind: str, body: Mapping[str, Any]) -> None:
+        try:
+            self.journal.append(kind, body)
+        except JournalUnwritten as error:
+            self._unwritten(error)
+
+    def _unwritten(self, error: JournalUnwritten) -> None:
+        logger.error("%s", error)
+        self.alarms.event("journal_unwritten", "journal", str(error))
+
+    def _alarm_levels(self, state: State, late_s: float) -> None:
+        causes, unseen = reading_causes(self.rig, state, self._oldest_answers)
+        self.alarms.levels(causes | self._causes(state, late_s), state.at_s, unseen)
+
+    def _causes(self, state: State, late_s: float) -> dict[tuple[str, str], str]:
+        """What is wrong at this moment beside what readings alone tell, as (alarm kind, source) -> detail."""
+        causes = {(kind, trip.point): trip.detail for trip in state.trips if (kind := alarm_kind(trip.interlock))}
+        for bypass in self.gate.bypasses.active():
+            causes[("interlock_bypassed", bypass.interlock)] = (
+                f"by {bypass.user} until {bypass.until_utc}: {bypass.reason}"
+            )
+        for name, view in state.actuators.items():
+            if view.fault:
+                causes[("device_lost", name.partition(".")[0])] = view.fault
+        causes.update(self.upkeep.causes)
+        causes.update(self._notices)
+        if self._scoring.concern:
+            causes[("activity_fall", "nerves")] = self._scoring.concern
+        if late_s > TICK_S:
+            causes[("slow_loop", "controller")] = f"a tick came {late_s:.1f} s late"
+        elif (lag := self.load.problem) is not None:
+            causes[("slow_loop", "controller")] = lag
+        if (problem := self.journal.problem) is not None:
+            causes[("journal_unwritten" if self.journal.lost is None else "journal_lost", "journal")] = problem
+        if self.history.problem is not None:
+            causes[("history_lost", "history")] = self.history.problem
+        if self.people is not None:
+            causes.update(self.people.causes())
+        for sink in self._sinks:
+            if sink.problem is not None:
+                causes[("telemetry_lost", sink.name)] = sink.problem
+        return causes
+
+    def _listen(self, state: State) -> None:
+        """Ask the nerves for a summary now and then, never waiting for it."""
+        if self.nerves is None or state.at_s < self._next_nerves_s or "nerves" in self._at_work:
+            return
+        self._next_nerves_s = state.at_s + NERVES_EVERY_S
+        self._beside("nerves", self._hear(self.nerves))
+
+    async def _hear(self, nerves: NervesSource) -> None:
+        self.nerves_summary = await self._ear.hear(nerves)
+
+    async def emergency_stop(self, who: str, reason: str) -> None:
+        """Stop perfusion outputs and stimulation together, until :meth:`emergency_reset` (A9).
+
+        Page, API, signals, guard and button call this. It may be called from the moment this object exists, and again.
+        """
+        await self._emergency.stop(who, reason)
+
+    async def emergency_reset(self, who: str, reason: str) -> None:
+        """End an emergency stop. Raises :class:`~controller.gate.emergency.ResetRefused`."""
+        await self._emergency.reset(who, reason)
+
+    def _told_to_end(self, why: str) -> None:
+        logger.warning("ending in order: %s", why)
+        self.told_to_end.set()
+
+    def health(self) -> Health:
+        """Whether the control loop lives (D6); a page that still answers proves nothing."""
+        if self._ticked_s is None:
+            return Health(False, ("the control loop has not ticked yet",), float("inf"))
+        age_s = self.clock.now_s() - self._ticked_s
+        reasons = [f"the control loop has not ticked for {age_s:.1f} s"] if age_s > DEAD_AFTER_S else []
+        reasons += [str(self.journal.lost)] if self.journal.lost is not None else []
+        return Health(not reasons, tuple(reasons), age_s)
+
+    async def close(self, *, leave_running: bool = False) -> None:
+        """End: let go of the runs where they are, bring every output to its basal state, close links and files.
+
+        The heart goes on at its basal flow: the tissue outlives a restart of this program. With `leave_running` the
+        outputs stay as they are, as after a crash. The guard goes on with those that could not be brought to it.
+        """
+        if self._closed:
+            return
+        self._closed = True
+        self._heartbeat.ending()
+        if hasattr(self, "runs"):
+            await self.runs.close()
+        for task in list(self._at_work.values()):
+            task.cancel()
+        await asyncio.gather(*self._at_work.values(), return_exceptions=True)
+        if hasattr(self, "body"):
+            if hasattr(self, "gate") and not leave_running:
+                await self._fall_back()
+            await self.body.close()
+            self._aside("upkeep", self.upkeep.write)
+            self._record("controller.stopped", {})
+        self._heartbeat.leave()  # now that the links are free
+        await self._heartbeat.close()
+        self.journal.close()
+        self.history.close()
+
+    async def _fall_back(self) -> None:
+        """Bring every output to its basal state; the guard has nothing left to do only if each is there."""
+        try:
+            async with asyncio.timeout(FALL_BACK_S):
+                owing = await self.gate.fall_back("the controller ends")
+        except TimeoutError:
+            logger.warning(
+                "not every output could be brought to its basal state within %g s: the guard goes on", FALL_BACK_S
+            )
+            return
+        if owing:
+            logger.warning("could not be brought to the basal state: %s; the guard goes on", ", ".join(owing))
+            return
+        self._heartbeat.goodbye()
+
+
+def _kept(data: Path, record: Calibration) -> None:
+    keep(data, record)

@@ -1,0 +1,233 @@
+"""Decide what a reading is worth: the one place that turns a value into `good` or `suspect` (I9).
+
+A value is good when it lies within what its device and its place can show, and within reach of the last good value: a
+change of at most `grain` at once, and `per_s` for each second since. A value beyond reach is a jump. It is suspect until
+further readings agree with it; the sampling asks again at once. A value beyond the bounds is never good.
+
+On a quiet line one more reading confirms a jump. A line that loses bytes can repeat an error: the leading digit of a
+number is lost in a few percent of all replies. Replies that were refused and jumps that went away raise a score of the
+device, and each point of it demands one more reading that agrees.
+
+What passes is therefore wrong by at most `Bounds.error` (docs/safety.md): noise and corruption that look like a change
+that the rig can make cannot be told from one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from math import ceil, inf, isfinite
+
+from controller.core.state import ActuatorView
+from controller.rig.description import Rig
+from controller.rig.families import PointKind, points_of
+from controller.safety.limits import GAUGE_KPA, PROBE_C
+from drivers.commands import Level
+
+HEAT_J_ML_K = 4.18
+"""Heat that a millilitre of medium takes for a kelvin."""
+OVER_RANGE = 1.28
+"""A mass flow controller measures up to 128 % of its full scale (Alicat MC manual, data sheet)."""
+OVERFILL = 1.25
+"""A vessel that stands too full weighs so much more than its capacity at most; medium weighs 1 g/mL within a percent."""
+MARGIN = 1.2
+"""Every rate is taken so many times over: calibrations and mixing are not better than that."""
+REACH_PERIODS, REACH_GRACE_S = 1.5, 2.0
+"""What was read longer ago than this, one missed reading, says nothing of the next value: that is confirmed like a jump."""
+TROUBLE_MOST = 4.0
+"""How far the score of a noisy line goes: then a jump needs five readings more that agree."""
+TROUBLE_DECAY = 0.95
+"""What is left of the score at each good reading: some twenty of them make a line quiet again."""
+
+
+@dataclass(frozen=True, slots=True)
+class Bounds:
+    """What a point can show: from `low` to `high`, and how fast (its unit a second) beyond `grain` at once."""
+
+    low: float
+    high: float
+    grain: float
+    per_s: float
+
+    def error(self, period_s: float) -> float:
+        """Return how far a good reading may be from the true value because of its line, read every `period_s`."""
+        return self.grain + self.per_s * reach_s(period_s)
+
+
+def reach_s(period_s: float) -> float:
+    """Return how long (s) a good reading bounds the next one, where its device is read every `period_s`."""
+    return REACH_PERIODS * period_s + REACH_GRACE_S
+
+
+BY_UNIT: Mapping[str, Bounds] = {
+    # Under a gas that is regulated pH moves by hundredths a minute. Gas that fails moves it faster: then it is confirmed.
+    "pH": Bounds(0.0, 14.0, 0.05, 0.01),
+    # Air saturation: 478 % in pure oxygen. With a kLa of 0.02/s 30 % more of it in the gas moves it by 0.5 % a second.
+    "%": Bounds(0.0, 500.0, 3.0, 0.5),
+    # Baths, rooms, and what the sensors of flow and pressure tell beside; the skin has bounds of its own.
+    "degC": Bounds(-20.0, 200.0, 0.3, 0.2),
+    # A peristaltic pump pulsates, and starts and stops within a second.
+    "kPa": Bounds(*GAUGE_KPA, 3.0, 3.0),
+    "mV": Bounds(-1020.0, 1020.0, 10.0, 5.0),
+    "uS/cm": Bounds(0.0, 500_000.0, 150.0, 10.0),
+    "ppm": Bounds(0.0, 1_000_000.0, 1000.0, 100.0),
+}
+"""By unit, where the rig says nothing nearer. Units that are not here, such as a switch's, have no bounds."""
+POWER = Bounds(-100.0, 100.0, 20.0, 100.0)
+"""A thermostat's output (%): it goes to its end and back within a second."""
+
+
+def bounds_of(rig: Rig) -> dict[str, Bounds]:
+    """Derive the bounds of every point that the rig description knows."""
+    found = {point: near for point, kind in points_of(rig).items() if (near := _near(rig, point, kind)) is not None}
+    skin = rig.organs.skin
+    circulating_ml = (
+        sum(vessel.volume_ul for vessel in rig.vessels.values() if vessel.kind in ("loop", "chamber")) / 1e3
+    )
+    if skin.temperature in found and circulating_ml > 0.0:
+        per_s = MARGIN * skin.power_w / (HEAT_J_ML_K * circulating_ml)
+        found[skin.temperature] = Bounds(*PROBE_C, 0.1, min(per_s, BY_UNIT["degC"].per_s))
+    return found
+
+
+def _near(rig: Rig, point: str, kind: PointKind) -> Bounds | None:
+    spec = rig.devices[point.partition(".")[0]]
+    match kind.quantity:
+        case "mass":
+            return _mass(rig, spec.at)
+        case "gas flow":
+            scale = spec.settings.get("full_scale_ml_min")
+            known = isinstance(scale, int | float) and not isinstance(scale, bool)
+            full = float(scale) if known and scale is not None else 10.0 * rig.organs.lung.total_ml_min
+            # It holds its set-point; what moves it is a command, or a supply that fails, and both are jumps.
+            return Bounds(-0.05 * full, OVER_RANGE * full, max(0.1, 0.01 * full), 0.0)
+        case "heating power":
+            return POWER
+    return BY_UNIT.get(kind.unit) if kind.kind == "sensor" else None
+
+
+def _mass(rig: Rig, at: str | None) -> Bounds:
+    """Bounds of a balance (g): the vessel on it between empty and too full, moved by the lines that touch it."""
+    vessel = rig.vessels.get(at or "")
+    full_g = (max(each.capacity_ul for each in rig.vessels.values()) if vessel is None else vessel.capacity_ul) / 1e3
+    organs = rig.organs
+    # What stands on a balance that nothing is said of may be any of them, and may be moved by the fastest of all.
+    fastest = max(organs.kidney.flow_ul_min, organs.gut.flow_ul_min, organs.liver.flow_ul_min)
+    return Bounds(-0.1 * full_g, OVERFILL * full_g, 0.05, MARGIN * fastest / 1e3 / 60.0)
+
+
+@dataclass(slots=True)
+class _Track:
+    """What is known of one point."""
+
+    bounds: Bounds
+    device: str
+    memory_s: float
+    """A value older than this says nothing of the next one."""
+    value: float = 0.0
+    at_s: float = -inf
+    jump: float = 0.0
+    jump_s: float = -inf
+    agreed: int = 0
+    """So many readings in a row have agreed with `jump`; 0: there is none."""
+
+
+class Plausibility:
+    """The points of one rig, judged one reading at a time. `dropped` counts the readings that were not believed."""
+
+    def __init__(self, rig: Rig) -> None:
+        self._periods = {name: device.every_s for name, device in rig.devices.items()}
+        self._tracks: dict[str, _Track | None] = {
+            point: self._new(point, bounds) for point, bounds in bounds_of(rig).items()
+        }
+        self._trouble = dict.fromkeys(rig.devices, 0.0)
+        self.dropped = 0
+
+    def judge(
+        self, point: str, value: float, unit: str, at_s: float, actuators: Mapping[str, ActuatorView]
+    ) -> str | None:
+        """Take in a reading of the moment; return why it is suspect, or None when it is good."""
+        try:
+            track = self._tracks[point]
+        except KeyError:
+            track = self._tracks[point] = self._by_unit(point, unit)
+        if track is None:
+            return None
+        bounds, since_s = track.bounds, at_s - track.at_s
+        if since_s <= track.memory_s and bounds.low <= value <= bounds.high:
+            room = bounds.grain + bounds.per_s * since_s
+            if -room <= value - track.value <= room:
+                if track.agreed:
+                    self._went_away(track)
+                elif trouble := self._trouble[track.device]:
+                    self._trouble[track.device] = trouble * TROUBLE_DECAY if trouble > 0.1 else 0.0
+                track.value, track.at_s = value, at_s
+                return None
+        why = self._jump(track, point, value, unit, at_s, actuators)
+        self.dropped += why is not None
+        return why
+
+    def again(self, point: str) -> bool:
+        """Whether another reading soon would tell more: a jump waits to be confirmed, or to go away."""
+        track = self._tracks.get(point)
+        return track is not None and track.agreed > 0
+
+    def failed(self, point: str) -> None:
+        """Note that a reply was refused, or that none came: the line is not quiet."""
+        device = point.partition(".")[0]
+        if device in self._trouble:
+            self._trouble[device] = min(self._trouble[device] + 1.0, TROUBLE_MOST)
+
+    # --- inside -----------------------------------------------------------------------------------------
+
+    def _new(self, point: str, bounds: Bounds) -> _Track:
+        device = point.partition(".")[0]
+        return _Track(bounds, device, reach_s(self._periods[device]))
+
+    def _by_unit(self, point: str, unit: str) -> _Track | None:
+        """Begin the track of a point that the rig description does not know, such as one of a described Modbus device."""
+        bounds = BY_UNIT.get(unit)
+        return None if bounds is None or point.partition(".")[0] not in self._periods else self._new(point, bounds)
+
+    def _went_away(self, track: _Track) -> None:
+        track.agreed = 0
+        self.failed(track.device)
+
+    def _jump(
+        self,
+        track: _Track,
+        point: str,
+        value: float,
+        unit: str,
+        at_s: float,
+        actuators: Mapping[str, ActuatorView],
+    ) -> str | None:
+        """Judge a value that is out of bounds or out of reach of the last good one."""
+        bounds = track.bounds
+        if not (isfinite(value) and bounds.low <= value <= bounds.high):
+            track.agreed = 0
+            self.failed(track.device)
+            return f"{value:g} {unit} is outside {bounds.low:g} to {bounds.high:g}: nothing here can be so"
+        if track.agreed:
+            agrees = abs(value - track.jump) <= bounds.grain + bounds.per_s * (at_s - track.jump_s)
+            if not agrees:
+                self.failed(track.device)
+            track.agreed = track.agreed + 1 if agrees else 1
+        else:
+            track.agreed = 1
+        track.jump, track.jump_s = value, at_s
+        needed = 2 + ceil(self._trouble[track.device])
+        if track.agreed >= needed or self._commanded(point, value, bounds, actuators):
+            track.agreed = 0
+            track.value, track.at_s = value, at_s
+            return None
+        told = f"{track.agreed} of {needed} readings agree"
+        if at_s - track.at_s > track.memory_s:
+            return f"{value:g} {unit} is the first for a while: {told}"
+        return f"a jump from {track.value:g} to {value:g} {unit} in {at_s - track.at_s:.1f} s: {told}"
+
+    def _commanded(self, point: str, value: float, bounds: Bounds, actuators: Mapping[str, ActuatorView]) -> bool:
+        """Whether the value is what its own output was told: a commanded step is no jump."""
+        view = actuators.get(point)
+        command = None if view is None else view.commanded
+        return isinstance(command, Level) and abs(value - command.value) <= bounds.grain

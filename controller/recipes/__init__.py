@@ -1,0 +1,1 @@
+"""Recipe files: reading, checking, parameters and the catalogue."""

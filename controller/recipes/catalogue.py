@@ -1,0 +1,66 @@
+"""Which protocols a rig may run: the shipped ones (Python and recipe files), and a folder's own by name."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import lru_cache, partial
+from pathlib import Path
+
+import protocols
+from controller.recipes.file import read_recipe
+from protocols.registry import PROTOCOLS, Recipe, UnknownProtocol, load
+
+SHIPPED = Path(protocols.__file__).parent / "recipes"
+FILES = (".yaml", ".yml", ".py")
+
+
+def find(name: str, around: tuple[Path, ...] = (), *, own: Path | None = None) -> Recipe:
+    """The protocol of that name: a shipped one, else `own`/NAME.yaml; `around` are the recipes that call it.
+
+    Raises :class:`UnknownProtocol` for an unknown name or one that calls itself, :class:`RecipeError` for a file that is
+    not sound.
+    """
+    if name in PROTOCOLS:
+        return PROTOCOLS[name]
+    looking = partial(find, own=own)
+    for folder in (SHIPPED, own):
+        path = None if folder is None else (folder / f"{name}.yaml").resolve()
+        if path is None or "/" in name or not path.is_file():
+            continue
+        if path in around:
+            chain = " → ".join(part.stem for part in (*around[around.index(path) :], path))
+            raise UnknownProtocol(f"the recipe calls itself ({chain}). Next: take the call out, use repeat")
+        recipe = read_recipe(path, find=looking, around=around)
+        if recipe.name != name:
+            raise UnknownProtocol(f"{path} is called “{recipe.name}” inside. Next: give file and recipe the same name")
+        return recipe
+    raise UnknownProtocol(f"no protocol is called “{name}”. Next: choose among {', '.join(sorted(names()))}")
+
+
+def names() -> set[str]:
+    """Of the shipped protocols."""
+    return {*PROTOCOLS, *(path.stem for path in SHIPPED.glob("*.yaml"))}
+
+
+@lru_cache(maxsize=1)
+def shipped() -> Mapping[str, Recipe]:
+    """Every shipped protocol by its name."""
+    return {name: find(name) for name in sorted(names())}
+
+
+def of_file(path: Path) -> Recipe:
+    """A lab's own protocol: a recipe (.yaml) or a Python file, which is code and runs with the caller's rights.
+
+    Raises :class:`UnknownProtocol` or :class:`RecipeError` when it is not sound or takes a shipped name.
+    """
+    recipe = load(path) if path.suffix == ".py" else read_recipe(path, find=find)
+    if recipe.name in names() and SHIPPED not in path.resolve().parents:
+        raise UnknownProtocol(
+            f"{path}: “{recipe.name}” is the name of a shipped protocol. Next: give yours another name"
+        )
+    return recipe
+
+
+def chosen(protocol: str) -> Recipe:
+    """A protocol as people name it on a command line: a shipped name, or a file."""
+    return of_file(Path(protocol)) if protocol.endswith(FILES) else find(protocol)

@@ -1,0 +1,199 @@
+"""Recipe files: YAML becomes the same kind of recipe as a Python protocol. Whatever is wrong is told with file and line.
+
+All of a file is checked before anything is opened or moved: verbs and fields, names, units, volumes and times that no
+value of the parameters could mend, calls that come back to themselves.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from controller.recipes.form import FORMAT, NAME, POLICIES, TOP, WORD
+from controller.recipes.steps import Steps
+from controller.recipes.values import RESERVED, quantity
+from controller.rig.document import read_document
+from controller.rig.problems import Place, Problem, RigError, nearest
+from controller.rig.quantities import QuantityError, parse_quantity
+from protocols import blocks, expression, grading, program, recycle, steps
+from protocols.expression import PLAIN
+from protocols.parameters import Param, ParamError
+from protocols.program import Policies, Program
+from protocols.registry import Recipe, UnknownProtocol, source_hash
+
+EXAMPLE = "examples/protocols/weekend.yaml"
+DEEPEST = 40
+
+Find = Callable[[str, tuple[Path, ...]], Recipe]
+"""A recipe by its name; the files that are being read around it."""
+
+
+class RecipeError(ParamError):
+    """The recipe is not sound; `problems` holds everything that is wrong, by line."""
+
+    def __init__(self, path: Path, problems: Sequence[Problem]) -> None:
+        self.path = path
+        self.problems = sorted(problems, key=lambda problem: (problem.line, problem.key))
+        count = f"{len(problems)} problem{'s' * (len(problems) != 1)}"
+        listed = "\n".join(f"  {problem}" for problem in self.problems)
+        super().__init__(f"the recipe has {count}; nothing was opened or moved\n{listed}")
+
+
+def unknown(name: str, around: tuple[Path, ...]) -> Recipe:
+    """Where no recipe may be called by name."""
+    raise UnknownProtocol(f"no protocol is called “{name}”. Next: name a file that ends in .yaml")
+
+
+def read_recipe(path: Path, *, find: Find = unknown, around: tuple[Path, ...] = ()) -> Recipe:
+    """Read and check a recipe file; `find` looks up recipes that it calls by name.
+
+    Raises :class:`RecipeError` with every problem found, OSError when the file cannot be read.
+    """
+    path = path.resolve()
+    try:
+        document = read_document(path, example=EXAMPLE, deepest=DEEPEST)
+    except RigError as error:
+        raise RecipeError(path, error.problems) from None
+    return _Reader(document, path=path, find=find, around=(*around, path)).recipe()
+
+
+@dataclass(slots=True, kw_only=True)
+class _Reader(Steps):
+    """Reads one file; problems are collected, a step that is wrong is left out."""
+
+    find: Find
+    around: tuple[Path, ...]
+    """The files that are being read, this one last."""
+    parts: dict[Path, Recipe] = field(default_factory=dict)
+    """Recipes from files that this one calls."""
+    called_hashes: list[str] = field(default_factory=list)
+
+    def recipe(self) -> Recipe:
+        data = self.document.data
+        self.problems.extend(self.document.problems)
+        for key in data:
+            if key not in TOP:
+                self.wrong((key,), f"“{key}” is nothing that a recipe has", nearest(key, TOP, "entries"))
+        if data.get("recipe") != FORMAT:
+            self.wrong(("recipe",), "the format is missing or not known", f"Begin the file with “recipe: {FORMAT}”")
+        name = self._text(data, "name", NAME, "write a word such as gentle-exchange")
+        title = self._text(data, "title", r"^.{1,200}$", "Write one line that tells what it does")
+        self._parameters(data.get("parameters") or {})
+        policies = self._policies(data.get("policies") or {})
+        steps = self.steps(data.get("steps"), ("steps",))
+        if self.problems:
+            raise RecipeError(self.path, self.problems)
+        text = self.path.read_bytes()
+        own = source_hash("\n".join([text.decode("utf-8-sig"), *_language(), *self.called_hashes]))
+        import hashlib
+
+        watched = {self.path: hashlib.sha256(text).hexdigest()}
+        for part in self.parts.values():
+            watched |= dict(part.watched)
+        params = tuple(self.params)
+        return Recipe(name, title, params, Program(params, tuple(steps), policies), own, tuple(watched.items()))
+
+    # --- the head ---------------------------------------------------------------------------------------
+
+    def _text(self, data: Mapping[str, Any], key: str, pattern: str, fix: str) -> str:
+        text = data.get(key)
+        if not isinstance(text, str) or not re.match(pattern, text):
+            self.wrong((key,), f"“{key}” is missing or not of the right form", fix)
+            return ""
+        return text
+
+    def _parameters(self, data: Any) -> None:
+        if not isinstance(data, dict):
+            self.wrong(
+                ("parameters",), "is not a mapping", "Write “volume: {default: 2 mL, least: …, most: …, help: …}”"
+            )
+            return
+        for name, body in data.items():
+            place: Place = ("parameters", name)
+            if not re.match(WORD, name) or name in RESERVED or name in self.units:
+                self.wrong(
+                    place,
+                    f"“{name}” cannot be a parameter's name",
+                    "Use small letters, digits and _; not a word of the language",
+                )
+                continue
+            wanted = {"default", "least", "most", "help"}
+            if not isinstance(body, dict) or set(body) != wanted:
+                self.wrong(place, "a parameter has default, least, most and help", "Write all four, nothing else")
+                continue
+            numbers: list[float] = []
+            unit: str | None = None
+            for key in ("default", "least", "most"):
+                try:
+                    text = str(body[key])
+                    value, own = (parse_quantity(text, unit), unit) if unit else quantity(text)
+                except QuantityError as error:
+                    self.quantity_wrong((*place, key), error)
+                    break
+                if unit is not None and own != unit:
+                    self.wrong(
+                        (*place, key), f"“{text}” is not of the kind of the default", "Write it with the same unit"
+                    )
+                    break
+                unit = own
+                numbers.append(value)
+            if len(numbers) < 3 or unit is None:
+                self.units[name] = unit or PLAIN
+                continue
+            default, low, high = numbers
+            if not low <= default <= high:
+                self.wrong(place, "the default is not between least and most", "Put them in order")
+            self.params.append(Param(name, unit, default, low, high, str(body["help"])))
+            self.units[name] = unit
+
+    def _policies(self, data: Any) -> Policies:
+        chosen = {}
+        if not isinstance(data, dict):
+            self.wrong(("policies",), "is not a mapping", f"Known policies: {', '.join(POLICIES)}")
+            return Policies()
+        for key, value in data.items():
+            if key not in POLICIES:
+                self.wrong(("policies", key), f"no policy is called “{key}”", nearest(key, POLICIES, "policies"))
+            elif value not in POLICIES[key].choices:
+                self.wrong(("policies", key), f"“{value}” is no choice", f"Choose {', '.join(POLICIES[key].choices)}")
+            else:
+                chosen[key] = str(value)
+        return Policies(**chosen)
+
+    # --- recipes that this one calls ---------------------------------------------------------------------
+
+    def called(self, name: str, place: Place) -> Recipe | None:
+        path = (self.path.parent / name).resolve() if name.endswith((".yaml", ".yml")) else None
+        try:
+            if path is not None:
+                if path in self.around:
+                    chain = " → ".join(part.name for part in (*self.around[self.around.index(path) :], path))
+                    self.wrong(place, f"the recipe calls itself ({chain})", "Take the call out; use repeat")
+                    return None
+                called = read_recipe(path, find=self.find, around=self.around)
+            else:
+                called = self.find(name, self.around)
+        except OSError as error:
+            self.wrong(place, f"the recipe “{name}” cannot be read ({error.strerror})", "Look at its name and place")
+            return None
+        except RecipeError as error:
+            self.problems.extend(error.problems)
+            return None
+        except UnknownProtocol as error:
+            what, _, fix = str(error).partition(". Next: ")
+            self.wrong(place, what, f"Or name a file beside this one; {fix}")
+            return None
+        if called.watched:
+            self.parts[called.watched[0][0]] = called
+        self.called_hashes.append(called.source_sha256)
+        return called
+
+
+def _language() -> Iterator[str]:
+    import inspect
+
+    for module in (program, steps, blocks, expression, grading, recycle):
+        yield inspect.getsource(module)

@@ -1,0 +1,78 @@
+"""A recipe against a rig: does it have the sensors that the recipe reads, and vessels that hold what it moves?"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+from controller.recipes.file import RecipeError
+from controller.rig.description import Rig
+from controller.rig.problems import Problem, nearest
+from controller.rig.quantities import quantity_text
+from controller.transfers.routes import Route, routes_of
+from protocols.blocks import Call
+from protocols.program import Step
+from protocols.registry import Recipe
+from protocols.steps import Move, Read, WaitUntil
+
+
+def check_on(recipe: Recipe, rig: Rig, params: Mapping[str, float]) -> None:
+    """Check a recipe against a rig and the parameters of a run, as far as its text alone tells.
+
+    Raises :class:`RecipeError`: a sensor or a dialyser that the rig lacks, a volume that no vessel of it holds.
+    """
+    made = recipe.program
+    if made is None or not recipe.watched:
+        return
+    routes = routes_of(rig)
+    problems: list[Problem] = []
+    own = {param.name: params[param.key] for param in made.params}
+    called = {id(step) for call in made.all_steps() if isinstance(call, Call) for step in _under(call)}
+    for step in made.all_steps():
+        found = _on_rig(step, rig, routes, {} if id(step) in called else own)
+        if found is not None:
+            file, _, line = step.where.rpartition(":")
+            problems.append(Problem(Path(file), int(line), *found))
+    if problems:
+        raise RecipeError(recipe.watched[0][0], problems)
+
+
+def _under(step: Step) -> Iterator[Step]:
+    for inner in step.inner():
+        yield inner
+        yield from _under(inner)
+
+
+def _on_rig(
+    step: Step, rig: Rig, routes: Mapping[str, Route], values: Mapping[str, float]
+) -> tuple[str, str, str] | None:
+    """Key, what and fix of what is wrong with one step on this rig."""
+    if isinstance(step, WaitUntil):
+        step = step.read
+    if isinstance(step, Read) and step.point is not None:
+        device = step.point.partition(".")[0]
+        if device not in rig.devices:
+            return step.verb, f"the rig has no device “{device}”", nearest(device, rig.devices, "devices")
+    if isinstance(step, Move) and step.verb not in routes:
+        return (
+            step.verb,
+            "the rig has no dialyser",
+            "Take a rig that has one (docs/recycling.md), or leave the step out",
+        )
+    if isinstance(step, Move) and step.volume.names <= set(values):
+        volume_ul = step.volume.number(lambda name: values[name])
+        route = routes[step.verb]
+        source, target = rig.vessels[route.source], rig.vessels[route.target]
+        shown = quantity_text(volume_ul, "uL")
+        if volume_ul > target.limit_ul:
+            limit = quantity_text(target.limit_ul, "uL")
+            return step.verb, f"{shown} is more than “{route.target}” may hold ({limit})", "Move less at a time"
+        if volume_ul > source.capacity_ul - source.floor_ul:
+            limit = quantity_text(source.capacity_ul - source.floor_ul, "uL")
+            return step.verb, f"{shown} is more than “{route.source}” can give ({limit})", "Move less at a time"
+        # A parameter of zero may switch a step off: the step then puts on record that it moves nothing.
+        if (volume_ul > 0 or not step.volume.names) and (refusal := route.refusal(volume_ul)):
+            least = quantity_text(route.least_ul, "uL")
+            what = "is less than its pump gives" if volume_ul < route.least_ul else f"cannot be requested: {refusal}"
+            return step.verb, f"{shown} {what}", f"Write at least {least}, or leave the step out"
+    return None

@@ -1,0 +1,146 @@
+"""What stands in the fields of a recipe file: names, sensors, quantities, expressions, texts; and what is wrong with it."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+from typing import Any
+
+from controller.recipes.form import POINT_UNITS, UNITS, VERBS, WORD, Field
+from controller.rig.document import Document
+from controller.rig.problems import Finding, Place, Problem
+from controller.rig.quantities import QuantityError, parse_quantity, usual_unit
+from protocols import expression
+from protocols.expression import BOOL, PLAIN, Expression, ExpressionError, constant
+from protocols.parameters import Param
+from protocols.program import NAMES
+from protocols.steps import READS, Template, template
+
+RESERVED = ("and", "or", "not", "min", "max", "abs", "known", "value")
+_EXAMPLES = {"uL": "“2 mL”", "s": "“10 min”", BOOL: "“acidity < 7.2”", PLAIN: "“3”", "%": "“80 %”", "kPa": "“20 kPa”"}
+
+
+def quantity(text: str) -> tuple[float, str]:
+    """`"2 mL"` to (2000.0, "uL"); a plain number has no unit. Raises :class:`QuantityError`."""
+    try:
+        return float(text), PLAIN
+    except ValueError:
+        pass
+    usual = usual_unit(text, UNITS)
+    for unit in UNITS if usual is None else (usual,):  # no two of them are of one kind
+        try:
+            return parse_quantity(text, unit), unit
+        except QuantityError:
+            continue
+    raise QuantityError(f"“{text}” is none of the quantities of a recipe; write one such as “2 mL”, “10 min” or “80 %”")
+
+
+@dataclass(slots=True)
+class Values:
+    """Reads fields, and collects what is wrong with them; for one that is wrong it gives a stand-in."""
+
+    document: Document
+    problems: list[Problem] = field(default_factory=list)
+    units: dict[str, str] = field(default_factory=lambda: {name: unit for name, (unit, _) in NAMES.items()})
+    """The unit of each name that is known here."""
+    params: list[Param] = field(default_factory=list)
+
+    def name(self, name: Any, place: Place, *, new: bool = True) -> str | None:
+        """A name that is read (or, `new`, given) here; None when there is none or it cannot be one."""
+        if name is None:
+            return None
+        if not isinstance(name, str) or not re.match(WORD, name) or (new and name in RESERVED):
+            self.wrong(place, f"“{name}” cannot be a name here", "Use small letters, digits and _, such as “drawn”")
+            return None
+        if new and any(param.name == name for param in self.params):
+            self.wrong(place, f"“{name}” is a parameter and keeps its value", "Choose another name")
+            return None
+        return name
+
+    def point(self, text: Any, place: Place) -> str:
+        """A sensor, as device.point."""
+        if not isinstance(text, str) or text.count(".") != 1:
+            self.wrong(place, f"“{text}” is no sensor", f"Write device.point, or one of {', '.join(READS)}")
+            return ""
+        return text
+
+    def unit(self, point: str, given: Any, place: Place, *, needed: bool) -> str:
+        """The unit of a sensor: `given`, or the one that its name tells."""
+        choices = VERBS["measure"].fields["unit"].choices
+        if given is not None:
+            if given not in choices:
+                self.wrong(place, f"“{given}” is no unit of a reading", f"Choose {', '.join(choices)}")
+            return PLAIN if given == "pH" else str(given)
+        quantity_name = point.rpartition(".")[2]
+        if quantity_name not in POINT_UNITS and needed and point:
+            self.wrong(place, f"the unit of “{point}” is not known", f"Add unit: one of {', '.join(choices)}")
+        return POINT_UNITS.get(quantity_name, PLAIN)
+
+    def template(self, text: Any, place: Place) -> Template:
+        """A text with expressions in braces."""
+        if not isinstance(text, str):
+            self.wrong(place, "a text belongs here", "Write it in quotes")
+            return Template(())
+        return template(text, lambda piece: self.expression(piece, Field("quantity", "", None), place))
+
+    def expression(self, text: Any, entry: Field, place: Place) -> Expression:
+        """A field's expression, with the unit that it wants; a stand-in when it is wrong."""
+        wanted = BOOL if entry.kind == "condition" else entry.unit
+        stand_in = constant(0.0, wanted or PLAIN)
+        if isinstance(text, bool) and wanted == BOOL:
+            return Expression(str(text).lower(), BOOL, frozenset(), lambda values: text)
+        if isinstance(text, bool) or not isinstance(text, str | int | float):
+            self.wrong(place, "a value belongs here", "Write a quantity such as “2 mL”, or an expression")
+            return stand_in
+        shown = f"{text:g}" if isinstance(text, float) else str(text)
+        try:
+            if wanted and wanted != BOOL and re.fullmatch(r"\s*[+-]?[\d.]+([eE][+-]?\d+)?\s*[^\W\d_%°]?.*", shown):
+                try:
+                    made = constant(parse_quantity(shown, wanted), wanted)
+                except QuantityError as error:
+                    # Not one quantity: perhaps an expression that begins with a number.
+                    if re.search(r"[-+*()<>,]|/\s*\w+\s*[*/]", shown.lstrip(" +-")) is None:
+                        self.quantity_wrong(place, error)
+                        return stand_in
+                    made = expression.parse(shown, self.units, quantity)
+            else:
+                made = expression.parse(shown, self.units, quantity)
+        except ExpressionError as error:
+            self.wrong(place, error.what, error.fix)
+            return stand_in
+        if wanted is not None and made.unit != wanted:
+            kind = {BOOL: "a condition (yes or no)", PLAIN: "a plain number"}.get(wanted, f"a quantity in {wanted}")
+            got = {BOOL: "a condition", PLAIN: "a plain number"}.get(made.unit, made.unit)
+            self.wrong(
+                place, f"“{shown}” is {got}; {kind} belongs here", f"Write for example {_EXAMPLES.get(wanted, '3')}"
+            )
+            return stand_in
+        if wanted in ("uL", "s") or entry.help.startswith("how often"):
+            self._not_negative(made, wanted or PLAIN, place)
+        return made
+
+    def _not_negative(self, made: Expression, unit: str, place: Place) -> None:
+        """A volume or time that is negative whatever the parameters are, or at one end of their range."""
+        if not made.names <= {param.name for param in self.params}:
+            return
+        for ends in ("default", "low", "high"):
+            values = {param.name: float(getattr(param, ends)) for param in self.params}
+            try:
+                value = made.number(lambda name, values=values: values[name])  # type: ignore[misc]
+            except ZeroDivisionError:
+                self.wrong(place, f"“{made.text}” divides by zero", "Narrow the parameter's range")
+                return
+            if value < 0:
+                what = "a negative time" if unit == "s" else "a negative volume" if unit == "uL" else "negative"
+                when = "" if not made.names else " at one end of its parameters' range"
+                self.wrong(place, f"“{made.text}” is {what}{when}", "Write a value of 0 or more")
+                return
+
+    def quantity_wrong(self, place: Place, error: QuantityError) -> None:
+        """Note that a quantity is none."""
+        what, _, fix = str(error).partition("; ")
+        self.wrong(place, what, fix[:1].upper() + fix[1:])
+
+    def wrong(self, place: Place, what: str, fix: str) -> None:
+        """Note what is wrong at a place, and how to mend it."""
+        self.problems.append(self.document.problem(Finding(place, what, fix)))

@@ -1,0 +1,1 @@
+"""Runs: states, commands, performance and rehearsal of protocols."""

@@ -1,0 +1,198 @@
+"""What the steps of a run do: move liquid, measure, wait, note, ask.
+
+Each obeys its run: it holds where it is held and goes on from there, also after a restart. Branches that would use the
+same vessel, pump or valve take turns.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, Protocol
+
+from controller.core.clock import Clock
+from controller.estimator.estimator import Estimator
+from controller.journal.journal import Journal
+from controller.ledger.ledger import Alarm, Ledger
+from controller.rig.description import Rig
+from controller.safety.probe_rules import ProbeIntent
+from controller.steps.barrier import Barrier
+from controller.steps.branches import BRANCH, Claims
+from controller.steps.conduct import Conduct, Door
+from controller.steps.recovery import Problem, Trouble
+from controller.steps.schedule import LONGEST_DAY_S
+from controller.steps.steps import StepRecord
+from controller.transfers.routes import Route, route_of
+from controller.transfers.transfers import Transfers
+from controller.transfers.weighing import ACCURACY_SD, Store, settled
+from drivers.commands import Calibrate, PumpStatus
+from protocols.interval import Interval
+from protocols.language import ProtocolError
+
+MEASURE_PATIENCE_S = 60.0
+LATE_S = 1.0
+"""What a wait may overshoot without being late."""
+
+
+@dataclass(frozen=True, slots=True)
+class Bench:
+    """What every run of a rig shares."""
+
+    rig: Rig
+    journal: Journal
+    clock: Clock
+    ledger: Ledger
+    store: Store
+    gate: Door
+    transfers: Transfers
+    estimator: Estimator
+    alarm: Alarm
+
+
+class Driven(Conduct, Protocol):
+    """What is needed of the run."""
+
+    @property
+    def started_s(self) -> float:
+        """Loop time at which it began."""
+
+    async def hold(self, message: str) -> None:
+        """Hold until a person resumes it."""
+
+    async def wait_out(self, deadline_s: float) -> None:
+        """Wait until a loop time, and hold in between when it is held."""
+
+    def stir(self) -> None:
+        """Wake the branches that wait for each other."""
+
+
+class Performer:
+    """The hands of one run; its methods are what :class:`controller.runs.organs.Deeds` says."""
+
+    def __init__(self, run: Driven, bench: Bench) -> None:
+        self._run = run
+        self._bench = bench
+        self._claims = Claims()
+        self._barrier = Barrier(bench.rig, bench.journal)
+        self._loop = asyncio.get_running_loop()
+
+    def route(self, verb: str) -> Route:
+        """Which way a verb moves liquid."""
+        return route_of(self._bench.transfers.routes, verb)
+
+    async def transfer(self, step: StepRecord, verb: str, volume_ul: float) -> dict[str, float | None]:
+        """Move liquid; `{ul, low, high}`, and `peak_kpa` where it passes the filter and was watched."""
+        route = self.route(verb)
+        async with self._claim(route.source, route.target, route.pump, route.valve, route.batch):
+            ul, low, high = await self._bench.transfers.transfer(self._run, step, route, volume_ul)
+        moved: dict[str, float | None] = {"ul": ul, "low": low, "high": high}
+        return moved if step.peak_kpa is None else {**moved, "peak_kpa": round(step.peak_kpa, 3)}
+
+    def _claim(self, *names: str | None) -> contextlib.AbstractAsyncContextManager[None]:
+        """Have vessels, pumps and valves to this branch alone."""
+        return self._claims.hold(names, BRANCH.get(), self._run.stir)
+
+    async def measured(self, point: str, settle_s: float) -> dict[str, Any]:
+        """A settled reading; starts over when the run was held in between. One in the vessel that everything passes
+        through waits until another branch's dose is over: it would be of no one medium.
+        """
+        device = self._bench.rig.devices.get(point.partition(".")[0])
+        if device is None:
+            raise ProtocolError(f"no sensor is called “{point}”. Next: use device.point as in the rig file")
+        vessel = self._bench.rig.organs.kidney.vessel
+        async with self._claim(vessel if device.at == vessel else None):
+            while True:
+                await self._run.checkpoint()
+                await self._run.wait(settle_s) if settle_s > 0 else None
+                if self._run.interrupted:
+                    continue
+                patience_s = max(MEASURE_PATIENCE_S, 6 * device.every_s)
+                reading = await settled(self._bench.store, point, every_s=device.every_s, patience_s=patience_s)
+                if not self._run.interrupted:
+                    break
+        interval = None if reading.value is None else Interval.around(reading.value, reading.sd).to_json()
+        return {"point": point, "unit": reading.unit, "interval": interval, "detail": reading.detail}
+
+    async def flow_of(self, pump: str) -> dict[str, Any]:
+        """What a pump says of its flow (µL/min), as last polled."""
+        deadline_s = self._loop.time() + MEASURE_PATIENCE_S
+        while pump not in self._bench.store.actuators and self._loop.time() < deadline_s:
+            await self._run.wait(1.0)  # right after the start it has not been asked yet
+        seen = self._bench.store.actuators.get(pump)
+        point = f"{pump}.flow"
+        if seen is None or not isinstance(seen.status, PumpStatus):
+            return {"point": point, "unit": "uL/min", "interval": None, "detail": f"{pump} never answered"}
+        interval = Interval.around(seen.status.flow_ul_min, ACCURACY_SD["uL/min"]).to_json()
+        return {"point": point, "unit": "uL/min", "interval": interval, "detail": ""}
+
+    async def calibrated(self, step: StepRecord, point: str) -> dict[str, Any]:
+        """Set a probe's own calibration through the gate; `{before, after, places}`. Twice in the same buffer is as once."""
+        command = Calibrate(step.args["place"], step.args["value"])
+        intent = ProbeIntent(point, command, step.args["valid_s"], f"run:{self._run.id}", f"step {step.n} {step.verb}")
+        tries: dict[Trouble, int] = {}
+        async with self._claim(self._bench.rig.organs.kidney.vessel):
+            while True:
+                await self._run.checkpoint()
+                found = await self._bench.gate.calibrate(intent)
+                if found.accepted and found.error is None and found.status is not None:
+                    return {"before": found.before, "after": found.after, "places": found.status.places}
+                trouble = Trouble.FAILED if found.accepted else Trouble.REFUSED
+                problem = Problem(trouble, point, found.reasons or (found.error or "it gave no answer",))
+                before = tries.get(trouble, 0)
+                tries[trouble] = before + 1
+                await self._run.trouble(problem, before)
+
+    async def slept(self, step: StepRecord, seconds: float) -> None:
+        """Wait for the step's recorded deadline, however often the controller was restarted meanwhile."""
+        if step.deadline_s is None:
+            step.deadline_s = self._loop.time() + self._left_s(step, seconds)
+        await self._run.wait_out(step.deadline_s)
+
+    async def slept_until(self, step: StepRecord, elapsed_s: float) -> float:
+        """Wait until `elapsed_s` after the run's start; how late it was (s)."""
+        deadline_s = self._run.started_s + elapsed_s
+        late_s = max(0.0, self._loop.time() - deadline_s)
+        await self._run.wait_out(deadline_s)
+        if late_s == 0.0:  # it had to wait, and was held beyond its time perhaps
+            over_s = self._loop.time() - deadline_s
+            late_s = over_s if over_s >= LATE_S else 0.0
+        return round(late_s, 3)
+
+    async def slept_until_clock(self, step: StepRecord) -> str:
+        """Wait for the time of day that the step has recorded; returns it."""
+        if step.deadline_s is None:
+            step.deadline_s = self._loop.time() + self._left_s(step, LONGEST_DAY_S)
+        await self._run.wait_out(step.deadline_s)
+        return step.until or ""
+
+    def _left_s(self, step: StepRecord, seconds: float) -> float:
+        """Seconds left of a sleep that another process began: what UTC says, never more than all of it (E7)."""
+        if step.until is None:
+            return seconds
+        left_s = (datetime.fromisoformat(step.until) - self._bench.clock.utc()).total_seconds()
+        return min(max(left_s, 0.0), seconds)
+
+    def barrier(self) -> dict[str, Any]:
+        """What the passes on record tell of the sterile filter."""
+        return self._barrier.look()
+
+    def noted(self, step: StepRecord, kind: str, data: Mapping[str, Any]) -> None:
+        """Write a note to the journal, once."""
+        if not step.noted:
+            self._bench.journal.append(f"note.{kind}", {**data, "step": step.n}, run=self._run.id)
+            step.noted = True
+
+    async def asked(self, step: StepRecord, message: str) -> None:
+        """Hold until a person resumes; one who has done so before a restart is not asked again."""
+        text = f"step {step.n}: {message}"
+        if not self._run.answered(text):
+            await self._run.hold(text)
+
+    async def estimated(self) -> dict[str, Any]:
+        """The soft sensor's estimate, of settled readings."""
+        async with self._claim(self._bench.rig.organs.kidney.vessel):
+            await self._run.checkpoint()
+            return (await self._bench.estimator.estimate(run=self._run.id)).to_json()

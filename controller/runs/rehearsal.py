@@ -1,0 +1,387 @@
+"""A rehearsal: the protocol run through on paper, from the rig's present volumes, before anything moves (E5).
+
+The same function, the same organs, no device: transfers are booked in a copy of the volumes with their doubt, times are
+added up, readings are what was last read or else the set-points. What the gate would refuse for want of room or medium
+is found in an instant, so that `run` can refuse it as `plan` does. What depends on readings to come (grades, branches on
+them) is that of a rig on which all is well; the twin looks deeper (`choroid plan`).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import math
+from collections.abc import Callable, Coroutine, Mapping, Sequence
+from dataclasses import dataclass, field, fields
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from controller.core.state import Volume
+from controller.ledger.terms import EVAPORATION_SD_UL_D, EVAPORATION_UL_D
+from controller.recipes.form import POINT_UNITS
+from controller.rig.description import Rig
+from controller.runs.organs import Lab, Perform
+from controller.safety.kernel import SIGMAS
+from controller.steps.barrier import least_kpa
+from controller.steps.branches import BRANCH, Branch, abreast, spoken
+from controller.steps.schedule import next_time
+from controller.steps.steps import StepRecord
+from controller.transfers.routes import Route, route_of, routes_of
+from controller.transfers.weighing import ACCURACY_SD, MASS_SD_G
+from protocols.interval import Interval
+from protocols.language import ProtocolError, RunEnded, VesselVolume
+from protocols.parameters import ParamError
+from protocols.registry import Recipe
+from protocols.soft_sensor import MediaEstimate, MediaValues
+
+HOURS = 24.0
+"""How far ahead, unless asked otherwise: whoever refills bottles does so day by day."""
+DAY_S = 86_400.0
+WEIGHING_S = 12.0
+"""Before and after each dose: three readings of the balance."""
+MOST_STEPS = 20_000
+
+
+Calibrated = Callable[[str, str], str | None]
+"""Pump and UTC (ISO 8601) → why it would be refused volumes then, or None."""
+
+
+class _Over(RunEnded):
+    """The horizon is reached, or the run would be held; each branch comes to it by itself."""
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """One step on paper. Times in s since the start, volumes in µL."""
+
+    n: int
+    verb: str
+    begin_s: float
+    end_s: float
+    ul: float = 0.0
+    source: str = ""
+    target: str = ""
+    line: str = ""
+    text: str = ""
+    branch: str = ""
+    """Its name; empty for the protocol itself."""
+
+
+@dataclass(slots=True)
+class Rehearsed:
+    """What came of it: steps, volumes at the end, and why the run would be refused (nothing: it would not)."""
+
+    events: list[Event] = field(default_factory=list)
+    volumes: dict[str, Volume] = field(default_factory=dict)
+    breaches: list[str] = field(default_factory=list)
+    uncalibrated: bool = False
+    """Whether the breach is a pump's missing or expired calibration."""
+    seconds: float = 0.0
+    ended: bool = False
+    """Whether the protocol came to its end before the horizon."""
+
+
+async def rehearse(
+    recipe: Recipe,
+    rig: Rig,
+    params: Mapping[str, float],
+    *,
+    volumes: Mapping[str, Volume],
+    readings: Mapping[str, float] | None = None,
+    estimate: MediaEstimate | None = None,
+    calibrated: Calibrated | None = None,
+    now: datetime,
+    hours: float = HOURS,
+) -> Rehearsed:
+    """Run `recipe` on paper for `hours` from `volumes` (all vessels); `readings` are the latest by point,
+    `estimate` the soft sensor's last word (default: fresh medium everywhere). `calibrated` tells why a pump would be
+    refused volumes at a time (F5); without it calibrations are not looked at.
+
+    Takes no time of the loop's. An error of the protocol's own (a dose out of its range) is a breach as well; any other
+    exception is its defect and ends the rehearsal without one, as the run itself will hold at it and say so.
+    """
+    paper = _Paper(rig, volumes, readings or {}, estimate, calibrated, now, hours * 3600.0)
+    before = BRANCH.set(paper.root)
+    try:
+        await recipe.function(Lab(paper, paper, rig), params)
+        paper.out.ended = True
+    except _Over:
+        pass
+    except (ProtocolError, ParamError) as error:
+        paper.out.breaches.append(str(error))
+    except Exception:  # noqa: S110  (the run itself holds at a defect of the protocol's, and says which)
+        pass
+    finally:
+        BRANCH.reset(before)
+    paper.out.seconds = paper.latest_s
+    paper.out.volumes = {name: Volume(ul, math.sqrt(paper.variance[name])) for name, ul in paper.ul.items()}
+    return paper.out
+
+
+class _Paper:
+    """A run's place in the organs, on paper."""
+
+    def __init__(
+        self,
+        rig: Rig,
+        volumes: Mapping[str, Volume],
+        readings: Mapping[str, float],
+        estimate: MediaEstimate | None,
+        calibrated: Calibrated | None,
+        now: datetime,
+        horizon_s: float,
+    ) -> None:
+        self.out = Rehearsed()
+        self.ul = {name: volume.ul for name, volume in volumes.items()}
+        self.variance = {name: volume.sd_ul**2 for name, volume in volumes.items()}
+        self.root = Branch()
+        self.latest_s = 0.0
+        self._branches = {self.root}
+        self._waiting: dict[Branch, asyncio.Future[None]] = {}
+        self._free_s: dict[str | None, float] = {}
+        """Until when a vessel, pump or valve is in use."""
+        self._evaporated_s = 0.0
+        self._rig = rig
+        self._readings = readings
+        self._estimate = estimate
+        self._calibrated = calibrated
+        self._now = now
+        self._horizon_s = horizon_s
+        self._routes = routes_of(rig)
+        self._n = 0
+        self.root.volumes = self._look()
+
+    @property
+    def now_s(self) -> float:
+        """Where the branch that asks stands on paper (s since the start)."""
+        return BRANCH.get().now_s
+
+    # --- what the organs ask of a run -------------------------------------------------------------------
+
+    async def step(self, verb: str, args: Mapping[str, Any], perform: Perform) -> Any:
+        branch = BRANCH.get()
+        branch.last += 1
+        await self._turn(branch)
+        self._n += 1
+        if self._n > MOST_STEPS or branch.now_s >= self._horizon_s or self.out.breaches:
+            raise _Over
+        step = StepRecord(self._n, verb, args, branch.at)
+        begin_s = branch.now_s
+        result = await perform(step)
+        branch.volumes = self._look()
+        if verb not in self._routes:
+            text = str(args.get("message") or args.get("point") or args.get("kind") or "")
+            end_s = min(branch.now_s, self._horizon_s)
+            self.out.events.append(Event(step.n, verb, begin_s, end_s, text=text, branch=spoken(branch.path)))
+        if branch.now_s > self._horizon_s:
+            raise _Over
+        return result
+
+    async def together(self, works: Sequence[Coroutine[Any, Any, Any]], names: Sequence[str]) -> list[Any]:
+        branch = BRANCH.get()
+        branch.last += 1
+        children = [branch.child(name) for name in names]
+        self._branches = self._branches - {branch} | set(children)
+        try:
+            return await abreast(children, works, ended=self._branch_ended)
+        finally:
+            self._branches = self._branches - set(children) | {branch}
+            branch.now_s = max(child.now_s for child in (branch, *children))
+            branch.volumes = self._look()
+
+    async def _turn(self, branch: Branch) -> None:
+        """Wait until every other branch has come as far: on paper, what is earlier is booked first."""
+        if self._branches != {branch}:
+            self._waiting[branch] = asyncio.get_running_loop().create_future()
+            gate = self._waiting[branch]
+            self._next()
+            await gate
+
+    def _next(self) -> None:
+        """Let the branch that stands earliest go on, once each of them waits."""
+        if self._waiting and set(self._waiting) >= self._branches:
+            gate = self._waiting.pop(min(self._waiting, key=lambda branch: (branch.now_s, branch.path)))
+            if not gate.done():
+                gate.set_result(None)
+
+    def _branch_ended(self, branch: Branch) -> None:
+        self._branches = self._branches - {branch}
+        self._waiting.pop(branch, None)
+        self._next()
+
+    async def transfer(self, step: StepRecord, verb: str, volume_ul: float) -> dict[str, float | None]:
+        route = self.route(verb)
+        used = (route.source, route.target, route.pump, route.valve, route.batch)
+        self._wait_for(*used)
+        self._fits(step, route, volume_ul)
+        begin_s = self.now_s
+        self._may_dose(step, route, volume_ul)
+        self._pass(volume_ul / route.flow_ul_min * 60.0 + 2 * WEIGHING_S * route.portions(volume_ul))
+        self._free_s |= dict.fromkeys(used, self.now_s)
+        sd_ul = route.rel_sd * volume_ul
+        if route.weighed:
+            sd_ul = math.hypot(math.sqrt(2.0) * MASS_SD_G * 1000.0, 0.002 * volume_ul)
+        self.ul[route.source] -= volume_ul
+        self.ul[route.target] += volume_ul
+        for name in (route.source, route.target):
+            self.variance[name] += sd_ul**2
+        if route.weighed:
+            spent = self._rig.organs.kidney.vessel
+            self.variance[spent] = (MASS_SD_G * 1000.0) ** 2 + (0.002 * self.ul[spent]) ** 2
+        self.out.events.append(
+            Event(
+                step.n,
+                verb,
+                begin_s,
+                self.now_s,
+                volume_ul,
+                route.source,
+                route.target,
+                route.line,
+                branch=spoken(BRANCH.get().path),
+            )
+        )
+        moved: dict[str, float | None] = {"ul": volume_ul, "low": volume_ul - 3 * sd_ul, "high": volume_ul + 3 * sd_ul}
+        filtered = self._rig.lines[route.line].filter is not None
+        return {**moved, "peak_kpa": self._value(self._rig.organs.immune.pressure)} if filtered else moved
+
+    async def measured(self, point: str, settle_s: float) -> dict[str, Any]:
+        device = self._rig.devices.get(point.partition(".")[0])
+        if device is None:
+            raise ProtocolError(f"no sensor is called “{point}”. Next: use device.point as in the rig file")
+        vessel = self._rig.organs.kidney.vessel
+        if device.at == vessel:
+            self._wait_for(vessel)
+        self._pass(settle_s + 3 * device.every_s)
+        if device.at == vessel:
+            self._free_s[vessel] = self.now_s
+        value = self._value(point)
+        unit = POINT_UNITS.get(point.rpartition(".")[2], "mL/min") or "pH"
+        interval = None if value is None else Interval.around(value, ACCURACY_SD.get(unit, 0.0)).to_json()
+        return {"point": point, "unit": unit, "interval": interval, "detail": "" if interval else "rehearsed"}
+
+    async def flow_of(self, pump: str) -> dict[str, Any]:
+        interval = Interval.around(self._rig.organs.heart.flow_ul_min, ACCURACY_SD["uL/min"]).to_json()
+        return {"point": f"{pump}.flow", "unit": "uL/min", "interval": interval, "detail": ""}
+
+    async def calibrated(self, step: StepRecord, point: str) -> dict[str, Any]:
+        self._wait_for(vessel := self._rig.organs.kidney.vessel)
+        self._pass(3 * self._rig.devices[point.partition(".")[0]].every_s)
+        self._free_s[vessel] = self.now_s
+        return {"before": step.args["value"], "after": step.args["value"], "places": 1}
+
+    async def slept(self, step: StepRecord, seconds: float) -> None:
+        self._pass(seconds)
+
+    async def slept_until(self, step: StepRecord, elapsed_s: float) -> float:
+        late_s = max(0.0, self.now_s - elapsed_s)
+        self._pass(max(0.0, elapsed_s - self.now_s))
+        return late_s
+
+    async def slept_until_clock(self, step: StepRecord) -> str:
+        now = self._now + timedelta(seconds=self.now_s)
+        due = next_time(now, step.args["at"], step.args["zone"], step.args["after"])
+        self._pass((due - now).total_seconds())
+        return due.isoformat(timespec="milliseconds")
+
+    def barrier(self) -> dict[str, Any]:
+        least, most = least_kpa(self._rig), self._rig.filters[self._rig.organs.immune.filter].max_pressure_kpa
+        return {"sterile": True, "peak_kpa": None, "least_kpa": least, "most_kpa": most, "detail": ""}
+
+    def noted(self, step: StepRecord, kind: str, data: Mapping[str, Any]) -> None:
+        """Notes are for the journal; on paper there is none."""
+
+    async def asked(self, step: StepRecord, message: str) -> None:
+        """A person is taken to answer at once."""
+
+    async def estimated(self) -> dict[str, Any]:
+        if self._estimate is not None:
+            return self._estimate.to_json()
+        medium = self._rig.media[self._rig.vessels[self._rig.lines[self._rig.organs.gut.feed].from_].contains or ""]
+        values = MediaValues(
+            **{entry.name: Interval.exact(getattr(medium, entry.name)) for entry in fields(MediaValues)}
+        )
+        return MediaEstimate(values, values, Interval.exact(0.0), titrated=False).to_json()
+
+    def volumes_now(self) -> Mapping[str, VesselVolume]:
+        return BRANCH.get().volumes
+
+    def route(self, verb: str) -> Route:
+        return route_of(self._routes, verb)
+
+    # --- inside -----------------------------------------------------------------------------------------
+
+    def _look(self) -> dict[str, VesselVolume]:
+        organs = self._rig.organs
+        roles = {"loop": organs.lung.vessel, "spent": organs.kidney.vessel, "waste": organs.kidney.waste}
+        return {
+            role: VesselVolume(self.ul[name], math.sqrt(self.variance[name]), 0.0, 0.0) for role, name in roles.items()
+        }
+
+    def _pass(self, seconds: float) -> None:
+        """Time goes by for this branch, and water leaves the loop."""
+        branch = BRANCH.get()
+        branch.now_s += seconds
+        self.latest_s = max(self.latest_s, branch.now_s)
+        within_s = max(min(branch.now_s, self._horizon_s) - self._evaporated_s, 0.0)
+        self._evaporated_s += within_s
+        loop = self._rig.organs.lung.vessel
+        self.ul[loop] -= EVAPORATION_UL_D * within_s / DAY_S
+        self.variance[loop] += (EVAPORATION_SD_UL_D * within_s / DAY_S) ** 2
+
+    def _wait_for(self, *names: str | None) -> None:
+        """As long as another branch uses them."""
+        free_s = max(self._free_s.get(name, 0.0) for name in names if name is not None)
+        self._pass(max(free_s - self.now_s, 0.0))
+
+    def _may_dose(self, step: StepRecord, route: Route, volume_ul: float) -> None:
+        """The gate's rule of calibrations (F5), at the beginning of each portion."""
+        if self._calibrated is None:
+            return
+        portions = route.portions(volume_ul)
+        each_s = volume_ul / portions / route.flow_ul_min * 60.0 + 2 * WEIGHING_S
+        for portion in range(portions):
+            at_s = self.now_s + portion * each_s
+            utc = self._now.astimezone(UTC) + timedelta(seconds=at_s)
+            why = self._calibrated(route.pump, utc.isoformat(timespec="milliseconds").replace("+00:00", "Z"))
+            if why is not None:
+                what = f"step {step.n} ({step.verb}, {volume_ul / 1000:.2f} mL, {at_s / 3600:.1f} h from the start)"
+                self.out.breaches.append(f"{what}: calibration: {why}")
+                self.out.uncalibrated = True
+                raise _Over
+
+    def _fits(self, step: StepRecord, route: Route, volume_ul: float) -> None:
+        """The gate's rule of room: three standard deviations from floor and ceiling (I4)."""
+        floor_ul = self._rig.vessels[route.source].floor_ul
+        ceiling_ul = self._rig.vessels[route.target].limit_ul
+        lowest_ul = self.ul[route.source] - SIGMAS * math.sqrt(self.variance[route.source]) - volume_ul
+        highest_ul = self.ul[route.target] + SIGMAS * math.sqrt(self.variance[route.target]) + volume_ul
+        what = f"step {step.n} ({step.verb}, {volume_ul / 1000:.2f} mL, {self.now_s / 3600:.1f} h from the start)"
+        if lowest_ul < floor_ul:
+            self.out.breaches.append(
+                f"{what}: “{route.source}” could fall to {lowest_ul / 1000:.2f} mL, below its floor of"
+                f" {floor_ul / 1000:g} mL"
+            )
+        if highest_ul > ceiling_ul:
+            self.out.breaches.append(
+                f"{what}: “{route.target}” could rise to {highest_ul / 1000:.2f} mL, above its ceiling of"
+                f" {ceiling_ul / 1000:g} mL"
+            )
+        if self.out.breaches:
+            raise _Over
+
+    def _value(self, point: str) -> float | None:
+        """The latest reading, else the set-point where there is one."""
+        organs, rig = self._rig.organs, self._rig
+        if point == organs.kidney.mass:
+            return self.ul[organs.kidney.vessel] / 1000.0
+        if point in self._readings:
+            return self._readings[point]
+        known = {
+            organs.lung.ph: organs.lung.ph_setpoint,
+            organs.liver.ph: organs.lung.ph_setpoint,
+            organs.lung.oxygen: organs.lung.oxygen_setpoint_pct,
+            organs.skin.temperature: organs.skin.setpoint_c,
+            organs.immune.pressure: 0.1 * rig.filters[organs.immune.filter].max_pressure_kpa,
+            organs.heart.pressure: 0.1 * rig.safety.over_pressure_heart.high_kpa,
+        }
+        return known.get(point)

@@ -1,0 +1,467 @@
+"""One run of a protocol: its state, its steps, and how it is driven, held, ended and taken up again.
+
+The protocol function is run from its beginning each time; steps that the journal knows answer at once with what is
+recorded, the first that is not finished goes on by its policy. A command (pause, stop, abort) changes the state at once
+and is obeyed at the next moment at which everything can be brought to rest.
+
+Branches (`lab.together`) are tasks of one run: a hold, a stop and an error are the whole run's. It is held when every
+branch has come to a place where it can wait; the last to come there sees that everything stands.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import sqlite3
+from collections import deque
+from collections.abc import Coroutine, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from itertools import islice
+from typing import Any
+
+from controller.core.run_states import Event, RunState, after
+from controller.journal.terms import Entry, JournalUnwritten
+from controller.runs.organs import Lab, Perform
+from controller.runs.performer import Bench, Performer
+from controller.runs.views import PROGRESS_STEPS, RunView, StepView, look, step_view
+from controller.steps.branches import BRANCH, Branch, abreast, in_verb
+from controller.steps.recovery import POLICIES, Problem, advise
+from controller.steps.schedule import next_time
+from controller.steps.steps import StepRecord
+from protocols.language import ProtocolError, RunEnded, VesselVolume
+from protocols.registry import Recipe
+
+DISK_ERRORS = (JournalUnwritten, sqlite3.Error)
+"""What a row that cannot be written, or read, comes as."""
+REST_AGAIN_S = 10.0
+REST_WITHIN_S = 120.0
+"""So long does a run that ends wait for what it has used to be seen at rest; a dead pump must not keep the next run, which
+may be what saves the organoid, from being started."""
+ANSWER_S = 2 * 3600.0
+"""So long may a held run wait before another alarm, a critical one, says that nobody came."""
+
+
+@dataclass(slots=True)
+class History:
+    """What a run brings along: nothing when it is new, its journal rows when it is taken up again."""
+
+    started_utc: str
+    state: RunState = RunState.IDLE
+    steps: dict[str, StepRecord] = field(default_factory=dict)
+    """By their place (:mod:`controller.steps.branches`), in the order in which they were begun."""
+    volumes: dict[str, Any] = field(default_factory=dict)
+    messages: list[str] = field(default_factory=list)
+    answered: set[str] = field(default_factory=set)
+    """Messages after which a person has resumed the run."""
+
+
+class Run:
+    """See the module. Made and commanded by :class:`controller.runs.runner.Runner`."""
+
+    def __init__(
+        self,
+        bench: Bench,
+        run_id: str,
+        protocol: str,
+        recipe: Recipe | None,
+        params: Mapping[str, float],
+        history: History,
+    ) -> None:
+        self.id = run_id
+        self.protocol = protocol
+        self.params = dict(params)
+        self.state = history.state
+        self.started_utc = history.started_utc
+        self.messages: deque[str] = deque(history.messages, maxlen=50)
+        self._bench = bench
+        self._recipe = recipe
+        self._steps = history.steps
+        self._shown: dict[str, StepView] = {}
+        """Views of the latest steps that are done, by place: they stay as they are, and pages ask many times a second."""
+        self._answers = history.answered
+        self._first_volumes: Mapping[str, Any] = history.volumes
+        self._branches: set[Branch] = {Branch()}
+        """Those with work of their own: not the ones that wait for branches of theirs."""
+        self._at_work: set[Branch] = set()
+        """Those with a verb under way."""
+        self._resting = False
+        self._answer_by_s: float | None = None
+        """While it is held: when somebody else is to be called."""
+        self._changed = asyncio.Event()
+        self._stirred = asyncio.Event()
+        self._lab = Lab(self, Performer(self, bench), bench.rig)
+        self._loop = asyncio.get_running_loop()
+        self.started_s = self._loop.time() - _gone_s(bench, run_id)
+        """When it began (loop time)."""
+
+    # --- commands ---------------------------------------------------------------------------------------
+
+    def command(self, event: Event, user: str, reason: str) -> None:
+        """A person's word; raises :class:`controller.core.run_states.IllegalTransition`."""
+        self._go(event, user=user, reason=reason)
+
+    @property
+    def interrupted(self) -> bool:
+        """Whether everything has to come to rest now (a stop lets the running transfer end)."""
+        return self.state in (RunState.HOLDING, RunState.ABORTING)
+
+    @property
+    def aborted(self) -> bool:
+        """Whether it comes to rest for good."""
+        return self.state is RunState.ABORTING
+
+    def answered(self, message: str) -> bool:
+        """Whether a person has resumed the run after `message`; a restart does not forget it."""
+        return message in self._answers
+
+    def view(self) -> RunView:
+        """The run as it stands."""
+        ended = self.state.ended
+        latest = list(islice(reversed(self._steps.values()), PROGRESS_STEPS))[::-1]
+        shown = {step.at: self._shown.get(step.at) or step_view(step, ended=ended) for step in latest}
+        self._shown = {step.at: shown[step.at] for step in latest if step.done}
+        return RunView(
+            id=self.id,
+            protocol=self.protocol,
+            state=self.state,
+            step=len(self._steps),
+            started_utc=self.started_utc,
+            params=self.params,
+            progress=tuple(shown.values()),
+            messages=tuple(self.messages),
+        )
+
+    # --- life -------------------------------------------------------------------------------------------
+
+    async def live(self) -> None:
+        """Drive the run to its end; returns when its state has ended."""
+        BRANCH.set(next(iter(self._branches)))
+        try:
+            await self._take_up()
+            while True:
+                root = Branch(volumes=self._first_volumes)
+                self._branches = {root}
+                BRANCH.set(root)
+                try:
+                    await self._once()
+                except DISK_ERRORS:
+                    await self._end_stray_verbs()
+                    raise  # no fault of the protocol: the runner takes the run up again when rows can be written
+                except Exception as error:
+                    # The protocol itself failed: nothing moves, and a person decides. Resuming runs it again.
+                    await self._end_stray_verbs()
+                    what = str(error) or type(error).__name__
+                    await self.hold(f"the protocol stopped: {what}. Next: mend the cause and resume, or abort the run")
+                    continue
+                if not self.state.ended:
+                    await self.checkpoint()
+                    self._go(Event.FINISHED)
+                return
+        except RunEnded:
+            unseen = await self._come_to_rest()
+            await self._settle(f"the run is {self.state}", give_up=True)
+            self._go(Event.RESTED, **({"not_seen_at_rest": ", ".join(unseen)} if unseen else {}))
+
+    def failed(self, error: Exception) -> None:
+        """A defect of the runner: hold, with what is known, so that the next start takes the run up where it is."""
+        self._tell(
+            f"the runner failed: {error!r}. Next: keep the journal, restart the controller, report it", hold=True
+        )
+
+    async def _settle(self, reason: str, *, give_up: bool = False) -> list[Problem]:
+        """Find out what came of doses that were left open; what cannot be known for certain comes back as problems."""
+        resolve = self._bench.transfers.resolve
+        left = [step for step in self._steps.values() if step.open_act is not None]
+        found = [await resolve(self.id, step, reason=reason, give_up=give_up) for step in left]
+        return [problem for problem in found if problem is not None]
+
+    async def _end_stray_verbs(self) -> None:
+        """A verb that the protocol began and did not await must not go on behind a held run."""
+        strays = [branch.worker for branch in self._at_work if branch.worker not in (None, asyncio.current_task())]
+        for stray in strays:
+            stray.cancel()
+        await asyncio.gather(*strays, return_exceptions=True)
+
+    async def _once(self) -> None:
+        if self._recipe is None:
+            await self.hold(
+                f"the protocol “{self.protocol}” is not what it was when this run began. Likely cause: its file or Choroid"
+                " was changed. Next: put the old text back and restart the controller, or abort the run and start anew"
+            )
+            raise ProtocolError("it still is not what it was")
+        await self._recipe.function(self._lab, self.params)
+
+    async def _take_up(self) -> None:
+        """After a restart: find out what came of an open dose, then go on as the state says."""
+        if self.state is RunState.IDLE:
+            self._go(Event.START)
+            return
+        problems = await self._settle("the controller was restarted")
+        await self._bench.transfers.rest(f"run:{self.id}", "the controller was restarted")
+        for problem in problems:
+            self._tell(advise(problem, 99).message, hold=True)
+        if problems and self.state is RunState.RESTARTING:
+            self._go(Event.FAULT)
+        await self.checkpoint()
+
+    async def checkpoint(self) -> None:
+        """Obey what was commanded: hold here, or end."""
+        branch = self._here()
+        while True:
+            if self.state in (RunState.STOPPING, RunState.ABORTING):
+                raise RunEnded
+            if self.state is RunState.HOLDING:
+                await self._holding(branch)
+            elif self.state is RunState.HELD:
+                await self._held()
+            elif self.state is RunState.RESTARTING:
+                self._go(Event.RESTARTED)
+            else:
+                return
+
+    async def _holding(self, branch: Branch) -> None:
+        """Once every other branch is quiet, bring everything to rest; until then wait for them, or for a command."""
+        branch.quiet = True
+        self.stir()
+        try:
+            while self.state is RunState.HOLDING:
+                if self._resting or not all(other.quiet for other in self._branches - {branch}):
+                    await self._stirred.wait()
+                    continue
+                self._resting = True
+                try:
+                    if await self._come_to_rest():
+                        continue  # a command came meanwhile: it is obeyed, whatever stands or not
+                    for problem in await self._settle("the run is held"):
+                        self._tell(advise(problem, 99).message, hold=True)
+                finally:
+                    self._resting = False
+                if self.state is RunState.HOLDING:
+                    self._go(Event.RESTED)
+        finally:
+            branch.quiet = False
+
+    async def _held(self) -> None:
+        """Wait for a person; one who does not come is called for again, more loudly."""
+        if self._answer_by_s is None:
+            await self._changed.wait()
+        elif (left_s := self._answer_by_s - self._loop.time()) > 0:
+            await self.wait(left_s)
+        else:
+            self._answer_by_s = None
+            last = self.messages[-1] if self.messages else "it was paused"
+            self._bench.alarm("run_unanswered", self.id, f"for {ANSWER_S / 3600:g} h nobody has answered: {last}")
+
+    def _here(self) -> Branch:
+        """The branch whose verb this is."""
+        return BRANCH.get()
+
+    def stir(self) -> None:
+        """Wake the branches that wait for each other."""
+        self._stirred.set()
+        self._stirred = asyncio.Event()
+
+    async def _come_to_rest(self) -> list[str]:
+        """Everything the run has used stands, by readback; as long as it does not, try again and say so.
+
+        Returns what was not seen to stand when a held run was told to end meanwhile, or one that ends has waited for
+        :data:`REST_WITHIN_S`. What the run has not used is told to rest as well, and not waited for.
+        """
+        who, transfers = f"run:{self.id}", self._bench.transfers
+        used = {step.verb for step in self._steps.values()} & set(transfers.routes)
+        state, why = self.state, f"the run is {self.state}"
+        latest_s = self._loop.time() + REST_WITHIN_S
+        restless = await transfers.rest(who, why, sorted(used))
+        for name in await transfers.rest(who, why, sorted(set(transfers.routes) - used)):
+            if name not in restless:
+                self._bench.alarm(
+                    "command_failed", name, f"it is not seen to be at rest; run {self.id} has not used it and goes on"
+                )
+        if restless:
+            self._bench.alarm("command_failed", restless[0], f"it does not come to rest for run {self.id}")
+            self._tell(f"{', '.join(restless)} cannot be seen to be at rest; switch it off by hand", hold=False)
+        while restless:
+            if state is not self.state:
+                return restless  # it was held, and is to end
+            if state is not RunState.HOLDING and self._loop.time() >= latest_s:
+                await transfers.leave(who, f"{why} and was not seen to rest", restless)
+                self._tell(f"{', '.join(restless)} not seen at rest at the end: make sure of it by hand", hold=False)
+                return restless
+            await self.wait(REST_AGAIN_S)
+            restless = await transfers.rest(who, why, sorted(used))
+        return []
+
+    async def wait(self, seconds: float) -> None:
+        """Wait `seconds` of loop time, or until a command comes."""
+        try:
+            async with asyncio.timeout(seconds):
+                await self._changed.wait()
+        except TimeoutError:
+            pass
+
+    async def wait_out(self, deadline_s: float) -> None:
+        """Wait until a loop time; holds in between when the run is held."""
+        while True:
+            await self.checkpoint()
+            left_s = deadline_s - self._loop.time()
+            if left_s <= 0:
+                return
+            await self.wait(left_s)
+
+    async def trouble(self, problem: Problem, tries: int) -> None:
+        """Wait what the policy says, or hold."""
+        advice = advise(problem, tries)
+        if advice.after_s is None:
+            await self.hold(advice.message)
+        else:
+            self._tell(advice.message, hold=False)
+            await self.wait_out(self._loop.time() + advice.after_s)
+
+    async def hold(self, message: str) -> None:
+        """Hold for a reason that people are told, until one of them resumes the run."""
+        self._tell(message, hold=True)
+        if self.state in (RunState.RUNNING, RunState.RESTARTING):
+            self._go(Event.FAULT)
+        await self.checkpoint()
+
+    def _tell(self, message: str, *, hold: bool) -> None:
+        if hold:
+            self._bench.alarm("run_held", self.id, message)
+        if not self.messages or self.messages[-1] != message:
+            self.messages.append(message)
+            self._bench.journal.append("run.message", {"text": message}, run=self.id)
+
+    def _go(self, event: Event, **why: str) -> None:
+        state = after(self.state, event)
+        self._bench.journal.append("run.state", {"event": event, "from": self.state, "to": state, **why}, run=self.id)
+        self.state = state
+        if event is Event.RESUME:
+            self._answers.update(self.messages)
+        self._answer_by_s = self._loop.time() + ANSWER_S if state is RunState.HELD else None
+        self._changed.set()
+        self._changed = asyncio.Event()
+        self.stir()
+
+    # --- steps ------------------------------------------------------------------------------------------
+
+    async def step(self, verb: str, args: Mapping[str, Any], perform: Perform) -> Any:
+        """The next step of this branch: what is recorded of it, or do it now."""
+        branch = self._here()
+        with in_verb(branch, verb, self._at_work):
+            step = self._known(branch, verb, args)
+            if step is None or not step.done:
+                step = await self._begun(branch, step, verb, args)
+                self._done(step, await perform(step))
+                await asyncio.sleep(0)  # a protocol of nothing but notes must not keep the loop to itself
+            branch.volumes = step.volumes or branch.volumes
+            return step.result
+
+    async def together(self, works: Sequence[Coroutine[Any, Any, Any]], names: Sequence[str]) -> list[Any]:
+        """Run coroutines as branches of this one; one step, which is done when all of them are."""
+        branch, args = self._here(), {"branches": list(names)}
+        try:
+            with in_verb(branch, "together", self._at_work):
+                step = self._known(branch, "together", args)
+                if step is None or not step.done:
+                    step = await self._begun(branch, step, "together", args)
+                children = [branch.child(name) for name in names]
+                self._branches = self._branches - {branch} | set(children)
+                try:
+                    results = await abreast(children, works, ended=self._branch_ended)
+                finally:
+                    self._branches = self._branches - set(children) | {branch}
+                if not step.done:
+                    self._done(step, None)
+                branch.volumes = step.volumes or branch.volumes
+                return results
+        finally:
+            for work in works:
+                work.close()
+
+    def _branch_ended(self, branch: Branch) -> None:
+        self._branches = self._branches - {branch}
+        self.stir()
+
+    def _known(self, branch: Branch, verb: str, args: Mapping[str, Any]) -> StepRecord | None:
+        """What is recorded of the branch's next step; raises :class:`ProtocolError` when it was another."""
+        branch.last += 1
+        step = self._steps.get(branch.at)
+        if step is not None and (step.verb != verb or dict(step.args) != dict(args)):
+            raise ProtocolError(
+                f"step {branch.at} was {step.verb}{dict(step.args)} and is now {verb}{dict(args)}: the protocol does not"
+                " repeat itself. Likely cause: it uses something else than what the lab told it"
+            )
+        return step
+
+    async def _begun(self, branch: Branch, step: StepRecord | None, verb: str, args: Mapping[str, Any]) -> StepRecord:
+        """The step, on record as begun."""
+        await self.checkpoint()
+        await self._unaltered()
+        if step is not None:
+            return step
+        step = StepRecord(len(self._steps) + 1, verb, args, branch.at)
+        body = {"n": step.n, "at": step.at, "verb": verb, "args": args, "policy": POLICIES[verb]}
+        now = self._bench.clock.utc()
+        until = None
+        if verb == "sleep":
+            until = now + timedelta(seconds=args["seconds"])
+        elif verb == "sleep_until_clock":
+            since_s = self._since_turn_s(branch, args)
+            until = next_time(now, args["at"], args["zone"], args["after"], since_s=since_s)
+        if until is not None:
+            body["until"] = step.until = until.isoformat(timespec="milliseconds")
+            # From here on it is a matter of the monotonic clock: a step of UTC does not move it (E7).
+            step.deadline_s = self._loop.time() + (until - now).total_seconds()
+        self._bench.journal.append("step", body, run=self.id)
+        self._steps[step.at] = step
+        return step
+
+    def _done(self, step: StepRecord, result: Any) -> None:
+        """Put a step's result on record, with the volumes after it."""
+        volumes = look(self._bench.rig, self._bench.ledger)
+        self._bench.journal.append("step.done", {"n": step.n, "result": result, "volumes": volumes}, run=self.id)
+        step.done, step.result, step.volumes = True, result, volumes
+
+    def _since_turn_s(self, branch: Branch, args: Mapping[str, Any]) -> float | None:
+        """How long ago (s) the turn before ended its wait for the same time of day, if it did so in this process."""
+        if args["after"] is None:
+            return None
+        for n in range(branch.last - 1, 0, -1):
+            step = self._steps[f"{branch.path}{n}"]
+            same = step.verb == "sleep_until_clock" and all(step.args[key] == args[key] for key in ("at", "zone"))
+            if same:
+                return None if step.deadline_s is None else self._loop.time() - step.deadline_s
+        return None
+
+    async def _unaltered(self) -> None:
+        """Hold as long as the protocol's file is not what it was: how its new text would have gone on is not guessed."""
+        while self._recipe is not None and (path := self._recipe.altered()) is not None:
+            await self.hold(
+                f"{path.name} was changed or removed while its run is under way. Likely cause: somebody edits it. Next: put"
+                " the old text back and resume, or abort the run and start anew"
+            )
+
+    def volumes_now(self) -> Mapping[str, VesselVolume]:
+        """Volumes as of the end of this branch's last step."""
+        return {role: VesselVolume(**data) for role, data in self._here().volumes.items()}
+
+
+def _gone_s(bench: Bench, run_id: str) -> float:
+    """How long ago a run began (s), by its rows and the clock as it is now.
+
+    Within a process the monotonic clock tells, so a step of UTC counts for nothing (E7). From the last row of one process
+    to the first of the next only UTC can tell: one that was set back counts as no time at all. Else the turns to come
+    would move away by as much as a dead battery put the clock back.
+    """
+    gone_s = 0.0
+    before: Entry | None = None
+    for row in bench.journal.entries(run=run_id):
+        if before is not None:
+            new_process = row.kind == "run.state" and row.body["event"] in (Event.START, Event.RECOVER)
+            gone_s += max(_apart_s(before.utc, row.utc) if new_process else row.at_s - before.at_s, 0.0)
+        before = row
+    return gone_s if before is None else gone_s + max(_apart_s(before.utc, bench.clock.utc_text()), 0.0)
+
+
+def _apart_s(sooner: str, later: str) -> float:
+    return (datetime.fromisoformat(later) - datetime.fromisoformat(sooner)).total_seconds()

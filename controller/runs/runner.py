@@ -1,0 +1,314 @@
+"""The runner: starts protocols, takes commands for them, and takes them up again after a restart.
+
+One run at a time: all liquid passes through one vessel and one filter.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from controller.core.clock import Clock
+from controller.core.run_states import Event, RunState
+from controller.estimator.estimator import Estimator
+from controller.journal.journal import Journal
+from controller.journal.terms import Entry
+from controller.ledger.ledger import Alarm, Ledger, no_alarm
+from controller.recipes.catalogue import find, shipped
+from controller.recipes.file import RecipeError
+from controller.recipes.on_rig import check_on
+from controller.recipes.parameters import parse_params
+from controller.rig.description import Rig
+from controller.runs.performer import Bench
+from controller.runs.rehearsal import HOURS, Calibrated, rehearse
+from controller.runs.run import DISK_ERRORS, History, Run
+from controller.runs.views import RunView, look
+from controller.steps.conduct import Door
+from controller.steps.steps import answered_of, records_of
+from controller.transfers.routes import Trust
+from controller.transfers.strays import Strays
+from controller.transfers.transfers import Transfers
+from controller.transfers.weighing import Store
+from protocols.registry import Recipe, UnknownProtocol, get
+
+DISK_AGAIN_S = 10.0
+DISK_BACK = "the journal could not be written for a while; what was open is looked into, then the run goes on"
+
+
+class RunnerError(Exception):
+    """A command to the runner that cannot be followed: what, likely cause, next action."""
+
+
+class Runner:
+    """Runs of one rig. `alarm(kind, source, detail)` is called for what a person must know."""
+
+    def __init__(
+        self,
+        rig: Rig,
+        *,
+        gate: Door,
+        store: Store,
+        ledger: Ledger,
+        journal: Journal,
+        clock: Clock,
+        alarm: Alarm = no_alarm,
+        trust: Callable[[str], Trust] | None = None,
+        calibrated: Calibrated | None = None,
+        catalogue: Mapping[str, Recipe] | None = None,
+        recipes: Path | None = None,
+        rehearsing: bool = True,
+    ) -> None:
+        """`calibrated` tells why a pump would be refused volumes at a time. `catalogue` defaults to what is shipped;
+        `recipes` is a folder with more, one NAME.yaml each. Without `rehearsing`, a run that would be stopped is begun and
+        held (for tests of the holding).
+        """
+        self._rehearsing = rehearsing
+        self._calibrated = calibrated
+        self._shipped = shipped() if catalogue is None else catalogue
+        self._recipes = recipes
+        self.estimator = Estimator(rig, ledger=ledger, journal=journal, clock=clock, store=store)
+        transfers = Transfers(rig, gate=gate, store=store, ledger=ledger, journal=journal, alarm=alarm, trust=trust)
+        self._bench = Bench(rig, journal, clock, ledger, store, gate, transfers, self.estimator, alarm)
+        self.strays = Strays(
+            transfers.by_line, ledger=ledger, alarm=alarm, open_lines=transfers.open_lines, gain=transfers.gain
+        )
+        self._journal = journal
+        self._runs: dict[str, Run] = {}
+        self._tasks: dict[str, asyncio.Task[None]] = {}
+        self._starting = asyncio.Lock()
+        """A rehearsal of branches lets others to the loop: a second start must not come between the look and the run."""
+
+    @property
+    def catalogue(self) -> Mapping[str, Recipe]:
+        """Every protocol that may be started, by name; recipes of one's own that are not sound are left out."""
+        found = dict(self._shipped)
+        for path in sorted(self._recipes.glob("*.yaml")) if self._recipes is not None else ():
+            with contextlib.suppress(UnknownProtocol, RecipeError, OSError):
+                found.setdefault(path.stem, find(path.stem, own=self._recipes))
+        return found
+
+    def _find(self, name: str) -> Recipe:
+        own = self._recipes is not None and name not in self._shipped and (self._recipes / f"{name}.yaml").exists()
+        return find(name, own=self._recipes) if own else get(name, self.catalogue)
+
+    async def start(self, protocol: str | Recipe, params: Mapping[str, str | float], user: str, reason: str) -> str:
+        """Begin a run; returns its id. `params` by name: text with unit, or numbers in inner units.
+
+        A protocol by name is taken up again after a restart; one given as such is held then. Raises
+        :class:`RunnerError` while another run is active, and what :func:`get`, :func:`parse_params` and
+        :func:`check_on` raise, and :class:`JournalUnwritten` while rows cannot be written.
+        """
+        async with self._starting:
+            return await self._start(protocol, params, user, reason)
+
+    async def _start(self, protocol: str | Recipe, params: Mapping[str, str | float], user: str, reason: str) -> str:
+        """As :meth:`start`, one at a time."""
+        active = self._unended
+        if active is not None:
+            raise RunnerError(
+                f"run {active.id} ({active.protocol}) is {active.state}. Likely cause: it was started before."
+                " Next: wait until it has ended, or abort it"
+            )
+        await self._journal.commit()  # a run whose rows no disk takes is not begun
+        recipe = protocol if isinstance(protocol, Recipe) else self._find(protocol)
+        values = parse_params(recipe, params)
+        check_on(recipe, self._bench.rig, values)
+        if self._rehearsing:
+            await self._rehearse(recipe, values)
+        run_id = f"run-{self._journal.next_seq}"
+        volumes = look(self._bench.rig, self._bench.ledger)
+        body = {
+            "protocol": recipe.name,
+            "params": values,
+            "source_sha256": recipe.source_sha256,
+            "user": user,
+            "reason": reason,
+            "volumes": volumes,
+        }
+        self._journal.append("run.start", body, run=run_id)
+        history = History(started_utc=self._bench.clock.utc_text(), volumes=volumes)
+        self._live(Run(self._bench, run_id, recipe.name, recipe, values, history))
+        await asyncio.sleep(0)  # it is running when this returns
+        return run_id
+
+    async def _rehearse(self, recipe: Recipe, values: Mapping[str, float]) -> None:
+        """Refuse what `choroid plan` refuses: a run that the gate would stop for want of room or medium (E5)."""
+        bench = self._bench
+        good = {point: seen.value for point, newest in bench.store.readings.items() if (seen := newest.good)}
+        out = await rehearse(
+            recipe,
+            bench.rig,
+            values,
+            volumes=bench.ledger.volumes(),
+            readings=good,
+            estimate=self.estimator.latest,
+            calibrated=self._calibrated,
+            now=bench.clock.utc(),
+        )
+        if out.breaches:
+            vessels = (
+                " Likely cause: a vessel is too full or too empty for it. Next: `choroid plan` shows the whole course; refill"
+                " or empty the vessel, or choose other parameters"
+            )
+            raise RunnerError(
+                f"{recipe.name} would be stopped within {HOURS:g} h; nothing was moved. {'; '.join(out.breaches)}."
+                f"{'' if out.uncalibrated else vessels}"
+            )
+
+    async def pause(self, run_id: str, user: str, reason: str) -> None:
+        """Bring everything the run moves to rest, then hold it; what moved is measured and recorded."""
+        self._run(run_id).command(Event.PAUSE, user, reason)
+
+    async def resume(self, run_id: str, user: str, reason: str) -> None:
+        """Let a held run go on with what remains."""
+        self._run(run_id).command(Event.RESUME, user, reason)
+
+    async def abort(self, run_id: str, user: str, reason: str) -> None:
+        """Bring everything to rest and end the run."""
+        self._run(run_id).command(Event.ABORT, user, reason)
+
+    async def stop(self, run_id: str, user: str, reason: str) -> None:
+        """End the run after the step that is at work."""
+        self._run(run_id).command(Event.STOP, user, reason)
+
+    def get(self, run_id: str) -> RunView:
+        """One run; raises :class:`RunnerError` for an unknown one."""
+        return self._run(run_id).view()
+
+    def list(self) -> list[RunView]:
+        """Every run since this process began, and the unfinished ones from before; oldest first."""
+        return [run.view() for run in self._runs.values()]
+
+    @property
+    def active(self) -> RunView | None:
+        """The run that has not ended."""
+        run = self._unended
+        return None if run is None else run.view()
+
+    @property
+    def latest(self) -> RunView | None:
+        """The run that has not ended, or else the one that was begun last; None when there was none."""
+        run = self._unended or next(reversed(self._runs.values()), None)
+        return None if run is None else run.view()
+
+    @property
+    def _unended(self) -> Run | None:
+        return next((run for run in self._runs.values() if not run.state.ended), None)
+
+    async def wait(self, run_id: str) -> RunView:
+        """Wait until a run has ended."""
+        await asyncio.shield(self._tasks[run_id])
+        return self.get(run_id)
+
+    async def recover(self) -> None:
+        """Take up what the journal has begun and not ended; returns at once, the runs go on by themselves.
+
+        Call it once, when the gate and the sampling are at work. Where no row can be written they wait for that first (D2).
+        """
+        for entry in list(self._journal.entries(kinds=("run.start",))):
+            if entry.run is not None and entry.run not in self._runs:
+                self._recover(entry.run, entry)
+
+    def _recover(self, run_id: str, started: Entry) -> None:
+        run = self._rebuilt(run_id, started)
+        if run is None:
+            return
+        unwritten: Exception | None = None
+        try:
+            self._take_up(run, "the controller was restarted")
+        except DISK_ERRORS as error:
+            unwritten = error
+        self._live(run, unwritten)
+
+    @staticmethod
+    def _take_up(run: Run, why: str) -> None:
+        if run.state is not RunState.IDLE:
+            run.command(Event.RECOVER, "controller", why)
+
+    def _rebuilt(self, run_id: str, started: Entry) -> Run | None:
+        """A run as its journal rows have it, to be taken up; None when it has ended."""
+        rows = list(self._journal.entries(run=run_id))
+        state = RunState.IDLE
+        for row in rows:
+            if row.kind == "run.state":
+                state = RunState(row.body["to"])
+        if state.ended:
+            return None
+        body: Mapping[str, Any] = started.body
+        recipe: Recipe | None = None
+        with contextlib.suppress(UnknownProtocol, RecipeError, OSError):
+            recipe = self._find(body["protocol"])
+        if recipe is not None and recipe.source_sha256 != body["source_sha256"]:
+            recipe = None
+        steps = records_of(rows)
+        self._bench.transfers.left_open(steps.values())
+        history = History(
+            started_utc=started.utc,
+            state=state,
+            steps=steps,
+            volumes=body["volumes"],
+            messages=[row.body["text"] for row in rows if row.kind == "run.message"],
+            answered=answered_of(rows),
+        )
+        return Run(self._bench, run_id, body["protocol"], recipe, body["params"], history)
+
+    async def close(self) -> None:
+        """Let go of the runs without ending them: they are taken up again at the next start, as after a crash."""
+        for task in self._tasks.values():
+            task.cancel()
+        await asyncio.gather(*self._tasks.values(), return_exceptions=True)
+
+    def _live(self, run: Run, unwritten: Exception | None = None) -> None:
+        self._runs[run.id] = run
+        self._tasks[run.id] = asyncio.create_task(self._watched(run, unwritten), name=run.id)
+
+    async def _watched(self, run: Run, unwritten: Exception | None) -> None:
+        """Drive a run to its end; with `unwritten`, why a row of it could not be written, once rows can be again."""
+        try:
+            while True:
+                if unwritten is None:
+                    try:
+                        await run.live()
+                        return
+                    except DISK_ERRORS as error:
+                        unwritten = error
+                taken_up = await self._disk_back(run.id, unwritten)
+                if taken_up is None:
+                    return
+                run, unwritten = taken_up, None
+        except asyncio.CancelledError:
+            raise
+        except Exception as error:
+            # Only a defect of the runner itself comes here: nothing may be lost for it silently.
+            with contextlib.suppress(Exception):
+                run.failed(error)
+            raise
+
+    async def _disk_back(self, run_id: str, error: Exception) -> Run | None:
+        """A row of this run could not be written: everything rests until rows can be, then it is as after a crash (D2)."""
+        bench = self._bench
+        bench.alarm("journal_unwritten", "journal", f"run {run_id} waits: {type(error).__name__}: {error}")
+        while True:
+            await bench.transfers.rest(f"run:{run_id}", "the journal cannot be written")
+            await asyncio.sleep(DISK_AGAIN_S)
+            with contextlib.suppress(*DISK_ERRORS):
+                await self._journal.commit()
+                self._journal.append("run.message", {"text": DISK_BACK}, run=run_id)
+                rows = self._journal.entries(run=run_id, kinds=("run.start",))
+                run = self._rebuilt(run_id, next(iter(rows)))
+                if run is not None:
+                    self._runs[run_id] = run
+                    self._take_up(run, "the journal can be written again")
+                return run
+
+    def _run(self, run_id: str) -> Run:
+        run = self._runs.get(run_id)
+        if run is None:
+            raise RunnerError(
+                f"no run is called “{run_id}”. Likely cause: a slip, or it ended before the controller was restarted."
+                f" Next: choose among {', '.join(self._runs) or 'none: start one'}"
+            )
+        return run

@@ -1,0 +1,69 @@
+"""A run as people, the API and protocols see it: plain, immutable, ready for JSON."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from controller.core.run_states import RunState
+from controller.ledger.ledger import Ledger
+from controller.rig.description import Rig
+from controller.steps.branches import spoken
+from controller.steps.steps import StepRecord
+
+PROGRESS_STEPS = 200
+"""How many of the latest steps a view carries; the journal has them all."""
+
+
+@dataclass(frozen=True, slots=True)
+class StepView:
+    """One step for people: `state` is running, done or interrupted."""
+
+    n: int
+    verb: str
+    args: Mapping[str, Any]
+    state: str
+    result: Any
+    branch: str = ""
+    """Name of the branch that it belongs to; empty for the protocol itself."""
+
+
+@dataclass(frozen=True, slots=True)
+class RunView:
+    """A run for people: `step` is the number of the latest one, `progress` the latest steps, oldest first."""
+
+    id: str
+    protocol: str
+    state: RunState
+    step: int
+    started_utc: str
+    params: Mapping[str, float]
+    progress: tuple[StepView, ...]
+    messages: tuple[str, ...]
+
+
+def step_view(step: StepRecord, *, ended: bool) -> StepView:
+    """One step as it stands; `ended` tells whether its run has."""
+    state = "done" if step.done else "interrupted" if ended else "running"
+    return StepView(step.n, step.verb, step.args, state, step.result, spoken(step.at))
+
+
+def look(rig: Rig, ledger: Ledger) -> dict[str, Any]:
+    """Volume and history of loop, spent and waste vessel as plain data, by role.
+
+    Recorded with each step, so that a protocol sees the same when it runs again.
+    """
+    volumes, parcels = ledger.volumes(), ledger.parcels()
+    organs = rig.organs
+    roles = {"loop": organs.lung.vessel, "spent": organs.kidney.vessel, "waste": organs.kidney.waste}
+    return {
+        role: {
+            "ul": volumes[name].ul,
+            "sd_ul": volumes[name].sd_ul,
+            "passes": parcels[name].passes,
+            "age_s": parcels[name].age_s,
+            "insulin": parcels[name].insulin,
+        }
+        for role, name in roles.items()
+    }

@@ -1,0 +1,1 @@
+"""Journalled steps: how one begins, ends, waits and is taken up after a crash."""

@@ -1,0 +1,1 @@
+"""Transfers: routes, weighing, and the decision whether a dose was delivered."""

@@ -1,0 +1,1 @@
+"""Upkeep: calibration of pumps, age of tubing, consumables."""

@@ -1,0 +1,1 @@
+"""Vital signs: viability, its baseline and its score."""

@@ -1,0 +1,66 @@
+"""Viability, welfare and happiness of a running rig: when they are scored, recorded and shown."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from controller.alarms.states import Alarm
+from controller.core.state import State
+from controller.journal.journal import Journal
+from controller.nerves.summary import NervesSource, NervesSummary
+from controller.vitals.vitals import Scores, VitalSigns, disturbance
+
+EVERY_S = 60.0
+RECORD_EVERY_S = 3600.0
+
+
+class Scoring:
+    """Scores once a minute and writes one row an hour."""
+
+    def __init__(
+        self,
+        vitals: VitalSigns,
+        *,
+        nerves: NervesSource | None,
+        record: Callable[[str, Mapping[str, Any]], None],
+    ) -> None:
+        """`record` writes to the journal and does not fail."""
+        self._vitals = vitals
+        self._nerves = nerves
+        self._record = record
+        self._next_s = 0.0
+        self._next_row_s = 0.0
+        self._scores: Scores | None = None
+        self._latest: dict[str, Any] | None = None
+
+    @property
+    def concern(self) -> str:
+        """What a person should look at in the tissue: :attr:`controller.vitals.vitals.VitalSigns.concern`."""
+        return self._vitals.concern
+
+    @property
+    def latest(self) -> dict[str, Any] | None:
+        """The latest scores (:meth:`controller.vitals.vitals.Scores.to_json`); None before the first."""
+        if self._latest is None and self._scores is not None:
+            self._latest = self._scores.to_json()
+        return self._latest
+
+    def look(self, state: State, summary: NervesSummary | None, alarms: Sequence[Alarm]) -> None:
+        """Score when it is time."""
+        if state.at_s < self._next_s:
+            return
+        self._next_s = state.at_s + EVERY_S
+        why_unusual = disturbance(state.trips, alarms)
+        spikes = self._nerves.recent_spikes() if self._nerves is not None else ()
+        self._scores = self._vitals.score(state, summary, why_unusual, spikes)
+        self._latest = None
+        if state.at_s >= self._next_row_s:
+            self._next_row_s = state.at_s + RECORD_EVERY_S
+            self._record("viability", self._scores.to_json())
+
+
+def last_grade(journal: Journal) -> dict[str, Any] | None:
+    """Return the note of the last graded batch: grade, limiting variable, reasons, variables, estimate."""
+    row = journal.last("note.grade")
+    return None if row is None else {"utc": row.utc, **row.body}

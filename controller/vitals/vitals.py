@@ -1,0 +1,393 @@
+"""The vital signs that viability, welfare and happiness are made of, gathered from the state once a minute.
+
+The scores are advice (design §4.12): they move nothing. What is missing or doubtful is left out, which lowers coverage and
+widens intervals. Nothing here knows what a task is, or how one goes (N10).
+"""
+
+from __future__ import annotations
+
+import math
+from collections import deque
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from statistics import mean, stdev
+from typing import Any
+
+from controller.alarms.definitions import DEFINITIONS, URGENCY
+from controller.alarms.states import Alarm, AlarmState
+from controller.core.clock import Clock
+from controller.core.state import State
+from controller.estimator.estimator import Estimator
+from controller.journal.journal import Journal
+from controller.journal.terms import Entry
+from controller.nerves.summary import NervesSummary, Treatment
+from controller.regulation.trust import trusted
+from controller.rig.description import Rig
+from controller.safety.terms import Trip
+from controller.steps.barrier import Barrier
+from controller.vitals.usual import Usual
+from drivers.commands import PumpStatus
+from protocols.activity import SEIZURE_SHARE, Heard
+from protocols.baseline import Norm
+from protocols.grading import Letter
+from protocols.happiness import happiness
+from protocols.interval import Interval
+from protocols.media_filter import MAKES_LACTATE, USES_GLUCOSE, MediaState
+from protocols.synchrony import Spike, Together, together
+from protocols.viability import LEAST_OXYGEN_PCT, MediumGrade, Vitals, shut_gate, viability
+from protocols.welfare import Treatment as Treated
+from protocols.welfare import welfare
+
+STALE_S = 120.0
+UNCERTAINTY = {"temperature": 0.3, "oxygen": 2.0, "ph": 0.03}
+"""A probe's bounds, in its unit: of the makers' order for a probe in use [P]."""
+LOOK_UP_EVERY_S = 600.0
+GRADE_OLD_S = 48 * 3600.0
+"""An older grade says nothing of today's medium."""
+TISSUE_NOTE = "note.tissue"
+BY_HAND = {"ldh": 0.0, "growth": -1.0}
+"""What a person may have found, and the least that it can be: less says that it was not measured."""
+BY_HAND_OLD_S = 7 * 86_400.0
+BY_HAND_REL_SD = 0.1
+"""Assay and images are off by a tenth [P]."""
+LOOK_OLD_S = 48 * 3600.0
+"""The estimator's rates are not told when nothing has corrected them for so long."""
+LEAST_LOOKS = 2
+RATE_KNOWN_REL_SD = 0.25
+YIELD_KNOWN_SD = 0.25
+"""The lactate yield is told once assays have made it surer than the prior's 0.35 mol/mol."""
+Z_BOUND = 0.5
+"""How far a minute's firing rate may be off, in spreads of the baseline."""
+SILENCE_Z = -20.0
+ELECTRODE_FAULT_HZ = 250.0
+"""Ten times the 1,500 events a minute that are normal at most is a fault of the electrode (FinalSpark)."""
+FALLEN_SHARE = 0.5
+FALLEN_MIN = 10
+"""Firing under half of what is usual for so many minutes is an alarm (electrodes.md §5)."""
+WINDOW_S = 5.0
+MOST_WINDOWS, LEAST_WINDOWS, LEAST_SPIKES = 60, 10, 200
+"""One window a minute is listened to: an hour of them, of which ten with two hundred spikes are enough to judge."""
+PER_SIDE = ("low", "value", "high")
+
+IDLE = Treatment(0.0, 24.0, None, False, 0, "none", "nobody can stimulate here")
+"""A rig without an array."""
+
+
+def disturbance(trips: Iterable[Trip], alarms: Iterable[Alarm]) -> str:
+    """Why this is no usual moment: an interlock that has tripped, or an urgent alarm whose cause is there now.
+
+    Events (a held run, an acknowledged drift) stay until somebody acknowledges them and say nothing of the present.
+    """
+    for trip in trips:
+        return f"{trip.interlock} {trip.point}"
+    for alarm in alarms:
+        here = alarm.state in (AlarmState.UNACKNOWLEDGED, AlarmState.ACKNOWLEDGED)
+        if here and URGENCY[alarm.priority] <= URGENCY["high"] and not DEFINITIONS[alarm.kind].event:
+            return alarm.id
+    return ""
+
+
+@dataclass(frozen=True, slots=True)
+class Scores:
+    """The inputs of one moment. The scores are worked out when somebody looks: mostly nobody does."""
+
+    vitals: Vitals
+    treated: Treated
+    treatment: Treatment | None
+    norms: Mapping[str, Norm]
+
+    def to_json(self) -> dict[str, Any]:
+        """Viability with its parts; within it welfare, happiness, what is stimulated and what is usual; and the inputs."""
+        alive, kept = viability(self.vitals), welfare(self.treated)
+        return {
+            **alive.to_json(),
+            "inputs": self.vitals.to_json(),
+            "welfare": kept.to_json() | {"inputs": self.treated.to_json()},
+            "happiness": happiness(alive, kept).to_json(),
+            "stimulation": None if self.treatment is None else _stimulation(self.treatment),
+            "baseline": {
+                name: {"value": round(norm.value, 6), "spread": round(norm.spread, 4), "hours": norm.hours}
+                for name, norm in self.norms.items()
+            },
+        }
+
+
+class VitalSigns:
+    """Makes the scores; remembers what is usual, and for how long oxygen has been short."""
+
+    def __init__(
+        self,
+        rig: Rig,
+        estimator: Estimator,
+        *,
+        grade: Callable[[], Mapping[str, Any] | None],
+        journal: Journal,
+        clock: Clock,
+    ) -> None:
+        self._rig = rig
+        self._lung = rig.organs.lung
+        self._skin = rig.organs.skin
+        self._heart = rig.lines[rig.organs.heart.line].pump
+        self._outlets = [f"{name}.oxygen" for name, each in rig.devices.items() if each.at == rig.organoid.chamber]
+        self._estimator = estimator
+        self._grade = grade
+        self._clock = clock
+        self._journal = journal
+        self._usual = Usual(journal, clock)
+        self._barrier = Barrier(rig, journal)
+        self._barrier_failed = False
+        self._short_since: dict[str, float | None] = dict.fromkeys(PER_SIDE)
+        self._looks = -1
+        self._looked_s = 0.0
+        self._fallen = 0
+        self._windows: deque[Together] = deque(maxlen=MOST_WINDOWS)
+        self._found: Mapping[str, Any] | None = None
+        self._found_s = -math.inf
+        self._looked: Entry | None = None
+
+    @property
+    def concern(self) -> str:
+        """What a person must be told: firing has fallen by half; empty when all is as usual."""
+        if self._fallen < FALLEN_MIN:
+            return ""
+        return f"firing has been under {FALLEN_SHARE:.0%} of this organoid's own baseline for {self._fallen} minutes"
+
+    def score(
+        self, state: State, nerves: NervesSummary | None, disturbance: str, spikes: Sequence[Spike] = ()
+    ) -> Scores:
+        """The scores of this moment; call about once a minute. `disturbance`: why it is no usual one; `spikes`: those of
+        the last :data:`WINDOW_S`, where single ones are heard.
+        """
+        if spikes:
+            self._windows.append(together(spikes, WINDOW_S))
+        if disturbance:
+            self._usual.disturbed(disturbance)
+        self._usual.turn()
+        treatment = self._treatment(nerves)
+        heard, band = self._heard(state, nerves, treatment)
+        vitals = self._vitals(state, heard)
+        treated = self._treated(state, treatment, band)
+        if (shut := shut_gate(vitals)) is not None:
+            self._usual.disturbed(f"{shut} gate")
+        return Scores(vitals, treated, treatment, self._usual.norms())
+
+    # --- viability --------------------------------------------------------------------------------------
+
+    def _vitals(self, state: State, heard: Heard) -> Vitals:
+        self._look_up(state.at_s)
+        found = self._found
+        medium = None if found is None else self._medium(found)
+        media = self._media(state.at_s)
+        uptake, by = self._uptake(state, media)
+        return Vitals(
+            temperature_c=self._trusted(state, self._skin.temperature, "temperature"),
+            oxygen_short_s=self._short(state),
+            sterility_failed=self._barrier_failed,
+            ldh=self._by_hand("ldh"),
+            growth=self._by_hand("growth"),
+            oxygen_uptake=uptake,
+            oxygen_uptake_by=by,
+            lactate_yield=None if media is None else _yield(media),
+            grade=medium,
+            heard=heard,
+        )
+
+    def _trusted(self, state: State, point: str, quantity: str) -> Interval | None:
+        value = trusted(state, point, STALE_S)
+        if value is None:
+            return None
+        off = UNCERTAINTY[quantity]
+        return Interval(value, value - off, value + off)
+
+    def _short(self, state: State) -> Interval | None:
+        """For how long oxygen has been too low: by the reading, and by either end of what it may be."""
+        oxygen = self._trusted(state, self._lung.oxygen, "oxygen")
+        if oxygen is None:
+            return None
+        lasted = {}
+        for side, seen in zip(PER_SIDE, (oxygen.high, oxygen.value, oxygen.low), strict=True):
+            if seen >= LEAST_OXYGEN_PCT:
+                self._short_since[side] = None
+            elif self._short_since[side] is None:
+                self._short_since[side] = state.at_s
+            since_s = self._short_since[side]
+            lasted[side] = 0.0 if since_s is None else state.at_s - since_s
+        return Interval(lasted["value"], lasted["low"], lasted["high"])
+
+    def _look_up(self, now_s: float) -> None:
+        """The journal is not asked each minute for what changes every few hours."""
+        if now_s - self._found_s >= LOOK_UP_EVERY_S:
+            self._found, self._found_s = self._grade(), now_s
+            self._looked = self._journal.last(TISSUE_NOTE)
+            self._barrier_failed = self._barrier.failed
+
+    def _by_hand(self, name: str) -> Interval | None:
+        """What a person has found of the tissue (examples/protocols/look.yaml), as long as it is not old."""
+        row = self._looked
+        if row is None or (self._clock.utc() - datetime.fromisoformat(row.utc)).total_seconds() > BY_HAND_OLD_S:
+            return None
+        value = row.body.get(name)
+        if not isinstance(value, int | float) or value < BY_HAND[name]:
+            return None
+        return Interval.around(value, BY_HAND_REL_SD * abs(value))
+
+    def _medium(self, found: Mapping[str, Any]) -> MediumGrade | None:
+        """The last grade, unless it is old. Its own uncertainty: what is missing or crosses an edge may hide a better one."""
+        age = self._clock.utc() - datetime.fromisoformat(found["utc"])
+        if age.total_seconds() > GRADE_OLD_S:
+            return None
+        letter, letters = Letter(found["grade"]), tuple(Letter)
+        if found.get("confidence", 1.0) >= 1.0 or letter is Letter.A:
+            return MediumGrade(letter, letter)
+        if letter is Letter.C and found.get("missing"):
+            return MediumGrade(letter, Letter.A)
+        return MediumGrade(letter, letters[letters.index(letter) - 1])
+
+    def _media(self, now_s: float) -> MediaState | None:
+        """The estimator's state, as long as something has corrected it lately."""
+        media = self._estimator.state
+        if media.observations != self._looks:
+            self._looks, self._looked_s = media.observations, now_s
+        fresh = media.observations >= LEAST_LOOKS and now_s - self._looked_s <= LOOK_OLD_S
+        return media if fresh else None
+
+    def _uptake(self, state: State, media: MediaState | None) -> tuple[Interval | None, str]:
+        """Oxygen uptake over the own baseline: by a probe at the chamber's outlet, else told from lactate making."""
+        measured = self._measured_uptake(state)
+        norm = self._usual.note("oxygen_uptake", None if measured is None else measured.value)
+        made = None if media is None else _lactate_making(media)
+        usual_lactate = self._usual.note("lactate_umol_d", None if made is None else made.value)
+        if measured is not None:
+            return (None if norm is None else measured.scaled(1.0 / norm.value)), ""
+        if made is None or usual_lactate is None:
+            return None, ""
+        return made.scaled(1.0 / usual_lactate.value), "told from lactate making [P]"
+
+    def _measured_uptake(self, state: State) -> Interval | None:
+        """Flow times what the medium has lost of its saturation in the chamber (µL/min × %); only its trend counts."""
+        loop = self._trusted(state, self._lung.oxygen, "oxygen")
+        heart = state.actuators.get(self._heart or "")
+        status = None if heart is None else heart.status
+        if loop is None or not isinstance(status, PumpStatus) or not status.running:
+            return None
+        for point in self._outlets:
+            outlet = self._trusted(state, point, "oxygen")
+            if outlet is not None and point != self._lung.oxygen:
+                lost, off = max(loop.value - outlet.value, 0.0), outlet.high - outlet.value
+                return Interval(lost, max(lost - off, 0.0), lost + off).scaled(max(status.flow_ul_min, 1.0))
+        return None
+
+    # --- nerves -----------------------------------------------------------------------------------------
+
+    def _heard(
+        self, state: State, nerves: NervesSummary | None, treatment: Treatment | None
+    ) -> tuple[Heard, Interval | None]:
+        """What the array tells, and the firing in spreads of the own baseline."""
+        if nerves is None or not nerves.electrodes or state.at_s - nerves.at_s > STALE_S:
+            self._usual.note("firing_hz", None)
+            return Heard(), None
+        firing = self._usual.note("firing_hz", nerves.firing_rate_hz)
+        share = nerves.active_electrodes / nerves.electrodes
+        active = self._usual.note("active_share", share)
+        self._watch(nerves.firing_rate_hz, firing)
+        z = None if firing is None else max(firing.z(nerves.firing_rate_hz), SILENCE_Z)
+        band = None if z is None else Interval(z, z - Z_BOUND, z + Z_BOUND)
+        one = 1.0 / nerves.electrodes
+        sound = sum(rate < ELECTRODE_FAULT_HZ for rate in nerves.rates_hz) / max(len(nerves.rates_hz), 1)
+        evoked = None if treatment is None else treatment.evoked_ratio
+        return (
+            Heard(
+                active_ratio=None
+                if active is None
+                else Interval(share, max(share - one, 0.0), share + one).scaled(1.0 / active.value),
+                rate_z=band,
+                evoked_ratio=None if evoked is None else Interval(evoked, 0.7 * evoked, 1.3 * evoked),
+                sttc=self._sttc(),
+                signal_quality=Interval.exact(sound),
+                seizure_like=self._seizure_like(),
+            ),
+            band,
+        )
+
+    def _sttc(self) -> Interval | None:
+        """Mean over the last hour's windows, with two standard errors."""
+        seen = [window.sttc for window in self._windows if window.sttc is not None]
+        if len(seen) < LEAST_WINDOWS:
+            return None
+        return Interval.around(mean(seen), stdev(seen) / math.sqrt(len(seen)))
+
+    def _seizure_like(self) -> bool:
+        """Whether nearly all spikes of the last windows were in bursts."""
+        spikes = sum(window.spikes for window in self._windows)
+        if len(self._windows) < LEAST_WINDOWS or spikes < LEAST_SPIKES:
+            return False
+        return sum(window.in_bursts for window in self._windows) / spikes > SEIZURE_SHARE
+
+    def _watch(self, firing_hz: float, norm: Norm | None) -> None:
+        fallen = norm is not None and firing_hz < FALLEN_SHARE * norm.value
+        self._fallen = self._fallen + 1 if fallen else 0
+
+    # --- welfare ----------------------------------------------------------------------------------------
+
+    def _treatment(self, nerves: NervesSummary | None) -> Treatment | None:
+        if self._rig.nerves is None:
+            return IDLE
+        return None if nerves is None else nerves.treatment
+
+    def _treated(self, state: State, treatment: Treatment | None, band: Interval | None) -> Treated:
+        lung = self._lung
+        osmolality = self._media(state.at_s)
+        seen = None if osmolality is None else osmolality.interval("loop", "osmolality_mosm")
+        wanted = self._rig.vessels[lung.vessel].contains
+        normal = 290.0 if wanted is None else self._rig.media[wanted].osmolality_mosm
+        salt = self._usual.spread("osmolality_mosm", None if seen is None else seen.value)
+        return Treated(
+            temperature_spread_c=self._steady(state, "temperature_c", self._skin.temperature, "temperature"),
+            ph_spread=self._steady(state, "ph", lung.ph, "ph"),
+            osmolality_spread_pct=None
+            if salt is None or seen is None
+            else Interval.around(100.0 * salt / normal, 100.0 * seen.sd / normal, floor=0.0),
+            stimulation_load=None if treatment is None else Interval.exact(treatment.load),
+            rest_h=None if treatment is None else Interval.exact(treatment.rest_h),
+            own_band=band,
+            seizure_like=self._seizure_like(),
+        )
+
+    def _steady(self, state: State, signal: str, point: str, quantity: str) -> Interval | None:
+        """Highest less lowest of the last day; a probe that is silent now tells nothing of how steady it is."""
+        reading = self._trusted(state, point, quantity)
+        spread = self._usual.spread(signal, None if reading is None else reading.value)
+        if spread is None or reading is None:
+            return None
+        off = UNCERTAINTY[quantity] / 3.0  # an offset leaves a difference alone; noise and drift within a day do not
+        return Interval(spread, max(spread - off, 0.0), spread + off)
+
+
+def _lactate_making(media: MediaState) -> Interval | None:
+    """What the tissue makes (µmol/day), where that is known well enough to see a trend: pH alone rarely suffices."""
+    rate, sd = media.rate_umol_d, media.sd(MAKES_LACTATE)
+    return Interval.around(rate, sd, floor=0.0) if sd <= RATE_KNOWN_REL_SD * rate else None
+
+
+def _yield(media: MediaState) -> Interval | None:
+    """Lactate made a glucose used, once assays have told more of it than was believed beforehand."""
+    made, used = float(media.mean[MAKES_LACTATE]), float(media.mean[USES_GLUCOSE])
+    if used <= 0.0:
+        return None
+    ratio = made / used
+    both = float(media.covariance[MAKES_LACTATE, USES_GLUCOSE])
+    variance = (media.sd(MAKES_LACTATE) ** 2 - 2 * ratio * both + (ratio * media.sd(USES_GLUCOSE)) ** 2) / used**2
+    sd = math.sqrt(max(variance, 0.0))
+    return Interval.around(ratio, sd, floor=0.0) if sd < YIELD_KNOWN_SD else None
+
+
+def _stimulation(treatment: Treatment) -> dict[str, Any]:
+    return {
+        "load": round(treatment.load, 6),
+        "rest_h": round(treatment.rest_h, 3),
+        "response_lost": treatment.response_lost,
+        "tier": treatment.tier,
+        "level": treatment.level,
+        "reason": treatment.reason,
+    }
