@@ -2,7 +2,7 @@
 
 import sys
 
-from choroid.child import keep_safe_path
+from choroid.common.child import keep_safe_path
 
 keep_safe_path()  # `-m` has put the working directory first: before anything is imported that may lie there too
 

@@ -9,8 +9,8 @@ from __future__ import annotations
 import argparse
 import sys
 
-from choroid.child import keep_safe_path, require_own_packages
-from choroid.failure import UserError
+from choroid.common.child import keep_safe_path, require_own_packages
+from choroid.common.failure import UserError
 
 
 def main(argv: list[str] | None = None) -> int:
@@ -27,7 +27,7 @@ def main(argv: list[str] | None = None) -> int:
     except KeyboardInterrupt:
         return 130
     except Exception as error:
-        from choroid.failure import explain
+        from choroid.common.failure import explain
 
         text = explain(error)
         if text is None:
@@ -38,21 +38,29 @@ def main(argv: list[str] | None = None) -> int:
 
 def _parser() -> argparse.ArgumentParser:
     # Not before it is known that these are our own packages.
-    from choroid import comparison_command, handover_command
-    from choroid.commands import commissioning, files, guards, live, measure, operate, virtual
-    from choroid.kills import commands as kills
-    from choroid.report import command as report
-    from choroid.tools import commands as tools
-    from choroid.tools import ledger_commands
+    from choroid.commands import (
+        commissioning,
+        compare,
+        files,
+        guards,
+        handover,
+        kills,
+        ledger,
+        live,
+        measure,
+        operate,
+        report,
+        tools,
+        virtual,
+    )
 
     parser = argparse.ArgumentParser(
         prog="choroid", description="Keeps brain organoids alive and lets computers talk with them."
     )
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
-    rooms = (
-        live, virtual, files, tools, ledger_commands, comparison_command, kills, handover_command, report, operate,
-        guards, measure, commissioning,
+    groups = (
+        live, virtual, files, tools, ledger, compare, kills, handover, report, operate, guards, measure, commissioning,
     )  # fmt: skip
-    for room in rooms:
-        room.add(commands)
+    for group in groups:
+        group.add(commands)
     return parser

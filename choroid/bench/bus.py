@@ -6,7 +6,7 @@ import asyncio
 from itertools import pairwise
 from typing import Any
 
-from choroid.demo import bench_rig
+from choroid.common.examples import bench_rig
 from controller.core.state import StateStore
 from controller.links.body import Body
 from controller.rig.description import Rig

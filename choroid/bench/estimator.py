@@ -20,9 +20,9 @@ from typing import Any
 import numpy as np
 
 from choroid.bench.perfusion import EPOCH, HOUR_S, Perfusion, as_it_is, working_harder
-from choroid.demo import bench_rig
-from choroid.failure import UserError
-from choroid.workers import workers
+from choroid.common.examples import bench_rig
+from choroid.common.failure import UserError
+from choroid.common.workers import workers
 from controller.core.clock import Clock
 from controller.estimator.assays import AssayRefused, Assays
 from controller.process.controller import Controller

@@ -23,8 +23,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from choroid.demo import bench_rig
-from choroid.guarding import stop as stop_by_guard
+from choroid.common.examples import bench_rig
+from choroid.running.guarding import stop as stop_by_guard
 from controller.gate.latch import NAME
 
 SOCKETS = 1000

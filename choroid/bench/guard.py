@@ -24,11 +24,11 @@ from typing import Any
 import yaml
 
 from choroid.bench.guard_host import SLEEP, SPIN
-from choroid.child import python
-from choroid.demo import bench_rig
-from choroid.failure import UserError
-from choroid.guarding import write_plan
-from choroid.lab import pointing_at
+from choroid.common.child import python
+from choroid.common.examples import bench_rig
+from choroid.common.failure import UserError
+from choroid.running.guarding import write_plan
+from choroid.simulation.lab import pointing_at
 from controller.guard.wire import LOG, PLAN, connect, receive, send
 from controller.rig.description import Rig
 from controller.rig.loading import load_rig

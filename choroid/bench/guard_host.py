@@ -13,7 +13,7 @@ import sys
 import time
 from pathlib import Path
 
-from choroid.run import run
+from choroid.running.run import run
 
 SPIN, SLEEP = signal.SIGRTMIN, signal.SIGRTMIN + 1
 

@@ -21,8 +21,8 @@ from typing import Any
 import grpc.aio
 import numpy as np
 
-from choroid.child import python
-from choroid.nerves_process import simulated_array
+from choroid.common.child import python
+from choroid.running.nerves_process import simulated_array
 from controller.nerves.core import Core, LeaseCommand
 from controller.nerves.device import Phase
 from controller.nerves.envelope import Envelope
@@ -160,7 +160,7 @@ async def _gateway() -> tuple[list[float], int]:
     with tempfile.TemporaryDirectory() as folder:
         config = {"electrodes": 32, "material": "Pt", "diameter_um": 30.0, "seed": 1, "data_dir": folder}
         engine = await asyncio.create_subprocess_exec(
-            *python("choroid.nerves_process"),
+            *python("choroid.running.nerves_process"),
             "--config",
             json.dumps(config),
             stdin=asyncio.subprocess.PIPE,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from typing import Any
 
-from choroid.demo import bench_rig
+from choroid.common.examples import bench_rig
 from controller.rig.loading import load_rig
 from sim.plant.plant import Plant
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from choroid.campaign.readings import Tally, Tap
-from choroid.demo import bench_rig
+from choroid.common.examples import bench_rig
 from controller.core.clock import Clock
 from controller.process.controller import Controller
 from controller.rig.description import Rig

@@ -14,8 +14,8 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-from choroid.child import python
-from choroid.demo import bench_rig
+from choroid.common.child import python
+from choroid.common.examples import bench_rig
 from controller.figures.organs import shown_series
 from controller.journal.journal import Journal
 from controller.memory.history import History

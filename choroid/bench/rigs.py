@@ -13,9 +13,9 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-from choroid.child import python
-from choroid.demo import bench_rig
-from choroid.lab import stop_on_signals
+from choroid.common.child import python
+from choroid.common.examples import bench_rig
+from choroid.simulation.lab import stop_on_signals
 from controller.core.clock import Clock
 from controller.core.state import State
 from controller.process.controller import Controller

@@ -17,9 +17,9 @@ import time
 from pathlib import Path
 from typing import Any
 
-from choroid.child import python
-from choroid.demo import bench_rig
-from choroid.failure import UserError
+from choroid.common.child import python
+from choroid.common.examples import bench_rig
+from choroid.common.failure import UserError
 from controller.core.clock import Clock
 from controller.journal.journal import Journal
 from controller.process.controller import Controller

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from choroid.demo import bench_rig
-from choroid.simulate import simulate
+from choroid.common.examples import bench_rig
+from choroid.simulation.simulate import simulate
 
 DAYS = 0.25
 

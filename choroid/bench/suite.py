@@ -8,7 +8,7 @@ import sys
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from choroid.failure import UserError
+from choroid.common.failure import UserError
 
 Benchmark = Callable[..., dict[str, Any]]
 

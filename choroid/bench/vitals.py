@@ -8,9 +8,9 @@ import time
 from pathlib import Path
 from typing import Any
 
-from choroid.demo import bench_rig
-from choroid.rates import RateNerves
-from choroid.simulate import EPOCH
+from choroid.common.examples import bench_rig
+from choroid.simulation.rates import RateNerves
+from choroid.simulation.simulate import EPOCH
 from controller.core.clock import Clock
 from controller.process.controller import Controller
 from controller.rig.loading import load_rig

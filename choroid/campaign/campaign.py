@@ -19,8 +19,8 @@ from typing import Any
 from choroid.campaign.shrink import Shrinker
 from choroid.campaign.trial import Result, run_trial
 from choroid.campaign.world import FAULTS_A_DAY, Trial, draw_trial, limits_without, rig_of
-from choroid.failure import UserError
-from choroid.workers import workers
+from choroid.common.failure import UserError
+from choroid.common.workers import workers
 from sim.faults.schedule import Fault
 
 AHEAD = 2

@@ -11,8 +11,8 @@ from typing import Any
 
 from choroid.campaign.campaign import work
 from choroid.campaign.world import draw_trial, interlocks, rig_of
-from choroid.failure import UserError
-from choroid.workers import workers
+from choroid.common.failure import UserError
+from choroid.common.workers import workers
 
 EACH = "each"
 """What `--without` takes to test the campaign itself."""

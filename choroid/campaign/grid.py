@@ -8,7 +8,7 @@ from importlib import import_module
 from types import TracebackType
 from typing import Any, TypeVar
 
-from choroid.failure import UserError
+from choroid.common.failure import UserError
 
 T = TypeVar("T")
 

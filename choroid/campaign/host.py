@@ -25,7 +25,7 @@ from choroid.campaign.lives import LIFE, LifeLoop
 from choroid.campaign.storage import CampaignClock, Disk, FrailDatabase, Killed, MortalJournal, OnRow
 from choroid.campaign.telemetry import Forwarder, Service
 from choroid.campaign.wires import Port
-from choroid.rates import RateNerves
+from choroid.simulation.rates import RateNerves
 from controller.guard.guarding import guard_plan
 from controller.guard.liveness import SILENCE_S
 from controller.guard.plan import GuardPlan

@@ -11,7 +11,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-from choroid.simulate import EPOCH
+from choroid.simulation.simulate import EPOCH
 from controller.core.clock import Clock
 from controller.journal.file import BUSY_S, JournalFile
 from controller.journal.journal import Journal

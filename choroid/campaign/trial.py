@@ -197,7 +197,7 @@ async def _collect() -> None:
 
 @contextlib.contextmanager
 def _rested_collector() -> Iterator[None]:
-    """As in :mod:`choroid.simulate`: cycles are collected once an hour of life, at the same moments in each replay."""
+    """Collect cycles once a simulated hour, at the same moments in each replay (:mod:`choroid.simulation.simulate`)."""
     gc.collect()
     gc.freeze()
     gc.disable()

@@ -14,8 +14,8 @@ from typing import Any
 import numpy as np
 
 from choroid.campaign.provocations import SPECIAL, provocations, provoke
-from choroid.demo import bench_rig
-from choroid.failure import UserError
+from choroid.common.examples import bench_rig
+from choroid.common.failure import UserError
 from controller.hazards.loading import load_checked_rig
 from controller.rig.description import Rig
 from controller.rig.document import read_document

@@ -6,7 +6,7 @@ import argparse
 from pathlib import Path
 from typing import Any
 
-from choroid.commands.words import command, emit, json_option
+from choroid.commands.options import command, emit, json_option
 
 
 def add(commands: Any) -> None:
@@ -21,7 +21,7 @@ def add(commands: Any) -> None:
 
 
 def _commission(arguments: argparse.Namespace) -> int:
-    from choroid.commission import as_text, commission_rig
+    from choroid.operating.commission import as_text, commission_rig
 
     answer = commission_rig(arguments.rig, data=arguments.data, by=arguments.by)
     emit(answer, as_json=arguments.json, text=as_text(answer))

@@ -6,8 +6,8 @@ import argparse
 from pathlib import Path
 from typing import Any
 
-from choroid.commands.words import command, emit, json_option
-from choroid.tools import commands as tools
+from choroid.commands import tools
+from choroid.commands.options import command, emit, json_option
 
 
 def add(commands: Any) -> None:
@@ -26,7 +26,7 @@ def add(commands: Any) -> None:
 
 
 def _check(arguments: argparse.Namespace) -> int:
-    from choroid.check import as_text, check
+    from choroid.rig_file.check import as_text, check
 
     answer = check(arguments.rig)
     emit(answer, as_json=arguments.json, text=as_text(answer, hazards=arguments.hazards))
@@ -34,7 +34,7 @@ def _check(arguments: argparse.Namespace) -> int:
 
 
 def _devices(arguments: argparse.Namespace) -> int:
-    from choroid.devices import as_text, devices
+    from choroid.rig_file.devices import as_text, devices
 
     if (done := tools.devices(arguments)) is not None:
         return done

@@ -7,7 +7,7 @@ import getpass
 from pathlib import Path
 from typing import Any
 
-from choroid.commands.words import command
+from choroid.commands.options import command
 
 
 def add(commands: Any) -> None:
@@ -43,20 +43,20 @@ def _data(parser: argparse.ArgumentParser, what: str) -> None:
 
 
 def _guard(arguments: argparse.Namespace) -> int:
-    from choroid.guarding import guard
+    from choroid.running.guarding import guard
 
     guard(arguments.rig, arguments.data)
 
 
 def _stop(arguments: argparse.Namespace) -> int:
-    from choroid.guarding import stop
+    from choroid.running.guarding import stop
 
     print(stop(arguments.data, who=getpass.getuser(), reason=arguments.reason))
     return 0
 
 
 def _install(arguments: argparse.Namespace) -> int:
-    from choroid.services import install
+    from choroid.running.services import install
 
     print(
         install(

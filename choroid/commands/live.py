@@ -6,7 +6,7 @@ import argparse
 from pathlib import Path
 from typing import Any
 
-from choroid.commands.words import command, json_option, port, seconds, seed, speed
+from choroid.commands.options import command, json_option, port, seconds, seed, speed
 
 
 def add(commands: Any) -> None:
@@ -57,7 +57,7 @@ def add(commands: Any) -> None:
 
 
 def _demo(arguments: argparse.Namespace) -> int:
-    from choroid.demo import demo
+    from choroid.demo.demo import demo
 
     return demo(
         rig_path=arguments.rig,
@@ -70,7 +70,7 @@ def _demo(arguments: argparse.Namespace) -> int:
 
 
 def _run(arguments: argparse.Namespace) -> int:
-    from choroid.run import run
+    from choroid.running.run import run
 
     return run(
         arguments.rig,
@@ -84,7 +84,7 @@ def _run(arguments: argparse.Namespace) -> int:
 
 
 def _lab(arguments: argparse.Namespace) -> int:
-    from choroid.lab import lab
+    from choroid.simulation.lab import lab
 
     return lab(
         arguments.rig,

@@ -6,8 +6,8 @@ import argparse
 from pathlib import Path
 from typing import Any
 
-from choroid.commands.words import command, emit, json_option, seconds, seed
-from choroid.sensitivity import commands as sensitivity
+from choroid.commands import sensitivity
+from choroid.commands.options import command, emit, json_option, seconds, seed
 
 
 def add(commands: Any) -> None:
@@ -41,7 +41,7 @@ def add(commands: Any) -> None:
 
 
 def _validate(arguments: argparse.Namespace) -> int:
-    from choroid.validate import as_text, validate
+    from choroid.bench.validate import as_text, validate
 
     answer = validate(arguments.plots)
     emit(answer, as_json=arguments.json, text=as_text(answer))
@@ -49,7 +49,7 @@ def _validate(arguments: argparse.Namespace) -> int:
 
 
 def _soak(arguments: argparse.Namespace) -> int:
-    from choroid.soak import as_text, soak_real, soak_virtual
+    from choroid.bench.soak import as_text, soak_real, soak_virtual
 
     if arguments.real:
         answer = soak_real(arguments.rig, hours=arguments.hours)

@@ -6,7 +6,7 @@ import argparse
 from pathlib import Path
 from typing import Any
 
-from choroid.commands.words import command, emit, json_option, named, params_option
+from choroid.commands.options import command, emit, json_option, named, params_option
 
 
 def add(commands: Any) -> None:
@@ -101,7 +101,7 @@ def _add_alarms(commands: Any) -> None:
 
 
 def _protocol(arguments: argparse.Namespace) -> int:
-    from choroid.remote import act, as_text
+    from choroid.operating.remote import act, as_text
 
     answer = act(
         arguments.verb,
@@ -116,7 +116,7 @@ def _protocol(arguments: argparse.Namespace) -> int:
 
 
 def _assay(arguments: argparse.Namespace) -> int:
-    from choroid.assay import as_text, assay
+    from choroid.operating.assay import as_text, assay
 
     answer = assay(
         arguments.analyte,
@@ -135,7 +135,7 @@ def _assay(arguments: argparse.Namespace) -> int:
 
 
 def _bypass(arguments: argparse.Namespace) -> int:
-    from choroid.bypass import as_text, bypass
+    from choroid.operating.bypass import as_text, bypass
 
     answer = bypass(
         arguments.interlock,
@@ -149,7 +149,7 @@ def _bypass(arguments: argparse.Namespace) -> int:
 
 
 def _alarms(arguments: argparse.Namespace) -> int:
-    from choroid.alarms import alarms, as_text, check
+    from choroid.operating.alarms import alarms, as_text, check
 
     answer = alarms(
         arguments.verb,
@@ -165,7 +165,7 @@ def _alarms(arguments: argparse.Namespace) -> int:
 
 
 def _users(arguments: argparse.Namespace) -> int:
-    from choroid.users import as_text, users
+    from choroid.operating.users import as_text, users
 
     answer = users(
         arguments.verb,
@@ -179,7 +179,7 @@ def _users(arguments: argparse.Namespace) -> int:
 
 
 def _repair(arguments: argparse.Namespace) -> int:
-    from choroid.repair import as_text, repair
+    from choroid.operating.repair import as_text, repair
 
     answer = repair(arguments.data, do=arguments.apply, new_journal=arguments.new_journal, reason=arguments.reason)
     emit(answer, as_json=arguments.json, text=as_text(answer))

@@ -6,7 +6,7 @@ import argparse
 from pathlib import Path
 from typing import Any
 
-from choroid.commands.words import command, emit, json_option, named, params_option, seed
+from choroid.commands.options import command, emit, json_option, named, params_option, seed
 
 
 def add(commands: Any) -> None:
@@ -62,7 +62,7 @@ def add(commands: Any) -> None:
 
 
 def _simulate(arguments: argparse.Namespace) -> int:
-    from choroid.simulate import as_text, simulate
+    from choroid.simulation.simulate import as_text, simulate
 
     answer = simulate(
         arguments.rig,
@@ -108,7 +108,7 @@ def _campaign(arguments: argparse.Namespace) -> int:
 
 
 def _plan(arguments: argparse.Namespace) -> int:
-    from choroid.plan import as_text, plan
+    from choroid.simulation.plan import as_text, plan
 
     answer = plan(
         arguments.rig,

@@ -16,8 +16,8 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
-from choroid.run import keep
-from choroid.simulate import EPOCH
+from choroid.running.run import keep
+from choroid.simulation.simulate import EPOCH
 from controller.core.clock import Clock
 from controller.hazards.loading import load_checked_rig
 from controller.journal.file import JournalFile
@@ -86,8 +86,8 @@ class OfRuns:
 def controller(served: Path, data: Path, *, speed: float, begun_s: float, row: int = 0, before: bool = False) -> None:
     """Keep the rig file `served` until killed or told to end; the whole of one process.
 
-    `begun_s` is the system's time (s) when the trial began, at :data:`~choroid.simulate.EPOCH`; `row` is the run's row at
-    which to die (0: none), `before` it is written rather than right after.
+    `begun_s` is the system's time (s) when the trial began, at :data:`~choroid.simulation.simulate.EPOCH`; `row` is the
+    run's row at which to die (0: none), `before` it is written rather than right after.
     """
     rig = load_checked_rig(served, models=MODELS)
     data.mkdir(parents=True, exist_ok=True)

@@ -17,7 +17,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from choroid.failure import UserError
+from choroid.common.failure import UserError
 from choroid.kills.trial import Boundary, Outcome, compare, trial
 from controller.hazards.loading import load_checked_rig
 from controller.recipes.catalogue import shipped

@@ -20,7 +20,7 @@ os.environ["PYTHONSAFEPATH"] = (
     "1"  # for the server: a stray module in the working directory is none of its (choroid.child)
 )
 SERVER = multiprocessing.get_context("forkserver")
-SERVER.set_forkserver_preload(["choroid.lab", "choroid.kills.host"])
+SERVER.set_forkserver_preload(["choroid.simulation.lab", "choroid.kills.host"])
 
 _ONE_AT_A_TIME = threading.Lock()
 """Each start asks after all processes, and of two threads that ask after one only the first is told how it ended."""

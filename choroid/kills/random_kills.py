@@ -20,10 +20,10 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from choroid.failure import UserError
+from choroid.common.failure import UserError
 from choroid.kills.rigged import LINE, RECIPE, REQUESTED_UL, RigFailed, Rigged, now_s, pause
 from choroid.kills.strikes import RESTS, Strike, Struck, draw, judge, table
-from choroid.remote import call
+from choroid.operating.remote import call
 from controller.hazards.loading import load_checked_rig
 from controller.transfers.delivery import tolerance
 from controller.transfers.routes import Trust, routes_of

@@ -21,12 +21,13 @@ from typing import Any
 
 import yaml
 
-from choroid.child import python
-from choroid.failure import UserError
-from choroid.guarding import write_plan
+from choroid.common.child import python
+from choroid.common.failure import UserError
 from choroid.kills.processes import Process
-from choroid.lab import lab
-from choroid.remote import ENDPOINT, call
+from choroid.operating.remote import call
+from choroid.running.data_folder import ENDPOINT
+from choroid.running.guarding import write_plan
+from choroid.simulation.lab import lab
 from controller.guard.plan import GuardPlan
 from controller.guard.wire import LOG
 from controller.hazards.loading import load_checked_rig
@@ -122,7 +123,11 @@ class Rigged:
         """The processes of one role: `controller`, `guard`, `engine` or `lab`."""
         if role == "lab":
             return [] if self._lab.pid is None else [self._lab.pid]
-        marks = {"controller": b"choroid\0run\0", "guard": b"controller.guard\0", "engine": b"choroid.nerves_process"}
+        marks = {
+            "controller": b"choroid\0run\0",
+            "guard": b"controller.guard\0",
+            "engine": b"choroid.running.nerves_process",
+        }
         with self._lock:
             own = [service.pid for service in self._services.values() if service.poll() is None]
         found = []

@@ -23,12 +23,13 @@ from typing import Any
 
 import yaml
 
-from choroid.failure import UserError
+from choroid.common.failure import UserError
 from choroid.kills.host import OfRuns, controller
 from choroid.kills.processes import Process
-from choroid.lab import lab
-from choroid.remote import ENDPOINT, call
-from choroid.simulate import EPOCH
+from choroid.operating.remote import call
+from choroid.running.data_folder import ENDPOINT
+from choroid.simulation.lab import lab
+from choroid.simulation.simulate import EPOCH
 from controller.core.clock import Clock
 from controller.core.run_states import RunState
 from controller.hazards.loading import load_checked_rig

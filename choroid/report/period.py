@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import UTC, date, datetime, time, timedelta
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
-from choroid.failure import UserError
+from choroid.common.failure import UserError
 
 FORMS = "2026-03-01T08:00+01:00, 2026-03-01T07:00Z, 7d, 36h, yesterday, today, begin or end"
 _BACK = re.compile(r"(\d+(?:\.\d+)?)\s*(min|h|d|w)")

@@ -8,7 +8,7 @@ from datetime import UTC, datetime, tzinfo
 from pathlib import Path
 from typing import Any
 
-from choroid.failure import UserError
+from choroid.common.failure import UserError
 from choroid.report.findings import Finding, findings
 from choroid.report.html import html
 from choroid.report.period import asked, zone_of

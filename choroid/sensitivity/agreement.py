@@ -12,8 +12,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from choroid.comparison import agreement
-from choroid.failure import UserError
+from choroid.common.failure import UserError
+from choroid.comparison.comparison import agreement
 from choroid.sensitivity.truth import FAULTS, Fault, against_truth
 
 TOLD = ("score", "of_known")
@@ -38,11 +38,12 @@ def over_seeds(
 
 
 def summary(lives: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """Of answers of :func:`against_truth`, one a seed.
+    """Join answers of :func:`against_truth`, one a seed.
 
-    `told`: for each of :data:`TOLD` all looks of all seeds and faults together (:func:`choroid.comparison.agreement`),
-    and the least and greatest rank correlation of a seed. `faults`: of each, how often the truth fell, how often the score
-    fell with it, the rank correlations, the share of looks with the truth inside the interval.
+    `told`: for each of :data:`TOLD` all looks of all seeds and faults together
+    (:func:`choroid.comparison.comparison.agreement`), and the minimum and maximum rank correlation of a seed. `faults`: of
+    each, how often the truth fell, how often the score fell with it, the rank correlations, and the share of looks with
+    the truth inside the interval.
     """
     samples = {name: [_samples(life, name) for life in lives] for name in TOLD}
     answer: dict[str, Any] = {"told": {}, "faults": {}}

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from choroid.failure import UserError
+from choroid.common.failure import UserError
 from choroid.sensitivity.example_days import EXAMPLE_DAYS, as_measured
 from controller.journal.reader import JournalReader
 from controller.rig.loading import load_rig

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from choroid.failure import UserError
+from choroid.common.failure import UserError
 
 BARS = 24
 KINDS = {"weight": "#3b7dd8", "corner": "#d88b3b", "missing": "#b0b4ba"}

@@ -20,10 +20,10 @@ from typing import Any
 
 import numpy as np
 
-from choroid.failure import UserError
-from choroid.rates import RateNerves
+from choroid.common.failure import UserError
 from choroid.sensitivity.analysis import spearman
-from choroid.simulate import EPOCH
+from choroid.simulation.rates import RateNerves
+from choroid.simulation.simulate import EPOCH
 from controller.core.clock import Clock
 from controller.process.controller import Controller
 from controller.rig.description import Rig

@@ -13,7 +13,7 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any, Literal
 
-from choroid.failure import UserError
+from choroid.common.failure import UserError
 from controller.core.clock import Clock
 from controller.memory.calibrations import Calibration, Pair, check_sensor, current, keep, pump_fit, sensor_fit
 from controller.rig.description import Rig

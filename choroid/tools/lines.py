@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from choroid.failure import UserError
+from choroid.common.failure import UserError
 from drivers.transport.url import LinkUrl
 
 

@@ -14,7 +14,7 @@ from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from choroid.failure import UserError
+from choroid.common.failure import UserError
 from drivers.keller_bus import initialise_frame
 from drivers.registry import MODELS
 from drivers.transport.capture import printable

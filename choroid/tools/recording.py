@@ -17,7 +17,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any, TextIO
 
-from choroid.failure import UserError
+from choroid.common.failure import UserError
 from controller.links.connect import device_config
 from controller.rig.description import Rig
 from drivers.commands import Command

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from choroid.failure import UserError
+from choroid.common.failure import UserError
 from choroid.tools.playback import FarEnd, Playback
 from choroid.tools.recording import FORMAT
 from drivers.device import ChannelConfig, DeviceConfig

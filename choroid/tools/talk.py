@@ -18,7 +18,7 @@ from pathlib import Path
 
 from pymodbus.framer import FramerRTU
 
-from choroid.failure import UserError
+from choroid.common.failure import UserError
 from choroid.tools.meaning import meaning
 from choroid.tools.occupied import require_free
 from controller.links.connect import device_config

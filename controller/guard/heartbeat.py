@@ -1,7 +1,7 @@
 """The controller's side of the watch: beats for the guard, a watch over the guard, its orders, and a goodbye.
 
 The watch goes both ways. The guard answers each beat; one that does not, or that is stopped, is lost: an alarm says so, and
-`restore` brings another one (:mod:`choroid.guarding` starts it, or waits for the service manager).
+`restore` brings another one (:mod:`choroid.running.guarding` starts it, or waits for the service manager).
 """
 
 from __future__ import annotations

@@ -17,7 +17,7 @@ from choroid.campaign.campaign import campaign, command, read_faults, replay, wo
 from choroid.campaign.report import as_text
 from choroid.campaign.world import Trial, draw_trial, interlocks, limits_without, rig_of
 from choroid.cli import main
-from choroid.failure import UserError
+from choroid.common.failure import UserError
 from controller.safety.limits import limits_of
 from sim.faults.schedule import Fault
 from tests.campaign.samples import LEAST_FAULTS, sample

@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 from choroid.cli import main
-from choroid.failure import UserError
+from choroid.common.failure import UserError
 from choroid.tools.conformance.benches import all_benches
 from choroid.tools.conformance.table import conformance, in_virtual_time
 from drivers.atlas_ezo_pmp import DosingPump

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from choroid.rates import RateNerves
 from choroid.sensitivity.truth import FAULTS, Fault, Trace, bottles, live, summary
+from choroid.simulation.rates import RateNerves
 from controller.core.clock import Clock
 from controller.journal.journal import Journal
 from controller.rig.loading import load_rig

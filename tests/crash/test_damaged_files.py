@@ -18,10 +18,10 @@ from pathlib import Path
 
 import pytest
 
-from choroid.data_folder import open_folder
-from choroid.guarding import stop, write_plan
-from choroid.journal_opening import JOURNAL, open_journal
-from choroid.run import _notices, _sinks
+from choroid.running.data_folder import open_folder
+from choroid.running.guarding import stop, write_plan
+from choroid.running.journal_opening import JOURNAL, open_journal
+from choroid.running.run import _notices, _sinks
 from controller.core.clock import Clock
 from controller.delivery.people import people_of
 from controller.guard.guarding import guard_plan

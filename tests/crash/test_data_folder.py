@@ -16,10 +16,10 @@ from typing import Any
 
 import pytest
 
-from choroid.data_folder import spare_of
-from choroid.failure import UserError
-from choroid.guarding import stop
-from choroid.remote import call, endpoint_of
+from choroid.common.failure import UserError
+from choroid.operating.remote import call, endpoint_of
+from choroid.running.data_folder import spare_of
+from choroid.running.guarding import stop
 from controller.links.ownership import OWNER, holders
 from tests.processes import Bench, until
 

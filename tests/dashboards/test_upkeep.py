@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from choroid.tools.ledger_commands import MATERIALS
+from choroid.commands.ledger import MATERIALS
 from controller.upkeep.tubing import LIFE_REVOLUTIONS
 from dashboards.auth import Role
 from tests.dashboards.world import world

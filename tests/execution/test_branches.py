@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from choroid.gantt import gantt
-from choroid.plan import as_text, plan
+from choroid.simulation.gantt import gantt
+from choroid.simulation.plan import as_text, plan
 from controller.core.run_states import RunState
 from controller.core.state import Volume
 from controller.recipes.catalogue import find

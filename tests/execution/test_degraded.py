@@ -13,8 +13,8 @@ from pathlib import Path
 
 import pytest
 
-from choroid.journal_opening import open_journal
-from choroid.repair import as_text, repair
+from choroid.operating.repair import as_text, repair
+from choroid.running.journal_opening import open_journal
 from controller.core.clock import Clock
 from controller.core.run_states import RunState
 from controller.journal.degraded import degraded_times

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from choroid.simulate import simulate
+from choroid.simulation.simulate import simulate
 
 RIG = Path(__file__).resolve().parents[2] / "examples" / "rigs" / "bench_dialysis.yaml"
 USED = """  used:

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from choroid.bench.estimator import bench_estimator, one_culture, summary
-from choroid.failure import UserError
+from choroid.common.failure import UserError
 from controller.core.clock import Clock
 from controller.process.controller import Controller
 from controller.rig.loading import load_rig

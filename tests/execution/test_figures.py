@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from choroid.simulate import simulate
+from choroid.simulation.simulate import simulate
 from tests.execution.world import BENCH
 
 

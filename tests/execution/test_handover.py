@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from choroid.failure import UserError
-from choroid.handover import as_text, taken, written
+from choroid.common.failure import UserError
+from choroid.operating.handover import as_text, taken, written
 from controller.core.clock import Clock
 from controller.core.state import StateStore
 from controller.estimator.assays import AssayError, Assays

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from choroid.simulate import simulate
+from choroid.simulation.simulate import simulate
 
 RIG = Path(__file__).parents[2] / "examples" / "rigs" / "other_makers.yaml"
 

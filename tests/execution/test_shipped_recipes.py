@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from choroid.figures import figures
+from choroid.simulation.figures import figures
 from controller.core.run_states import RunState
 from controller.recipes.catalogue import SHIPPED, shipped
 from controller.rig.description import DeviceSpec, Rig

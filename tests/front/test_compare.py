@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from choroid.comparison import agreement, as_text, compare, paired, summary
-from choroid.failure import UserError
+from choroid.common.failure import UserError
+from choroid.comparison.comparison import agreement, as_text, compare, paired, summary
 
 BENCH = Path(__file__).resolve().parents[2] / "examples" / "rigs" / "bench.yaml"
 

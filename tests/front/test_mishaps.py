@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from choroid.failure import UserError
-from choroid.mishaps import Mishaps
+from choroid.common.failure import UserError
+from choroid.simulation.mishaps import Mishaps
 from controller.rig.loading import load_rig
 from sim.faults.kinds import KINDS
 from sim.lab import Lab

@@ -17,10 +17,10 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
-from choroid.failure import UserError
+from choroid.common.failure import UserError
 from choroid.report.period import asked, zone_of
 from choroid.report.report import as_text, report
-from choroid.simulate import EPOCH, simulate
+from choroid.simulation.simulate import EPOCH, simulate
 from controller.figures.records import Records
 from controller.journal.terms import JournalError
 from sim.lab import Lab

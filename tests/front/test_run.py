@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from choroid import run
+from choroid.running import run
 from controller.core.clock import Clock
 from controller.journal.journal import Journal
 from controller.journal.terms import JournalError

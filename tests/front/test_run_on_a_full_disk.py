@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from choroid import run
-from choroid.guarding import write_plan
-from choroid.remote import ENDPOINT
+from choroid.running import run
+from choroid.running.data_folder import ENDPOINT
+from choroid.running.guarding import write_plan
 from controller.guard.guarding import guard_plan
 from controller.guard.plan import GuardPlan
 from controller.rig.loading import load_rig

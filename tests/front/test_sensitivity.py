@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from choroid.cli import main
-from choroid.failure import UserError
+from choroid.common.failure import UserError
 from choroid.sensitivity.analysis import PROPOSED, reweighted, sensitivity, spearman
 from choroid.sensitivity.example_days import EXAMPLE_DAYS
 from controller.core.clock import Clock

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from choroid.figures import rated
-from choroid.simulate import as_text, simulate
+from choroid.simulation.figures import rated
+from choroid.simulation.simulate import as_text, simulate
 
 BENCH = Path(__file__).resolve().parents[2] / "examples" / "rigs" / "bench.yaml"
 SCORES = {"viability": "viability", "welfare": "welfare", "happiness": "“happiness”"}

@@ -14,10 +14,10 @@ from pathlib import Path
 
 import pytest
 
-from choroid.commands.words import MOST_SPEED
-from choroid.failure import explain
-from choroid.remote import ENDPOINT
-from choroid.run import leave_endpoint
+from choroid.commands.options import MOST_SPEED
+from choroid.common.failure import explain
+from choroid.running.data_folder import ENDPOINT
+from choroid.running.run import leave_endpoint
 from sim.virtual_time import MAX_SPEED
 
 BENCH = Path(__file__).resolve().parents[2] / "examples" / "rigs" / "bench.yaml"

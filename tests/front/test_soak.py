@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from choroid import soak
-from choroid.failure import UserError
-from choroid.soak import Sample, soak_virtual, verdict
+from choroid.bench import soak
+from choroid.bench.soak import Sample, soak_virtual, verdict
+from choroid.common.failure import UserError
 from controller.process.load import LoadFigures, descriptors
 
 BENCH = Path(__file__).parents[2] / "examples" / "rigs" / "bench.yaml"

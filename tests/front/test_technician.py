@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from choroid.demo import pour
-from choroid.simulate import EPOCH
-from choroid.technician import MOST_RESUMES, Technician
+from choroid.demo.demo import pour
+from choroid.simulation.simulate import EPOCH
+from choroid.simulation.technician import MOST_RESUMES, Technician
 from controller.core.clock import Clock
 from controller.core.run_states import RunState
 from controller.ledger.batches import Batch

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from choroid.workers import workers
+from choroid.common.workers import workers
 from tests.processes import until
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -16,8 +16,8 @@ from typing import Any
 import pytest
 import yaml
 
-from choroid.child import python
-from choroid.lab import pointing_at
+from choroid.common.child import python
+from choroid.simulation.lab import pointing_at
 from controller.guard.guarding import guard_plan
 from controller.guard.wire import LOG, PLAN, connect, receive, send
 from controller.links.ownership import OWNER, holders

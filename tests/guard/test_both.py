@@ -12,9 +12,9 @@ from pathlib import Path
 
 import pytest
 
-from choroid import guarding, run
-from choroid.child import PACKAGES, python
-from choroid.failure import UserError
+from choroid.common.child import PACKAGES, python
+from choroid.common.failure import UserError
+from choroid.running import guarding, run
 from controller.core.clock import Clock
 from controller.links.ownership import OWNER, holders
 from drivers.transport.opener import Streams
@@ -161,7 +161,7 @@ def test_strays_in_the_working_directory_do_not_matter_to_python_m(tmp_path: Pat
 
 
 UNSAFE = re.compile(r'sys\.executable(?!,\s*"-P")')
-IN_A_UNIT_FILE = "choroid/services.py"
+IN_A_UNIT_FILE = "choroid/running/services.py"
 """There the command is text, and has its -P too."""
 
 

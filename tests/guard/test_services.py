@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from choroid.services import units
+from choroid.running.services import units
 from controller.guard.wire import PLAN
 from tests.guard.plants import BENCH
 from tests.guard.scene import scene

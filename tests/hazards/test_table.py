@@ -13,7 +13,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from choroid.check import as_text, check
+from choroid.rig_file.check import as_text, check
 from controller.hazards.loading import load_checked_rig
 from controller.hazards.table import hazards_of, may_be_accepted
 from controller.hazards.terms import Verdict

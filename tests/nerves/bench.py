@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from choroid.nerves_process import PacedArray, simulated_array
+from choroid.running.nerves_process import PacedArray, simulated_array
 from controller.nerves.brake import Brake
 from controller.nerves.core import Core, LeaseCommand, Outcome, StimulateCommand
 from controller.nerves.device import Block, Phase

@@ -13,7 +13,7 @@ import grpc
 import grpc.aio
 import pytest
 
-from choroid.nerves_process import simulated_array
+from choroid.running.nerves_process import simulated_array
 from controller.core.clock import Clock
 from controller.nerves import client
 from controller.nerves.client import GatewayNerves

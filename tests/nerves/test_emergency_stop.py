@@ -15,8 +15,8 @@ from pathlib import Path
 import grpc.aio
 import pytest
 
-from choroid import listening
-from choroid.listening import EngineNerves
+from choroid.running import listening
+from choroid.running.listening import EngineNerves
 from controller.core.clock import Clock
 from controller.gate.latch import Latch
 from controller.nerves import ledger

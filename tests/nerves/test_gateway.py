@@ -65,7 +65,7 @@ class Engine:
 def start(data: Path, *, seed: int = 7) -> Engine:
     config = {"electrodes": 32, "material": "Pt", "diameter_um": 30.0, "seed": seed, "data_dir": str(data)}
     process = subprocess.Popen(
-        [sys.executable, "-m", "choroid.nerves_process", "--config", json.dumps(config)],
+        [sys.executable, "-m", "choroid.running.nerves_process", "--config", json.dumps(config)],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         cwd=ROOT,

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from choroid.nerves_process import simulated_array
+from choroid.running.nerves_process import simulated_array
 from controller.nerves import ledger
 from controller.nerves.envelope import Envelope
 from controller.nerves.governor import Decision, Reason, Request

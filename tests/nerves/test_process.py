@@ -12,9 +12,9 @@ from typing import Any
 
 import pytest
 
-from choroid import listening
-from choroid.listening import FIRST_PAUSE_S, LONGEST_PAUSE_S, STEADY_S, EngineNerves
-from choroid.nerves_process import spawn_engine
+from choroid.running import listening
+from choroid.running.listening import FIRST_PAUSE_S, LONGEST_PAUSE_S, STEADY_S, EngineNerves
+from choroid.running.nerves_process import spawn_engine
 from controller.nerves.client import GatewayNerves
 from controller.rig.loading import load_rig
 from tests.nerves.test_gateway import settled

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from choroid.failure import UserError
+from choroid.common.failure import UserError
 from choroid.sensitivity import truth
 from choroid.sensitivity.agreement import as_text, over_seeds, summary
 from choroid.sensitivity.truth import Fault, Trace, bottles

@@ -11,8 +11,8 @@ from xml.etree import ElementTree
 import pytest
 
 from choroid.cli import main
-from choroid.failure import UserError
-from choroid.plan import as_text, plan
+from choroid.common.failure import UserError
+from choroid.simulation.plan import as_text, plan
 from controller.memory.calibrations import FILE, Calibration, keep
 from controller.rig.loading import load_rig
 from controller.runs.runner import RunnerError

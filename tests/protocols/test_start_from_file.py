@@ -8,8 +8,9 @@ from typing import Any
 
 import pytest
 
-from choroid import remote
-from choroid.failure import UserError
+from choroid.common.failure import UserError
+from choroid.operating import remote
+from choroid.running.data_folder import ENDPOINT
 from controller.recipes.catalogue import find
 from controller.recipes.file import RecipeError
 from protocols.registry import UnknownProtocol
@@ -39,7 +40,7 @@ def start(data: Path, file: Path) -> dict[str, Any]:
 def data(tmp_path: Path) -> Path:
     folder = tmp_path / "data"
     folder.mkdir()
-    (folder / remote.ENDPOINT).write_text(json.dumps({"url": "http://127.0.0.1:1", "token": "t"}), encoding="utf-8")
+    (folder / ENDPOINT).write_text(json.dumps({"url": "http://127.0.0.1:1", "token": "t"}), encoding="utf-8")
     return folder
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from choroid.lab import pointing_at
+from choroid.simulation.lab import pointing_at
 from controller.rig.loading import effective_hash, load_rig
 from controller.rig.problems import RigError
 from drivers.modbus_generic_reader import describe

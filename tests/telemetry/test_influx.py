@@ -14,8 +14,8 @@ from typing import Any
 import pytest
 from aiohttp import web
 
-import choroid.run
-from choroid.failure import UserError
+from choroid.common.failure import UserError
+from choroid.running import run
 from controller.core.state import Reading, State
 from controller.rig.description import Influx
 from controller.rig.loading import load_rig
@@ -215,6 +215,6 @@ def test_a_rig_that_wants_it_without_the_package_says_what_to_install(
 
     text = RIG.read_text().replace("mqtt: null", "influx: {url: 'http://127.0.0.1:8086', org: lab, bucket: choroid}")
     (tmp_path / "rig.yaml").write_text(text)
-    monkeypatch.setattr(choroid.run, "import_module", missing)
+    monkeypatch.setattr(run, "import_module", missing)
     with pytest.raises(UserError, match=r"choroid\[influx\]"):
-        choroid.run._sinks(load_rig(tmp_path / "rig.yaml"), tmp_path)
+        run._sinks(load_rig(tmp_path / "rig.yaml"), tmp_path)

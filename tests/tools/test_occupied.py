@@ -13,8 +13,8 @@ from pathlib import Path
 
 import pytest
 
-from choroid.failure import UserError
-from choroid.lab import pointing_at
+from choroid.common.failure import UserError
+from choroid.simulation.lab import pointing_at
 from choroid.tools.occupied import PLAN, require_free
 from choroid.tools.talk import talk
 from controller.core.clock import Clock

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from choroid.failure import UserError
+from choroid.common.failure import UserError
 from choroid.tools.conformance.benches import all_benches
 from choroid.tools.talk import Talk
 from controller.rig.loading import load_rig

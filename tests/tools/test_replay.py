@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from choroid.cli import main
-from choroid.failure import UserError
-from choroid.simulate import simulate
+from choroid.common.failure import UserError
+from choroid.simulation.simulate import simulate
 from choroid.tools.replaying import replay
 from drivers.mettler_sics import MettlerSics
 from drivers.registry import MODELS

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from choroid.simulate import EPOCH
+from choroid.simulation.simulate import EPOCH
 from choroid.tools.recording import recorded
 from choroid.tools.replaying import as_text, replay
 from controller.core.clock import Clock

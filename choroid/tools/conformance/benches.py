@@ -13,7 +13,7 @@ from functools import partial
 from importlib.metadata import entry_points
 from typing import Any
 
-from choroid.failure import UserError
+from choroid.common.failure import UserError
 from choroid.tools.conformance.lab_end import LabEnd
 from controller.rig.families import FAMILIES, SETPOINT, Family
 from drivers.conformance.bench import Bench, Sense, Untold

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
+from choroid.bench.validate import draw, validate
 from choroid.cli import main
-from choroid.demo import bench_rig
-from choroid.failure import UserError
-from choroid.validate import draw, validate
+from choroid.common.examples import bench_rig
+from choroid.common.failure import UserError
 from controller.rig.loading import load_rig
 from sim.plant import dialysis, organoid, validation
 from sim.plant.validation import Validation
@@ -98,7 +98,7 @@ def test_v10_uses_a_quarter_of_the_fresh_medium_and_v12_does_not_die(found: dict
 def test_json_is_one_object_with_all_of_them(
     found: dict[str, Validation], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr("choroid.validate.everything", lambda rig: list(found.values()))
+    monkeypatch.setattr("choroid.bench.validate.everything", lambda rig: list(found.values()))
     assert main(["validate", "--json"]) == 0
     answer = json.loads(capsys.readouterr().out)
     assert {test["id"]: (test["verdict"], test["kind"]) for test in answer["tests"]} == EXPECTED

@@ -1,0 +1,45 @@
+"""The words of `choroid compare` on the command line."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from pathlib import Path
+from typing import Any
+
+HELP = "ways of keeping medium side by side on the same seeds: medium used, true viability, the score against the truth"
+
+
+def add(commands: Any) -> None:
+    """Add the subcommand to `commands`."""
+    parser: argparse.ArgumentParser = commands.add_parser("compare", help=HELP, description=HELP)
+    parser.set_defaults(handler=_compare, json=False)
+    parser.add_argument("rig", type=Path, help="the rig file, its links all sim:")
+    parser.add_argument(
+        "--protocols",
+        default="recycle,exchange",
+        metavar="ARM,ARM,…",
+        help="protocols, protocol@rig.yaml, protocol+assays (weekly); the last is the reference (default recycle,exchange)",
+    )
+    parser.add_argument("--days", type=float, default=10.0, help="days of life of each run (default 10)")
+    parser.add_argument("--seeds", type=int, default=4, help="seeds 1 to this (default 4)")
+    parser.add_argument("--jobs", type=int, default=1, help="processes (default 1)")
+    parser.add_argument("--resume", type=Path, metavar="DIR", help="keep finished runs here; go on where it ended")
+    parser.add_argument("--svg", type=Path, metavar="FILE", help="write a picture there (needs matplotlib)")
+    parser.add_argument("--json", action="store_true", help="one JSON object on standard output, nothing else there")
+
+
+def _compare(arguments: argparse.Namespace) -> int:
+    from choroid.comparison.comparison import as_text, compare
+
+    answer = compare(
+        arguments.rig,
+        protocols=[arm.strip() for arm in arguments.protocols.split(",") if arm.strip()],
+        days=arguments.days,
+        seeds=arguments.seeds,
+        jobs=arguments.jobs,
+        resume=arguments.resume,
+        svg=arguments.svg,
+    )
+    print(json.dumps(answer, ensure_ascii=False) if arguments.json else as_text(answer))
+    return 0 if not any(row["violations"] for row in answer["arms"].values()) else 1

@@ -1,0 +1,33 @@
+"""The words of `choroid handover`."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from pathlib import Path
+from typing import Any
+
+
+def add(commands: Any) -> None:
+    """Add the subcommand to `commands`."""
+    text = "what another rig must know of a culture that moves there: write the file here, take it there"
+    parser: argparse.ArgumentParser = commands.add_parser("handover", help=text, description=text)
+    parser.set_defaults(handler=_handover)
+    parser.add_argument("rig", type=Path, help="the rig file")
+    parser.add_argument("--data", type=Path, default=Path("choroid-data"), help="its data directory")
+    way = parser.add_mutually_exclusive_group(required=True)
+    way.add_argument("--write", type=Path, metavar="FILE", help="write what this rig knows of its culture")
+    way.add_argument("--take", type=Path, metavar="FILE", help="take over what another rig has written")
+    parser.add_argument("--who", default="", help="who takes it, for the record")
+    parser.add_argument("--json", action="store_true", help="one JSON object on standard output, nothing else there")
+
+
+def _handover(arguments: argparse.Namespace) -> int:
+    from choroid.operating.handover import as_text, taken, written
+
+    if arguments.write is not None:
+        answer = written(arguments.rig, arguments.data, arguments.write)
+    else:
+        answer = taken(arguments.rig, arguments.data, arguments.take, who=arguments.who)
+    print(json.dumps(answer, ensure_ascii=False) if arguments.json else as_text(answer))
+    return 0

@@ -1,0 +1,68 @@
+"""The words of `choroid kills`."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import signal
+from pathlib import Path
+from typing import Any
+
+from choroid.commands.options import speed
+
+
+def add(commands: Any) -> None:
+    """Add the subcommand to `commands`."""
+    text = "kill the controller at the journal's rows, in real processes, and see that nothing is lost or given twice"
+    parser: argparse.ArgumentParser = commands.add_parser("kills", help=text, description=text)
+    parser.set_defaults(handler=_kills)
+    parser.add_argument("recipes", nargs="*", help="shipped recipes (default: all)")
+    parser.add_argument("--rig", type=Path, help="a rig file whose links are all sim: (default: the bench rig)")
+    parser.add_argument("--every", type=_count, default=1, metavar="N", help="every N-th boundary (default: each)")
+    parser.add_argument("--sample", type=_count, metavar="N", help="N boundaries of each recipe, evenly spread")
+    parser.add_argument("--jobs", type=_count, default=1, metavar="J", help="so many trials at a time (default 1)")
+    parser.add_argument("--speed", type=speed, default=30.0, help="times life, 1 to 600 (default 30)")
+    parser.add_argument("--resume", type=Path, metavar="DIR", help="keep trials here; go on where it ended")
+    parser.add_argument(
+        "--random", type=_count, metavar="N", help="strike a rig N times at random, in real time, instead"
+    )
+    parser.add_argument("--seed", type=int, default=1, help="from which --random draws (default 1)")
+    parser.add_argument("--json", action="store_true", help="one JSON object on standard output, nothing else there")
+
+
+def _count(text: str) -> int:
+    number = int(text)
+    if number < 1:
+        raise argparse.ArgumentTypeError(f"{text}: write a whole number from 1 on")
+    return number
+
+
+def _kills(arguments: argparse.Namespace) -> int:
+    from choroid.common.examples import bench_rig
+    from choroid.kills.matrix import as_text, kills
+
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # else the processes of the trials under way would stay
+    if arguments.random is not None:
+        from choroid.kills import strikes
+        from choroid.kills.random_kills import random_kills
+
+        found = random_kills(
+            arguments.random,
+            seed=arguments.seed,
+            rig=arguments.rig or bench_rig(),
+            jobs=arguments.jobs,
+            resume=arguments.resume,
+        )
+        print(json.dumps(found, ensure_ascii=False) if arguments.json else strikes.as_text(found))
+        return 0 if not found["failed"] else 1
+    answer = kills(
+        arguments.recipes,
+        rig=arguments.rig or bench_rig(),
+        every=arguments.every,
+        sample=arguments.sample,
+        jobs=arguments.jobs,
+        speed=arguments.speed,
+        resume=arguments.resume,
+    )
+    print(json.dumps(answer, ensure_ascii=False) if arguments.json else as_text(answer))
+    return 0 if not answer["failed"] else 1

@@ -1,0 +1,1 @@
+"""What several commands share: errors for people, child processes, signals."""

@@ -1,0 +1,1 @@
+"""`choroid compare`: several recipes on one rig."""

@@ -1,0 +1,300 @@
+"""`choroid compare`: ways of keeping medium side by side, each on the same seeds, and what the difference is sure of.
+
+Each run is the whole stack in virtual time and depends on nothing but its arm and seed. The last arm is the one that the
+others are compared with. Differences are paired by seed, with intervals of Student's t. The score is compared with the
+plant's truth, day by day. A simulated technician looks after every rig (:mod:`choroid.simulation.technician`), because
+over weeks bottles run out and levels have to be read.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import sys
+from collections.abc import Mapping, Sequence
+from concurrent.futures import as_completed
+from pathlib import Path
+from typing import Any
+
+from choroid.common.failure import UserError
+from choroid.common.workers import workers
+
+KEPT = "runs.jsonl"
+CONFIDENCE = 0.95
+BINS = 10
+DAY_S = 86_400.0
+ASSAYS = "+assays"
+ASSAY_EVERY_D = 7.0
+"""Of an arm whose protocol ends in :data:`ASSAYS`."""
+
+
+def compare(
+    rig: Path,
+    *,
+    protocols: Sequence[str],
+    days: float,
+    seeds: int,
+    jobs: int,
+    resume: Path | None = None,
+    svg: Path | None = None,
+    progress: bool = True,
+) -> dict[str, Any]:
+    """Run every arm for `days` on seeds 1 to `seeds`, `jobs` at a time; returns the answer of `--json`.
+
+    An arm is a protocol, or `protocol@other-rig.yaml`; `protocol+assays` has lactate and glucose assayed every week. With
+    `resume`, finished runs are kept in that folder and not run again. Raises :class:`UserError` for what makes no sense.
+    """
+    if seeds < 1 or jobs < 1 or not days > 0:
+        raise UserError("a comparison needs --seeds of 1 or more, --jobs of 1 or more, --days above 0")
+    if len(protocols) < 2 or len(set(protocols)) != len(protocols):
+        raise UserError(
+            "a comparison needs two arms or more, each once. Next: --protocols recycle,exchange (the last is the reference)"
+        )
+    cases = [case(rig, arm, seed, days) for seed in range(1, seeds + 1) for arm in protocols]
+    done = _kept(resume)
+    todo = [each for each in cases if key(each) not in done]
+    found = len(cases) - len(todo)
+    if progress:
+        print(f"{len(cases)} runs of {days:g} d, {found} of them finished before", file=sys.stderr, flush=True)
+    with workers(jobs) as pool:
+        waiting = {pool.submit(run, each): each for each in todo}
+        for count, future in enumerate(as_completed(waiting), found + 1):
+            result = future.result()
+            done[key(waiting[future])] = result
+            _keep(resume, result)
+            if progress:
+                bar = "█" * round(30 * count / len(cases))
+                what = f"{result['arm']}, seed {result['seed']}"
+                print(f"{bar:·<30} {count}/{len(cases)} {what}", file=sys.stderr, flush=True)
+    results = [done[key(each)] for each in cases]
+    answer = summary(results, protocols) | {"rig": str(rig), "days": days, "seeds": seeds, "resumed": found}
+    if svg is not None:
+        from choroid.comparison.figure import draw
+
+        draw(svg, results, protocols)
+        answer["svg"] = str(svg)
+    return answer
+
+
+def case(rig: Path, arm: str, seed: int, days: float) -> dict[str, Any]:
+    """One run as plain data."""
+    protocol, _, other = arm.partition("@")
+    assays = ASSAY_EVERY_D if protocol.endswith(ASSAYS) else None
+    named = {"arm": arm, "rig": other or str(rig), "protocol": protocol.removesuffix(ASSAYS), "assay_every_d": assays}
+    return {**named, "seed": seed, "days": days}
+
+
+def key(what: Mapping[str, Any]) -> str:
+    """What tells one run from another: the rig by what it says, not by where it lies."""
+    from controller.rig.loading import effective_hash, load_rig
+
+    rig = what.get("rig_sha256") or effective_hash(load_rig(Path(what["rig"])))
+    return json.dumps([what["arm"], what["protocol"], what["seed"], what["days"], rig])
+
+
+def run(what: Mapping[str, Any]) -> dict[str, Any]:
+    """One run of the whole stack, sampled once a day and at its end."""
+    from choroid.simulation.simulate import simulate
+    from controller.process.controller import Controller
+    from controller.rig.loading import effective_hash, load_rig
+    from sim.lab import Lab
+
+    samples: list[dict[str, float]] = []
+
+    def watch(elapsed_s: float, lab: Lab, controller: Controller) -> None:
+        due_s = min(DAY_S * (len(samples) + 1), DAY_S * what["days"])
+        if elapsed_s < due_s - 1.0:
+            return
+        score, truth = controller.viability or {}, lab.plant.truth()
+        loop = truth.concentrations[controller.rig.organs.lung.vessel]
+        totals = controller.ledger.totals
+        samples.append(
+            {
+                "day": round(elapsed_s / DAY_S, 3),
+                "score": float(score.get("score", 0.0)),
+                "low": float(score.get("low", score.get("score", 0.0))),
+                "high": float(score.get("high", score.get("score", 0.0))),
+                "truth": round(truth.viability, 6),
+                "fresh_ml": round(totals.fresh_ul / 1000.0, 3),
+                "lactate_mm": round(loop["lactate"], 3),
+                "ammonia_mm": round(loop["ammonia"], 4),
+                "insulin": round(loop["insulin"], 4),
+                "diameter_mm": round(truth.diameter_mm, 4),
+            }
+        )
+
+    answer = simulate(
+        Path(what["rig"]),
+        protocol=what["protocol"],
+        params={},
+        days=what["days"],
+        seed=what["seed"],
+        progress=False,
+        watch=watch,
+        tended=True,
+        assay_every_d=what["assay_every_d"],
+    )
+    wanted = (
+        "fresh_medium_ml", "stocks_ml", "dialysate_ml", "discarded_ml", "recycled_ml", "viability_true", "grade_counts",
+        "actions", "consumables_eur", "violations", "alarms", "alarms_active", "run_state", "holds", "tended",
+        "journal_sha256", "wall_s", "speed",
+    )  # fmt: skip
+    return {
+        **what,
+        "rig_sha256": effective_hash(load_rig(Path(what["rig"]))),
+        **{name: answer[name] for name in wanted},
+        "samples": samples,
+    }
+
+
+def summary(results: Sequence[Mapping[str, Any]], arms: Sequence[str]) -> dict[str, Any]:
+    """Each arm's means, each pair's differences with their intervals, the score against the truth."""
+    by_arm = {arm: [each for each in results if each["arm"] == arm] for arm in arms}
+    reference = arms[-1]
+    answer: dict[str, Any] = {"reference": reference, "arms": {}, "pairs": {}}
+    for arm, runs in by_arm.items():
+        answer["arms"][arm] = {
+            name: mean([float(each[name]) for each in runs])
+            for name in ("fresh_medium_ml", "stocks_ml", "dialysate_ml", "discarded_ml", "consumables_eur")
+        } | {
+            "viability_true_end": mean([each["viability_true"] for each in runs]),
+            "viability_true_mean": mean([_mean_truth(each) for each in runs]),
+            "worst_lactate_mm": max(s["lactate_mm"] for each in runs for s in each["samples"]),
+            "worst_ammonia_mm": max(s["ammonia_mm"] for each in runs for s in each["samples"]),
+            "least_insulin": min(s["insulin"] for each in runs for s in each["samples"]),
+            "violations": sum(len(each["violations"]) for each in runs),
+            "holds": [{"seed": each["seed"], **hold} for each in runs for hold in each["holds"]],
+            "tended": len([what for each in runs for what in each["tended"]]) / len(runs),
+            "priced": any(each["actions"] for each in runs),
+            "score": agreement([sample for each in runs for sample in each["samples"]]),
+        }
+        if arm == reference:
+            continue
+        pairs = list(zip(runs, by_arm[reference], strict=True))
+        answer["pairs"][arm] = {
+            "fresh_ratio": _ratio([(a["fresh_medium_ml"], b["fresh_medium_ml"]) for a, b in pairs]),
+            "viability_true_end": paired([a["viability_true"] - b["viability_true"] for a, b in pairs]),
+            "viability_true_mean": paired([_mean_truth(a) - _mean_truth(b) for a, b in pairs]),
+        }
+    answer["score"] = agreement([sample for each in results for sample in each["samples"]])
+    return answer
+
+
+def mean(values: Sequence[float]) -> float:
+    """The mean, to six digits."""
+    return round(sum(values) / len(values), 6)
+
+
+def paired(differences: Sequence[float]) -> dict[str, float | None]:
+    """Mean of paired differences with its 95 % interval by Student's t; no interval of a single pair."""
+    from scipy import stats
+
+    count = len(differences)
+    centre = sum(differences) / count
+    if count < 2:
+        return {"mean": round(centre, 6), "low": None, "high": None}
+    sd = math.sqrt(sum((each - centre) ** 2 for each in differences) / (count - 1))
+    half = float(stats.t.ppf(0.5 + CONFIDENCE / 2, count - 1)) * sd / math.sqrt(count)
+    return {"mean": round(centre, 6), "low": round(centre - half, 6), "high": round(centre + half, 6)}
+
+
+def _ratio(pairs: Sequence[tuple[float, float]]) -> dict[str, float | None]:
+    """Paired ratios; nothing where the reference used none."""
+    if any(reference <= 0.0 for _, reference in pairs):
+        return {"mean": None, "low": None, "high": None}
+    return paired([used / reference for used, reference in pairs])
+
+
+def agreement(samples: Sequence[Mapping[str, float]]) -> dict[str, Any]:
+    """Score against truth: Spearman's rank correlation (None where one of them never moves), and calibration by bins."""
+    from scipy import stats
+
+    scores, truths = [s["score"] for s in samples], [s["truth"] for s in samples]
+    rank: float | None = None
+    if len(set(scores)) > 1 and len(set(truths)) > 1:
+        rank = round(float(stats.spearmanr(scores, truths).statistic), 4)
+    bins = []
+    for number in range(BINS):
+        low, high = number / BINS, (number + 1) / BINS
+        inside = [s for s in samples if low <= s["score"] < high or (number == BINS - 1 and s["score"] >= high)]
+        if inside:
+            values = {name: mean([s[name] for s in inside]) for name in ("score", "truth")}
+            bins.append({"from": low, "to": high, "samples": len(inside), **values})
+    covered = [s["low"] <= s["truth"] <= s["high"] for s in samples]
+    share = round(sum(covered) / len(covered), 4) if covered else None
+    return {"samples": len(samples), "spearman": rank, "truth_in_interval": share, "bins": bins}
+
+
+def as_text(answer: Mapping[str, Any]) -> str:
+    """The table for people."""
+    lines = [
+        f"{answer['seeds']} seed(s) of {answer['days']:g} d each; the reference is {answer['reference']}",
+        f"{'arm':<44}{'fresh mL':>10}{'stocks':>8}{'dialysate':>11}{'EUR':>8}{'lactate':>9}{'ammonia':>9}{'insulin':>9}"
+        f"{'true mean':>11}{'at end':>9}",
+    ]
+    for arm, row in answer["arms"].items():
+        eur = f"{row['consumables_eur']:.2f}" if row["priced"] else "–"  # only the recycler reckons with prices
+        lines.append(
+            f"{arm:<44}{row['fresh_medium_ml']:>10.1f}{row['stocks_ml']:>8.1f}{row['dialysate_ml']:>11.1f}"
+            f"{eur:>8}{row['worst_lactate_mm']:>9.2f}{row['worst_ammonia_mm']:>9.3f}"
+            f"{row['least_insulin']:>9.2f}{row['viability_true_mean']:>11.4f}{row['viability_true_end']:>9.4f}"
+        )
+    for arm, pair in answer["pairs"].items():
+        lines.append(f"{arm} against {answer['reference']}, paired by seed (95 %):")
+        lines.append(f"  fresh medium    {_range(pair['fresh_ratio'], 100.0, ' %')} of the reference's")
+        for name, words in (("viability_true_mean", "on average"), ("viability_true_end", "at the end")):
+            lines.append(f"  true viability  {_range(pair[name], 1.0, '')} {words}")
+    score = answer["score"]
+    lines.append(
+        f"score against truth, once a day: {score['samples']} samples, Spearman {score['spearman']},"
+        f" truth within the score's interval {score['truth_in_interval']}"
+    )
+    for row in score["bins"]:
+        lines.append(
+            f"  score {row['from']:.1f} to {row['to']:.1f}: {row['samples']} samples, mean score {row['score']:.4f},"
+            f" mean truth {row['truth']:.4f}"
+        )
+    for arm, row in answer["arms"].items():
+        lines.append(f"  {arm}: somebody had to do {row['tended']:.1f} things a run")
+        lines += [f"  {arm}, seed {h['seed']}, held {_until(h)}: {h['why']}" for h in row["holds"]]
+    broken = sum(row["violations"] for row in answer["arms"].values())
+    return "\n".join([*lines, f"violations: {broken or 'none'}"])
+
+
+def _until(hold: Mapping[str, Any]) -> str:
+    until = hold["until_utc"]
+    return f"from {hold['from_utc'][:16]} {'until the end' if until is None else 'until ' + until[:16]}"
+
+
+def _range(found: Mapping[str, float | None], factor: float, unit: str) -> str:
+    if found["mean"] is None:
+        return "nothing to compare with"
+    digits = 1 if factor > 1 else 5
+    sign = "" if factor > 1 else "+"
+    values = [None if found[name] is None else f"{factor * (found[name] or 0.0):{sign}.{digits}f}" for name in found]
+    return f"{values[0]}{unit}" if values[1] is None else f"{values[0]}{unit} ({values[1]} to {values[2]}{unit})"
+
+
+def _mean_truth(result: Mapping[str, Any]) -> float:
+    truths = [sample["truth"] for sample in result["samples"]]
+    return float(sum(truths) / len(truths))
+
+
+def _kept(folder: Path | None) -> dict[str, dict[str, Any]]:
+    done: dict[str, dict[str, Any]] = {}
+    if folder is not None and (folder / KEPT).exists():
+        for line in (folder / KEPT).read_text(encoding="utf-8").splitlines():
+            try:
+                result = json.loads(line)
+            except ValueError:
+                continue  # the last line of a comparison that was cut off
+            done[key(result)] = result
+    return done
+
+
+def _keep(folder: Path | None, result: Mapping[str, Any]) -> None:
+    if folder is None:
+        return
+    folder.mkdir(parents=True, exist_ok=True)
+    with (folder / KEPT).open("a", encoding="utf-8") as file:
+        file.write(json.dumps(result) + "\n")

@@ -1,0 +1,1 @@
+"""`choroid demo`: a simulated rig with its page."""

@@ -1,0 +1,133 @@
+"""`choroid demo`: a simulated rig, its controller and its page in one process, at 60 times life.
+
+Everything but the electrode engine shares one scaled loop; the engine is a process of its own and stays in real time,
+whatever the demo's speed. Nothing here can reach a real device.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import sys
+import tempfile
+from datetime import UTC, datetime
+from pathlib import Path
+
+from choroid.common.examples import bench_rig
+from choroid.common.failure import UserError
+from choroid.common.ports import free_port
+from choroid.common.signals import stop_rig_on_usr1
+from choroid.demo.faults import LabFaults
+from choroid.running.listening import EngineNerves, follow_health
+from choroid.simulation.lab import stop_on_signals
+from controller.core.clock import Clock
+from controller.hazards.loading import load_checked_rig
+from controller.process.controller import Controller
+from controller.rig.description import Rig
+from dashboards.admission import more_descriptors
+from dashboards.app import create_app
+from dashboards.auth import Auth
+from dashboards.server import serve
+from drivers.registry import MODELS
+from sim.lab import Lab
+from sim.virtual_time import MAX_SPEED, ScaledLoop, run_scaled
+
+SHOWN = {"least": "18 mL", "every": "2 h"}
+"""A good loop would be left alone for days. Who opens the page sees medium move within two minutes (at 60 times life)."""
+
+
+def demo(
+    *, rig_path: Path | None, port: int, duration_s: float | None, speed: float, seed: int, data: Path | None
+) -> int:
+    """Run until interrupted, or for `duration_s` real seconds; returns the exit status."""
+    path = rig_path or bench_rig()
+    rig = load_checked_rig(path, models=MODELS)
+    if not rig.simulated:
+        raise UserError(f"{path} has real links; the demo only ever runs simulated rigs. Next: use `choroid run`")
+    more_descriptors()
+    with contextlib.ExitStack() as stack:
+        folder = data or Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="choroid-demo-")))
+        folder.mkdir(parents=True, exist_ok=True)
+        run_scaled(_demo(rig, port, duration_s, speed, seed, folder), speed)
+    return 0
+
+
+POUR_EVERY_S = 10.0
+
+
+async def pour(lab: Lab, controller: Controller, stop: asyncio.Event) -> None:
+    """Do to the simulated vessels what somebody enters on the page: there are no hands in a demo."""
+    seen = controller.journal.next_seq - 1
+    while not stop.is_set():
+        await asyncio.sleep(POUR_EVERY_S)
+        for row in controller.journal.entries(kinds=("ledger.loaded", "ledger.reconciled"), after=seen):
+            seen = row.seq
+            vessel, ul = row.body["vessel"], row.body["ul"]
+            true_ul = lab.plant.truth().volumes_ul[vessel]
+            on_top = not row.body.get("replaces", False)
+            if row.kind == "ledger.reconciled":
+                lab.plant.take(vessel, true_ul - ul)
+                ul = max(ul - true_ul, 0.0)
+            room_ul = lab.rig.vessels[vessel].capacity_ul - on_top * true_ul
+            if lab.rig.vessels[vessel].contains is not None:
+                lab.plant.fill(vessel, min(ul, max(room_ul, 0.0)), on_top=on_top)
+
+
+class LoopSpeed:
+    """The speed control that only a simulated rig has."""
+
+    def __init__(self, loop: ScaledLoop) -> None:
+        self._loop = loop
+
+    @property
+    def speed(self) -> float:
+        """Times life."""
+        return self._loop.speed
+
+    def set_speed(self, speed: float) -> None:
+        """Change it; raises ValueError outside 1 to 600."""
+        self._loop.set_speed(speed)
+
+
+async def _demo(rig: Rig, port: int, duration_s: float | None, speed: float, seed: int, folder: Path) -> None:
+    loop = asyncio.get_running_loop()
+    assert isinstance(loop, ScaledLoop)  # noqa: S101  (run_scaled gave it)
+    stop = asyncio.Event()
+    stop_on_signals(stop, duration_s)
+    port = free_port("127.0.0.1", port)
+    lab = Lab(rig, seed=seed)
+    nerves = EngineNerves(rig, folder, seed) if rig.nerves else None
+    clock = Clock(follow_system=False, epoch=_now())
+    controller = Controller(
+        rig=rig, opener=lab.opener, data_dir=folder, clock=clock, nerves_source=nerves, stimulator=nerves, durable=False
+    )
+    stop_rig_on_usr1(controller)
+    auth = Auth(demo=True)
+    faults = LabFaults(rig, lab, seed)
+    app = create_app(controller, auth, speed=LoopSpeed(loop), mishaps=faults)
+    try:
+        async with asyncio.TaskGroup() as group:
+            await controller.start()
+            page = group.create_task(serve(app, "127.0.0.1", port, time_scale=MAX_SPEED))
+            ticking = group.create_task(controller.run(stop))
+            pouring = group.create_task(pour(lab, controller, stop))
+            if nerves is not None:
+                group.create_task(nerves.start())
+                group.create_task(follow_health(nerves, lab.plant, stop))
+            await controller.runs.start("recycle", SHOWN, user="demo", reason="the demo shows a recycling rig")
+            print(f"Choroid demo: rig {rig.name}, simulated, {speed:g} times life", file=sys.stderr)
+            print(f"Open http://127.0.0.1:{port}/ in a browser (Ctrl-C ends)", file=sys.stderr, flush=True)
+            await stop.wait()
+            await ticking
+            page.cancel()
+            pouring.cancel()
+    finally:
+        faults.clear()
+        await controller.close()
+        if nerves is not None:
+            await nerves.close()
+        await lab.close()
+
+
+def _now() -> datetime:
+    return datetime.now(UTC).replace(microsecond=0)  # noqa: TID251  (where the demo's own calendar begins)

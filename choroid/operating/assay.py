@@ -1,0 +1,49 @@
+"""`choroid assay …`: tell a running rig what the laboratory found in its medium."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from choroid.operating.remote import call, endpoint_of
+
+
+def assay(
+    analyte: str,
+    value: str,
+    *,
+    vessel: str,
+    taken: str,
+    sd: str,
+    method: str,
+    zone: str,
+    sure: bool,
+    reason: str,
+    data: Path,
+) -> dict[str, Any]:
+    """Enter one assay; returns what it did to the estimate. Raises :class:`UserError` with the API's own words."""
+    body = {
+        "analyte": analyte,
+        "value": value,
+        "vessel": vessel,
+        "taken": taken,
+        "sd": sd,
+        "method": method,
+        "zone": zone,
+        "sure": sure,
+        "reason": reason,
+    }
+    return call(endpoint_of(data), "POST", "/api/assays", body)
+
+
+def as_text(answer: dict[str, Any]) -> str:
+    """What it did, for people."""
+    unit = answer["unit"]
+    lines = [
+        f"{answer['analyte']} in {answer['vessel']}, taken {answer['taken_utc']}:"
+        f" {answer['value']:.4g} ± {answer['sd']:.2g} {unit}, {answer['off_sd']:.1f} standard deviations off",
+    ]
+    for name, label in (("before", "believed then"), ("after", "with the assay"), ("now", "now")):
+        found = answer[name]
+        lines.append(f"  {label:<16}{found['value']:>8.4g}  ({found['low']:.4g} to {found['high']:.4g}) {unit}")
+    return "\n".join(lines)

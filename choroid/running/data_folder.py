@@ -1,0 +1,262 @@
+"""The data folder of `choroid run`: whether it can be used, and where the files go when it cannot (A11).
+
+A read-only, failed or foreign data folder must not stop heart, temperature and gas. A spare folder takes its place: private,
+on this machine, at a path that follows from the data folder's own path, so that every command finds it. The controller runs
+in degraded mode there. At the next start with a sound data folder the records are moved home.
+"""
+
+from __future__ import annotations
+
+import errno
+import hashlib
+import os
+import shutil
+import stat
+import sys
+import tempfile
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from choroid.common.failure import UserError
+from controller.gate.latch import NAME as LATCH
+from controller.guard.wire import LOCK, LOG, PLAN, SEEN, SOCKET, connect
+from controller.journal.file import RECORDS
+from controller.links.ownership import OWNER, holders
+from controller.memory.aside import name_aside
+from controller.memory.calibrations import FILE as CALIBRATIONS
+from dashboards.auth import FILE as CREDENTIALS
+
+NEEDED_BYTES = 131_072
+"""A folder with less room than this cannot take the files that guard and page need at a first start."""
+ENDPOINT = "endpoint.json"
+"""Where a running controller answers, and the token of its owner."""
+HEAD = "journal.db.head"
+CARRIED = (LATCH, CALIBRATIONS, CREDENTIALS, HEAD, RECORDS)
+"""Files that the spare folder begins with, as far as they can be read."""
+HOME = (LATCH, RECORDS)
+"""Files that go home when the data folder is sound again. The guard's and the page's files are made anew."""
+RESERVED = "journal.db"
+"""Files whose names begin so are the journal's; `choroid repair` looks after them."""
+OURS = (
+    OWNER,
+    HEAD,
+    SOCKET,
+    LOCK,
+    PLAN,
+    LOG,
+    SEEN,
+    CREDENTIALS,
+    ENDPOINT,
+    "nerves.json",
+    "recipes",
+    "controller.log",
+)
+"""Names of other files; with the databases they are looked at before anything opens them."""
+DATABASES = ("history.db", "outbox", "notices.db", "stimulation.db")
+
+
+@dataclass(frozen=True, slots=True)
+class DataFolder:
+    """Where a controller keeps its files."""
+
+    records: Path
+    """The folder for everything that is written."""
+    guard: Path
+    """The folder in which the guard has its socket."""
+    problem: str = ""
+    """Why `records` is a spare folder, for people; empty when it is the data folder itself."""
+
+
+def open_folder(data: Path, plan: str) -> DataFolder:
+    """Find the folder to use for `data`; `plan` is the text of the guard's plan, which has to fit into it.
+
+    Raises:
+        UserError: when neither `data` nor any spare folder can be written.
+    """
+    spare = spare_of(data)
+    if spare is not None and (holders(spare / LOCK) or holders(spare / OWNER)):
+        problem = f"the guard or the controller of an earlier start still uses the spare folder {spare}"
+    else:
+        problem = _unusable(data, plan)
+    if not problem:
+        if spare is not None:
+            _bring_home(spare, data)
+        set_aside(data)
+        return DataFolder(data, data)
+    spare = spare or _make_spare(data)
+    set_aside(spare)
+    problem = (
+        f"the data folder {data} cannot be used ({problem}); files go to {spare}, which does not outlive a restart of this"
+        " computer. Likely cause: the disk is read-only, full or failed, or the folder belongs to another user. Next: make"
+        " it writable, then start controller and guard again; the records are moved home then, and `choroid repair` takes"
+        " them into the journal"
+    )
+    print(f"Choroid: {problem}", file=sys.stderr, flush=True)
+    return DataFolder(spare, data if _guarded(data) else spare, problem)
+
+
+def folders_of(data: Path) -> list[Path]:
+    """Return the folders in which a controller of `data` may have left its files, the likelier first."""
+    spare = spare_of(data)
+    return [data] if spare is None else [spare, data]
+
+
+def spare_of(data: Path) -> Path | None:
+    """Return the spare folder of `data` if there is one of this user; root also finds that of the owner of `data`."""
+    users = {os.geteuid()}
+    if os.geteuid() == 0:
+        with suppress(OSError):
+            users.add(data.stat().st_uid)
+    for base in (Path("/run/choroid"), *_bases(), *(base for user in users for base in _shared_bases(user))):
+        spare = base / _name(data)
+        if any(_private(base, user) and _private(spare, user) for user in users):
+            return spare
+    return None
+
+
+def set_aside(folder: Path) -> None:
+    """Rename what stands where a file of ours has to be and is none: a directory, a link to nothing.
+
+    What cannot be renamed stays; whoever opens it reports it.
+    """
+    try:
+        entries = list(folder.iterdir())
+    except OSError:
+        return
+    for path in entries:
+        ours = path.name in OURS or path.name.startswith(DATABASES)
+        if not ours or ".aside-" in path.name or _fits(path):
+            continue
+        with suppress(OSError):
+            aside = name_aside(path)
+            path.rename(aside)
+            print(
+                f"Choroid: {path} is no file that can be used; it is kept as {aside.name}", file=sys.stderr, flush=True
+            )
+
+
+def _fits(path: Path) -> bool:
+    try:
+        mode = path.stat().st_mode
+    except OSError:
+        return False
+    if path.name == "recipes":
+        return stat.S_ISDIR(mode)
+    return stat.S_ISSOCK(mode) if path.name == SOCKET else stat.S_ISREG(mode)
+
+
+def _unusable(data: Path, plan: str) -> str:
+    """Try to use `data`; return why it cannot be, empty when it can."""
+    try:
+        data.mkdir(parents=True, exist_ok=True)
+        descriptor, name = tempfile.mkstemp(prefix=".choroid-", dir=data)
+        try:
+            left = NEEDED_BYTES
+            while left:  # a disk takes what fits, and fails only then
+                left -= os.write(descriptor, bytes(left))
+        except OSError as error:
+            # On a full disk a controller goes on with the files that are there, and its rows wait for room.
+            if error.errno not in (errno.ENOSPC, errno.EDQUOT) or not _complete(data, plan):
+                raise
+        finally:
+            os.close(descriptor)
+            Path(name).unlink()
+    except OSError as error:
+        return error.strerror or str(error)
+    return ""
+
+
+def _complete(data: Path, plan: str) -> bool:
+    """Return whether guard and controller have every file there that they cannot do without."""
+    try:
+        return (data / PLAN).read_text(encoding="utf-8") == plan and (data / RESERVED).stat().st_size > 0
+    except (OSError, ValueError):
+        return False
+
+
+def _guarded(data: Path) -> bool:
+    """Return whether a guard answers in `data`: one that began before the folder failed has the links of the rig."""
+    try:
+        connect(data).close()
+    except OSError:
+        return False
+    return True
+
+
+def _name(data: Path) -> str:
+    return f"data-{hashlib.sha256(os.fsencode(data.absolute())).hexdigest()[:16]}"
+
+
+def _bases() -> list[Path]:
+    """Return the folders of this process's service or session, for files of one run."""
+    named = (os.environ.get(name, "").partition(":")[0] for name in ("RUNTIME_DIRECTORY", "XDG_RUNTIME_DIR"))
+    found = [Path(each) for each in named if each.startswith("/")]
+    return [base if base.name == "choroid" else base / "choroid" for base in found]
+
+
+def _shared_bases(user: int) -> list[Path]:
+    return [folder / f"choroid-{user}" for folder in (Path(tempfile.gettempdir()), Path("/dev/shm"))]  # noqa: S108  (0700)
+
+
+def _private(folder: Path, user: int) -> bool:
+    """Return whether `folder` is a directory that nobody but `user` can enter: others may write into the shared ones."""
+    try:
+        found = folder.lstat()
+    except OSError:
+        return False
+    return stat.S_ISDIR(found.st_mode) and found.st_uid == user and not found.st_mode & 0o077
+
+
+def _make_spare(data: Path) -> Path:
+    user = os.geteuid()
+    for base in (*_bases(), *_shared_bases(user)):
+        spare = base / _name(data)
+        try:
+            base.mkdir(mode=0o700, exist_ok=True)
+            spare.mkdir(mode=0o700, exist_ok=True)
+            (spare / PLAN).touch()
+        except OSError:
+            continue
+        if not (_private(base, user) and _private(spare, user)):
+            continue
+        for pattern in CARRIED:
+            with suppress(OSError):
+                for path in data.glob(pattern):
+                    _copy(path, spare)
+        return spare
+    raise UserError(
+        f"neither {data} nor any folder for temporary files can be written, so no guard can be reached; nothing was done to"
+        " the rig. Likely cause: every disk is full, failed or read-only. Next: set XDG_RUNTIME_DIR to a private folder that"
+        " can be written"
+    )
+
+
+def _copy(path: Path, folder: Path) -> None:
+    """Copy one file; of the emergency stop an unreadable file counts as a stop, and so does its empty copy."""
+    try:
+        shutil.copyfile(path, folder / path.name)
+    except OSError:
+        if path.name != LATCH:
+            raise
+        (folder / path.name).touch()
+
+
+def _bring_home(spare: Path, data: Path) -> None:
+    """Move the records of a degraded time into the data folder, and remove the spare one."""
+    try:
+        for pattern in HOME:
+            for path in spare.glob(pattern):
+                there = data / path.name
+                if pattern == RECORDS and there.exists():
+                    continue  # it was carried from there
+                shutil.copyfile(path, there)
+    except OSError as error:
+        print(
+            f"Choroid: the records in {spare} could not be moved to {data} ({error}); they stay there. Next: copy"
+            f" {RECORDS} by hand, then run `choroid repair`",
+            file=sys.stderr,
+            flush=True,
+        )
+        return
+    shutil.rmtree(spare, ignore_errors=True)

@@ -1,0 +1,180 @@
+"""The guard of a controller: use the service that runs, or start one; and have another when it is lost.
+
+A guard that runs as a service of its own (`choroid guard`, :mod:`choroid.running.services`) outlives the controller's
+container and service manager. Where there is none, the controller starts one, in a session of its own.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import select
+import socket
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import NoReturn
+
+from choroid.common.child import python
+from choroid.common.failure import UserError
+from choroid.running.data_folder import folders_of, open_folder
+from controller.guard.channel import SocketChannel
+from controller.guard.guarding import guard_plan
+from controller.guard.heartbeat import Guarded
+from controller.guard.wire import LOG, PLAN, Message, connect, digest, receive, send
+from controller.links.ownership import OWNER, holders
+from controller.rig.description import Rig
+from controller.rig.loading import load_rig
+from drivers.registry import MODELS, load_third_party
+
+READY_S = 30.0
+"""How long a guard may take to come up (s); on a machine that is busy Python alone takes some seconds."""
+SERVICE_BACK_S = 2.5
+"""How long a service manager gets to bring its guard back (s) before the controller starts one of its own."""
+ANSWER_S = 5.0
+STOP_ANSWER_S = 6.0
+"""How long `choroid stop` waits to hear what was done (s)."""
+POLL_S = 0.05
+
+
+def write_plan(rig: Rig, data: Path) -> str:
+    """Leave the guard's plan in `data`, and return its text."""
+    plan, text = data / PLAN, guard_plan(rig).to_json()
+    if not plan.exists() or plan.read_bytes() != text.encode():  # a full disk must not cost the plan that is there
+        beside = plan.with_suffix(".new")
+        beside.write_text(text, encoding="utf-8")
+        beside.replace(plan)
+    return text
+
+
+def guard(path: Path, data: Path) -> NoReturn:
+    """Become the guard of the rig file `path`, as a service of its own; this process is replaced."""
+    load_third_party()
+    rig = load_rig(path, models=MODELS)
+    data = open_folder(data, guard_plan(rig).to_json()).records
+    if not ((data / PLAN).exists() and holders(data / OWNER)):
+        write_plan(rig, data)  # else a controller runs, and what that runs counts until it starts again
+    words = python("controller.guard", str(data / PLAN))
+    sys.stderr.flush()
+    os.execv(words[0], words)  # noqa: S606  (our own module: a process that has not loaded what only a rig file needs)
+
+
+def stop(data: Path, *, who: str, reason: str) -> str:
+    """Stop the rig of `data` through its guard, which needs neither the page nor a password. Returns what was done.
+
+    Raises:
+        UserError: no guard answers.
+    """
+    failed = UserError(
+        f"no guard answers in {data}. Likely cause: no controller runs there, or --data names another folder. Next: send"
+        " SIGUSR1 to the controller's process, use the page, or switch the devices off by hand"
+    )
+    for folder in folders_of(data):
+        with contextlib.suppress(OSError):
+            connection = connect(folder)
+            break
+    else:
+        raise failed
+    with connection:
+        send(connection, {"stop": reason, "who": who})
+        select.select([connection], [], [], STOP_ANSWER_S)
+        for message in receive(connection) or ():
+            if "done" in message:
+                return str(message["done"])
+            if "refused" in message:
+                raise UserError(f"{message['refused']}. Next: use the account under which the guard runs, or root")
+    raise failed
+
+
+class GuardFinder:
+    """Brings a controller of `rig` and a guard together."""
+
+    def __init__(self, rig: Rig, data: Path, *, restart: bool = False) -> None:
+        """`restart`: the guard may start this process's command again when it is lost."""
+        text = write_plan(rig, data)
+        self._data = data
+        self._hello: Message = {"hello": True, "rig": rig.name, "plan": digest(text)}
+        if restart:
+            self._hello |= {"command": [sys.executable, "-P", *sys.orig_argv[1:]], "folder": str(Path.cwd())}
+        self._service = False
+
+    async def guarded(self) -> Guarded:
+        """Have a guard before anything is done to the rig.
+
+        Raises:
+            UserError: there is none, and none could be started; the rig must not run then.
+        """
+        return Guarded(await self._found(0.0), self.restore)
+
+    async def restore(self) -> SocketChannel:
+        """Have another guard in place of one that is lost. Raises as :meth:`guarded`."""
+        return await self._found(SERVICE_BACK_S if self._service else 0.0)
+
+    async def _found(self, patience_s: float) -> SocketChannel:
+        """Connect to the guard that is there; after `patience_s` start one, and wait for that."""
+        begun_s = _now_s()
+        started: subprocess.Popen[bytes] | None = None
+        refused = "nobody listens at its socket"
+        while True:
+            connection: socket.socket | None = None
+            try:
+                connection = connect(self._data)
+                welcome = await self._greet(connection)
+            except OSError as error:
+                refused = str(error) or type(error).__name__
+                if connection is not None:
+                    connection.close()
+                    if _now_s() < begun_s + READY_S:
+                        await asyncio.sleep(POLL_S)
+                        continue  # it is there, and may be busy with a controller before this one
+                elif started is None and _now_s() >= begun_s + patience_s:
+                    started = self._start()
+            else:
+                self._service = bool(welcome.get("service"))
+                return SocketChannel(connection, _now_s)
+            failed = started is not None and started.poll() not in (None, 0)
+            if failed or _now_s() > begun_s + patience_s + READY_S:
+                raise UserError(
+                    f"the guard of {self._data} is not there: {refused}. Nothing was done to the rig, for without a guard"
+                    f" nothing brings it to rest when this process fails. Likely cause: see the end of {self._data / LOG}."
+                    f" Next: run `choroid guard RIG --data {self._data}` by hand and read what it says"
+                )
+            await asyncio.sleep(POLL_S)
+
+    async def _greet(self, connection: socket.socket) -> Message:
+        """Say hello, and return the guard's welcome. Raises OSError with the reason when there is none."""
+        send(connection, self._hello)
+        until_s = _now_s() + ANSWER_S
+        while _now_s() < until_s:
+            messages = receive(connection)
+            if messages is None:
+                raise ConnectionError("the guard hung up")
+            for message in messages:
+                if "welcome" in message:
+                    found: Message = message["welcome"]
+                    return found
+                if "refused" in message:
+                    raise ConnectionError(f"the guard refuses this controller: {message['refused']}")
+            await asyncio.sleep(POLL_S / 5)
+        raise TimeoutError("the guard does not answer")
+
+    def _start(self) -> subprocess.Popen[bytes]:
+        """Start a guard that outlives a terminal that is closed and a group or family that is killed.
+
+        The process that is returned ends at once; the guard is its child.
+        """
+        plan = self._data / PLAN
+        with (self._data / LOG).open("ab") as said:
+            return subprocess.Popen(  # noqa: S603  (our own module, our own arguments)
+                python("controller.guard", str(plan), "--own", "--detach"),
+                stdin=subprocess.DEVNULL,
+                stdout=said,  # whoever reads this process's own output must not wait for the guard, which outlives it
+                stderr=said,
+                start_new_session=True,
+            )
+
+
+def _now_s() -> float:
+    return time.monotonic()  # noqa: TID251  (the guard lives in real time, whatever the loop's time does)

@@ -1,0 +1,155 @@
+"""The nerves of a rig in real time: a `NervesSource` over the electrode engine's process, kept going in the background.
+
+The page and the perfusion never wait for the engine: until it is ready, and whenever it is gone, there is simply no
+summary, which lowers the coverage of scores and, when it lasts, is an alarm of its own.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import sys
+from pathlib import Path
+
+from choroid.running.nerves_process import ALLOWED_WITHIN_S, ENDPOINT, EngineHandle, spawn_engine
+from controller.nerves.client import GatewayNerves
+from controller.nerves.summary import NervesSummary, life_s
+from controller.rig.description import Rig
+from sim.plant.plant import Plant
+
+logger = logging.getLogger(__name__)
+
+
+FIRST_PAUSE_S = 2.0
+LONGEST_PAUSE_S = 300.0
+"""An engine that ends is started again after a pause that doubles each time, in seconds of life: what makes it fail at once
+must not make it stimulate anew each second."""
+STEADY_S = 600.0
+"""After so long a life an engine's end is one of its own, and the pause begins anew."""
+
+
+NOT_ALLOWED_YET = "the controller has not allowed stimulation yet"
+
+
+class EngineNerves:
+    """The engine's process and the connection to its door, as one source.
+
+    It is started again when it ends, which gives nobody more of the tissue than before: its leases ended with it, and the
+    new one books from the ledger what the old one gave, and what it may have given. It begins only when the old one is
+    dead, so that there are never two at one array. One that hangs is not killed: nobody knows why, and a person is told.
+    Only an emergency stop kills it, when it does not confirm. Each engine begins stopped, and is allowed to stimulate when
+    no emergency stop stands.
+    """
+
+    def __init__(self, rig: Rig, data_dir: Path, seed: int) -> None:
+        self._rig = rig
+        self._data_dir = data_dir
+        self._seed = seed
+        self._engine: EngineHandle | None = None
+        self._gateway: GatewayNerves | None = None
+        self._keeping: asyncio.Task[None] | None = None
+        self._stopped = ""
+
+    @property
+    def engine(self) -> EngineHandle | None:
+        """The engine's process once it is ready: address and token of the door."""
+        return self._engine
+
+    async def start(self) -> None:
+        """Have the engine started and kept going, beside whatever else runs; returns at once.
+
+        A failure is logged and leaves the rig without nerves for a while, never without care.
+        """
+        self._keeping = asyncio.create_task(self._keep(), name="electrode engine")
+
+    async def _keep(self) -> None:
+        pause_s = FIRST_PAUSE_S
+        while True:
+            lived_s = 0.0
+            try:
+                lived_s = await self._live()
+            except ValueError:
+                logger.exception("this rig's electrode engine cannot be started; the rig goes on without nerves")
+                return
+            except Exception:
+                logger.exception("the electrode engine did not start; the rig goes on without nerves meanwhile")
+            if lived_s > life_s(STEADY_S):
+                pause_s = FIRST_PAUSE_S
+            logger.warning("the electrode engine is started again in %g s", pause_s)
+            await asyncio.sleep(life_s(pause_s))
+            pause_s = min(2 * pause_s, LONGEST_PAUSE_S)
+
+    async def _live(self) -> float:
+        """One life of the engine, from its start to its end; returns how long (s of the loop) its door was open."""
+        loop = asyncio.get_running_loop()
+        self._engine = await spawn_engine(self._rig, self._data_dir, self._seed, NOT_ALLOWED_YET)
+        began_s = loop.time()
+        try:
+            await self._engine.order(self._stopped, ALLOWED_WITHIN_S)
+            self._gateway = GatewayNerves(self._engine.address, self._engine.token)
+            print(
+                f"Nerves: the door for agents is {self._engine.address}; {self._data_dir / ENDPOINT} holds a token",
+                file=sys.stderr,
+                flush=True,
+            )
+            status = await self._engine.ended()
+            logger.error("the electrode engine ended by itself, with status %d; every lease is gone", status)
+        finally:
+            await self._let_go()
+        return loop.time() - began_s
+
+    async def _let_go(self) -> None:
+        """Disconnect, end the engine's process if it still lives, and leave no address of a door that is shut."""
+        gateway, self._gateway = self._gateway, None
+        engine, self._engine = self._engine, None
+        if gateway is not None:
+            await gateway.close()
+        if engine is not None:
+            await engine.close()
+            (self._data_dir / ENDPOINT).unlink(missing_ok=True)
+
+    def forbid_stimulation(self, why: str) -> None:
+        """Let no engine that starts from now on stimulate, until :meth:`allow_stimulation`."""
+        self._stopped = why
+
+    async def stop_stimulation(self, why: str) -> str:
+        """Stop stimulation and cancel every waiting pulse (A9); return how it ended, in words for the record.
+
+        It takes at most 150 ms: an engine that does not confirm is killed. Later ones start stopped.
+        """
+        self._stopped = why
+        engine = self._engine
+        if engine is None:
+            return "no electrode engine runs"
+        return "confirmed" if await engine.order(why) else "the electrode engine did not confirm and was killed"
+
+    async def allow_stimulation(self) -> None:
+        """End :meth:`stop_stimulation`; the leases of before are gone."""
+        self._stopped = ""
+        if self._engine is not None:
+            await self._engine.order("", ALLOWED_WITHIN_S)
+
+    async def summary(self) -> NervesSummary | None:
+        """The latest firing summary, or None while the engine is not there."""
+        return await self._gateway.summary() if self._gateway else None
+
+    def recent_spikes(self) -> list[tuple[float, int]]:
+        """The last seconds' spikes (seconds, electrode)."""
+        return self._gateway.recent_spikes() if self._gateway else []
+
+    async def close(self) -> None:
+        """Disconnect and end the engine's process."""
+        if self._keeping is not None:
+            self._keeping.cancel()
+            await asyncio.gather(self._keeping, return_exceptions=True)
+
+
+async def follow_health(nerves: EngineNerves, plant: Plant, stop: asyncio.Event) -> None:
+    """Tell the simulated array, once a second of real life or so, how lively the plant's tissue is.
+
+    This is the simulator's own back channel (tissue to electrodes); the controller has no part in it.
+    """
+    while not stop.is_set():
+        if nerves.engine is not None:
+            nerves.engine.set_health(plant.firing_scale)
+        await asyncio.sleep(60.0)

@@ -1,0 +1,402 @@
+"""The electrode engine as a child process: `spawn_engine` for the parent, `python -m
+choroid.nerves_process` the child.
+
+Only here the engine and the simulated array meet. The child says on standard output, in one JSON line,
+where its door is; it reads the tissue's health from standard input, the simulator's own back channel; and
+it ends when that closes, so that it never outlives its parent. The parent stops stimulation over the same pipe
+(A9), which no stranger can fill, and the child confirms on standard output.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import contextlib
+import functools
+import json
+import logging
+import os
+import signal
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from choroid.common.child import python
+from controller.nerves.brake import Brake, Order
+from controller.nerves.device import ArrayInfo, Block, Delivery, Impedance, Pulse
+from controller.nerves.engine import EngineConfig, serve
+from controller.nerves.envelope import Envelope
+from controller.nerves.summary import life_s
+from controller.nerves.tokens import Grant, Keyring, Scope, new_token
+from sim.neurons.array import SAMPLE_RATE_HZ, UV_PER_UNIT, SimulatedArray
+
+if TYPE_CHECKING:
+    from controller.rig.description import Organoid, Rig
+
+logger = logging.getLogger(__name__)
+
+ENDPOINT = "nerves.json"
+LEDGER = "stimulation.db"
+BLOCK_FRAMES = 25
+LEAD_FRAMES = 5
+BUFFER_FRAMES = 12_500
+"""What the simulated hardware can hold back for a stalled reader: 0.5 s; what is older is lost, as a gap."""
+
+MOST_WHY = 500
+START_WITHIN_S = 60.0
+LEDGER_BYTES_S = 50e6
+"""The ledger of an older release gets an index at its first start, at more than twice this pace: so much longer may that
+start take.
+"""
+END_WITHIN_S = 5.0
+STOPPED_WITHIN_S = 0.15
+"""An engine that has not confirmed a stop after so long (real seconds) is killed: nobody knows what it delivers."""
+ALLOWED_WITHIN_S = 5.0
+"""An engine that has not confirmed the end of a stop after so long hangs."""
+
+
+class PacedArray:
+    """The simulated array in real time, as a device: frames come as a crystal gives them, lost if nobody
+    fetches them.
+
+    `clock` (seconds) and `sleep` are those of the machine, or a test's.
+    """
+
+    def __init__(
+        self,
+        array: SimulatedArray,
+        info: ArrayInfo,
+        *,
+        clock: Callable[[], float] = time.monotonic,  # noqa: TID251  (this is the array's own crystal)
+        sleep: Callable[[float], None] = time.sleep,  # noqa: TID251  (on the real-time thread, which has no loop)
+    ) -> None:
+        self.info = info
+        self._array = array
+        self._clock = clock
+        self._sleep = sleep
+        self._start_s = clock()
+        self._lost = 0
+        self._waiting: list[tuple[int, Pulse]] = []
+        self._dropped: list[Delivery] = []
+        self._closed = False
+
+    def now_frame(self) -> int:
+        """The frame that the crystal is at."""
+        return int((self._clock() - self._start_s) * self.info.sample_rate_hz)
+
+    def read(self) -> Block:
+        """Wait until the next block is complete."""
+        first = self._array.next_frame + self._lost
+        end = first + self.info.block_frames
+        behind = self.now_frame() - end
+        if behind > BUFFER_FRAMES:
+            self._lost += behind
+            self._waiting = [(frame + behind, pulse) for frame, pulse in self._waiting]
+            first += behind
+            end += behind
+        while (ahead := end - self.now_frame()) > 0:
+            self._sleep(ahead / self.info.sample_rate_hz)
+        samples = self._array.generate(self.info.block_frames)
+        begun = [entry for entry in self._waiting if entry[0] < end]
+        self._waiting = [entry for entry in self._waiting if entry[0] >= end]
+        deliveries = (*self._dropped, *(Delivery(pulse, frame) for frame, pulse in begun))
+        self._dropped = []
+        return Block(first, samples, deliveries)
+
+    def deliver(self, pulse: Pulse) -> None:
+        """Stimulate exactly at its frame; if that is past, as soon as possible, but never after
+        `not_after`.
+        """
+        frame = max(pulse.at_frame, self.now_frame() + 1, self._array.next_frame + self._lost)
+        if frame > pulse.not_after or self._closed:
+            self._dropped.append(Delivery(pulse, None))
+            return
+        phases = [(phase.duration_us, phase.current_ua) for phase in pulse.phases]
+        self._array.stimulate(pulse.electrode, frame - self._lost, phases)
+        self._waiting.append((frame, pulse))
+
+    def impedances(self) -> tuple[Impedance, ...]:
+        """As the array measures them, once an hour."""
+        now = self._array.next_frame + self._lost
+        measured = now - now % round(3600 * self.info.sample_rate_hz)
+        return tuple(Impedance(kohm, measured) for kohm in self._array.impedances_kohm())
+
+    def set_health(self, health: float) -> None:
+        """The tissue's health, 0 to 1; from any thread."""
+        self._array.health = min(max(health, 0.0), 1.0)
+
+    def close(self) -> None:
+        """Take no more pulses."""
+        self._closed = True
+
+
+def simulated_array(
+    *,
+    electrodes: int,
+    material: Any = "Pt",
+    diameter_um: float = 30.0,
+    seed: int,
+    clock: Callable[[], float] | None = None,
+    sleep: Callable[[float], None] | None = None,
+) -> PacedArray:
+    """The simulated array with the data sheet that the rig gives it."""
+    info = ArrayInfo(
+        name=f"simulated array of {electrodes} electrodes",
+        electrodes=electrodes,
+        sample_rate_hz=float(SAMPLE_RATE_HZ),
+        uv_per_unit=UV_PER_UNIT,
+        material=material,
+        diameter_um=diameter_um,
+        block_frames=BLOCK_FRAMES,
+        lead_frames=LEAD_FRAMES,
+        time_step_us=20.0,
+        current_step_ua=0.01,
+        compliance_v=7.0,
+        simulated=True,
+    )
+    array = SimulatedArray(electrodes, seed)
+    if clock is None or sleep is None:
+        return PacedArray(array, info)
+    return PacedArray(array, info, clock=clock, sleep=sleep)
+
+
+@dataclass
+class EngineHandle:
+    """A running engine: where its door is, and the line to its tissue.
+
+    `token` may read and audit (the controller's); `agent_token` may read and stimulate (a remote agent's).
+    """
+
+    address: str
+    token: str
+    agent_token: str
+    pid: int
+    _process: asyncio.subprocess.Process
+    _orders: int = 0
+    _waiting: dict[int, asyncio.Future[bool]] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self._hearing = asyncio.create_task(self._hear(), name="electrode engine's confirmations")
+
+    def set_health(self, health: float) -> None:
+        """Tell the simulated tissue how lively it is (0 to 1). Never waits; a dead engine is none of its
+        concern.
+        """
+        self._tell({"health": round(min(max(health, 0.0), 1.0), 4)})
+
+    async def order(self, stopped: str, within_s: float = STOPPED_WITHIN_S) -> bool:
+        """Stop stimulation for the reason `stopped`, or allow it again where that is empty.
+
+        Returns whether the engine has confirmed it. One that does not confirm within `within_s` (s of real time) is
+        killed, and dead when this returns.
+        """
+        self._orders += 1
+        number = self._orders
+        done = self._waiting[number] = asyncio.get_running_loop().create_future()
+        try:
+            self._tell({"order": number, "stopped": stopped[:MOST_WHY]})
+            async with asyncio.timeout(life_s(within_s)):
+                if await done:
+                    return True
+        except TimeoutError:
+            logger.error("the electrode engine did not confirm an order within %g s; it is killed", within_s)
+        finally:
+            del self._waiting[number]
+        with contextlib.suppress(ProcessLookupError):
+            self._process.kill()
+        await self._process.wait()
+        return False
+
+    def _tell(self, message: dict[str, Any]) -> None:
+        stdin = self._process.stdin
+        if stdin is not None and not stdin.is_closing() and self._process.returncode is None:
+            stdin.write(json.dumps(message).encode() + b"\n")
+
+    async def _hear(self) -> None:
+        """Take in the engine's confirmations until it ends; what is not confirmed by then never will be."""
+        assert self._process.stdout is not None  # noqa: S101  (a pipe was asked for)
+        try:
+            while line := await self._process.stdout.readline():
+                done = self._waiting.get(json.loads(line)["done"])
+                if done is not None and not done.done():
+                    done.set_result(True)
+        except (ValueError, KeyError, TypeError):
+            logger.exception("the electrode engine said something that was not understood")
+        finally:
+            for done in self._waiting.values():
+                if not done.done():
+                    done.set_result(False)
+
+    async def ended(self) -> int:
+        """Wait until the process is dead, whatever killed it; returns its exit status (negative: the signal)."""
+        return await self._process.wait()
+
+    async def close(self) -> None:
+        """End the engine: politely, and after 5 s of real time by force."""
+        process = self._process
+        if process.stdin is not None:
+            process.stdin.close()
+        try:
+            await asyncio.wait_for(process.wait(), life_s(END_WITHIN_S))
+        except TimeoutError:
+            process.kill()
+            await process.wait()
+        self._hearing.cancel()
+        await asyncio.gather(self._hearing, return_exceptions=True)
+
+
+def tissue_said(organoid: Organoid) -> dict[str, Any]:
+    """What the rig file says of the organoid's age and review, as the engine takes it."""
+    review = organoid.review
+    return {
+        "age_d": organoid.age_d,
+        "age_on": None if organoid.age_on is None else organoid.age_on.isoformat(),
+        "capacity": organoid.capacity,
+        "review": None if review is None else {"by": review.by, "on": review.on.isoformat(), "valid_d": review.valid_d},
+    }
+
+
+async def spawn_engine(rig: Rig, data_dir: Path, seed: int, stopped: str = "") -> EngineHandle:
+    """Start the engine of a rig whose array is simulated, and return when its door is open.
+
+    With a reason in `stopped` it refuses all stimulation until :meth:`EngineHandle.order` allows it. Writes
+    `nerves.json` (address and the agent's token, for its owner's eyes only) into `data_dir`. Takes about 3 s, 10 s the
+    first time; await it in the background. Raises ValueError for a rig without a simulated array and RuntimeError when
+    the engine ends before it is ready.
+    """
+    nerves = rig.nerves
+    if nerves is None or not nerves.link.startswith("sim:"):
+        raise ValueError(f"rig {rig.name} has no simulated electrode array; give it nerves with a link sim:…")
+    if round(nerves.sample_rate_hz) != SAMPLE_RATE_HZ:
+        raise ValueError(f"rig {rig.name}: the simulated array samples at 25 kHz, not {nerves.sample_rate_hz:g} Hz")
+    config = {
+        "electrodes": nerves.electrodes,
+        "material": nerves.material,
+        "diameter_um": nerves.diameter_um,
+        "seed": seed,
+        "data_dir": str(data_dir),
+        "tissue": tissue_said(rig.organoid),
+        "stopped": stopped[:MOST_WHY],
+    }
+    process = await asyncio.create_subprocess_exec(
+        *python("choroid.running.nerves_process"),
+        "--config",
+        json.dumps(config),
+        stdin=asyncio.subprocess.PIPE,
+        stdout=asyncio.subprocess.PIPE,
+        start_new_session=True,  # Ctrl-C is the parent's to handle; it closes our standard input
+    )
+    assert process.stdout is not None  # noqa: S101  (a pipe was asked for)
+    try:
+        line = await process.stdout.readline()
+    except BaseException:
+        process.kill()
+        await process.wait()
+        raise
+    if not line:
+        status = await process.wait()
+        raise RuntimeError(
+            f"the electrode engine ended with status {status} before it was ready;"
+            " likely cause: as standard error says above; next: run `python -m choroid.nerves_process` by hand"
+        )
+    said = json.loads(line)
+    return EngineHandle(said["address"], said["token"], said["agent_token"], process.pid, process)
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """The child."""
+    parser = argparse.ArgumentParser(prog="python -m choroid.nerves_process", description=__doc__)
+    parser.add_argument("--config", required=True, help="JSON: electrodes, material, diameter_um, seed, data_dir")
+    config = json.loads(parser.parse_args(arguments).config)
+    Path(config["data_dir"]).mkdir(parents=True, exist_ok=True)
+    logging.basicConfig(level=logging.WARNING, format="choroid nerves: %(levelname)s: %(message)s")
+    ledger = Path(config["data_dir"]) / LEDGER
+    longer_s = ledger.stat().st_size / LEDGER_BYTES_S if ledger.exists() else 0.0
+    signal.setitimer(signal.ITIMER_REAL, START_WITHIN_S + longer_s)  # an engine that cannot start ends
+    asyncio.run(_child(config))
+    return 0
+
+
+async def _child(config: dict[str, Any]) -> None:
+    data_dir = Path(config["data_dir"])
+    token, agent_token = new_token(), new_token()
+    keyring = Keyring(
+        {
+            token: Grant("controller", frozenset({Scope.READ, Scope.AUDIT})),
+            agent_token: Grant("agent", frozenset({Scope.READ, Scope.STIMULATE})),
+        }
+    )
+    device = simulated_array(
+        electrodes=config["electrodes"],
+        material=config["material"],
+        diameter_um=config["diameter_um"],
+        seed=config["seed"],
+    )
+    stop = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, stop.set)
+
+    def ready(address: str) -> None:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        _leave_endpoint(data_dir / ENDPOINT, {"address": address, "token": agent_token})
+        said = {"ready": True, "address": address, "token": token, "agent_token": agent_token}
+        print(json.dumps(said), flush=True)
+
+    brake = Brake(config.get("stopped", ""))
+    listening = asyncio.create_task(_listen(device, brake, stop))
+    engine = EngineConfig(
+        ledger=data_dir / LEDGER, envelope=Envelope.of(config["material"]), tissue=config.get("tissue")
+    )
+    try:
+        await serve(device, engine, keyring, ready=ready, stop=stop, brake=brake)
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, END_WITHIN_S)  # an engine that cannot end is ended
+        (data_dir / ENDPOINT).unlink(missing_ok=True)
+        listening.cancel()
+        await asyncio.gather(listening, return_exceptions=True)
+
+
+async def _listen(device: PacedArray, brake: Brake, stop: asyncio.Event) -> None:
+    """Follow the parent's orders and the tissue's health on standard input until it closes.
+
+    Lines that are not understood change nothing.
+    """
+    reader = asyncio.StreamReader(limit=4096)
+    loop = asyncio.get_running_loop()
+    transport, _ = await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), sys.stdin)
+
+    def confirm(number: int) -> None:  # on the real-time thread, which writes nothing itself
+        loop.call_soon_threadsafe(done, number)
+
+    def done(number: int) -> None:
+        print(json.dumps({"done": number}), flush=True)
+
+    try:
+        while line := await reader.readline():
+            try:
+                said = json.loads(line)
+                if "order" in said:
+                    brake.order(Order(str(said["stopped"]), functools.partial(confirm, int(said["order"]))))
+                else:
+                    device.set_health(float(said["health"]))
+            except (ValueError, KeyError, TypeError):
+                logger.warning("a line on standard input was not understood")
+    finally:
+        transport.close()
+        stop.set()
+
+
+def _leave_endpoint(path: Path, content: dict[str, str]) -> None:
+    """Tell this user's agents where the door is; readable by the owner alone."""
+    path.unlink(missing_ok=True)
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    with os.fdopen(descriptor, "w", encoding="utf-8") as file:
+        json.dump(content, file)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,300 @@
+"""`choroid run`: the controller of a rig in real time, its guard, its page, and its nerves.
+
+The guard is a second process that watches the controller's heartbeat; whatever happens to this one, it brings every
+actuator that cannot end by itself to its basal state.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import os
+import sqlite3
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from importlib import import_module
+from pathlib import Path
+
+from choroid.common.failure import UserError
+from choroid.common.ports import free_port
+from choroid.common.signals import stop_rig_on_usr1
+from choroid.running.claiming import GUARD_LETS_GO_S, claim_rig
+from choroid.running.data_folder import ENDPOINT, DataFolder, open_folder
+from choroid.running.guarding import GuardFinder
+from choroid.running.journal_opening import JOURNAL, open_journal
+from choroid.running.listening import EngineNerves
+from choroid.simulation.lab import stop_on_signals
+from choroid.tools.recording import recorded
+from controller.core.clock import Clock
+from controller.core.state import State
+from controller.delivery.people import people_of
+from controller.guard.guarding import guard_plan
+from controller.guard.notify import notify
+from controller.hazards.loading import load_checked_rig
+from controller.journal.journal import Journal
+from controller.process.controller import DEAD_AFTER_S, Controller
+from controller.rig.description import Rig
+from controller.telemetry.mqtt import MqttSink
+from controller.telemetry.outbox import Outbox
+from controller.telemetry.sink import OutboxSink
+from dashboards.admission import more_descriptors
+from dashboards.app import create_app
+from dashboards.auth import Auth
+from dashboards.health import serve_health
+from dashboards.server import listen, serve
+from drivers.registry import MODELS, load_third_party
+from drivers.transport.opener import Opener, open_real
+
+ENDED_BY_GUARD = 3
+"""Exit status when the guard has asked the controller to end; a service manager must not start it again then."""
+NOTIFY_S = 1.0
+
+
+def run(
+    path: Path,
+    *,
+    data: Path,
+    host: str,
+    port: int,
+    health_port: int = 0,
+    capture: Path | None = None,
+    restart_controller: bool = False,
+) -> int:
+    """Run until interrupted; returns the exit status. Resumes what a crash interrupted, by each step's policy.
+
+    `capture` is a new file for every byte of every link. `restart_controller`: the guard starts this command again when
+    it is lost.
+    """
+    load_third_party()
+    rig = load_checked_rig(path, models=MODELS)
+    if rig.simulated:
+        raise UserError(
+            f"every link of {path} is simulated (sim:), and a real run opens none of those. Next: `choroid demo --rig"
+            f" {path}` shows it on a page; `choroid lab {path} --write served.yaml` serves its devices, for"
+            " `choroid run served.yaml`"
+        )
+    more_descriptors()
+    with recorded(capture, rig, open_real) as opener:
+        return asyncio.run(_run(rig, data, host, port, health_port, opener, restart_controller))
+
+
+async def _run(
+    rig: Rig, data: Path, host: str, port: int, health_port: int, opener: Opener, restart_controller: bool
+) -> int:
+    return await keep(
+        rig,
+        data,
+        host,
+        port,
+        opener,
+        health_port=health_port,
+        clock=Clock(follow_system=True),
+        restart_controller=restart_controller,
+    )
+
+
+async def keep(
+    rig: Rig,
+    data: Path,
+    host: str,
+    port: int,
+    opener: Opener,
+    *,
+    health_port: int = 0,
+    clock: Clock,
+    journal: Journal | None = None,
+    time_scale: float = 1.0,
+    restart_controller: bool = False,
+) -> int:
+    """Keep the rig until a signal comes: guard, controller, page, nerves, sinks. Returns the exit status.
+
+    Raises :class:`~choroid.common.failure.UserError` when no guard can be had,
+    :class:`~drivers.transport.claims.ClaimHeld` when another program has a link of the rig, and
+    :class:`~controller.journal.journal.JournalError` when another controller keeps `data`, before anything is done.
+    `journal` and `time_scale` (how much faster than life the loop may run) are for the kill matrix, which runs all of it
+    in a process that dies at a given row; everybody else leaves them.
+    """
+    with contextlib.ExitStack() as undone:
+        # All that may fail comes before the guard: that of a controller which may not run, because another one does, would
+        # bring to rest what that keeps alive.
+        folder = open_folder(data, guard_plan(rig).to_json())
+        data = folder.records
+        if journal is None:
+            journal = open_journal(data / JOURNAL, clock, folder.problem)
+        undone.callback(journal.close)
+        auth = Auth(data, demo=False, threaded=True)
+        listening = free_port(host, port)
+        health = listen("127.0.0.1", health_port, option="--health-port")
+        undone.callback(health.close)
+        nerves = _nerves(rig, data)
+        outboxes, sinks = _sinks(rig, data)
+        for outbox in outboxes:
+            undone.callback(outbox.close)
+        people = people_of(rig, data, clock, journal.append)
+        claimed = await claim_rig(rig, folder.guard)
+        guarded = await GuardFinder(rig, folder.guard, restart=restart_controller).guarded()
+        claimed = claimed or await claim_rig(rig, folder.guard, wait_s=GUARD_LETS_GO_S)
+        undone.pop_all()
+    stop = asyncio.Event()
+    stop_on_signals(stop, None)
+    controller = Controller(
+        rig=rig,
+        opener=opener,
+        data_dir=data,
+        clock=clock,
+        nerves_source=nerves,
+        stimulator=nerves,
+        durable=True,
+        sinks=sinks,
+        guard=guarded,
+        journal=journal,
+        threaded=True,
+        people=people,
+        notices=_notices(folder, auth),
+    )
+    stop_rig_on_usr1(controller)
+    ready = asyncio.Event()
+    telling = asyncio.create_task(_tell_service_manager(controller, stop, ready), name="service manager")
+    app = create_app(controller, auth, host=host)
+    try:
+        await controller.start()
+        ready.set()
+        notify(f"READY=1\nSTATUS=rig {rig.name} is running")
+        async with asyncio.TaskGroup() as group:
+            serving = [
+                group.create_task(serve(app, host, listening, time_scale=time_scale)),
+                group.create_task(serve_health(controller, health, time_scale=time_scale)),
+            ]
+            ticking = group.create_task(controller.run(stop))
+            if nerves is not None:
+                group.create_task(nerves.start())
+            sending = [group.create_task(sink.run()) for sink in sinks]
+            if people is not None:
+                sending.append(group.create_task(people.run()))
+            health_url = f"http://127.0.0.1:{health.getsockname()[1]}/health"
+            leave_endpoint(data, f"http://{host}:{listening}", auth.command_line_token(), health_url)
+            print(
+                f"Choroid: rig {rig.name} is running; page at {auth.link(host, listening)}", file=sys.stderr, flush=True
+            )
+            await stop.wait()
+            await ticking
+            for task in (*serving, *sending):
+                task.cancel()
+    finally:
+        notify("STOPPING=1")
+        telling.cancel()
+        with contextlib.suppress(OSError):
+            (data / ENDPOINT).unlink(missing_ok=True)
+        await controller.close()
+        if nerves is not None:
+            await nerves.close()
+        for outbox in outboxes:
+            outbox.close()
+        for claim in claimed:
+            claim.release()
+    return ENDED_BY_GUARD if controller.told_to_end.is_set() else 0
+
+
+def _notices(folder: DataFolder, auth: Auth) -> dict[tuple[str, str], str]:
+    """Return the alarms about this start's files, (kind, source) -> detail; they stand until the next start."""
+    found = {}
+    if folder.problem:
+        found["data_folder_lost", "data folder"] = folder.problem
+    if auth.problem:
+        found["credentials_lost", "credentials"] = auth.problem
+    return found
+
+
+async def _tell_service_manager(controller: Controller, stop: asyncio.Event, ready: asyncio.Event) -> None:
+    """Renew the service manager's watchdog while the control loop lives, and end when the guard wants that."""
+    while True:
+        if controller.health().tick_age_s <= DEAD_AFTER_S or not ready.is_set():
+            notify("WATCHDOG=1")
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(NOTIFY_S):
+                await controller.told_to_end.wait()
+                stop.set()
+                return
+
+
+@dataclass(slots=True)
+class UnopenedSink:
+    """One whose outbox cannot be opened: readings go into the history alone, and an alarm says why."""
+
+    name: str
+    problem: str | None
+
+    def offer(self, state: State) -> None:
+        """Nothing is kept of it."""
+
+    async def run(self) -> None:
+        """There is nothing to send."""
+
+
+def _sinks(rig: Rig, data: Path) -> tuple[list[Outbox], tuple[OutboxSink | UnopenedSink, ...]]:
+    """Where the rig file says that readings go, each with an outbox of its own: one that is down keeps no other waiting."""
+    outboxes: list[Outbox] = []
+    sinks: list[OutboxSink | UnopenedSink] = []
+
+    def add(name: str, file: str, made: Callable[[Outbox], OutboxSink]) -> None:
+        try:
+            outboxes.append(Outbox(data / file, autocheckpoint=False))
+        except (sqlite3.Error, OSError) as error:
+            sinks.append(
+                UnopenedSink(name, f"{file} cannot be opened: {error}. Next: free space, restart the controller")
+            )
+        else:
+            sinks.append(made(outboxes[-1]))
+
+    telemetry = rig.telemetry
+    mqtt, influx_spec = telemetry.mqtt, telemetry.influx
+    if mqtt is not None:
+        add(MqttSink.name, "outbox.db", lambda outbox: MqttSink(mqtt, rig.name, outbox))
+    if influx_spec is not None:
+        try:
+            influx = import_module("controller.telemetry.influx")
+        except ImportError as error:
+            raise UserError(
+                f"telemetry.influx needs a package that is not there ({error.name}). Likely cause: Choroid was installed"
+                ' without it. Next: pip install "choroid[influx]", or take telemetry.influx out of the rig file'
+            ) from None
+        sink = influx.InfluxSink
+        add(sink.name, "outbox-influx.db", lambda outbox: sink(influx_spec, rig.name, outbox))
+    return outboxes, tuple(sinks)
+
+
+def _nerves(rig: Rig, data: Path) -> EngineNerves | None:
+    """The electrode engine of this rig, if it has an array that this version can drive."""
+    if rig.nerves is None:
+        return None
+    if not rig.nerves.link.startswith("sim:"):
+        print(
+            f"Choroid: no driver for the electrode array at {rig.nerves.link} yet; the rig runs without nerves",
+            file=sys.stderr,
+        )
+        return None
+    return EngineNerves(rig, data, seed=1)
+
+
+def leave_endpoint(data: Path, url: str, token: str, health_url: str = "") -> None:
+    """Tell `choroid protocol …` where this controller answers; readable by the owner alone, whole or not at all.
+
+    The rig does not depend on it: where it cannot be written, this says so and goes on.
+    """
+    path = data / ENDPOINT
+    beside = path.with_suffix(".new")
+    try:
+        descriptor = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+        with os.fdopen(descriptor, "w", encoding="utf-8") as file:
+            os.fchmod(descriptor, 0o600)
+            json.dump({"url": url, "token": token, "pid": os.getpid(), "health": health_url}, file)
+        beside.replace(path)
+    except OSError as error:
+        print(
+            f"Choroid: {path} cannot be written ({error}); commands on this machine do not find the controller. Likely"
+            " cause: the disk is full. Next: free space; the page works, and so do they after the next start",
+            file=sys.stderr,
+            flush=True,
+        )

@@ -1,0 +1,1 @@
+"""The simulated laboratory as commands use it."""
