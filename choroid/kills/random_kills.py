@@ -248,8 +248,9 @@ def _finish(rigged: Rigged, run: str, struck: Struck) -> None:
                 done = [row["to"] for row in rigged.rows("run.state")]
                 if done and done[-1] == "complete":
                     return
-                if view is not None:
+                if view is not None and view["state"] != "complete":
                     raise RigFailed(f"the run is {view['state']}")
+                # The row of a complete run reaches the journal's file a moment after the API reports it.
             elif view["state"] == "held":
                 message = (view["messages"] or ["nothing was said"])[-1]
                 if not struck.held or struck.held[-1] != message:
