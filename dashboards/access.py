@@ -14,7 +14,7 @@ from dashboards.face import ControllerFace, started
 SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
 
 
-class Problem(Exception):
+class ApiProblem(Exception):
     """An answer that is not what was hoped for: what happened, where, the likely cause, the next action."""
 
     def __init__(self, status: int, what: str, *, cause: str, action: str, where: str = "") -> None:
@@ -51,9 +51,9 @@ def identify(connection: HTTPConnection) -> User | None:
     return auth.by_session(connection.cookies.get(cookie_name(connection), ""), controller.clock.utc())
 
 
-def unknown_caller() -> Problem:
+def unknown_caller() -> ApiProblem:
     """The answer to a request that is nobody's."""
-    return Problem(
+    return ApiProblem(
         401,
         "this request is nobody's",
         where="the door of the API",
@@ -72,7 +72,7 @@ def require(role: Role) -> Callable[[Request], Awaitable[User]]:
         by_cookie = not bearer(request)
         if by_cookie and request.method not in SAFE_METHODS and "origin" not in request.headers:
             # A browser says where an acting request comes from; the doorman has checked it. None at all is not one.
-            raise Problem(
+            raise ApiProblem(
                 403,
                 "an acting request by cookie must say where it comes from",
                 where="the door of the API",
@@ -80,7 +80,7 @@ def require(role: Role) -> Callable[[Request], Awaitable[User]]:
                 action="use the page, or a bearer token",
             )
         if user.role < role:
-            raise Problem(
+            raise ApiProblem(
                 403,
                 f"a {user.role.word} may not do this",
                 where=f"{request.method} {request.url.path}",
@@ -96,7 +96,7 @@ async def the_controller(request: Request) -> ControllerFace:
     """The controller behind this page, once it has started."""
     found: ControllerFace = request.app.state.controller
     if not started(found):
-        raise Problem(
+        raise ApiProblem(
             503,
             "the controller is starting",
             where="the controller",

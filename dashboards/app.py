@@ -23,15 +23,15 @@ from controller.nerves.summary import NervesSource
 from controller.rig.quantities import QuantityError
 from controller.runs.runner import RunnerError
 from controller.upkeep.upkeep import UpkeepError
-from dashboards.access import Problem, Viewer, identify
+from dashboards.access import ApiProblem, Viewer, identify
 from dashboards.auth import Auth, Unkept
-from dashboards.doorman import LOOPBACK_HOSTS, Doorman
 from dashboards.face import ControllerFace, FaultsControl, SpeedControl
 from dashboards.feed import Feed
 from dashboards.feed import routes as feed_routes
 from dashboards.freshness import Freshness
 from dashboards.models import Errored
 from dashboards.recorded import Recorded
+from dashboards.request_filter import LOOPBACK_HOSTS, RequestFilter
 from dashboards.routes import assays, books, faults, rig, runs, safety, session, upkeep, users
 from protocols.parameters import ParamError
 from protocols.registry import UnknownProtocol
@@ -97,7 +97,7 @@ def create_app(
     app.mount("/static", StaticFiles(directory=STATIC), name="static")
     app.add_middleware(Recorded, controller=controller)
     app.add_middleware(Freshness, controller=controller)
-    app.add_middleware(Doorman, hosts=LOOPBACK_HOSTS | {host} | names)
+    app.add_middleware(RequestFilter, hosts=LOOPBACK_HOSTS | {host} | names)
     _explain_errors(app)
 
     @app.get("/", include_in_schema=False)
@@ -123,15 +123,15 @@ def _from_here(request: Request) -> bool:
 def _explain_errors(app: FastAPI) -> None:
     """Every answer that is not a success says what, where, why and what next."""
 
-    @app.exception_handler(Problem)
-    async def problem(_: Request, error: Problem) -> JSONResponse:
+    @app.exception_handler(ApiProblem)
+    async def problem(_: Request, error: ApiProblem) -> JSONResponse:
         return JSONResponse(error.body(), status_code=error.status)
 
     @app.exception_handler(RequestValidationError)
     async def invalid(_: Request, error: RequestValidationError) -> JSONResponse:
         first = error.errors()[0]
         place = ".".join(str(part) for part in first["loc"] if part not in ("body", "query", "path"))
-        words = Problem(
+        words = ApiProblem(
             422,
             str(first["msg"])[:200],
             where=place[:100] or "the request's body",
@@ -142,7 +142,7 @@ def _explain_errors(app: FastAPI) -> None:
 
     @app.exception_handler(HTTPException)
     async def missing(request: Request, error: HTTPException) -> JSONResponse:
-        words = Problem(
+        words = ApiProblem(
             error.status_code,
             f"{error.detail}".lower(),
             where=f"{request.method} {request.url.path[:100]}",
@@ -153,7 +153,7 @@ def _explain_errors(app: FastAPI) -> None:
 
     @app.exception_handler(Exception)
     async def unexpected(request: Request, error: Exception) -> JSONResponse:
-        words = Problem(
+        words = ApiProblem(
             500,
             "the controller could not answer this",
             where=f"{request.method} {request.url.path[:100]}",
@@ -172,7 +172,7 @@ def _in_their_words(status: int) -> Callable[[Request, Exception], Awaitable[Res
     async def handler(request: Request, error: Exception) -> Response:
         what, _, action = str(error).partition(" Next: ")
         what, _, cause = what.partition(" Likely cause: ")
-        words = Problem(
+        words = ApiProblem(
             status,
             what.rstrip("."),
             where=f"{request.method} {request.url.path}",

@@ -16,10 +16,10 @@ from controller.journal.terms import Entry
 from controller.ledger.batches import Batch, Whereabouts
 from controller.ledger.reconcile import Residual
 from controller.ledger.terms import Totals
-from controller.memory.history import Stretch
+from controller.memory.history import SeriesPoint
 from controller.nerves.summary import NervesSource, NervesSummary
-from controller.process.health import Health
-from controller.process.load import Load
+from controller.process.health import ControllerHealth
+from controller.process.load import ProcessLoad
 from controller.rig.description import Rig
 from controller.runs.views import RunView
 from protocols.registry import Recipe
@@ -49,7 +49,7 @@ class HistoryFace(Protocol):
     def series(self) -> dict[str, str]:
         """Every point that was ever kept, with its unit."""
 
-    def query(self, point: str, begin: float, end: float, max_points: int = ...) -> list[Stretch]:
+    def query(self, point: str, begin: float, end: float, max_points: int = ...) -> list[SeriesPoint]:
         """One series between two UTC times (s since 1970)."""
 
 
@@ -303,11 +303,11 @@ class ControllerFace(Protocol):
     def last_grade(self) -> dict[str, Any] | None:
         """The latest grade with its time, inputs, limits and reasons."""
 
-    def health(self) -> Health:
+    def health(self) -> ControllerHealth:
         """Whether the control loop lives (D6)."""
 
     @property
-    def load(self) -> Load:
+    def load(self) -> ProcessLoad:
         """Lag of the loop, and what the process takes."""
 
 

@@ -18,8 +18,8 @@ from fastapi import APIRouter, WebSocket, WebSocketDisconnect
 
 from controller.nerves.summary import NervesSource
 from dashboards.access import identify, unknown_caller
-from dashboards.doorman import turn_away
 from dashboards.face import ControllerFace, SpeedControl, started
+from dashboards.request_filter import turn_away
 from dashboards.views import alarm_view, ledger_view, nerves_view, run_view, state_view
 
 logger = logging.getLogger(__name__)
@@ -44,7 +44,7 @@ _KEYED = ("readings", "actuators", "volumes", "links")
 routes = APIRouter()
 
 
-class Client:
+class FeedSubscriber:
     """One listener: its queue, and whether it is to be given the whole state next."""
 
     def __init__(self) -> None:
@@ -72,7 +72,7 @@ class Feed:
         self._controller = controller
         self._speed = speed
         self._nerves = nerves
-        self._clients: set[Client] = set()
+        self._clients: set[FeedSubscriber] = set()
         self._producer: asyncio.Task[None] | None = None
         self._hurry = asyncio.Event()
         self._closed = False
@@ -103,9 +103,9 @@ class Feed:
             client.queue.put_nowait(None)
 
     @asynccontextmanager
-    async def listening(self) -> AsyncIterator[Client]:
+    async def listening(self) -> AsyncIterator[FeedSubscriber]:
         """A client for as long as the block lasts; the first starts the producer, the last ends it."""
-        client = Client()
+        client = FeedSubscriber()
         self._clients.add(client)
         if self._producer is None:
             self._producer = asyncio.create_task(self._produce(), name="live feed")
@@ -222,7 +222,7 @@ async def live(socket: WebSocket) -> None:
             await asyncio.gather(sending, hearing, return_exceptions=True)
 
 
-async def _send(socket: WebSocket, client: Client, feed: Feed) -> None:
+async def _send(socket: WebSocket, client: FeedSubscriber, feed: Feed) -> None:
     """Pass on what is queued; ends when the far end is gone, is nobody's any more, takes nothing, or the feed is closed."""
     loop = asyncio.get_running_loop()
     known_s = loop.time()

@@ -18,7 +18,7 @@ from starlette.requests import HTTPConnection
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from controller.journal.terms import JournalError
-from dashboards.access import SAFE_METHODS, Problem, identify
+from dashboards.access import SAFE_METHODS, ApiProblem, identify
 from dashboards.face import ControllerFace
 
 COMMAND_ID = "choroid-command-id"
@@ -54,7 +54,7 @@ class Freshness:
                 return
         await self._app(scope, receive, send)
 
-    def _stale(self, headers: Headers, speed: float) -> Problem | None:
+    def _stale(self, headers: Headers, speed: float) -> ApiProblem | None:
         seen = headers.get(SEEN)
         if seen is None:
             return None
@@ -64,7 +64,7 @@ class Freshness:
             return _malformed(SEEN, "write the state's `utc` as the API gave it")
         if -MAX_AHEAD_S <= age_s <= MAX_AGE_S:
             return None
-        return Problem(
+        return ApiProblem(
             409,
             f"the command was decided on a state that is {age_s:.0f} s old",
             where=f"the header {SEEN}",
@@ -72,7 +72,7 @@ class Freshness:
             action="look at the present state, then command again",
         )
 
-    def _repeated(self, headers: Headers) -> Problem | None:
+    def _repeated(self, headers: Headers) -> ApiProblem | None:
         name = headers.get(COMMAND_ID)
         if name is None:
             return None
@@ -81,7 +81,7 @@ class Freshness:
                 COMMAND_ID, "use 8 to 64 letters, digits, dots, dashes or underscores, a new one each time"
             )
         if name in self._names:
-            return Problem(
+            return ApiProblem(
                 409,
                 "this command was received before, and is not carried out twice",
                 where=f"the header {COMMAND_ID}",
@@ -93,7 +93,7 @@ class Freshness:
             self._names.popitem(last=False)
         return None
 
-    def _record(self, path: str, problem: Problem) -> None:
+    def _record(self, path: str, problem: ApiProblem) -> None:
         """Log the refusal; a journal that cannot be written does not turn it into a permission."""
         try:
             self._controller.journal.append("command.refused", {"path": path[:100], "reason": problem.what})
@@ -101,7 +101,7 @@ class Freshness:
             return
 
 
-def _malformed(header: str, action: str) -> Problem:
-    return Problem(
+def _malformed(header: str, action: str) -> ApiProblem:
+    return ApiProblem(
         422, f"the header {header} cannot be read", where=header, cause="a slip in the client", action=action
     )

@@ -13,7 +13,7 @@ import math
 import socket
 from typing import Protocol
 
-from controller.process.health import Health
+from controller.process.health import ControllerHealth
 from dashboards.admission import Admission, Guest
 from dashboards.lobby import Lobby
 
@@ -23,7 +23,7 @@ MAX_CONNECTIONS = 128
 class Healthy(Protocol):
     """What can tell whether the control loop lives."""
 
-    def health(self) -> Health:
+    def health(self) -> ControllerHealth:
         """Whether it lives, and why not."""
 
 
@@ -46,13 +46,13 @@ async def serve_health(controller: Healthy, listening: socket.socket, *, time_sc
         listening.close()
 
 
-def body(found: Health) -> dict[str, object]:
+def body(found: ControllerHealth) -> dict[str, object]:
     """The health as JSON."""
     age_s = found.tick_age_s if math.isfinite(found.tick_age_s) else None
     return {"ok": found.ok, "reasons": list(found.reasons), "tick_age_s": age_s}
 
 
-def _answer(found: Health) -> bytes:
+def _answer(found: ControllerHealth) -> bytes:
     text = json.dumps(body(found)).encode()
     status = "200 OK" if found.ok else "503 Service Unavailable"
     head = f"HTTP/1.1 {status}\r\nContent-Type: application/json\r\nContent-Length: {len(text)}\r\n"

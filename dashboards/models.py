@@ -405,7 +405,7 @@ class SpeedModel(BaseModel):
     speed: float
 
 
-class VesselVolume(BaseModel):
+class VesselContent(BaseModel):
     """What one vessel holds."""
 
     name: str
@@ -427,7 +427,7 @@ class LedgerModel(BaseModel):
     mass_balance_error_ml: float
     mass_balance_bound_ml: float
     recycled_fraction: float
-    vessels: list[VesselVolume]
+    vessels: list[VesselContent]
 
 
 class Bounds(BaseModel):

@@ -13,7 +13,7 @@ from fastapi.responses import JSONResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from controller.journal.terms import JournalUnwritten
-from dashboards.access import Problem
+from dashboards.access import ApiProblem
 from dashboards.face import ControllerFace
 
 logger = logging.getLogger(__name__)
@@ -36,7 +36,7 @@ class Recorded:
         if scope["type"] != "http" or scope["method"] in READING or scope["path"] in UNWAITED:
             await self._app(scope, receive, send)
             return
-        unwritten: Problem | None = None
+        unwritten: ApiProblem | None = None
 
         async def when_recorded(message: Message) -> None:
             nonlocal unwritten
@@ -49,14 +49,14 @@ class Recorded:
 
         await self._app(scope, receive, when_recorded)
 
-    async def _unwritten(self, path: str) -> Problem | None:
+    async def _unwritten(self, path: str) -> ApiProblem | None:
         """Wait for the disk; why the rows are not on it, or None."""
         try:
             async with asyncio.timeout(WITHIN_S):
                 await self._controller.journal.commit()
         except (JournalUnwritten, TimeoutError) as error:
             logger.warning("%s was carried out, and its rows are not on the disk: %s", path, error or "it is too slow")
-            return Problem(
+            return ApiProblem(
                 503,
                 "it was carried out, but it is not on record yet and would be forgotten in a crash",
                 where=path[:100],

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from controller.memory.history import Stretch
+from controller.memory.history import SeriesPoint
 
 Row = tuple[float, float, float, float]
 
 
-def thinned(rows: Sequence[Stretch], most: int) -> list[Row]:
+def thinned(rows: Sequence[SeriesPoint], most: int) -> list[Row]:
     """At most `most` rows `(at, mean, least, most)`: neighbours are joined, their least and greatest are kept."""
     if len(rows) <= most:
         return [(row.at, row.mean, row.least, row.most) for row in rows]

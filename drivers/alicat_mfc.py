@@ -21,7 +21,7 @@ from drivers.device import Device, DeviceConfig, DeviceModel, Identity, Page, Se
 from drivers.errors import DeviceFault, NoReply, Refused, WrongDevice
 from drivers.gas_flow import GasFlow
 from drivers.settings import bad_setting, choice_of, known_only, number_of
-from drivers.transport.conversation import Barrier, Conversation
+from drivers.transport.conversation import Conversation, SyncQuery
 from drivers.transport.link import Link
 from drivers.transport.replies import Form, bad_reply, decimals, take_line
 from drivers.transport.url import LineSettings
@@ -144,13 +144,13 @@ class AlicatMfc(Device):
             link,
             config.name,
             timeout_s=TIMEOUT_S,
-            barrier=Barrier(self._letter + b"R122\r", lambda: self._register),
+            barrier=SyncQuery(self._letter + b"R122\r", lambda: self._register),
         )
         self._frame: DataFrame | None = None
         self._frame_at_s = -1.0
         self._form = Form()
         self.sensors["flow"] = _MassFlow(self)
-        self.actuators["flow"] = FlowController(self)
+        self.actuators["flow"] = AlicatFlowController(self)
         link.attach(self._conversation, self.verify)
 
     @property
@@ -335,7 +335,7 @@ class _MassFlow(Sensor):
         return frame.mass * self._controller.ml_min_per_unit
 
 
-class FlowController(GasFlow):
+class AlicatFlowController(GasFlow):
     """The set-point, and what is measured, from one data frame."""
 
     def __init__(self, controller: AlicatMfc) -> None:

@@ -13,7 +13,7 @@ import re
 
 from drivers.device import Device, DeviceConfig, Identity
 from drivers.errors import BadReply, DeviceError, DeviceFault, NoReply, Refused, WrongDevice
-from drivers.transport.conversation import Barrier, Conversation
+from drivers.transport.conversation import Conversation, SyncQuery
 from drivers.transport.link import Link, Parser
 from drivers.transport.replies import bad_reply, take_line
 from drivers.transport.url import LineSettings
@@ -40,7 +40,7 @@ class AtlasEzo(Device):
             link,
             config.name,
             timeout_s=TIMEOUT_S,
-            barrier=Barrier(b"i\r", self._identity_answer),
+            barrier=SyncQuery(b"i\r", self._identity_answer),
             unsolicited=self._overhear,
         )
         link.attach(self._conversation, self.verify)

@@ -17,7 +17,7 @@ from drivers.device import Device, DeviceConfig, DeviceModel, Identity, Page, Se
 from drivers.errors import Refused, WrongDevice
 from drivers.gas_flow import GasFlow
 from drivers.settings import bad_setting, choice_of, known_only, number_of
-from drivers.transport.conversation import Barrier, Conversation
+from drivers.transport.conversation import Conversation, SyncQuery
 from drivers.transport.link import Link, Parser
 from drivers.transport.replies import bad_reply, take_line
 from drivers.transport.url import LineSettings
@@ -108,7 +108,7 @@ class BronkhorstPropar(Device):
             link,
             config.name,
             timeout_s=TIMEOUT_S,
-            barrier=Barrier(
+            barrier=SyncQuery(
                 self._packed(0, bytes((READ, PROCESS, FLOAT, PROCESS, CAPACITY))),
                 lambda: self._answer(0, FLOAT, 4),
             ),
@@ -116,7 +116,7 @@ class BronkhorstPropar(Device):
         self._conversation.addressed = self._node != ANY_NODE
         self._flow_lock = asyncio.Lock()
         self.sensors["flow"] = _MassFlow(self)
-        self.actuators["flow"] = FlowController(self)
+        self.actuators["flow"] = BronkhorstFlowController(self)
         link.attach(self._conversation, self.verify)
 
     @property
@@ -258,7 +258,7 @@ class _MassFlow(Sensor):
         return await self._controller.flow()
 
 
-class FlowController(GasFlow):
+class BronkhorstFlowController(GasFlow):
     """The set-point, as a share of full scale."""
 
     def __init__(self, controller: BronkhorstPropar) -> None:

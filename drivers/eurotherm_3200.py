@@ -17,7 +17,7 @@ from drivers.device import Device, DeviceConfig, DeviceModel, Identity, Page, Se
 from drivers.errors import DeviceFault, Refused, WrongDevice
 from drivers.settings import bad_setting, known_only, number_of
 from drivers.thermostat import Thermostat, limits_of
-from drivers.transport.conversation import Barrier, Conversation
+from drivers.transport.conversation import Conversation, SyncQuery
 from drivers.transport.link import Link
 from drivers.transport.modbus import MODBUS_READS, ModbusUnit, read_registers_frame, unit_number
 from drivers.transport.url import LineSettings
@@ -103,7 +103,7 @@ class Eurotherm3200(Device):
             where,
             timeout_s=TIMEOUT_S,
             # Three registers: no other question here has an answer as long.
-            barrier=Barrier(
+            barrier=SyncQuery(
                 read_registers_frame(unit, PROCESS_VALUES, 3),
                 lambda: self.unit.reply_parser(ReadHoldingRegistersResponse, 5 + 6),
             ),

@@ -17,7 +17,7 @@ from drivers.commands import Guarantee, Quality
 from drivers.device import Device, DeviceConfig, DeviceModel, Identity, Page, Sensor
 from drivers.errors import DeviceFault, Refused, WrongDevice
 from drivers.settings import bad_setting, choice_of, known_only
-from drivers.transport.conversation import Barrier, Conversation
+from drivers.transport.conversation import Conversation, SyncQuery
 from drivers.transport.link import Link
 from drivers.transport.modbus import MODBUS_READS, ModbusUnit, read_registers_frame, unit_number
 from drivers.transport.url import LineSettings
@@ -56,7 +56,7 @@ UNUSABLE = T_OUT_OF_MEASURING_RANGE | ERROR
 
 
 @dataclass(frozen=True, slots=True)
-class Measurement:
+class ArcMeasurement:
     """One block: `unit` and `status` are bit fields, the range is what the sensor can measure in that unit."""
 
     unit: int
@@ -133,7 +133,7 @@ class HamiltonArc(Device):
             config.name,
             timeout_s=TIMEOUT_S,
             # Two registers: no late answer to anything else is as long.
-            barrier=Barrier(
+            barrier=SyncQuery(
                 read_registers_frame(unit, QUALITY_INDICATOR - 1, 2),
                 lambda: self._unit.reply_parser(ReadHoldingRegistersResponse, 5 + 4),
             ),
@@ -193,10 +193,10 @@ class HamiltonArc(Device):
             "operator_level: S and its password",
         )
 
-    async def measurement(self, register: int) -> Measurement:
+    async def measurement(self, register: int) -> ArcMeasurement:
         """The whole block of ten registers at `register` (counted from 1)."""
         data = await self._unit.read_holding_registers(register - 1, PMC_REGISTERS)
-        return Measurement(_u32(data), _f32(data[4:]), _u32(data[8:]), _f32(data[12:]), _f32(data[16:]))
+        return ArcMeasurement(_u32(data), _f32(data[4:]), _u32(data[8:]), _f32(data[12:]), _f32(data[16:]))
 
 
 class _Value(Sensor):

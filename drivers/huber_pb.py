@@ -14,7 +14,7 @@ from drivers.device import Device, DeviceConfig, DeviceModel, Identity, Page, Se
 from drivers.errors import DeviceFault, Refused, WrongDevice
 from drivers.settings import bad_setting, choice_of, known_only, number_of
 from drivers.thermostat import Thermostat, limits_of
-from drivers.transport.conversation import Barrier, Conversation
+from drivers.transport.conversation import Conversation, SyncQuery
 from drivers.transport.link import Link, Parser
 from drivers.transport.replies import LINE_MOST, bad_reply
 from drivers.transport.url import LineSettings
@@ -95,7 +95,7 @@ class HuberPb(Device):
             where,
             timeout_s=TIMEOUT_S,
             # The serial number is asked for nowhere else once the thermostat is verified.
-            barrier=Barrier(_telegram(SERIAL_HIGH, None), lambda: self._value(SERIAL_HIGH)),
+            barrier=SyncQuery(_telegram(SERIAL_HIGH, None), lambda: self._value(SERIAL_HIGH)),
         )
         self._conversation.anonymous = True
         self.sensors["temperature"] = _Temperature(self, self.regulated)

@@ -18,7 +18,7 @@ from drivers.flow_steps import FlowSteps
 from drivers.ismatec_formats import TUBING_MM, parse_flow_ul_min, parse_volume_1, tubing_2, volume_2
 from drivers.rotary_pump import RotaryPump
 from drivers.settings import bad_setting, choice_of, known_only, number_of
-from drivers.transport.conversation import Barrier, Conversation
+from drivers.transport.conversation import Conversation, SyncQuery
 from drivers.transport.link import Link
 from drivers.transport.replies import bad_reply, take_line
 from drivers.transport.url import LineSettings
@@ -119,7 +119,7 @@ class IsmatecRegloDigital(Device):
             link,
             config.name,
             timeout_s=TIMEOUT_S,
-            barrier=Barrier(self.address + b"#\r", lambda: self._model_text),
+            barrier=SyncQuery(self.address + b"#\r", lambda: self._model_text),
         )
         self._conversation.anonymous = True
         self.pump = DigitalPump(self)

@@ -42,7 +42,7 @@ from drivers.ismatec_formats import (
     why_not_started,
 )
 from drivers.settings import bad_setting, choice_of, flag_of, known_only, number_of
-from drivers.transport.conversation import Barrier, Conversation
+from drivers.transport.conversation import Conversation, SyncQuery
 from drivers.transport.link import Link
 from drivers.transport.replies import bad_reply, take_line
 from drivers.transport.url import LineSettings
@@ -176,7 +176,7 @@ class IsmatecRegloIcc(Device):
             link,
             config.name,
             timeout_s=TIMEOUT_S,
-            barrier=Barrier(self._whole + b"#\r", lambda: self._model_text),
+            barrier=SyncQuery(self._whole + b"#\r", lambda: self._model_text),
             unsolicited=self._hear if self.events else None,
         )
         self._conversation.anonymous = True

@@ -15,7 +15,7 @@ from drivers.device import Device, DeviceConfig, DeviceModel, Identity, Page, Se
 from drivers.errors import Refused
 from drivers.settings import bad_setting, flag_of, known_only
 from drivers.thermostat import Thermostat, limits_of
-from drivers.transport.conversation import Barrier, Conversation
+from drivers.transport.conversation import Conversation, SyncQuery
 from drivers.transport.link import Link, Parser
 from drivers.transport.replies import bad_reply, take_line
 from drivers.transport.url import LineSettings
@@ -85,7 +85,7 @@ class Julabo(Device):
             link,
             config.name,
             timeout_s=TIMEOUT_S,
-            barrier=Barrier(self._prefix + b"version\r", lambda: self._matching(_TEXT)),
+            barrier=SyncQuery(self._prefix + b"version\r", lambda: self._matching(_TEXT)),
         )
         self._conversation.anonymous = not self._prefix
         self.regulated = EXTERNAL if external else BATH

@@ -23,7 +23,7 @@ from drivers.keller_bus import (
     serial_parser,
 )
 from drivers.settings import bad_setting, choice_of, known_only, number_of
-from drivers.transport.conversation import Barrier, Conversation
+from drivers.transport.conversation import Conversation, SyncQuery
 from drivers.transport.link import Link
 from drivers.transport.url import LineSettings
 
@@ -87,7 +87,7 @@ class KellerBus(Device):
             link,
             config.name,
             timeout_s=TIMEOUT_S,
-            barrier=Barrier(serial_frame(self._unit), lambda: serial_parser(self._unit, self._refusal)),
+            barrier=SyncQuery(serial_frame(self._unit), lambda: serial_parser(self._unit, self._refusal)),
         )
         self._conversation.addressed = True
         self.sensors["pressure"] = _Pressure(self)

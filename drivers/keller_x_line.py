@@ -17,7 +17,7 @@ from drivers.device import Device, DeviceConfig, DeviceModel, Identity, Page, Se
 from drivers.errors import BadReply, DeviceFault, NoReply, Refused, WrongDevice
 from drivers.keller_bus import X_LINE, identity_parser, initialise_frame
 from drivers.settings import known_only, number_of
-from drivers.transport.conversation import Barrier, Conversation
+from drivers.transport.conversation import Conversation, SyncQuery
 from drivers.transport.link import Link
 from drivers.transport.modbus import MODBUS_READS, ModbusUnit, read_registers_frame, unit_number
 from drivers.transport.url import LineSettings
@@ -79,7 +79,7 @@ class KellerXLine(Device):
             config.name,
             timeout_s=TIMEOUT_S,
             # Two floats instead of one: no late answer to a reading is as long.
-            barrier=Barrier(
+            barrier=SyncQuery(
                 read_registers_frame(unit, CHANNEL_0, 4),
                 lambda: self._unit.reply_parser(ReadHoldingRegistersResponse, 5 + 8),
             ),

@@ -15,7 +15,7 @@ from drivers.device import Device, DeviceConfig, DeviceModel, Identity, Page
 from drivers.errors import Refused, WrongDevice
 from drivers.rotary_pump import RotaryPump
 from drivers.settings import bad_setting, known_only
-from drivers.transport.conversation import Barrier, Conversation
+from drivers.transport.conversation import Conversation, SyncQuery
 from drivers.transport.link import Link
 from drivers.transport.replies import bad_reply, take_line
 from drivers.transport.url import LineSettings
@@ -85,7 +85,7 @@ class MasterflexUsb(Device):
             link,
             config.name,
             timeout_s=TIMEOUT_S,
-            barrier=Barrier(self.address + b"#\r", lambda: self._model_text),
+            barrier=SyncQuery(self.address + b"#\r", lambda: self._model_text),
         )
         self._conversation.anonymous = True
         self.pump = MasterflexPump(self)

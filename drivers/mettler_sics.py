@@ -12,7 +12,7 @@ from drivers.commands import Guarantee, Quality
 from drivers.device import Device, DeviceConfig, DeviceModel, Identity, Page, Sensor
 from drivers.errors import DeviceFault, Refused
 from drivers.settings import known_only, number_of
-from drivers.transport.conversation import Barrier, Conversation
+from drivers.transport.conversation import Conversation, SyncQuery
 from drivers.transport.link import Link
 from drivers.transport.replies import Form, bad_reply, decimals, take_line
 from drivers.transport.url import LineSettings
@@ -73,7 +73,7 @@ class MettlerSics(Device):
         known_only(config.settings, config.name, frozenset({"tare_g"}))
         self.tare_g = number_of(config.settings, "tare_g", config.name, default=0.0, low=-1e5, high=1e5)
         self._conversation = Conversation(
-            link, config.name, timeout_s=TIMEOUT_S, barrier=Barrier(b"I4\r\n", lambda: self._serial)
+            link, config.name, timeout_s=TIMEOUT_S, barrier=SyncQuery(b"I4\r\n", lambda: self._serial)
         )
         # A moving weight may come with fewer digits than one that stands.
         self._forms = {b"S": Form(), b"D": Form()}

@@ -31,7 +31,7 @@ from drivers.modbus_generic_description import (
 from drivers.modbus_generic_reader import describe
 from drivers.output import Output
 from drivers.settings import bad_setting, known_only
-from drivers.transport.conversation import Barrier, Conversation
+from drivers.transport.conversation import Conversation, SyncQuery
 from drivers.transport.link import Link, Parser
 from drivers.transport.modbus import (
     MODBUS_READS,
@@ -111,8 +111,8 @@ class ModbusGeneric(Device):
             barrier=self._barrier(number),
         )
         self.unit = ModbusUnit(self._conversation, number)
-        self._blocks: dict[str, Block] = {}
-        self.blocks = [Block(self, spec) for spec in self.description.blocks]
+        self._blocks: dict[str, ReadBlock] = {}
+        self.blocks = [ReadBlock(self, spec) for spec in self.description.blocks]
         for block in self.blocks:
             self._blocks |= dict.fromkeys(block.spec.points, block)
         for name, point in self.description.points.items():
@@ -166,7 +166,7 @@ class ModbusGeneric(Device):
         else:
             self._conversation.fence(longer)
 
-    def block_of(self, point: str) -> Block:
+    def block_of(self, point: str) -> ReadBlock:
         """The block in which `point` is read."""
         return self._blocks[point]
 
@@ -195,7 +195,7 @@ class ModbusGeneric(Device):
         data = await self.block_of(point.name).read()
         return raw_in(self.block_of(point.name).spec, point, data)
 
-    def _barrier(self, unit: int) -> Barrier | None:
+    def _barrier(self, unit: int) -> SyncQuery | None:
         """A read whose answer is as long as no other of this description: a part of a block that splits no point."""
         described = self.description
         used = {(block.function, block.count) for block in described.blocks}
@@ -208,10 +208,10 @@ class ModbusGeneric(Device):
                 if (block.function, count) not in used and self._splits_no_point(block, count):
                     holding = block.function == HOLDING
                     frame = read_registers_frame if holding else read_input_registers_frame
-                    return Barrier(frame(unit, block.address, count), partial(self._parser, holding, 5 + 2 * count))
+                    return SyncQuery(frame(unit, block.address, count), partial(self._parser, holding, 5 + 2 * count))
         return None
 
-    def _longer_barrier(self, unit: int) -> Barrier:
+    def _longer_barrier(self, unit: int) -> SyncQuery:
         """A read that is longer than any other: the device answers it, or refuses it, which no reading is taken for."""
         blocks = self.description.blocks
         block = next((block for block in blocks if block.function in (HOLDING, INPUTS)), blocks[0])
@@ -220,12 +220,12 @@ class ModbusGeneric(Device):
             count, holding = longest + 1, block.function == HOLDING
             frame = read_registers_frame if holding else read_input_registers_frame
             parser = partial(self._parser, holding, 5 + 2 * count)
-            return Barrier(frame(unit, block.address, count), partial(_or_refused, parser))
+            return SyncQuery(frame(unit, block.address, count), partial(_or_refused, parser))
         count, coils = longest + 8, block.function == COILS
         bits_frame = read_coils_frame if coils else read_discrete_inputs_frame
         answer = ReadCoilsResponse if coils else ReadDiscreteInputsResponse
         bits_parser = partial(self.unit.reply_parser, answer, 5 + (count + 7) // 8)
-        return Barrier(bits_frame(unit, block.address, count), partial(_or_refused, bits_parser))
+        return SyncQuery(bits_frame(unit, block.address, count), partial(_or_refused, bits_parser))
 
     def _parser(self, holding: bool, size: int) -> Parser[bytes]:
         return self.unit.reply_parser(ReadHoldingRegistersResponse if holding else ReadInputRegistersResponse, size)
@@ -250,7 +250,7 @@ def _or_refused(parser: Callable[[], Parser[bytes]]) -> Parser[bytes]:
     return either
 
 
-class Block:
+class ReadBlock:
     """Registers or bits that are read in one request."""
 
     def __init__(self, device: ModbusGeneric, spec: BlockSpec) -> None:

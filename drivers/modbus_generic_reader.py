@@ -44,7 +44,7 @@ _NAME = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,39}")
 class BadDescription(BadSetting):
     """A device description with mistakes; `problems` holds key, what is wrong, and the fix for each."""
 
-    def __init__(self, where: str, source: str, problems: list[Problem]) -> None:
+    def __init__(self, where: str, source: str, problems: list[MapProblem]) -> None:
         self.problems = tuple(problems)
         first, *others = problems
         more = "".join(f"; also {problem.text}" for problem in others)
@@ -57,7 +57,7 @@ class BadDescription(BadSetting):
 
 
 @dataclass(frozen=True, slots=True)
-class Problem:
+class MapProblem:
     """One mistake: the key's path (`points.co2.type`), its line, what is wrong, what to write."""
 
     key: str
@@ -138,14 +138,14 @@ def parse(where: str, source: str, text: str) -> Description:
 @dataclass(slots=True)
 class _Reader:
     lines: dict[str, int] = field(default_factory=dict)
-    problems: list[Problem] = field(default_factory=list)
+    problems: list[MapProblem] = field(default_factory=list)
     seen: set[int] = field(default_factory=set)
 
     def problem(self, key: str, what: str, fix: str) -> None:
         place = key
         while place not in self.lines and "." in place:
             place = place.rpartition(".")[0]
-        self.problems.append(Problem(key, self.lines.get(place, 1), what, fix))
+        self.problems.append(MapProblem(key, self.lines.get(place, 1), what, fix))
 
     def mapping(self, node: yaml.MappingNode, place: str) -> dict[str, Any]:
         import yaml

@@ -12,7 +12,7 @@ from drivers.commands import Guarantee, Quality
 from drivers.device import Device, DeviceConfig, DeviceModel, Identity, Page, Sensor
 from drivers.errors import DeviceFault, WrongDevice
 from drivers.settings import flag_of, known_only, number_of
-from drivers.transport.conversation import Barrier, Conversation
+from drivers.transport.conversation import Conversation, SyncQuery
 from drivers.transport.link import Link
 from drivers.transport.replies import bad_reply, take_line
 from drivers.transport.url import LineSettings
@@ -83,7 +83,7 @@ class SartoriusSbi(Device):
         self._unit_is_gram = flag_of(config.settings, "unit_is_gram", config.name, default=False)
         self._gram_seen = self._unit_is_gram
         self._conversation = Conversation(
-            link, config.name, timeout_s=TIMEOUT_S, barrier=Barrier(MODEL, lambda: self._model_text)
+            link, config.name, timeout_s=TIMEOUT_S, barrier=SyncQuery(MODEL, lambda: self._model_text)
         )
         self.mass = Mass(self)
         self.sensors["mass"] = self.mass

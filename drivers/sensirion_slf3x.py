@@ -17,7 +17,7 @@ from drivers.commands import Guarantee, Quality
 from drivers.device import Device, DeviceConfig, DeviceModel, Identity, Page, Sensor
 from drivers.errors import DeviceFault, NoReply, Refused, WrongDevice
 from drivers.settings import bad_setting, choice_of, known_only, number_of
-from drivers.transport.conversation import Barrier, Conversation
+from drivers.transport.conversation import Conversation, SyncQuery
 from drivers.transport.link import Link, Parser
 from drivers.transport.replies import bad_reply
 from drivers.transport.url import LineSettings
@@ -56,7 +56,7 @@ _ERRORS = {
 
 
 @dataclass(frozen=True, slots=True)
-class Measurement:
+class FlowMeasurement:
     """One measurement: flow (µL/min), temperature (°C), and whether the flow may be trusted."""
 
     flow_ul_min: float
@@ -121,13 +121,13 @@ class SensirionSlf3x(Device):
         self._interval_ms = round(interval_ms)
         self._address = _address(config)
         self._ul_min_per_count = 0.0
-        self._last: Measurement | None = None
+        self._last: FlowMeasurement | None = None
         self._last_at_s = 0.0
         self._conversation = Conversation(
             link,
             config.name,
             timeout_s=TIMEOUT_S,
-            barrier=Barrier(request_frame(self._address, VERSION), lambda: self.answer(VERSION)),
+            barrier=SyncQuery(request_frame(self._address, VERSION), lambda: self.answer(VERSION)),
         )
         self._conversation.addressed = True
         self.sensors["flow"] = _Flow(self)
@@ -192,7 +192,7 @@ class SensirionSlf3x(Device):
                 )
             await asyncio.sleep(0.05)
 
-    async def measurement(self) -> Measurement:
+    async def measurement(self) -> FlowMeasurement:
         """The sensor's last measurement, asked for once for all points; raises a :class:`DeviceError`."""
         loop = asyncio.get_running_loop()
         if self._last is None or loop.time() - self._last_at_s > SHARED_S or not self._conversation.verified:
@@ -217,7 +217,7 @@ class SensirionSlf3x(Device):
                     cause="a far too high flow, or a sensor of too small range",
                     action="slow the pump; choose a sensor of a larger range",
                 )
-            self._last = Measurement(
+            self._last = FlowMeasurement(
                 flow * self._ul_min_per_count,
                 temperature / COUNTS_PER_CELSIUS,
                 bool(flags & AIR_IN_LINE),

@@ -17,7 +17,7 @@ from drivers.commands import Guarantee, Quality
 from drivers.device import Device, DeviceConfig, DeviceModel, Identity, Page, Sensor
 from drivers.errors import BadReply, DeviceFault, NoReply, Refused, WrongDevice
 from drivers.settings import known_only, number_of
-from drivers.transport.conversation import Barrier, Conversation
+from drivers.transport.conversation import Conversation, SyncQuery
 from drivers.transport.link import Link, Parser
 from drivers.transport.modbus import MODBUS_READS, ModbusUnit, read_registers_frame, unit_number
 from drivers.transport.url import LineSettings
@@ -112,7 +112,7 @@ class VaisalaGmp25x(Device):
             config.name,
             timeout_s=TIMEOUT_S,
             # Four registers: no late answer to anything else is as long.
-            barrier=Barrier(
+            barrier=SyncQuery(
                 read_registers_frame(unit, CO2 - 1, 4),
                 lambda: self._unit.reply_parser(ReadHoldingRegistersResponse, 5 + 8),
             ),

@@ -14,7 +14,7 @@ from drivers.device import Device, DeviceConfig, DeviceModel, Identity, Page, Se
 from drivers.errors import DeviceFault, Refused, WrongDevice
 from drivers.output import Output
 from drivers.settings import bad_setting, known_only, number_of
-from drivers.transport.conversation import Barrier, Conversation
+from drivers.transport.conversation import Conversation, SyncQuery
 from drivers.transport.link import Link, Parser
 from drivers.transport.replies import LINE_MOST, bad_reply
 from drivers.transport.url import LineSettings
@@ -84,7 +84,7 @@ class ViciActuator(Device):
             link,
             where,
             timeout_s=TIMEOUT_S,
-            barrier=Barrier(self._request(b"AM"), lambda: self._number(b"AM")),
+            barrier=SyncQuery(self._request(b"AM"), lambda: self._number(b"AM")),
         )
         self._conversation.anonymous = not self._id
         self.sensors["position"] = _Position(self)

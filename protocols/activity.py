@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from protocols.interval import Interval
-from protocols.scoring import FLOOR, Corners, Part, missing
+from protocols.scoring import FLOOR, Corners, ScorePart, missing
 
 VERSION = "activity-1"
 
@@ -65,7 +65,7 @@ def activity(
     *,
     weights: Mapping[str, float] = WEIGHTS,
     corners: Mapping[str, Corners] = CORNERS,
-) -> Part:
+) -> ScorePart:
     """The activity as one part, of `weight`, of another score. `weights` and `corners` are for sensitivity analysis."""
     name = "activity"
     known_weight = known = low = value = high = 0.0
@@ -81,7 +81,7 @@ def activity(
         return missing(name, weight)
     worst, guess, best = _trust(heard)
     score = max(FLOOR, value * guess)
-    return Part(
+    return ScorePart(
         name,
         weight,
         score,

@@ -13,7 +13,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from protocols.language import Targets
-from protocols.mixing import STANDARD_PCO2, Body
+from protocols.mixing import STANDARD_PCO2, MediumState
 from protocols.soft_sensor import bicarbonate_mm
 
 VERSION = "conditioning-3"
@@ -48,13 +48,13 @@ class BatchPlan:
 
 def plan_batch(
     share: float,
-    batch: Body,
+    batch: MediumState,
     ph: float | None,
     *,
     conditioned: bool,
     emptied: bool,
     spent_ul: float,
-    loop: Body,
+    loop: MediumState,
     targets: Targets,
     min_dose_ul: float,
     dialysate_ul: float = 0.0,
@@ -96,7 +96,7 @@ def plan_batch(
 
 
 def _doses(
-    volume_ul: float, batch: Body, ph: float | None, loop: Body, targets: Targets, min_dose_ul: float
+    volume_ul: float, batch: MediumState, ph: float | None, loop: MediumState, targets: Targets, min_dose_ul: float
 ) -> tuple[float, float]:
     """Glucose and base stock for `volume_ul` of the batch and for the loop; a dose below the least is none."""
     glucose_ul = _glucose_dose_ul(volume_ul, batch, loop, targets)
@@ -112,7 +112,7 @@ def _dose_ul(volume_ul: float, now: float, goal: float, stock: float) -> float:
     return volume_ul * (goal - now) / (stock - goal) if goal > now and stock > goal else 0.0
 
 
-def _glucose_dose_ul(volume_ul: float, batch: Body, loop: Body, targets: Targets) -> float:
+def _glucose_dose_ul(volume_ul: float, batch: MediumState, loop: MediumState, targets: Targets) -> float:
     """Stock that brings batch and loop to the set-point; reckoned from the upper bound, so that it never overshoots."""
     goal, stock = targets.glucose_mm, targets.glucose_stock_mm
     wanted_ul = _dose_ul(volume_ul, batch.glucose_mm.high, goal, stock)
@@ -120,7 +120,7 @@ def _glucose_dose_ul(volume_ul: float, batch: Body, loop: Body, targets: Targets
     return min(wanted_ul, _dose_ul(volume_ul, batch.glucose_mm.high, SWEETEST * goal, stock))
 
 
-def _base_dose_ul(volume_ul: float, batch: Body, ph: float | None, loop: Body, targets: Targets) -> float:
+def _base_dose_ul(volume_ul: float, batch: MediumState, ph: float | None, loop: MediumState, targets: Targets) -> float:
     """Bicarbonate that brings both to the set-point pH, now and at 5 % CO2, but the batch not beyond grade A's pH."""
     if ph is None:
         return 0.0

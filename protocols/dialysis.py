@@ -19,7 +19,7 @@ Lévêque for a laminar stream in a fibre gives 1/3. In bundles that spread the 
 
 
 @dataclass(frozen=True, slots=True)
-class Dialyser:
+class DialyserModel:
     """A dialyser as a protocol knows it: KoA for small solutes, and the flow of dialysate (both µL/min)."""
 
     koa_ul_min: float
@@ -42,7 +42,7 @@ def koa_at(flow_ul_min: float, koa_ul_min: float, measured_at_ul_min: float | No
 
 
 def exchanged(koa_ul_min: float, flow_ul_min: float, dialysate_ul: float, batch_ul: float) -> float:
-    """See :meth:`Dialyser.exchanged`."""
+    """See :meth:`DialyserModel.exchanged`."""
     if batch_ul <= 0.0 or dialysate_ul <= 0.0:
         return 0.0
     extraction = 1.0 - exp(-koa_ul_min / flow_ul_min)

@@ -14,11 +14,11 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from protocols.conditioning import BatchPlan, plan_batch
-from protocols.dialysis import Dialyser
+from protocols.dialysis import DialyserModel
 from protocols.grading import Grade, Letter, RuleSet
 from protocols.interval import K_BOUND, Interval
 from protocols.language import Targets
-from protocols.mixing import Body, standard_ph
+from protocols.mixing import MediumState, standard_ph
 from protocols.prices import Prices
 from protocols.soft_sensor import Composition
 
@@ -39,7 +39,7 @@ ML = 1000.0
 
 
 @dataclass(frozen=True, slots=True)
-class Bench:
+class TreatmentContext:
     """What does not depend on the batch: rules, prices, bottles, pumps, and the tissue's rate (µmol lactate a day)."""
 
     rules: RuleSet
@@ -47,7 +47,7 @@ class Bench:
     targets: Targets
     media: Mapping[str, Composition]
     """`fresh`, `glucose`, `base`, and `basal` where the rig has a dialyser."""
-    dialyser: Dialyser | None
+    dialyser: DialyserModel | None
     min_dose_ul: float
     lactate_umol_d: float
 
@@ -120,13 +120,22 @@ def _but(candidate: Candidate) -> str:
     return f" but the loop would still be bad by {candidate.still}" if candidate.still else ""
 
 
-def treatment(bench: Bench, verdict: Grade, batch: Body, loop: Body, ph: float | None) -> Decision:
+def treatment(
+    bench: TreatmentContext, verdict: Grade, batch: MediumState, loop: MediumState, ph: float | None
+) -> Decision:
     """What to do with the `batch` in the spent vessel, graded `verdict`; `loop` is what is left in the loop."""
     return _decided(list(_treatments(bench, verdict, batch, loop, ph, drawn_ul=0.0)))
 
 
 def draw(
-    bench: Bench, verdict: Grade, spent: Body, loop: Body, ph: float | None, *, most_ul: float, least_ul: float = 0.0
+    bench: TreatmentContext,
+    verdict: Grade,
+    spent: MediumState,
+    loop: MediumState,
+    ph: float | None,
+    *,
+    most_ul: float,
+    least_ul: float = 0.0,
 ) -> Decision:
     """How much to draw, nothing included: `verdict` is the grade of the loop, `spent` what is in the spent vessel."""
     candidates: list[Candidate] = []
@@ -145,7 +154,7 @@ NOTHING = BatchPlan(0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0)
 
 
 def _treatments(
-    bench: Bench, verdict: Grade, batch: Body, loop: Body, ph: float | None, *, drawn_ul: float
+    bench: TreatmentContext, verdict: Grade, batch: MediumState, loop: MediumState, ph: float | None, *, drawn_ul: float
 ) -> Iterator[Candidate]:
     """Every treatment of one batch."""
     if verdict.letter is Letter.D:
@@ -165,11 +174,11 @@ def _treatments(
 
 
 def _candidate(
-    bench: Bench,
+    bench: TreatmentContext,
     action: str,
     verdict: Grade,
-    batch: Body,
-    loop: Body,
+    batch: MediumState,
+    loop: MediumState,
     ph: float | None,
     share: float,
     dialysate_ul: float,
@@ -181,7 +190,7 @@ def _candidate(
     treated = batch
     if dialysate_ul > 0.0 and bench.dialyser is not None:
         exchanged = bench.dialyser.exchanged(dialysate_ul, batch.ul)
-        treated = batch.nearer(Body.stock(dialysate_ul, media["basal"]), exchanged, ul=batch.ul, small=True)
+        treated = batch.nearer(MediumState.stock(dialysate_ul, media["basal"]), exchanged, ul=batch.ul, small=True)
         treated = replace(treated, insulin=batch.insulin * (1.0 - bench.dialyser.leaked(dialysate_ul, batch.ul)))
         # Dialysate brings its own bicarbonate; what the probe said before no longer holds.
         ph = None if ph is None else standard_ph(treated.bicarbonate_mm.value)
@@ -199,7 +208,7 @@ def _candidate(
     )
     held = treated.taken(batch.ul - plan.discard_ul)
     for name, ul in (("fresh", plan.fresh_ul), ("glucose", plan.glucose_ul), ("base", plan.base_ul)):
-        held = held.poured(Body.stock(ul, media[name], complete=name == "fresh"))
+        held = held.poured(MediumState.stock(ul, media[name], complete=name == "fresh"))
     used = replace(held, passes=held.passes + (held.ul - plan.fresh_ul) / held.ul if held.ul > 0 else 0.0)
     after = loop.poured(used.taken(plan.give_back_ul))
     risk, worst, risk_eur = _risk(bench, after)
@@ -215,7 +224,9 @@ def _candidate(
     return Candidate(action, drawn_ul, plan, costs, risk, worst, refused, _bad(bench, after))
 
 
-def _refused(bench: Bench, action: str, verdict: Grade, share: float, exchanged: float, held: Body) -> str:
+def _refused(
+    bench: TreatmentContext, action: str, verdict: Grade, share: float, exchanged: float, held: MediumState
+) -> str:
     """Why the grade does not permit this, if it does not; `held` is what would go back."""
     letter = verdict.letter
     if action == "discard":
@@ -234,7 +245,7 @@ def _refused(bench: Bench, action: str, verdict: Grade, share: float, exchanged:
     return ""
 
 
-def _bad(bench: Bench, body: Body) -> str:
+def _bad(bench: TreatmentContext, body: MediumState) -> str:
     """The first variable by which a body would be of grade C or D; empty when it is better."""
     for name, interval in body.variables(bench.targets).items():
         rule = bench.rules.rule(name)
@@ -265,7 +276,7 @@ def _decided(candidates: Sequence[Candidate]) -> Decision:
     return Decision(chosen, tuple(others), len(candidates))
 
 
-def _risk(bench: Bench, loop: Body) -> tuple[float, str, float]:
+def _risk(bench: TreatmentContext, loop: MediumState) -> tuple[float, str, float]:
     """Probability that the loop is beyond an edge of B at the end of the horizon, the likeliest variable, the price."""
     prices = bench.prices
     then = loop.later(bench.lactate_umol_d * prices.horizon_d)

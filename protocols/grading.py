@@ -124,7 +124,7 @@ class Sample:
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
+class VariableGrade:
     """What one variable says. `letter` is None when an advisory variable is missing."""
 
     variable: str
@@ -141,7 +141,7 @@ class Grade:
     letter: Letter
     limiting: str
     reasons: tuple[str, ...]
-    findings: tuple[Finding, ...]
+    findings: tuple[VariableGrade, ...]
     missing: tuple[str, ...]
     confidence: float
     version: str
@@ -165,7 +165,7 @@ class Grade:
         return next((finding.letter for finding in self.findings if finding.variable == variable), None)
 
 
-def _finding_json(finding: Finding) -> dict[str, Any]:
+def _finding_json(finding: VariableGrade) -> dict[str, Any]:
     inputs = finding.inputs.to_json() if isinstance(finding.inputs, Interval) else finding.inputs
     letter = None if finding.letter is None else finding.letter.value
     return {"grade": letter, "input": inputs, "limits": finding.limits, "reason": finding.reason}
@@ -173,7 +173,7 @@ def _finding_json(finding: Finding) -> dict[str, Any]:
 
 def grade(sample: Sample, rules: RuleSet) -> Grade:
     """Judge a batch by these rules."""
-    findings: list[Finding] = []
+    findings: list[VariableGrade] = []
     missing: list[str] = []
     sure = 0
     for rule in rules.rules:
@@ -182,14 +182,14 @@ def grade(sample: Sample, rules: RuleSet) -> Grade:
             missing.append(rule.name)
             letter = Letter.C if rule.required else None
             reason = "missing: no better than C" if rule.required else "missing: lowers confidence"
-            findings.append(Finding(rule.name, letter, None, rule.limits(), reason))
+            findings.append(VariableGrade(rule.name, letter, None, rule.limits(), reason))
             continue
         worst, best = rule.judged(interval)
         sure += worst is best
         reason = f"{interval.value:.3g} ({interval.low:.3g} to {interval.high:.3g}) {rule.unit}: {worst}"
         if worst is not best:
             reason += f" by its pessimistic end, {best} by its best value"
-        findings.append(Finding(rule.name, worst, interval, rule.limits(), reason))
+        findings.append(VariableGrade(rule.name, worst, interval, rule.limits(), reason))
     for finding in (_turbidity(sample.turbidity), _sterility(sample.sterile)):
         findings.append(finding)
         if finding.inputs is None:
@@ -211,20 +211,20 @@ def grade(sample: Sample, rules: RuleSet) -> Grade:
     )
 
 
-def _turbidity(turbidity: Turbidity | None) -> Finding:
+def _turbidity(turbidity: Turbidity | None) -> VariableGrade:
     limits = "A none; B particles; C cloudy; D microbial"
     if turbidity is None:
-        return Finding("turbidity", None, None, limits, "missing: lowers confidence")
+        return VariableGrade("turbidity", None, None, limits, "missing: lowers confidence")
     letter = _TURBIDITY[turbidity]
-    return Finding("turbidity", letter, turbidity.value, limits, f"{turbidity}: {letter}")
+    return VariableGrade("turbidity", letter, turbidity.value, limits, f"{turbidity}: {letter}")
 
 
-def _sterility(sterile: bool | None) -> Finding:
+def _sterility(sterile: bool | None) -> VariableGrade:
     limits = "veto: D and quarantine when the barrier failed"
     if sterile is None:
-        return Finding("sterility", Letter.C, None, limits, "missing: no better than C")
+        return VariableGrade("sterility", Letter.C, None, limits, "missing: no better than C")
     if sterile:
-        return Finding("sterility", Letter.A, "barrier intact", limits, "barrier intact: A")
-    return Finding(
+        return VariableGrade("sterility", Letter.A, "barrier intact", limits, "barrier intact: A")
+    return VariableGrade(
         "sterility", Letter.D, "barrier failed", limits, "the sterile barrier failed: D, quarantine the batch"
     )

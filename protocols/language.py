@@ -16,7 +16,7 @@ from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from protocols.dialysis import Dialyser
+from protocols.dialysis import DialyserModel
 from protocols.grading import RuleSet
 from protocols.interval import Interval
 from protocols.prices import Prices
@@ -129,7 +129,7 @@ class Kidney(Protocol):
         """What the balance under the spent vessel shows (g)."""
 
     @property
-    def dialyser(self) -> Dialyser | None:
+    def dialyser(self) -> DialyserModel | None:
         """The dialyser in the spent vessel, if the rig has one."""
 
     async def dialyse(self, dialysate_ul: float) -> Amount:

@@ -16,7 +16,7 @@ STANDARD_PCO2 = pco2_mmhg(5.0, 100.0)
 
 
 @dataclass(frozen=True, slots=True)
-class Body:
+class MediumState:
     """One body of medium as it is believed to be: µL, mM, mOsm/kg, times given back, share of insulin left."""
 
     ul: float
@@ -29,41 +29,41 @@ class Body:
     insulin: float = 1.0
 
     @classmethod
-    def of(cls, media: MediaValues, volume: VesselVolume) -> Body:
+    def of(cls, media: MediaValues, volume: VesselVolume) -> MediumState:
         """From the estimate of a vessel and its volume."""
         values = {field.name: getattr(media, field.name) for field in fields(MediaValues)}
         return cls(volume.ul, **values, passes=volume.passes, insulin=volume.insulin)
 
     @classmethod
-    def stock(cls, ul: float, composition: Composition, *, complete: bool = False) -> Body:
+    def stock(cls, ul: float, composition: Composition, *, complete: bool = False) -> MediumState:
         """So much of a bottle; `complete` medium has its supplements."""
         values = {field.name: Interval.exact(getattr(composition, field.name)) for field in fields(MediaValues)}
         return cls(ul, **values, passes=0.0, insulin=float(complete))
 
-    def poured(self, other: Body) -> Body:
+    def poured(self, other: MediumState) -> MediumState:
         """Both together. Bounds add up as if all errors had one cause, as a probe's error is the same in all vessels."""
         total = self.ul + other.ul
         return self.nearer(other, other.ul / total, ul=total) if total > 0 else self
 
-    def nearer(self, other: Body, share: float, *, ul: float, small: bool = False) -> Body:
+    def nearer(self, other: MediumState, share: float, *, ul: float, small: bool = False) -> MediumState:
         """With `share` (0..1) of what `other` is like; of `small` solutes alone, passes and insulin are as they were."""
         mixed = {
             name: _between(getattr(self, name), getattr(other, name), share)
             for name in (field.name for field in fields(MediaValues))
         }
         large = 0.0 if small else share
-        return Body(
+        return MediumState(
             ul,
             **mixed,
             passes=self.passes + (other.passes - self.passes) * large,
             insulin=self.insulin + (other.insulin - self.insulin) * large,
         )
 
-    def taken(self, ul: float) -> Body:
+    def taken(self, ul: float) -> MediumState:
         """`ul` of it."""
         return replace(self, ul=ul)
 
-    def later(self, lactate_umol: float) -> Body:
+    def later(self, lactate_umol: float) -> MediumState:
         """Once the tissue has made so much lactate in it (µmol), and with it taken glucose and bicarbonate."""
         made = lactate_umol * 1000.0 / max(self.ul, 1.0)
         return replace(

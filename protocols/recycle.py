@@ -12,11 +12,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from protocols.conditioning import TRIFLE_UL
-from protocols.economy import Bench, Decision, draw, treatment
+from protocols.economy import Decision, TreatmentContext, draw, treatment
 from protocols.grading import Grade, Letter, Sample, grade
 from protocols.interval import Interval
 from protocols.language import NOTHING, Amount, Lab, Measurement
-from protocols.mixing import Body, retained
+from protocols.mixing import MediumState, retained
 from protocols.parameters import Param
 from protocols.soft_sensor import MediaEstimate, MediaValues
 from protocols.turns import first_turn, next_turn
@@ -88,8 +88,8 @@ async def _seen_at_work(lab: Lab) -> None:
         await lab.kidney.give_back(drawn.ul)
 
 
-def _bench(lab: Lab, estimate: MediaEstimate) -> Bench:
-    return Bench(
+def _bench(lab: Lab, estimate: MediaEstimate) -> TreatmentContext:
+    return TreatmentContext(
         rules=lab.rules,
         prices=lab.prices,
         targets=lab.targets,
@@ -100,11 +100,11 @@ def _bench(lab: Lab, estimate: MediaEstimate) -> Bench:
     )
 
 
-def _bodies(lab: Lab, estimate: MediaEstimate) -> tuple[Body, Body]:
+def _bodies(lab: Lab, estimate: MediaEstimate) -> tuple[MediumState, MediumState]:
     """Spent vessel and loop as they are believed to be."""
     volumes = lab.volumes()
     spent, loop = volumes["spent"], volumes["loop"]
-    return Body.of(estimate.spent, spent), Body.of(estimate.loop, loop)
+    return MediumState.of(estimate.spent, spent), MediumState.of(estimate.loop, loop)
 
 
 async def judge(lab: Lab, media: MediaValues | MediaEstimate, acidity: Measurement, where: str = "spent") -> Grade:

@@ -53,7 +53,7 @@ class Corners:
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class ScorePart:
     """One part of a score.
 
     `score` (with missing things at their worst) lies between `low` and `high`, all FLOOR..1; `known` is what is known
@@ -84,21 +84,21 @@ class Part:
         }
 
 
-def part(name: str, weight: float, corners: Corners, reading: Interval | None, note: str = "") -> Part:
+def part(name: str, weight: float, corners: Corners, reading: Interval | None, note: str = "") -> ScorePart:
     """A part from a reading; None, or a reading that is no finite number, is missing."""
     if reading is None or not all(math.isfinite(v) for v in (reading.low, reading.value, reading.high)):
         return missing(name, weight, note)
     low, score, high = (max(FLOOR, s) for s in corners.range(reading))
-    return Part(name, weight, score, low, high, score, 1.0, round(reading.value, 6), note)
+    return ScorePart(name, weight, score, low, high, score, 1.0, round(reading.value, 6), note)
 
 
-def missing(name: str, weight: float, note: str = "") -> Part:
+def missing(name: str, weight: float, note: str = "") -> ScorePart:
     """A part of which nothing is known."""
-    return Part(name, weight, FLOOR, FLOOR, 1.0, 1.0, 0.0, None, note)
+    return ScorePart(name, weight, FLOOR, FLOOR, 1.0, 1.0, 0.0, None, note)
 
 
 @dataclass(frozen=True, slots=True)
-class Gate:
+class Veto:
     """A veto: shut makes the score 0. `is_open` None means not known, which shuts the score and not its high end."""
 
     name: str
@@ -114,15 +114,15 @@ class Gate:
         return {"open": self.is_open, "text": self.text}
 
 
-def gate(name: str, reading: Interval | None, low: float, high: float, unit: str) -> Gate:
+def gate(name: str, reading: Interval | None, low: float, high: float, unit: str) -> Veto:
     """Open while the reading lies between `low` and `high`, ends included."""
     within = f"{low:g} to {high:g} {unit}" if math.isfinite(low) else f"up to {high:g} {unit}"
     if reading is None or not math.isfinite(reading.value):
-        return Gate(name, None, surely=False, possibly=True, text=f"not known; must be {within}")
+        return Veto(name, None, surely=False, possibly=True, text=f"not known; must be {within}")
     is_open = low <= reading.value <= high
     surely = low <= reading.low and reading.high <= high
     possibly = reading.low <= high and reading.high >= low
-    return Gate(name, is_open, surely=surely, possibly=possibly, text=f"{reading.value:.4g} {unit}; must be {within}")
+    return Veto(name, is_open, surely=surely, possibly=possibly, text=f"{reading.value:.4g} {unit}; must be {within}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,8 +134,8 @@ class Score:
     high: float
     coverage: float
     of_known: float | None
-    parts: Mapping[str, Part]
-    gates: Mapping[str, Gate]
+    parts: Mapping[str, ScorePart]
+    gates: Mapping[str, Veto]
     limiting: str
     version: str
     label: str
@@ -162,7 +162,7 @@ class Score:
         }
 
 
-def combined(parts: tuple[Part, ...], gates: tuple[Gate, ...] = (), *, version: str, label: str) -> Score:
+def combined(parts: tuple[ScorePart, ...], gates: tuple[Veto, ...] = (), *, version: str, label: str) -> Score:
     """G · Π sᵢ^wᵢ of `parts`, whose weights sum to 1."""
     score = low = high = 1.0
     coverage = known = 0.0
@@ -190,7 +190,7 @@ def combined(parts: tuple[Part, ...], gates: tuple[Gate, ...] = (), *, version: 
     )
 
 
-def _limiting(parts: tuple[Part, ...], gates: tuple[Gate, ...]) -> str:
+def _limiting(parts: tuple[ScorePart, ...], gates: tuple[Veto, ...]) -> str:
     """The shut gate, else the part that costs most."""
     for veto in gates:
         if not veto.is_open:

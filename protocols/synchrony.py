@@ -30,7 +30,7 @@ BURST_SPIKES = 5
 
 
 @dataclass(frozen=True, slots=True)
-class Together:
+class SynchronyWindow:
     """One window: mean STTC over pairs (None with fewer than two lively electrodes), spikes, and those in bursts."""
 
     sttc: float | None
@@ -38,10 +38,10 @@ class Together:
     in_bursts: int
 
 
-def together(spikes: Sequence[Spike], length_s: float) -> Together:
+def together(spikes: Sequence[Spike], length_s: float) -> SynchronyWindow:
     """Look at one window of `length_s` seconds that ends with the last spike."""
     if not spikes:
-        return Together(None, 0, 0)
+        return SynchronyWindow(None, 0, 0)
     times = np.array([at for at, _ in spikes])
     electrodes = np.array([electrode for _, electrode in spikes])
     begin = times[-1] - length_s
@@ -53,7 +53,7 @@ def together(spikes: Sequence[Spike], length_s: float) -> Together:
     lively = [number for number in numbers[order][:MOST_ELECTRODES] if found[numbers == number][0] >= LEAST_SPIKES]
     trains = [times[electrodes == number] for number in lively]
     pairs = [sttc(a, b, begin, begin + length_s, DT_S) for place, a in enumerate(trains) for b in trains[place + 1 :]]
-    return Together(float(np.mean(pairs)) if pairs else None, len(times), int(bursts.sum()))
+    return SynchronyWindow(float(np.mean(pairs)) if pairs else None, len(times), int(bursts.sum()))
 
 
 def sttc(a: Array, b: Array, begin_s: float, end_s: float, dt_s: float) -> float:

@@ -18,7 +18,7 @@ from protocols.activity import WEIGHTS as ACTIVITY_WEIGHTS
 from protocols.activity import Heard, activity
 from protocols.grading import Letter
 from protocols.interval import Interval
-from protocols.scoring import FLOOR, Corners, Gate, Part, Score, combined, gate, missing, part
+from protocols.scoring import FLOOR, Corners, Score, ScorePart, Veto, combined, gate, missing, part
 
 VERSION = "viability-2"
 LABEL = "care-quality proxy, not evidence of feeling"
@@ -109,7 +109,7 @@ def viability(
     activity_corners: Mapping[str, Corners] = ACTIVITY_CORNERS,
 ) -> Score:
     """Score what is known. Weights (which must sum to 1) and corners are for sensitivity analysis."""
-    parts: list[Part] = []
+    parts: list[ScorePart] = []
     for name, weight in weights.items():
         if name == "activity":
             parts.append(activity(vitals.heard, weight, weights=activity_weights, corners=activity_corners))
@@ -121,7 +121,7 @@ def viability(
     return combined(tuple(parts), gates_of(vitals), version=VERSION, label=LABEL)
 
 
-def gates_of(vitals: Vitals) -> tuple[Gate, ...]:
+def gates_of(vitals: Vitals) -> tuple[Veto, ...]:
     """Warmth, oxygen, sterility."""
     return (
         gate("temperature", vitals.temperature_c, COLDEST_C, HOTTEST_C, "°C"),
@@ -140,14 +140,14 @@ def shut_gate(vitals: Vitals) -> str | None:
     return "sterility" if vitals.sterility_failed else None
 
 
-def _grade(seen: MediumGrade | None, weight: float) -> Part:
+def _grade(seen: MediumGrade | None, weight: float) -> ScorePart:
     if seen is None:
         return missing("grade", weight)
     score, high = max(FLOOR, GRADES[seen.letter]), max(FLOOR, GRADES[seen.best])
     note = "" if seen.letter is seen.best else f"{seen.best} by its best values"
-    return Part("grade", weight, score, score, max(score, high), score, 1.0, seen.letter.value, note)
+    return ScorePart("grade", weight, score, score, max(score, high), score, 1.0, seen.letter.value, note)
 
 
-def _sterility(failed: bool) -> Gate:
+def _sterility(failed: bool) -> Veto:
     text = "the barrier failed" if failed else "no failure on record"
-    return Gate("sterility", not failed, surely=not failed, possibly=not failed, text=text)
+    return Veto("sterility", not failed, surely=not failed, possibly=not failed, text=text)

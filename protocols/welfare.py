@@ -13,7 +13,7 @@ from dataclasses import dataclass, fields
 from typing import Any, Self
 
 from protocols.interval import Interval
-from protocols.scoring import FLOOR, Corners, Part, Score, combined, part
+from protocols.scoring import FLOOR, Corners, Score, ScorePart, combined, part
 
 VERSION = "welfare-1"
 LABEL = "care-quality proxy, not evidence of feeling"
@@ -76,6 +76,6 @@ def welfare(
     for name, weight in weights.items():
         made = part(name, weight, corners[name], getattr(treatment, name))
         if name == "own_band" and treatment.seizure_like:
-            made = Part(name, weight, FLOOR, FLOOR, FLOOR, FLOOR, 1.0, "seizure-like", "most spikes are in bursts")
+            made = ScorePart(name, weight, FLOOR, FLOOR, FLOOR, FLOOR, 1.0, "seizure-like", "most spikes are in bursts")
         parts.append(made)
     return combined(tuple(parts), version=VERSION, label=LABEL)

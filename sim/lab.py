@@ -1,6 +1,6 @@
 """The lab in software: one plant, and a wire-level device for each that the rig names, on lines that anyone may open.
 
-In memory (:attr:`Lab.opener`) for a stack under virtual time; over TCP and pseudo-terminals for anyone's client.
+In memory (:attr:`SimulatedLab.opener`) for a stack under virtual time; over TCP and pseudo-terminals for anyone's client.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from sim.devices.eurotherm_3200 import Eurotherm3200
 from sim.devices.huber_pb import HuberPb
 from sim.devices.julabo import Julabo
 from sim.devices.port import PlantPort
-from sim.devices.wire import Line, WireDevice
+from sim.devices.wire import Bus, WireDevice
 from sim.faults.drives import Drives
 from sim.plant.plant import Plant
 from sim.serving import PseudoTerminal, TcpClient, open_in_memory
@@ -36,7 +36,7 @@ class SimUrl(Protocol):
         """The name of the line."""
 
 
-class Lab:
+class SimulatedLab:
     """Every device of `rig`, powered, over one plant. Make it while the loop runs whose time is to be the lab's.
 
     `lines` are keyed by the link's text, `devices` by name. Devices keep their state whatever clients do: pull a
@@ -47,7 +47,7 @@ class Lab:
         self.rig = rig
         self.plant = plant or Plant(rig, seed=seed, now=asyncio.get_running_loop().time)
         self.drives = Drives(self.plant)
-        self.lines: dict[str, Line] = {}
+        self.lines: dict[str, Bus] = {}
         self.devices: dict[str, WireDevice] = {}
         self._servers: list[asyncio.Server] = []
         self._terminals: list[PseudoTerminal] = []
@@ -150,7 +150,7 @@ def _build(name: str, spec: DeviceSpec, plant: PlantPort) -> WireDevice:
     return DEVICES[spec.model](name, spec, plant)
 
 
-def _line(link: str, device: WireDevice) -> Line:
+def _line(link: str, device: WireDevice) -> Bus:
     """The line of a link: the device's factory speed, unless the link's text says otherwise (`?baud=…&echo=1`)."""
     options = {key: values[-1] for key, values in parse_qs(link.partition("?")[2]).items()}
-    return Line(link, baud=int(options.get("baud", device.baud)), echo=options.get("echo", "0") == "1")
+    return Bus(link, baud=int(options.get("baud", device.baud)), echo=options.get("echo", "0") == "1")

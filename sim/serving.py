@@ -11,7 +11,7 @@ import tty
 from contextlib import suppress
 from pathlib import Path
 
-from sim.devices.wire import Line
+from sim.devices.wire import Bus
 
 UNREAD_LIMIT = 4096
 """Bytes kept for a client that does not read; a serial port would lose the rest too."""
@@ -21,7 +21,7 @@ CHUNK = 4096
 class MemoryTransport(asyncio.Transport):
     """A client's end of a line in memory: what is written reaches the devices at once."""
 
-    def __init__(self, line: Line, protocol: asyncio.StreamReaderProtocol) -> None:
+    def __init__(self, line: Bus, protocol: asyncio.StreamReaderProtocol) -> None:
         super().__init__()
         self._line = line
         self._protocol = protocol
@@ -85,7 +85,7 @@ class MemoryTransport(asyncio.Transport):
         return self._line.name if name == "peername" else default
 
 
-def open_in_memory(line: Line) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+def open_in_memory(line: Bus) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
     """A reader and a writer on `line`; raises ConnectionRefusedError while it is unplugged."""
     loop = asyncio.get_running_loop()
     reader = asyncio.StreamReader(loop=loop)
@@ -97,7 +97,7 @@ def open_in_memory(line: Line) -> tuple[asyncio.StreamReader, asyncio.StreamWrit
 class TcpClient(asyncio.Protocol):
     """One TCP connection to a line, as a serial server gives it."""
 
-    def __init__(self, line: Line) -> None:
+    def __init__(self, line: Bus) -> None:
         self._line = line
         self._transport: asyncio.Transport | None = None
         self._full = False
@@ -151,7 +151,7 @@ class PseudoTerminal:
     Plugged in elsewhere (`Line.elsewhere`), it is called `-replugged`. Without `link` a pulled cable is for good.
     """
 
-    def __init__(self, line: Line, link: Path | None = None) -> None:
+    def __init__(self, line: Bus, link: Path | None = None) -> None:
         self._line = line
         self._loop = asyncio.get_running_loop()
         self._name = link

@@ -8,14 +8,14 @@ from typing import Any
 
 from choroid.common.examples import bench_rig
 from controller.core.state import StateStore
-from controller.links.body import Body
+from controller.links.body import ConnectedRig
 from controller.rig.description import Rig
 from controller.rig.loading import load_rig
 from drivers.commands import Quality
 from drivers.registry import MODELS
 from sim.devices.keller_x_line import KellerXLine
 from sim.devices.wire import BITS_A_BYTE
-from sim.lab import Lab
+from sim.lab import SimulatedLab
 from sim.virtual_time import run_virtual
 
 BAUD = 19_200
@@ -50,11 +50,11 @@ def bench_bus() -> dict[str, Any]:
 async def _life(every_s: float) -> dict[str, float]:
     """Poll the bus for a while; returns the rounds of the slowest live device and its longest pause (s)."""
     rig = _crowded(every_s)
-    lab = Lab(rig, seed=1)
+    lab = SimulatedLab(rig, seed=1)
     for number in range(DEAD):
         lab.devices[f"p{10 * number + 5}"].power_off()
     store = StateStore()
-    body = await Body.connect(rig, lab.opener, store)
+    body = await ConnectedRig.connect(rig, lab.opener, store)
     await body.begin(_nobody)
     loop = asyncio.get_running_loop()
     await asyncio.sleep(10.0)

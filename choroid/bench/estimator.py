@@ -31,7 +31,7 @@ from drivers.registry import MODELS
 from protocols.assay import ANALYTES
 from protocols.media_filter import MediaState
 from protocols.soft_sensor import BUFFER_MM_PER_PH, PH_OF_FRESH, Where
-from sim.lab import Lab
+from sim.lab import SimulatedLab
 from sim.plant.chemistry import BUFFER_REFERENCE_PH
 from sim.plant.plant import Plant
 from sim.virtual_time import run_virtual
@@ -155,7 +155,7 @@ async def _perfused(seed: int, days: float, folder: Path) -> Tally:
 async def _stacked(seed: int, days: float, folder: Path) -> Tally:
     rig = load_rig(bench_rig(), models=MODELS)
     loop, random = asyncio.get_running_loop(), np.random.default_rng([seed, 1])
-    lab = Lab(as_it_is(rig, random), seed=seed)
+    lab = SimulatedLab(as_it_is(rig, random), seed=seed)
     working_harder(lab.plant, random)
     clock = Clock(follow_system=False, epoch=EPOCH)
     controller = Controller(rig=rig, opener=lab.opener, data_dir=folder, clock=clock, durable=False)

@@ -35,7 +35,7 @@ from controller.rig.loading import load_rig
 from controller.safety.limits import basal_states
 from drivers.commands import Level, Run, Stop, Switch
 from drivers.registry import MODELS
-from sim.lab import Lab
+from sim.lab import SimulatedLab
 from sim.plant.plant import Plant
 
 CASES = {"killed": signal.SIGKILL, "stopped": signal.SIGSTOP, "spinning": SPIN, "sleeping": SLEEP}
@@ -101,7 +101,7 @@ class ToldPlant(Plant):
 class _Bench:
     """Lab, guard and controller."""
 
-    def __init__(self, folder: Path, plant: ToldPlant, lab: Lab) -> None:
+    def __init__(self, folder: Path, plant: ToldPlant, lab: SimulatedLab) -> None:
         self.data = folder / "data"
         self.plant = plant
         self.lab = lab
@@ -200,7 +200,7 @@ def bench_guard(rounds: int = ROUNDS, load_s: float = LOAD_S, busy: int = BUSY) 
 async def _measure(folder: Path, rounds: int, load_s: float, busy: int) -> dict[str, Any]:
     rig = load_rig(bench_rig())
     plant = ToldPlant(rig)
-    bench = _Bench(folder, plant, Lab(rig, seed=1, plant=plant))
+    bench = _Bench(folder, plant, SimulatedLab(rig, seed=1, plant=plant))
     figures: dict[str, Any] = {}
     loaded_rounds = max(1, rounds // 3)
     try:

@@ -29,7 +29,7 @@ from controller.nerves.envelope import Envelope
 from controller.nerves.governor import Request
 from controller.nerves.kernels import SpikeDetector, Spikes
 from controller.nerves.leases import Lease
-from controller.nerves.ledger import Ledger
+from controller.nerves.ledger import StimulationLedger
 from controller.nerves.wire import nerves_pb2 as pb
 from controller.nerves.wire import nerves_pb2_grpc as pb_grpc
 
@@ -90,7 +90,7 @@ def _simulated_array() -> dict[str, float]:
 
     with tempfile.TemporaryDirectory() as folder:
         array = simulated_array(electrodes=32, seed=1, clock=lambda: now[0], sleep=sleep)
-        core = Core(array, Ledger(Path(folder) / "ledger.db", array.info, ""), Envelope())
+        core = Core(array, StimulationLedger(Path(folder) / "ledger.db", array.info, ""), Envelope())
         generating = stepping = 0.0
         for turn in range(5_500):
             began = time.perf_counter()  # noqa: TID251
@@ -109,7 +109,7 @@ def _in_process() -> tuple[list[float], int]:
     latencies: list[float] = []
     with tempfile.TemporaryDirectory() as folder:
         array = simulated_array(electrodes=32, seed=1)
-        core = Core(array, Ledger(Path(folder) / "ledger.db", array.info, ""), Envelope())
+        core = Core(array, StimulationLedger(Path(folder) / "ledger.db", array.info, ""), Envelope())
         leases: list[Any] = []
         asked: list[int] = []
 

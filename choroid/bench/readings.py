@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from choroid.campaign.readings import Tally, Tap
+from choroid.campaign.readings import ReadingTally, Tap
 from choroid.common.examples import bench_rig
 from controller.core.clock import Clock
 from controller.process.controller import Controller
@@ -16,7 +16,7 @@ from controller.rig.description import Rig
 from controller.rig.loading import load_rig
 from sim.faults.injector import Injector
 from sim.faults.schedule import Fault
-from sim.lab import Lab
+from sim.lab import SimulatedLab
 from sim.virtual_time import run_virtual
 
 HOURS = 4.0
@@ -28,13 +28,13 @@ NOISE = ("lost_byte", "doubled_byte")
 def bench_readings() -> dict[str, Any]:
     """Run rigs of two makers' devices for hours while each line in turn loses, then doubles, 5 % of its bytes."""
     folder = bench_rig().parent
-    tallies: dict[str, Tally] = {}
+    tallies: dict[str, ReadingTally] = {}
     for name in RIGS:
         rig = load_rig(folder / name)
         for kind in NOISE:
             for model, tally in run_virtual(under_noise(rig, kind, hours=HOURS, share=SHARE, seed=1)).items():
-                _add(tallies.setdefault(model, Tally()), tally)
-    whole = Tally()
+                _add(tallies.setdefault(model, ReadingTally()), tally)
+    whole = ReadingTally()
     for tally in tallies.values():
         _add(whole, tally)
     return {
@@ -52,9 +52,9 @@ def bench_readings() -> dict[str, Any]:
     }
 
 
-async def under_noise(rig: Rig, kind: str, *, hours: float, share: float, seed: int) -> dict[str, Tally]:
+async def under_noise(rig: Rig, kind: str, *, hours: float, share: float, seed: int) -> dict[str, ReadingTally]:
     """Run a rig whose lines are disturbed one after the other; return what became of its readings, by model."""
-    lab = Lab(rig, seed=seed)
+    lab = SimulatedLab(rig, seed=seed)
     clock = Clock(follow_system=False, epoch=datetime(2026, 1, 1, tzinfo=UTC))
     with tempfile.TemporaryDirectory() as folder:
         controller = Controller(rig=rig, opener=lab.opener, data_dir=Path(folder), clock=clock, durable=False)
@@ -76,6 +76,6 @@ async def under_noise(rig: Rig, kind: str, *, hours: float, share: float, seed: 
     return tap.tallies
 
 
-def _add(to: Tally, more: Tally) -> None:
+def _add(to: ReadingTally, more: ReadingTally) -> None:
     for name in ("read", "good", "suspect", "failed", "wrong"):
         setattr(to, name, getattr(to, name) + getattr(more, name))

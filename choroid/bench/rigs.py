@@ -23,7 +23,7 @@ from controller.rig.description import Rig
 from controller.rig.loading import load_rig
 from drivers.registry import MODELS
 from drivers.transport.opener import open_real
-from sim.lab import Lab
+from sim.lab import SimulatedLab
 
 RIGS = 50
 WARM_UP_S, FOR_S = 10.0, 60.0
@@ -123,7 +123,7 @@ async def _labs(count: int) -> None:
     stop = asyncio.Event()
     stop_on_signals(stop, None)
     rig = load_rig(bench_rig(), models=MODELS)
-    labs = [Lab(rig, seed=number) for number in range(count)]
+    labs = [SimulatedLab(rig, seed=number) for number in range(count)]
     print(json.dumps([await lab.serve_tcp() for lab in labs]), flush=True)
     await stop.wait()
     for lab in labs:

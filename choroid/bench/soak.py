@@ -24,7 +24,7 @@ from choroid.running.data_folder import ENDPOINT
 from choroid.simulation.simulate import simulate
 from controller.process.controller import Controller
 from controller.process.load import descriptors, rss_mb
-from sim.lab import Lab
+from sim.lab import SimulatedLab
 
 HOUR_S = 3600.0
 SETTLED = 1.0 / 3.0
@@ -36,7 +36,7 @@ START_S = 60.0
 
 
 @dataclass(frozen=True, slots=True)
-class Sample:
+class ProcessSample:
     """What one process takes at a moment (`at_s` since the beginning)."""
 
     at_s: float
@@ -46,7 +46,7 @@ class Sample:
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
+class SoakVerdict:
     """Whether one process stays flat, and its figures at the begin and the end of the settled time."""
 
     samples: int
@@ -56,7 +56,7 @@ class Verdict:
     growing: tuple[str, ...]
 
 
-def verdict(samples: Sequence[Sample]) -> Verdict:
+def verdict(samples: Sequence[ProcessSample]) -> SoakVerdict:
     """Judge a process by its settled samples.
 
     Memory grows when its median over the last third exceeds that of the first third by more than :data:`MAX_GROWTH`.
@@ -83,16 +83,16 @@ def verdict(samples: Sequence[Sample]) -> Verdict:
         growing.append("descriptors")
     if tasks is not None and tasks[1] > tasks[0]:
         growing.append("tasks")
-    return Verdict(len(samples), memory, open_files, tasks, tuple(growing))
+    return SoakVerdict(len(samples), memory, open_files, tasks, tuple(growing))
 
 
 def soak_virtual(rig: Path, *, hours: float, seed: int, progress: bool = True) -> dict[str, Any]:
     """Run the whole stack for `hours` of life in virtual time; sample this process as often as life has hours."""
-    samples: list[Sample] = []
+    samples: list[ProcessSample] = []
 
-    def watch(at_s: float, lab: Lab, controller: Controller) -> None:
+    def watch(at_s: float, lab: SimulatedLab, controller: Controller) -> None:
         figures = controller.load.figures()
-        samples.append(Sample(at_s, figures.rss_mb or 0.0, figures.descriptors or 0, figures.tasks))
+        samples.append(ProcessSample(at_s, figures.rss_mb or 0.0, figures.descriptors or 0, figures.tasks))
 
     answer = simulate(
         rig,
@@ -122,7 +122,7 @@ def soak_real(rig: Path, *, hours: float, progress: bool = True) -> dict[str, An
         _until((data / ENDPOINT).exists, "the controller answers")
         endpoint = endpoint_of(data)
         call(endpoint, "POST", "/api/runs", {"protocol": "recycle", "params": {}, "reason": "soak"})
-        samples: dict[str, list[Sample]] = {}
+        samples: dict[str, list[ProcessSample]] = {}
         lag_ms = 0.0
         begun_s = _now_s()
         while (at_s := _now_s() - begun_s) < hours * HOUR_S:
@@ -133,7 +133,7 @@ def soak_real(rig: Path, *, hours: float, progress: bool = True) -> dict[str, An
                 memory, files = rss_mb(process), descriptors(process)
                 if memory is not None and files is not None:
                     tasks = load["tasks"] if name == "controller" else None
-                    samples.setdefault(name, []).append(Sample(at_s, memory, files, tasks))
+                    samples.setdefault(name, []).append(ProcessSample(at_s, memory, files, tasks))
             if progress:
                 print(f"\r{at_s / 60.0:6.1f} of {hours * 60.0:g} min", end="", file=sys.stderr, flush=True)
             time.sleep(EVERY_S)  # noqa: TID251  (real processes)
@@ -154,7 +154,7 @@ def _kept_on_failure() -> Iterator[str]:
     shutil.rmtree(folder, ignore_errors=True)
 
 
-def _answer(found: dict[str, Verdict], hours: float, kind: str) -> dict[str, Any]:
+def _answer(found: dict[str, SoakVerdict], hours: float, kind: str) -> dict[str, Any]:
     return {
         "hours": hours,
         "time": kind,

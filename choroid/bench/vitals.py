@@ -17,7 +17,7 @@ from controller.rig.loading import load_rig
 from controller.vitals.scoring import EVERY_S, RECORD_EVERY_S
 from controller.vitals.vitals import VitalSigns, disturbance
 from drivers.registry import MODELS
-from sim.lab import Lab
+from sim.lab import SimulatedLab
 from sim.virtual_time import run_virtual
 
 LIVED_S = 1800.0
@@ -34,7 +34,7 @@ def bench_vitals() -> dict[str, Any]:
 
 async def _measured(folder: Path) -> dict[str, Any]:
     rig = load_rig(bench_rig(), models=MODELS)
-    lab = Lab(rig, seed=1)
+    lab = SimulatedLab(rig, seed=1)
     nerves = RateNerves(lab.plant, electrodes=rig.nerves.electrodes if rig.nerves else 1, seed=1)
     clock = Clock(follow_system=False, epoch=EPOCH)
     controller = Controller(

@@ -12,7 +12,7 @@ from controller.process.controller import Controller
 from controller.rig.description import Rig
 from controller.safety.terms import Intent
 from drivers.commands import Command, Dispense, Level, Run, Switch
-from sim.lab import Lab
+from sim.lab import SimulatedLab
 
 WHO = "careless"
 EVERY_S = 3.0
@@ -24,13 +24,13 @@ HUGE = 1e6
 PULSE_S = 60.0
 
 
-async def ask(controller: Controller, lab: Lab, output: str, number: int) -> None:
+async def ask(controller: Controller, lab: SimulatedLab, output: str, number: int) -> None:
     """Ask once for each thing that `output` must not do; `number` counts the askings and names the doses."""
     for command in _wishes(controller, lab, output, number):
         await controller.gate.submit(Intent(output, command, WHO, "by hand"))
 
 
-def _wishes(controller: Controller, lab: Lab, output: str, number: int) -> Iterator[Command]:
+def _wishes(controller: Controller, lab: SimulatedLab, output: str, number: int) -> Iterator[Command]:
     rig = controller.rig
     organs = rig.organs
     line = next((name for name, line in rig.lines.items() if line.pump == output), None)

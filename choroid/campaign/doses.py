@@ -12,7 +12,7 @@ from choroid.campaign.telling import Telling
 from choroid.campaign.troubles import Troubles
 from controller.process.controller import Controller
 from controller.rig.description import Rig
-from sim.lab import Lab
+from sim.lab import SimulatedLab
 
 DOUBTING = frozenset(
     (
@@ -69,7 +69,7 @@ class _Stray:
 class Doses:
     """What the journal announces and books, beside what truly went through the lines."""
 
-    def __init__(self, rig: Rig, lab: Lab, findings: Findings, troubles: Troubles, telling: Telling) -> None:
+    def __init__(self, rig: Rig, lab: SimulatedLab, findings: Findings, troubles: Troubles, telling: Telling) -> None:
         self._rig = rig
         self._lab = lab
         self._tell = findings.tell

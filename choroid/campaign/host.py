@@ -22,9 +22,9 @@ import numpy as np
 
 from choroid.campaign import careless
 from choroid.campaign.lives import LIFE, LifeLoop
-from choroid.campaign.storage import CampaignClock, Disk, FrailDatabase, Killed, MortalJournal, OnRow
+from choroid.campaign.storage import CampaignClock, CampaignJournal, Disk, FrailDatabase, Killed, OnRow
 from choroid.campaign.telemetry import Forwarder, Service
-from choroid.campaign.wires import Port
+from choroid.campaign.wires import LabConnections
 from choroid.simulation.rates import RateNerves
 from controller.guard.guarding import guard_plan
 from controller.guard.liveness import SILENCE_S
@@ -37,7 +37,7 @@ from controller.rig.description import Rig
 from controller.runs.runner import RunnerError
 from controller.safety.terms import Limits
 from sim.faults.targets import BROKER, STORE
-from sim.lab import Lab
+from sim.lab import SimulatedLab
 
 logger = logging.getLogger(__name__)
 
@@ -55,10 +55,10 @@ class Life:
 
     number: int
     context: Context
-    port: Port
+    port: LabConnections
     born_s: float
     controller: Controller | None = None
-    journal: MortalJournal | None = None
+    journal: CampaignJournal | None = None
     forwarders: tuple[Forwarder, ...] = ()
     stop: asyncio.Event = field(default_factory=asyncio.Event)
     over: asyncio.Event = field(default_factory=asyncio.Event)
@@ -69,13 +69,13 @@ class Life:
     error: BaseException | None = None
 
 
-class Host:
+class CampaignHost:
     """See the module. `told` hears of each journal row; `start_run` begins the protocol in the first life."""
 
     def __init__(
         self,
         rig: Rig,
-        lab: Lab,
+        lab: SimulatedLab,
         data: Path,
         *,
         limits: Limits,
@@ -148,7 +148,7 @@ class Host:
         self.lives += 1
         context = copy_context()
         context.run(LIFE.set, self.lives)
-        life = self.life = Life(self.lives, context, Port(self.lab), self._loop.time())
+        life = self.life = Life(self.lives, context, LabConnections(self.lab), self._loop.time())
         life.main = self._loop.create_task(self._live(life), context=context)
         life.main.add_done_callback(lambda task: self._ended(life, task), context=self._context)
         return life
@@ -164,7 +164,7 @@ class Host:
     async def _live(self, life: Life) -> None:
         """What `choroid run` does, in virtual time."""
         clock = CampaignClock(lambda: self._step_s)
-        journal = life.journal = MortalJournal(
+        journal = life.journal = CampaignJournal(
             self._data / "journal.db",
             clock,
             self.disk,

@@ -14,7 +14,7 @@ from typing import Any
 
 from choroid.campaign.doses import Doses
 from choroid.campaign.findings import Findings, Violation
-from choroid.campaign.host import Host
+from choroid.campaign.host import CampaignHost
 from choroid.campaign.readings import OWN_NUMBERS, Readings
 from choroid.campaign.surroundings import Surroundings
 from choroid.campaign.telling import Telling
@@ -23,7 +23,7 @@ from controller.rig.description import Rig
 from controller.transfers.strays import STRAY
 from sim.faults.injector import Injector
 from sim.faults.schedule import Fault
-from sim.lab import Lab
+from sim.lab import SimulatedLab
 
 LOOK_S = 5.0
 
@@ -37,10 +37,10 @@ EXPECTED_LOGS = (
 """Errors in the log that belong to a bad disk or to devices that do not answer at an orderly end."""
 
 
-class Watch:
+class InvariantWatch:
     """See the module."""
 
-    def __init__(self, rig: Rig, lab: Lab, faults: tuple[Fault, ...]) -> None:
+    def __init__(self, rig: Rig, lab: SimulatedLab, faults: tuple[Fault, ...]) -> None:
         self.rows = 0
         self.looks = 0
         self._lab = lab
@@ -86,13 +86,13 @@ class Watch:
             self._telling.on_raised(body["alarm"])
         self._events_of_plant()
 
-    async def run(self, host: Host) -> None:
+    async def run(self, host: CampaignHost) -> None:
         """Look every few seconds until cancelled."""
         while True:
             await asyncio.sleep(LOOK_S)
             self.look(host)
 
-    def look(self, host: Host) -> None:
+    def look(self, host: CampaignHost) -> None:
         """Compare the plant's truth with what must hold at any moment."""
         self.looks += 1
         now_s = asyncio.get_running_loop().time()
@@ -113,7 +113,7 @@ class Watch:
         self.least_viability = min(self.least_viability, truth.viability)
         self._last_s = now_s
 
-    def judge(self, host: Host, injector: Injector) -> None:
+    def judge(self, host: CampaignHost, injector: Injector) -> None:
         """What can only be said when all is over: the controller lives, its run has ended, nothing moves."""
         life = host.life
         if life is None or life.controller is None or not life.ready:

@@ -1,8 +1,8 @@
 """Judge what is published as a good reading against what the probe has really measured (I9).
 
-A probe in software remembers what it has measured lately, before any wire. What is published as good may differ from that by
-:meth:`controller.readings.plausibility.Bounds.error` and no more: whatever a line does to the bytes, a larger error is a
-corrupted reading that was believed.
+A simulated probe remembers its recent measurements, before any wire. A published good reading may differ from them by
+:meth:`controller.readings.plausibility.PlausibleRange.error` and no more. A larger error is a corrupted reading that was
+believed.
 """
 
 from __future__ import annotations
@@ -12,10 +12,10 @@ from dataclasses import dataclass, field
 
 from choroid.campaign.findings import Findings
 from controller.core.state import Reading, StateStore
-from controller.readings.plausibility import Bounds, bounds_of
+from controller.readings.plausibility import PlausibleRange, bounds_of
 from controller.rig.description import Rig
 from drivers.commands import Quality
-from sim.lab import Lab
+from sim.lab import SimulatedLab
 
 OWN_NUMBERS = frozenset(("stuck", "noise", "offset", "drift", "eeprom", "reboot", "power_cut"))
 """Faults under which a device tells another number than its probe has measured, or its probe jumps by itself."""
@@ -24,7 +24,7 @@ ON_ITS_WAY_S = 10.0
 
 
 @dataclass(slots=True)
-class Tally:
+class ReadingTally:
     """What became of the readings of one model."""
 
     read: int = 0
@@ -43,10 +43,10 @@ class Tally:
 class Readings:
     """Compare published readings with the plant's probes."""
 
-    def __init__(self, rig: Rig, lab: Lab) -> None:
+    def __init__(self, rig: Rig, lab: SimulatedLab) -> None:
         self._lab = lab
         self._periods = {name: device.every_s for name, device in rig.devices.items()}
-        self._bounds: Mapping[str, Bounds] = bounds_of(rig)
+        self._bounds: Mapping[str, PlausibleRange] = bounds_of(rig)
 
     def wrong(self, point: str, reading: Reading) -> str | None:
         """Return how a reading that is published as good differs from all that was measured for it, or None."""
@@ -72,8 +72,8 @@ class Tap:
     """Count, by model, what becomes of every reading that a controller takes in. Put it on before the controller starts."""
 
     rig: Rig
-    lab: Lab
-    tallies: dict[str, Tally] = field(default_factory=dict)
+    lab: SimulatedLab
+    tallies: dict[str, ReadingTally] = field(default_factory=dict)
 
     def put_on(self, store: StateStore) -> None:
         """Listen to `store` from now on."""
@@ -98,6 +98,6 @@ class Tap:
 
         store.read, store.failed = heard, missed  # type: ignore[method-assign]
 
-    def _tally(self, point: str) -> Tally | None:
+    def _tally(self, point: str) -> ReadingTally | None:
         device = self.rig.devices.get(point.partition(".")[0])
-        return None if device is None else self.tallies.setdefault(device.model, Tally())
+        return None if device is None else self.tallies.setdefault(device.model, ReadingTally())

@@ -143,7 +143,7 @@ class DelayedWriter:
         self._commit(self._rows[:])
 
 
-class MortalJournal(Journal):
+class CampaignJournal(Journal):
     """A journal whose process may die at a row: before it is queued, or right after it is on the disk.
 
     `dies_at` is a row's number; `told` is called with each row that is on the disk. What was only queued dies with the

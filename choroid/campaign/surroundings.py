@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from choroid.campaign.findings import Findings
 from choroid.campaign.troubles import Troubles
 from controller.rig.description import Rig
-from sim.lab import Lab
+from sim.lab import SimulatedLab
 from sim.plant.plant import PlantTruth
 
 HEART_STOPPED_S = 60.0
@@ -41,7 +41,7 @@ ML = 1000.0
 class Surroundings:
     """Circulation, warmth, pressure and gas; and whether the tissue lives."""
 
-    def __init__(self, rig: Rig, lab: Lab, findings: Findings, troubles: Troubles) -> None:
+    def __init__(self, rig: Rig, lab: SimulatedLab, findings: Findings, troubles: Troubles) -> None:
         self._rig = rig
         self._lab = lab
         self._tell = findings.tell

@@ -7,7 +7,7 @@ from collections import deque
 from collections.abc import Sequence
 
 from choroid.campaign.findings import Findings
-from choroid.campaign.host import Host
+from choroid.campaign.host import CampaignHost
 from controller.alarms.states import AlarmState
 from sim.faults.injector import Injector
 from sim.faults.kinds import KINDS
@@ -55,7 +55,7 @@ class Telling:
         if len(self._all_raised) > FLOOD_ROWS:
             self._findings.tell("no alarm storm", "all", f"{len(self._all_raised)} alarms within ten minutes (L3)")
 
-    def hear(self, host: Host, now_s: float) -> None:
+    def hear(self, host: CampaignHost, now_s: float) -> None:
         """Which alarms stand at this moment; with no controller, none does."""
         life = host.life
         active: set[tuple[str, str]] = set()

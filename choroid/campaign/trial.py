@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import Any
 
 from choroid.campaign.findings import Violation
-from choroid.campaign.host import Host
-from choroid.campaign.invariants import EXPECTED_LOGS, Watch
+from choroid.campaign.host import CampaignHost
+from choroid.campaign.invariants import EXPECTED_LOGS, InvariantWatch
 from choroid.campaign.lives import LifeLoop
 from choroid.campaign.storage import Killed
 from choroid.campaign.world import QUIET_S, Trial, limits_without, rig_of
@@ -25,7 +25,7 @@ from controller.journal.terms import GENESIS, JournalUnwritten
 from controller.process.controller import Controller
 from sim.faults.injector import Injector
 from sim.faults.schedule import Schedule
-from sim.lab import Lab
+from sim.lab import SimulatedLab
 from sim.virtual_time import run_virtual
 
 logger = logging.getLogger(__name__)
@@ -77,9 +77,9 @@ def run_trial(trial: Trial) -> Result:
 async def _run(trial: Trial, data: Path, log: _Log) -> Result:
     loop = asyncio.get_running_loop()
     rig = rig_of(trial)
-    lab = Lab(rig, seed=trial.seed)
-    watch = Watch(rig, lab, trial.faults)
-    host = Host(
+    lab = SimulatedLab(rig, seed=trial.seed)
+    watch = InvariantWatch(rig, lab, trial.faults)
+    host = CampaignHost(
         rig,
         lab,
         data,
@@ -139,14 +139,14 @@ async def _run(trial: Trial, data: Path, log: _Log) -> Result:
     return result
 
 
-async def _attend(host: Host, every_s: float) -> None:
+async def _attend(host: CampaignHost, every_s: float) -> None:
     """Somebody comes by: sees what there is, acknowledges it, lets go of what is latched, resumes what is held."""
     while True:
         await asyncio.sleep(every_s)
         host.visit(lambda controller: _visit(host, controller))
 
 
-async def _visit(host: Host, controller: Controller) -> None:
+async def _visit(host: CampaignHost, controller: Controller) -> None:
     alarms = controller.alarms.active()
     for alarm in alarms:
         if alarm.state is not AlarmState.ACKNOWLEDGED:
@@ -164,7 +164,7 @@ async def _visit(host: Host, controller: Controller) -> None:
             await controller.runs.resume(active.id, "campaign", "looked at the rig")
 
 
-async def _rest(host: Host) -> None:
+async def _rest(host: CampaignHost) -> None:
     """End the run as a person would, and wait until all that it moved is settled."""
     loop = asyncio.get_running_loop()
     end_s = loop.time() + REST_S

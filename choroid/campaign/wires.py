@@ -11,21 +11,21 @@ import asyncio
 from contextvars import Context, copy_context
 from typing import Any
 
-from sim.lab import Lab, SimUrl
+from sim.lab import SimulatedLab, SimUrl
 from sim.serving import MemoryTransport
 
 
-class Port:
+class LabConnections:
     """Every connection of one life to the lab."""
 
-    def __init__(self, lab: Lab) -> None:
+    def __init__(self, lab: SimulatedLab) -> None:
         self._lab = lab
         self._open: list[tuple[_NearEnd, _Inlet]] = []
         self.held = False
         self.severed = False
 
     async def opener(self, url: SimUrl, settings: object) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
-        """As :meth:`sim.lab.Lab.opener`."""
+        """As :meth:`sim.lab.SimulatedLab.opener`."""
         wanted = f"{url.scheme}:{url.target}"
         line = next((line for link, line in self._lab.lines.items() if link.partition("?")[0] == wanted), None)
         if line is None:
@@ -56,7 +56,7 @@ class Port:
 
 
 class _Inlet(asyncio.StreamReaderProtocol):
-    def __init__(self, reader: asyncio.StreamReader, loop: asyncio.AbstractEventLoop, port: Port) -> None:
+    def __init__(self, reader: asyncio.StreamReader, loop: asyncio.AbstractEventLoop, port: LabConnections) -> None:
         super().__init__(reader, loop=loop)
         self._port = port
         self._context = copy_context()
@@ -79,7 +79,7 @@ class _Inlet(asyncio.StreamReaderProtocol):
 
 
 class _NearEnd(asyncio.Transport):
-    def __init__(self, far: MemoryTransport, port: Port) -> None:
+    def __init__(self, far: MemoryTransport, port: LabConnections) -> None:
         super().__init__()
         self.far = far
         self._port = port

@@ -97,11 +97,11 @@ def run(what: Mapping[str, Any]) -> dict[str, Any]:
     from choroid.simulation.simulate import simulate
     from controller.process.controller import Controller
     from controller.rig.loading import effective_hash, load_rig
-    from sim.lab import Lab
+    from sim.lab import SimulatedLab
 
     samples: list[dict[str, float]] = []
 
-    def watch(elapsed_s: float, lab: Lab, controller: Controller) -> None:
+    def watch(elapsed_s: float, lab: SimulatedLab, controller: Controller) -> None:
         due_s = min(DAY_S * (len(samples) + 1), DAY_S * what["days"])
         if elapsed_s < due_s - 1.0:
             return

@@ -29,7 +29,7 @@ from dashboards.app import create_app
 from dashboards.auth import Auth
 from dashboards.server import serve
 from drivers.registry import MODELS
-from sim.lab import Lab
+from sim.lab import SimulatedLab
 from sim.virtual_time import MAX_SPEED, ScaledLoop, run_scaled
 
 SHOWN = {"least": "18 mL", "every": "2 h"}
@@ -55,7 +55,7 @@ def demo(
 POUR_EVERY_S = 10.0
 
 
-async def pour(lab: Lab, controller: Controller, stop: asyncio.Event) -> None:
+async def pour(lab: SimulatedLab, controller: Controller, stop: asyncio.Event) -> None:
     """Do to the simulated vessels what somebody enters on the page: there are no hands in a demo."""
     seen = controller.journal.next_seq - 1
     while not stop.is_set():
@@ -95,7 +95,7 @@ async def _demo(rig: Rig, port: int, duration_s: float | None, speed: float, see
     stop = asyncio.Event()
     stop_on_signals(stop, duration_s)
     port = free_port("127.0.0.1", port)
-    lab = Lab(rig, seed=seed)
+    lab = SimulatedLab(rig, seed=seed)
     nerves = EngineNerves(rig, folder, seed) if rig.nerves else None
     clock = Clock(follow_system=False, epoch=_now())
     controller = Controller(

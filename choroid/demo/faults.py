@@ -10,13 +10,13 @@ from sim.faults.injector import Applied, Injector
 from sim.faults.kinds import KINDS
 from sim.faults.schedule import Fault
 from sim.faults.targets import targets
-from sim.lab import Lab
+from sim.lab import SimulatedLab
 
 
 class LabFaults:
     """Fulfils :class:`dashboards.face.FaultsControl` for one lab, in its usual amounts; make it inside its loop."""
 
-    def __init__(self, rig: Rig, lab: Lab, seed: int) -> None:
+    def __init__(self, rig: Rig, lab: SimulatedLab, seed: int) -> None:
         self._injector = Injector(lab, (), seed=seed)
         self._kinds = [
             {

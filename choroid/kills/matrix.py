@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from choroid.common.failure import UserError
-from choroid.kills.trial import Boundary, Outcome, compare, trial
+from choroid.kills.trial import Boundary, KillOutcome, compare, trial
 from controller.hazards.loading import load_checked_rig
 from controller.recipes.catalogue import shipped
 from controller.transfers.routes import routes_of
@@ -132,8 +132,8 @@ class _Matrix:
         self,
         planned: Sequence[tuple[str, Boundary | None]],
         *,
-        references: Mapping[str, Outcome] | None = None,
-    ) -> list[Outcome]:
+        references: Mapping[str, KillOutcome] | None = None,
+    ) -> list[KillOutcome]:
         """Run them all; told on standard error as they end. Compared with the references where these are given."""
         begun = [self._pool.submit(self._one, name, boundary) for name, boundary in planned]
         outcomes = []
@@ -149,11 +149,11 @@ class _Matrix:
             )
         return outcomes
 
-    def _one(self, name: str, boundary: Boundary | None) -> Outcome:
+    def _one(self, name: str, boundary: Boundary | None) -> KillOutcome:
         where = f"{boundary.row}-{'before' if boundary.before else 'after'}" if boundary else "reference"
         folder = self._folder / name / where
         with contextlib.suppress(OSError, ValueError, TypeError):
-            kept = Outcome(**json.loads((folder / "outcome.json").read_text(encoding="utf-8")))
+            kept = KillOutcome(**json.loads((folder / "outcome.json").read_text(encoding="utf-8")))
             if not kept.problems:
                 return kept
         shutil.rmtree(folder, ignore_errors=True)

@@ -62,7 +62,7 @@ class Boundary:
 
 
 @dataclass(slots=True)
-class Outcome:
+class KillOutcome:
     """What came of one trial. Volumes by line or vessel in µL."""
 
     recipe: str
@@ -96,11 +96,11 @@ class TrialFailed(Exception):
 
 def trial(
     rig_path: Path, recipe: str, params: Mapping[str, str], boundary: Boundary | None, *, speed: float, folder: Path
-) -> Outcome:
+) -> KillOutcome:
     """Run `recipe` to its end, through a kill at `boundary` if one is given; `folder` is new and keeps everything."""
     folder.mkdir(parents=True)
     begun_s = _now_s()
-    outcome = Outcome(recipe, boundary.row if boundary else 0, boundary is not None and boundary.before)
+    outcome = KillOutcome(recipe, boundary.row if boundary else 0, boundary is not None and boundary.before)
     with contextlib.ExitStack() as stack:
         bench = _Bench(rig_path, folder, speed, stack)
         try:
@@ -116,7 +116,7 @@ def trial(
     return outcome
 
 
-def compare(outcome: Outcome, reference: Outcome) -> None:
+def compare(outcome: KillOutcome, reference: KillOutcome) -> None:
     """Add to `outcome.problems` what the reference tells: a step that was lost, a question that nobody was asked."""
     if outcome.problems or not outcome.reached:
         return
@@ -128,7 +128,7 @@ def compare(outcome: Outcome, reference: Outcome) -> None:
         outcome.problems.append(f"{reference.questions} questions, {outcome.questions} of them asked")
 
 
-def weigh_up(outcome: Outcome) -> None:
+def weigh_up(outcome: KillOutcome) -> None:
     """Add to `outcome.problems` what the lab's truth tells of each line: a dose given twice or lost, or not as booked (A10).
 
     A dose may be missing only where the run was held for it, and only as far as somebody has accepted.
@@ -149,7 +149,7 @@ def weigh_up(outcome: Outcome) -> None:
             )
 
 
-def _judge(outcome: Outcome, rig_path: Path, data: Path, truth: Mapping[str, Any], asked: Sequence[str]) -> None:
+def _judge(outcome: KillOutcome, rig_path: Path, data: Path, truth: Mapping[str, Any], asked: Sequence[str]) -> None:
     """Read the journal that is left, and hold it against the truth."""
     rig = load_checked_rig(rig_path)
     lines = {verb: route.line for verb, route in routes_of(rig).items()}
@@ -234,7 +234,9 @@ class _Bench:
         self._until(lambda: self._served.exists() and self._served.stat().st_size > 0, "the lab serves", START_S)
         self._host: Process | None = None
 
-    def attend(self, recipe: str, params: Mapping[str, str], boundary: Boundary | None, outcome: Outcome) -> list[str]:
+    def attend(
+        self, recipe: str, params: Mapping[str, str], boundary: Boundary | None, outcome: KillOutcome
+    ) -> list[str]:
         """See the run to its end, doing at once what it asks a person for; returns what it asked."""
         endpoint = self._control(boundary)
         self._until(lambda: _awake(endpoint), "every device is heard", START_S)

@@ -10,7 +10,7 @@ from typing import Any
 
 from choroid.common.failure import UserError
 from choroid.running.guarding import GuardFinder
-from controller.commissioning.bench import Bench
+from controller.commissioning.bench import CommissioningRig
 from controller.commissioning.procedure import NotReady, commission
 from controller.commissioning.record import ROW
 from controller.commissioning.terms import Report
@@ -62,7 +62,7 @@ async def _commission(rig: Rig, data: Path, by: str) -> Report:
     journal = Journal(data / "journal.db", clock, durable=True, threaded=True)
     try:
         guarded = await GuardFinder(rig, data).guarded()
-        bench = await Bench.open(rig, open_real, journal, clock, _alarm)
+        bench = await CommissioningRig.open(rig, open_real, journal, clock, _alarm)
         heartbeat = Heartbeat(
             guarded,
             ticks=lambda: bench.ticks,

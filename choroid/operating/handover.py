@@ -26,7 +26,7 @@ from controller.journal.journal import Journal
 from controller.ledger.batches import AT_THE_START
 from controller.ledger.ledger import Ledger
 from controller.rig.description import Rig
-from controller.vitals.usual import ROW
+from controller.vitals.rolling_baseline import ROW
 from drivers.registry import MODELS
 from protocols.baseline import WINDOW_H
 from protocols.media_filter import MediaState

@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from choroid.report.wording import duration, percent, quantity
-from controller.figures.figure import Verdict
+from controller.figures.figure import FigureStatus
 from controller.figures.records import Period
 from controller.rig.loading import effective_hash
 
@@ -16,14 +16,14 @@ LEAST_COVERAGE = (0.95, 0.80)
 LOW_VIABILITY = (0.8, 0.5)
 LEAST_KNOWN = 0.5
 """A score of which less is known says how little is known, and not how the tissue is."""
-WORST_LETTERS = {"C": Verdict.WATCH, "D": Verdict.BAD}
+WORST_LETTERS = {"C": FigureStatus.WATCH, "D": FigureStatus.BAD}
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
+class ReportFinding:
     """One thing to know: how bad, in which section (its HTML anchor), and what."""
 
-    verdict: Verdict
+    verdict: FigureStatus
     section: str
     text: str
 
@@ -32,7 +32,7 @@ class Finding:
         return {"verdict": self.verdict.name.lower(), "section": self.section, "text": self.text}
 
 
-def findings(period: Period, now: float) -> list[Finding]:
+def findings(period: Period, now: float) -> list[ReportFinding]:
     """Everything that is bad or to be watched, the worst first; `now` (UTC seconds) is for what has expired."""
     found = [
         *_record(period),
@@ -47,10 +47,12 @@ def findings(period: Period, now: float) -> list[Finding]:
     return sorted(found, key=lambda finding: -finding.verdict)
 
 
-def _record(period: Period) -> list[Finding]:
+def _record(period: Period) -> list[ReportFinding]:
     found = []
     if not period.chain.ok:
-        found.append(Finding(Verdict.BAD, "record", f"the journal's chain is broken: {period.chain.problem}"))
+        found.append(
+            ReportFinding(FigureStatus.BAD, "record", f"the journal's chain is broken: {period.chain.problem}")
+        )
     starts = period.faults.starts
     here = effective_hash(period.rig)
     if any(start[2] != here for start in starts):
@@ -58,51 +60,53 @@ def _record(period: Period) -> list[Finding]:
             "the rig ran on another description than the file given here (a file edited since, or another release of"
             " Choroid); figures are judged by the set-points of the file"
         )
-        found.append(Finding(Verdict.WATCH, "record", text))
+        found.append(ReportFinding(FigureStatus.WATCH, "record", text))
     if len({start[2] for start in starts}) > 1:
-        found.append(Finding(Verdict.WATCH, "record", "the rig's description was changed within the period"))
+        found.append(ReportFinding(FigureStatus.WATCH, "record", "the rig's description was changed within the period"))
     if len(starts) > 1:
-        found.append(Finding(Verdict.WATCH, "faults", f"the controller was started {len(starts)} times"))
+        found.append(ReportFinding(FigureStatus.WATCH, "faults", f"the controller was started {len(starts)} times"))
     return found
 
 
-def _alarms(period: Period) -> list[Finding]:
+def _alarms(period: Period) -> list[ReportFinding]:
     found = []
     for alarm in period.alarms:
         urgent = alarm.priority in ("critical", "high")
         if alarm.standing:
-            verdict = Verdict.BAD if urgent else Verdict.WATCH
-            found.append(Finding(verdict, "alarms", f"alarm {alarm.alarm} stands at the period's end: {alarm.detail}"))
+            verdict = FigureStatus.BAD if urgent else FigureStatus.WATCH
+            found.append(
+                ReportFinding(verdict, "alarms", f"alarm {alarm.alarm} stands at the period's end: {alarm.detail}")
+            )
         elif urgent:
             text = f"{alarm.priority} alarm {alarm.alarm}, {alarm.count} ×"
-            found.append(Finding(Verdict.WATCH, "alarms", text))
+            found.append(ReportFinding(FigureStatus.WATCH, "alarms", text))
         if alarm.late and alarm.within_s is not None:
             text = f"alarm {alarm.alarm} was not acknowledged within {duration(alarm.within_s)}, {alarm.late} ×"
-            found.append(Finding(Verdict.BAD if urgent else Verdict.WATCH, "alarms", text))
+            found.append(ReportFinding(FigureStatus.BAD if urgent else FigureStatus.WATCH, "alarms", text))
     return found
 
 
-def _organs(period: Period) -> list[Finding]:
+def _organs(period: Period) -> list[ReportFinding]:
     found = []
     for organ in period.organs:
         for figure in organ.figures:
-            if figure.verdict >= Verdict.WATCH and figure.value is not None:
+            if figure.verdict >= FigureStatus.WATCH and figure.value is not None:
                 text = f"{organ.name}: {figure.label} {quantity(figure.value, figure.unit)}; {figure.limit}"
-                found.append(Finding(figure.verdict, f"organ-{organ.name}", text))
+                found.append(ReportFinding(figure.verdict, f"organ-{organ.name}", text))
     return found
 
 
-def _medium(period: Period) -> list[Finding]:
+def _medium(period: Period) -> list[ReportFinding]:
     found = []
     for letter, verdict in WORST_LETTERS.items():
         graded = [grade for grade in period.grades if grade.grade == letter]
         if graded:
             text = f"{len(graded)} of {len(period.grades)} batches graded {letter}, the last limited by {graded[-1].limiting}"
-            found.append(Finding(verdict, "grades", text))
+            found.append(ReportFinding(verdict, "grades", text))
     return found
 
 
-def _viability(period: Period) -> list[Finding]:
+def _viability(period: Period) -> list[ReportFinding]:
     if not period.scores:
         return []
     known = [score for score in period.scores if score.coverage >= LEAST_KNOWN]
@@ -112,51 +116,53 @@ def _viability(period: Period) -> list[Finding]:
             f"{len(period.scores) - len(known)} of {len(period.scores)} viability scores could not be vouched for: less than"
             f" {LEAST_KNOWN:.0%} of their inputs were known"
         )
-        found.append(Finding(Verdict.WATCH, "viability", text))
+        found.append(ReportFinding(FigureStatus.WATCH, "viability", text))
     watch, bad = LOW_VIABILITY
     worst = min(known, key=lambda score: score.score, default=None)
     if worst is not None and worst.score < watch:
-        verdict = Verdict.BAD if worst.score < bad else Verdict.WATCH
+        verdict = FigureStatus.BAD if worst.score < bad else FigureStatus.WATCH
         text = f"viability fell to {worst.score:.2f}, limited by {worst.limiting}"
-        found.append(Finding(verdict, "viability", text))
+        found.append(ReportFinding(verdict, "viability", text))
     return found
 
 
-def _coverage(period: Period) -> list[Finding]:
+def _coverage(period: Period) -> list[ReportFinding]:
     """One line for all series that share a verdict: one lost cable must not fill a page."""
     watch, bad = LEAST_COVERAGE
     shares = {point: course.coverage for point, course in period.courses.items()}
     found = []
-    for verdict, low, high in ((Verdict.BAD, -1.0, bad), (Verdict.WATCH, bad, watch)):
+    for verdict, low, high in ((FigureStatus.BAD, -1.0, bad), (FigureStatus.WATCH, bad, watch)):
         gappy = sorted((share, point) for point, share in shares.items() if low <= share < high)
         if gappy:
             named = ", ".join(f"{point} {percent(share)}" for share, point in gappy[:4])
             more = f" and {len(gappy) - 4} more" if len(gappy) > 4 else ""
-            found.append(Finding(verdict, "faults", f"data are missing: {named}{more} of the period covered"))
+            found.append(ReportFinding(verdict, "faults", f"data are missing: {named}{more} of the period covered"))
     return found
 
 
-def _calibrations(period: Period, now: float) -> list[Finding]:
+def _calibrations(period: Period, now: float) -> list[ReportFinding]:
     found = []
     for record in period.calibrations:
         if record.expired(_iso(now)):
             text = f"the calibration of {record.point} ran out on {record.expires_utc[:10]}"
-            found.append(Finding(Verdict.WATCH, "calibrations", text))
+            found.append(ReportFinding(FigureStatus.WATCH, "calibrations", text))
     if not period.calibrations:
-        found.append(Finding(Verdict.WATCH, "calibrations", "no pump or sensor has a calibration on record"))
+        found.append(ReportFinding(FigureStatus.WATCH, "calibrations", "no pump or sensor has a calibration on record"))
     return found
 
 
-def _runs(period: Period) -> list[Finding]:
+def _runs(period: Period) -> list[ReportFinding]:
     found = []
     for run in period.runs:
         held_s = sum(end - begin for begin, end in run.held)
         if run.state in ("held", "holding"):
             said = f": {run.messages[-1][1]}" if run.messages else ""
-            found.append(Finding(Verdict.BAD, "protocols", f"run {run.id} ({run.protocol}) waits for a person{said}"))
+            found.append(
+                ReportFinding(FigureStatus.BAD, "protocols", f"run {run.id} ({run.protocol}) waits for a person{said}")
+            )
         elif held_s > 0:
             text = f"run {run.id} ({run.protocol}) was held {len(run.held)} ×, {duration(held_s)} in all"
-            found.append(Finding(Verdict.WATCH, "protocols", text))
+            found.append(ReportFinding(FigureStatus.WATCH, "protocols", text))
     return found
 
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from datetime import tzinfo
 from html import escape
 
-from choroid.report.findings import Finding
+from choroid.report.findings import ReportFinding
 from choroid.report.medium import grades, medium, viability
 from choroid.report.organs import organs
 from choroid.report.sections import alarms, calibrations, faults, people, protocols, record, summary
@@ -29,7 +29,7 @@ SECTIONS = (
 )
 
 
-def html(period: Period, found: Sequence[Finding], *, zone: tzinfo, made_at: float, release: str) -> str:
+def html(period: Period, found: Sequence[ReportFinding], *, zone: tzinfo, made_at: float, release: str) -> str:
     """The whole report. `made_at` is UTC seconds; all times are shown in `zone`."""
     rig = period.rig
     title = f"{rig.name}: {moment(period.begin, zone)} to {moment(period.end, zone)}"

@@ -10,7 +10,7 @@ from choroid.report.chart import chart
 from choroid.report.pieces import mark, section, table
 from choroid.report.wording import interval, number, percent, unit_text
 from controller.figures.figure import Figure
-from controller.figures.organs import Organ, bands_of
+from controller.figures.organs import OrganFigures, bands_of
 from controller.figures.records import Period
 
 
@@ -20,7 +20,7 @@ def organs(period: Period, zone: tzinfo) -> str:
     return section("organs", "Organs", "".join(_organ(period, organ, zone) for organ in order), page=True)
 
 
-def _organ(period: Period, organ: Organ, zone: tzinfo) -> str:
+def _organ(period: Period, organ: OrganFigures, zone: tzinfo) -> str:
     rows = [_figure_row(figure) for figure in organ.figures if figure.value is not None]
     reasons: dict[str, list[str]] = {}
     for figure in organ.figures:

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from datetime import datetime
 from html import escape
 
-from controller.figures.figure import Verdict
+from controller.figures.figure import FigureStatus
 
 ML = 1000.0
 MOST_ROWS = 60
@@ -36,9 +36,9 @@ def table(heads: Sequence[str], rows: Rows, *, kind: str = "") -> str:
     return f'<table class="{kind}">' + f"{head_row}<tbody>{body}</tbody></table>"
 
 
-def mark(verdict: Verdict) -> str:
+def mark(verdict: FigureStatus) -> str:
     """A verdict as a coloured word."""
-    word = "not judged" if verdict is Verdict.NONE else verdict.name.lower()
+    word = "not judged" if verdict is FigureStatus.NONE else verdict.name.lower()
     return f'<span class="mark {verdict.name.lower()}">{word}</span>'
 
 

@@ -9,13 +9,13 @@ from pathlib import Path
 from typing import Any
 
 from choroid.common.failure import UserError
-from choroid.report.findings import Finding, findings
+from choroid.report.findings import ReportFinding, findings
 from choroid.report.html import html
 from choroid.report.period import asked, zone_of
 from choroid.report.wording import interval, moment, number, percent, unit_text
 from controller.core.clock import Clock
 from controller.core.version import software_version
-from controller.figures.figure import Verdict
+from controller.figures.figure import FigureStatus
 from controller.figures.records import Period, Records
 from controller.memory.history_reader import HistoryUnreadable
 from controller.rig.loading import effective_hash, load_rig
@@ -79,7 +79,7 @@ def as_text(answer: dict[str, Any]) -> str:
     return "\n".join(lines)
 
 
-def _answer(period: Period, found: list[Finding], now: float, zone: tzinfo) -> dict[str, Any]:
+def _answer(period: Period, found: list[ReportFinding], now: float, zone: tzinfo) -> dict[str, Any]:
     """Everything as plain data."""
     ends = {"from_utc": _iso(period.begin), "to_utc": _iso(period.end)}
     return {
@@ -91,7 +91,7 @@ def _answer(period: Period, found: list[Finding], now: float, zone: tzinfo) -> d
         "shown_from": moment(period.begin, zone),
         "shown_to": moment(period.end, zone),
         "zone": str(zone),
-        "worst": max((finding.verdict for finding in found), default=Verdict.GOOD).name.lower(),
+        "worst": max((finding.verdict for finding in found), default=FigureStatus.GOOD).name.lower(),
         "findings": [finding.to_json() for finding in found],
         "organs": {organ.name: organ.to_json() | ends for organ in period.organs},
         "alarms": [alarm.to_json() for alarm in period.alarms],

@@ -7,11 +7,11 @@ from collections.abc import Sequence
 from datetime import tzinfo
 from html import escape
 
-from choroid.report.findings import Finding
+from choroid.report.findings import ReportFinding
 from choroid.report.pieces import MOST_ROWS, mark, seconds, section, table
 from choroid.report.wording import duration, moment, number, percent, unit_text
 from controller.figures.course import Course
-from controller.figures.figure import Figure, Verdict
+from controller.figures.figure import Figure, FigureStatus
 from controller.figures.records import Period
 from controller.rig.loading import effective_hash
 
@@ -21,7 +21,7 @@ NOTE = (
 )
 
 
-def summary(period: Period, found: Sequence[Finding]) -> str:
+def summary(period: Period, found: Sequence[ReportFinding]) -> str:
     """The period at a glance: findings, and each organ's worst figure."""
     counts = Counter(finding.verdict for finding in found)
     graded = Counter(grade.grade for grade in period.grades)
@@ -29,7 +29,7 @@ def summary(period: Period, found: Sequence[Finding]) -> str:
     recycled = _figure(period, "kidney", "recycled_share")
     raised = sum(alarm.count for alarm in period.alarms)
     tiles = (
-        (f"{counts[Verdict.BAD]} bad, {counts[Verdict.WATCH]} to watch", "findings"),
+        (f"{counts[FigureStatus.BAD]} bad, {counts[FigureStatus.WATCH]} to watch", "findings"),
         (f"{raised} raised, {sum(alarm.standing for alarm in period.alarms)} standing", "alarms"),
         (", ".join(f"{graded[letter]} {letter}" for letter in "ABCD" if graded[letter]) or "none", "batches graded"),
         (f"{min(scores):.2f} to {max(scores):.2f}" if scores else "no data", "viability score (0 to 1)"),

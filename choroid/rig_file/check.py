@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from controller.hazards.table import gaps_of, hazards_of
-from controller.hazards.terms import Hazard, Verdict
+from controller.hazards.terms import Hazard, HazardVerdict
 from controller.rig.loading import effective_hash, load_rig
 from controller.rig.problems import Problem, RigError
 from drivers.registry import MODELS, load_third_party
@@ -65,7 +65,7 @@ def _problem(problem: Problem) -> dict[str, Any]:
 
 
 def _row(hazard: Hazard) -> dict[str, Any]:
-    accepted = hazard.accepted if hazard.verdict is Verdict.ACCEPTED else None
+    accepted = hazard.accepted if hazard.verdict is HazardVerdict.ACCEPTED else None
     return {
         "hazard": hazard.id,
         "place": hazard.place,
@@ -89,7 +89,7 @@ def _table(rows: list[dict[str, Any]]) -> list[str]:
             row["hazard"], row["place"], row["sensor"], row["interlock"], ", ".join(row["actuators"]), row["limits"],
             f"{row['detection_s']:g} s" if row["detection_s"] else "-",
             "hours" if row["harm_s"] is None else f"{row['harm_s']:g} s",
-            row["verdict"].upper() if row["verdict"] != Verdict.COVERED else row["verdict"],
+            row["verdict"].upper() if row["verdict"] != HazardVerdict.COVERED else row["verdict"],
         ]
         for row in rows
     ]  # fmt: skip
@@ -98,7 +98,7 @@ def _table(rows: list[dict[str, Any]]) -> list[str]:
         "  ".join(text.ljust(width) for text, width in zip(line, widths, strict=True)).rstrip()
         for line in [list(COLUMNS), *cells]
     ]
-    notes = [f"{row['hazard']}: {row['note']}" for row in rows if row["verdict"] == Verdict.RESIDUAL]
-    counts = {verdict.value: sum(row["verdict"] == verdict for row in rows) for verdict in Verdict}
+    notes = [f"{row['hazard']}: {row['note']}" for row in rows if row["verdict"] == HazardVerdict.RESIDUAL]
+    counts = {verdict.value: sum(row["verdict"] == verdict for row in rows) for verdict in HazardVerdict}
     told = ", ".join(f"{count} {name}" for name, count in counts.items() if count)
     return [*lines, "", f"{len(rows)} hazards: {told}", *(f"residual: {note}" for note in notes), ""]

@@ -25,12 +25,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from choroid.common.child import python
-from controller.nerves.brake import Brake, Order
-from controller.nerves.device import ArrayInfo, Block, Delivery, Impedance, Pulse
+from controller.nerves.brake import Brake, BrakeOrder
+from controller.nerves.device import ArrayInfo, Delivery, FrameBlock, Impedance, Pulse
 from controller.nerves.engine import EngineConfig, serve
 from controller.nerves.envelope import Envelope
 from controller.nerves.summary import life_s
-from controller.nerves.tokens import Grant, Keyring, Scope, new_token
+from controller.nerves.tokens import Grant, Keyring, TokenScope, new_token
 from sim.neurons.array import SAMPLE_RATE_HZ, UV_PER_UNIT, SimulatedArray
 
 if TYPE_CHECKING:
@@ -87,7 +87,7 @@ class PacedArray:
         """The frame that the crystal is at."""
         return int((self._clock() - self._start_s) * self.info.sample_rate_hz)
 
-    def read(self) -> Block:
+    def read(self) -> FrameBlock:
         """Wait until the next block is complete."""
         first = self._array.next_frame + self._lost
         end = first + self.info.block_frames
@@ -104,7 +104,7 @@ class PacedArray:
         self._waiting = [entry for entry in self._waiting if entry[0] >= end]
         deliveries = (*self._dropped, *(Delivery(pulse, frame) for frame, pulse in begun))
         self._dropped = []
-        return Block(first, samples, deliveries)
+        return FrameBlock(first, samples, deliveries)
 
     def deliver(self, pulse: Pulse) -> None:
         """Stimulate exactly at its frame; if that is past, as soon as possible, but never after
@@ -325,8 +325,8 @@ async def _child(config: dict[str, Any]) -> None:
     token, agent_token = new_token(), new_token()
     keyring = Keyring(
         {
-            token: Grant("controller", frozenset({Scope.READ, Scope.AUDIT})),
-            agent_token: Grant("agent", frozenset({Scope.READ, Scope.STIMULATE})),
+            token: Grant("controller", frozenset({TokenScope.READ, TokenScope.AUDIT})),
+            agent_token: Grant("agent", frozenset({TokenScope.READ, TokenScope.STIMULATE})),
         }
     )
     device = simulated_array(
@@ -380,7 +380,7 @@ async def _listen(device: PacedArray, brake: Brake, stop: asyncio.Event) -> None
             try:
                 said = json.loads(line)
                 if "order" in said:
-                    brake.order(Order(str(said["stopped"]), functools.partial(confirm, int(said["order"]))))
+                    brake.order(BrakeOrder(str(said["stopped"]), functools.partial(confirm, int(said["order"]))))
                 else:
                     device.set_health(float(said["health"]))
             except (ValueError, KeyError, TypeError):

@@ -14,14 +14,14 @@ from typing import Any
 
 from choroid.common.failure import UserError
 from choroid.comparison.comparison import agreement
-from choroid.sensitivity.truth import FAULTS, Fault, against_truth
+from choroid.sensitivity.truth import FAULTS, ScreenedFault, against_truth
 
 TOLD = ("score", "of_known")
 """What is set against the truth: the score itself, and the same product over what is known, which the page shows."""
 
 
 def over_seeds(
-    path: Path, *, seeds: int, hours: float, faults: Sequence[Fault] = FAULTS, progress: bool = True
+    path: Path, *, seeds: int, hours: float, faults: Sequence[ScreenedFault] = FAULTS, progress: bool = True
 ) -> dict[str, Any]:
     """Live every fault for `hours` on seeds 1 to `seeds`; :func:`summary` says what came of it.
 

@@ -29,7 +29,7 @@ from controller.process.controller import Controller
 from controller.rig.description import Rig
 from controller.rig.loading import load_rig
 from drivers.registry import MODELS
-from sim.lab import Lab
+from sim.lab import SimulatedLab
 from sim.virtual_time import run_virtual
 
 WARM_H = 8.0
@@ -43,12 +43,12 @@ Trace = list[tuple[float, float, dict[str, Any]]]
 
 
 @dataclass(frozen=True, slots=True)
-class Fault:
+class ScreenedFault:
     """One fault: what the lab holds that the rig file does not say, and what is done to it at the start."""
 
     name: str
     rig: Callable[[Rig], Rig] = lambda rig: rig
-    strike: Callable[[Lab], None] = lambda _: None
+    strike: Callable[[SimulatedLab], None] = lambda _: None
 
 
 def bottles(**changes: float) -> Callable[[Rig], Rig]:
@@ -66,26 +66,26 @@ def _burnt_heater(rig: Rig) -> Rig:
     return rig.model_copy(update={"organs": rig.organs.model_copy(update={"skin": skin})})
 
 
-def _no_flow(lab: Lab) -> None:
+def _no_flow(lab: SimulatedLab) -> None:
     lab.plant.faults.flow_scale[lab.rig.organs.heart.line] = 0.02
 
 
-def _lying_probe(lab: Lab) -> None:
+def _lying_probe(lab: SimulatedLab) -> None:
     lab.plant.faults.sensor_offset[lab.rig.organs.skin.temperature] = -3.0
 
 
 FAULTS = (
-    Fault("none"),
-    Fault("heater burnt out", rig=_burnt_heater),
-    Fault("heart's line occluded", strike=_no_flow),
-    Fault("no glucose in any bottle", rig=bottles(glucose_mm=0.05)),
-    Fault("4 mM ammonia in every bottle", rig=bottles(ammonia_mm=4.0)),
-    Fault("temperature probe 3 K low", strike=_lying_probe),
+    ScreenedFault("none"),
+    ScreenedFault("heater burnt out", rig=_burnt_heater),
+    ScreenedFault("heart's line occluded", strike=_no_flow),
+    ScreenedFault("no glucose in any bottle", rig=bottles(glucose_mm=0.05)),
+    ScreenedFault("4 mM ammonia in every bottle", rig=bottles(ammonia_mm=4.0)),
+    ScreenedFault("temperature probe 3 K low", strike=_lying_probe),
 )
 
 
 def against_truth(
-    path: Path, *, seed: int, hours: float, faults: Sequence[Fault] = FAULTS, progress: bool = True
+    path: Path, *, seed: int, hours: float, faults: Sequence[ScreenedFault] = FAULTS, progress: bool = True
 ) -> dict[str, Any]:
     """Live every fault for `hours`; :func:`summary` says what is told of each. Raises :class:`UserError` for real links."""
     rig = load_rig(path, models=MODELS)
@@ -114,10 +114,10 @@ def _told(progress: bool, what: str) -> None:
         print(f"… {what}", file=sys.stderr, flush=True)
 
 
-async def live(rig: Rig, fault: Fault, data: Path, seed: int, hours: float, epoch: datetime) -> Trace:
+async def live(rig: Rig, fault: ScreenedFault, data: Path, seed: int, hours: float, epoch: datetime) -> Trace:
     """Run the stack on a lab with this fault, recycling as ever; returns what was true and what was said."""
     loop = asyncio.get_running_loop()
-    lab = Lab(fault.rig(rig), seed=seed)
+    lab = SimulatedLab(fault.rig(rig), seed=seed)
     nerves = RateNerves(lab.plant, electrodes=rig.nerves.electrodes, seed=seed) if rig.nerves else None
     clock = Clock(follow_system=False, epoch=epoch)
     controller = Controller(rig=rig, opener=lab.opener, data_dir=data, clock=clock, nerves_source=nerves, durable=False)

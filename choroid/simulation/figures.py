@@ -10,13 +10,13 @@ from controller.core.run_states import RunState
 from controller.journal.terms import Entry
 from controller.process.controller import Controller
 from controller.transfers.routes import by_line, routes_of
-from sim.lab import Lab
+from sim.lab import SimulatedLab
 
 SIGMAS = 3.0
 ML = 1000.0
 
 
-def figures(lab: Lab, controller: Controller, run_id: str) -> dict[str, Any]:
+def figures(lab: SimulatedLab, controller: Controller, run_id: str) -> dict[str, Any]:
     """Everything `choroid simulate --json` promises but time and speed. Volumes in mL, scores 0 to 1.
 
     The mass balance is that of the vessel that closes worst: ledger less truth, against three standard deviations of
@@ -144,7 +144,7 @@ def decisions(controller: Controller) -> dict[str, Any]:
     return {"actions": actions, "consumables_eur": round(eur, 2), "last_reason": reason}
 
 
-def violations(lab: Lab, controller: Controller, vessels: dict[str, dict[str, float]]) -> list[str]:
+def violations(lab: SimulatedLab, controller: Controller, vessels: dict[str, dict[str, float]]) -> list[str]:
     """What must never happen, and did: overflow, a pump run dry, a bound broken, a chain that does not hold."""
     found = [f"{at_s:.0f} s: {text}" for at_s, text in lab.plant.events]
     for name, vessel in vessels.items():

@@ -16,7 +16,7 @@ from choroid.simulation.mishaps import Mishaps
 from controller.hazards.loading import load_checked_rig
 from controller.rig.described import seen_from_anywhere
 from controller.rig.description import Rig
-from sim.lab import Lab
+from sim.lab import SimulatedLab
 from sim.virtual_time import run_scaled
 
 
@@ -45,7 +45,7 @@ def lab(
     async def serve() -> None:
         stop = asyncio.Event()
         stop_on_signals(stop, duration_s)
-        bench = Lab(rig, seed=seed)
+        bench = SimulatedLab(rig, seed=seed)
         if base_port + len(bench.lines) > MAX_PORT + 1:
             raise UserError(
                 f"{len(bench.lines)} links from port {base_port} on would go beyond {MAX_PORT}. Next: choose a lower"

@@ -19,7 +19,7 @@ from sim.faults.kinds import KINDS
 from sim.faults.schedule import Schedule
 from sim.faults.script import FaultsError, Script, read_line, read_script
 from sim.faults.targets import targets
-from sim.lab import Lab
+from sim.lab import SimulatedLab
 
 DRAWN_DAYS = 365.0
 """How far ahead chance is asked; nobody leaves a lab on for longer."""
@@ -42,7 +42,7 @@ class Mishaps:
         self._script = Script(Schedule(), (), ())
         self._injector: Injector | None = None
         self._typed = b""
-        self._lab: Lab | None = None
+        self._lab: SimulatedLab | None = None
         if faults is not None:
             try:
                 self._script = read_script(faults, rig)
@@ -50,7 +50,7 @@ class Mishaps:
                 raise UserError(str(error)) from None
 
     @contextlib.asynccontextmanager
-    async def befalling(self, lab: Lab) -> AsyncIterator[None]:
+    async def befalling(self, lab: SimulatedLab) -> AsyncIterator[None]:
         """Let it all happen to `lab` for as long as the context lasts."""
         schedule = self._script.schedule(np.random.default_rng([self._seed, 0xFA]), DRAWN_DAYS)
         injector = self._injector = Injector(

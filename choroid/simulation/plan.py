@@ -19,7 +19,7 @@ from typing import Any
 
 from choroid.common.failure import UserError
 from choroid.simulation.gantt import gantt
-from choroid.simulation.simulate import EPOCH, Start, simulate
+from choroid.simulation.simulate import EPOCH, StartPoint, simulate
 from choroid.simulation.timeline import within
 from controller.core.clock import Clock
 from controller.core.run_states import RunState
@@ -93,7 +93,7 @@ def plan(
             answer |= _paper_story(rig, present, paper)
         else:
             twin = _on_simulated_links(rig, trusting=rig.factory_calibrated or not looking)
-            start = Start(folder, present.at, twin, _as_present(twin, present) if data is not None else twin)
+            start = StartPoint(folder, present.at, twin, _as_present(twin, present) if data is not None else twin)
             answer |= _twin_story(path, protocol, params, hours, seed, start)
     answer["run_out"] = _run_out(rig, answer["volumes"], answer["looked_h"])
     answer["sterile"] = _sterile(rig, answer["steps"])
@@ -210,7 +210,7 @@ def _on_simulated_links(rig: Rig, *, trusting: bool) -> Rig:
 
 
 def _twin_story(
-    path: Path, protocol: str, params: dict[str, str], hours: float, seed: int, start: Start
+    path: Path, protocol: str, params: dict[str, str], hours: float, seed: int, start: StartPoint
 ) -> dict[str, Any]:
     found = simulate(
         path,

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import asyncio
 
-from controller.nerves.summary import NervesSummary, Treatment
+from controller.nerves.summary import NervesSummary, StimulationTreatment
 from sim.neurons.rates import RateModel
 from sim.plant.plant import Plant
 
 ACTIVE_HZ = 5 / 60
 """An electrode counts as active from five spikes a minute (a common convention; electrodes.md §5)."""
-UNTOUCHED = Treatment(0.0, 24.0, None, False, 0, "none", "the rate-level model takes no pulses")
+UNTOUCHED = StimulationTreatment(0.0, 24.0, None, False, 0, "none", "the rate-level model takes no pulses")
 
 
 class RateNerves:

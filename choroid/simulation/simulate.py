@@ -30,7 +30,7 @@ from controller.process.controller import Controller
 from controller.recipes.catalogue import chosen
 from controller.rig.description import Rig
 from drivers.registry import MODELS
-from sim.lab import Lab
+from sim.lab import SimulatedLab
 from sim.virtual_time import run_virtual
 
 EPOCH = datetime(2026, 1, 1, tzinfo=UTC)
@@ -38,11 +38,11 @@ EPOCH = datetime(2026, 1, 1, tzinfo=UTC)
 
 DAY_S = 86_400.0
 
-Watch = Callable[[float, Lab, Controller], None]
+Watch = Callable[[float, SimulatedLab, Controller], None]
 
 
 @dataclass(frozen=True, slots=True)
-class Start:
+class StartPoint:
     """Where a simulation begins that goes on from a rig's own journal (`choroid plan`)."""
 
     data: Path
@@ -66,7 +66,7 @@ def simulate(
     progress: bool = True,
     timeline: bool = False,
     capture: Path | None = None,
-    start: Start | None = None,
+    start: StartPoint | None = None,
     watch: Watch | None = None,
     tended: bool = False,
     assay_every_d: float | None = None,
@@ -146,13 +146,13 @@ async def _run(
     progress: bool,
     timeline: bool,
     capture: Path | None,
-    start: Start | None,
+    start: StartPoint | None,
     watch: Watch | None,
     tended: bool,
     assay_every_d: float | None,
 ) -> dict[str, Any]:
     loop = asyncio.get_running_loop()
-    lab = Lab(rig if start is None else start.lab_rig, seed=seed)
+    lab = SimulatedLab(rig if start is None else start.lab_rig, seed=seed)
     electrodes = rig.nerves.electrodes if rig.nerves else 0
     nerves = RateNerves(lab.plant, electrodes=electrodes, seed=seed) if electrodes else None
     clock = Clock(follow_system=False, epoch=EPOCH if start is None else start.epoch)

@@ -18,7 +18,7 @@ from controller.estimator.assays import AssayRefused
 from controller.ledger.batches import Batch
 from controller.process.controller import Controller
 from protocols.assay import ANALYTES
-from sim.lab import Lab
+from sim.lab import SimulatedLab
 
 DAY_S = 86_400.0
 NAME = "technician"
@@ -42,7 +42,9 @@ class Technician:
     `done` tells what was done, the oldest first: `day`, `what`, `why`.
     """
 
-    def __init__(self, lab: Lab, controller: Controller, *, seed: int, assay_every_d: float | None = None) -> None:
+    def __init__(
+        self, lab: SimulatedLab, controller: Controller, *, seed: int, assay_every_d: float | None = None
+    ) -> None:
         self._lab = lab
         self._controller = controller
         self._random = np.random.default_rng((seed, STREAM))

@@ -26,7 +26,7 @@ PATIENCE = 30
 LEEWAY_S = 1e-9
 
 
-class FarEnd:
+class ReplayedDevice:
     """The other end of the line: opens, says and breaks what the capture says, and notes each request with its time."""
 
     def __init__(self) -> None:
@@ -78,7 +78,7 @@ class FarEnd:
 class Playback:
     """Plays the rows of one link; `far` is the link's other end, `devices` are the drivers on it by name."""
 
-    def __init__(self, rows: Sequence[Mapping[str, Any]], far: FarEnd, devices: Mapping[str, Device]) -> None:
+    def __init__(self, rows: Sequence[Mapping[str, Any]], far: ReplayedDevice, devices: Mapping[str, Device]) -> None:
         self._rows = deque(rows)
         self._far = far
         self._devices = devices

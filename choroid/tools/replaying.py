@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from choroid.common.failure import UserError
-from choroid.tools.playback import FarEnd, Playback
+from choroid.tools.playback import Playback, ReplayedDevice
 from choroid.tools.recording import FORMAT
 from drivers.device import ChannelConfig, DeviceConfig
 from drivers.registry import build, load_third_party, open_link
@@ -123,7 +123,7 @@ def _replayed(track: _Track) -> dict[str, Any]:
 
 async def _play(track: _Track) -> list[tuple[float, str]]:
     """Make the captured wishes at their moments; every request that was sent, its time and bytes in hexadecimal."""
-    far = FarEnd()
+    far = ReplayedDevice()
     link = open_link(track.link, [device["model"] for device in track.devices], far.open)
     devices = {device["name"]: build(device["model"], link, _config(device)) for device in track.devices}
     playback = Playback(track.rows, far, devices)

@@ -33,7 +33,7 @@ from drivers.transport.capture import Capture, Direction, printable
 from drivers.transport.link import Link
 from drivers.transport.opener import Opener, open_beside, open_real
 from drivers.transport.url import LinkUrl
-from sim.lab import Lab
+from sim.lab import SimulatedLab
 
 Say = Callable[[str], None]
 HELP = """\
@@ -209,7 +209,7 @@ def talk(
 
 async def _talk(name: str, rig: Rig, raw: bool, read_only: bool, beside: bool) -> int:
     spec = rig.devices[name]
-    lab = Lab(rig, seed=1) if spec.link.startswith("sim:") else None
+    lab = SimulatedLab(rig, seed=1) if spec.link.startswith("sim:") else None
     claims.introduce("choroid talk")
     opener = lab.opener if lab else open_beside if beside else open_real
     conversation = Talk(name, spec, opener, _print, raw=raw, read_only=read_only)

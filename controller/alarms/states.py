@@ -85,7 +85,7 @@ class Alarm:
     """Set aside: whether it would be announced now."""
 
 
-class Row(Protocol):
+class AlarmRow(Protocol):
     """What is needed of a journal row."""
 
     @property
@@ -133,7 +133,7 @@ class Alarms:
         self._now_s = 0.0
         self.raised = 0
 
-    def restore(self, rows: Iterable[Row], now_s: float) -> None:
+    def restore(self, rows: Iterable[AlarmRow], now_s: float) -> None:
         """Take up the states in which the last process ended, by its journal rows :data:`ROWS`. Writes none."""
         self._now_s = now_s
         now = datetime.fromisoformat(self._utc())

@@ -14,7 +14,7 @@ from controller.core.clock import Clock
 from controller.core.state import StateStore
 from controller.gate.gate import Gate, Outcome
 from controller.journal.journal import Journal
-from controller.links.body import Body
+from controller.links.body import ConnectedRig
 from controller.rig.description import Rig
 from controller.rig.families import PRESSURE, points_of
 from controller.safety.limits import basal_states, limits_of
@@ -32,7 +32,7 @@ UNSURE_UL = 50.0
 
 
 @dataclass(slots=True)
-class Volume:
+class KnownVolume:
     """What a vessel holds as far as commissioning knows (µL)."""
 
     ul: float
@@ -48,10 +48,12 @@ class Effect:
     refused: str | None = None
 
 
-class Bench:
+class CommissioningRig:
     """A connected rig without regulators. Make it with :meth:`open`; :meth:`close` brings everything to its basal state."""
 
-    def __init__(self, rig: Rig, body: Body, gate: Gate, store: StateStore, volumes: dict[str, Volume]) -> None:
+    def __init__(
+        self, rig: Rig, body: ConnectedRig, gate: Gate, store: StateStore, volumes: dict[str, KnownVolume]
+    ) -> None:
         self.rig = rig
         self.gate = gate
         self.store = store
@@ -71,16 +73,16 @@ class Bench:
     @classmethod
     async def open(
         cls, rig: Rig, opener: Opener, journal: Journal, clock: Clock, alarm: Callable[[str, str, str], None]
-    ) -> Bench:
+    ) -> CommissioningRig:
         """Connect the rig and put the gate before it.
 
         Raises:
             ConnectError: Nothing at all answers.
         """
         store = StateStore()
-        body = await Body.connect(rig, opener, store)
+        body = await ConnectedRig.connect(rig, opener, store)
         limits = limits_of(rig)
-        volumes = {name: Volume(vessel.volume_ul, UNSURE_UL) for name, vessel in rig.vessels.items()}
+        volumes = {name: KnownVolume(vessel.volume_ul, UNSURE_UL) for name, vessel in rig.vessels.items()}
         leases = dict.fromkeys(limits.switches, VALVE_LEASE_S)
         leases[limits.heart] = rig.organs.heart.lease_s
         gate = Gate(

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import AsyncIterator
 
 from controller.commissioning import pumps, surroundings
-from controller.commissioning.bench import WHO, Bench
+from controller.commissioning.bench import WHO, CommissioningRig
 from controller.commissioning.record import wiring_hash
 from controller.commissioning.terms import Ask, Check, Report, Tell
 from controller.rig.quantities import quantity_text
@@ -19,7 +19,7 @@ class NotReady(Exception):
     """The person has not confirmed that the rig may be moved; the message says what is asked for."""
 
 
-async def commission(bench: Bench, *, by: str, utc: str, ask: Ask, tell: Tell) -> Report:
+async def commission(bench: CommissioningRig, *, by: str, utc: str, ask: Ask, tell: Tell) -> Report:
     """Carry out every check; a failed one does not keep the others from being made.
 
     Args:
@@ -45,7 +45,7 @@ async def commission(bench: Bench, *, by: str, utc: str, ask: Ask, tell: Tell) -
     return Report(bench.rig.name, wiring_hash(bench.rig), by, utc, tuple(checks))
 
 
-def preparation(bench: Bench) -> str:
+def preparation(bench: CommissioningRig) -> str:
     """Return what the person has to have prepared."""
     vessels = ", ".join(
         f"{name} {quantity_text(vessel.volume_ul, 'uL')}"
@@ -58,7 +58,7 @@ def preparation(bench: Bench) -> str:
     )
 
 
-async def _checks(bench: Bench, ask: Ask) -> AsyncIterator[Check]:
+async def _checks(bench: CommissioningRig, ask: Ask) -> AsyncIterator[Check]:
     rig = bench.rig
     for device in bench.unreachable:
         yield Check(device, "answers", False, "it does not answer. Check power, cable and address")
@@ -86,7 +86,7 @@ async def _checks(bench: Bench, ask: Ask) -> AsyncIterator[Check]:
     yield await _emergency(bench)
 
 
-async def _valves(bench: Bench, ask: Ask) -> list[Check]:
+async def _valves(bench: CommissioningRig, ask: Ask) -> list[Check]:
     """A person sees each valve open; that medium passes was seen with its pump."""
     checks = []
     for name, line in bench.rig.lines.items():
@@ -101,7 +101,7 @@ async def _valves(bench: Bench, ask: Ask) -> list[Check]:
     return checks
 
 
-async def _emergency(bench: Bench) -> Check:
+async def _emergency(bench: CommissioningRig) -> Check:
     """Stop everything: the heart falls to its basal flow, and a heater pulse is refused until the reset."""
     rig = bench.rig
     heart = rig.lines[rig.organs.heart.line].pump or ""

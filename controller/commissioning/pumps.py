@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from math import isfinite, isnan
 
-from controller.commissioning.bench import WHO, Bench, Effect
+from controller.commissioning.bench import WHO, CommissioningRig, Effect
 from controller.commissioning.terms import Ask, Check
 from controller.hazards import physics
 from controller.hazards.pressure import working_kpa
@@ -48,7 +48,7 @@ def signatures(rig: Rig, gauges: tuple[str, ...]) -> dict[str, Signature]:
     }
 
 
-async def heart(bench: Bench) -> Check:
+async def heart(bench: CommissioningRig) -> Check:
     """Raise the heart from its basal flow to its greatest: its gauge rises, and the balance stays."""
     rig = bench.rig
     spec, line = rig.organs.heart, rig.organs.heart.line
@@ -75,7 +75,7 @@ async def heart(bench: Bench) -> Check:
     return Check(pump, effect, True, ", ".join(f"{gauge} rose by {rise[gauge]:.2f} kPa" for gauge in seen.gauges))
 
 
-async def transfers(bench: Bench, ask: Ask) -> AsyncIterator[Check]:
+async def transfers(bench: CommissioningRig, ask: Ask) -> AsyncIterator[Check]:
     """Give one dose along each line that an organ transfers medium through: first what fills, then what empties."""
     rig = bench.rig
     expected = signatures(rig, bench.gauges)
@@ -84,7 +84,7 @@ async def transfers(bench: Bench, ask: Ask) -> AsyncIterator[Check]:
         yield await _transfer(bench, ask, name, expected[name])
 
 
-async def _transfer(bench: Bench, ask: Ask, name: str, wanted: Signature) -> Check:
+async def _transfer(bench: CommissioningRig, ask: Ask, name: str, wanted: Signature) -> Check:
     rig = bench.rig
     line = rig.lines[name]
     pump = line.pump or ""
@@ -112,7 +112,7 @@ async def _transfer(bench: Bench, ask: Ask, name: str, wanted: Signature) -> Che
     return Check(pump, effect, True, f"the balance changed by {done.mass_g:+.2f} g")
 
 
-async def _nothing_moved(bench: Bench, name: str, effect: str, done: Effect) -> Check:
+async def _nothing_moved(bench: CommissioningRig, name: str, effect: str, done: Effect) -> Check:
     """Nothing was moved: is the pump dead, or does a valve stand in its way that the file puts on another line?"""
     rig = bench.rig
     line = rig.lines[name]
@@ -129,7 +129,7 @@ async def _nothing_moved(bench: Bench, name: str, effect: str, done: Effect) -> 
     return Check(pump, effect, False, f"the pump moves nothing: {cause}")
 
 
-def _risen(bench: Bench, done: Effect) -> frozenset[str]:
+def _risen(bench: CommissioningRig, done: Effect) -> frozenset[str]:
     """The gauges that rose by what a line with a gauge needs."""
     subject = Subject(bench.rig, limits_of(bench.rig))
     needs = {}
@@ -146,7 +146,7 @@ def _sign(mass_g: float) -> int:
     return 1 if mass_g > 0 else -1
 
 
-def _judge(bench: Bench, name: str, pump: str, effect: str, seen: Signature) -> Check:
+def _judge(bench: CommissioningRig, name: str, pump: str, effect: str, seen: Signature) -> Check:
     """Compare what was seen with what the file says, and name what the pump or the gauge seems to be."""
     rig = bench.rig
     expected = signatures(rig, bench.gauges)

@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from math import isfinite
 
-from controller.commissioning.bench import Bench
+from controller.commissioning.bench import CommissioningRig
 from controller.commissioning.terms import Check
 from controller.rig.families import PH, TEMPERATURE, by_thermostat, points_of
 from drivers.commands import Level, Switch
@@ -36,7 +36,7 @@ class Air:
     oxygen_change: float
 
 
-async def gases(bench: Bench) -> AsyncIterator[Check]:
+async def gases(bench: CommissioningRig) -> AsyncIterator[Check]:
     """Little CO2, then much, then oxygen: pH and oxygen of the loop go the right way."""
     lung = bench.rig.organs.lung
     calm = await _breathe(bench, lung.co2_min_pct, 0.0)
@@ -73,7 +73,7 @@ def _air(air: str, co2: str, calm: Air) -> Check:
     return Check(air, effect, True, detail)
 
 
-async def _breathe(bench: Bench, co2_pct: float, o2_pct: float, seconds: float = GAS_S) -> Air:
+async def _breathe(bench: CommissioningRig, co2_pct: float, o2_pct: float, seconds: float = GAS_S) -> Air:
     """Set a mixture for a while, CO2 last when it rises and first when it falls."""
     lung = bench.rig.organs.lung
     co2, o2 = (round(lung.total_ml_min * pct / 100.0, 2) for pct in (co2_pct, o2_pct))
@@ -89,7 +89,7 @@ async def _breathe(bench: Bench, co2_pct: float, o2_pct: float, seconds: float =
     return Air(after_ph, after_ph - ph, after_oxygen, after_oxygen - oxygen)
 
 
-async def warmth(bench: Bench) -> Check:
+async def warmth(bench: CommissioningRig) -> Check:
     """Heat for half a minute: the chamber's probe rises, and more than any other."""
     rig = bench.rig
     skin = rig.organs.skin
@@ -122,7 +122,7 @@ async def warmth(bench: Bench) -> Check:
     return Check(skin.heater, effect, False, f"{skin.temperature} did not respond; {cause}")
 
 
-async def ph_probes(bench: Bench) -> Check | None:
+async def ph_probes(bench: CommissioningRig) -> Check | None:
     """Give base into the weighed vessel: its probe rises, and that of the loop does not. None when there is only one."""
     organs = bench.rig.organs
     inside, outside = organs.liver.ph, organs.lung.ph

@@ -28,7 +28,7 @@ class RunState(StrEnum):
         return self in (RunState.STOPPED, RunState.ABORTED, RunState.COMPLETE)
 
 
-class Event(StrEnum):
+class RunEvent(StrEnum):
     """What moves a run from state to state: commands of people first, then what the run itself reports."""
 
     START = "start"
@@ -49,7 +49,7 @@ class Event(StrEnum):
 class IllegalTransition(Exception):
     """The command makes no sense in the state the run is in."""
 
-    def __init__(self, state: RunState, event: Event) -> None:
+    def __init__(self, state: RunState, event: RunEvent) -> None:
         legal = ", ".join(sorted(known for at, known in TRANSITIONS if at == state)) or "none: the run has ended"
         super().__init__(
             f"a run that is {state} cannot take “{event}”. Likely cause: it moved on meanwhile. Next: {legal}"
@@ -58,9 +58,9 @@ class IllegalTransition(Exception):
         self.event = event
 
 
-_S, _E = RunState, Event
+_S, _E = RunState, RunEvent
 
-TRANSITIONS: dict[tuple[RunState, Event], RunState] = {
+TRANSITIONS: dict[tuple[RunState, RunEvent], RunState] = {
     (_S.IDLE, _E.START): _S.RUNNING,
     (_S.RUNNING, _E.PAUSE): _S.HOLDING,
     (_S.RUNNING, _E.FAULT): _S.HOLDING,
@@ -89,7 +89,7 @@ TRANSITIONS: dict[tuple[RunState, Event], RunState] = {
 }
 
 
-def after(state: RunState, event: Event) -> RunState:
+def after(state: RunState, event: RunEvent) -> RunState:
     """The state that `event` leads to; raises :class:`IllegalTransition` for what is not in the table."""
     try:
         return TRANSITIONS[(state, event)]

@@ -39,7 +39,7 @@ class Message:
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class DeliveryOutcome:
     """Whether a delivery was confirmed by its channel, and what was said."""
 
     ok: bool
@@ -49,7 +49,7 @@ class Outcome:
 class Channel(Protocol):
     """One way to reach people. Virtual time and tests put their own in its place."""
 
-    async def send(self, message: Message) -> Outcome:
+    async def send(self, message: Message) -> DeliveryOutcome:
         """Deliver one message. Never raises but when cancelled; ends within :data:`SEND_S`."""
 
 
@@ -59,10 +59,10 @@ class CourierChannel:
     def __init__(self, spec: ChannelSpec) -> None:
         self._spec = spec
 
-    async def send(self, message: Message) -> Outcome:
+    async def send(self, message: Message) -> DeliveryOutcome:
         """Deliver by a process of its own."""
         url = secret_of(self._spec)
-        if isinstance(url, Outcome):
+        if isinstance(url, DeliveryOutcome):
             return url
         order = {"url": url, "title": message.title, "body": message.body, "priority": message.priority}
         return await by_courier(order)
@@ -75,7 +75,7 @@ class MqttChannel:
         self._config = config
         self._rig = rig_name
 
-    async def send(self, message: Message) -> Outcome:
+    async def send(self, message: Message) -> DeliveryOutcome:
         """Publish as JSON."""
         config = self._config
         payload = json.dumps({"title": message.title, "body": message.body, **message.data}, ensure_ascii=False)
@@ -92,10 +92,10 @@ class MqttChannel:
                 ) as client:
                     await client.publish(f"{config.prefix}/{self._rig}/alarms", payload, qos=1)
         except TimeoutError:
-            return Outcome(False, f"the broker {config.broker} did not confirm within {SEND_S:g} s")
+            return DeliveryOutcome(False, f"the broker {config.broker} did not confirm within {SEND_S:g} s")
         except (aiomqtt.MqttError, OSError, ValueError) as error:
-            return Outcome(False, f"MQTT broker {config.broker}: {error}")
-        return Outcome(True, "confirmed by the broker")
+            return DeliveryOutcome(False, f"MQTT broker {config.broker}: {error}")
+        return DeliveryOutcome(True, "confirmed by the broker")
 
 
 def channels_of(rig: Rig) -> dict[str, Channel]:
@@ -110,24 +110,24 @@ def channels_of(rig: Rig) -> dict[str, Channel]:
     return found
 
 
-async def ping(monitor: MonitorSpec) -> Outcome:
+async def ping(monitor: MonitorSpec) -> DeliveryOutcome:
     """Tell an external monitor that the control loop ticks."""
     url = secret_of(monitor)
-    return url if isinstance(url, Outcome) else await by_courier({"ping": url})
+    return url if isinstance(url, DeliveryOutcome) else await by_courier({"ping": url})
 
 
-def secret_of(spec: ChannelSpec | MonitorSpec) -> str | Outcome:
+def secret_of(spec: ChannelSpec | MonitorSpec) -> str | DeliveryOutcome:
     """Read an address from its file or the environment; it is read at each use, so that it can be changed at any time."""
     if spec.url_env is not None:
         url = os.environ.get(spec.url_env, "").strip()
-        return url or Outcome(False, f"the environment variable {spec.url_env} is not set")
+        return url or DeliveryOutcome(False, f"the environment variable {spec.url_env} is not set")
     path = Path(spec.url_file or "")
     try:
         with path.open(encoding="utf-8") as file:
             url = file.read(MAX_SECRET).strip()
     except (OSError, UnicodeDecodeError) as error:
-        return Outcome(False, f"the secret file {path} cannot be read ({type(error).__name__})")
-    return url or Outcome(False, f"the secret file {path} is empty")
+        return DeliveryOutcome(False, f"the secret file {path} cannot be read ({type(error).__name__})")
+    return url or DeliveryOutcome(False, f"the secret file {path} is empty")
 
 
 def _password(config: Mqtt) -> str | None:
@@ -136,7 +136,7 @@ def _password(config: Mqtt) -> str | None:
     return Path(config.password_file).read_text(encoding="utf-8").rstrip("\r\n")
 
 
-async def by_courier(order: Mapping[str, str]) -> Outcome:
+async def by_courier(order: Mapping[str, str]) -> DeliveryOutcome:
     """Deliver by a courier process; it is killed when it takes longer than :data:`SEND_S`."""
     try:
         process = await asyncio.create_subprocess_exec(
@@ -144,12 +144,12 @@ async def by_courier(order: Mapping[str, str]) -> Outcome:
             stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.DEVNULL,
         )  # fmt: skip
     except OSError as error:
-        return Outcome(False, f"no delivery process could be started: {error.strerror}")
+        return DeliveryOutcome(False, f"no delivery process could be started: {error.strerror}")
     try:
         async with asyncio.timeout(SEND_S):
             said, _ = await process.communicate(json.dumps(order).encode())
     except TimeoutError:
-        return Outcome(False, f"the channel did not confirm within {SEND_S:g} s")
+        return DeliveryOutcome(False, f"the channel did not confirm within {SEND_S:g} s")
     finally:
         if process.returncode is None:
             with suppress(ProcessLookupError):
@@ -157,6 +157,6 @@ async def by_courier(order: Mapping[str, str]) -> Outcome:
             await process.wait()
     try:
         answer = json.loads(said)
-        return Outcome(bool(answer["ok"]), str(answer["detail"]))
+        return DeliveryOutcome(bool(answer["ok"]), str(answer["detail"]))
     except (ValueError, KeyError, TypeError):
-        return Outcome(False, f"the delivery process ended with status {process.returncode} and no answer")
+        return DeliveryOutcome(False, f"the delivery process ended with status {process.returncode} and no answer")

@@ -10,7 +10,7 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable
 
-from controller.delivery.channels import Outcome
+from controller.delivery.channels import DeliveryOutcome
 from controller.rig.notify import MonitorSpec
 
 logger = logging.getLogger(__name__)
@@ -27,7 +27,7 @@ class Monitor:
         spec: MonitorSpec,
         *,
         now_s: Callable[[], float],
-        ping: Callable[[MonitorSpec], Awaitable[Outcome]],
+        ping: Callable[[MonitorSpec], Awaitable[DeliveryOutcome]],
     ) -> None:
         self._spec = spec
         self._now_s = now_s

@@ -17,11 +17,11 @@ from zoneinfo import ZoneInfo
 
 from controller.alarms.states import Alarm, AlarmState
 from controller.delivery import escalation as rules
-from controller.delivery.channels import Channel, Outcome
+from controller.delivery.channels import Channel, DeliveryOutcome
 from controller.delivery.daily_test import day_to_test
 from controller.delivery.escalation import Case
 from controller.delivery.messages import alarm_message, channel_test_message
-from controller.delivery.store import Store
+from controller.delivery.store import NoteStore
 from controller.rig.notify import NotifySpec
 
 logger = logging.getLogger(__name__)
@@ -64,7 +64,7 @@ class UtcClock(Protocol):
 
 
 @dataclass(slots=True)
-class Health:
+class ChannelHealth:
     """How one channel does. Times are monotonic (s)."""
 
     problem: str = ""
@@ -89,7 +89,7 @@ class Notifier:
         rig: str,
         zone: ZoneInfo,
         channels: Mapping[str, Channel],
-        store: Store,
+        store: NoteStore,
         clock: UtcClock,
         record: Callable[[str, Mapping[str, Any]], object],
     ) -> None:
@@ -102,7 +102,7 @@ class Notifier:
         self._clock = clock
         self._record = record
         self._cases: dict[str, Case] = {}
-        self._health = {name: Health() for name in channels}
+        self._health = {name: ChannelHealth() for name in channels}
         self._raised_s: deque[float] = deque(maxlen=100)
         self._dirty: set[str] = set()
         self._unsaved: str | None = None
@@ -196,7 +196,7 @@ class Notifier:
             async with self._testing:
                 await self._test(name, "")
 
-    def _may_send_s(self, health: Health, told: Iterable[Case], now_s: float) -> float:
+    def _may_send_s(self, health: ChannelHealth, told: Iterable[Case], now_s: float) -> float:
         """When the next message may leave: gathered, not more often than people can read, and backing off when it fails."""
         if health.waiting_since_s is None:
             health.waiting_since_s = now_s
@@ -229,7 +229,7 @@ class Notifier:
         if outcome.ok or self._health[name].failures == 1:
             self._write("notice.sent" if outcome.ok else "notice.failed", body | {"detail": outcome.detail})
 
-    async def _test(self, name: str, user: str) -> Outcome:
+    async def _test(self, name: str, user: str) -> DeliveryOutcome:
         now = self._clock.utc()
         outcome = await self._send(name, channel_test_message(self._rig, name, now, self._zone))
         health = self._health[name]
@@ -244,14 +244,14 @@ class Notifier:
             self._write("notice.tested", body | ({"user": user} if user else {}))
         return outcome
 
-    async def _send(self, name: str, message: Any) -> Outcome:
+    async def _send(self, name: str, message: Any) -> DeliveryOutcome:
         """Deliver, and note how the channel does."""
         health = self._health[name]
         try:
             outcome = await self._channels[name].send(message)
         except Exception as error:  # no channel may raise; one that does has failed
             logger.exception("the channel %s raised", name)
-            outcome = Outcome(False, f"{type(error).__name__} in the channel")
+            outcome = DeliveryOutcome(False, f"{type(error).__name__} in the channel")
         now_s = self._clock.now_s()
         if outcome.ok:
             health.problem, health.failures, health.last_sent_s, health.next_try_s = "", 0, now_s, now_s

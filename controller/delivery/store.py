@@ -18,7 +18,7 @@ VERSION = 1
 _SCHEMA = "CREATE TABLE IF NOT EXISTS notices (name TEXT PRIMARY KEY, body TEXT NOT NULL) WITHOUT ROWID;"
 
 
-class Store(Protocol):
+class NoteStore(Protocol):
     """Named notes. Virtual time puts its own in the place of the file."""
 
     def load(self) -> dict[str, Any]:

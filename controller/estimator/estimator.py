@@ -44,7 +44,7 @@ STEPPED = timedelta(seconds=2)
 
 
 @dataclass(frozen=True, slots=True)
-class Known:
+class EstimatedState:
     """A state and the moment that it is of: the last thing that happened; `seq` is the journal's last row that is in it."""
 
     state: MediaState
@@ -250,7 +250,7 @@ class Estimator:
     def _clockwork(self) -> _Clockwork:
         return _Clockwork(self._clock.utc(), self._clock.now_s(), self._began_s, self._first_seq)
 
-    def _replayed(self, clockwork: _Clockwork, until: datetime | None) -> Known:
+    def _replayed(self, clockwork: _Clockwork, until: datetime | None) -> EstimatedState:
         """The state of the last thing that happened (until a time), from the newest that holds all known of its time."""
         samples = []
         for entry in self._journal.entries(kinds=("assay",)):
@@ -264,21 +264,23 @@ class Estimator:
             at = max(at, when)
         return replace(known, state=state, at=at)
 
-    def _checkpoint(self, clockwork: _Clockwork, assays: list[tuple[int, Assay]], before: datetime | None) -> Known:
+    def _checkpoint(
+        self, clockwork: _Clockwork, assays: list[tuple[int, Assay]], before: datetime | None
+    ) -> EstimatedState:
         for entry in self._journal.entries(kinds=("estimate",), newest_first=True):
             written = datetime.fromisoformat(entry.body.get("as_of", entry.utc))  # older rows: their own
             at = clockwork.when(entry) - (_utc(entry) - written)
             late = any(seq > entry.seq and assay.taken <= at for seq, assay in assays)
             in_time = before is None or at <= before
             if in_time and not late and entry.body["state"].get("version") == VERSION:
-                return Known(MediaState.from_json(entry.body["state"]), at, entry.seq)
+                return EstimatedState(MediaState.from_json(entry.body["state"]), at, entry.seq)
         opened = self._journal.last("ledger.opened")
         if opened is None:
-            return Known(self._begin(), before or clockwork.now, 0)
-        return Known(self._begin(), clockwork.when(opened), opened.seq)
+            return EstimatedState(self._begin(), before or clockwork.now, 0)
+        return EstimatedState(self._begin(), clockwork.when(opened), opened.seq)
 
     def _since(
-        self, clockwork: _Clockwork, known: Known, assays: list[tuple[int, Assay]], until: datetime | None
+        self, clockwork: _Clockwork, known: EstimatedState, assays: list[tuple[int, Assay]], until: datetime | None
     ) -> list[tuple[datetime, Callable[[MediaState], MediaState]]]:
         """What has happened after a known state (until a time), in order.
 

@@ -14,7 +14,7 @@ from typing import Any
 
 from controller.figures.figure import Figure, figure, missing
 from controller.figures.sources import Sources
-from controller.figures.transfers import Transfer, seconds, volume
+from controller.figures.transfers import BookedTransfer, seconds, volume
 from protocols.dialysis import exchanged, koa_at
 
 SOLUTES = {"ammonia": "ammonia_mm", "lactate": "lactate_mm"}
@@ -51,7 +51,7 @@ def dialysis(sources: Sources) -> list[Figure]:
     ]
 
 
-def _clearance(sources: Sources, done: Sequence[Transfer], solute: str) -> Figure:
+def _clearance(sources: Sources, done: Sequence[BookedTransfer], solute: str) -> Figure:
     key, label, unit = f"clearance_{solute}", f"clearance of {solute} by the dialyser", "uL/min"
     if not done:
         return missing(key, label, unit, "nothing was dialysed in the period")
@@ -70,7 +70,7 @@ def _clearance(sources: Sources, done: Sequence[Transfer], solute: str) -> Figur
     return figure(key, label, unit, mean, sd=math.sqrt(1.0 / sum(weights)), basis=basis)
 
 
-def _pair(sources: Sources, each: Transfer, solute: str) -> Pair | None:
+def _pair(sources: Sources, each: BookedTransfer, solute: str) -> Pair | None:
     """The clearance that the nearest assays around one dialysis show; None where there are none, or they cannot be."""
     if each.begin is None or not each.flow_ul_min or each.ul <= 0:
         return None

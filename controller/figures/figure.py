@@ -11,7 +11,7 @@ Z95 = 1.96
 """Standard deviations on either side that hold 95 % of a normal distribution."""
 
 
-class Verdict(IntEnum):
+class FigureStatus(IntEnum):
     """How a figure stands against its limits; the worst is the greatest."""
 
     NONE = 0
@@ -37,7 +37,7 @@ class Figure:
     low: float | None = None
     high: float | None = None
     coverage: float | None = None
-    verdict: Verdict = Verdict.NONE
+    verdict: FigureStatus = FigureStatus.NONE
     limit: str = ""
     basis: str = ""
     why: str = ""
@@ -59,7 +59,7 @@ class Figure:
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
+class FigureLimits:
     """From where on a figure is to be watched, and from where on it is bad; None is no such limit.
 
     `upward` is True where much is bad. `tag` says where the numbers are from.
@@ -70,12 +70,12 @@ class Limits:
     upward: bool = True
     tag: str = "proposed"
 
-    def judge(self, value: float) -> Verdict:
+    def judge(self, value: float) -> FigureStatus:
         """Where `value` lies."""
-        for limit, verdict in ((self.bad, Verdict.BAD), (self.watch, Verdict.WATCH)):
+        for limit, verdict in ((self.bad, FigureStatus.BAD), (self.watch, FigureStatus.WATCH)):
             if limit is not None and (value > limit if self.upward else value < limit):
                 return verdict
-        return Verdict.GOOD
+        return FigureStatus.GOOD
 
     def text(self, unit: str) -> str:
         """In words."""
@@ -96,7 +96,7 @@ def figure(
     *,
     sd: float | None = None,
     coverage: float | None = None,
-    limits: Limits | None = None,
+    limits: FigureLimits | None = None,
     judged: float | None = None,
     basis: str = "",
 ) -> Figure:
@@ -104,7 +104,7 @@ def figure(
     low = high = None
     if sd is not None and math.isfinite(sd):
         low, high = value - Z95 * sd, value + Z95 * sd
-    verdict = Verdict.NONE if limits is None else limits.judge(value if judged is None else judged)
+    verdict = FigureStatus.NONE if limits is None else limits.judge(value if judged is None else judged)
     return Figure(
         key,
         label,

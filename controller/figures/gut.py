@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import math
 
-from controller.figures.figure import Z95, Figure, Limits, Verdict, figure, missing
+from controller.figures.figure import Z95, Figure, FigureLimits, FigureStatus, figure, missing
 from controller.figures.sources import Sources
 from controller.figures.transfers import ML, accuracy, volume
 
-RUN_OUT_D = Limits(7.0, 2.0, upward=False)
+RUN_OUT_D = FigureLimits(7.0, 2.0, upward=False)
 """A week's notice to order and thaw, two days to come in and refill."""
 
 
@@ -44,7 +44,7 @@ def stock(sources: Sources, vessel: str, what: str, line: str) -> list[Figure]:
     rel = math.hypot(1.0 / math.sqrt(len(sources.moved(line))), held.sd_ul / ML / left if left > 0 else 0.0)
     days = left / rate
     low, high = days / (1 + Z95 * rel), (days / (1 - Z95 * rel) if Z95 * rel < 1 else None)
-    verdict: Verdict = RUN_OUT_D.judge(days)
+    verdict: FigureStatus = RUN_OUT_D.judge(days)
     basis = f"at {rate:.3g} mL/d as in the period, {len(sources.moved(line))} doses"
     figures.append(Figure(*keys[1], days, low, high, None, verdict, RUN_OUT_D.text("d"), basis))
     return figures

@@ -5,20 +5,20 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from controller.figures.course import Course
-from controller.figures.figure import Figure, Limits, figure, missing
+from controller.figures.figure import Figure, FigureLimits, figure, missing
 from controller.figures.sources import DAY_S, Sources
 from controller.rig.description import Rig
 from controller.upkeep.tubing import revolution_of
 
-FLOW_ERROR_PCT = Limits(5.0, 15.0)
+FLOW_ERROR_PCT = FigureLimits(5.0, 15.0)
 """Tubing relaxes by 5 to 15 % in its first days (biology.md §2)."""
-STANDING_MIN = Limits(1.0, 5.0)
+STANDING_MIN = FigureLimits(1.0, 5.0)
 """The alarm "no heart flow" asks for a person within five minutes: tissue runs out of oxygen."""
 STANDS_BELOW = 0.05
 """Of the working flow: a minute with less counts as standing."""
 LAW_REL_SD = 0.25
 """How far pumps lie apart from what their bore would have them move in a turn (OMEGA FPU5 manual, biology.md §2)."""
-TUBING_USED_PCT = Limits(80.0, 100.0)
+TUBING_USED_PCT = FigureLimits(80.0, 100.0)
 
 
 def heart(sources: Sources) -> list[Figure]:

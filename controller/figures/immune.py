@@ -6,11 +6,11 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from controller.figures.figure import Figure, Limits, figure, missing
+from controller.figures.figure import Figure, FigureLimits, figure, missing
 from controller.figures.sources import Sources
-from controller.figures.transfers import Transfer
+from controller.figures.transfers import BookedTransfer
 
-PEAK_PCT = Limits(50.0, 80.0)
+PEAK_PCT = FigureLimits(50.0, 80.0)
 """Of the pressure that the filter stands: replace it before the interlock stops every return."""
 EDGE = 0.2
 """Share of a pass left out at either end: the line fills, the pump ramps."""
@@ -50,7 +50,7 @@ def immune(sources: Sources) -> list[Figure]:
     ]
 
 
-def filter_passes(sources: Sources, through: Sequence[Transfer], area_cm2: float) -> list[Pass]:
+def filter_passes(sources: Sources, through: Sequence[BookedTransfer], area_cm2: float) -> list[Pass]:
     """The passes whose pressure was read while they flowed, oldest first."""
     found = []
     litres = 0.0
@@ -97,7 +97,7 @@ def _pressure(passes: Sequence[Pass], point: str) -> list[Figure]:
     return figures
 
 
-def _peak(through: Sequence[Transfer], stands_kpa: float) -> Figure:
+def _peak(through: Sequence[BookedTransfer], stands_kpa: float) -> Figure:
     key, label, unit = "peak", "highest pressure, of what the filter stands", "%"
     peaks = [each.peak_kpa for each in through if each.peak_kpa is not None]
     if not peaks:

@@ -5,11 +5,11 @@ from __future__ import annotations
 import math
 
 from controller.figures.dialysis import dialysis
-from controller.figures.figure import Figure, Limits, figure, missing
+from controller.figures.figure import Figure, FigureLimits, figure, missing
 from controller.figures.sources import Booked, Sources
 from controller.figures.transfers import ML, accuracy, volume
 
-UNEXPLAINED_ML_D = Limits(1.0, 5.0)
+UNEXPLAINED_ML_D = FigureLimits(1.0, 5.0)
 """The loop holds some 40 mL; a person must look before an eighth of it has gone unexplained."""
 
 

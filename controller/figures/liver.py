@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from controller.figures.figure import Figure, Limits, figure, missing
+from controller.figures.figure import Figure, FigureLimits, figure, missing
 from controller.figures.gut import stock
 from controller.figures.sources import Sources
 from controller.figures.transfers import ML, accuracy, volume
 
 PH_BAND = (7.25, 7.45)
 """Grade A of the media grades (biology.md §3.2)."""
-PH_OUT_PCT = Limits(1.0, 10.0)
+PH_OUT_PCT = FigureLimits(1.0, 10.0)
 SOLUTES: dict[str, tuple[str, str]] = {
     "lactate_mm": ("lactate", "mM"),
     "ammonia_mm": ("ammonia", "mM"),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 
-from controller.figures.figure import Figure, Limits, figure, missing
+from controller.figures.figure import Figure, FigureLimits, figure, missing
 from controller.figures.sources import Sources
 from controller.figures.transient import Approach, approach
 from controller.memory.history_reader import Stretch
@@ -16,7 +16,7 @@ OXYGEN_OF_AIR = 0.2095
 MMHG_KPA = 7.50062
 LEAST_OXYGEN_PCT = 60.0
 """Of air saturation; the lower edge of grade A (biology.md §3.2)."""
-LOW_OXYGEN_PCT = Limits(1.0, 5.0)
+LOW_OXYGEN_PCT = FigureLimits(1.0, 5.0)
 STEP_PCT = 2.0
 """A change of the inlet's oxygen (% of the gas) by this much makes a transient worth fitting."""
 STILL_PCT = 0.5

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from controller.figures.figure import Figure, Limits, figure, missing
+from controller.figures.figure import Figure, FigureLimits, figure, missing
 from controller.figures.sources import Sources
 
-ACTIVE_PCT = Limits(50.0, 20.0, upward=False)
-EVOKED_RATIO = Limits(0.5, 0.25, upward=False)
+ACTIVE_PCT = FigureLimits(50.0, 20.0, upward=False)
+EVOKED_RATIO = FigureLimits(0.5, 0.25, upward=False)
 """Half of its own earlier answer is a loss to look at."""
 
 

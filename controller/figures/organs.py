@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from controller.figures.course import Band
-from controller.figures.figure import Figure, Verdict
+from controller.figures.figure import Figure, FigureStatus
 from controller.figures.gut import gut
 from controller.figures.heart import heart
 from controller.figures.immune import immune
@@ -35,7 +35,7 @@ NERVES_EVERY_S = 10.0
 
 
 @dataclass(frozen=True, slots=True)
-class Organ:
+class OrganFigures:
     """One organ's figures; `series` are the points that show it."""
 
     name: str
@@ -44,9 +44,9 @@ class Organ:
     series: tuple[str, ...]
 
     @property
-    def verdict(self) -> Verdict:
+    def verdict(self) -> FigureStatus:
         """That of its worst figure."""
-        return max((figure.verdict for figure in self.figures), default=Verdict.NONE)
+        return max((figure.verdict for figure in self.figures), default=FigureStatus.NONE)
 
     def to_json(self) -> dict[str, Any]:
         """Plain data."""
@@ -54,10 +54,12 @@ class Organ:
         return {"does": self.does, "verdict": self.verdict.name.lower(), "figures": figures}
 
 
-def organs(sources: Sources) -> list[Organ]:
+def organs(sources: Sources) -> list[OrganFigures]:
     """Every organ."""
     shown = series_of(sources.rig)
-    return [Organ(name, does, tuple(compute(sources)), shown[name]) for name, (does, compute) in COMPUTED.items()]
+    return [
+        OrganFigures(name, does, tuple(compute(sources)), shown[name]) for name, (does, compute) in COMPUTED.items()
+    ]
 
 
 def series_of(rig: Rig) -> dict[str, tuple[str, ...]]:

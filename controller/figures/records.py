@@ -16,15 +16,15 @@ from controller.core.clock import Clock
 from controller.figures.alarm_record import ROWS as ALARM_ROWS
 from controller.figures.alarm_record import AlarmFigures, alarm_figures
 from controller.figures.course import Course, course
-from controller.figures.organs import Organ, bands_of, every_s, organs, shown_series
-from controller.figures.sources import Booked, Note, Sources, Stimulation
+from controller.figures.organs import OrganFigures, bands_of, every_s, organs, shown_series
+from controller.figures.sources import Booked, RecordedNote, Sources, Stimulation
 from controller.figures.story import (
     FAULT_ROWS,
     MACHINE,
     RUN_ROWS,
     Deed,
-    Faults,
     GradeRecord,
+    PeriodEvents,
     RunRecord,
     ScoreRecord,
     deeds,
@@ -34,7 +34,7 @@ from controller.figures.story import (
     scores,
 )
 from controller.figures.transfers import ROWS as TRANSFER_ROWS
-from controller.figures.transfers import Transfer, transfers
+from controller.figures.transfers import BookedTransfer, transfers
 from controller.figures.tubing_record import ROWS as TUBING_ROWS
 from controller.figures.tubing_record import worn
 from controller.journal.reader import JournalReader
@@ -87,19 +87,19 @@ class Period:
     rig: Rig
     begin: float
     end: float
-    organs: list[Organ]
+    organs: list[OrganFigures]
     courses: dict[str, Course]
     alarms: list[AlarmFigures]
     deeds: list[Deed]
     deeds_untold: int
     runs: list[RunRecord]
-    transfers: list[Transfer]
+    transfers: list[BookedTransfer]
     ledger_begin: Booked | None
     ledger_end: Booked | None
     handled: list[Handled]
     grades: list[GradeRecord]
     scores: list[ScoreRecord]
-    faults: Faults
+    faults: PeriodEvents
     calibrations: list[Calibration]
     chain: Chain
 
@@ -265,13 +265,13 @@ def _handled(row: Entry) -> Handled:
     return Handled(at, what, str(body["vessel"]), float(body["ul"]), *texts)
 
 
-def _notes(rows: Iterable[Entry]) -> tuple[Note, ...]:
+def _notes(rows: Iterable[Entry]) -> tuple[RecordedNote, ...]:
     return tuple(_each_note(rows))
 
 
-def _each_note(rows: Iterable[Entry]) -> Iterator[Note]:
+def _each_note(rows: Iterable[Entry]) -> Iterator[RecordedNote]:
     for row in rows:
-        yield Note(datetime.fromisoformat(row.utc).timestamp(), row.body)
+        yield RecordedNote(datetime.fromisoformat(row.utc).timestamp(), row.body)
 
 
 def _utc(at: float) -> str:

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from controller.figures.course import Band, Course
-from controller.figures.figure import Figure, Limits, figure, missing
+from controller.figures.figure import Figure, FigureLimits, figure, missing
 from controller.figures.sources import Sources
 from controller.rig.description import Rig
 from controller.rig.families import by_thermostat
 
 BAND_K = 0.2
 """About the set-point (biology.md §6, proposed)."""
-OUT_PCT = Limits(5.0, 20.0)
-DUTY_PCT = Limits(85.0, 97.0)
+OUT_PCT = FigureLimits(5.0, 20.0)
+DUTY_PCT = FigureLimits(85.0, 97.0)
 """A heater that is on nearly all the time has nothing left for a cold night."""
 
 

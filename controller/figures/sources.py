@@ -9,7 +9,7 @@ from typing import Any
 from controller.core.state import Volume
 from controller.figures.course import Course
 from controller.figures.figure import Figure, missing
-from controller.figures.transfers import Transfer
+from controller.figures.transfers import BookedTransfer
 from controller.figures.tubing_record import Worn
 from controller.ledger.terms import Totals
 from controller.memory.history_reader import Stretch
@@ -41,7 +41,7 @@ class Stimulation:
 
 
 @dataclass(frozen=True, slots=True)
-class Note:
+class RecordedNote:
     """A note or an estimate of a protocol: when (UTC seconds), and what."""
 
     at: float
@@ -66,12 +66,12 @@ class Sources:
     begin: float
     end: float
     courses: Mapping[str, Course]
-    transfers: tuple[Transfer, ...] = ()
+    transfers: tuple[BookedTransfer, ...] = ()
     ledger_begin: Booked | None = None
     ledger_end: Booked | None = None
-    estimates: tuple[Note, ...] = ()
-    filter_notes: tuple[Note, ...] = ()
-    assays: tuple[Note, ...] = ()
+    estimates: tuple[RecordedNote, ...] = ()
+    filter_notes: tuple[RecordedNote, ...] = ()
+    assays: tuple[RecordedNote, ...] = ()
     """Whenever entered; each says when it was taken."""
     stimulation: Stimulation | None = None
     tubing: Mapping[str, Worn] = field(default_factory=dict)
@@ -85,7 +85,7 @@ class Sources:
         """Length of the period."""
         return (self.end - self.begin) / DAY_S
 
-    def moved(self, line: str) -> list[Transfer]:
+    def moved(self, line: str) -> list[BookedTransfer]:
         """The transfers along one line."""
         return [each for each in self.transfers if each.line == line]
 

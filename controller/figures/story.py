@@ -202,7 +202,7 @@ def scores(rows: Iterable[Entry]) -> list[ScoreRecord]:
 
 
 @dataclass(slots=True)
-class Faults:
+class PeriodEvents:
     """What failed, was refused or was begun anew in a period; texts with UTC seconds, at most :data:`MOST_TOLD` a kind."""
 
     trips: list[tuple[float, str]] = field(default_factory=list)
@@ -220,9 +220,9 @@ class Faults:
             self.untold += 1
 
 
-def faults(rows: Iterable[Entry]) -> Faults:
+def faults(rows: Iterable[Entry]) -> PeriodEvents:
     """From rows of :data:`FAULT_ROWS` in the period."""
-    found = Faults()
+    found = PeriodEvents()
     for row in rows:
         at, body = seconds(row.utc), row.body
         match row.kind:

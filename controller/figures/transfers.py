@@ -7,18 +7,18 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime
 
-from controller.figures.figure import Figure, Limits, figure, missing
+from controller.figures.figure import Figure, FigureLimits, figure, missing
 from controller.journal.terms import Entry
 from controller.steps.steps import PORTION
 
 ML = 1000.0
 ROWS = ("step.act", "moved")
-DOSE_ERROR_PCT = Limits(5.0, 10.0)
+DOSE_ERROR_PCT = FigureLimits(5.0, 10.0)
 """A peristaltic pump leaves its calibration by 5 to 15 % in the first days of a tubing (biology.md §2)."""
 
 
 @dataclass(frozen=True, slots=True)
-class Transfer:
+class BookedTransfer:
     """One booked transfer. UTC seconds, µL, µL/min, kPa; `begin` is None where no step began it."""
 
     line: str
@@ -40,7 +40,7 @@ class Transfer:
         return "balance" in self.source and self.ended in ("done", PORTION) and bool(self.asked_ul)
 
 
-def transfers(rows: Iterable[Entry]) -> list[Transfer]:
+def transfers(rows: Iterable[Entry]) -> list[BookedTransfer]:
     """From the journal's rows of the kinds :data:`ROWS`, in order."""
     begun: dict[tuple[str | None, int, int], Entry] = {}
     found = []
@@ -52,7 +52,7 @@ def transfers(rows: Iterable[Entry]) -> list[Transfer]:
             continue
         act = begun.pop(key, None)
         found.append(
-            Transfer(
+            BookedTransfer(
                 body["line"],
                 None if act is None else seconds(act.utc),
                 seconds(row.utc),
@@ -74,7 +74,7 @@ def seconds(utc: str) -> float:
     return datetime.fromisoformat(utc).timestamp()
 
 
-def volume(key: str, label: str, some: list[Transfer], days: float) -> Figure:
+def volume(key: str, label: str, some: list[BookedTransfer], days: float) -> Figure:
     """The volume of some transfers together (mL), and how much that is in a day."""
     if not some:
         return figure(key, label, "mL", 0.0, basis="no transfer was booked")
@@ -83,7 +83,7 @@ def volume(key: str, label: str, some: list[Transfer], days: float) -> Figure:
     return figure(key, label, "mL", total, sd=sd, basis=f"{len(some)} transfers, {total / days:.3g} mL/d")
 
 
-def accuracy(key: str, label: str, some: list[Transfer]) -> Figure:
+def accuracy(key: str, label: str, some: list[BookedTransfer]) -> Figure:
     """What pumps delivered by the balance against what they were asked (%), all doses together."""
     weighed = [each for each in some if each.weighed]
     if not weighed:

@@ -11,7 +11,7 @@ from dataclasses import replace
 from math import inf
 
 from controller.core.state import ActuatorView, StateStore
-from controller.gate.outputs import Output
+from controller.gate.outputs import GatedOutput
 from controller.gate.readback import mismatch, seen
 from controller.safety.kernel import comes_to_rest
 from controller.safety.terms import Limits, Seen
@@ -38,7 +38,7 @@ class Actuation:
         self.seen: dict[str, Seen] = {}
         """What each actuator was last seen to do, as the kernel looks at it."""
 
-    async def bring(self, output: Output, command: Command) -> str | None:
+    async def bring(self, output: GatedOutput, command: Command) -> str | None:
         """Command and read back; returns what went wrong. Changes nothing but what is known."""
         output.told(command, self._now_s())
         try:
@@ -57,7 +57,7 @@ class Actuation:
         wrong = mismatch(given, status, self._now_s() - output.told_s)
         return None if wrong is None else f"readback: {wrong}"
 
-    def take_in(self, output: Output, status: Status, at_s: float) -> None:
+    def take_in(self, output: GatedOutput, status: Status, at_s: float) -> None:
         """What a device said of itself, asked at `at_s`."""
         output.status = status
         output.seen = self.seen[output.name] = seen(status, at_s)
@@ -71,13 +71,13 @@ class Actuation:
                 output.debt = None
         self.show(output)
 
-    def disagrees(self, output: Output, status: Status, asked_s: float) -> str | None:
+    def disagrees(self, output: GatedOutput, status: Status, asked_s: float) -> str | None:
         """What a status, asked for at `asked_s`, shows otherwise than it was told; None when it does what it was told."""
         if output.commanded is None:
             return None
         return mismatch(self.feasible(output, output.commanded), status, asked_s - output.told_s)
 
-    def already(self, output: Output, command: Command) -> bool:
+    def already(self, output: GatedOutput, command: Command) -> bool:
         """Whether it was told so, and does it: nothing has to go out."""
         if output.commanded != command or output.debt is not None or output.status is None:
             return False
@@ -85,7 +85,7 @@ class Actuation:
             return False
         return mismatch(self.feasible(output, command), output.status, 0.0) is None
 
-    def feasible(self, output: Output, command: Command) -> Command:
+    def feasible(self, output: GatedOutput, command: Command) -> Command:
         """What the device is told for `command`: a flow between two steps of a pump is brought to the nearest, one beyond
         a gas controller's full scale to that.
 
@@ -100,7 +100,7 @@ class Actuation:
             logger.exception("asking %s what it can do", output.name)
             return command
 
-    def shortfall(self, output: Output, command: Command) -> str | None:
+    def shortfall(self, output: GatedOutput, command: Command) -> str | None:
         """Why the device cannot quite do `command`, and what it gives; None when it can."""
         given = self.feasible(output, command)
         if isinstance(command, Run) and isinstance(given, Run) and given != command:
@@ -111,13 +111,13 @@ class Actuation:
             return f"full scale: {command.value:g} {unit} is more than there is; it gives {given.value:g}"
         return None
 
-    def above_basal(self, output: Output, basal: Run, flow_ul_min: float) -> bool:
+    def above_basal(self, output: GatedOutput, basal: Run, flow_ul_min: float) -> bool:
         """Whether a flow is more than the basal one, or than what the pump makes of that."""
         given = self.feasible(output, basal)
         most = max(basal.flow_ul_min, given.flow_ul_min if isinstance(given, Run) else 0.0)
         return flow_ul_min > most * (1.0 + FLOW_TOLERANCE)
 
-    async def told_twice(self, output: Output, status: PumpStatus) -> PumpStatus:
+    async def told_twice(self, output: GatedOutput, status: PumpStatus) -> PumpStatus:
         """Ask a pump that stands again until it has told a new total twice in a row: doses are booked by it (F2, I9).
 
         One digit that is lost or doubled on the line would book a dose that was never given, or give one again.
@@ -138,7 +138,7 @@ class Actuation:
             action="it is asked again; look at its cable and at the pump",
         )
 
-    def hold(self, output: Output, command: Command) -> bool:
+    def hold(self, output: GatedOutput, command: Command) -> bool:
         """Whether a gas whose command was lost stays as it is for `LEVEL_HOLD_S`, counted from the first that was lost.
 
         It flows at the old level or at the new one, and both were let through. To send it to its basal flow each time that
@@ -165,7 +165,7 @@ class Actuation:
         if view.fault != detail:
             self._store.actuator(name, replace(view, fault=detail))
 
-    def show(self, output: Output) -> None:
+    def show(self, output: GatedOutput) -> None:
         """Put what is known of an output into the state."""
         command = output.commanded
         actuator = output.actuator

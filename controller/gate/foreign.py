@@ -20,7 +20,7 @@ from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from controller.gate.outputs import Output
+from controller.gate.outputs import GatedOutput
 from controller.safety.kernel import comes_to_rest
 from controller.safety.terms import Intent, Limits
 from drivers.commands import FLOW_TOLERANCE, PumpStatus, Run, Status, Stop, Switch
@@ -48,7 +48,7 @@ class Foreign:
         self._now_s = now_s
         self._records: dict[str, _Record] = {}
 
-    def contradicted(self, output: Output, status: Status, wrong: str) -> bool:
+    def contradicted(self, output: GatedOutput, status: Status, wrong: str) -> bool:
         """Note that an output does not do what it was told; return whether it is to be brought to its basal state."""
         self._alarm("command_failed", output.name, f"it does not do what it was told: {wrong}")
         on = output.seen is not None and output.seen.on
@@ -61,7 +61,7 @@ class Foreign:
             return self._may_act(output)
         return False
 
-    def refusal(self, intent: Intent, output: Output) -> str | None:
+    def refusal(self, intent: Intent, output: GatedOutput) -> str | None:
         """Return why an intent is refused, because somebody else commands its output; None when it is not."""
         stray = intent.requester == GATE and intent.command == output.commanded == Stop()
         if stray and output.seen is not None and output.seen.on and output.debt is None:
@@ -75,7 +75,7 @@ class Foreign:
             )
         return None
 
-    def yields(self, output: Output) -> bool:
+    def yields(self, output: GatedOutput) -> bool:
         """Whether the gate does not fight for this output at present."""
         record = self._records.get(output.name)
         if record is None or len(record.times_s) < CONTRADICTIONS:
@@ -91,7 +91,7 @@ class Foreign:
         """A person has seen to it."""
         self._records.clear()
 
-    def _note(self, output: Output, wrong: str, *, foreign: bool) -> None:
+    def _note(self, output: GatedOutput, wrong: str, *, foreign: bool) -> None:
         yielded = self.yields(output)
         self._records.setdefault(output.name, _Record()).times_s.append(self._now_s())
         if self.yields(output) and not yielded:
@@ -106,19 +106,19 @@ class Foreign:
                 "foreign_command", output.name, f"it followed its command, and now does something else: {wrong}"
             )
 
-    def _may_act(self, output: Output) -> bool:
+    def _may_act(self, output: GatedOutput) -> bool:
         record, now_s = self._records[output.name], self._now_s()
         if now_s - record.acted_s < AGAIN_S:
             return False
         record.acted_s = now_s
         return True
 
-    def _transfers(self, output: Output) -> bool:
+    def _transfers(self, output: GatedOutput) -> bool:
         pump = self._limits.pumps.get(output.name)
         return (pump is not None and pump.role == "transfer") or output.name in self._valves
 
 
-def _circulates(output: Output, status: Status) -> bool:
+def _circulates(output: GatedOutput, status: Status) -> bool:
     """Whether the heart moves at least its basal flow, forwards."""
     match output.basal, status:
         case Run(flow_ul_min=basal), PumpStatus(running=True, flow_ul_min=flow):

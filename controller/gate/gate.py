@@ -28,7 +28,7 @@ from controller.core.state import StateStore
 from controller.gate.actuation import LEVEL_HOLD_S, Actuation
 from controller.gate.bypass import Bypasses
 from controller.gate.foreign import Foreign
-from controller.gate.outputs import Output, Transfer
+from controller.gate.outputs import GatedOutput, Transfer
 from controller.gate.probes import ProbeOutcome, Probes
 from controller.gate.readback import command_text
 from controller.gate.recording import Record, Recorder, act_row
@@ -38,6 +38,7 @@ from controller.safety.kernel import comes_to_rest, decide, transfer_limit_s
 from controller.safety.probe_rules import ProbeIntent
 from controller.safety.terms import (
     Intent,
+    KernelVolume,
     Limits,
     PumpTrust,
     Response,
@@ -45,7 +46,6 @@ from controller.safety.terms import (
     Underway,
     Verdict,
     View,
-    VolumeView,
     Watch,
 )
 from drivers.commands import Command, Dispense, Level, PumpStatus, Run, Status, Stop, Switch, SwitchStatus
@@ -101,14 +101,14 @@ class Gate:
         journal: Record,
         clock: Clock,
         alarm: Callable[[str, str, str], None],
-        volumes: Callable[[], Mapping[str, VolumeView]] | None = None,
+        volumes: Callable[[], Mapping[str, KernelVolume]] | None = None,
         calibrated: Callable[[], Mapping[str, PumpTrust]] = dict,
         probes: Probes | None = None,
     ) -> None:
         self._now_s = asyncio.get_running_loop().time
         self._outputs = {
             # An output that the rig file gives nothing to do, such as a spare relay, rests.
-            name: Output(name, actuator, basal.get(name, Stop()), leases_s.get(name), self._now_s())
+            name: GatedOutput(name, actuator, basal.get(name, Stop()), leases_s.get(name), self._now_s())
             for name, actuator in actuators.items()
         }
         self._transferring = tuple(
@@ -223,7 +223,7 @@ class Gate:
         await self._in_order(self._rest_now)
         self._record.write("safety.estop", {"user": user, "reason": reason})
 
-    async def _rest_now(self, output: Output) -> None:
+    async def _rest_now(self, output: GatedOutput) -> None:
         busy = output.lock.locked()
         rest = self._fallback(output)
         pressed = comes_to_rest(rest) and self._valves.pressing(output) is not None
@@ -294,7 +294,7 @@ class Gate:
         due = [output for output in self._outputs.values() if output.due(now_s) and not output.lock.locked()]
         await asyncio.gather(*(self._settle(output) for output in due))
 
-    def _enforce(self, output: Output, trip: Trip, now_s: float) -> None:
+    def _enforce(self, output: GatedOutput, trip: Trip, now_s: float) -> None:
         if trip.response is Response.TELL:
             return
         why = f"interlock {trip.interlock}: {trip.point} {trip.detail}"
@@ -310,7 +310,7 @@ class Gate:
     async def fall_back(self, reason: str) -> tuple[str, ...]:
         """Bring every actuator to its basal state, once: the controller is about to leave. Returns those that owe it."""
 
-        async def fall(output: Output) -> None:
+        async def fall(output: GatedOutput) -> None:
             async with output.lock:
                 output.owe(self._fallback(output), reason, self._now_s())
                 await self._pay(output)
@@ -319,12 +319,12 @@ class Gate:
         await self._in_order(self._once_more)  # a reply that was lost is no reason to leave it to the guard
         return tuple(name for name, output in self._outputs.items() if output.debt is not None)
 
-    async def _once_more(self, output: Output) -> None:
+    async def _once_more(self, output: GatedOutput) -> None:
         if output.debt is not None:
             async with output.lock:
                 await self._pay(output)
 
-    async def _in_order(self, work: Callable[[Output], Any]) -> None:
+    async def _in_order(self, work: Callable[[GatedOutput], Any]) -> None:
         """All outputs at once, but valves only when the pumps behind them have been dealt with."""
         outputs = self._outputs.values()
         await asyncio.gather(*(work(output) for output in outputs if output.name not in self._valves))
@@ -336,7 +336,7 @@ class Gate:
         """What the kernel looks at when it decides, at this moment."""
         return self._view(self._store.state.volumes if self._volumes is None else self._volumes())
 
-    def _view(self, volumes: Mapping[str, VolumeView]) -> View:
+    def _view(self, volumes: Mapping[str, KernelVolume]) -> View:
         underway = tuple(self._underway())
         now_s, readings, pumps = self._now_s(), self._store.readings, self._calibrated()
         seen, bypassed = self._reach.seen, self.bypasses.names
@@ -394,19 +394,19 @@ class Gate:
 
     # --- inside -----------------------------------------------------------------------------------------
 
-    def _fallback(self, output: Output) -> Command:
+    def _fallback(self, output: GatedOutput) -> Command:
         """The basal state, unless an interlock forbids even that."""
         tripped = any(trip.response is Response.OFF and output.name in trip.actuators for trip in self._watch.trips)
         return output.rest if tripped else output.basal
 
-    def _told_short(self, output: Output, verdict: Verdict) -> Verdict:
+    def _told_short(self, output: GatedOutput, verdict: Verdict) -> Verdict:
         """`verdict` with a reason more when the device cannot quite do it."""
         reason = None if verdict.command is None else self._reach.shortfall(output, verdict.command)
         if reason is None:
             return verdict
         return replace(verdict, reasons=(*verdict.reasons, reason), limiting=reason)
 
-    def _renew(self, output: Output, command: Command) -> None:
+    def _renew(self, output: GatedOutput, command: Command) -> None:
         lasting = isinstance(command, Run) or (isinstance(command, Switch) and command.on and command.for_s is None)
         if lasting and command != output.basal:
             output.renew(self._now_s())
@@ -414,7 +414,7 @@ class Gate:
             output.lease_until_s = None
 
     async def _dose(
-        self, output: Output, intent: Intent, verdict: Verdict, command: Dispense, seq: int | None
+        self, output: GatedOutput, intent: Intent, verdict: Verdict, command: Dispense, seq: int | None
     ) -> Outcome:
         """Give a dose as soon as its row `seq` is durable, if nothing has changed by then that forbids it."""
         why: str | None = "its command was cancelled"
@@ -438,13 +438,13 @@ class Gate:
             self._record.write("act.outcome", {"act": seq, "error": f"not sent: {why}"})
             return Outcome(False, None, (*verdict.reasons, why), seq)
 
-    async def _carry_out(self, output: Output, intent: Intent, verdict: Verdict, command: Command) -> Outcome:
+    async def _carry_out(self, output: GatedOutput, intent: Intent, verdict: Verdict, command: Command) -> Outcome:
         if comes_to_rest(command) and (pressing := await self._valves.stilled(output)) is not None:
             output.owe(command, f"{intent.requester}: {intent.reason}", self._now_s())
             return Outcome(True, command, verdict.reasons, error=self._valves.wait(output, pressing))
         return await self._bring(output, command, verdict, self._record.write("act", act_row(intent, verdict)))
 
-    async def _bring(self, output: Output, command: Command, verdict: Verdict, seq: int | None) -> Outcome:
+    async def _bring(self, output: GatedOutput, command: Command, verdict: Verdict, seq: int | None) -> Outcome:
         """Send a command that is on record, and read back what came of it."""
         if isinstance(command, Dispense):
             output.transfer = Transfer(command, self._now_s() + transfer_limit_s(command))
@@ -467,7 +467,9 @@ class Gate:
             await self._pay(output)
         return Outcome(True, command, verdict.reasons, seq, status)
 
-    async def _failed(self, output: Output, command: Command, verdict: Verdict, seq: int | None, error: str) -> Outcome:
+    async def _failed(
+        self, output: GatedOutput, command: Command, verdict: Verdict, seq: int | None, error: str
+    ) -> Outcome:
         """The command may or may not have taken: bring the actuator to rest, tell, and record (A7)."""
         self._record.write("act.outcome", {"act": seq, "error": error})
         self._alarm("command_failed", output.name, error)
@@ -481,7 +483,7 @@ class Gate:
             await self._pay(output)
         return Outcome(True, command, verdict.reasons, seq, None, error)
 
-    async def _settle(self, output: Output) -> None:
+    async def _settle(self, output: GatedOutput) -> None:
         if output.debt is None and output.ends_s is not None:
             await asyncio.sleep(max(0.0, output.ends_s - self._now_s()))
         async with output.lock:
@@ -490,7 +492,7 @@ class Gate:
                 output.owe(output.rest, "the pulse is over, and the device does not end it", self._now_s())
             await self._pay(output)
 
-    async def _pay(self, output: Output) -> None:
+    async def _pay(self, output: GatedOutput) -> None:
         """Try to bring an output to the state that it owes; its lock is held."""
         debt = output.debt
         if debt is None:

@@ -47,7 +47,7 @@ class Debt:
 
 
 @dataclass(slots=True)
-class Output:
+class GatedOutput:
     """One actuator behind the gate. Times are loop seconds."""
 
     name: str

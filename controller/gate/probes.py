@@ -57,7 +57,7 @@ class ProbeOutcome:
 
 
 @dataclass(frozen=True, slots=True)
-class Probe:
+class GatedProbe:
     """One probe that can be calibrated, and how often (s) it is read."""
 
     calibrator: Calibrator
@@ -69,7 +69,7 @@ class Probes:
 
     def __init__(
         self,
-        probes: Mapping[str, Probe],
+        probes: Mapping[str, GatedProbe],
         *,
         rig: str,
         limits: Limits,
@@ -130,7 +130,7 @@ class Probes:
 
     # --- inside -----------------------------------------------------------------------------------------
 
-    async def _read_again(self, point: str, probe: Probe) -> float | None:
+    async def _read_again(self, point: str, probe: GatedProbe) -> float | None:
         """What it reads after the command, once the regular sampling has asked it again."""
         told_s = self._clock.now_s()
         latest_s = told_s + READBACK_READINGS * probe.every_s + oldest_s(probe.every_s)

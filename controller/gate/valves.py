@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 
-from controller.gate.outputs import DEBT_FIRST_S, Output
+from controller.gate.outputs import DEBT_FIRST_S, GatedOutput
 from controller.safety.terms import Limits
 from drivers.commands import Stop
 
@@ -22,13 +22,13 @@ class Valves:
 
     def __init__(
         self,
-        outputs: Mapping[str, Output],
+        outputs: Mapping[str, GatedOutput],
         limits: Limits,
         now_s: Callable[[], float],
-        pay: Callable[[Output], Awaitable[None]],
+        pay: Callable[[GatedOutput], Awaitable[None]],
         alarm: Callable[[str, str, str], None],
     ) -> None:
-        self._pumps: dict[str, list[Output]] = {}
+        self._pumps: dict[str, list[GatedOutput]] = {}
         for name, pump in limits.pumps.items():
             if pump.valve is not None and name in outputs:
                 self._pumps.setdefault(pump.valve, []).append(outputs[name])
@@ -39,7 +39,7 @@ class Valves:
     def __contains__(self, name: object) -> bool:
         return name in self._pumps
 
-    async def stilled(self, valve: Output) -> str | None:
+    async def stilled(self, valve: GatedOutput) -> str | None:
         """Stop what pumps through a valve that is to close; returns the pump that is not known to stand after that."""
         for pump in self._behind(valve):
             async with pump.lock:
@@ -49,7 +49,7 @@ class Valves:
                         await self._pay(pump)
         return self.pressing(valve)
 
-    def pressing(self, valve: Output) -> str | None:
+    def pressing(self, valve: GatedOutput) -> str | None:
         """The pump that keeps a valve from closing: one behind it that may run, or that somebody is commanding.
 
         None when the valve says that it is closed already: then closing it does no harm.
@@ -59,7 +59,7 @@ class Valves:
         now_s = self._now_s()
         return next((pump.name for pump in self._behind(valve) if pump.lock.locked() or pump.may_pump(now_s)), None)
 
-    def wait(self, valve: Output, pump: str) -> str:
+    def wait(self, valve: GatedOutput, pump: str) -> str:
         """Let a valve's debt wait for `pump`; returns why. It is looked at again with each tick; people are told once."""
         why = f"it stays open: {pump} is not known to stand, and would press against it"
         valve.lease_until_s = None
@@ -69,5 +69,5 @@ class Valves:
             valve.debt.waits, valve.debt.next_s = True, self._now_s() + DEBT_FIRST_S
         return why
 
-    def _behind(self, valve: Output) -> Sequence[Output]:
+    def _behind(self, valve: GatedOutput) -> Sequence[GatedOutput]:
         return self._pumps.get(valve.name, ())

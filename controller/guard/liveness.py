@@ -26,7 +26,7 @@ MIN_LAG_S = 0.05
 """A watcher that wakes up so much too late (s) or less was not starved itself."""
 
 
-class Verdict(StrEnum):
+class ProcessFault(StrEnum):
     """What is wrong with a watched process."""
 
     DEAD = "dead"
@@ -83,19 +83,19 @@ class Liveness:
         """How much starvation is remembered at present (s)."""
         return sum(seconds for _, seconds in self._starved)
 
-    def look(self, look: Look) -> Verdict | None:
+    def look(self, look: Look) -> ProcessFault | None:
         """Take in what is seen; returns what is wrong, or None."""
         self._remember(look)
         if look.state in ("X", "Z"):
-            return Verdict.DEAD
+            return ProcessFault.DEAD
         self._stopped = self._stopped + 1 if look.state == "T" else 0
         if self._stopped >= STOPPED_LOOKS:
-            return Verdict.STOPPED
+            return ProcessFault.STOPPED
         limit_s = self._silence_s if self.running else max(self._silence_s, STARTING_SILENCE_S)
         if self._unexcused_s(look.at_s, self._heard_s) > limit_s:
-            return Verdict.SILENT
+            return ProcessFault.SILENT
         if self._ticks and self.running and self._unexcused_s(look.at_s, self._ticked_s) > limit_s + TICK_S:
-            return Verdict.NOT_TICKING
+            return ProcessFault.NOT_TICKING
         return None
 
     def _remember(self, look: Look) -> None:

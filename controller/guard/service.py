@@ -22,14 +22,14 @@ from typing import Any
 
 from controller.core.clock import Clock
 from controller.gate.latch import Latch
-from controller.guard.liveness import SILENCE_S, Liveness, Verdict
+from controller.guard.liveness import SILENCE_S, Liveness, ProcessFault
 from controller.guard.notify import notify
 from controller.guard.plan import GuardPlan
 from controller.guard.processes import WatchedProcess
 from controller.guard.rescue import Rescue
 from controller.guard.respawn import Respawner
-from controller.guard.watched import Order, Watched, born_of, settle
-from controller.guard.wire import SEEN, SOCKET, Message, Peer, digest, listen, peer_of, receive, send
+from controller.guard.watched import StopOrder, Watched, born_of, settle
+from controller.guard.wire import SEEN, SOCKET, Message, SocketPeer, digest, listen, peer_of, receive, send
 from controller.links.ownership import OWNER, holders
 from drivers.transport.opener import Opener
 
@@ -194,7 +194,7 @@ class GuardService:
         took_s = self._loop.time() - now_s
         self._forget(watched)
         said = f"the controller ({watched.process.pid}) is {why}; last beat {now_s - watched.heard_s:.2f} s ago"
-        if why != Verdict.DEAD:
+        if why != ProcessFault.DEAD:
             said += (
                 f"; killed in {took_s:.2f} s" if gone else "; killed, and not gone yet: it waits for a disk or a device"
             )
@@ -233,7 +233,7 @@ class GuardService:
             self._visitors.add(connection)
             self._loop.add_reader(connection, self._visited, connection, peer)
 
-    def _visited(self, connection: socket.socket, peer: Peer) -> None:
+    def _visited(self, connection: socket.socket, peer: SocketPeer) -> None:
         """Hear who has come: a controller, or somebody with a command."""
         messages = receive(connection)
         if messages is None:
@@ -259,7 +259,7 @@ class GuardService:
             self._close(watched.connection)
             watched.process.hasten()  # also dying takes a processor
             if watched.process.ended(EXIT_S):
-                self._lose(watched, Verdict.DEAD)
+                self._lose(watched, ProcessFault.DEAD)
             else:
                 watched.dropped_s = self._loop.time()
             return
@@ -291,7 +291,7 @@ class GuardService:
                     self._begin_rescue("the controller has ended and could not bring everything to rest")
                     return
 
-    async def _admit(self, connection: socket.socket, peer: Peer, message: Message) -> None:
+    async def _admit(self, connection: socket.socket, peer: SocketPeer, message: Message) -> None:
         """Take a controller under watch, or refuse it and say why."""
         why = self._refusal(peer, message)
         process: WatchedProcess | None = None
@@ -325,7 +325,7 @@ class GuardService:
         finally:
             self._admitting = False
 
-    def _refusal(self, peer: Peer, message: Message) -> str:
+    def _refusal(self, peer: SocketPeer, message: Message) -> str:
         """Say why a controller cannot be taken under watch; "" when it can."""
         if self._ending_s is not None:
             return "the guard is ending"
@@ -373,7 +373,7 @@ class GuardService:
     async def _order(self, watched: Watched, who: str, reason: str) -> str:
         """Tell the controller to stop; returns what it confirms, or "" when it does not confirm in time."""
         number = next(self._numbers)
-        order = watched.orders[number] = Order(self._loop.create_future(), self._loop.create_future())
+        order = watched.orders[number] = StopOrder(self._loop.create_future(), self._loop.create_future())
         self._reply(watched.connection, {"stop": reason, "who": who, "number": number})
         await asyncio.wait((order.begun,), timeout=CONFIRM_S)
         if order.begun.done() and order.begun.result():

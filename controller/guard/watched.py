@@ -12,7 +12,7 @@ from controller.guard.processes import WatchedProcess
 
 
 @dataclass
-class Order:
+class StopOrder:
     """An emergency stop that the controller was told to carry out."""
 
     begun: asyncio.Future[bool]
@@ -30,7 +30,7 @@ class Watched:
     longest_s: float = 0.0
     """The longest time between two beats since control began (s)."""
     dropped_s: float | None = None
-    orders: dict[int, Order] = field(default_factory=dict)
+    orders: dict[int, StopOrder] = field(default_factory=dict)
 
 
 def settle(future: asyncio.Future[bool], value: bool) -> None:

@@ -43,18 +43,18 @@ Message = dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
-class Peer:
+class SocketPeer:
     """Who is on the other end of a local socket. `pid` is 0 when this process cannot see it (another PID namespace)."""
 
     pid: int
     uid: int
 
 
-def peer_of(connection: socket.socket) -> Peer:
+def peer_of(connection: socket.socket) -> SocketPeer:
     """Ask the kernel who is on the other end."""
     size = _CREDENTIALS.size
     pid, uid, _ = _CREDENTIALS.unpack(connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, size))
-    return Peer(pid, uid)
+    return SocketPeer(pid, uid)
 
 
 def digest(text: str) -> str:

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from controller.hazards import bounds, gas, heat, perfusion, pressure, sampling, volumes
-from controller.hazards.terms import Hazard, Subject, Verdict
+from controller.hazards.terms import Hazard, HazardVerdict, Subject
 from controller.rig.description import Rig
 from controller.rig.problems import Finding, nearest
 from controller.safety.limits import limits_of
@@ -26,7 +26,7 @@ def gaps_of(rig: Rig) -> Iterator[Finding]:
     """Yield what is missing in a rig that is sound in itself; a gap that kills quickly cannot be accepted."""
     rows = {row.id: row for row in hazards_of(rig)}
     for row in rows.values():
-        if row.verdict is Verdict.GAP:
+        if row.verdict is HazardVerdict.GAP:
             yield from row.gaps
     for name in rig.safety.accepted:
         place = ("safety", "accepted", name)

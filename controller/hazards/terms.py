@@ -11,7 +11,7 @@ from controller.rig.problems import Finding
 from controller.safety.terms import Interlock, Limits
 
 
-class Verdict(StrEnum):
+class HazardVerdict(StrEnum):
     """What the table says about one hazard."""
 
     COVERED = "covered"
@@ -46,11 +46,11 @@ class Hazard:
     residual: bool = False
 
     @property
-    def verdict(self) -> Verdict:
+    def verdict(self) -> HazardVerdict:
         """Whether the hazard is covered."""
         if self.gaps:
-            return Verdict.GAP if self.accepted is None else Verdict.ACCEPTED
-        return Verdict.RESIDUAL if self.residual else Verdict.COVERED
+            return HazardVerdict.GAP if self.accepted is None else HazardVerdict.ACCEPTED
+        return HazardVerdict.RESIDUAL if self.residual else HazardVerdict.COVERED
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,7 +18,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from controller.core.run_states import TRANSITIONS, Event, RunState
+from controller.core.run_states import TRANSITIONS, RunEvent, RunState
 from controller.journal.degraded import DegradedTime, degraded_times
 from controller.journal.evidence import set_aside
 from controller.journal.file import SCHEMA, HeadFile, head_path, own, read_head
@@ -306,7 +306,7 @@ def _leave_to_people(adding: _Chain, runs: Mapping[str, RunState]) -> None:
         adding.add("step.doubted", {"n": dose.n, "act": dose.act, "why": "the journal was repaired"}, dose.run)
     for run, state in runs.items():
         adding.add("run.message", {"text": why}, run)
-        for event in (Event.START, Event.FAULT):
+        for event in (RunEvent.START, RunEvent.FAULT):
             after = TRANSITIONS.get((state, event))
             if after is not None:
                 adding.add("run.state", {"event": event, "from": state, "to": after, "reason": why}, run)

@@ -51,7 +51,7 @@ class Batch:
         return asdict(self)
 
 
-class Mixture:
+class BatchMixture:
     """Parcels with their shares (0..1, together 1); without any, an empty vessel that never held something."""
 
     __slots__ = ("_shares",)
@@ -60,7 +60,7 @@ class Mixture:
         self._shares: dict[Key, float] = dict(shares or {})
 
     @classmethod
-    def of(cls, lot: str, uses: int = 0) -> Mixture:
+    def of(cls, lot: str, uses: int = 0) -> BatchMixture:
         """One batch, pure."""
         return cls({(lot, uses): 1.0})
 
@@ -80,11 +80,11 @@ class Mixture:
         """How often its medium has entered the loop, on average."""
         return sum(uses * share for (_, uses), share in self._shares.items())
 
-    def entered_loop(self) -> Mixture:
+    def entered_loop(self) -> BatchMixture:
         """The same once more in the loop."""
-        return Mixture({(lot, uses + 1): share for (lot, uses), share in self._shares.items()})
+        return BatchMixture({(lot, uses + 1): share for (lot, uses), share in self._shares.items()})
 
-    def with_(self, poured: Mixture, share: float) -> Mixture:
+    def with_(self, poured: BatchMixture, share: float) -> BatchMixture:
         """Mixed with `poured`, which makes up `share` (0..1) of the whole afterwards."""
         if not self._shares or share >= 1.0:
             return poured if poured._shares else self
@@ -93,7 +93,7 @@ class Mixture:
         mixed = {key: part * (1.0 - share) for key, part in self._shares.items()}
         for key, part in poured._shares.items():
             mixed[key] = mixed.get(key, 0.0) + part * share
-        return Mixture(_pruned(mixed))
+        return BatchMixture(_pruned(mixed))
 
 
 class Whereabouts:
@@ -101,7 +101,7 @@ class Whereabouts:
 
     def __init__(self) -> None:
         self.batches: dict[str, Batch] = {}
-        self.mixtures: dict[str, Mixture] = {}
+        self.mixtures: dict[str, BatchMixture] = {}
         self.flows_ul: dict[str, dict[str, float]] = {}
         """Batch → line → how much of it has passed (µL)."""
 
@@ -110,12 +110,12 @@ class Whereabouts:
         known = self.batches.get(batch.lot)
         first_use_utc = "" if known is None else known.first_use_utc
         self.batches[batch.lot] = replace(batch, first_use_utc=first_use_utc) if first_use_utc else batch
-        before = self.mixtures.get(batch.vessel, Mixture())
-        self.mixtures[batch.vessel] = before.with_(Mixture.of(batch.lot, uses), share)
+        before = self.mixtures.get(batch.vessel, BatchMixture())
+        self.mixtures[batch.vessel] = before.with_(BatchMixture.of(batch.lot, uses), share)
 
     def moved(self, line: str, source: str, target: str, ul: float, share: float, *, into_loop: bool, utc: str) -> None:
         """`ul` µL went along a line and make up `share` of its target afterwards."""
-        poured = self.mixtures.get(source, Mixture())
+        poured = self.mixtures.get(source, BatchMixture())
         for lot, part in poured.by_batch.items():
             flows = self.flows_ul.setdefault(lot, {})
             flows[line] = flows.get(line, 0.0) + part * ul
@@ -123,7 +123,7 @@ class Whereabouts:
                 self.batches[lot] = self.batches[lot].used(utc)
         if into_loop:
             poured = poured.entered_loop()
-        self.mixtures[target] = self.mixtures.get(target, Mixture()).with_(poured, share)
+        self.mixtures[target] = self.mixtures.get(target, BatchMixture()).with_(poured, share)
 
     def told(self, vessel: str) -> dict[str, Any]:
         """What a vessel holds, and what is known of each lot in it, as another rig can take it (:meth:`take`)."""
@@ -135,11 +135,11 @@ class Whereabouts:
         """`vessel` holds what another rig has :meth:`told`, and nothing else; a lot that is known here is the same."""
         for lot in told["lots"]:
             self.batches.setdefault(lot["lot"], replace(Batch(**lot), vessel=vessel))
-        self.mixtures[vessel] = Mixture({(each["lot"], each["uses"]): each["share"] for each in told["parcels"]})
+        self.mixtures[vessel] = BatchMixture({(each["lot"], each["uses"]): each["share"] for each in told["parcels"]})
 
     def vessel_json(self, vessel: str) -> list[dict[str, Any]]:
         """What a vessel holds: its parcels, the greatest first."""
-        parcels = sorted(self.mixtures.get(vessel, Mixture()), key=lambda each: (-each[1], each[0]))
+        parcels = sorted(self.mixtures.get(vessel, BatchMixture()), key=lambda each: (-each[1], each[0]))
         return [{"lot": lot, "uses": uses, "share": share} for (lot, uses), share in parcels]
 
     def batch_json(self, lot: str, volumes_ul: Mapping[str, float]) -> dict[str, Any]:

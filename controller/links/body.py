@@ -39,7 +39,7 @@ class _Work:
     actuators: list[str]
 
 
-class Body:
+class ConnectedRig:
     """A connected rig. Make it with :meth:`connect`."""
 
     def __init__(self, rig: Rig, connected: Connected, store: StateStore) -> None:
@@ -65,7 +65,7 @@ class Body:
         }
 
     @classmethod
-    async def connect(cls, rig: Rig, opener: Opener, store: StateStore) -> Body:
+    async def connect(cls, rig: Rig, opener: Opener, store: StateStore) -> ConnectedRig:
         """Connect every device of `rig`; see :func:`controller.links.connect.connect`."""
         return cls(rig, await connect(rig, opener), store)
 

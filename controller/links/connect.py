@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from dataclasses import dataclass
 
-from controller.rig.description import Channel, DeviceSpec, Rig
+from controller.rig.description import DeviceChannel, DeviceSpec, Rig
 from drivers.device import ChannelConfig, Device, DeviceConfig
 from drivers.errors import DeviceError
 from drivers.registry import build, open_link
@@ -82,5 +82,5 @@ def device_config(name: str, spec: DeviceSpec) -> DeviceConfig:
     return DeviceConfig(name, spec.address, spec.settings, channels)
 
 
-def _channel(channel: Channel) -> ChannelConfig:
+def _channel(channel: DeviceChannel) -> ChannelConfig:
     return ChannelConfig(channel.point, {} if channel.tubing_mm is None else {"tubing_mm": channel.tubing_mm})

@@ -90,7 +90,7 @@ _Doubted = tuple[int, float, float, str]
 _Rolled = dict[tuple[int, int], list[float]]
 
 
-class Stretch(NamedTuple):
+class SeriesPoint(NamedTuple):
     """What a series did around `at` (UTC, seconds since 1970): mean, least and greatest."""
 
     at: float
@@ -201,7 +201,7 @@ class History:
         """Every point that was ever kept, with the unit it was last in."""
         return dict(self._units)
 
-    def query(self, point: str, begin: float, end: float, max_points: int = 1000) -> list[Stretch]:
+    def query(self, point: str, begin: float, end: float, max_points: int = 1000) -> list[SeriesPoint]:
         """`point` from `begin` to `end`, in at most `max_points` (two or more) stretches; empty for an unknown point."""
         series = self._ids.get((point, self._units.get(point, "")))
         if series is None or end <= begin:
@@ -217,11 +217,11 @@ class History:
             group = math.ceil(width / level)
             of = {"series": series, "level": level, "group": group, "begin": begin, "end": end}
             of |= {"first": int(begin // level), "last": int(end // level)}
-            return [*map(Stretch._make, self._db.execute(_GROUPED_ROLLUP if group > 1 else _ROLLUP, of))]
+            return [*map(SeriesPoint._make, self._db.execute(_GROUPED_ROLLUP if group > 1 else _ROLLUP, of))]
         few = self._db.execute(_FEW_RAW, (series, begin, end, max_points + 1)).fetchall()
         if len(few) <= max_points:
-            return [Stretch(at, value, value, value) for at, value in few]
-        return [*map(Stretch._make, self._db.execute(_GROUPED_RAW, (series, begin, end, width)))]
+            return [SeriesPoint(at, value, value, value) for at, value in few]
+        return [*map(SeriesPoint._make, self._db.execute(_GROUPED_RAW, (series, begin, end, width)))]
 
     def doubted(self, point: str, begin: float, end: float, max_points: int = 1000) -> list[tuple[float, float, str]]:
         """Return (time, value, quality) of the readings of `point` that were not believed, oldest first."""

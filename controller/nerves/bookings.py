@@ -93,7 +93,7 @@ class Booking:
     charge_nc: float
 
 
-class Scope:
+class BudgetScope:
     """The budgets of one electrode, one requester or the organoid: charge a second and pulses a minute."""
 
     def __init__(self, sample_rate_hz: float) -> None:
@@ -108,9 +108,9 @@ class Bookings:
 
     def __init__(self, sample_rate_hz: float) -> None:
         self._rate = sample_rate_hz
-        self.organoid = Scope(sample_rate_hz)
-        self._requesters: defaultdict[str, Scope] = defaultdict(lambda: Scope(sample_rate_hz))
-        self._electrodes: defaultdict[int, Scope] = defaultdict(lambda: Scope(sample_rate_hz))
+        self.organoid = BudgetScope(sample_rate_hz)
+        self._requesters: defaultdict[str, BudgetScope] = defaultdict(lambda: BudgetScope(sample_rate_hz))
+        self._electrodes: defaultdict[int, BudgetScope] = defaultdict(lambda: BudgetScope(sample_rate_hz))
         self._by_electrode: defaultdict[int, list[tuple[int, int]]] = defaultdict(list)
         self._in_time: list[tuple[int, int, int]] = []
         self._longest = 0
@@ -122,11 +122,11 @@ class Bookings:
         """Stretches of the last day in which anything was promised, each counted once."""
         self._session: tuple[int, int] | None = None
 
-    def of_requester(self, requester: str) -> Scope:
+    def of_requester(self, requester: str) -> BudgetScope:
         """The budgets of one requester."""
         return self._requesters[requester]
 
-    def of_electrode(self, electrode: int) -> Scope:
+    def of_electrode(self, electrode: int) -> BudgetScope:
         """The budgets of one electrode."""
         return self._electrodes[electrode]
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True)
-class Order:
+class BrakeOrder:
     """Stop stimulation for the reason `why`, or allow it again where `why` is empty; `done` confirms it."""
 
     why: str
@@ -24,10 +24,10 @@ class Brake:
 
     def __init__(self, why: str = "") -> None:
         self.why = why
-        self._orders: deque[Order] = deque()
-        self._unconfirmed: list[Order] = []
+        self._orders: deque[BrakeOrder] = deque()
+        self._unconfirmed: list[BrakeOrder] = []
 
-    def order(self, order: Order) -> None:
+    def order(self, order: BrakeOrder) -> None:
         """Leave an order for the next step of the core. From any thread."""
         self._orders.append(order)
 

@@ -17,7 +17,7 @@ from typing import TypeVar
 import grpc
 import grpc.aio
 
-from controller.nerves.summary import NervesSummary, Treatment, life_s
+from controller.nerves.summary import NervesSummary, StimulationTreatment, life_s
 from controller.nerves.wire import nerves_pb2 as pb
 from controller.nerves.wire import nerves_pb2_grpc as pb_grpc
 
@@ -122,8 +122,8 @@ class GatewayNerves:
                 self._spikes.extend(zip(reply.frames, reply.electrodes, strict=True))
 
 
-def _treatment(said: pb.Welfare) -> Treatment:
-    return Treatment(
+def _treatment(said: pb.Welfare) -> StimulationTreatment:
+    return StimulationTreatment(
         load=said.load,
         rest_h=said.rest_h,
         evoked_ratio=said.evoked_ratio if said.HasField("evoked_ratio") else None,

@@ -18,16 +18,16 @@ from typing import Literal
 
 from controller.nerves.bookings import Bookings
 from controller.nerves.brake import Brake
-from controller.nerves.device import ArrayDevice, Block, Delivery, Pulse
+from controller.nerves.device import ArrayDevice, Delivery, FrameBlock, Pulse
 from controller.nerves.envelope import Envelope
-from controller.nerves.governor import Decision, Reason, Request, View, book, decide
+from controller.nerves.governor import GovernorView, Reason, Request, StimulationDecision, book, decide
 from controller.nerves.kernels import ALL, Blank, SpikeDetector, Spikes
 from controller.nerves.leases import Lease, LeaseRefused, Leases
-from controller.nerves.ledger import Ledger, State
+from controller.nerves.ledger import State, StimulationLedger
 from controller.nerves.permit import DAY_S, Permit, Tissue, permit
 from controller.nerves.rates import ACTIVE_HZ, FiringRates
 from controller.nerves.ring import FrameRing, Gap, SpikeRing
-from controller.nerves.welfare import Load, ResponseMonitor, load
+from controller.nerves.welfare import ResponseMonitor, StimulationLoad, load
 
 logger = logging.getLogger(__name__)
 
@@ -46,10 +46,10 @@ class Busy(Exception):
 
 
 @dataclass(slots=True)
-class Outcome:
+class StimulationOutcome:
     """A decision and, as they become known, the fates of its pulses."""
 
-    decision: Decision
+    decision: StimulationDecision
     frame: int
     """The first frame not yet read when it was decided."""
     number: int = 0
@@ -66,7 +66,7 @@ class Outcome:
 Fate = tuple[int, State, int | None, str]
 """Pulse, what became of it, at which frame, and why."""
 
-Told = Callable[[Outcome], None]
+Told = Callable[[StimulationOutcome], None]
 LeaseTold = Callable[[Lease | LeaseRefused], None]
 
 
@@ -120,7 +120,7 @@ class Core:
     def __init__(
         self,
         device: ArrayDevice,
-        ledger: Ledger,
+        ledger: StimulationLedger,
         envelope: Envelope,
         tissue: Tissue | None = None,
         brake: Brake | None = None,
@@ -147,8 +147,8 @@ class Core:
         self._commands: deque[StimulateCommand | LeaseCommand] = deque()
         self._due: list[tuple[int, int, Pulse, str]] = []
         self._handed: dict[int, Pulse] = {}
-        self._outcomes: dict[int, tuple[Outcome, Told]] = {}
-        self._undisclosed: list[tuple[Outcome, Told, Told]] = []
+        self._outcomes: dict[int, tuple[StimulationOutcome, Told]] = {}
+        self._undisclosed: list[tuple[StimulationOutcome, Told, Told]] = []
         self._unsure: list[Fate] = []
         """Last words that no commit has made sure yet; a ledger that was in trouble gets them when it can be written."""
         self._next_frame: int | None = None
@@ -160,7 +160,7 @@ class Core:
         self._tissue = tissue or Tissue()
         self.permit: Permit = permit(self._tissue, 0.0)
         """What age and review of the organoid allow now."""
-        self.load: Load = load(self._bookings, self._monitor, envelope)
+        self.load: StimulationLoad = load(self._bookings, self._monitor, envelope)
         """What stimulation weighs on the tissue, as of the last second."""
 
     @property
@@ -205,7 +205,7 @@ class Core:
         """The latest impedances in kΩ."""
         return tuple(None if z is None else z.kohm for z in self._impedances)
 
-    def step(self, block: Block) -> Spikes:
+    def step(self, block: FrameBlock) -> Spikes:
         """Take in one block and do everything that is due; returns its spikes.
 
         Raises ValueError when the array's frames run backwards.
@@ -242,7 +242,7 @@ class Core:
         self._device.close()
         self._ledger.close()
 
-    def _take_gap(self, block: Block) -> None:
+    def _take_gap(self, block: FrameBlock) -> None:
         """Frames the array lost: recorded, the filter begun anew, and all leases ended (N3, N5)."""
         expected = self._next_frame
         if expected is None:
@@ -260,7 +260,7 @@ class Core:
             self._write(lambda: self._ledger.lost(gap))
             self._end_leases(self._leases.drop_all(), "the array lost frames; nobody knows how long the silence was")
 
-    def _deafen(self, block: Block) -> None:
+    def _deafen(self, block: FrameBlock) -> None:
         """Blank the electrodes around each pulse that began in this block (N8)."""
         rate = self.info.sample_rate_hz
         blanks = []
@@ -311,7 +311,7 @@ class Core:
     def _decide(self, request: Request, now: int, decided: Told, finished: Told) -> None:
         """Put a request before the governor and its decision into the ledger; nothing is handed over yet."""
         lease = self._leases.find(request.lease, request.requester)
-        view = View(
+        view = GovernorView(
             next_frame=now,
             info=self.info,
             impedances=self._impedances,
@@ -326,8 +326,10 @@ class Core:
             decision = decide(request, view, self.envelope)
         except Exception as error:  # a request that the governor cannot judge is one that nobody may stimulate with
             logger.exception("the governor failed on %r", request)
-            decision = Decision(False, (Reason("engine", f"the governor failed on it ({error!r}); this is a defect"),))
-        outcome = Outcome(decision, now)
+            decision = StimulationDecision(
+                False, (Reason("engine", f"the governor failed on it ({error!r}); this is a defect"),)
+            )
+        outcome = StimulationOutcome(decision, now)
         if self._write(lambda: self._note(request, outcome)):
             for pulse in outcome.pulses:
                 heapq.heappush(self._due, (pulse.at_frame, pulse.id, pulse, request.lease))
@@ -335,10 +337,10 @@ class Core:
             if decision.accepted:
                 book(request, decision, self._bookings, self.envelope)
         else:
-            outcome.decision = Decision(False, (*decision.reasons, Reason("ledger", self._trouble)))
+            outcome.decision = StimulationDecision(False, (*decision.reasons, Reason("ledger", self._trouble)))
         self._undisclosed.append((outcome, decided, finished))
 
-    def _note(self, request: Request, outcome: Outcome) -> None:
+    def _note(self, request: Request, outcome: StimulationOutcome) -> None:
         outcome.number, outcome.pulses = self._ledger.decided(request, outcome.decision, outcome.frame)
 
     def _hand_over(self, now: int) -> None:
@@ -380,7 +382,7 @@ class Core:
                 self._outcomes.pop(pulse.id, None)
                 never.add(pulse.id)
             outcome.pulses = []
-            outcome.decision = Decision(False, (*outcome.decision.reasons, Reason("ledger", self._trouble)))
+            outcome.decision = StimulationDecision(False, (*outcome.decision.reasons, Reason("ledger", self._trouble)))
         self._due = [entry for entry in self._due if entry[1] not in never]
         self._unsure = [fate for fate in self._unsure if fate[0] not in never]
 
@@ -470,5 +472,5 @@ class Core:
         self._ledger.abandon()
 
 
-def _nobody(_: Outcome) -> None:
+def _nobody(_: StimulationOutcome) -> None:
     """For reflexes, which look at the spikes and not at the answer."""

@@ -84,7 +84,7 @@ class Delivery:
 
 
 @dataclass(frozen=True, slots=True)
-class Block:
+class FrameBlock:
     """Consecutive frames from `first_frame` on, and the pulses that began in them (or were dropped)."""
 
     first_frame: int
@@ -100,7 +100,7 @@ class ArrayDevice(Protocol):
         """What the array is."""
         ...
 
-    def read(self) -> Block:
+    def read(self) -> FrameBlock:
         """Wait for the next block. Frames the hardware lost show as a jump of `first_frame`, never as other
         frames.
 

@@ -26,9 +26,9 @@ from controller.nerves.brake import Brake
 from controller.nerves.core import Core
 from controller.nerves.device import ArrayDevice
 from controller.nerves.envelope import Envelope
-from controller.nerves.gateway import Door, Gateway
+from controller.nerves.gateway import Gateway, GatewayServer
 from controller.nerves.kernels import warm_up
-from controller.nerves.ledger import Ledger
+from controller.nerves.ledger import StimulationLedger
 from controller.nerves.permit import Tissue, tissue_at
 from controller.nerves.tokens import Keyring
 
@@ -108,14 +108,14 @@ async def serve(
     loop = asyncio.get_running_loop()
     warm_up(device.info.electrodes)
     clock = Clock(follow_system=True)
-    ledger = Ledger(config.ledger, device.info, clock.utc_text())
+    ledger = StimulationLedger(config.ledger, device.info, clock.utc_text())
     if ledger.unknown:
         logger.warning("%d pulse(s) of an earlier session have an unknown fate; see the ledger", ledger.unknown)
     began = datetime.fromisoformat(ledger.first_utc)
     tissue = Tissue() if config.tissue is None else tissue_at(config.tissue, clock.utc(), began)
     core = Core(device, ledger, config.envelope, tissue, brake)
     gateway = Gateway(core, keyring, config.ledger, ledger.unknown)
-    door = Door(gateway, keyring)
+    door = GatewayServer(gateway, keyring)
     thread = RealTimeThread(device, core, gateway, lambda: loop.call_soon_threadsafe(stop.set))
     with _undisturbed():
         thread.start()

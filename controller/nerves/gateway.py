@@ -20,12 +20,12 @@ import grpc
 import grpc.aio
 
 from controller.nerves import ledger
-from controller.nerves.core import Busy, Core, LeaseCommand, Outcome, StimulateCommand
+from controller.nerves.core import Busy, Core, LeaseCommand, StimulateCommand, StimulationOutcome
 from controller.nerves.device import Phase
 from controller.nerves.governor import Request
 from controller.nerves.leases import Lease, LeaseRefused
 from controller.nerves.ring import Gap
-from controller.nerves.tokens import Grant, Keyring, Scope
+from controller.nerves.tokens import Grant, Keyring, TokenScope
 from controller.nerves.wire import nerves_pb2 as pb
 from controller.nerves.wire import nerves_pb2_grpc as pb_grpc
 
@@ -38,20 +38,20 @@ T = TypeVar("T")
 Context = grpc.aio.ServicerContext[Any, Any]
 
 SERVICE = "choroid.nerves.v1.Nerves"
-SCOPES: dict[str, frozenset[Scope]] = {
+SCOPES: dict[str, frozenset[TokenScope]] = {
     f"/{SERVICE}/{name}": frozenset(scopes)
     for name, scopes in {
-        "Info": {Scope.READ},
-        "Status": {Scope.READ},
-        "Summary": {Scope.READ},
-        "StreamSummary": {Scope.READ},
-        "StreamFrames": {Scope.READ},
-        "StreamSpikes": {Scope.READ},
-        "AcquireLease": {Scope.STIMULATE},
-        "RenewLease": {Scope.STIMULATE},
-        "ReleaseLease": {Scope.STIMULATE},
-        "Stimulate": {Scope.STIMULATE},
-        "Ledger": {Scope.STIMULATE, Scope.AUDIT},
+        "Info": {TokenScope.READ},
+        "Status": {TokenScope.READ},
+        "Summary": {TokenScope.READ},
+        "StreamSummary": {TokenScope.READ},
+        "StreamFrames": {TokenScope.READ},
+        "StreamSpikes": {TokenScope.READ},
+        "AcquireLease": {TokenScope.STIMULATE},
+        "RenewLease": {TokenScope.STIMULATE},
+        "ReleaseLease": {TokenScope.STIMULATE},
+        "Stimulate": {TokenScope.STIMULATE},
+        "Ledger": {TokenScope.STIMULATE, TokenScope.AUDIT},
     }.items()
 }
 """Any one of the named scopes opens the call; a call that is not named here stays shut."""
@@ -275,8 +275,8 @@ class Gateway(pb_grpc.NervesServicer):
         came of it.
         """
         grant = await self._grant(context)
-        decided: asyncio.Future[Outcome] = self._loop.create_future()
-        finished: asyncio.Future[Outcome] = self._loop.create_future()
+        decided: asyncio.Future[StimulationOutcome] = self._loop.create_future()
+        finished: asyncio.Future[StimulationOutcome] = self._loop.create_future()
         wish = Request(
             requester=grant.requester,
             lease=request.lease[:MOST_TEXT],
@@ -297,7 +297,7 @@ class Gateway(pb_grpc.NervesServicer):
     async def Ledger(self, request: pb.LedgerRequest, context: Context) -> AsyncIterator[pb.LedgerRecord]:
         """What was asked, decided and delivered, oldest first."""
         grant = await self._grant(context)
-        mine = None if Scope.AUDIT in grant.scopes else grant.requester
+        mine = None if TokenScope.AUDIT in grant.scopes else grant.requester
         after = min(request.after, (1 << 63) - 1)
         try:
             records = await asyncio.to_thread(
@@ -376,7 +376,7 @@ class Gateway(pb_grpc.NervesServicer):
             self.subscribers -= 1
 
 
-class Door:
+class GatewayServer:
     """The listening server. Bound to loopback: beyond it mutual TLS is needed, which is not here yet."""
 
     def __init__(self, gateway: Gateway, keyring: Keyring) -> None:
@@ -435,7 +435,7 @@ def _welfare(core: Core) -> pb.Welfare:
     )
 
 
-def _stimulate_reply(outcome: Outcome) -> pb.StimulateReply:
+def _stimulate_reply(outcome: StimulationOutcome) -> pb.StimulateReply:
     decision = outcome.decision
     fates = dict(outcome.fates)  # the real-time thread may still be adding to it
     pulses = []
@@ -459,7 +459,7 @@ def _stimulate_reply(outcome: Outcome) -> pb.StimulateReply:
     )
 
 
-def _ledger_record(record: ledger.Record) -> pb.LedgerRecord:
+def _ledger_record(record: ledger.StimulationRecord) -> pb.LedgerRecord:
     return pb.LedgerRecord(
         decision=record.id,
         session=record.session,

@@ -61,7 +61,7 @@ class Reason:
 
 
 @dataclass(frozen=True, slots=True)
-class Decision:
+class StimulationDecision:
     """Accepted with a plan, or refused with reasons."""
 
     accepted: bool
@@ -82,7 +82,7 @@ class Decision:
 
 
 @dataclass(frozen=True, slots=True)
-class View:
+class GovernorView:
     """What the governor sees when it decides, all of one instant: `next_frame` is the first not yet read."""
 
     next_frame: int
@@ -99,13 +99,13 @@ class View:
     """What age and review of the organoid allow."""
 
 
-def decide(request: Request, view: View, envelope: Envelope) -> Decision:
+def decide(request: Request, view: GovernorView, envelope: Envelope) -> StimulationDecision:
     """Accept or refuse `request`. Refusals of malformed numbers end the examination; without permission, or at
     an impossible time, other pulses and budgets are not looked at; all other reasons are gathered.
     """
     malformed = tuple(_malformed(request, view, envelope))
     if malformed:
-        return Decision(False, malformed)
+        return StimulationDecision(False, malformed)
     rate = view.info.sample_rate_hz
     length = max(1, math.ceil(math.fsum(phase.duration_us for phase in request.phases) * 1e-6 * rate))
     charge_nc = math.fsum(abs(phase.charge_nc) for phase in request.phases)
@@ -130,11 +130,11 @@ def decide(request: Request, view: View, envelope: Envelope) -> Decision:
         reasons += _welfare(starts, len(request.electrodes) * charge_nc, view, envelope)
         reasons += _permitted(request, starts, view)
     if reasons:
-        return Decision(False, tuple(reasons))
-    return Decision(True, (), starts, tolerance, length, charge_nc)
+        return StimulationDecision(False, tuple(reasons))
+    return StimulationDecision(True, (), starts, tolerance, length, charge_nc)
 
 
-def book(request: Request, decision: Decision, bookings: Bookings, envelope: Envelope) -> None:
+def book(request: Request, decision: StimulationDecision, bookings: Bookings, envelope: Envelope) -> None:
     """Enter an accepted request, so that the next decision counts it."""
     pulses = [
         Booking(start, start + decision.tolerance + decision.length, electrode, decision.charge_nc)
@@ -144,7 +144,7 @@ def book(request: Request, decision: Decision, bookings: Bookings, envelope: Env
     bookings.add(request.requester, pulses, decision.tolerance, envelope.rest_s)
 
 
-def _malformed(request: Request, view: View, envelope: Envelope) -> Iterator[Reason]:
+def _malformed(request: Request, view: GovernorView, envelope: Envelope) -> Iterator[Reason]:
     """What is no meaningful request at all: numbers that are none, counts that would cost unbounded work."""
     if not request.electrodes:
         yield Reason("request", "no electrode is named; name at least one")
@@ -180,7 +180,7 @@ def _malformed(request: Request, view: View, envelope: Envelope) -> Iterator[Rea
         yield Reason("engine", view.inhibited)
 
 
-def _permission(request: Request, view: View) -> Iterator[Reason]:
+def _permission(request: Request, view: GovernorView) -> Iterator[Reason]:
     if view.lease_electrodes is None:
         yield Reason("lease", f"“{request.lease}” is no living lease of {request.requester}; acquire one and renew it")
         return
@@ -235,7 +235,7 @@ def _waveform(phases: Sequence[Phase], info: ArrayInfo, envelope: Envelope) -> I
         )
 
 
-def _electrodes(request: Request, view: View, envelope: Envelope) -> Iterator[Reason]:
+def _electrodes(request: Request, view: GovernorView, envelope: Envelope) -> Iterator[Reason]:
     """Impedance known, fresh and in range (N2), and the voltage that follows from it."""
     current = max(abs(phase.current_ua) for phase in request.phases)
     limit_v = min(envelope.voltage_v, view.info.compliance_v)
@@ -261,7 +261,9 @@ def _electrodes(request: Request, view: View, envelope: Envelope) -> Iterator[Re
         yield from _over("voltage", f"electrode {electrode} would need", volts, limit_v, "V")
 
 
-def _time(starts: Sequence[int], tolerance: int, earliest: int, view: View, envelope: Envelope) -> Iterator[Reason]:
+def _time(
+    starts: Sequence[int], tolerance: int, earliest: int, view: GovernorView, envelope: Envelope
+) -> Iterator[Reason]:
     rate = view.info.sample_rate_hz
     if starts[0] < earliest:
         yield Reason("time", f"frame {starts[0]} is past or too near; the earliest possible is {earliest}")
@@ -274,7 +276,7 @@ def _time(starts: Sequence[int], tolerance: int, earliest: int, view: View, enve
 
 
 def _neighbours(
-    request: Request, starts: Sequence[int], tolerance: int, length: int, view: View, envelope: Envelope
+    request: Request, starts: Sequence[int], tolerance: int, length: int, view: GovernorView, envelope: Envelope
 ) -> Iterator[Reason]:
     """Distance to other pulses on the same electrode; electrodes at once; pulses pending."""
     apart = math.ceil(view.info.sample_rate_hz / envelope.rate_hz)
@@ -307,7 +309,7 @@ def _neighbours(
 
 
 def _budgets(
-    request: Request, starts: Sequence[int], charge_nc: float, view: View, envelope: Envelope
+    request: Request, starts: Sequence[int], charge_nc: float, view: GovernorView, envelope: Envelope
 ) -> Iterator[Reason]:
     """Charge a second and pulses a minute, for each electrode, the requester and the organoid."""
     count = len(request.electrodes)
@@ -337,7 +339,7 @@ def _budgets(
         yield from _over("pulse_budget", f"{who} would receive in one minute", fullest, most_pulses, "pulses")
 
 
-def _welfare(starts: Sequence[int], charge_nc: float, view: View, envelope: Envelope) -> Iterator[Reason]:
+def _welfare(starts: Sequence[int], charge_nc: float, view: GovernorView, envelope: Envelope) -> Iterator[Reason]:
     """Rest, duty, load and loss of response (N9); `charge_nc` is that of all electrodes at one start."""
     seconds = view.bookings.seconds
     new = {b: 1.0 for b in sorted({seconds.bin_of(start) for start in starts}) if not seconds.holds(b)}
@@ -366,7 +368,7 @@ def _welfare(starts: Sequence[int], charge_nc: float, view: View, envelope: Enve
         yield Reason("response", f"the tissue hardly answers any more; let it rest for {envelope.rest_s:g} s")
 
 
-def _permitted(request: Request, starts: Sequence[int], view: View) -> Iterator[Reason]:
+def _permitted(request: Request, starts: Sequence[int], view: GovernorView) -> Iterator[Reason]:
     """Age and review of the organoid (N9): each refusal says why no more is allowed."""
     level, why = view.permit.level, view.permit.reason
     if level is OPEN:

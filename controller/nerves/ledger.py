@@ -18,7 +18,7 @@ from typing import Literal
 
 from controller.nerves import ledger_head
 from controller.nerves.device import ArrayInfo, Pulse
-from controller.nerves.governor import Decision, Request
+from controller.nerves.governor import Request, StimulationDecision
 from controller.nerves.kernels import Blank
 from controller.nerves.past import INDEX, Past, past, settle
 from controller.nerves.ring import Gap
@@ -62,7 +62,7 @@ class PulseRecord:
 
 
 @dataclass(frozen=True, slots=True)
-class Record:
+class StimulationRecord:
     """One decision with its pulses. `phases` are (µs, µA); `charge_nc` is what one pulse moves."""
 
     id: int
@@ -85,7 +85,7 @@ class Record:
     pulses: tuple[PulseRecord, ...]
 
 
-class Ledger:
+class StimulationLedger:
     """The writing end. One thread writes; nothing is lost that `commit` returned from.
 
     Raises sqlite3.Error when the file cannot be written; the engine then refuses all stimulation.
@@ -117,7 +117,7 @@ class Ledger:
         self._next_pulse = self._after("pulse")
         self._open = False
 
-    def decided(self, request: Request, decision: Decision, frame: int) -> tuple[int, list[Pulse]]:
+    def decided(self, request: Request, decision: StimulationDecision, frame: int) -> tuple[int, list[Pulse]]:
         """Write a decision and its pulses; returns the decision's number and the pulses, now with their
         own.
         """
@@ -232,7 +232,7 @@ def _identity(path: Path) -> tuple[int, int] | None:
     return status.st_dev, status.st_ino
 
 
-def read(path: Path, *, after: int = 0, limit: int = 100, requester: str | None = None) -> list[Record]:
+def read(path: Path, *, after: int = 0, limit: int = 100, requester: str | None = None) -> list[StimulationRecord]:
     """Records with a number above `after`, oldest first, at most `limit` (never above :data:`MOST_ROWS`).
 
     Opens the file read-only; may be called from any thread or process, beside the engine or after it was
@@ -251,7 +251,7 @@ def read(path: Path, *, after: int = 0, limit: int = 100, requester: str | None 
         db.close()
 
 
-def _record(db: sqlite3.Connection, row: tuple[object, ...]) -> Record:
+def _record(db: sqlite3.Connection, row: tuple[object, ...]) -> StimulationRecord:
     (number, session, frame, requester, lease, purpose, electrodes, phases, at_frame, not_after) = row[:10]
     accepted, reasons, limiting, charge_nc, utc, sample_rate_hz = row[12:]
     pulses = db.execute(
@@ -260,7 +260,7 @@ def _record(db: sqlite3.Connection, row: tuple[object, ...]) -> Record:
         " WHERE decision = ? ORDER BY pulse.id",
         (number,),
     ).fetchall()
-    return Record(
+    return StimulationRecord(
         id=int(str(number)),
         session=int(str(session)),
         utc=str(utc),

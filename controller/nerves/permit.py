@@ -24,7 +24,7 @@ TIER_2_AGE_D = 140.0
 
 
 @dataclass(frozen=True, slots=True)
-class Level:
+class PermitLevel:
     """What one level allows, beside the envelope, which holds in any case."""
 
     name: str
@@ -34,17 +34,17 @@ class Level:
     """Share of the seconds of any hour with stimulation."""
 
 
-OPEN: Final = Level("envelope", math.inf, 1.0)
+OPEN: Final = PermitLevel("envelope", math.inf, 1.0)
 """Tier 1: what the envelope allows."""
-CAREFUL: Final = Level("careful", 0.6, 0.2)
+CAREFUL: Final = PermitLevel("careful", 0.6, 0.2)
 """Above tier 1 with a review: ≤ 0.6 nC a phase, ≤ 20 % of each hour (biology.md §4 [P])."""
-GENTLE: Final = Level("gentle", 0.1, 0.02)
+GENTLE: Final = PermitLevel("gentle", 0.1, 0.02)
 """FinalSpark's default pulse, 1 µA × 100 µs, in at most 72 s of an hour [P]."""
-NONE: Final = Level("none", 0.0, 0.0)
+NONE: Final = PermitLevel("none", 0.0, 0.0)
 
 
 @dataclass(frozen=True, slots=True)
-class Review:
+class PermitReview:
     """A review as it stands when the engine starts: `begins_d` and `ends_d` in days from then (negative is past)."""
 
     by: str
@@ -59,7 +59,7 @@ class Tissue:
 
     age_d: float = 0.0
     capacity: Literal["ordinary", "advanced"] = "ordinary"
-    review: Review | None = None
+    review: PermitReview | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +67,7 @@ class Permit:
     """What is allowed now; `reason` says why it is not more, and what to do (empty at tier 1)."""
 
     tier: int
-    level: Level
+    level: PermitLevel
     reason: str = ""
 
 
@@ -85,7 +85,7 @@ def tissue_at(said: Mapping[str, Any], now: datetime, since: datetime) -> Tissue
     if said["review"] is not None:
         on = said["review"]["on"]
         begins_d = (_midnight(on) - now).total_seconds() / DAY_S
-        review = Review(said["review"]["by"], on, begins_d, begins_d + said["review"]["valid_d"])
+        review = PermitReview(said["review"]["by"], on, begins_d, begins_d + said["review"]["valid_d"])
     age_d = said["age_d"] + max((now - counted_from).total_seconds() / DAY_S, 0.0)
     return Tissue(age_d, said["capacity"], review)
 
@@ -110,7 +110,7 @@ def permit(tissue: Tissue, elapsed_d: float) -> Permit:
     return Permit(tier, level, f"{why} and {fault}; have it reviewed and write organoid.review in the rig file")
 
 
-def _fault(review: Review | None, elapsed_d: float) -> str:
+def _fault(review: PermitReview | None, elapsed_d: float) -> str:
     """Why a review does not hold; empty when it does."""
     if review is None:
         return "no review is on record"

@@ -32,7 +32,7 @@ class Gap:
 
 
 @dataclass(frozen=True, slots=True)
-class Stretch:
+class FrameSpan:
     """Consecutive frames from `first_frame` on; a copy that the reader may keep."""
 
     first_frame: int
@@ -97,7 +97,7 @@ class FrameRing:
         self._head = first_frame + count
         return gap
 
-    def read(self, position: int, most_frames: int) -> tuple[list[Gap], Stretch | None, int]:
+    def read(self, position: int, most_frames: int) -> tuple[list[Gap], FrameSpan | None, int]:
         """Frames from `position` on: the gaps before them, at most `most_frames` frames, and the next
         position.
 
@@ -122,7 +122,7 @@ class FrameRing:
                 return gaps, None, position
             rows = np.take(self._rows, range(position, end), axis=0, mode="wrap")
             if position >= self.oldest:
-                return gaps, Stretch(position, rows), end
+                return gaps, FrameSpan(position, rows), end
             # The writer overtook us while we copied; what we hold may be torn. Say so, and start again
             # further on.
 

@@ -8,7 +8,7 @@ from typing import Protocol
 
 
 @dataclass(frozen=True, slots=True)
-class Treatment:
+class StimulationTreatment:
     """How the organoid is treated by whoever stimulates it.
 
     `load` is the fullest of the welfare budgets (1 at its limit), `rest_h` the hours of the last 24 without any pulse,
@@ -43,7 +43,7 @@ class NervesSummary:
     active_electrodes: int
     electrodes: int
     rates_hz: tuple[float, ...]
-    treatment: Treatment | None = None
+    treatment: StimulationTreatment | None = None
     """None where nobody can stimulate, or where it is not known."""
 
 

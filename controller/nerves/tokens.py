@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 
-class Scope(StrEnum):
+class TokenScope(StrEnum):
     """What a token allows."""
 
     READ = "read"
@@ -26,7 +26,7 @@ class Grant:
     """What the holder of a token is called and may do; `electrodes` None means all."""
 
     requester: str
-    scopes: frozenset[Scope]
+    scopes: frozenset[TokenScope]
     electrodes: frozenset[int] | None = None
 
 

@@ -105,7 +105,7 @@ class ResponseMonitor:
 
 
 @dataclass(frozen=True, slots=True)
-class Load:
+class StimulationLoad:
     """What stimulation weighs on the tissue.
 
     `share` is the fullest of the welfare budgets (seconds and charge of the hour, hours of the day), 1 at its limit;
@@ -119,7 +119,7 @@ class Load:
     response_lost: bool
 
 
-def load(bookings: Bookings, monitor: ResponseMonitor, envelope: Envelope) -> Load:
+def load(bookings: Bookings, monitor: ResponseMonitor, envelope: Envelope) -> StimulationLoad:
     """The load of this moment; call after :meth:`Bookings.forget_before`."""
     stimulated_h = min(bookings.day.total * STRETCH_S / 3600.0, 24.0)
     share = max(
@@ -128,4 +128,4 @@ def load(bookings: Bookings, monitor: ResponseMonitor, envelope: Envelope) -> Lo
         stimulated_h / envelope.day_h,
     )
     evoked = monitor.recent / monitor.baseline if monitor.known and monitor.baseline >= CLEAR_ANSWER else None
-    return Load(share, 24.0 - stimulated_h, evoked, monitor.lost)
+    return StimulationLoad(share, 24.0 - stimulated_h, evoked, monitor.lost)

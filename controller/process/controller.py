@@ -24,22 +24,22 @@ from controller.estimator.assays import Assays
 from controller.gate.emergency import Button, Emergency, Stimulator
 from controller.gate.gate import Gate
 from controller.gate.latch import Latch
-from controller.gate.probes import Probe, Probes
+from controller.gate.probes import GatedProbe, Probes
 from controller.guard.heartbeat import Guarded, Heartbeat
 from controller.journal.journal import Journal
 from controller.journal.terms import JournalUnwritten
 from controller.ledger.ledger import Ledger
-from controller.links.body import Body
+from controller.links.body import ConnectedRig
 from controller.memory.calibrations import Calibration, keep
 from controller.memory.checkpoints import Checkpoints
 from controller.memory.history import FLUSH_S, History
 from controller.memory.output_series import OutputSeries
 from controller.nerves.summary import NervesSource, NervesSummary
-from controller.process.health import Health
-from controller.process.load import Load
+from controller.process.health import ControllerHealth
+from controller.process.load import ProcessLoad
 from controller.process.notices import notices
-from controller.readings.ear import Ear
 from controller.readings.liveliness import Liveliness
+from controller.readings.nerves import NervesReader
 from controller.readings.plausibility import Plausibility
 from controller.readings.vigilance import oldest_answers, reading_causes
 from controller.regulation.regulators import Regulator, regulators_of
@@ -114,10 +114,10 @@ class Controller:
         self.nerves = nerves_source
         self.nerves_summary: NervesSummary | None = None
         self.store = StateStore(Liveliness(rig).flat, oldest_answers(rig), Plausibility(rig))
-        self._ear = Ear(self.store, clock)
+        self._nerves_reader = NervesReader(self.store, clock)
         self.journal = journal or Journal(data_dir / "journal.db", clock, durable=durable)
         self._threaded = threaded
-        self._checkpoints = Checkpoints(data_dir, self._beside) if threaded else None
+        self._checkpoints = Checkpoints(data_dir, self._start_task) if threaded else None
         flush_s = FLUSH_S if durable else LAZY_FLUSH_S
         self.history = History(data_dir / "history.db", clock, flush_s=flush_s, autocheckpoint=not threaded)
         self._outputs = OutputSeries(self.history.add)
@@ -140,7 +140,7 @@ class Controller:
             batches=lambda: self.ledger.whereabouts.batches,
             volumes=self.ledger.volumes,
         )
-        self.body: Body
+        self.body: ConnectedRig
         self.gate: Gate
         self.runs: Runner
         self.assays: Assays
@@ -160,7 +160,7 @@ class Controller:
             stop=self.emergency_stop,
             end=self._told_to_end,
         )
-        self.load = Load()
+        self.load = ProcessLoad()
         self._regulators: tuple[Regulator, ...] = ()
         self._at_work: dict[str, asyncio.Task[None]] = {}
         self._trips: tuple[Trip, ...] = ()
@@ -180,7 +180,7 @@ class Controller:
         started = {"rig": self.rig.name, "rig_hash": effective_hash(self.rig), "version": software_version()}
         self._record("controller.started", started)
         self._notices |= notices(self.rig, self.journal, self.clock.utc(), self._data_dir)
-        self.body = await Body.connect(self.rig, self._opener, self.store)
+        self.body = await ConnectedRig.connect(self.rig, self._opener, self.store)
         for failure in self.body.failures:
             logger.warning("%s did not come up: %s", failure.device, failure.error)
         leases = dict.fromkeys(self._limits.switches, VALVE_LEASE_S)
@@ -238,7 +238,7 @@ class Controller:
         """The door to the probes' own calibrations; what is set is kept among the rig's records."""
         return Probes(
             {
-                point: Probe(calibrator, self.rig.devices[point.partition(".")[0]].every_s)
+                point: GatedProbe(calibrator, self.rig.devices[point.partition(".")[0]].every_s)
                 for point, calibrator in self.body.hand_over_calibrators().items()
             },
             rig=self.rig.name,
@@ -253,7 +253,7 @@ class Controller:
     def _keep(self, record: Calibration) -> None:
         """Add a calibration to the rig's records; in real time beside the loop, for it waits for the disk."""
         if self._threaded:
-            self._beside(f"calibration {record.point}", asyncio.to_thread(_kept, self._data_dir, record))
+            self._start_task(f"calibration {record.point}", asyncio.to_thread(_kept, self._data_dir, record))
         else:
             keep(self._data_dir, record)
 
@@ -273,25 +273,25 @@ class Controller:
         self.store.volumes(self.ledger.volumes())
         state = self._look()
         if self.gate.enforce(state.trips):
-            self._beside(f"safety {state.at_s}", self.gate.settle())
+            self._start_task(f"safety {state.at_s}", self.gate.settle())
         for regulator in self._regulators:
-            self._aside(type(regulator).__name__, self._regulate, regulator, state)
+            self._run_isolated(type(regulator).__name__, self._regulate, regulator, state)
         self.journal.look()
         if (lost := self.journal.lost) is not None and not self._emergency.forbidden:
-            self._beside("no journal", self._emergency.forbid_stimulation(str(lost)))
-        self._aside("strays", self._stray, state)
-        self._aside("upkeep", self.upkeep.look, state.actuators, self.gate.revolution_ul)
-        self._aside("alarms", self._alarm_levels, state, late_s)
+            self._start_task("no journal", self._emergency.forbid_stimulation(str(lost)))
+        self._run_isolated("strays", self._stray, state)
+        self._run_isolated("upkeep", self.upkeep.look, state.actuators, self.gate.revolution_ul)
+        self._run_isolated("alarms", self._alarm_levels, state, late_s)
         if self.people is not None:
-            self._aside("people", self.people.look, self.alarms)
-        self._aside("history", self.history.add, state.at_s, state.utc, self.store.news())
-        self._aside("outputs", self._outputs.observe, state)
+            self._run_isolated("people", self.people.look, self.alarms)
+        self._run_isolated("history", self.history.add, state.at_s, state.utc, self.store.news())
+        self._run_isolated("outputs", self._outputs.observe, state)
         if self._checkpoints is not None:
             self._checkpoints.look(state.at_s)
         for sink in self._sinks:
-            self._aside(type(sink).__name__, sink.offer, state)
-        self._aside("nerves", self._listen, state)
-        self._aside("viability", self._scoring.look, state, self.nerves_summary, self.alarms.active())
+            self._run_isolated(type(sink).__name__, sink.offer, state)
+        self._run_isolated("nerves", self._listen, state)
+        self._run_isolated("viability", self._scoring.look, state, self.nerves_summary, self.alarms.active())
         self._ticked_s = state.at_s
         self._ticks += 1
 
@@ -303,7 +303,7 @@ class Controller:
             self.body.see_links()
             self.store.age(now_s)
         if (pressed := self._emergency.look(self.store.readings, now_s)) and "emergency button" not in self._at_work:
-            self._beside("emergency button", self.emergency_stop("emergency button", pressed))
+            self._start_task("emergency button", self.emergency_stop("emergency button", pressed))
         trips = self.gate.observe()
         self._note_trips(trips)
         return self.store.snapshot(now_s, self.clock.utc_text(), trips)
@@ -313,14 +313,14 @@ class Controller:
         if name in self._at_work:
             return  # its last wish is still on its way; it will ask again
         if intents := regulator.intents(state):
-            self._beside(name, self._submit(intents))
+            self._start_task(name, self._submit(intents))
 
     def _stray(self, state: State) -> None:
         """What moves and was not asked for is booked, told and stopped."""
         for route in self.runs.strays.look(state.actuators):
             name = f"stray {route.pump}"
             if name not in self._at_work:
-                self._beside(name, self._halt(route.pump))
+                self._start_task(name, self._halt(route.pump))
 
     async def _halt(self, pump: str) -> None:
         await self.gate.stop(pump, "it runs, and no dose of its line is open")
@@ -329,7 +329,7 @@ class Controller:
         for intent in intents:
             await self.gate.submit(intent)
 
-    def _beside(self, name: str, work: Coroutine[Any, Any, None]) -> None:
+    def _start_task(self, name: str, work: Coroutine[Any, Any, None]) -> None:
         """Run something beside the tick."""
         task = self._at_work[name] = asyncio.create_task(work, name=name)
         task.add_done_callback(lambda done: self._done(name, done))
@@ -339,7 +339,7 @@ class Controller:
         if not task.cancelled() and (error := task.exception()) is not None:
             self._defect(name, error)
 
-    def _aside(self, name: str, work: Callable[..., object], *arguments: object) -> None:
+    def _run_isolated(self, name: str, work: Callable[..., object], *arguments: object) -> None:
         """Do something that the rig can live without: its defects are told and end nothing."""
         try:
             work(*arguments)
@@ -425,10 +425,10 @@ class Controller:
         if self.nerves is None or state.at_s < self._next_nerves_s or "nerves" in self._at_work:
             return
         self._next_nerves_s = state.at_s + NERVES_EVERY_S
-        self._beside("nerves", self._hear(self.nerves))
+        self._start_task("nerves", self._hear(self.nerves))
 
     async def _hear(self, nerves: NervesSource) -> None:
-        self.nerves_summary = await self._ear.hear(nerves)
+        self.nerves_summary = await self._nerves_reader.hear(nerves)
 
     async def emergency_stop(self, who: str, reason: str) -> None:
         """Stop perfusion outputs and stimulation together, until :meth:`emergency_reset` (A9).
@@ -445,14 +445,14 @@ class Controller:
         logger.warning("ending in order: %s", why)
         self.told_to_end.set()
 
-    def health(self) -> Health:
+    def health(self) -> ControllerHealth:
         """Whether the control loop lives (D6); a page that still answers proves nothing."""
         if self._ticked_s is None:
-            return Health(False, ("the control loop has not ticked yet",), float("inf"))
+            return ControllerHealth(False, ("the control loop has not ticked yet",), float("inf"))
         age_s = self.clock.now_s() - self._ticked_s
         reasons = [f"the control loop has not ticked for {age_s:.1f} s"] if age_s > DEAD_AFTER_S else []
         reasons += [str(self.journal.lost)] if self.journal.lost is not None else []
-        return Health(not reasons, tuple(reasons), age_s)
+        return ControllerHealth(not reasons, tuple(reasons), age_s)
 
     async def close(self, *, leave_running: bool = False) -> None:
         """End: let go of the runs where they are, bring every output to its basal state, close links and files.
@@ -473,7 +473,7 @@ class Controller:
             if hasattr(self, "gate") and not leave_running:
                 await self._fall_back()
             await self.body.close()
-            self._aside("upkeep", self.upkeep.write)
+            self._run_isolated("upkeep", self.upkeep.write)
             self._record("controller.stopped", {})
         self._heartbeat.leave()  # now that the links are free
         await self._heartbeat.close()

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True)
-class Health:
+class ControllerHealth:
     """Whether the control loop lives, and why not."""
 
     ok: bool

@@ -29,7 +29,7 @@ class LoadFigures:
     rss_mb: float | None
 
 
-class Load:
+class ProcessLoad:
     """Lag of the control loop over its last ticks, and what its process takes."""
 
     def __init__(self) -> None:

@@ -41,7 +41,7 @@ TROUBLE_DECAY = 0.95
 
 
 @dataclass(frozen=True, slots=True)
-class Bounds:
+class PlausibleRange:
     """What a point can show: from `low` to `high`, and how fast (its unit a second) beyond `grain` at once."""
 
     low: float
@@ -59,25 +59,25 @@ def reach_s(period_s: float) -> float:
     return REACH_PERIODS * period_s + REACH_GRACE_S
 
 
-BY_UNIT: Mapping[str, Bounds] = {
+BY_UNIT: Mapping[str, PlausibleRange] = {
     # Under a gas that is regulated pH moves by hundredths a minute. Gas that fails moves it faster: then it is confirmed.
-    "pH": Bounds(0.0, 14.0, 0.05, 0.01),
+    "pH": PlausibleRange(0.0, 14.0, 0.05, 0.01),
     # Air saturation: 478 % in pure oxygen. With a kLa of 0.02/s 30 % more of it in the gas moves it by 0.5 % a second.
-    "%": Bounds(0.0, 500.0, 3.0, 0.5),
+    "%": PlausibleRange(0.0, 500.0, 3.0, 0.5),
     # Baths, rooms, and what the sensors of flow and pressure tell beside; the skin has bounds of its own.
-    "degC": Bounds(-20.0, 200.0, 0.3, 0.2),
+    "degC": PlausibleRange(-20.0, 200.0, 0.3, 0.2),
     # A peristaltic pump pulsates, and starts and stops within a second.
-    "kPa": Bounds(*GAUGE_KPA, 3.0, 3.0),
-    "mV": Bounds(-1020.0, 1020.0, 10.0, 5.0),
-    "uS/cm": Bounds(0.0, 500_000.0, 150.0, 10.0),
-    "ppm": Bounds(0.0, 1_000_000.0, 1000.0, 100.0),
+    "kPa": PlausibleRange(*GAUGE_KPA, 3.0, 3.0),
+    "mV": PlausibleRange(-1020.0, 1020.0, 10.0, 5.0),
+    "uS/cm": PlausibleRange(0.0, 500_000.0, 150.0, 10.0),
+    "ppm": PlausibleRange(0.0, 1_000_000.0, 1000.0, 100.0),
 }
 """By unit, where the rig says nothing nearer. Units that are not here, such as a switch's, have no bounds."""
-POWER = Bounds(-100.0, 100.0, 20.0, 100.0)
+POWER = PlausibleRange(-100.0, 100.0, 20.0, 100.0)
 """A thermostat's output (%): it goes to its end and back within a second."""
 
 
-def bounds_of(rig: Rig) -> dict[str, Bounds]:
+def bounds_of(rig: Rig) -> dict[str, PlausibleRange]:
     """Derive the bounds of every point that the rig description knows."""
     found = {point: near for point, kind in points_of(rig).items() if (near := _near(rig, point, kind)) is not None}
     skin = rig.organs.skin
@@ -86,11 +86,11 @@ def bounds_of(rig: Rig) -> dict[str, Bounds]:
     )
     if skin.temperature in found and circulating_ml > 0.0:
         per_s = MARGIN * skin.power_w / (HEAT_J_ML_K * circulating_ml)
-        found[skin.temperature] = Bounds(*PROBE_C, 0.1, min(per_s, BY_UNIT["degC"].per_s))
+        found[skin.temperature] = PlausibleRange(*PROBE_C, 0.1, min(per_s, BY_UNIT["degC"].per_s))
     return found
 
 
-def _near(rig: Rig, point: str, kind: PointKind) -> Bounds | None:
+def _near(rig: Rig, point: str, kind: PointKind) -> PlausibleRange | None:
     spec = rig.devices[point.partition(".")[0]]
     match kind.quantity:
         case "mass":
@@ -100,27 +100,27 @@ def _near(rig: Rig, point: str, kind: PointKind) -> Bounds | None:
             known = isinstance(scale, int | float) and not isinstance(scale, bool)
             full = float(scale) if known and scale is not None else 10.0 * rig.organs.lung.total_ml_min
             # It holds its set-point; what moves it is a command, or a supply that fails, and both are jumps.
-            return Bounds(-0.05 * full, OVER_RANGE * full, max(0.1, 0.01 * full), 0.0)
+            return PlausibleRange(-0.05 * full, OVER_RANGE * full, max(0.1, 0.01 * full), 0.0)
         case "heating power":
             return POWER
     return BY_UNIT.get(kind.unit) if kind.kind == "sensor" else None
 
 
-def _mass(rig: Rig, at: str | None) -> Bounds:
+def _mass(rig: Rig, at: str | None) -> PlausibleRange:
     """Bounds of a balance (g): the vessel on it between empty and too full, moved by the lines that touch it."""
     vessel = rig.vessels.get(at or "")
     full_g = (max(each.capacity_ul for each in rig.vessels.values()) if vessel is None else vessel.capacity_ul) / 1e3
     organs = rig.organs
     # What stands on a balance that nothing is said of may be any of them, and may be moved by the fastest of all.
     fastest = max(organs.kidney.flow_ul_min, organs.gut.flow_ul_min, organs.liver.flow_ul_min)
-    return Bounds(-0.1 * full_g, OVERFILL * full_g, 0.05, MARGIN * fastest / 1e3 / 60.0)
+    return PlausibleRange(-0.1 * full_g, OVERFILL * full_g, 0.05, MARGIN * fastest / 1e3 / 60.0)
 
 
 @dataclass(slots=True)
 class _Track:
     """What is known of one point."""
 
-    bounds: Bounds
+    bounds: PlausibleRange
     device: str
     memory_s: float
     """A value older than this says nothing of the next one."""
@@ -180,7 +180,7 @@ class Plausibility:
 
     # --- inside -----------------------------------------------------------------------------------------
 
-    def _new(self, point: str, bounds: Bounds) -> _Track:
+    def _new(self, point: str, bounds: PlausibleRange) -> _Track:
         device = point.partition(".")[0]
         return _Track(bounds, device, reach_s(self._periods[device]))
 
@@ -226,7 +226,9 @@ class Plausibility:
             return f"{value:g} {unit} is the first for a while: {told}"
         return f"a jump from {track.value:g} to {value:g} {unit} in {at_s - track.at_s:.1f} s: {told}"
 
-    def _commanded(self, point: str, value: float, bounds: Bounds, actuators: Mapping[str, ActuatorView]) -> bool:
+    def _commanded(
+        self, point: str, value: float, bounds: PlausibleRange, actuators: Mapping[str, ActuatorView]
+    ) -> bool:
         """Whether the value is what its own output was told: a commanded step is no jump."""
         view = actuators.get(point)
         command = None if view is None else view.commanded

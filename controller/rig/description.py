@@ -140,7 +140,7 @@ class Line(_Part):
     length_m: LengthM = Field(default=0.5, alias="length", gt=0, le=100)
 
 
-class Channel(_Part):
+class DeviceChannel(_Part):
     """One channel of a device: the name of its point, its tubing."""
 
     point: Name
@@ -157,7 +157,7 @@ class DeviceSpec(_Part):
     every_s: TimeS = Field(default=5.0, alias="every", gt=0, le=3600)
     gas: Literal["air", "co2", "o2"] | None = None
     """Which gas a flow controller is connected to."""
-    channels: dict[str, Channel] = Field(default_factory=dict)
+    channels: dict[str, DeviceChannel] = Field(default_factory=dict)
     settings: dict[str, float | bool | str] = Field(default_factory=dict)
 
 
@@ -171,7 +171,7 @@ class Nerves(_Part):
     diameter_um: LengthUm = Field(alias="diameter", gt=0, le=1000)
 
 
-class Heart(_Part):
+class HeartConfig(_Part):
     """Circulates medium through the chamber."""
 
     line: str
@@ -183,7 +183,7 @@ class Heart(_Part):
     lease_s: TimeS = Field(alias="lease", gt=0, le=3600)
 
 
-class Kidney(_Part):
+class KidneyConfig(_Part):
     """Draws spent medium, holds it on the balance, gives it back or throws it away."""
 
     vessel: str
@@ -198,14 +198,14 @@ class Kidney(_Part):
     dialysate_ul_min: FlowUlMin = Field(default=500.0, alias="dialysate_flow", gt=0, le=MOST_UL_MIN)
 
 
-class Gut(_Part):
+class GutConfig(_Part):
     """Gives fresh medium."""
 
     feed: str
     flow_ul_min: FlowUlMin = Field(alias="flow", gt=0, le=MOST_UL_MIN)
 
 
-class Liver(_Part):
+class LiverConfig(_Part):
     """Conditions: glucose and bicarbonate by dosing."""
 
     glucose: str
@@ -215,7 +215,7 @@ class Liver(_Part):
     min_dose_ul: VolumeUl = Field(alias="min_dose", gt=0, le=MOST_UL)
 
 
-class Immune(_Part):
+class ImmuneConfig(_Part):
     """The sterile barrier."""
 
     filter: str
@@ -223,7 +223,7 @@ class Immune(_Part):
     valve: str | None = None
 
 
-class Lung(_Part):
+class LungConfig(_Part):
     """Oxygen and carbon dioxide: three gas flows over the loop."""
 
     vessel: str
@@ -239,7 +239,7 @@ class Lung(_Part):
     co2_max_pct: Percent = Field(alias="co2_max", gt=0, le=20)
 
 
-class Skin(_Part):
+class SkinConfig(_Part):
     """Warmth."""
 
     heater: str
@@ -253,13 +253,13 @@ class Skin(_Part):
 class Organs(_Part):
     """Which devices and lines make up each organ."""
 
-    heart: Heart
-    kidney: Kidney
-    gut: Gut
-    liver: Liver
-    immune: Immune
-    lung: Lung
-    skin: Skin
+    heart: HeartConfig
+    kidney: KidneyConfig
+    gut: GutConfig
+    liver: LiverConfig
+    immune: ImmuneConfig
+    lung: LungConfig
+    skin: SkinConfig
 
 
 class TemperatureLimit(_Part):

@@ -27,7 +27,7 @@ EDGE = ("better", "worse")
 
 
 @dataclass(frozen=True, slots=True)
-class Known:
+class GradedVariable:
     """A variable that can be graded: its inner name, unit in the file, factor to the inner number, how it is said."""
 
     name: str
@@ -38,18 +38,18 @@ class Known:
     """Without a reading of it no batch is better than C, so no rule file may leave it out."""
 
 
-KNOWN: Mapping[str, Known] = {
-    "lactate": Known("lactate_mm", "mM", "mM"),
-    "ammonia": Known("ammonia_mm", "mM", "mM"),
-    "glucose_share": Known("glucose_share", "%", "of set-point", 0.01),
-    "glucose": Known("glucose_mm", "mM", "mM"),
-    "ph": Known("ph", "pH", "pH"),
-    "osmolality_change": Known("osmolality_change_pct", "%", "% from set-point"),
-    "oxygen": Known("oxygen_pct", "%", "% air saturation"),
-    "passes": Known("passes", "count", "times given back"),
-    "ldh_ratio": Known("ldh_ratio", "%", "of baseline", 0.01, required=False),
-    "insulin_share": Known("insulin_share", "%", "retained", 0.01, required=False),
-    "age": Known("age_d", "day", "d since its bottle", required=False),
+KNOWN: Mapping[str, GradedVariable] = {
+    "lactate": GradedVariable("lactate_mm", "mM", "mM"),
+    "ammonia": GradedVariable("ammonia_mm", "mM", "mM"),
+    "glucose_share": GradedVariable("glucose_share", "%", "of set-point", 0.01),
+    "glucose": GradedVariable("glucose_mm", "mM", "mM"),
+    "ph": GradedVariable("ph", "pH", "pH"),
+    "osmolality_change": GradedVariable("osmolality_change_pct", "%", "% from set-point"),
+    "oxygen": GradedVariable("oxygen_pct", "%", "% air saturation"),
+    "passes": GradedVariable("passes", "count", "times given back"),
+    "ldh_ratio": GradedVariable("ldh_ratio", "%", "of baseline", 0.01, required=False),
+    "insulin_share": GradedVariable("insulin_share", "%", "retained", 0.01, required=False),
+    "age": GradedVariable("age_d", "day", "d since its bottle", required=False),
 }
 PRICES: Mapping[str, tuple[str, str, str]] = {
     "fresh_medium": ("fresh_eur_ml", "EUR/mL", "complete medium"),
@@ -185,7 +185,7 @@ class _Reader:
             note=str(data.get("note", "")),
         )
 
-    def _edge(self, place: Place, letter: str, data: Any, worse: str, known: Known) -> Edge | None:
+    def _edge(self, place: Place, letter: str, data: Any, worse: str, known: GradedVariable) -> Edge | None:
         here = (*place, letter)
         if data is None:
             self._wrong(here, f"a gap: there is no edge {letter}", f"Add “{letter}: … {known.unit}”")

@@ -12,7 +12,7 @@ from controller.safety.kernel import SIGMAS
 from controller.steps.barrier import least_kpa
 from controller.steps.steps import StepRecord
 from controller.transfers.routes import Route
-from protocols.dialysis import Dialyser, koa_at
+from protocols.dialysis import DialyserModel, koa_at
 from protocols.interval import Interval
 from protocols.language import Amount, Barrier, Calibrated, Measurement, ProtocolError, VesselVolume
 from protocols.soft_sensor import Composition, MediaEstimate
@@ -156,7 +156,7 @@ class Kidney(Organ):
         return await self._measure(self._rig.organs.kidney.mass, settle_s)
 
     @property
-    def dialyser(self) -> Dialyser | None:
+    def dialyser(self) -> DialyserModel | None:
         """The dialyser in the spent vessel, if the rig has one."""
         line = self._rig.organs.kidney.dialyse
         if line is None:
@@ -164,7 +164,7 @@ class Kidney(Organ):
         route = self._deeds.route("kidney.dialyse")
         fibres = self._rig.dialysers[self._rig.lines[line].dialyser or ""]
         koa = koa_at(route.flow_ul_min, fibres.koa_ul_min, fibres.koa_at_ul_min)
-        return Dialyser(koa, route.flow_ul_min, route.least_ul)
+        return DialyserModel(koa, route.flow_ul_min, route.least_ul)
 
     async def dialyse(self, dialysate_ul: float) -> Amount:
         """Basal medium → dialyser → waste."""

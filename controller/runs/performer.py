@@ -19,10 +19,10 @@ from controller.journal.journal import Journal
 from controller.ledger.ledger import Alarm, Ledger
 from controller.rig.description import Rig
 from controller.safety.probe_rules import ProbeIntent
-from controller.steps.barrier import Barrier
+from controller.steps.barrier import FilterRecord
 from controller.steps.branches import BRANCH, Claims
-from controller.steps.conduct import Conduct, Door
-from controller.steps.recovery import Problem, Trouble
+from controller.steps.conduct import ActuatorGate, RunControl
+from controller.steps.recovery import StepProblem, Trouble
 from controller.steps.schedule import LONGEST_DAY_S
 from controller.steps.steps import StepRecord
 from controller.transfers.routes import Route, route_of
@@ -38,7 +38,7 @@ LATE_S = 1.0
 
 
 @dataclass(frozen=True, slots=True)
-class Bench:
+class RunContext:
     """What every run of a rig shares."""
 
     rig: Rig
@@ -46,13 +46,13 @@ class Bench:
     clock: Clock
     ledger: Ledger
     store: Store
-    gate: Door
+    gate: ActuatorGate
     transfers: Transfers
     estimator: Estimator
     alarm: Alarm
 
 
-class Driven(Conduct, Protocol):
+class DrivenRun(RunControl, Protocol):
     """What is needed of the run."""
 
     @property
@@ -72,11 +72,11 @@ class Driven(Conduct, Protocol):
 class Performer:
     """The hands of one run; its methods are what :class:`controller.runs.organs.Deeds` says."""
 
-    def __init__(self, run: Driven, bench: Bench) -> None:
+    def __init__(self, run: DrivenRun, bench: RunContext) -> None:
         self._run = run
         self._bench = bench
         self._claims = Claims()
-        self._barrier = Barrier(bench.rig, bench.journal)
+        self._barrier = FilterRecord(bench.rig, bench.journal)
         self._loop = asyncio.get_running_loop()
 
     def route(self, verb: str) -> Route:
@@ -140,7 +140,7 @@ class Performer:
                 if found.accepted and found.error is None and found.status is not None:
                     return {"before": found.before, "after": found.after, "places": found.status.places}
                 trouble = Trouble.FAILED if found.accepted else Trouble.REFUSED
-                problem = Problem(trouble, point, found.reasons or (found.error or "it gave no answer",))
+                problem = StepProblem(trouble, point, found.reasons or (found.error or "it gave no answer",))
                 before = tries.get(trouble, 0)
                 tries[trouble] = before + 1
                 await self._run.trouble(problem, before)

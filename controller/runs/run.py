@@ -19,13 +19,13 @@ from datetime import datetime, timedelta
 from itertools import islice
 from typing import Any
 
-from controller.core.run_states import Event, RunState, after
+from controller.core.run_states import RunEvent, RunState, after
 from controller.journal.terms import Entry, JournalUnwritten
 from controller.runs.organs import Lab, Perform
-from controller.runs.performer import Bench, Performer
+from controller.runs.performer import Performer, RunContext
 from controller.runs.views import PROGRESS_STEPS, RunView, StepView, look, step_view
 from controller.steps.branches import BRANCH, Branch, abreast, in_verb
-from controller.steps.recovery import POLICIES, Problem, advise
+from controller.steps.recovery import POLICIES, StepProblem, advise
 from controller.steps.schedule import next_time
 from controller.steps.steps import StepRecord
 from protocols.language import ProtocolError, RunEnded, VesselVolume
@@ -42,7 +42,7 @@ ANSWER_S = 2 * 3600.0
 
 
 @dataclass(slots=True)
-class History:
+class RunHistory:
     """What a run brings along: nothing when it is new, its journal rows when it is taken up again."""
 
     started_utc: str
@@ -55,17 +55,17 @@ class History:
     """Messages after which a person has resumed the run."""
 
 
-class Run:
+class ProtocolRun:
     """See the module. Made and commanded by :class:`controller.runs.runner.Runner`."""
 
     def __init__(
         self,
-        bench: Bench,
+        bench: RunContext,
         run_id: str,
         protocol: str,
         recipe: Recipe | None,
         params: Mapping[str, float],
-        history: History,
+        history: RunHistory,
     ) -> None:
         self.id = run_id
         self.protocol = protocol
@@ -96,7 +96,7 @@ class Run:
 
     # --- commands ---------------------------------------------------------------------------------------
 
-    def command(self, event: Event, user: str, reason: str) -> None:
+    def command(self, event: RunEvent, user: str, reason: str) -> None:
         """A person's word; raises :class:`controller.core.run_states.IllegalTransition`."""
         self._go(event, user=user, reason=reason)
 
@@ -155,12 +155,12 @@ class Run:
                     continue
                 if not self.state.ended:
                     await self.checkpoint()
-                    self._go(Event.FINISHED)
+                    self._go(RunEvent.FINISHED)
                 return
         except RunEnded:
             unseen = await self._come_to_rest()
             await self._settle(f"the run is {self.state}", give_up=True)
-            self._go(Event.RESTED, **({"not_seen_at_rest": ", ".join(unseen)} if unseen else {}))
+            self._go(RunEvent.RESTED, **({"not_seen_at_rest": ", ".join(unseen)} if unseen else {}))
 
     def failed(self, error: Exception) -> None:
         """A defect of the runner: hold, with what is known, so that the next start takes the run up where it is."""
@@ -168,7 +168,7 @@ class Run:
             f"the runner failed: {error!r}. Next: keep the journal, restart the controller, report it", hold=True
         )
 
-    async def _settle(self, reason: str, *, give_up: bool = False) -> list[Problem]:
+    async def _settle(self, reason: str, *, give_up: bool = False) -> list[StepProblem]:
         """Find out what came of doses that were left open; what cannot be known for certain comes back as problems."""
         resolve = self._bench.transfers.resolve
         left = [step for step in self._steps.values() if step.open_act is not None]
@@ -194,14 +194,14 @@ class Run:
     async def _take_up(self) -> None:
         """After a restart: find out what came of an open dose, then go on as the state says."""
         if self.state is RunState.IDLE:
-            self._go(Event.START)
+            self._go(RunEvent.START)
             return
         problems = await self._settle("the controller was restarted")
         await self._bench.transfers.rest(f"run:{self.id}", "the controller was restarted")
         for problem in problems:
             self._tell(advise(problem, 99).message, hold=True)
         if problems and self.state is RunState.RESTARTING:
-            self._go(Event.FAULT)
+            self._go(RunEvent.FAULT)
         await self.checkpoint()
 
     async def checkpoint(self) -> None:
@@ -215,7 +215,7 @@ class Run:
             elif self.state is RunState.HELD:
                 await self._held()
             elif self.state is RunState.RESTARTING:
-                self._go(Event.RESTARTED)
+                self._go(RunEvent.RESTARTED)
             else:
                 return
 
@@ -237,7 +237,7 @@ class Run:
                 finally:
                     self._resting = False
                 if self.state is RunState.HOLDING:
-                    self._go(Event.RESTED)
+                    self._go(RunEvent.RESTED)
         finally:
             branch.quiet = False
 
@@ -308,7 +308,7 @@ class Run:
                 return
             await self.wait(left_s)
 
-    async def trouble(self, problem: Problem, tries: int) -> None:
+    async def trouble(self, problem: StepProblem, tries: int) -> None:
         """Wait what the policy says, or hold."""
         advice = advise(problem, tries)
         if advice.after_s is None:
@@ -321,7 +321,7 @@ class Run:
         """Hold for a reason that people are told, until one of them resumes the run."""
         self._tell(message, hold=True)
         if self.state in (RunState.RUNNING, RunState.RESTARTING):
-            self._go(Event.FAULT)
+            self._go(RunEvent.FAULT)
         await self.checkpoint()
 
     def _tell(self, message: str, *, hold: bool) -> None:
@@ -331,11 +331,11 @@ class Run:
             self.messages.append(message)
             self._bench.journal.append("run.message", {"text": message}, run=self.id)
 
-    def _go(self, event: Event, **why: str) -> None:
+    def _go(self, event: RunEvent, **why: str) -> None:
         state = after(self.state, event)
         self._bench.journal.append("run.state", {"event": event, "from": self.state, "to": state, **why}, run=self.id)
         self.state = state
-        if event is Event.RESUME:
+        if event is RunEvent.RESUME:
             self._answers.update(self.messages)
         self._answer_by_s = self._loop.time() + ANSWER_S if state is RunState.HELD else None
         self._changed.set()
@@ -446,7 +446,7 @@ class Run:
         return {role: VesselVolume(**data) for role, data in self._here().volumes.items()}
 
 
-def _gone_s(bench: Bench, run_id: str) -> float:
+def _gone_s(bench: RunContext, run_id: str) -> float:
     """How long ago a run began (s), by its rows and the clock as it is now.
 
     Within a process the monotonic clock tells, so a step of UTC counts for nothing (E7). From the last row of one process
@@ -457,7 +457,7 @@ def _gone_s(bench: Bench, run_id: str) -> float:
     before: Entry | None = None
     for row in bench.journal.entries(run=run_id):
         if before is not None:
-            new_process = row.kind == "run.state" and row.body["event"] in (Event.START, Event.RECOVER)
+            new_process = row.kind == "run.state" and row.body["event"] in (RunEvent.START, RunEvent.RECOVER)
             gone_s += max(_apart_s(before.utc, row.utc) if new_process else row.at_s - before.at_s, 0.0)
         before = row
     return gone_s if before is None else gone_s + max(_apart_s(before.utc, bench.clock.utc_text()), 0.0)

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from controller.core.clock import Clock
-from controller.core.run_states import Event, RunState
+from controller.core.run_states import RunEvent, RunState
 from controller.estimator.estimator import Estimator
 from controller.journal.journal import Journal
 from controller.journal.terms import Entry
@@ -22,11 +22,11 @@ from controller.recipes.file import RecipeError
 from controller.recipes.on_rig import check_on
 from controller.recipes.parameters import parse_params
 from controller.rig.description import Rig
-from controller.runs.performer import Bench
+from controller.runs.performer import RunContext
 from controller.runs.rehearsal import HOURS, Calibrated, rehearse
-from controller.runs.run import DISK_ERRORS, History, Run
+from controller.runs.run import DISK_ERRORS, ProtocolRun, RunHistory
 from controller.runs.views import RunView, look
-from controller.steps.conduct import Door
+from controller.steps.conduct import ActuatorGate
 from controller.steps.steps import answered_of, records_of
 from controller.transfers.routes import Trust
 from controller.transfers.strays import Strays
@@ -49,7 +49,7 @@ class Runner:
         self,
         rig: Rig,
         *,
-        gate: Door,
+        gate: ActuatorGate,
         store: Store,
         ledger: Ledger,
         journal: Journal,
@@ -71,12 +71,12 @@ class Runner:
         self._recipes = recipes
         self.estimator = Estimator(rig, ledger=ledger, journal=journal, clock=clock, store=store)
         transfers = Transfers(rig, gate=gate, store=store, ledger=ledger, journal=journal, alarm=alarm, trust=trust)
-        self._bench = Bench(rig, journal, clock, ledger, store, gate, transfers, self.estimator, alarm)
+        self._bench = RunContext(rig, journal, clock, ledger, store, gate, transfers, self.estimator, alarm)
         self.strays = Strays(
             transfers.by_line, ledger=ledger, alarm=alarm, open_lines=transfers.open_lines, gain=transfers.gain
         )
         self._journal = journal
-        self._runs: dict[str, Run] = {}
+        self._runs: dict[str, ProtocolRun] = {}
         self._tasks: dict[str, asyncio.Task[None]] = {}
         self._starting = asyncio.Lock()
         """A rehearsal of branches lets others to the loop: a second start must not come between the look and the run."""
@@ -129,8 +129,8 @@ class Runner:
             "volumes": volumes,
         }
         self._journal.append("run.start", body, run=run_id)
-        history = History(started_utc=self._bench.clock.utc_text(), volumes=volumes)
-        self._live(Run(self._bench, run_id, recipe.name, recipe, values, history))
+        history = RunHistory(started_utc=self._bench.clock.utc_text(), volumes=volumes)
+        self._live(ProtocolRun(self._bench, run_id, recipe.name, recipe, values, history))
         await asyncio.sleep(0)  # it is running when this returns
         return run_id
 
@@ -160,19 +160,19 @@ class Runner:
 
     async def pause(self, run_id: str, user: str, reason: str) -> None:
         """Bring everything the run moves to rest, then hold it; what moved is measured and recorded."""
-        self._run(run_id).command(Event.PAUSE, user, reason)
+        self._run(run_id).command(RunEvent.PAUSE, user, reason)
 
     async def resume(self, run_id: str, user: str, reason: str) -> None:
         """Let a held run go on with what remains."""
-        self._run(run_id).command(Event.RESUME, user, reason)
+        self._run(run_id).command(RunEvent.RESUME, user, reason)
 
     async def abort(self, run_id: str, user: str, reason: str) -> None:
         """Bring everything to rest and end the run."""
-        self._run(run_id).command(Event.ABORT, user, reason)
+        self._run(run_id).command(RunEvent.ABORT, user, reason)
 
     async def stop(self, run_id: str, user: str, reason: str) -> None:
         """End the run after the step that is at work."""
-        self._run(run_id).command(Event.STOP, user, reason)
+        self._run(run_id).command(RunEvent.STOP, user, reason)
 
     def get(self, run_id: str) -> RunView:
         """One run; raises :class:`RunnerError` for an unknown one."""
@@ -195,7 +195,7 @@ class Runner:
         return None if run is None else run.view()
 
     @property
-    def _unended(self) -> Run | None:
+    def _unended(self) -> ProtocolRun | None:
         return next((run for run in self._runs.values() if not run.state.ended), None)
 
     async def wait(self, run_id: str) -> RunView:
@@ -224,11 +224,11 @@ class Runner:
         self._live(run, unwritten)
 
     @staticmethod
-    def _take_up(run: Run, why: str) -> None:
+    def _take_up(run: ProtocolRun, why: str) -> None:
         if run.state is not RunState.IDLE:
-            run.command(Event.RECOVER, "controller", why)
+            run.command(RunEvent.RECOVER, "controller", why)
 
-    def _rebuilt(self, run_id: str, started: Entry) -> Run | None:
+    def _rebuilt(self, run_id: str, started: Entry) -> ProtocolRun | None:
         """A run as its journal rows have it, to be taken up; None when it has ended."""
         rows = list(self._journal.entries(run=run_id))
         state = RunState.IDLE
@@ -245,7 +245,7 @@ class Runner:
             recipe = None
         steps = records_of(rows)
         self._bench.transfers.left_open(steps.values())
-        history = History(
+        history = RunHistory(
             started_utc=started.utc,
             state=state,
             steps=steps,
@@ -253,7 +253,7 @@ class Runner:
             messages=[row.body["text"] for row in rows if row.kind == "run.message"],
             answered=answered_of(rows),
         )
-        return Run(self._bench, run_id, body["protocol"], recipe, body["params"], history)
+        return ProtocolRun(self._bench, run_id, body["protocol"], recipe, body["params"], history)
 
     async def close(self) -> None:
         """Let go of the runs without ending them: they are taken up again at the next start, as after a crash."""
@@ -261,11 +261,11 @@ class Runner:
             task.cancel()
         await asyncio.gather(*self._tasks.values(), return_exceptions=True)
 
-    def _live(self, run: Run, unwritten: Exception | None = None) -> None:
+    def _live(self, run: ProtocolRun, unwritten: Exception | None = None) -> None:
         self._runs[run.id] = run
         self._tasks[run.id] = asyncio.create_task(self._watched(run, unwritten), name=run.id)
 
-    async def _watched(self, run: Run, unwritten: Exception | None) -> None:
+    async def _watched(self, run: ProtocolRun, unwritten: Exception | None) -> None:
         """Drive a run to its end; with `unwritten`, why a row of it could not be written, once rows can be again."""
         try:
             while True:
@@ -287,7 +287,7 @@ class Runner:
                 run.failed(error)
             raise
 
-    async def _disk_back(self, run_id: str, error: Exception) -> Run | None:
+    async def _disk_back(self, run_id: str, error: Exception) -> ProtocolRun | None:
         """A row of this run could not be written: everything rests until rows can be, then it is as after a crash (D2)."""
         bench = self._bench
         bench.alarm("journal_unwritten", "journal", f"run {run_id} waits: {type(error).__name__}: {error}")
@@ -304,7 +304,7 @@ class Runner:
                     self._take_up(run, "the journal can be written again")
                 return run
 
-    def _run(self, run_id: str) -> Run:
+    def _run(self, run_id: str) -> ProtocolRun:
         run = self._runs.get(run_id)
         if run is None:
             raise RunnerError(

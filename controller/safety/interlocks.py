@@ -15,9 +15,9 @@ from controller.safety.terms import (
     Cause,
     Crossing,
     Interlock,
+    KernelReading,
     Limits,
     Mixture,
-    ReadingView,
     Response,
     Trip,
     View,
@@ -37,7 +37,7 @@ CLOSED_VALVE = "closed_valve"
 GAS_MIXTURE = "gas_mixture"
 
 
-def doubt(reading: ReadingView | None, now_s: float, rule: Interlock) -> str | None:
+def doubt(reading: KernelReading | None, now_s: float, rule: Interlock) -> str | None:
     """Say why the newest good reading cannot be trusted, or None when it can (I2).
 
     A reading that is suspect or missing does not renew anything: what is judged is the last good one, with its age.
@@ -195,13 +195,13 @@ def _crossed(rule: Interlock, crossing: Crossing, cause: Cause, now_s: float, no
     return _trip(rule.name, rule.point, f"{crossing.detail} ({note})", now_s, rule.trips, cause, response)
 
 
-def _suspected(reading: ReadingView, now_s: float, rule: Interlock) -> bool:
+def _suspected(reading: KernelReading, now_s: float, rule: Interlock) -> bool:
     """Whether there is a suspect value of now that may count against the rig."""
     fresh = -FUTURE_S <= now_s - reading.at_s <= rule.stale_s
     return reading.quality is Quality.SUSPECT and isfinite(reading.value) and fresh
 
 
-def _level(rule: Interlock, reading: ReadingView, now_s: float, before: Trip | None) -> Trip | None:
+def _level(rule: Interlock, reading: KernelReading, now_s: float, before: Trip | None) -> Trip | None:
     """Compare one value with the levels; where a trip stands already, with where it clears."""
     value = reading.value
     was = None if before is None else before.cause

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from math import isfinite
 
-from controller.safety.terms import Limits, ReadingView
+from controller.safety.terms import KernelReading, Limits
 from drivers.commands import Calibrate, Quality
 
 MOST_OFF = 0.5
@@ -35,7 +35,7 @@ def oldest_s(every_s: float) -> float:
 
 def reasons_against(
     intent: ProbeIntent,
-    reading: ReadingView | None,
+    reading: KernelReading | None,
     *,
     low: float,
     high: float,

@@ -243,7 +243,7 @@ class Limits:
 # --- what is known ----------------------------------------------------------------------------------------
 
 
-class ReadingView(Protocol):
+class KernelReading(Protocol):
     """What the kernel needs of a reading."""
 
     @property
@@ -263,11 +263,11 @@ class ReadingView(Protocol):
         """Since when it has been exactly the same."""
 
     @property
-    def good(self) -> ReadingView | None:
+    def good(self) -> KernelReading | None:
         """The newest good reading: this one, or the last before it."""
 
 
-class VolumeView(Protocol):
+class KernelVolume(Protocol):
     """What the kernel needs of a volume."""
 
     @property
@@ -311,8 +311,8 @@ class View:
     """What the kernel looks at when it decides."""
 
     now_s: float
-    readings: Mapping[str, ReadingView]
-    volumes: Mapping[str, VolumeView]
+    readings: Mapping[str, KernelReading]
+    volumes: Mapping[str, KernelVolume]
     seen: Mapping[str, Seen] = field(default_factory=dict)
     underway: tuple[Underway, ...] = ()
     emergency: str | None = None

@@ -40,7 +40,7 @@ def least_kpa(rig: Rig) -> float:
 
 
 @dataclass(slots=True)
-class Barrier:
+class FilterRecord:
     """What the journal tells of one rig's filter; :meth:`look` reads what is new in it."""
 
     rig: Rig

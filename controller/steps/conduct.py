@@ -7,7 +7,7 @@ from typing import Protocol
 from controller.gate.probes import ProbeOutcome
 from controller.safety.probe_rules import ProbeIntent
 from controller.safety.terms import Intent
-from controller.steps.recovery import Problem
+from controller.steps.recovery import StepProblem
 from drivers.commands import Status
 
 
@@ -27,7 +27,7 @@ class Outcome(Protocol):
         """What the device said, if it went wrong there."""
 
 
-class Door(Protocol):
+class ActuatorGate(Protocol):
     """What is needed of :class:`controller.gate.gate.Gate`."""
 
     async def submit(self, intent: Intent) -> Outcome:
@@ -43,7 +43,7 @@ class Door(Protocol):
         """Set a probe's own calibration."""
 
 
-class Conduct(Protocol):
+class RunControl(Protocol):
     """How a transfer hears of its run: pause and abort interrupt it, trouble is the run's to deal with."""
 
     @property
@@ -67,5 +67,5 @@ class Conduct(Protocol):
     async def checkpoint(self) -> None:
         """Hold here as long as the run is held; raises RunEnded when it is to end."""
 
-    async def trouble(self, problem: Problem, tries: int) -> None:
+    async def trouble(self, problem: StepProblem, tries: int) -> None:
         """Wait what the policy says, or hold the run until it is resumed."""

@@ -67,7 +67,7 @@ class Trouble(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Problem:
+class StepProblem:
     """What went wrong, where (`device.point`), with the reasons given."""
 
     trouble: Trouble
@@ -150,7 +150,7 @@ _WHAT = {
 }
 
 
-def advise(problem: Problem, tries: int) -> Advice:
+def advise(problem: StepProblem, tries: int) -> Advice:
     """What to do after `tries` earlier attempts met a problem."""
     what, cause, action = _WHAT[problem.trouble]
     reasons = f" ({'; '.join(problem.reasons)})" if problem.reasons else ""

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from controller.core.run_states import Event
+from controller.core.run_states import RunEvent
 from controller.journal.terms import Entry
 from controller.ledger.witnesses import Moved
 
@@ -157,6 +157,6 @@ def answered_of(entries: Iterable[Entry]) -> set[str]:
     for entry in entries:
         if entry.kind == "run.message":
             told.add(entry.body["text"])
-        elif entry.kind == "run.state" and entry.body["event"] == Event.RESUME:
+        elif entry.kind == "run.state" and entry.body["event"] == RunEvent.RESUME:
             answered |= told
     return answered

@@ -34,7 +34,7 @@ class Taken(NamedTuple):
     at: datetime
 
 
-class Batch:
+class ReadingBatch:
     """What is new since the last message was cut from it."""
 
     def __init__(self) -> None:

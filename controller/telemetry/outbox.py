@@ -26,7 +26,7 @@ INSERT INTO dropped SELECT 0 WHERE NOT EXISTS (SELECT 1 FROM dropped);
 
 
 @dataclass(frozen=True, slots=True)
-class Parcel:
+class OutboxMessage:
     """One waiting message; `seq` never repeats, also after everything was sent."""
 
     seq: int
@@ -81,16 +81,16 @@ class Outbox:
         self._count, self._bytes, self._last = count - len(excess), size, self.next_seq
         return self._last
 
-    def oldest(self, count: int = 100) -> list[Parcel]:
+    def oldest(self, count: int = 100) -> list[OutboxMessage]:
         """The messages that wait longest, in order: at most `count`, and no more than half a megabyte or a single one."""
-        found: list[Parcel] = []
+        found: list[OutboxMessage] = []
         size = 0
         with closing(self._db.execute("SELECT seq, payload FROM outbox ORDER BY seq LIMIT ?", (count,))) as rows:
             for seq, payload in rows:
                 size += len(payload)
                 if found and size > AT_ONCE_BYTES:
                     break
-                found.append(Parcel(seq, payload))
+                found.append(OutboxMessage(seq, payload))
         return found
 
     def confirmed(self, seq: int) -> None:

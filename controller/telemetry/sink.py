@@ -13,7 +13,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 
 from controller.core.state import State
-from controller.telemetry.batches import MOST_IN_MESSAGE, Batch, Taken
+from controller.telemetry.batches import MOST_IN_MESSAGE, ReadingBatch, Taken
 from controller.telemetry.outbox import Outbox
 
 logger = logging.getLogger(__name__)
@@ -39,7 +39,7 @@ class OutboxSink(ABC):
         """`where` names the other side, for people."""
         self._where = where
         self._outbox = outbox
-        self._batch = Batch()
+        self._batch = ReadingBatch()
         self._made: tuple[bytes, int] | None = None
         """The message that the disk did not take yet, and how many readings it holds: it is not made again."""
         self._batch_ends_s = 0.0

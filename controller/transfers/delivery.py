@@ -12,7 +12,7 @@ import math
 from dataclasses import dataclass
 
 from controller.ledger.witnesses import DENSITY_REL_SD, DENSITY_UL_PER_G, K
-from controller.steps.recovery import Problem, Trouble
+from controller.steps.recovery import StepProblem, Trouble
 from controller.steps.steps import StepRecord
 from controller.transfers.routes import Route, Trust
 from controller.transfers.weighing import MASS_SD_G
@@ -115,19 +115,19 @@ def _rounded(volume_ul: float, route: Route, trust: Trust, limits: Tolerance) ->
     return Give(min_ul) if min_ul - volume_ul <= max(limits.pump_ul, limits.weighing_ul) else None
 
 
-def problem_of(decision: Decision, step: StepRecord, route: Route, requested_ul: float) -> Problem:
+def problem_of(decision: Decision, step: StepRecord, route: Route, requested_ul: float) -> StepProblem:
     """Return what a transfer is held for, with what a person needs to decide."""
     if isinstance(decision, Doubt):
         return in_doubt(step, route, requested_ul)
     trouble = Trouble.EXCESS if isinstance(decision, Excess) else Trouble.SHORTFALL
-    return Problem(
+    return StepProblem(
         trouble, route.pump, (_delivered(step, requested_ul), f"its minimum is {route.least_ul / 1000:g} mL")
     )
 
 
-def in_doubt(step: StepRecord, route: Route, requested_ul: float) -> Problem:
+def in_doubt(step: StepRecord, route: Route, requested_ul: float) -> StepProblem:
     """Return the problem of a transfer of which it is not known well enough what it delivered."""
-    return Problem(Trouble.UNKNOWN, route.pump, (_delivered(step, requested_ul), *step.doubt))
+    return StepProblem(Trouble.UNKNOWN, route.pump, (_delivered(step, requested_ul), *step.doubt))
 
 
 def _delivered(step: StepRecord, requested_ul: float) -> str:

@@ -21,8 +21,8 @@ from controller.ledger.witnesses import Moved, Weight, by_balance
 from controller.rig.description import Rig
 from controller.safety.kernel import transfer_limit_s
 from controller.safety.terms import Intent
-from controller.steps.conduct import Conduct, Door
-from controller.steps.recovery import Problem, Trouble, advise
+from controller.steps.conduct import ActuatorGate, RunControl
+from controller.steps.recovery import StepProblem, Trouble, advise
 from controller.steps.steps import PORTION, Act, StepRecord
 from controller.transfers import judgement
 from controller.transfers.delivery import Complete, Give, decide, in_doubt, problem_of
@@ -53,7 +53,7 @@ class Transfers:
         self,
         rig: Rig,
         *,
-        gate: Door,
+        gate: ActuatorGate,
         store: Store,
         ledger: Ledger,
         journal: Journal,
@@ -74,7 +74,7 @@ class Transfers:
         self._mass_every_s = rig.devices[self._mass.partition(".")[0]].every_s
 
     async def transfer(
-        self, run: Conduct, step: StepRecord, route: Route, wanted_ul: float
+        self, run: RunControl, step: StepRecord, route: Route, wanted_ul: float
     ) -> tuple[float, float, float]:
         """Move `wanted_ul` along `route`, as far as `step` has not done so already. Returns best, low, high (µL).
 
@@ -121,15 +121,15 @@ class Transfers:
             await run.trouble(problem, before)
         return step.moved_ul
 
-    def _accept(self, run: str, step: StepRecord, problem: Problem) -> None:
+    def _accept(self, run: str, step: StepRecord, problem: StepProblem) -> None:
         """Put on record that a person has taken what was delivered as it is."""
         body = {"n": step.n, "act": step.acts, "problem": problem.trouble.value, "reasons": list(problem.reasons)}
         self._journal.append("step.accepted", {**body, "charged_ul": step.charged_ul}, run=run)
         step.accept()
 
     async def _act(
-        self, run: Conduct, step: StepRecord, route: Route, volume_ul: float, *, last: bool
-    ) -> Problem | None:
+        self, run: RunControl, step: StepRecord, route: Route, volume_ul: float, *, last: bool
+    ) -> StepProblem | None:
         """One dose; None when it ended as it should or because the run was interrupted."""
         self.open_lines.begin(route.line)
         try:
@@ -138,8 +138,8 @@ class Transfers:
             self._closed(step, route)
 
     async def _dosed(
-        self, run: Conduct, step: StepRecord, route: Route, volume_ul: float, *, last: bool
-    ) -> Problem | None:
+        self, run: RunControl, step: StepRecord, route: Route, volume_ul: float, *, last: bool
+    ) -> StepProblem | None:
         who = f"run:{run.id}"
         why = f"step {step.n} {step.verb}"
         weight = await weigh(self._store, self._mass, every_s=self._mass_every_s) if route.weighed else None
@@ -148,12 +148,12 @@ class Transfers:
         try:
             before = await self._pump_status(route)
         except DeviceError as error:
-            return Problem(Trouble.SILENT, route.pump, (str(error),))
+            return StepProblem(Trouble.SILENT, route.pump, (str(error),))
         if run.interrupted:
             return None
         if before.running:
             await self._gate.stop(route.pump, f"{why}: it must stand before a dose", requester=who)
-            return Problem(Trouble.FAILED, route.pump, ("it was running before the dose",))
+            return StepProblem(Trouble.FAILED, route.pump, ("it was running before the dose",))
         if route.valve is not None and (problem := await self._switch(route.valve, True, who, why)):
             return problem
         act = Act(
@@ -183,23 +183,36 @@ class Transfers:
         if not outcome.accepted:
             self._not_given(run, step, act, outcome.reasons)
             await self._close(route, who, why)
-            return Problem(Trouble.REFUSED, route.pump, outcome.reasons)
+            return StepProblem(Trouble.REFUSED, route.pump, outcome.reasons)
         if outcome.error is not None:
             problem = await self.resolve(run.id, step, reason=outcome.error)
             unsettled = problem is not None and problem.trouble is not Trouble.UNKNOWN
             return (
-                problem if unsettled else None if step.doubt else Problem(Trouble.FAILED, route.pump, (outcome.error,))
+                problem
+                if unsettled
+                else None
+                if step.doubt
+                else StepProblem(Trouble.FAILED, route.pump, (outcome.error,))
             )
         return await self._follow(run, step, route, act, dose, who, why, last=last)
 
-    def _not_given(self, run: Conduct, step: StepRecord, act: Act, reasons: tuple[str, ...]) -> None:
+    def _not_given(self, run: RunControl, step: StepRecord, act: Act, reasons: tuple[str, ...]) -> None:
         """Record that no byte of a dose has left."""
         self._journal.append("step.refused", {"n": act.n, "act": act.act, "reasons": list(reasons)}, run=run.id)
         step.open_act = None
 
     async def _follow(
-        self, run: Conduct, step: StepRecord, route: Route, act: Act, dose: Dispense, who: str, why: str, *, last: bool
-    ) -> Problem | None:
+        self,
+        run: RunControl,
+        step: StepRecord,
+        route: Route,
+        act: Act,
+        dose: Dispense,
+        who: str,
+        why: str,
+        *,
+        last: bool,
+    ) -> StepProblem | None:
         """See a running dose to its end, or bring it to one."""
         loop = asyncio.get_running_loop()
         begun_s = loop.time()
@@ -212,7 +225,7 @@ class Transfers:
                 overtime = not run.interrupted
                 told_s = loop.time() if told_s is None else told_s
                 if loop.time() - told_s > SILENCE_S:
-                    return Problem(Trouble.SILENT, route.pump, ("it was told to stop and is not seen to stand",))
+                    return StepProblem(Trouble.SILENT, route.pump, ("it was told to stop and is not seen to stand",))
                 reason = "it ran longer than it may" if overtime else "the run is to come to rest"
                 await self._gate.stop(route.pump, f"{why}: {reason}", requester=who)
                 if not await self._stands(route, since_s=begun_s, ask=True):
@@ -235,7 +248,7 @@ class Transfers:
             told = await self._told(route)
             if told is None:
                 problem = await self.resolve(run.id, step, reason="it does not say how much it has moved")
-                late = Problem(Trouble.OVERTIME, route.pump) if overtime else None
+                late = StepProblem(Trouble.OVERTIME, route.pump) if overtime else None
                 return problem if problem is not None and problem.trouble is not Trouble.UNKNOWN else late
         moved, after_ul = await self._measured(
             route, step, act, told, finished=not ended_early, moving_s=moving_s, ran_s=moving_s - begun_s
@@ -245,12 +258,12 @@ class Transfers:
         end = "stopped" if run.interrupted else "overtime" if overtime else "short" if short else whole
         self._book(run.id, step, act, moved, end, after_ul, doubt=() if moved.certain else judgement.doubt(moved))
         if overtime and moved.certain:
-            return Problem(Trouble.OVERTIME, route.pump)
+            return StepProblem(Trouble.OVERTIME, route.pump)
         if short and moved.certain:
-            return Problem(Trouble.SHORT, route.pump, (judgement.between(moved),))
+            return StepProblem(Trouble.SHORT, route.pump, (judgement.between(moved),))
         return None
 
-    async def resolve(self, run: str, step: StepRecord, *, reason: str, give_up: bool = False) -> Problem | None:
+    async def resolve(self, run: str, step: StepRecord, *, reason: str, give_up: bool = False) -> StepProblem | None:
         """Find out what came of the dose that `step` left open, and book it; a Problem when nobody knows for certain.
 
         A pump that still runs is waited for, unless it does not end by itself or its valve has to be open: then it is
@@ -269,7 +282,7 @@ class Transfers:
 
     async def _resolved(
         self, run: str, step: StepRecord, act: Act, route: Route, *, reason: str, give_up: bool
-    ) -> Problem | None:
+    ) -> StepProblem | None:
         who, why = f"run:{run}", f"step {step.n}: {reason}"
         loop = asyncio.get_running_loop()
         dose = Dispense(act.ul, act.flow_ul_min, f"{run}.{act.n}.{act.act}")
@@ -285,7 +298,7 @@ class Transfers:
                     await asyncio.sleep(POLL_S)
                     continue
                 if not give_up:
-                    return Problem(Trouble.SILENT, route.pump, (str(error),))
+                    return StepProblem(Trouble.SILENT, route.pump, (str(error),))
                 status = None
                 break
             silent_since_s = None
@@ -293,7 +306,7 @@ class Transfers:
                 break
             if loop.time() - latest_s > SILENCE_S:
                 if not give_up:
-                    return Problem(Trouble.SILENT, route.pump, ("it was told to stop and still runs",))
+                    return StepProblem(Trouble.SILENT, route.pump, ("it was told to stop and still runs",))
                 status = None
                 break
             if route.valve is not None or not self._ends_itself(route) or loop.time() > latest_s:
@@ -369,7 +382,7 @@ class Transfers:
             raise TypeError(f"{route.pump} answered {type(status).__name__}, a pump's status was asked")
         return status
 
-    def _ends_soon(self, run: Conduct, route: Route, act: Act, begun_s: float) -> bool:
+    def _ends_soon(self, run: RunControl, route: Route, act: Act, begun_s: float) -> bool:
         """Whether a paused dose is better left to end by itself: soon, and with a rest that could not be given later."""
         left_s = begun_s + act.ul / act.flow_ul_min * 60.0 - asyncio.get_running_loop().time()
         left_ul = left_s / 60.0 * act.flow_ul_min
@@ -402,13 +415,13 @@ class Transfers:
         if seen is not None and seen.at_s > since_s and seen.quality is Quality.GOOD:
             step.peak_kpa = seen.value if step.peak_kpa is None else max(step.peak_kpa, seen.value)
 
-    async def _switch(self, valve: str, on: bool, who: str, why: str) -> Problem | None:
+    async def _switch(self, valve: str, on: bool, who: str, why: str) -> StepProblem | None:
         command: Command = Switch(on)
         outcome = await self._gate.submit(Intent(valve, command, who, why))
         if not outcome.accepted:
-            return Problem(Trouble.REFUSED, valve, outcome.reasons)
+            return StepProblem(Trouble.REFUSED, valve, outcome.reasons)
         if outcome.error is not None:
-            return Problem(Trouble.FAILED, valve, (outcome.error,))
+            return StepProblem(Trouble.FAILED, valve, (outcome.error,))
         return None
 
     async def _close(self, route: Route, who: str, why: str) -> None:

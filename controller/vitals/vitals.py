@@ -21,12 +21,12 @@ from controller.core.state import State
 from controller.estimator.estimator import Estimator
 from controller.journal.journal import Journal
 from controller.journal.terms import Entry
-from controller.nerves.summary import NervesSummary, Treatment
+from controller.nerves.summary import NervesSummary, StimulationTreatment
 from controller.regulation.trust import trusted
 from controller.rig.description import Rig
 from controller.safety.terms import Trip
-from controller.steps.barrier import Barrier
-from controller.vitals.usual import Usual
+from controller.steps.barrier import FilterRecord
+from controller.vitals.rolling_baseline import RollingBaseline
 from drivers.commands import PumpStatus
 from protocols.activity import SEIZURE_SHARE, Heard
 from protocols.baseline import Norm
@@ -34,7 +34,7 @@ from protocols.grading import Letter
 from protocols.happiness import happiness
 from protocols.interval import Interval
 from protocols.media_filter import MAKES_LACTATE, USES_GLUCOSE, MediaState
-from protocols.synchrony import Spike, Together, together
+from protocols.synchrony import Spike, SynchronyWindow, together
 from protocols.viability import LEAST_OXYGEN_PCT, MediumGrade, Vitals, shut_gate, viability
 from protocols.welfare import Treatment as Treated
 from protocols.welfare import welfare
@@ -70,7 +70,7 @@ MOST_WINDOWS, LEAST_WINDOWS, LEAST_SPIKES = 60, 10, 200
 """One window a minute is listened to: an hour of them, of which ten with two hundred spikes are enough to judge."""
 PER_SIDE = ("low", "value", "high")
 
-IDLE = Treatment(0.0, 24.0, None, False, 0, "none", "nobody can stimulate here")
+IDLE = StimulationTreatment(0.0, 24.0, None, False, 0, "none", "nobody can stimulate here")
 """A rig without an array."""
 
 
@@ -94,7 +94,7 @@ class Scores:
 
     vitals: Vitals
     treated: Treated
-    treatment: Treatment | None
+    treatment: StimulationTreatment | None
     norms: Mapping[str, Norm]
 
     def to_json(self) -> dict[str, Any]:
@@ -134,14 +134,14 @@ class VitalSigns:
         self._grade = grade
         self._clock = clock
         self._journal = journal
-        self._usual = Usual(journal, clock)
-        self._barrier = Barrier(rig, journal)
+        self._baseline = RollingBaseline(journal, clock)
+        self._barrier = FilterRecord(rig, journal)
         self._barrier_failed = False
         self._short_since: dict[str, float | None] = dict.fromkeys(PER_SIDE)
         self._looks = -1
         self._looked_s = 0.0
         self._fallen = 0
-        self._windows: deque[Together] = deque(maxlen=MOST_WINDOWS)
+        self._windows: deque[SynchronyWindow] = deque(maxlen=MOST_WINDOWS)
         self._found: Mapping[str, Any] | None = None
         self._found_s = -math.inf
         self._looked: Entry | None = None
@@ -162,15 +162,15 @@ class VitalSigns:
         if spikes:
             self._windows.append(together(spikes, WINDOW_S))
         if disturbance:
-            self._usual.disturbed(disturbance)
-        self._usual.turn()
+            self._baseline.disturbed(disturbance)
+        self._baseline.turn()
         treatment = self._treatment(nerves)
         heard, band = self._heard(state, nerves, treatment)
         vitals = self._vitals(state, heard)
         treated = self._treated(state, treatment, band)
         if (shut := shut_gate(vitals)) is not None:
-            self._usual.disturbed(f"{shut} gate")
-        return Scores(vitals, treated, treatment, self._usual.norms())
+            self._baseline.disturbed(f"{shut} gate")
+        return Scores(vitals, treated, treatment, self._baseline.norms())
 
     # --- viability --------------------------------------------------------------------------------------
 
@@ -255,9 +255,9 @@ class VitalSigns:
     def _uptake(self, state: State, media: MediaState | None) -> tuple[Interval | None, str]:
         """Oxygen uptake over the own baseline: by a probe at the chamber's outlet, else told from lactate making."""
         measured = self._measured_uptake(state)
-        norm = self._usual.note("oxygen_uptake", None if measured is None else measured.value)
+        norm = self._baseline.note("oxygen_uptake", None if measured is None else measured.value)
         made = None if media is None else _lactate_making(media)
-        usual_lactate = self._usual.note("lactate_umol_d", None if made is None else made.value)
+        usual_lactate = self._baseline.note("lactate_umol_d", None if made is None else made.value)
         if measured is not None:
             return (None if norm is None else measured.scaled(1.0 / norm.value)), ""
         if made is None or usual_lactate is None:
@@ -281,15 +281,15 @@ class VitalSigns:
     # --- nerves -----------------------------------------------------------------------------------------
 
     def _heard(
-        self, state: State, nerves: NervesSummary | None, treatment: Treatment | None
+        self, state: State, nerves: NervesSummary | None, treatment: StimulationTreatment | None
     ) -> tuple[Heard, Interval | None]:
         """What the array tells, and the firing in spreads of the own baseline."""
         if nerves is None or not nerves.electrodes or state.at_s - nerves.at_s > STALE_S:
-            self._usual.note("firing_hz", None)
+            self._baseline.note("firing_hz", None)
             return Heard(), None
-        firing = self._usual.note("firing_hz", nerves.firing_rate_hz)
+        firing = self._baseline.note("firing_hz", nerves.firing_rate_hz)
         share = nerves.active_electrodes / nerves.electrodes
-        active = self._usual.note("active_share", share)
+        active = self._baseline.note("active_share", share)
         self._watch(nerves.firing_rate_hz, firing)
         z = None if firing is None else max(firing.z(nerves.firing_rate_hz), SILENCE_Z)
         band = None if z is None else Interval(z, z - Z_BOUND, z + Z_BOUND)
@@ -330,18 +330,18 @@ class VitalSigns:
 
     # --- welfare ----------------------------------------------------------------------------------------
 
-    def _treatment(self, nerves: NervesSummary | None) -> Treatment | None:
+    def _treatment(self, nerves: NervesSummary | None) -> StimulationTreatment | None:
         if self._rig.nerves is None:
             return IDLE
         return None if nerves is None else nerves.treatment
 
-    def _treated(self, state: State, treatment: Treatment | None, band: Interval | None) -> Treated:
+    def _treated(self, state: State, treatment: StimulationTreatment | None, band: Interval | None) -> Treated:
         lung = self._lung
         osmolality = self._media(state.at_s)
         seen = None if osmolality is None else osmolality.interval("loop", "osmolality_mosm")
         wanted = self._rig.vessels[lung.vessel].contains
         normal = 290.0 if wanted is None else self._rig.media[wanted].osmolality_mosm
-        salt = self._usual.spread("osmolality_mosm", None if seen is None else seen.value)
+        salt = self._baseline.spread("osmolality_mosm", None if seen is None else seen.value)
         return Treated(
             temperature_spread_c=self._steady(state, "temperature_c", self._skin.temperature, "temperature"),
             ph_spread=self._steady(state, "ph", lung.ph, "ph"),
@@ -357,7 +357,7 @@ class VitalSigns:
     def _steady(self, state: State, signal: str, point: str, quantity: str) -> Interval | None:
         """Highest less lowest of the last day; a probe that is silent now tells nothing of how steady it is."""
         reading = self._trusted(state, point, quantity)
-        spread = self._usual.spread(signal, None if reading is None else reading.value)
+        spread = self._baseline.spread(signal, None if reading is None else reading.value)
         if spread is None or reading is None:
             return None
         off = UNCERTAINTY[quantity] / 3.0  # an offset leaves a difference alone; noise and drift within a day do not
@@ -382,7 +382,7 @@ def _yield(media: MediaState) -> Interval | None:
     return Interval.around(ratio, sd, floor=0.0) if sd < YIELD_KNOWN_SD else None
 
 
-def _stimulation(treatment: Treatment) -> dict[str, Any]:
+def _stimulation(treatment: StimulationTreatment) -> dict[str, Any]:
     return {
         "load": round(treatment.load, 6),
         "rest_h": round(treatment.rest_h, 3),

@@ -6,7 +6,7 @@ from typing import Any
 
 from fastapi import APIRouter, Request
 
-from dashboards.access import Controlled, Operator, Problem, Viewer
+from dashboards.access import ApiProblem, Controlled, Operator, Viewer
 from dashboards.face import FaultsControl
 from dashboards.models import FaultsView, MakeFault
 
@@ -27,7 +27,7 @@ async def make(request: Request, rig: Controlled, user: Operator, body: MakeFaul
     try:
         control.make(body.kind, body.target, body.for_s)
     except ValueError as error:
-        raise Problem(
+        raise ApiProblem(
             422,
             str(error),
             where="the fault",
@@ -46,7 +46,7 @@ async def mend(request: Request, rig: Controlled, user: Operator, number: int) -
     try:
         what = control.mend(number)
     except KeyError:
-        raise Problem(
+        raise ApiProblem(
             404,
             f"no fault has number {number}",
             where="the fault's number",

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 from fastapi import APIRouter, Query, Request
 
-from dashboards.access import Controlled, Problem, Viewer
+from dashboards.access import ApiProblem, Controlled, Viewer
 from dashboards.models import HistoryView, LoadView, RigView, StateView
 from dashboards.series import thinned
 from dashboards.views import rig_view, state_view
@@ -55,7 +55,7 @@ async def history(
     flows = {f"{name}.flow": "uL/min" for name, view in state.actuators.items() if isinstance(view.status, PumpStatus)}
     series = flows | present | rig.history.series()
     if point not in series:
-        raise Problem(
+        raise ApiProblem(
             404,
             f"there is no history of “{point}”",
             where="point",

@@ -6,7 +6,7 @@ from typing import Any
 
 from fastapi import APIRouter
 
-from dashboards.access import Controlled, Operator, Problem, Viewer
+from dashboards.access import ApiProblem, Controlled, Operator, Viewer
 from dashboards.face import ControllerFace
 from dashboards.models import ProtocolsView, RunModel, RunsModel, Start, Why
 from dashboards.views import recipe_view, run_view
@@ -20,7 +20,7 @@ def the_run(rig: ControllerFace, run_id: str) -> str:
     """`run_id`, if there is such a run."""
     known = [run.id for run in rig.runs.list()]
     if run_id not in known:
-        raise Problem(
+        raise ApiProblem(
             404,
             f"there is no run “{run_id}”",
             where="the run's id",

@@ -8,7 +8,7 @@ from fastapi import APIRouter
 
 from controller.gate.bypass import Bypass
 from controller.rig.quantities import parse_quantity
-from dashboards.access import Controlled, Engineer, Operator, Problem, Viewer
+from dashboards.access import ApiProblem, Controlled, Engineer, Operator, Viewer
 from dashboards.face import ControllerFace
 from dashboards.models import (
     AlarmModel,
@@ -50,7 +50,7 @@ async def channels(rig: Controlled, _: Viewer) -> dict[str, Any]:
 async def send_test(rig: Controlled, user: Operator, body: Why) -> dict[str, Any]:
     """Send a test message over every channel now, and say which confirmed it."""
     if rig.people is None:
-        raise Problem(
+        raise ApiProblem(
             409,
             "this rig tells nobody of alarms",
             where="the rig file",
@@ -67,7 +67,7 @@ async def acknowledge(rig: Controlled, user: Operator, alarm_id: str, body: Why)
     try:
         alarm = rig.alarms.acknowledge(alarm_id, user.name)
     except KeyError:
-        raise Problem(
+        raise ApiProblem(
             404,
             f"no alarm “{alarm_id}” is active",
             where="the alarm's id",
@@ -111,7 +111,7 @@ async def estop(rig: Controlled, user: Operator, body: Why) -> dict[str, Any]:
 async def reset(rig: Controlled, user: Operator, body: Why) -> dict[str, Any]:
     """End an emergency stop; the reason is required (I5)."""
     if not body.reason:
-        raise Problem(
+        raise ApiProblem(
             422,
             "a reset needs a reason",
             where="reason",

@@ -8,7 +8,7 @@ from fastapi import APIRouter, Request, Response
 from fastapi.responses import JSONResponse
 
 from controller.journal.terms import JournalUnwritten
-from dashboards.access import Controlled, Operator, Problem, Viewer, bearer, cookie_name, identify, unknown_caller
+from dashboards.access import ApiProblem, Controlled, Operator, Viewer, bearer, cookie_name, identify, unknown_caller
 from dashboards.auth import SESSION_AGE, Auth
 from dashboards.face import ControllerFace, SpeedControl
 from dashboards.health import body
@@ -80,7 +80,7 @@ async def set_speed(request: Request, rig: Controlled, user: Operator, body: Set
     try:
         control.set_speed(body.speed)
     except ValueError as error:
-        raise Problem(
+        raise ApiProblem(
             422, str(error), where="speed", cause="the machine keeps up only so far", action="choose another speed"
         ) from None
     rig.journal.append("speed.set", {"user": user.name, "old": before, "new": control.speed, "reason": body.reason})

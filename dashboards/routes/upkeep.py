@@ -10,7 +10,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from controller.ledger.batches import Batch
 from controller.rig.description import Material
 from controller.rig.quantities import parse_quantity
-from dashboards.access import Controlled, Operator, Problem, Viewer
+from dashboards.access import ApiProblem, Controlled, Operator, Viewer
 
 ML = 1000.0
 USUAL_REL_SD = 0.01
@@ -33,7 +33,7 @@ class NewTubing(_Body):
     reason: str = Field(default="", max_length=1000)
 
 
-class Load(_Body):
+class MediumLoad(_Body):
     """Medium put into a vessel: another bottle, or (`replaces` false) on top of what is there.
 
     `volume` and `within` (its standard deviation) with their units; `made`, `thawed` and `expires` as ISO dates.
@@ -50,7 +50,7 @@ class Load(_Body):
     reason: str = Field(default="", max_length=1000)
 
 
-class Level(_Body):
+class LevelReading(_Body):
     """What a person read of a vessel, and how exactly (standard deviation)."""
 
     volume: str = Field(max_length=40)
@@ -159,7 +159,7 @@ async def batch(rig: Controlled, _: Viewer, name: str) -> dict[str, Any]:
     """One batch."""
     known = rig.ledger.whereabouts.batches
     if name not in known:
-        raise Problem(
+        raise ApiProblem(
             404,
             f"no batch has the number “{name}”",
             where="the batch's number",
@@ -176,7 +176,7 @@ async def vessels(rig: Controlled, _: Viewer) -> dict[str, Any]:
 
 
 @routes.post("/vessels/{name}/load", response_model=BatchModel, status_code=201)
-async def load(rig: Controlled, user: Operator, name: str, body: Load) -> dict[str, Any]:
+async def load(rig: Controlled, user: Operator, name: str, body: MediumLoad) -> dict[str, Any]:
     """A bottle was changed or filled up: with which lot, how much, until when it may be used."""
     volume_ul = parse_quantity(body.volume, "uL")
     sd_ul = USUAL_REL_SD * volume_ul if body.within is None else parse_quantity(body.within, "uL")
@@ -197,7 +197,7 @@ async def load(rig: Controlled, user: Operator, name: str, body: Load) -> dict[s
 
 
 @routes.post("/vessels/{name}/level", response_model=LevelModel)
-async def level(rig: Controlled, user: Operator, name: str, body: Level) -> dict[str, Any]:
+async def level(rig: Controlled, user: Operator, name: str, body: LevelReading) -> dict[str, Any]:
     """Somebody read a vessel's level: one equation more for the ledger."""
     volume_ul, sd_ul = parse_quantity(body.volume, "uL"), parse_quantity(body.within, "uL")
     found = rig.ledger.level(name, volume_ul, sd_ul, user=user.name, reason=body.reason)

@@ -9,7 +9,7 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Depends, Request
 
 from controller.journal.terms import JournalUnwritten
-from dashboards.access import Controlled, Problem, require
+from dashboards.access import ApiProblem, Controlled, require
 from dashboards.auth import Auth, LastAdmin, Role, Unkept, User
 from dashboards.models import Invite, IssuedToken, UsersModel, Why
 
@@ -57,7 +57,7 @@ async def revoke(request: Request, rig: Controlled, admin: Admin, name: str, bod
     try:
         count = auth.revoke(name)
     except LastAdmin as error:
-        raise Problem(
+        raise ApiProblem(
             409,
             str(error),
             where="the name",
@@ -65,7 +65,7 @@ async def revoke(request: Request, rig: Controlled, admin: Admin, name: str, bod
             action="give another person the role admin first",
         ) from None
     if not count:
-        raise Problem(
+        raise ApiProblem(
             404,
             f"nobody is called “{name}” here",
             where="the name",

@@ -12,7 +12,7 @@ from dataclasses import replace
 from drivers.commands import Command, Dispense, Level, Run, Stop, Switch
 from drivers.conformance.bench import Bench
 from drivers.conformance.stage import SETTLE_S, accepted_commands, on_stage
-from drivers.conformance.trying import NotApplicable, Steps, expect, works_of
+from drivers.conformance.trying import NotApplicable, SteppedCoroutine, expect, works_of
 from drivers.device import Actuator
 from drivers.errors import DeviceError
 from drivers.settings import BadSetting
@@ -106,7 +106,7 @@ async def never_blocks(bench: Bench) -> None:
             for name, work in works:
                 if name in slowest and slowest[name] < CALL_MOST_S:
                     continue
-                steps = Steps(work(), most=CALL_AWAITS)
+                steps = SteppedCoroutine(work(), most=CALL_AWAITS)
                 await steps.whole()
                 slowest[name] = min(slowest.get(name, math.inf), steps.longest_s)
                 for actuator in stage.device.actuators.values():

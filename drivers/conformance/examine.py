@@ -17,7 +17,7 @@ Runner = Callable[[Coroutine[Any, Any, None]], object]
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
+class PropertyVerdict:
     """What came out for one driver and one property; `told` says why when it did not simply pass."""
 
     model: str
@@ -34,7 +34,7 @@ LOOP_MOST_S = 200_000.0
 
 def examine(
     bench: Bench, run: Runner, properties: Mapping[str, Property] = PROPERTIES, *, most_s: float = REAL_MOST_S
-) -> list[Verdict]:
+) -> list[PropertyVerdict]:
     """Every property on one bench. Whatever a driver raises where it must not is a failure, never an error of ours.
 
     A property that has not ended after `most_s` seconds of real time fails too, and the next one is tried.
@@ -42,7 +42,7 @@ def examine(
     return [_verdict(bench, name, one, run, most_s) for name, one in properties.items()]
 
 
-def _verdict(bench: Bench, name: str, one: Property, run: Runner, most_s: float) -> Verdict:
+def _verdict(bench: Bench, name: str, one: Property, run: Runner, most_s: float) -> PropertyVerdict:
     async def bounded() -> None:
         async with asyncio.timeout(LOOP_MOST_S):
             await one.holds(bench)
@@ -51,8 +51,8 @@ def _verdict(bench: Bench, name: str, one: Property, run: Runner, most_s: float)
         with watchdog(most_s):
             run(bounded())
     except NotApplicable as why:
-        return Verdict(bench.model, name, "n/a", str(why))
+        return PropertyVerdict(bench.model, name, "n/a", str(why))
     except (Exception, GaveUp) as error:  # an assertion of ours or anything that the driver let out
         told = str(error) if isinstance(error, AssertionError | GaveUp) else f"{type(error).__name__}: {error}"
-        return Verdict(bench.model, name, "fail", told)
-    return Verdict(bench.model, name, "pass")
+        return PropertyVerdict(bench.model, name, "fail", told)
+    return PropertyVerdict(bench.model, name, "pass")

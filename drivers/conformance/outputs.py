@@ -24,7 +24,7 @@ from drivers.commands import (
 )
 from drivers.conformance.bench import Bench
 from drivers.conformance.stage import DOSE_S, SETTLE_S, TIMED_S, Stage, accepted_commands, is_on, on_stage
-from drivers.conformance.trying import NotApplicable, Steps, expect, now_s, turning_on, works_of
+from drivers.conformance.trying import NotApplicable, SteppedCoroutine, expect, now_s, turning_on, works_of
 from drivers.errors import DeviceError, LinkDown
 
 DOSE_FLOW_TOLERANCE = 0.25
@@ -90,7 +90,7 @@ async def cancelled_anywhere_ends_at_rest(bench: Bench) -> None:
         async with on_stage(bench) as stage:
             await stage.device.actuators[point].status()
             await asyncio.sleep(SETTLE_S)
-            honest = Steps(stage.device.actuators[point].apply(command))
+            honest = SteppedCoroutine(stage.device.actuators[point].apply(command))
             await honest.whole()
         for at, lasted_s in enumerate(honest.lasted_s):
             for part in CANCEL_AT:
@@ -104,7 +104,7 @@ async def _cancelled_at(bench: Bench, point: str, command: Command, at: int, aft
         resting = await actuator.status()
         await asyncio.sleep(SETTLE_S)
         try:
-            await asyncio.ensure_future(Steps(actuator.apply(command), at, after_s).whole())
+            await asyncio.ensure_future(SteppedCoroutine(actuator.apply(command), at, after_s).whole())
         except asyncio.CancelledError as error:
             owed = any("could not be commanded off" in note for note in getattr(error, "__notes__", ()))
             await asyncio.sleep(SETTLE_S)

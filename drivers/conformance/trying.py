@@ -95,7 +95,7 @@ def now_s() -> float:
     return asyncio.get_running_loop().time()
 
 
-class Steps:
+class SteppedCoroutine:
     """A coroutine whose every await is seen: timed, and cancelled `after_s` seconds into one of them."""
 
     def __init__(

@@ -30,7 +30,7 @@ _verifying: ContextVar[Conversation | None] = ContextVar("verifying", default=No
 
 
 @dataclass(frozen=True, slots=True)
-class Barrier:
+class SyncQuery:
     """A query with an unmistakable reply; `parser` makes a fresh parser that skips everything else."""
 
     request: bytes
@@ -63,7 +63,7 @@ class Conversation:
         where: str,
         *,
         timeout_s: float,
-        barrier: Barrier | None = None,
+        barrier: SyncQuery | None = None,
         late_s: float = 1.0,
         unsolicited: Callable[[bytearray], None] | None = None,
     ) -> None:
@@ -90,11 +90,11 @@ class Conversation:
             link.unsolicited = unsolicited
 
     @property
-    def barrier(self) -> Barrier | None:
+    def barrier(self) -> SyncQuery | None:
         """The question that this driver gets back into step by, if its device has one."""
         return self._barrier
 
-    def fence(self, barrier: Barrier | None) -> None:
+    def fence(self, barrier: SyncQuery | None) -> None:
         """Take `barrier` from now on, where only verification can find out which question the device answers."""
         self._barrier = barrier
 

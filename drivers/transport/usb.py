@@ -15,7 +15,7 @@ from serial.tools import list_ports
 from drivers.errors import LinkDown
 
 
-class Port(Protocol):
+class SerialPortInfo(Protocol):
     """What of pyserial's ListPortInfo is looked at."""
 
     device: str
@@ -23,12 +23,14 @@ class Port(Protocol):
     location: str | None
 
 
-def connected() -> list[Port]:
+def connected() -> list[SerialPortInfo]:
     """The serial ports that this machine has now."""
     return list(list_ports.comports())
 
 
-def device_of(serial_number: str, number: int, where: str, ports: Callable[[], Iterable[Port]] = connected) -> str:
+def device_of(
+    serial_number: str, number: int, where: str, ports: Callable[[], Iterable[SerialPortInfo]] = connected
+) -> str:
     """The path of port `number` (from 1) of the adapter with this serial number; :class:`LinkDown` when it is not there.
 
     Several ports of one adapter count in the order of their places on it. Two adapters with one serial number cannot be
@@ -55,9 +57,9 @@ def device_of(serial_number: str, number: int, where: str, ports: Callable[[], I
     return found[number - 1].device
 
 
-def _place(port: Port) -> tuple[str, int, str]:
+def _place(port: SerialPortInfo) -> tuple[str, int, str]:
     return port.location or "", len(port.device), port.device
 
 
-def _named(ports: Iterable[Port]) -> str:
+def _named(ports: Iterable[SerialPortInfo]) -> str:
     return ", ".join(f"{port.serial_number} at {port.device}" for port in ports)

@@ -9,7 +9,7 @@ import asyncio
 import math
 from collections.abc import Callable
 
-from sim.devices.port import Course
+from sim.devices.port import BathRamp
 
 AMBIENT_C = 20.0
 REGULATED_S = 120.0
@@ -25,9 +25,9 @@ GAIN = 20.0
 class Bath:
     """Its temperature as of now, whatever was asked of it before. `tell` hears how it goes on, at each change."""
 
-    def __init__(self, tell: Callable[[Course | None], None]) -> None:
+    def __init__(self, tell: Callable[[BathRamp | None], None]) -> None:
         self._tell = tell
-        self._told: Course | None = None
+        self._told: BathRamp | None = None
         self._touches = False
         self._loop = asyncio.get_running_loop()
         self._from_c = AMBIENT_C
@@ -53,7 +53,7 @@ class Bath:
         self._go_on()
 
     def _go_on(self) -> None:
-        course = Course(self.temperature_c, *self._goal()) if self._touches else None
+        course = BathRamp(self.temperature_c, *self._goal()) if self._touches else None
         if course != self._told:
             self._told = course
             self._tell(course)

@@ -44,7 +44,7 @@ RECOGNISED_PH = 0.5
 Words = tuple[int, ...]
 
 
-class Block(NamedTuple):
+class RegisterBlock(NamedTuple):
     """`length` registers that are read and written together."""
 
     length: int
@@ -129,29 +129,31 @@ class HamiltonArc(ModbusSlave):
 
     # --- the registers ----------------------------------------------------------------------------------
 
-    def _blocks(self) -> dict[int, Block]:
+    def _blocks(self) -> dict[int, RegisterBlock]:
         """The blocks by their first register, counted from 1."""
         blocks = {
-            1032: Block(8, lambda: _text(self.firmware, 16)),
-            2048: Block(2, lambda: _u32(self.channels)),
-            2080: Block(8, lambda: _text(self.description, 16)),
-            2088: Block(2, lambda: _u32(sum(self.units))),
-            2090: Block(10, self._pmc1, self._select_unit, writers=(SPECIALIST,), writes=2),
-            2400: Block(8, lambda: _text("T", 16)),
-            2408: Block(2, lambda: _u32(0xE)),
-            2410: Block(10, self._pmc6, self._select_temperature_unit, writers=(SPECIALIST,), writes=2),
-            4096: Block(2, lambda: _u32(self.address), self._new_address, (SPECIALIST,), (SPECIALIST,)),
-            4288: Block(4, lambda: _u32(self.level) + _u32(0), self._log_in, writers=EVERYONE),
-            4292: Block(4, None, self._new_password, writers=(SPECIALIST,)),
-            4736: Block(8, lambda: b"".join(map(_u32, self.warnings))),
-            4800: Block(8, lambda: b"".join(map(_u32, self.errors))),
-            4872: Block(2, lambda: _f32(self.quality_pct)),
-            5152: Block(6, lambda: _u32(self.units[0]) + _f32(0.0) + _f32(0.0)),
-            5158: Block(6, lambda: _u32(self._calibration_status) + _u32(self.units[0]) + _f32(self._calibrated_at)),
-            5162: Block(2, None, self._calibrate, writers=CALIBRATORS),
+            1032: RegisterBlock(8, lambda: _text(self.firmware, 16)),
+            2048: RegisterBlock(2, lambda: _u32(self.channels)),
+            2080: RegisterBlock(8, lambda: _text(self.description, 16)),
+            2088: RegisterBlock(2, lambda: _u32(sum(self.units))),
+            2090: RegisterBlock(10, self._pmc1, self._select_unit, writers=(SPECIALIST,), writes=2),
+            2400: RegisterBlock(8, lambda: _text("T", 16)),
+            2408: RegisterBlock(2, lambda: _u32(0xE)),
+            2410: RegisterBlock(10, self._pmc6, self._select_temperature_unit, writers=(SPECIALIST,), writes=2),
+            4096: RegisterBlock(2, lambda: _u32(self.address), self._new_address, (SPECIALIST,), (SPECIALIST,)),
+            4288: RegisterBlock(4, lambda: _u32(self.level) + _u32(0), self._log_in, writers=EVERYONE),
+            4292: RegisterBlock(4, None, self._new_password, writers=(SPECIALIST,)),
+            4736: RegisterBlock(8, lambda: b"".join(map(_u32, self.warnings))),
+            4800: RegisterBlock(8, lambda: b"".join(map(_u32, self.errors))),
+            4872: RegisterBlock(2, lambda: _f32(self.quality_pct)),
+            5152: RegisterBlock(6, lambda: _u32(self.units[0]) + _f32(0.0) + _f32(0.0)),
+            5158: RegisterBlock(
+                6, lambda: _u32(self._calibration_status) + _u32(self.units[0]) + _f32(self._calibrated_at)
+            ),
+            5162: RegisterBlock(2, None, self._calibrate, writers=CALIBRATORS),
         }
         for code, text in UNIT_TEXTS.items():
-            blocks[1920 + 4 * (code.bit_length() - 1)] = Block(4, partial(_text, text, 8))
+            blocks[1920 + 4 * (code.bit_length() - 1)] = RegisterBlock(4, partial(_text, text, 8))
         return blocks
 
     def serve(self, function: int, body: bytes) -> bytes:
@@ -177,7 +179,7 @@ class HamiltonArc(ModbusSlave):
             return body[:4]
         raise ModbusError(ILLEGAL_FUNCTION)
 
-    def _block(self, first: int) -> Block:
+    def _block(self, first: int) -> RegisterBlock:
         if first + 1 not in self._table:
             raise ModbusError(ILLEGAL_ADDRESS)
         return self._table[first + 1]

@@ -68,7 +68,7 @@ class Settings:
         return replace(self)
 
 
-class State(StrEnum):
+class ChannelState(StrEnum):
     """What the channel does, by its letter in a status event."""
 
     PUMPING = "A"
@@ -97,7 +97,7 @@ class PumpChannel:
         self.fitted = fitted
         self.settings = Settings(tubing=fitted)
         self.saved = self.settings.copy()
-        self.state = State.STOPPED
+        self.state = ChannelState.STOPPED
         self.refusal = ""
         """Why the last start was refused: the answer to `xe`."""
         self.total_ml = self.total_revolutions = self.total_s = 0.0
@@ -119,7 +119,7 @@ class PumpChannel:
     @property
     def running(self) -> bool:
         """Whether a pumping operation is under way (a pause between cycles is part of it)."""
-        return self.state in (State.PUMPING, State.PAUSED, State.CALIBRATING)
+        return self.state in (ChannelState.PUMPING, ChannelState.PAUSED, ChannelState.CALIBRATING)
 
     def start(self) -> bool:
         """Begin, or go on after :meth:`pause`; False when the settings cannot be done. Running already: no change."""
@@ -132,7 +132,7 @@ class PumpChannel:
             self._cycles_left = self.settings.cycles if self.settings.mode in CYCLIC_MODES else 1
             self._load()
         self._held = False
-        self.state = State.PUMPING
+        self.state = ChannelState.PUMPING
         self._go()
         return True
 
@@ -154,8 +154,8 @@ class PumpChannel:
         """Stop, and forget what was left of the work."""
         self._rest()
         self._held = False
-        if self.state is not State.CALIBRATION_PENDING:
-            self.state = State.STOPPED
+        if self.state is not ChannelState.CALIBRATION_PENDING:
+            self.state = ChannelState.STOPPED
 
     def trip(self, cause: str) -> None:
         """A fault, or a hand: it stops of itself and says why: "1" stopped at the pump, "2" too hot, "3" overcurrent."""
@@ -165,10 +165,10 @@ class PumpChannel:
     def pause(self) -> None:
         """Stop; a later start does what is left (in the modes L and M there is nothing left)."""
         finite = self.settings.mode not in (Mode.RPM, Mode.FLOW)
-        if self.state is State.PUMPING and finite:
+        if self.state is ChannelState.PUMPING and finite:
             self._rest()
             self._held = True
-            self.state = State.STOPPED
+            self.state = ChannelState.STOPPED
         else:
             self.stop()
 
@@ -178,7 +178,7 @@ class PumpChannel:
         before = settings.rpm, settings.flow_ml_min
         settings.rpm = before[0] if rpm is None else rpm
         settings.flow_ml_min = before[1] if flow_ml_min is None else flow_ml_min
-        if self.state is State.PUMPING and self._wanted_rpm() != self._rpm:
+        if self.state is ChannelState.PUMPING and self._wanted_rpm() != self._rpm:
             if not RPM_STEP <= self._wanted_rpm() <= MAX_RPM:
                 settings.rpm, settings.flow_ml_min = before
                 return False
@@ -216,27 +216,27 @@ class PumpChannel:
         self._held = False
         self._dispensed_ml = 0.0
         self._left_ml, self._left_s = None, settings.calibration_s
-        self.state = State.CALIBRATING
+        self.state = ChannelState.CALIBRATING
         self._turn(rpm if settings.calibration_clockwise else -rpm)
         self._timer = self._loop.call_later(settings.calibration_s, self._calibrated)
         return True
 
     def measured(self, volume_ml: float) -> None:
         """What the user caught during the calibration; ignored when none is pending."""
-        if self.state is State.CALIBRATION_PENDING and volume_ml > 0.0:
+        if self.state is ChannelState.CALIBRATION_PENDING and volume_ml > 0.0:
             self.settings.calibration *= volume_ml / self.settings.calibration_volume_ml
             self.since_calibration_s = 0.0
-            self.state = State.STOPPED
+            self.state = ChannelState.STOPPED
 
     def cancel_calibration(self) -> None:
         """Stop calibrating, or waiting for the measured volume."""
-        if self.state in (State.CALIBRATING, State.CALIBRATION_PENDING):
+        if self.state in (ChannelState.CALIBRATING, ChannelState.CALIBRATION_PENDING):
             self._rest()
-            self.state = State.STOPPED
+            self.state = ChannelState.STOPPED
 
     def _calibrated(self) -> None:
         self._rest()
-        self.state = State.CALIBRATION_PENDING
+        self.state = ChannelState.CALIBRATION_PENDING
         self._ended("B")
 
     # --- what it tells ----------------------------------------------------------------------------------
@@ -255,7 +255,7 @@ class PumpChannel:
     def power_off(self) -> None:
         """Everything stops; totals and unsaved settings are gone."""
         self.stop()
-        self.state = State.STOPPED
+        self.state = ChannelState.STOPPED
         self.settings = self.saved.copy()
         self.total_ml = self.total_revolutions = self.total_s = 0.0
 
@@ -330,18 +330,18 @@ class PumpChannel:
         self._rest()
         self._cycles_left -= 1
         if self._cycles_left > 0:
-            self.state = State.PAUSED
+            self.state = ChannelState.PAUSED
             self._timer = self._loop.call_later(self.settings.pause_s, self._next_cycle)
         else:
-            self.state = State.STOPPED
+            self.state = ChannelState.STOPPED
             self._ended("A")
 
     def _next_cycle(self) -> None:
         self._timer = None
         self._dispensed_ml = 0.0
         if not self.startable():  # the speed was changed during the pause
-            self.state = State.STOPPED
+            self.state = ChannelState.STOPPED
             return
-        self.state = State.PUMPING
+        self.state = ChannelState.PUMPING
         self._load()
         self._go()

@@ -13,7 +13,7 @@ from collections.abc import Callable
 from controller.rig.description import DeviceSpec
 from sim.devices.ascii_line import AsciiDevice
 from sim.devices.port import PlantPort
-from sim.devices.wire import Client, forgetting
+from sim.devices.wire import WireClient, forgetting
 
 CAPACITY_G = 3200.0
 UNDERLOAD_G = -100.0
@@ -114,7 +114,7 @@ class MettlerSics(AsciiDevice):
         """See :meth:`AsciiDevice.bad_line`."""
         self._say("ES")
 
-    def _say(self, *lines: str, unsolicited: bool = False, to: Client | None = None) -> None:
+    def _say(self, *lines: str, unsolicited: bool = False, to: WireClient | None = None) -> None:
         text = "".join(f"{line}\r\n" for line in lines)
         self.send(text.encode("ascii"), unsolicited=unsolicited, to=to)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple, Protocol
 
 
-class Course(NamedTuple):
+class BathRamp(NamedTuple):
     """How the temperature of a bath goes on from now: from `now_c` to `goal_c` (°C), with a time constant (s)."""
 
     now_c: float
@@ -32,7 +32,7 @@ class PlantPort(Protocol):
     def set_gas(self, point: str, flow_ml_min: float) -> None:
         """The flow that a mass flow controller lets through (mL/min at standard conditions)."""
 
-    def set_bath(self, point: str, course: Course | None) -> None:
+    def set_bath(self, point: str, course: BathRamp | None) -> None:
         """What a thermostat's fluid or block does, where it touches what it warms; None when it does not circulate."""
 
     def sense(self, point: str) -> float:

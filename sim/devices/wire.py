@@ -23,7 +23,7 @@ Outward = Callable[[bytes], Sequence[tuple[float, bytes]]]
 """A fault: what the line makes of bytes on their way to clients: pieces, each late by so many seconds."""
 
 
-class Client(Protocol):
+class WireClient(Protocol):
     """Someone who has opened a line."""
 
     def deliver(self, data: bytes) -> None:
@@ -50,7 +50,7 @@ class WireDevice(ABC):
         self.spec = spec
         self.plant = plant
         self.powered = False
-        self.line: Line | None = None
+        self.line: Bus | None = None
         self.boots = 0
         """How often it was powered on: bytes under way from before a power cut are never delivered."""
         self.hung = False
@@ -110,7 +110,7 @@ class WireDevice(ABC):
         return None
 
     def send(
-        self, data: bytes, *, after_s: float | None = None, unsolicited: bool = False, to: Client | None = None
+        self, data: bytes, *, after_s: float | None = None, unsolicited: bool = False, to: WireClient | None = None
     ) -> None:
         """Send `data`, `after_s` after the request was heard (default: thinking time), at the line's speed.
 
@@ -133,7 +133,7 @@ def forgetting(device: object, factory: Mapping[str, object]) -> Callable[[], No
     return lambda: put(stored)
 
 
-class Line:
+class Bus:
     """A bus: the bytes of any client reach every device on it; answers go to the client that asked.
 
     Several clients may be connected at once, as behind a serial server; each hears the answers to its own requests
@@ -144,19 +144,19 @@ class Line:
         self.name = name
         self.echo = echo
         self.devices: list[WireDevice] = []
-        self.clients: list[Client] = []
+        self.clients: list[WireClient] = []
         self.plugged = True
         self.tamper: Callable[[bytes], bytes] | None = None
         """A fault: what the line makes of bytes on their way to clients (b"" loses them)."""
         self.inward: list[Inward] = []
         self.outward: list[Outward] = []
-        self.ghosts: set[Client] = set()
+        self.ghosts: set[WireClient] = set()
         """A fault: clients whose connection is dead and does not know it."""
         self.on_plug: list[Callable[[], None]] = []
         """Called when the cable is put back: whoever served the line serves it again."""
         self.elsewhere = False
         """A fault: the adapter is there under another name, so that what was served under the old one is gone."""
-        self.asker: Client | None = None
+        self.asker: WireClient | None = None
         self.set_baud(baud)
         self._heard_s = 0.0
         self._free_s = 0.0
@@ -172,13 +172,13 @@ class Line:
         device.line = self
         self.devices.append(device)
 
-    def connect(self, client: Client) -> None:
+    def connect(self, client: WireClient) -> None:
         """Someone opens the line; raises ConnectionRefusedError while it is unplugged."""
         if not self.plugged:
             raise ConnectionRefusedError(f"line {self.name} is unplugged")
         self.clients.append(client)
 
-    def disconnect(self, client: Client) -> None:
+    def disconnect(self, client: WireClient) -> None:
         """Someone is gone. The devices go on with what they do."""
         if client in self.clients:
             self.clients.remove(client)
@@ -186,7 +186,7 @@ class Line:
         if self.asker is client:
             self.asker = None
 
-    def from_client(self, data: bytes, client: Client | None = None) -> None:
+    def from_client(self, data: bytes, client: WireClient | None = None) -> None:
         """Bytes that a client wrote."""
         if not self.plugged or not data or (client is not None and client in self.ghosts):
             return
@@ -204,7 +204,7 @@ class Line:
                 device.receive(data)
 
     def transmit(
-        self, device: WireDevice, data: bytes, after_s: float, client: Client | None, unsolicited: bool
+        self, device: WireDevice, data: bytes, after_s: float, client: WireClient | None, unsolicited: bool
     ) -> None:
         """Put a device's bytes on the line; see :meth:`WireDevice.send`."""
         now = self._loop.time()
@@ -214,7 +214,7 @@ class Line:
         self._free_s = max(ready_s, self._free_s) + len(data) * self.byte_s
         self._loop.call_at(self._free_s, self._arrive, device, device.boots, data, client)
 
-    def _arrive(self, device: WireDevice, boots: int, data: bytes, client: Client | None) -> None:
+    def _arrive(self, device: WireDevice, boots: int, data: bytes, client: WireClient | None) -> None:
         if not self.plugged or not device.powered or device.boots != boots:
             return
         if self.tamper is not None:
@@ -233,7 +233,7 @@ class Line:
             else:
                 self._deliver(piece, client)
 
-    def _deliver(self, data: bytes, client: Client | None) -> None:
+    def _deliver(self, data: bytes, client: WireClient | None) -> None:
         for each in list(self.clients) if client is None else [client]:
             if each in self.clients and each not in self.ghosts and data:
                 each.deliver(data)

@@ -12,7 +12,7 @@ from sim.devices.wire import Inward
 from sim.faults import wires
 from sim.faults.schedule import Fault
 from sim.faults.targets import address_of, next_on_bus
-from sim.lab import Lab
+from sim.lab import SimulatedLab
 
 Undo = Callable[[], None]
 
@@ -20,7 +20,7 @@ Undo = Callable[[], None]
 class Effects:
     """Everything that lasts on one lab."""
 
-    def __init__(self, lab: Lab) -> None:
+    def __init__(self, lab: SimulatedLab) -> None:
         self._lab = lab
         self._lines = dict(lab.lines)
         """By the names of health, whatever an adapter is called meanwhile."""

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from sim.faults.schedule import Fault
-from sim.lab import Lab
+from sim.lab import SimulatedLab
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,7 +19,7 @@ class PointBeyond:
     above: float = -math.inf
     below: float = math.inf
 
-    def holds(self, lab: Lab) -> bool:
+    def holds(self, lab: SimulatedLab) -> bool:
         """Whether it is so now."""
         return self.above < lab.plant.sense(self.point) < self.below
 
@@ -50,7 +50,7 @@ class Conditional:
         """Forget what was before."""
         self._was = self._heard = False
 
-    def met(self, lab: Lab) -> bool:
+    def met(self, lab: SimulatedLab) -> bool:
         """Whether the condition has become true since the last look."""
         if isinstance(self.when, StepBegun):
             heard, self._heard = self._heard, False

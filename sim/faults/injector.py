@@ -15,7 +15,7 @@ from sim.faults.conditions import Conditional
 from sim.faults.kinds import KINDS
 from sim.faults.schedule import Fault
 from sim.faults.targets import targets
-from sim.lab import Lab
+from sim.lab import SimulatedLab
 
 FOR_GOOD_S = 1e9
 """What a host is told when a fault of its has no end (three decades)."""
@@ -81,7 +81,7 @@ class Injector:
 
     def __init__(
         self,
-        lab: Lab,
+        lab: SimulatedLab,
         schedule: Iterable[Fault],
         host: Host | None = None,
         *,

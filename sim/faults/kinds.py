@@ -12,7 +12,7 @@ Target = Literal["link", "device", "line", "vessel", "filter", "point", "output"
 
 
 @dataclass(frozen=True, slots=True)
-class Amount:
+class Magnitude:
     """How much of a fault: its unit ("" is a plain number), what is allowed, the usual, and what chance draws from."""
 
     meaning: str
@@ -38,7 +38,7 @@ class Kind:
     target: Target
     drawn_s: tuple[float, float]
     """How long it lasts when chance draws it (s); (0, 0) for a kind that is momentary."""
-    amount: Amount | None = None
+    amount: Magnitude | None = None
     survivable: bool = True
     """Whether the organoid must outlive it when it lasts at most `survivable_for_s`."""
     survivable_for_s: float = 0.0
@@ -63,36 +63,36 @@ _ALL = (
     # --- links ------------------------------------------------------------------------------------------
     Kind(
         "drop", "link", "Pieces of what is said on the line are lost, in either direction.",
-        "link", (5.0, 600.0), Amount("part of the pieces that is lost", *_SHARE, 0.3, (0.05, 1.0)),
+        "link", (5.0, 600.0), Magnitude("part of the pieces that is lost", *_SHARE, 0.3, (0.05, 1.0)),
         survivable_for_s=600.0,
     ),
     Kind(
         "delay", "link", "Every answer comes late by a constant time, and in order.",
-        "link", (5.0, 600.0), Amount("how late", "s", 0.001, 30.0, 1.0, (0.05, 5.0)), survivable_for_s=600.0,
+        "link", (5.0, 600.0), Magnitude("how late", "s", 0.001, 30.0, 1.0, (0.05, 5.0)), survivable_for_s=600.0,
     ),
     Kind(
         "garble", "link", "Bits of answers and requests are flipped.",
-        "link", (5.0, 600.0), Amount("part of the bytes that is hit", *_SHARE, 0.05, (0.002, 0.3)),
+        "link", (5.0, 600.0), Magnitude("part of the bytes that is hit", *_SHARE, 0.05, (0.002, 0.3)),
         survivable_for_s=600.0,
     ),
     Kind(
         "lost_byte", "link", "Single bytes of answers and requests are lost, as on a line that drops characters.",
-        "link", (5.0, 600.0), Amount("part of the bytes that is lost", *_SHARE, 0.05, (0.002, 0.1)),
+        "link", (5.0, 600.0), Magnitude("part of the bytes that is lost", *_SHARE, 0.05, (0.002, 0.1)),
         survivable_for_s=600.0,
     ),
     Kind(
         "doubled_byte", "link", "Single bytes of answers and requests come twice in a row.",
-        "link", (5.0, 600.0), Amount("part of the bytes that is doubled", *_SHARE, 0.05, (0.002, 0.1)),
+        "link", (5.0, 600.0), Magnitude("part of the bytes that is doubled", *_SHARE, 0.05, (0.002, 0.1)),
         survivable_for_s=600.0,
     ),
     Kind(
         "truncate", "link", "Answers lose their second half.",
-        "link", (5.0, 600.0), Amount("part of the answers that is cut", *_SHARE, 0.5, (0.05, 1.0)),
+        "link", (5.0, 600.0), Magnitude("part of the answers that is cut", *_SHARE, 0.5, (0.05, 1.0)),
         survivable_for_s=600.0,
     ),
     Kind(
         "duplicate", "link", "Answers come twice.",
-        "link", (5.0, 600.0), Amount("part of the answers that is doubled", *_SHARE, 1.0, (0.1, 1.0)),
+        "link", (5.0, 600.0), Magnitude("part of the answers that is doubled", *_SHARE, 1.0, (0.1, 1.0)),
         survivable_for_s=600.0,
     ),
     Kind(
@@ -101,7 +101,7 @@ _ALL = (
     ),
     Kind(
         "wrong_address", "link", "Answers on a shared bus bear another device's address, their checksum right.",
-        "link", (5.0, 600.0), Amount("part of the answers that is hit", *_SHARE, 1.0, (0.1, 1.0)),
+        "link", (5.0, 600.0), Magnitude("part of the answers that is hit", *_SHARE, 1.0, (0.1, 1.0)),
         survivable_for_s=600.0,
     ),
     Kind(
@@ -153,53 +153,53 @@ _ALL = (
     Kind(
         "stuck", "device", "The reading stays where it is.",
         "point", (30.0, 1800.0),
-        Amount("how far from where it was it sticks, in the reading's unit", "", -1e6, 1e6, 0.0, (0.0, 0.0)),
+        Magnitude("how far from where it was it sticks, in the reading's unit", "", -1e6, 1e6, 0.0, (0.0, 0.0)),
         survivable_for_s=1800.0,
     ),
     Kind(
         "offset", "device", "The reading is off by a constant.",
-        "point", (30.0, 1800.0), Amount("by how much, in the reading's unit", "", -1e6, 1e6, 0.5, (-1.0, 1.0)),
+        "point", (30.0, 1800.0), Magnitude("by how much, in the reading's unit", "", -1e6, 1e6, 0.5, (-1.0, 1.0)),
         survivable_for_s=600.0,
     ),
     Kind(
         "drift", "device", "The reading wanders off slowly.",
         "point", (3600.0, 86400.0),
-        Amount("how fast, in the reading's unit a day", "", -1e6, 1e6, 0.2, (-0.5, 0.5)), survivable_for_s=86400.0,
+        Magnitude("how fast, in the reading's unit a day", "", -1e6, 1e6, 0.2, (-0.5, 0.5)), survivable_for_s=86400.0,
     ),
     Kind(
         "noise", "device", "The reading is noisy.",
         "point", (30.0, 1800.0),
-        Amount("how many times as noisy as in health", "", 1.0, 1e4, 10.0, (2.0, 50.0)), survivable_for_s=1800.0,
+        Magnitude("how many times as noisy as in health", "", 1.0, 1e4, 10.0, (2.0, 50.0)), survivable_for_s=1800.0,
     ),
     # --- fluids -----------------------------------------------------------------------------------------
     Kind(
         "occlusion", "fluid", "A line is kinked or clotted: less flows through it, and pressure rises before it.",
-        "line", (10.0, 600.0), Amount("part of the flow that is blocked", *_SHARE, 1.0, (0.2, 1.0)),
+        "line", (10.0, 600.0), Magnitude("part of the flow that is blocked", *_SHARE, 1.0, (0.2, 1.0)),
         survivable_for_s=600.0,
     ),
     Kind(
         "heart_occlusion", "fluid", "The heart's line is kinked or clotted.",
-        "line", (10.0, 300.0), Amount("part of the flow that is blocked", *_SHARE, 1.0, (0.6, 1.0)),
+        "line", (10.0, 300.0), Magnitude("part of the flow that is blocked", *_SHARE, 1.0, (0.6, 1.0)),
         survivable_for_s=60.0,
         alarms=frozenset({"over_pressure_heart", "no_heart_flow"}), told_within_s=60.0,
     ),
     Kind(
         "leak", "fluid", "A line leaks while it carries.",
-        "line", (60.0, 1800.0), Amount("how much is lost", "uL/min", 0.0, 1e5, 100.0, (5.0, 500.0)),
+        "line", (60.0, 1800.0), Magnitude("how much is lost", "uL/min", 0.0, 1e5, 100.0, (5.0, 500.0)),
         survivable_for_s=1800.0,
     ),
     Kind(
         "bubble", "fluid", "Air comes into a line.",
-        "line", MOMENT, Amount("volume of the bubble", "uL", 0.0, 1e5, 200.0, (20.0, 1000.0)),
+        "line", MOMENT, Magnitude("volume of the bubble", "uL", 0.0, 1e5, 200.0, (20.0, 1000.0)),
     ),
     Kind(
         "worn_tubing", "fluid", "A pump's tubing is worn: it moves less a turn than it did.",
-        "line", (3600.0, 86400.0), Amount("part of its volume a turn that it has lost", *_SHARE, 0.15, (0.02, 0.3)),
+        "line", (3600.0, 86400.0), Magnitude("part of its volume a turn that it has lost", *_SHARE, 0.15, (0.02, 0.3)),
         survivable_for_s=86400.0,
     ),
     Kind(
         "clogged_filter", "fluid", "The sterile filter resists more.",
-        "filter", (60.0, 3600.0), Amount("how many times as much", "", 1.0, 1e4, 10.0, (2.0, 40.0)),
+        "filter", (60.0, 3600.0), Magnitude("how many times as much", "", 1.0, 1e4, 10.0, (2.0, 40.0)),
         survivable_for_s=3600.0,
     ),
     Kind(
@@ -212,20 +212,20 @@ _ALL = (
     ),
     Kind(
         "contaminated", "fluid", "A contaminated batch: microbes are in the loop from now on, and multiply.",
-        "vessel", MOMENT, Amount("how many, in CFU/mL", "", 0.0, 1e9, 10.0, (1.0, 1000.0)),
+        "vessel", MOMENT, Magnitude("how many, in CFU/mL", "", 0.0, 1e9, 10.0, (1.0, 1000.0)),
         survivable=False,
     ),
     Kind(
         "wrong_medium", "fluid", "Another medium is in a stock bottle than the rig file says.",
         "vessel", (600.0, 7200.0),
-        Amount("number of the medium in the rig file, from 1; 0 is the first other one", "", 0.0, 100.0, 0.0,
+        Magnitude("number of the medium in the rig file, from 1; 0 is the first other one", "", 0.0, 100.0, 0.0,
                (0.0, 0.0)),
         survivable_for_s=7200.0,
     ),
     # --- the controller's computer ----------------------------------------------------------------------
     Kind(
         "kill", "host", "The controller is killed, at once or at a row of its journal.",
-        "host", MOMENT, Amount("which row of the journal from now on, from 1; 0 is at once", "", 0.0, 1e6, 0.0,
+        "host", MOMENT, Magnitude("which row of the journal from now on, from 1; 0 is at once", "", 0.0, 1e6, 0.0,
                                (0.0, 200.0)),
     ),
     Kind(
@@ -234,7 +234,7 @@ _ALL = (
     ),
     Kind(
         "clock_step", "host", "Somebody sets the computer's clock, and at the end sets it right.",
-        "host", (60.0, 7200.0), Amount("by how much", "s", -1e8, 1e8, 3600.0, (-3600.0, 3600.0)),
+        "host", (60.0, 7200.0), Magnitude("by how much", "s", -1e8, 1e8, 3600.0, (-3600.0, 3600.0)),
         survivable_for_s=7200.0,
     ),
     Kind(
@@ -249,7 +249,7 @@ _ALL = (
     ),
     Kind(
         "disk_slow", "host", "Every row takes long to reach the disk.",
-        "host", (5.0, 600.0), Amount("how long a row takes", "s", 0.0, 30.0, 0.2, (0.02, 2.0)), survivable_for_s=600.0,
+        "host", (5.0, 600.0), Magnitude("how long a row takes", "s", 0.0, 30.0, 0.2, (0.02, 2.0)), survivable_for_s=600.0,
     ),
     Kind(
         "database_locked", "host", "Another program keeps the databases locked.",

@@ -18,7 +18,7 @@ from controller.rig.problems import Finding, Place, Problem, RigError, nearest
 from controller.rig.quantities import QuantityError, parse_quantity, quantity_text
 from sim.faults.chance import DAY_S, draw_one
 from sim.faults.conditions import Conditional, PointBeyond, StepBegun
-from sim.faults.kinds import KINDS, Amount, Kind
+from sim.faults.kinds import KINDS, Kind, Magnitude
 from sim.faults.schedule import Fault, Schedule
 from sim.faults.targets import targets
 
@@ -281,7 +281,7 @@ class _Reader:
             raise _Wrong(place, "an amount of nothing is no fault", "Leave “amount” out for the usual one")
         return amount
 
-    def _magnitude(self, value: Any, kind: Kind, amount: Amount, target: str, place: Place) -> float:
+    def _magnitude(self, value: Any, kind: Kind, amount: Magnitude, target: str, place: Place) -> float:
         if kind.target == "point" and kind.name != "noise":
             unit = self._points[target].unit
             text, slash, period = str(value).rpartition("/") if kind.name == "drift" else (str(value), "", "")
@@ -298,7 +298,7 @@ class _Reader:
             raise _Wrong(place, f"“{value}” is not a number", f"Write a number: the {amount.meaning}")
         return float(value)
 
-    def _shown(self, value: float, amount: Amount) -> str:
+    def _shown(self, value: float, amount: Magnitude) -> str:
         return quantity_text(value, amount.unit) if amount.unit else f"{value:g}"
 
     def _medium(self, name: str, place: Place) -> float:

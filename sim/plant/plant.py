@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from math import pi, sin
 
 from controller.rig.description import Rig
-from sim.devices.port import Course
+from sim.devices.port import BathRamp
 from sim.plant import chemistry, gas, heat, hydraulics
 from sim.plant.columns import (
     ARRIVED,
@@ -172,7 +172,7 @@ class Plant:
         if fractions is not None:
             self._body[O2_FRACTION], self._body[CO2_FRACTION] = fractions
 
-    def set_bath(self, point: str, course: Course | None) -> None:
+    def set_bath(self, point: str, course: BathRamp | None) -> None:
         """See :class:`sim.devices.port.PlantPort`; only the thermostat that is the rig's heater touches the rig."""
         if point != self.rig.organs.skin.heater:
             return

@@ -9,7 +9,7 @@ from choroid.campaign.surroundings import PH_FOR_S, Surroundings
 from choroid.campaign.telling import time_to_tell
 from choroid.campaign.troubles import Troubles
 from sim.faults.schedule import Fault
-from sim.lab import Lab
+from sim.lab import SimulatedLab
 from tests.execution.world import RIG
 
 
@@ -26,7 +26,7 @@ async def test_an_alarm_has_told_of_medium_that_is_minutes_behind_the_gas() -> N
     """The gas is right again and its alarm over, the medium still alkaline: somebody was called all the same."""
     for told_at_s, violated in ((60.0, False), (None, True)):
         findings = Findings()
-        judge = Surroundings(RIG, Lab(RIG, seed=1), findings, Troubles(RIG, ()))
+        judge = Surroundings(RIG, SimulatedLab(RIG, seed=1), findings, Troubles(RIG, ()))
         for at_s in range(0, int(PH_FOR_S) + 60, 5):
             kinds = {"gas_mixture"} if at_s == told_at_s else {"sensor_flat"}
             judge._see_acidity(8.0, 1.0, kinds, True, float(at_s))

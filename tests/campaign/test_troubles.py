@@ -9,7 +9,7 @@ from choroid.campaign.surroundings import HOT_C, Surroundings
 from choroid.campaign.troubles import REACH_S, Troubles
 from choroid.campaign.world import draw_trial, rig_of
 from sim.faults.schedule import Fault
-from sim.lab import Lab
+from sim.lab import SimulatedLab
 
 RIG = rig_of(draw_trial(1, 0, days=0.1, faults=()))
 
@@ -35,6 +35,6 @@ async def test_an_offset_of_the_chambers_probe_moves_the_limit_by_as_much_and_no
         assert troubles.offset(point, 99.0) == 0.0
         assert troubles.offset(point, 160.0 + REACH_S + 1.0) == 0.0
         findings = Findings()
-        judge = Surroundings(RIG, Lab(RIG, seed=1), findings, troubles)
+        judge = Surroundings(RIG, SimulatedLab(RIG, seed=1), findings, troubles)
         judge._see_warmth(HOT_C + 0.5, set(), True, 130.0)
         assert bool(findings.all) == (allowed == 0.0), (kind, target)

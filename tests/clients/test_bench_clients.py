@@ -24,7 +24,7 @@ from sim.devices.mettler_sics import MettlerSics
 from sim.devices.modbus_coil_relay import ModbusCoilRelay
 from sim.devices.sartorius_sbi import SartoriusSbi
 from sim.devices.vici_actuator import ViciActuator
-from sim.devices.wire import Line, WireDevice
+from sim.devices.wire import Bus, WireDevice
 from sim.serving import PseudoTerminal, TcpClient
 from tests.clients.environments import answer, environment
 from tests.sim.bench import Build, RecordingPlant, device_on_a_line, spec
@@ -47,7 +47,7 @@ BENCH = (
 
 
 @asynccontextmanager
-async def on_a_terminal(build: Build, plant: RecordingPlant) -> AsyncIterator[tuple[WireDevice, Line, str]]:
+async def on_a_terminal(build: Build, plant: RecordingPlant) -> AsyncIterator[tuple[WireDevice, Bus, str]]:
     device = device_on_a_line(build, plant)
     assert device.line is not None
     terminal = PseudoTerminal(device.line)

@@ -9,15 +9,15 @@ from pathlib import Path
 import pytest
 
 from controller.rig.loading import load_rig
-from sim.lab import Lab
+from sim.lab import SimulatedLab
 from tests.clients.environments import answer, environment
 
 RIG = load_rig(Path(__file__).parents[2] / "examples" / "rigs" / "bench.yaml")
 
 
 @asynccontextmanager
-async def lab_on_terminals() -> AsyncIterator[tuple[Lab, dict[str, str]]]:
-    lab = Lab(RIG, seed=5)
+async def lab_on_terminals() -> AsyncIterator[tuple[SimulatedLab, dict[str, str]]]:
+    lab = SimulatedLab(RIG, seed=5)
     try:
         yield lab, await lab.serve_pty()
     finally:

@@ -9,14 +9,14 @@ from typing import Any
 
 import pytest
 
-from controller.commissioning.bench import Bench
+from controller.commissioning.bench import CommissioningRig
 from controller.commissioning.procedure import NotReady, commission
 from controller.core.clock import Clock
 from controller.journal.journal import Journal
 from controller.rig.loading import load_rig
 from sim.faults.injector import Injector
 from sim.faults.schedule import Fault
-from sim.lab import Lab
+from sim.lab import SimulatedLab
 from tests.commissioning.world import EPOCH, RIGS, Miswire, commissioned, rewired
 
 BENCH = load_rig(RIGS / "bench.yaml")
@@ -117,8 +117,8 @@ async def test_I8_what_is_wired_wrongly_is_found_and_named(
         assert volumes[vessel] <= spec.capacity_ul + 1.0, f"{vessel} ran over while it was looked for"
 
 
-def faulty(*faults: Fault) -> Callable[[Lab], None]:
-    def begin(lab: Lab) -> None:
+def faulty(*faults: Fault) -> Callable[[SimulatedLab], None]:
+    def begin(lab: SimulatedLab) -> None:
         injector = Injector(lab, (), seed=1)
         for fault in faults:
             injector.inject(fault)
@@ -146,10 +146,10 @@ async def test_I8_what_is_dead_is_found_and_named(tmp_path: Path, fault: Fault, 
 
 @pytest.mark.virtual_time
 async def test_I8_nothing_moves_before_a_person_has_confirmed(tmp_path: Path) -> None:
-    lab = Lab(BENCH, seed=1)
+    lab = SimulatedLab(BENCH, seed=1)
     clock = Clock(follow_system=False, epoch=EPOCH)
     journal = Journal(tmp_path / "journal.db", clock, durable=False)
-    bench = await Bench.open(BENCH, lab.opener, journal, clock, lambda *_: None)
+    bench = await CommissioningRig.open(BENCH, lab.opener, journal, clock, lambda *_: None)
 
     async def no(_: str) -> bool:
         await asyncio.sleep(60.0)

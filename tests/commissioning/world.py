@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from controller.commissioning.bench import Bench
+from controller.commissioning.bench import CommissioningRig
 from controller.commissioning.procedure import commission
 from controller.commissioning.terms import Report
 from controller.core.clock import Clock
@@ -18,7 +18,7 @@ from controller.journal.journal import Journal
 from controller.rig.description import Rig
 from controller.rig.document import read_document
 from controller.rig.loading import load_rig
-from sim.lab import Lab
+from sim.lab import SimulatedLab
 
 RIGS = Path(__file__).parents[2] / "examples" / "rigs"
 EPOCH = datetime(2026, 1, 1, tzinfo=UTC)
@@ -54,15 +54,15 @@ def rewired(folder: Path, miswire: Miswire, rig: str = "bench") -> Rig:
 
 
 async def commissioned(
-    folder: Path, told: Rig, true: Rig, *, before: Callable[[Lab], None] | None = None
-) -> tuple[Report, Person, Lab]:
+    folder: Path, told: Rig, true: Rig, *, before: Callable[[SimulatedLab], None] | None = None
+) -> tuple[Report, Person, SimulatedLab]:
     """Commission the rig `told` in a lab that is wired as `true`."""
-    lab = Lab(true, seed=3)
+    lab = SimulatedLab(true, seed=3)
     if before is not None:
         before(lab)
     clock = Clock(follow_system=False, epoch=EPOCH)
     journal = Journal(folder / "journal.db", clock, durable=False)
-    bench = await Bench.open(told, lab.opener, journal, clock, lambda *_: None)
+    bench = await CommissioningRig.open(told, lab.opener, journal, clock, lambda *_: None)
     person = Person(told, true)
     try:
         report = await commission(bench, by="R. Franklin", utc=clock.utc_text(), ask=person, tell=lambda _: None)

@@ -15,7 +15,7 @@ from controller.process.controller import Controller
 from controller.rig.loading import load_rig
 from sim.faults.injector import Injector
 from sim.faults.schedule import Fault
-from sim.lab import Lab
+from sim.lab import SimulatedLab
 
 RIG = load_rig(Path(__file__).parents[2] / "examples" / "rigs" / "bench.yaml")
 
@@ -23,8 +23,8 @@ pytestmark = pytest.mark.virtual_time
 
 
 @asynccontextmanager
-async def living(data: Path) -> AsyncIterator[tuple[Controller, Lab]]:
-    lab = Lab(RIG, seed=1)
+async def living(data: Path) -> AsyncIterator[tuple[Controller, SimulatedLab]]:
+    lab = SimulatedLab(RIG, seed=1)
     clock = Clock(follow_system=False, epoch=datetime(2026, 1, 1, tzinfo=UTC))
     controller = Controller(rig=RIG, opener=lab.opener, data_dir=data, clock=clock, durable=False)
     await controller.start()

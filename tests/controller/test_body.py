@@ -11,13 +11,13 @@ from pathlib import Path
 import pytest
 
 from controller.core.state import Reading, StateStore
-from controller.links.body import Body
+from controller.links.body import ConnectedRig
 from controller.links.connect import ConnectError
 from controller.rig.loading import load_rig
 from drivers.commands import Quality
 from drivers.device import Actuator
 from drivers.errors import DeviceError
-from sim.lab import Lab
+from sim.lab import SimulatedLab
 
 pytestmark = pytest.mark.virtual_time
 
@@ -56,9 +56,9 @@ class Polls:
 
 
 @asynccontextmanager
-async def sampled(lab: Lab) -> AsyncIterator[tuple[Body, Store, Polls]]:
+async def sampled(lab: SimulatedLab) -> AsyncIterator[tuple[ConnectedRig, Store, Polls]]:
     store = Store()
-    body = await Body.connect(RIG, lab.opener, store)
+    body = await ConnectedRig.connect(RIG, lab.opener, store)
     polls = Polls(body.hand_over_actuators())
     try:
         await body.begin(polls)
@@ -77,9 +77,9 @@ def longest_gap(times: list[float], begin_s: float, end_s: float) -> float:
 
 
 async def test_a_whole_rig_comes_up_at_once() -> None:
-    lab = Lab(RIG, seed=1)
+    lab = SimulatedLab(RIG, seed=1)
     begun_s = asyncio.get_running_loop().time()
-    body = await Body.connect(RIG, lab.opener, StateStore())
+    body = await ConnectedRig.connect(RIG, lab.opener, StateStore())
     assert body.failures == []
     assert asyncio.get_running_loop().time() - begun_s < 3.0
     await body.close()
@@ -87,13 +87,13 @@ async def test_a_whole_rig_comes_up_at_once() -> None:
 
 
 async def test_every_failure_is_told_in_one_table_and_the_rest_comes_up() -> None:
-    lab = Lab(RIG, seed=1)
+    lab = SimulatedLab(RIG, seed=1)
     lab.lines["sim:gas"].unplug()
     lab.lines["sim:balance"].unplug()
     lab.devices["t_chamber"].power_off()
     lab.devices["p_heart"].power_off()
     begun_s = asyncio.get_running_loop().time()
-    body = await Body.connect(RIG, lab.opener, StateStore())
+    body = await ConnectedRig.connect(RIG, lab.opener, StateStore())
     assert {failure.device for failure in body.failures} == {
         "gas_air", "gas_co2", "gas_o2", "balance", "t_chamber", "p_heart",
     }  # fmt: skip
@@ -107,11 +107,11 @@ async def test_every_failure_is_told_in_one_table_and_the_rest_comes_up() -> Non
 
 
 async def test_a_rig_of_which_nothing_answers_does_not_start() -> None:
-    lab = Lab(RIG, seed=1)
+    lab = SimulatedLab(RIG, seed=1)
     for line in lab.lines.values():
         line.unplug()
     with pytest.raises(ConnectError) as caught:
-        await Body.connect(RIG, lab.opener, StateStore())
+        await ConnectedRig.connect(RIG, lab.opener, StateStore())
     assert {failure.device for failure in caught.value.failures} == set(RIG.devices)
     assert len(caught.value.table.splitlines()) == len(RIG.devices)
     assert caught.value.table in str(caught.value)
@@ -119,8 +119,8 @@ async def test_a_rig_of_which_nothing_answers_does_not_start() -> None:
 
 
 async def test_the_actuators_are_handed_over_once() -> None:
-    lab = Lab(RIG, seed=1)
-    body = await Body.connect(RIG, lab.opener, StateStore())
+    lab = SimulatedLab(RIG, seed=1)
+    body = await ConnectedRig.connect(RIG, lab.opener, StateStore())
     assert set(body.hand_over_actuators()) >= {"reglo.heart", "relay.heater", "gas_co2.flow", "dose_base.pump"}
     with pytest.raises(RuntimeError, match="only the gate"):
         body.hand_over_actuators()
@@ -134,7 +134,7 @@ async def test_the_actuators_are_handed_over_once() -> None:
 
 
 async def test_every_point_is_known_when_sampling_has_begun() -> None:
-    async with sampled(Lab(RIG, seed=1)) as (_, store, polls):
+    async with sampled(SimulatedLab(RIG, seed=1)) as (_, store, polls):
         assert set(store.readings) == {
             "ph_loop.ph", "ph_spent.ph", "do_loop.oxygen", "t_chamber.temperature", "p_heart.pressure",
             "p_filter.pressure", "balance.mass", "gas_air.flow", "gas_co2.flow", "gas_o2.flow",
@@ -147,7 +147,7 @@ async def test_every_point_is_known_when_sampling_has_begun() -> None:
 
 
 async def test_every_device_keeps_its_own_period() -> None:
-    async with sampled(Lab(RIG, seed=1)) as (_, store, polls):
+    async with sampled(SimulatedLab(RIG, seed=1)) as (_, store, polls):
         begin_s = asyncio.get_running_loop().time()
         await asyncio.sleep(600.0)
         for point, times in (store.times | polls.times).items():
@@ -158,7 +158,7 @@ async def test_every_device_keeps_its_own_period() -> None:
 
 
 async def test_C3_a_dead_device_does_not_delay_the_others() -> None:
-    lab = Lab(RIG, seed=1)
+    lab = SimulatedLab(RIG, seed=1)
     async with sampled(lab) as (_, store, polls):
         lab.devices["p_heart"].power_off()  # shares its line with the other gauge and the relays
         lab.devices["gas_air"].power_off()
@@ -184,15 +184,15 @@ async def went(store: StateStore, point: str, quality: Quality, within_s: float)
     raise AssertionError(f"{point} did not become {quality}: {store.readings[point]}")
 
 
-POWER: list[Callable[[Lab, bool], None]] = [
+POWER: list[Callable[[SimulatedLab, bool], None]] = [
     lambda lab, on: lab.devices["do_loop"].power_on() if on else lab.devices["do_loop"].power_off(),
     lambda lab, on: lab.lines["sim:do_loop"].plug() if on else lab.lines["sim:do_loop"].unplug(),
 ]
 
 
 @pytest.mark.parametrize("switch", POWER, ids=["power", "cable"])
-async def test_C1_a_device_that_comes_back_is_read_again(switch: Callable[[Lab, bool], None]) -> None:
-    lab = Lab(RIG, seed=1)
+async def test_C1_a_device_that_comes_back_is_read_again(switch: Callable[[SimulatedLab, bool], None]) -> None:
+    lab = SimulatedLab(RIG, seed=1)
     point = "do_loop.oxygen"
     async with sampled(lab) as (body, store, _):
         before = store.readings[point]
@@ -210,7 +210,7 @@ async def test_C1_a_device_that_comes_back_is_read_again(switch: Callable[[Lab, 
 
 
 async def test_C3_a_defect_in_a_driver_costs_only_its_own_readings(monkeypatch: pytest.MonkeyPatch) -> None:
-    lab = Lab(RIG, seed=1)
+    lab = SimulatedLab(RIG, seed=1)
     async with sampled(lab) as (body, store, _):
         (name, sensor), *_ = body._sensors["ph_loop"]
 
@@ -226,7 +226,7 @@ async def test_C3_a_defect_in_a_driver_costs_only_its_own_readings(monkeypatch: 
 
 
 async def test_a_poll_that_fails_does_not_end_sampling() -> None:
-    lab = Lab(RIG, seed=1)
+    lab = SimulatedLab(RIG, seed=1)
     async with sampled(lab) as (_, store, polls):
         lab.lines["sim:reglo"].unplug()
         await asyncio.sleep(30.0)

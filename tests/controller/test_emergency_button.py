@@ -21,7 +21,7 @@ from drivers.commands import Quality
 from sim.devices.modbus_generic import ModbusGeneric
 from sim.faults.injector import Injector
 from sim.faults.schedule import Fault
-from sim.lab import Lab
+from sim.lab import SimulatedLab
 
 BENCH = Path(__file__).resolve().parents[2] / "examples" / "rigs" / "bench.yaml"
 DEVICE = """devices:
@@ -51,7 +51,7 @@ class Bench:
     """A controller over a lab with a button that a person presses."""
 
     def __init__(self, rig: Rig, data: Path) -> None:
-        self.lab = Lab(rig, seed=1)
+        self.lab = SimulatedLab(rig, seed=1)
         self.press(False)
         clock = Clock(follow_system=False, epoch=datetime(2026, 1, 1, tzinfo=UTC))
         self.controller = Controller(rig=rig, opener=self.lab.opener, data_dir=data, clock=clock, durable=False)

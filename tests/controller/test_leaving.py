@@ -19,7 +19,7 @@ from controller.process.controller import FALL_BACK_S, Controller
 from controller.rig.loading import load_rig
 from controller.safety.terms import Intent
 from drivers.commands import Command, Dispense, Switch
-from sim.lab import Lab
+from sim.lab import SimulatedLab
 
 RIG = load_rig(Path(__file__).parents[2] / "examples" / "rigs" / "bench.yaml")
 EPOCH = datetime(2026, 1, 1, tzinfo=UTC)
@@ -77,9 +77,9 @@ async def no_other() -> Ear:
 @asynccontextmanager
 async def heard(
     data: Path, restore: Callable[[], Awaitable[GuardChannel]] = no_other
-) -> AsyncIterator[tuple[Controller, Lab, Ear]]:
+) -> AsyncIterator[tuple[Controller, SimulatedLab, Ear]]:
     """A controller that has lived for a minute and has a guard; it ends with the block, in order."""
-    lab = Lab(RIG, seed=1)
+    lab = SimulatedLab(RIG, seed=1)
     ear = Ear()
     clock = Clock(follow_system=False, epoch=EPOCH)
     controller = Controller(

@@ -16,7 +16,7 @@ from controller.process.controller import DEAD_AFTER_S, Controller
 from controller.rig.loading import load_rig
 from drivers.commands import LevelStatus, PumpStatus, Quality, SwitchStatus
 from drivers.transport.opener import Opener, open_real
-from sim.lab import Lab
+from sim.lab import SimulatedLab
 
 RIG = load_rig(Path(__file__).parents[2] / "examples" / "rigs" / "bench.yaml")
 EPOCH = datetime(2026, 1, 1, tzinfo=UTC)
@@ -32,9 +32,11 @@ def controller_on(opener: Opener, data: Path) -> Controller:
 
 
 @asynccontextmanager
-async def living(data: Path, *, seed: int = 1, warm_up_s: float = 30.0) -> AsyncIterator[tuple[Controller, Lab]]:
+async def living(
+    data: Path, *, seed: int = 1, warm_up_s: float = 30.0
+) -> AsyncIterator[tuple[Controller, SimulatedLab]]:
     """A controller that ticks over a lab."""
-    lab = Lab(RIG, seed=seed)
+    lab = SimulatedLab(RIG, seed=seed)
     controller = controller_on(lab.opener, data)
     stop = asyncio.Event()
     ticking: asyncio.Task[None] | None = None
@@ -135,7 +137,7 @@ async def test_C3_a_pulled_cable_takes_one_bus_and_the_heart_beats_on(tmp_path: 
 
 
 async def test_C3_a_rig_with_a_dead_device_starts_and_tells(tmp_path: Path) -> None:
-    lab = Lab(RIG, seed=2)
+    lab = SimulatedLab(RIG, seed=2)
     lab.devices["ph_loop"].power_off()
     controller = controller_on(lab.opener, tmp_path)
     try:
@@ -225,7 +227,7 @@ async def test_C5_open_real_refuses_sim_links_and_all_failures_are_in_one_table(
 
 
 async def test_when_nothing_answers_every_failure_is_told_at_once(tmp_path: Path) -> None:
-    lab = Lab(RIG, seed=1)
+    lab = SimulatedLab(RIG, seed=1)
     for device in lab.devices.values():
         device.power_off()
     controller = controller_on(lab.opener, tmp_path)
@@ -243,7 +245,7 @@ async def test_when_nothing_answers_every_failure_is_told_at_once(tmp_path: Path
 
 
 async def test_D6_health_fails_when_not_ticking(tmp_path: Path) -> None:
-    lab = Lab(RIG, seed=1)
+    lab = SimulatedLab(RIG, seed=1)
     controller = controller_on(lab.opener, tmp_path)
     assert not controller.health().ok
     try:
@@ -267,7 +269,7 @@ async def test_D6_health_fails_when_not_ticking(tmp_path: Path) -> None:
 
 
 async def test_an_orderly_end_leaves_the_heart_at_its_basal_flow_and_all_else_at_rest(tmp_path: Path) -> None:
-    lab = Lab(RIG, seed=1)
+    lab = SimulatedLab(RIG, seed=1)
     controller = controller_on(lab.opener, tmp_path)
     await controller.start()
     stop = asyncio.Event()
@@ -285,7 +287,7 @@ async def test_an_orderly_end_leaves_the_heart_at_its_basal_flow_and_all_else_at
 
 async def test_R3_start_and_close_leave_nothing_behind_even_when_start_fails(tmp_path: Path) -> None:
     """conftest looks for tasks that are left."""
-    lab = Lab(RIG, seed=1)
+    lab = SimulatedLab(RIG, seed=1)
     for line in lab.lines.values():
         line.unplug()
     controller = controller_on(lab.opener, tmp_path)

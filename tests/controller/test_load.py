@@ -7,14 +7,14 @@ from pathlib import Path
 
 import pytest
 
-from controller.process.load import LAG_BUDGET_S, MIN_TICKS, TICKS, Load
+from controller.process.load import LAG_BUDGET_S, MIN_TICKS, TICKS, ProcessLoad
 from tests.controller.test_life import alarms, living
 
 pytestmark = pytest.mark.virtual_time
 
 
 async def test_R1_the_lag_that_99_percent_of_ticks_keep_is_judged_over_ten_minutes() -> None:
-    load = Load()
+    load = ProcessLoad()
     for number in range(MIN_TICKS - 1):
         load.ticked(1.0)
         assert load.p99_s == 0.0, f"{number + 1} ticks say nothing about one in a hundred"

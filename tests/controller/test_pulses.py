@@ -14,7 +14,7 @@ from controller.rig.description import Rig
 from controller.rig.loading import load_rig
 from controller.safety.terms import Intent
 from drivers.commands import Guarantee, Switch
-from sim.lab import Lab
+from sim.lab import SimulatedLab
 from sim.plant.plant import Plant
 
 BENCH = load_rig(Path(__file__).parents[2] / "examples" / "rigs" / "bench.yaml")
@@ -53,7 +53,7 @@ class Watched(Plant):
 async def test_A1_the_heater_is_on_for_as_long_as_was_asked(flash: bool, pulse_s: float, tmp_path: Path) -> None:
     rig = with_board(flash=flash)
     plant = Watched(rig)
-    lab = Lab(rig, seed=1, plant=plant)
+    lab = SimulatedLab(rig, seed=1, plant=plant)
     clock = Clock(follow_system=False, epoch=datetime(2026, 1, 1, tzinfo=UTC))
     controller = Controller(rig=rig, opener=lab.opener, data_dir=tmp_path, clock=clock, durable=False)
     await controller.start()

@@ -19,7 +19,7 @@ from controller.rig.description import Rig
 from controller.rig.loading import load_rig
 from sim.faults.injector import Injector
 from sim.faults.schedule import Fault
-from sim.lab import Lab
+from sim.lab import SimulatedLab
 
 RIGS = Path(__file__).parents[2] / "examples" / "rigs"
 RIG = load_rig(RIGS / "bench.yaml")
@@ -37,8 +37,8 @@ class Believes(Plausibility):
 @asynccontextmanager
 async def living(
     data: Path, rig: Rig = RIG, seed: int = 1, *, settle_s: float = 0.0, spoiled: bool = False
-) -> AsyncIterator[tuple[Controller, Lab, Tap]]:
-    lab = Lab(rig, seed=seed)
+) -> AsyncIterator[tuple[Controller, SimulatedLab, Tap]]:
+    lab = SimulatedLab(rig, seed=seed)
     clock = Clock(follow_system=False, epoch=datetime(2026, 1, 1, tzinfo=UTC))
     controller = Controller(rig=rig, opener=lab.opener, data_dir=data, clock=clock, durable=False)
     if spoiled:
@@ -58,7 +58,9 @@ async def living(
         await lab.close()
 
 
-async def under_noise(controller: Controller, lab: Lab, kind: str, share: float, seconds: float, links: int) -> None:
+async def under_noise(
+    controller: Controller, lab: SimulatedLab, kind: str, share: float, seconds: float, links: int
+) -> None:
     """Let each link in turn lose or double bytes; on all at once no pump is heard, and there is little to be read."""
     injector = Injector(lab, [], seed=1)
     names = sorted(lab.lines)[:links]

@@ -8,16 +8,16 @@ from typing import Any
 
 import pytest
 
-from choroid.sensitivity.truth import FAULTS, Fault, Trace, bottles, live, summary
+from choroid.sensitivity.truth import FAULTS, ScreenedFault, Trace, bottles, live, summary
 from choroid.simulation.rates import RateNerves
 from controller.core.clock import Clock
 from controller.journal.journal import Journal
 from controller.rig.loading import load_rig
-from controller.vitals.usual import HOUR_US, ROW
+from controller.vitals.rolling_baseline import HOUR_US, ROW
 from controller.vitals.vitals import VitalSigns
 from drivers.registry import MODELS
 from protocols.viability import Vitals, viability
-from sim.lab import Lab
+from sim.lab import SimulatedLab
 
 BENCH = Path(__file__).parents[2] / "examples" / "rigs" / "bench.yaml"
 RIG = load_rig(BENCH, models=MODELS)
@@ -28,7 +28,7 @@ pytestmark = pytest.mark.virtual_time
 
 async def with_a_past(folder: Path) -> None:
     """A journal in which this organoid has been well for twelve hours: what an earlier process left."""
-    lab = Lab(RIG, seed=1)
+    lab = SimulatedLab(RIG, seed=1)
     assert RIG.nerves is not None
     nerves = await RateNerves(lab.plant, electrodes=RIG.nerves.electrodes, seed=1).summary()
     await lab.close()
@@ -45,7 +45,7 @@ async def with_a_past(folder: Path) -> None:
     journal.close()
 
 
-async def lived(folder: Path, fault: Fault, hours: float) -> Trace:
+async def lived(folder: Path, fault: ScreenedFault, hours: float) -> Trace:
     await with_a_past(folder)
     return await live(RIG, fault, folder, 1, hours, EPOCH)
 
@@ -55,7 +55,7 @@ def part(scores: dict[str, Any], name: str) -> float:
 
 
 async def test_the_score_falls_with_the_truth_when_ammonia_poisons(tmp_path: Path) -> None:
-    trace = await lived(tmp_path, Fault("much ammonia", rig=bottles(ammonia_mm=12.0)), 1.5)
+    trace = await lived(tmp_path, ScreenedFault("much ammonia", rig=bottles(ammonia_mm=12.0)), 1.5)
     found = summary(trace)
     assert found["true"][1] < found["true"][0] - 0.1
     assert found["agrees"]

@@ -29,7 +29,7 @@ from sim.devices.bath import Bath
 from sim.devices.julabo import Julabo
 from sim.faults.injector import Injector
 from sim.faults.schedule import Fault
-from sim.lab import Lab
+from sim.lab import SimulatedLab
 from sim.virtual_time import run_virtual
 from tests.controller.safety.facts import peace
 
@@ -60,8 +60,8 @@ def rig_with(model: str) -> Rig:
 
 
 @asynccontextmanager
-async def running(rig: Rig, data: Path, *faults: Fault) -> AsyncIterator[tuple[Controller, Lab]]:
-    lab = Lab(rig, seed=1)
+async def running(rig: Rig, data: Path, *faults: Fault) -> AsyncIterator[tuple[Controller, SimulatedLab]]:
+    lab = SimulatedLab(rig, seed=1)
     controller = Controller(
         rig=rig, opener=lab.opener, data_dir=data, clock=Clock(follow_system=False, epoch=EPOCH), durable=False
     )
@@ -77,7 +77,7 @@ async def running(rig: Rig, data: Path, *faults: Fault) -> AsyncIterator[tuple[C
         await lab.close()
 
 
-def bath_of(lab: Lab) -> Bath:
+def bath_of(lab: SimulatedLab) -> Bath:
     bath = lab.devices["bath"].bath  # type: ignore[attr-defined]  # every thermostat has one
     assert isinstance(bath, Bath)
     return bath
@@ -166,7 +166,7 @@ async def test_a_thermostat_that_has_forgotten_to_be_remote_is_told_of_and_taken
 @pytest.mark.parametrize("model", MODELS)
 async def test_A1_the_guard_brings_it_to_rest(model: str, tmp_path: Path) -> None:
     rig = rig_with(model)
-    lab = Lab(rig, seed=1)
+    lab = SimulatedLab(rig, seed=1)
     controller = Controller(
         rig=rig, opener=lab.opener, data_dir=tmp_path, clock=Clock(follow_system=False, epoch=EPOCH), durable=False
     )

@@ -10,13 +10,15 @@ import pytest
 
 from controller.core.clock import Clock
 from controller.journal.journal import Journal
-from controller.vitals.usual import ROW, SPREAD_WARM_UP_H, Usual
+from controller.vitals.rolling_baseline import ROW, SPREAD_WARM_UP_H, RollingBaseline
 
 EPOCH = datetime(2026, 1, 1, 0, 30, tzinfo=UTC)
 pytestmark = pytest.mark.virtual_time
 
 
-async def live(usual: Usual, hours: float, hz: float, ph: tuple[float, float] = (7.30, 7.40), why: str = "") -> None:
+async def live(
+    usual: RollingBaseline, hours: float, hz: float, ph: tuple[float, float] = (7.30, 7.40), why: str = ""
+) -> None:
     for minute in range(round(hours * 60)):
         await asyncio.sleep(60.0)
         if why:
@@ -33,7 +35,7 @@ def opened(folder: Path, later_h: float = 0.0) -> tuple[Journal, Clock]:
 
 async def test_a_norm_after_the_warm_up_and_the_same_after_a_restart(tmp_path: Path) -> None:
     journal, clock = opened(tmp_path)
-    usual = Usual(journal, clock)
+    usual = RollingBaseline(journal, clock)
     await live(usual, 3.0, 4.0)
     assert usual.norms() == {}
     assert usual.spread("ph", 7.35) is None
@@ -44,7 +46,7 @@ async def test_a_norm_after_the_warm_up_and_the_same_after_a_restart(tmp_path: P
     journal.close()
 
     journal, clock = opened(tmp_path, later_h=12.0)
-    again = Usual(journal, clock)
+    again = RollingBaseline(journal, clock)
     assert again.norms() == before
     assert again.spread("ph", 7.35) == pytest.approx(spread)
     assert again.note("firing_hz", 4.2) is not None
@@ -53,7 +55,7 @@ async def test_a_norm_after_the_warm_up_and_the_same_after_a_restart(tmp_path: P
 
 async def test_hours_with_an_alarm_are_left_out_and_say_why(tmp_path: Path) -> None:
     journal, clock = opened(tmp_path)
-    usual = Usual(journal, clock)
+    usual = RollingBaseline(journal, clock)
     await live(usual, 8.0, 4.0)
     await live(usual, 3.0, 3.0, why="no_heart_flow reglo.heart")
     await live(usual, 2.0, 1.0)
@@ -66,7 +68,7 @@ async def test_hours_with_an_alarm_are_left_out_and_say_why(tmp_path: Path) -> N
 
 async def test_a_spread_forgets_after_a_day(tmp_path: Path) -> None:
     journal, clock = opened(tmp_path)
-    usual = Usual(journal, clock)
+    usual = RollingBaseline(journal, clock)
     await live(usual, SPREAD_WARM_UP_H + 1, 4.0, (7.0, 7.6))
     assert usual.spread("ph", None) == pytest.approx(0.6)
     await live(usual, 25.0, 4.0)
@@ -76,7 +78,7 @@ async def test_a_spread_forgets_after_a_day(tmp_path: Path) -> None:
 
 async def test_E7_a_clock_set_back_makes_no_second_hour_of_one_name(tmp_path: Path) -> None:
     journal, clock = opened(tmp_path)
-    usual = Usual(journal, clock)
+    usual = RollingBaseline(journal, clock)
     await live(usual, 2.0, 4.0)
     clock._epoch_us = (clock._epoch_us or 0) - 3 * 3_600_000_000
     await live(usual, 2.0, 4.0)

@@ -31,7 +31,7 @@ from controller.rig.description import Rig
 from controller.rig.loading import load_rig
 from dashboards.auth import Auth
 from drivers.commands import LevelStatus, PumpStatus
-from sim.lab import Lab
+from sim.lab import SimulatedLab
 from tests.processes import BENCH, Bench, until
 
 EPOCH = datetime(2026, 1, 1, tzinfo=UTC)
@@ -145,7 +145,7 @@ class Start:
     """One start of a controller on a folder, as `choroid run` makes it, in virtual time and without a guard."""
 
     def __init__(self, data: Path, rig: Rig) -> None:
-        self.lab = Lab(rig, seed=1)
+        self.lab = SimulatedLab(rig, seed=1)
         clock = Clock(follow_system=False, epoch=EPOCH)
         folder = open_folder(data, guard_plan(rig).to_json())
         assert folder.records == data

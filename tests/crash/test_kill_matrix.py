@@ -14,12 +14,12 @@ import pytest
 from choroid.kills import matrix
 from choroid.kills.host import OfRuns
 from choroid.kills.matrix import SHORT, as_text, boundaries, kills, runnable
-from choroid.kills.trial import Boundary, Outcome, compare, weigh_up
+from choroid.kills.trial import Boundary, KillOutcome, compare, weigh_up
 from controller.recipes.catalogue import shipped
 from controller.recipes.parameters import parse_params
 from tests.execution.world import BENCH
 
-REFERENCE = Outcome(
+REFERENCE = KillOutcome(
     "feed",
     0,
     False,
@@ -67,7 +67,7 @@ def test_one_who_interrupts_it_waits_for_no_trial_that_has_not_begun(
 ) -> None:
     begun: list[Boundary | None] = []
 
-    def trial(rig: Path, name: str, params: object, boundary: Boundary | None, **_: object) -> Outcome:
+    def trial(rig: Path, name: str, params: object, boundary: Boundary | None, **_: object) -> KillOutcome:
         begun.append(boundary)
         if len(begun) == 2:
             raise KeyboardInterrupt

@@ -24,10 +24,10 @@ from controller.ledger.batches import Batch, Whereabouts
 from controller.ledger.ledger import LedgerError
 from controller.ledger.reconcile import Residual
 from controller.ledger.terms import Totals
-from controller.memory.history import Stretch
+from controller.memory.history import SeriesPoint
 from controller.nerves.summary import NervesSummary
-from controller.process.health import Health
-from controller.process.load import Load
+from controller.process.health import ControllerHealth
+from controller.process.load import ProcessLoad
 from controller.rig.loading import load_rig
 from controller.runs.grading import rules_of
 from controller.upkeep.upkeep import Upkeep
@@ -133,7 +133,7 @@ class FakeHistory:
     def series(self) -> dict[str, str]:
         return {point: unit for point, (unit, *_) in (PROBES | KEPT).items() if point not in self.without}
 
-    def query(self, point: str, begin: float, end: float, max_points: int = 1000) -> list[Stretch]:
+    def query(self, point: str, begin: float, end: float, max_points: int = 1000) -> list[SeriesPoint]:
         self.asked.append(point)
         if point not in self.series():
             return []
@@ -144,7 +144,7 @@ class FakeHistory:
         wander = np.sin(at / 1400 + seed) * 0.6 + np.sin(at / 370 + 2 * seed) * 0.4
         values = middle + swing * wander + np.random.default_rng(seed).normal(0.0, noise, at.size)
         return [
-            Stretch(float(t), float(v), float(v - noise), float(v + noise)) for t, v in zip(at, values, strict=True)
+            SeriesPoint(float(t), float(v), float(v - noise), float(v + noise)) for t, v in zip(at, values, strict=True)
         ]
 
 
@@ -345,13 +345,13 @@ class FakeController:
         self.journal.append("safety.reset", {"user": who, "reason": reason})
 
     @property
-    def load(self) -> Load:
-        return Load()
+    def load(self) -> ProcessLoad:
+        return ProcessLoad()
 
-    def health(self) -> Health:
+    def health(self) -> ControllerHealth:
         if self.ticking:
-            return Health(True, (), 0.4)
-        return Health(False, ("the control loop has not ticked for 7.0 s",), 7.0)
+            return ControllerHealth(True, (), 0.4)
+        return ControllerHealth(False, ("the control loop has not ticked for 7.0 s",), 7.0)
 
     def last_grade(self) -> dict[str, Any] | None:
         return None if self._grade is None else {key: value for key, value in self._grade.items() if key != "letter"}

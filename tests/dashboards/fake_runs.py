@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from controller.core.run_states import Event, RunState, after
+from controller.core.run_states import RunEvent, RunState, after
 from controller.recipes.parameters import parse_params
 from controller.runs.runner import RunnerError
 from controller.runs.views import RunView, StepView
@@ -83,15 +83,15 @@ class FakeRuns:
         return run_id
 
     async def pause(self, run_id: str, user: str, reason: str) -> None:
-        self._go(self._runs[run_id], Event.PAUSE, user, reason)
+        self._go(self._runs[run_id], RunEvent.PAUSE, user, reason)
 
     async def resume(self, run_id: str, user: str, reason: str) -> None:
-        self._go(self._runs[run_id], Event.RESUME, user, reason)
+        self._go(self._runs[run_id], RunEvent.RESUME, user, reason)
 
     async def abort(self, run_id: str, user: str, reason: str) -> None:
-        self._go(self._runs[run_id], Event.ABORT, user, reason)
+        self._go(self._runs[run_id], RunEvent.ABORT, user, reason)
 
-    def _go(self, run: _Run, event: Event, user: str = "", reason: str = "") -> None:
+    def _go(self, run: _Run, event: RunEvent, user: str = "", reason: str = "") -> None:
         state = after(run.view.state, event)
         why = {"user": user, "reason": reason} if user else {}
         self._record("run.state", {"event": event.value, "from": run.view.state, "to": state, **why}, run=run.view.id)
@@ -120,11 +120,11 @@ class FakeRuns:
             await asyncio.sleep(5 * TICK_S)
             if run.view.state in (RunState.ABORTING, RunState.HOLDING):
                 self._act("rest", {}, 0.0)
-                self._go(run, Event.RESTED)
+                self._go(run, RunEvent.RESTED)
             if run.view.state.ended:
                 return False
             if run.view.state is RunState.RESTARTING:
-                self._go(run, Event.RESTARTED)
+                self._go(run, RunEvent.RESTARTED)
             elif run.view.state is RunState.HELD:
                 run.changed.clear()
                 await run.changed.wait()

@@ -10,7 +10,7 @@ import pytest
 from controller.core.run_states import RunState
 from dashboards.app import create_app
 from dashboards.auth import Auth, Role
-from sim.lab import Lab
+from sim.lab import SimulatedLab
 from tests.dashboards.world import BASE
 from tests.execution.test_whole_stack import controlled, until
 from tests.execution.world import RIG
@@ -18,7 +18,7 @@ from tests.execution.world import RIG
 
 @pytest.mark.virtual_time
 async def test_a_cycle_is_told_with_its_reason_and_a_balance_that_closes(tmp_path: Path) -> None:
-    lab = Lab(RIG, seed=6)
+    lab = SimulatedLab(RIG, seed=6)
     async with controlled(lab, tmp_path) as controller:
         auth = Auth(None, demo=False)
         app = create_app(controller, auth)

@@ -11,7 +11,7 @@ from contextlib import asynccontextmanager
 
 import httpx
 
-from controller.process.health import Health
+from controller.process.health import ControllerHealth
 from dashboards.health import serve_health
 from dashboards.server import listen
 from tests.dashboards.test_admission import crowd
@@ -20,9 +20,9 @@ from tests.dashboards.test_admission import crowd
 class Controlled:
     """A controller whose loop ticks, or does not."""
 
-    found = Health(True, (), 0.4)
+    found = ControllerHealth(True, (), 0.4)
 
-    def health(self) -> Health:
+    def health(self) -> ControllerHealth:
         return self.found
 
 
@@ -47,7 +47,7 @@ async def test_D6_health_fails_when_the_control_loop_has_not_ticked() -> None:
     async with answering() as (controlled, port), httpx.AsyncClient() as client:
         well = await client.get(f"http://127.0.0.1:{port}/health")
         assert (well.status_code, well.json()) == (200, {"ok": True, "reasons": [], "tick_age_s": 0.4})
-        controlled.found = Health(False, ("the control loop has not ticked yet",), float("inf"))
+        controlled.found = ControllerHealth(False, ("the control loop has not ticked yet",), float("inf"))
         ill = await client.get(f"http://127.0.0.1:{port}/health")
         assert ill.status_code == 503
         assert ill.json() == {"ok": False, "reasons": ["the control loop has not ticked yet"], "tick_age_s": None}

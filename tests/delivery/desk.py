@@ -11,7 +11,7 @@ from zoneinfo import ZoneInfo
 
 from controller.alarms.states import Alarms
 from controller.core.clock import Clock
-from controller.delivery.channels import SEND_S, Message, Outcome
+from controller.delivery.channels import SEND_S, DeliveryOutcome, Message
 from controller.delivery.notifier import Notifier
 from controller.rig.notify import NotifySpec
 
@@ -34,19 +34,19 @@ class FakeChannel:
         self.hangs_s = 0.0
         self.attempts = 0
 
-    async def send(self, message: Message) -> Outcome:
+    async def send(self, message: Message) -> DeliveryOutcome:
         self.attempts += 1
         if self.hangs_s:
             await asyncio.sleep(min(self.hangs_s, SEND_S))
             if self.hangs_s >= SEND_S:
-                return Outcome(False, "it hangs")
+                return DeliveryOutcome(False, "it hangs")
         if not self.works:
-            return Outcome(False, "it is down")
+            return DeliveryOutcome(False, "it is down")
         if "test" in message.data:
             self.tests.append((self._clock.utc(), message))
         else:
             self.got.append((self._clock.now_s(), message))
-        return Outcome(True, "ok")
+        return DeliveryOutcome(True, "ok")
 
     def told(self, identifier: str) -> list[float]:
         """When an alarm was told here (s)."""

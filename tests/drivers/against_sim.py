@@ -14,7 +14,7 @@ from drivers.errors import DeviceError
 from drivers.transport.link import Link
 from drivers.transport.url import LinkUrl
 from sim.devices.port import PlantPort
-from sim.devices.wire import Line, WireDevice
+from sim.devices.wire import Bus, WireDevice
 from sim.serving import open_in_memory
 from tests.sim.bench import RecordingPlant, spec
 
@@ -29,7 +29,7 @@ class Pair(Generic[D, W]):
     driver: D
     box: W
     plant: RecordingPlant
-    line: Line
+    line: Bus
     failures: dict[str, DeviceError]
 
     def lose_next(self, replies: int = 1) -> None:
@@ -65,7 +65,7 @@ async def against(
     theirs = given if box_settings is None else dict(box_settings)
     numbers = {number: (point, None) for number, point in (channels or {}).items()}
     box = build("d", spec(address=address, channels=numbers, settings=theirs), plant)
-    line = Line("sim:d", baud=box.baud)
+    line = Bus("sim:d", baud=box.baud)
     line.attach(box)
     box.power_on()
     if prepare is not None:

@@ -12,7 +12,7 @@ from drivers.device import Actuator, Device, DeviceConfig
 from drivers.transport.link import Link
 from drivers.transport.opener import Streams
 from drivers.transport.url import LineSettings, LinkUrl
-from sim.devices.wire import Line, WireDevice
+from sim.devices.wire import Bus, WireDevice
 from sim.serving import open_in_memory
 from tests.sim.bench import Build, RecordingPlant, device_on_a_line
 
@@ -25,7 +25,7 @@ class Joined:
     sim: WireDevice
     plant: RecordingPlant
     link: Link
-    line: Line
+    line: Bus
 
     @property
     def pump(self) -> Actuator:

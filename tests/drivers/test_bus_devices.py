@@ -9,7 +9,7 @@ from collections.abc import Callable
 
 import pytest
 
-from drivers.alicat_mfc import AlicatMfc, FlowController
+from drivers.alicat_mfc import AlicatFlowController, AlicatMfc
 from drivers.commands import Guarantee, Level, LevelStatus, Quality, Stop, Switch, SwitchStatus
 from drivers.conformance.peer import Peer
 from drivers.device import ChannelConfig, DeviceConfig
@@ -299,7 +299,7 @@ async def test_A7_an_alicat_set_point_has_the_decimals_of_its_data_frame(frame: 
         await controller.set(float(setpoint))
         assert peer.sent == [sent]
         actuator = controller.actuators["flow"]
-        assert isinstance(actuator, FlowController)
+        assert isinstance(actuator, AlicatFlowController)
         assert actuator.step_ml_min == pytest.approx(10.0 ** -len(setpoint.partition(b".")[2]))
 
 

@@ -17,7 +17,7 @@ from drivers.transport.link import Link
 from drivers.transport.opener import open_real
 from drivers.transport.url import LinkUrl
 from sim.devices.mettler_sics import MettlerSics as Balance
-from sim.devices.wire import Line
+from sim.devices.wire import Bus
 from sim.serving import TcpClient
 from sim.virtual_time import run_scaled
 from tests.sim.bench import RecordingPlant, device_on_a_line
@@ -62,7 +62,7 @@ class Proxy:
 async def balance_behind_a_proxy() -> AsyncIterator[tuple[Proxy, int]]:
     device = device_on_a_line(Balance, RecordingPlant(d__mass=100.0))
     line = device.line
-    assert isinstance(line, Line)
+    assert isinstance(line, Bus)
     server = await asyncio.get_running_loop().create_server(lambda: TcpClient(line), "127.0.0.1", 0)
     proxy = Proxy(server.sockets[0].getsockname()[1])
     front = await asyncio.start_server(proxy.accept, "127.0.0.1", 0)

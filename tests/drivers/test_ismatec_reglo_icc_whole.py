@@ -20,7 +20,7 @@ from drivers.transport.link import Link
 from drivers.transport.opener import Streams
 from drivers.transport.url import LineSettings, LinkUrl
 from sim.devices.ismatec_reglo_icc import IsmatecRegloIcc as SimRegloIcc
-from sim.devices.wire import Line
+from sim.devices.wire import Bus
 from sim.serving import open_in_memory
 from tests.drivers.fakes import FakeReglo
 from tests.drivers.peer import linked, settings
@@ -36,14 +36,14 @@ class Rig:
     pumps: list[IsmatecRegloIcc]
     sims: list[SimRegloIcc]
     plant: RecordingPlant
-    line: Line
+    line: Bus
 
 
 @asynccontextmanager
 async def rigged(*addresses: str, **told: float | str | bool) -> AsyncIterator[Rig]:
     """One pump, or one at each of `addresses`, with a channel "1" called heart; `told` are their settings."""
     plant = RecordingPlant()
-    line = Line("sim:icc")
+    line = Bus("sim:icc")
     sims = []
     for address in addresses or ("1",):
         device = SimRegloIcc(

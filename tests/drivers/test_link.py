@@ -14,7 +14,7 @@ from drivers.device import DeviceConfig
 from drivers.errors import BadReply, LinkDown, NoReply
 from drivers.keller_x_line import KellerXLine
 from drivers.modbus_coil_relay import ModbusCoilRelay
-from drivers.transport.conversation import Barrier, Conversation
+from drivers.transport.conversation import Conversation, SyncQuery
 from drivers.transport.link import Link, LinkState
 from drivers.transport.replies import line_matching
 from drivers.transport.url import LineSettings, LinkUrl
@@ -29,7 +29,7 @@ HELLO = re.compile(rb"hello")
 def conversing(peer: Peer, **line: float | bool) -> tuple[Link, Conversation]:
     """A link with one conversation whose device says hello when asked who it is."""
     link = Link(LinkUrl.parse("sim:x"), peer.open, line=LineSettings(**line))  # type: ignore[arg-type]
-    talk = Conversation(link, "x", timeout_s=0.5, barrier=Barrier(b"who\r", lambda: line_matching(HELLO, b"\r", "x")))
+    talk = Conversation(link, "x", timeout_s=0.5, barrier=SyncQuery(b"who\r", lambda: line_matching(HELLO, b"\r", "x")))
 
     async def verify() -> None:
         with talk.verifying():

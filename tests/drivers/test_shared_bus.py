@@ -10,7 +10,7 @@ import pytest
 from choroid.bench.bus import bench_bus
 from controller.links.connect import connect
 from controller.rig.loading import load_rig
-from sim.lab import Lab
+from sim.lab import SimulatedLab
 from sim.plant.plant import Plant
 
 RIG = load_rig(Path(__file__).parents[2] / "examples" / "rigs" / "bench.yaml")
@@ -28,7 +28,7 @@ def test_31_devices_of_which_3_are_dead_are_polled_near_the_wires_own_limit() ->
 async def test_C2_a_reply_that_comes_twice_is_never_the_next_devices(times: int) -> None:
     plant = Plant(RIG, seed=1, now=asyncio.get_running_loop().time)
     plant.sense = lambda point: {"p_heart.pressure": 40.0, "p_filter.pressure": 2.0}.get(point, 7.0)  # type: ignore[method-assign]
-    lab = Lab(RIG, seed=1, plant=plant)
+    lab = SimulatedLab(RIG, seed=1, plant=plant)
     found = await connect(RIG, lab.opener)
     lab.lines[RIG.devices["p_heart"].link].tamper = lambda data: data * times
     heart, filtered = (found.devices[name].sensors["pressure"] for name in ("p_heart", "p_filter"))

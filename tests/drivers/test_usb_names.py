@@ -15,7 +15,7 @@ from drivers.errors import LinkDown
 from drivers.transport.link import Link
 from drivers.transport.opener import open_real
 from drivers.transport.url import LineSettings, LinkUrl, LinkUrlError
-from drivers.transport.usb import Port, connected, device_of
+from drivers.transport.usb import SerialPortInfo, connected, device_of
 
 
 @dataclass
@@ -25,7 +25,7 @@ class FakePort:
     location: str | None = None
 
 
-PORTS: list[Port] = [
+PORTS: list[SerialPortInfo] = [
     FakePort("/dev/ttyUSB0", "FT4XYZ", "1-1.2:1.0"),
     FakePort("/dev/ttyUSB1", None, "1-1.3:1.0"),
     FakePort("/dev/ttyUSB10", "QUAD7", "1-1.4:1.1"),

@@ -16,7 +16,7 @@ from controller.ledger.reconcile import K, Unknowns, surplus
 from controller.ledger.terms import FILL_REL_SD
 from controller.ledger.witnesses import DENSITY_REL_SD, Weight
 from controller.rig.description import Rig
-from sim.lab import Lab
+from sim.lab import SimulatedLab
 from tests.execution.test_drift import MASS_SD_G, Rounds, icc, rounds, thirty_days
 from tests.execution.test_ledger import opened
 from tests.execution.test_ledger_whole_stack import drawing
@@ -165,7 +165,7 @@ def test_what_is_kept_is_corrected_by_nothing_and_followed_all_the_same() -> Non
 
 @pytest.mark.virtual_time
 async def test_F1_on_the_whole_stack_it_is_microlitres(tmp_path: Path) -> None:
-    lab = Lab(RIG, seed=5)
+    lab = SimulatedLab(RIG, seed=5)
     async with controlled(lab, tmp_path) as controller:
         await drawing(controller, 3)
         found = controller.ledger.unexplained()

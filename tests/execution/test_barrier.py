@@ -10,8 +10,8 @@ import pytest
 
 from controller.core.run_states import RunState
 from controller.recipes.catalogue import shipped
-from controller.steps.barrier import Barrier, least_kpa
-from sim.lab import Lab
+from controller.steps.barrier import FilterRecord, least_kpa
+from sim.lab import SimulatedLab
 from tests.execution.test_shipped_recipes import attended
 from tests.execution.test_whole_stack import controlled
 from tests.execution.world import RIG, Controller, World
@@ -44,18 +44,18 @@ async def test_a_filter_that_resists_nothing_fails_until_it_was_tested_again(tmp
     note = controller.journal.last("note.recycle")
     assert note is not None
     assert note.body["grade"] == "D"
-    assert Barrier(RIG, controller.journal).failed
+    assert FilterRecord(RIG, controller.journal).failed
     # A pass that looks well, and a new process, are no proof of a new filter.
     world.readings["p_filter.pressure"] = ("kPa", WHOLE_KPA)
     assert await ran(controller, "recycle", cycles="1", least="18 mL") == 1
     await controller.gone()
     controller = Controller(world, tmp_path / "j.db", catalogue=shipped())
     assert set(sterility(controller)) == {"D"}
-    assert Barrier(RIG, controller.journal).failed
+    assert FilterRecord(RIG, controller.journal).failed
     assert await ran(controller, "filter-integrity") == 0
     assert await ran(controller, "recycle", cycles="1", least="18 mL") == 0
     assert sterility(controller)[-1] == "A"
-    assert not Barrier(RIG, controller.journal).failed
+    assert not FilterRecord(RIG, controller.journal).failed
     await controller.gone()
 
 
@@ -75,9 +75,9 @@ async def test_a_whole_filter_is_seen_at_work_before_the_first_batch_and_never_f
 @pytest.mark.virtual_time
 async def test_a_primed_rig_is_known_and_one_without_a_pass_is_not(tmp_path: Path) -> None:
     controller = Controller(World(), tmp_path / "j.db", catalogue=shipped())
-    assert Barrier(RIG, controller.journal).look()["sterile"] is None
+    assert FilterRecord(RIG, controller.journal).look()["sterile"] is None
     await ran(controller, "prime")
-    assert Barrier(RIG, controller.journal).look()["sterile"] is True
+    assert FilterRecord(RIG, controller.journal).look()["sterile"] is True
     await controller.gone()
 
 
@@ -103,12 +103,12 @@ async def test_a_primed_rig_is_known_and_one_without_a_pass_is_not(tmp_path: Pat
 )
 async def test_what_the_rows_tell(rows: list[tuple[str, dict[str, Any]]], sterile: bool | None, tmp_path: Path) -> None:
     controller = Controller(World(), tmp_path / "j.db")
-    barrier = Barrier(RIG, controller.journal)
+    barrier = FilterRecord(RIG, controller.journal)
     barrier.look()
     for kind, body in rows:
         controller.journal.append(kind, body)
     assert barrier.look()["sterile"] is sterile
-    assert Barrier(RIG, controller.journal).look() == barrier.look()
+    assert FilterRecord(RIG, controller.journal).look() == barrier.look()
     assert (barrier.look()["detail"] == "") is (sterile is True)
     await controller.gone()
 
@@ -124,7 +124,7 @@ def test_the_least_is_the_rig_files_or_reckoned_from_flow_and_area() -> None:
 async def test_on_the_plant_a_hole_is_found_by_the_first_return_and_viability_says_so(
     torn: bool, tmp_path: Path
 ) -> None:
-    lab = Lab(RIG, seed=5)
+    lab = SimulatedLab(RIG, seed=5)
     lab.plant.faults.filter_torn = torn
     async with controlled(lab, tmp_path) as controller:
         await asyncio.sleep(60.0)

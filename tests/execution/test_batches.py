@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from controller.ledger.batches import PRUNE, Batch, Mixture
+from controller.ledger.batches import PRUNE, Batch, BatchMixture
 from controller.ledger.ledger import Ledger, LedgerError
 from tests.execution.test_ledger import opened
 from tests.execution.world import World
@@ -24,9 +24,9 @@ def bottle(lot: str, **more: str) -> Batch:
 @settings(max_examples=100, deadline=None)
 @given(st.lists(st.tuples(st.sampled_from("abcdef"), SHARES, st.booleans()), max_size=200))
 def test_F1_shares_add_up_to_one_whatever_is_mixed_and_pruned(pours: list[tuple[str, float, bool]]) -> None:
-    mixture = Mixture.of("start", 1)
+    mixture = BatchMixture.of("start", 1)
     for lot, share, circled in pours:
-        mixture = mixture.with_(mixture.entered_loop() if circled else Mixture.of(lot), share)
+        mixture = mixture.with_(mixture.entered_loop() if circled else BatchMixture.of(lot), share)
     assert sum(share for _, share in mixture) == pytest.approx(1.0)
     assert sum(mixture.by_batch.values()) == pytest.approx(1.0)
     lots = {lot for (lot, _), _ in mixture}
@@ -35,7 +35,7 @@ def test_F1_shares_add_up_to_one_whatever_is_mixed_and_pruned(pours: list[tuple[
 
 
 def test_F1_a_hundred_turns_of_recycling_keep_few_parcels_and_their_mean() -> None:
-    loop, uses = Mixture.of("A", 1), 1.0
+    loop, uses = BatchMixture.of("A", 1), 1.0
     for _ in range(100):
         loop = loop.with_(loop.entered_loop(), 0.45)
         uses += 0.45

@@ -25,7 +25,7 @@ from controller.journal.repair import apply, begin_anew, survey
 from controller.journal.terms import JournalError, JournalUnwritten
 from controller.process.controller import Controller
 from drivers.commands import LevelStatus, PumpStatus
-from sim.lab import Lab
+from sim.lab import SimulatedLab
 from tests.sim.faults.bench import RIG
 
 EPOCH = datetime(2026, 1, 1, tzinfo=UTC)
@@ -56,7 +56,7 @@ class World:
 
     def __init__(self, data: Path) -> None:
         self.data = data
-        self.lab = Lab(RIG, seed=1)
+        self.lab = SimulatedLab(RIG, seed=1)
         self.nerves = Stimulator()
         self.clock = Clock(follow_system=False, epoch=EPOCH)
 

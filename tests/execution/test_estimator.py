@@ -15,7 +15,7 @@ from controller.core.clock import Clock
 from controller.process.controller import Controller
 from controller.rig.loading import load_rig
 from drivers.registry import MODELS
-from sim.lab import Lab
+from sim.lab import SimulatedLab
 from sim.virtual_time import run_virtual
 from tests.execution.world import BENCH, EPOCH
 
@@ -27,7 +27,7 @@ async def _through_the_whole_stack(folder: Path) -> dict[str, Any]:
     """A cycle of `recycle` with a pH probe that is off; an assay comes in an hour after it was taken."""
     loop = asyncio.get_running_loop()
     rig = load_rig(BENCH, models=MODELS)
-    lab = Lab(rig, seed=5)
+    lab = SimulatedLab(rig, seed=5)
     lab.plant.faults.sensor_offset[rig.organs.lung.ph] = WRONG_PH
     clock = Clock(follow_system=False, epoch=EPOCH)
     controller = Controller(rig=rig, opener=lab.opener, data_dir=folder, clock=clock, durable=False)

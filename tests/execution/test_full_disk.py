@@ -19,7 +19,7 @@ from controller.journal.journal import Journal
 from controller.memory.file import open_or_set_aside
 from controller.process.controller import Controller
 from drivers.commands import LevelStatus, PumpStatus
-from sim.lab import Lab
+from sim.lab import SimulatedLab
 from tests.sim.faults.bench import RIG
 
 EPOCH = datetime(2026, 1, 1, tzinfo=UTC)
@@ -30,7 +30,7 @@ pytestmark = pytest.mark.virtual_time
 @pytest.mark.parametrize("full_at_s", [4.0, 60.0, 200.0])
 async def test_D2_a_run_whose_row_cannot_be_written_waits_and_is_taken_up(full_at_s: float, tmp_path: Path) -> None:
     """It once ended there, and stood as “running” until somebody restarted the controller."""
-    lab = Lab(RIG, seed=1)
+    lab = SimulatedLab(RIG, seed=1)
     clock = Clock(follow_system=False, epoch=EPOCH)
     controller = Controller(rig=RIG, opener=lab.opener, data_dir=tmp_path, clock=clock, durable=True)
     disk, stop = Disk(), asyncio.Event()
@@ -61,7 +61,7 @@ async def test_D2_a_run_whose_row_cannot_be_written_waits_and_is_taken_up(full_a
     await lab.close()
 
 
-def restarted(lab: Lab, disk: Disk, data: Path) -> Controller:
+def restarted(lab: SimulatedLab, disk: Disk, data: Path) -> Controller:
     """A new process of the controller, on files that are on `disk`."""
     clock = Clock(follow_system=False, epoch=EPOCH)
     journal = Journal(data / "journal.db", clock, durable=True)
@@ -74,7 +74,7 @@ async def test_D2_a_restart_that_meets_a_full_disk_cares_for_the_rig_and_takes_t
     gone_at_s: float, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It once ended the controller before the heart was set going: no flow, no warmth, nobody called, all night."""
-    lab, disk, stop = Lab(RIG, seed=1), Disk(), asyncio.Event()
+    lab, disk, stop = SimulatedLab(RIG, seed=1), Disk(), asyncio.Event()
 
     def ailing(path: Path, schema: str, version: int) -> sqlite3.Connection:
         disk.check()

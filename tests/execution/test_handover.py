@@ -21,7 +21,7 @@ from controller.journal.terms import Entry
 from controller.ledger.ledger import Ledger
 from controller.ledger.terms import Parcel
 from controller.recipes.catalogue import shipped
-from controller.vitals.usual import HOUR_US, Usual
+from controller.vitals.rolling_baseline import HOUR_US, RollingBaseline
 from protocols.baseline import WARM_UP_H
 from protocols.media_filter import SPECIES, MediaState
 from sim.virtual_time import run_virtual
@@ -57,16 +57,16 @@ def culture(folder: Path) -> Path:
     return data
 
 
-def read(data: Path, now: datetime = LEFT) -> tuple[dict[str, float], list[Entry], Usual]:
+def read(data: Path, now: datetime = LEFT) -> tuple[dict[str, float], list[Entry], RollingBaseline]:
     """Volumes (µL), all rows, and what is usual, as the next controller in `data` will find them."""
 
-    async def looked() -> tuple[dict[str, float], list[Entry], Usual]:
+    async def looked() -> tuple[dict[str, float], list[Entry], RollingBaseline]:
         clock = Clock(follow_system=False, epoch=now)
         journal = Journal(data / "journal.db", clock, durable=False)
         try:
             journal.verify()
             volumes = {name: volume.ul for name, volume in Ledger(RIG, journal, clock).volumes().items()}
-            return volumes, list(journal.entries()), Usual(journal, clock)
+            return volumes, list(journal.entries()), RollingBaseline(journal, clock)
         finally:
             journal.close()
 

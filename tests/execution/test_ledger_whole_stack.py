@@ -15,7 +15,7 @@ from controller.process.controller import Controller
 from controller.runs.runner import RunnerError
 from drivers.commands import PumpStatus
 from protocols.language import Lab as Organs
-from sim.lab import Lab
+from sim.lab import SimulatedLab
 from tests.execution.protocols_for_tests import CATALOGUE, recipe
 from tests.execution.test_whole_stack import controlled, until
 from tests.execution.world import RIG
@@ -36,7 +36,7 @@ async def drawing(controller: Controller, doses: int) -> None:
 
 @pytest.mark.virtual_time
 async def test_F4_worn_tubing_raises_pump_drift_within_two_doses_and_well_tubing_does_not(tmp_path: Path) -> None:
-    lab = Lab(RIG, seed=3)
+    lab = SimulatedLab(RIG, seed=3)
     async with controlled(lab, tmp_path) as controller:
         await drawing(controller, 5)
         assert [alarm.id for alarm in controller.alarms.active()] == []
@@ -63,7 +63,7 @@ async def test_F4_worn_tubing_raises_pump_drift_within_two_doses_and_well_tubing
 @pytest.mark.virtual_time
 async def test_F5_no_run_begins_whose_pump_has_an_expired_calibration(tmp_path: Path) -> None:
     keep(tmp_path, RECORD)
-    lab = Lab(RIG, seed=4)
+    lab = SimulatedLab(RIG, seed=4)
     async with controlled(lab, tmp_path) as controller:
         with pytest.raises(RunnerError, match=r"that of reglo.draw expired on 2025-12-31.* Next: calibrate again"):
             await controller.runs.start(CATALOGUE["one_draw"], {"volume": "3 mL"}, "anna", "a test")
@@ -80,7 +80,7 @@ async def test_F5_a_calibration_that_expires_in_a_run_holds_it_until_somebody_ca
         await organs.kidney.draw(3_000.0)
 
     keep(tmp_path, replace(RECORD, expires_utc="2026-01-01T00:05:00.000Z"))
-    lab = Lab(RIG, seed=4)
+    lab = SimulatedLab(RIG, seed=4)
     async with controlled(lab, tmp_path) as controller:
         run = await controller.runs.start(recipe(asking), {}, "anna", "a test")
         await until(lambda: controller.runs.get(run).state is RunState.HELD)

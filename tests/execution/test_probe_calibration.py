@@ -18,7 +18,7 @@ from controller.safety.limits import limits_of
 from controller.safety.probe_rules import ProbeIntent, reasons_against
 from drivers.commands import Calibrate, Quality
 from sim.devices.atlas_ezo import EzoPh
-from sim.lab import Lab
+from sim.lab import SimulatedLab
 from tests.execution.test_whole_stack import controlled, until
 from tests.execution.world import RIG
 
@@ -30,7 +30,7 @@ SLOPE, OFFSET = 0.93, 0.21
 class Hands:
     """A person with buffers: puts the probe where the run asks for it, and resumes."""
 
-    def __init__(self, lab: Lab, *, second: str = "pH 10", liquid: float = 10.0) -> None:
+    def __init__(self, lab: SimulatedLab, *, second: str = "pH 10", liquid: float = 10.0) -> None:
         self._sense = lab.drives.sense
         self._second, self._liquid = second, liquid
         self.ph: float | None = None
@@ -68,7 +68,7 @@ def rows(controller: Controller, kind: str) -> list[Mapping[str, Any]]:
     return [row.body for row in controller.journal.entries(kinds=(kind,))]
 
 
-def circuit(lab: Lab) -> EzoPh:
+def circuit(lab: SimulatedLab) -> EzoPh:
     found = lab.devices[POINT.partition(".")[0]]
     assert isinstance(found, EzoPh)
     return found
@@ -79,7 +79,7 @@ def circuit(lab: Lab) -> EzoPh:
 async def test_two_buffers_set_the_probe_itself_and_a_record_with_its_end(
     second: float, place: str, tmp_path: Path
 ) -> None:
-    lab = Lab(RIG, seed=5)
+    lab = SimulatedLab(RIG, seed=5)
     hands = Hands(lab, second=f"pH {second:g}", liquid=second)
     async with controlled(lab, tmp_path) as controller:
         await asyncio.sleep(60.0)
@@ -116,7 +116,7 @@ async def test_two_buffers_set_the_probe_itself_and_a_record_with_its_end(
 
 @pytest.mark.virtual_time
 async def test_nothing_is_set_in_a_probe_that_does_not_work(tmp_path: Path) -> None:
-    lab = Lab(RIG, seed=5)
+    lab = SimulatedLab(RIG, seed=5)
     hands = Hands(lab, liquid=7.4)  # both buffers are the same
     async with controlled(lab, tmp_path) as controller:
         await asyncio.sleep(60.0)
@@ -134,7 +134,7 @@ async def test_nothing_is_set_in_a_probe_that_does_not_work(tmp_path: Path) -> N
 async def test_E4_a_controller_gone_while_the_probe_is_set_sets_it_after_its_restart(
     asked: int, tmp_path: Path
 ) -> None:
-    lab = Lab(RIG, seed=5)
+    lab = SimulatedLab(RIG, seed=5)
     hands = Hands(lab)
     async with controlled(lab, tmp_path, leave_running=True) as first:
         await asyncio.sleep(60.0)
@@ -156,7 +156,7 @@ async def test_E4_a_controller_gone_while_the_probe_is_set_sets_it_after_its_res
 
 @pytest.mark.virtual_time
 async def test_a_probe_in_another_buffer_is_refused_until_it_stands_in_the_right_one(tmp_path: Path) -> None:
-    lab = Lab(RIG, seed=5)
+    lab = SimulatedLab(RIG, seed=5)
     hands = Hands(lab)
     async with controlled(lab, tmp_path) as controller:
         await asyncio.sleep(60.0)

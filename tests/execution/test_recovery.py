@@ -10,7 +10,7 @@ import pytest
 
 from controller.core.run_states import RunState
 from controller.runs.runner import Runner
-from controller.steps.recovery import PATIENCE, POLICIES, Problem, Trouble, advise
+from controller.steps.recovery import PATIENCE, POLICIES, StepProblem, Trouble, advise
 from controller.steps.steps import records_of
 from drivers.commands import Guarantee
 from protocols.language import Lab
@@ -412,22 +412,24 @@ async def test_E4_a_question_that_was_told_and_not_yet_held_for_when_the_control
 
 
 def test_E8_the_policy_waits_for_what_passes_and_holds_for_the_rest() -> None:
-    stale = Problem(Trouble.REFUSED, "reglo.draw", ("interlock temperature: t_chamber.temperature stale: 20 s old",))
+    stale = StepProblem(
+        Trouble.REFUSED, "reglo.draw", ("interlock temperature: t_chamber.temperature stale: 20 s old",)
+    )
     assert [advise(stale, tries).after_s for tries in range(6)] == [*PATIENCE[Trouble.REFUSED], None]
-    room = Problem(Trouble.REFUSED, "reglo.draw", ("spent could rise to 41.00 mL, above its ceiling of 40 mL",))
+    room = StepProblem(Trouble.REFUSED, "reglo.draw", ("spent could rise to 41.00 mL, above its ceiling of 40 mL",))
     assert advise(room, 0).hold
-    both = Problem(Trouble.REFUSED, "reglo.draw", (*stale.reasons, *room.reasons))
+    both = StepProblem(Trouble.REFUSED, "reglo.draw", (*stale.reasons, *room.reasons))
     assert advise(both, 0).hold, "one reason that stands is enough"
-    bubble = Problem(
+    bubble = StepProblem(
         Trouble.REFUSED, "reglo.return", ("interlock over_pressure_filter: p_filter.pressure 82 is above 80",)
     )
     assert not advise(bubble, 0).hold
-    clot = Problem(Trouble.REFUSED, "reglo.return", (bubble.reasons[0] + "; latched, reset it with a reason",))
+    clot = StepProblem(Trouble.REFUSED, "reglo.return", (bubble.reasons[0] + "; latched, reset it with a reason",))
     assert advise(clot, 0).hold
     for trouble in (Trouble.UNKNOWN, Trouble.OVERTIME):
-        assert advise(Problem(trouble, "reglo.draw"), 0).hold
+        assert advise(StepProblem(trouble, "reglo.draw"), 0).hold
     for trouble in Trouble:
-        last = advise(Problem(trouble, "reglo.draw", ("why",)), 1000)
+        last = advise(StepProblem(trouble, "reglo.draw", ("why",)), 1000)
         assert last.hold
         assert all(word in last.message for word in ("reglo.draw", "why", "Likely cause:", "Next:"))
 

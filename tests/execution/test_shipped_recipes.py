@@ -17,7 +17,7 @@ from controller.rig.loading import load_rig
 from controller.runs.runner import Runner
 from controller.runs.views import RunView
 from controller.transfers.routes import routes_of
-from sim.lab import Lab
+from sim.lab import SimulatedLab
 from sim.virtual_time import run_virtual
 from tests.execution.test_whole_stack import controlled
 from tests.execution.world import BENCH, RIG, Controller, Killed, World
@@ -85,7 +85,7 @@ async def attended(runs: Runner, run: str, *, dead: object = None) -> tuple[RunV
 @pytest.mark.virtual_time
 @pytest.mark.parametrize("name", PARAMS)
 async def test_F1_on_the_bench_to_its_end_with_closed_books_and_no_alarm(name: str, tmp_path: Path) -> None:
-    lab = Lab(rig_of(name), seed=5)
+    lab = SimulatedLab(rig_of(name), seed=5)
     async with controlled(lab, tmp_path, rig=rig_of(name)) as controller:
         await asyncio.sleep(60.0)
         run = await controller.runs.start(name, PARAMS[name], "anna", "a test")

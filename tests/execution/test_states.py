@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from controller.core.run_states import TRANSITIONS, Event, IllegalTransition, RunState, after
+from controller.core.run_states import TRANSITIONS, IllegalTransition, RunEvent, RunState, after
 
 LEGAL = {
     RunState.IDLE: {"start": "running"},
@@ -35,8 +35,8 @@ LEGAL = {
 
 
 @pytest.mark.parametrize("state", list(RunState))
-@pytest.mark.parametrize("event", list(Event))
-def test_E1_every_pair(state: RunState, event: Event) -> None:
+@pytest.mark.parametrize("event", list(RunEvent))
+def test_E1_every_pair(state: RunState, event: RunEvent) -> None:
     legal: dict[str, str] = LEGAL[state]
     if event.value in legal:
         assert after(state, event) == legal[event.value]
@@ -59,10 +59,10 @@ def test_E1_every_state_can_be_reached_and_left_unless_it_is_an_end() -> None:
 
 
 def test_E3_only_commands_lead_out_of_held() -> None:
-    commands = {Event.RESUME, Event.STOP, Event.ABORT}
+    commands = {RunEvent.RESUME, RunEvent.STOP, RunEvent.ABORT}
     assert {event for (at, event), to in TRANSITIONS.items() if at is RunState.HELD and to is not at} == commands
 
 
 def test_E1_the_error_tells_what_is_possible() -> None:
     with pytest.raises(IllegalTransition, match="abort, recover, resume, stop"):
-        after(RunState.HELD, Event.PAUSE)
+        after(RunState.HELD, RunEvent.PAUSE)

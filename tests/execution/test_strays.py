@@ -19,14 +19,14 @@ from drivers.commands import Guarantee, PumpStatus, Stop
 from sim.devices.atlas_ezo_pmp import AtlasEzoPmp
 from sim.faults.injector import Injector
 from sim.faults.schedule import Fault
-from sim.lab import Lab
+from sim.lab import SimulatedLab
 from tests.execution.test_whole_stack import controlled, moving, until
 from tests.execution.world import RIG
 
 BASE = "dose_base.pump"
 
 
-def pmp(lab: Lab) -> AtlasEzoPmp:
+def pmp(lab: SimulatedLab) -> AtlasEzoPmp:
     device = lab.devices["dose_base"]
     assert isinstance(device, AtlasEzoPmp)
     return device
@@ -42,7 +42,7 @@ def told(controller: Controller) -> Mapping[str, str]:
 
 @pytest.mark.virtual_time
 async def test_F2_a_question_that_was_garbled_into_a_dose_is_booked_and_told(tmp_path: Path) -> None:
-    lab = Lab(RIG, seed=1)
+    lab = SimulatedLab(RIG, seed=1)
     async with controlled(lab, tmp_path) as controller:
         await asyncio.sleep(60.0)
         before = controller.ledger.volumes()["spent"].ul
@@ -64,7 +64,7 @@ async def test_F2_a_question_that_was_garbled_into_a_dose_is_booked_and_told(tmp
 
 @pytest.mark.virtual_time
 async def test_a_pump_that_runs_unasked_is_stopped_when_it_is_seen(tmp_path: Path) -> None:
-    lab = Lab(RIG, seed=1)
+    lab = SimulatedLab(RIG, seed=1)
     async with controlled(lab, tmp_path) as controller:
         await asyncio.sleep(60.0)
         pmp(lab).own_command(["dc", "10", "*"])
@@ -81,7 +81,7 @@ async def test_a_pump_that_runs_unasked_is_stopped_when_it_is_seen(tmp_path: Pat
 @pytest.mark.virtual_time
 async def test_what_was_asked_for_is_no_stray(tmp_path: Path) -> None:
     """Doses, also one that a restart has cut in two, leave nothing unexplained."""
-    lab = Lab(RIG, seed=1)
+    lab = SimulatedLab(RIG, seed=1)
     async with controlled(lab, tmp_path, leave_running=True) as controller:
         await controller.runs.start("partial-exchange", {}, "anna", "a test")
         await until(lambda: moving(controller, "kidney.draw"))
@@ -162,7 +162,7 @@ def test_a_counter_that_has_failed_is_told_and_not_booked() -> None:
 async def test_what_is_garbled_forgotten_or_zeroed_moves_nothing(
     kind: str, target: str, amount: float, tmp_path: Path
 ) -> None:
-    lab = Lab(RIG, seed=3)
+    lab = SimulatedLab(RIG, seed=3)
     async with controlled(lab, tmp_path) as controller:
         faults = tuple(Fault(kind, target, 600.0 + 1400.0 * n, 600.0, amount) for n in range(4))
         failing = asyncio.create_task(Injector(lab, faults, seed=3).run())

@@ -13,7 +13,7 @@ from controller.core.clock import Clock
 from controller.journal.terms import Entry
 from controller.process.controller import Controller
 from drivers.transport.opener import open_real
-from sim.lab import Lab
+from sim.lab import SimulatedLab
 from sim.virtual_time import run_scaled, run_virtual
 from tests.execution.world import RIG
 
@@ -24,7 +24,7 @@ OVER_AFTER_S = 1800.0
 
 async def _life(data: Path, *, tcp: bool) -> tuple[list[str], dict[str, float]]:
     """Recycle 3 mL once; returns the run's events without times, and the volumes (µL) that it moved."""
-    lab = Lab(RIG, seed=3)
+    lab = SimulatedLab(RIG, seed=3)
     rig, opener = RIG, lab.opener
     if tcp:
         ends = await lab.serve_tcp()

@@ -12,7 +12,7 @@ from controller.core.clock import Clock
 from controller.core.run_states import RunState
 from controller.process.controller import Controller
 from controller.rig.loading import load_rig
-from sim.lab import Lab
+from sim.lab import SimulatedLab
 
 RIG = load_rig(Path(__file__).resolve().parents[2] / "examples" / "rigs" / "bench.yaml")
 FOR_S = 2400.0
@@ -20,7 +20,7 @@ FOR_S = 2400.0
 
 @pytest.mark.virtual_time
 async def test_A12_two_controllers_of_one_rig_notice_each_other_and_the_tissue_is_not_harmed(tmp_path: Path) -> None:
-    lab = Lab(RIG, seed=1)
+    lab = SimulatedLab(RIG, seed=1)
     clock = Clock(follow_system=False, epoch=datetime(2026, 1, 1, tzinfo=UTC))
     stop = asyncio.Event()
     controllers, ticking = [], []

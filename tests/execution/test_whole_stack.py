@@ -17,14 +17,16 @@ from controller.process.controller import Controller
 from controller.rig.description import Rig
 from controller.rig.loading import load_rig
 from protocols.recycle import TEST_UL
-from sim.lab import Lab
+from sim.lab import SimulatedLab
 from tests.execution.world import BENCH, RIG
 
 EPOCH = datetime(2026, 1, 1, tzinfo=UTC)
 
 
 @asynccontextmanager
-async def controlled(lab: Lab, data: Path, *, leave_running: bool = False, rig: Rig = RIG) -> AsyncIterator[Controller]:
+async def controlled(
+    lab: SimulatedLab, data: Path, *, leave_running: bool = False, rig: Rig = RIG
+) -> AsyncIterator[Controller]:
     controller = Controller(
         rig=rig, opener=lab.opener, data_dir=data, clock=Clock(follow_system=False, epoch=EPOCH), durable=False
     )
@@ -65,7 +67,7 @@ def moving(controller: Controller, verb: str) -> bool:
 async def test_E4_a_controller_gone_in_a_transfer_gives_the_dose_once(
     verb: str, leave_running: bool, tmp_path: Path
 ) -> None:
-    lab = Lab(RIG, seed=3)
+    lab = SimulatedLab(RIG, seed=3)
     async with controlled(lab, tmp_path, leave_running=leave_running) as first:
         await first.runs.start("recycle", {"cycles": "1", "least": "18 mL"}, "anna", "a test")
         await until(lambda: moving(first, verb))
@@ -91,7 +93,7 @@ async def test_E4_a_controller_gone_in_a_transfer_gives_the_dose_once(
 
 @pytest.mark.virtual_time
 async def test_pause_and_resume_on_the_wire(tmp_path: Path) -> None:
-    lab = Lab(RIG, seed=4)
+    lab = SimulatedLab(RIG, seed=4)
     async with controlled(lab, tmp_path, leave_running=False) as controller:
         run = await controller.runs.start("recycle", {"cycles": "1", "least": "18 mL"}, "anna", "a test")
         await until(lambda: moving(controller, "kidney.give_back"))
@@ -116,7 +118,7 @@ async def test_the_vessel_on_the_balance_may_have_a_weight_of_its_own(tmp_path: 
     """What the rig's file takes off is taken off once, by the driver."""
     pan = RIG.devices["balance"].model_copy(update={"settings": {"tare_g": 85.0}})
     rig = RIG.model_copy(update={"devices": {**RIG.devices, "balance": pan}})
-    lab = Lab(rig, seed=3)
+    lab = SimulatedLab(rig, seed=3)
     async with controlled(lab, tmp_path, rig=rig) as controller:
         await controller.runs.start("recycle", {"least": "18 mL"}, user="anna", reason="a test")
         await until(lambda: controller.journal.last("note.grade") is not None)
@@ -134,7 +136,7 @@ async def test_a_question_that_nobody_answers_for_a_day_leaves_the_rig_safe_and_
     file = tmp_path / "rig.yaml"
     file.write_text(re.sub(r"every: [25] s", "every: 10 s", BENCH.read_text(encoding="utf-8")))
     rig = load_rig(file)  # asked less often: it is a long day
-    lab = Lab(rig, seed=5)
+    lab = SimulatedLab(rig, seed=5)
     async with controlled(lab, tmp_path, rig=rig) as controller:
         await asyncio.sleep(600.0)
         run = await controller.runs.start("sample", {}, "anna", "a test")

@@ -13,7 +13,7 @@ from controller.figures.course import Band, Course, course
 from controller.figures.figure import Figure
 from controller.figures.organs import bands_of
 from controller.figures.sources import Booked, Sources
-from controller.figures.transfers import Transfer
+from controller.figures.transfers import BookedTransfer
 from controller.journal.terms import Entry
 from controller.ledger.terms import Totals
 from controller.memory.history_reader import Stretch
@@ -60,7 +60,7 @@ def steady(value: float, every_s: float = 60.0) -> list[Point]:
 
 def sources(
     readings: Mapping[str, list[Point]] | None = None,
-    transfers: Iterable[Transfer] = (),
+    transfers: Iterable[BookedTransfer] = (),
     *,
     volumes: Mapping[str, Volume] | None = None,
     totals: Totals | None = None,
@@ -86,11 +86,11 @@ def sources(
 
 def dose(
     line: str, ul: float, *, asked: float | None = None, sd: float = 10.0, at_h: float = 1.0, **rest: Any
-) -> Transfer:
+) -> BookedTransfer:
     """A transfer that the balance saw whole, begun at hour `at_h`."""
     begin = BEGIN + at_h * 3600.0
     asked = ul if asked is None else asked
-    made = Transfer(line, begin, begin + 300.0, asked, ul, sd, "balance", "done", flow_ul_min=4000.0)
+    made = BookedTransfer(line, begin, begin + 300.0, asked, ul, sd, "balance", "done", flow_ul_min=4000.0)
     return replace(made, **rest)
 
 

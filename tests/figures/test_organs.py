@@ -11,7 +11,7 @@ import pytest
 
 from controller.core.state import Volume
 from controller.figures.dialysis import dialysis
-from controller.figures.figure import Figure, Limits, Verdict
+from controller.figures.figure import Figure, FigureLimits, FigureStatus
 from controller.figures.gut import gut
 from controller.figures.heart import counted_up, heart, volume_of_a_turn
 from controller.figures.immune import immune, line_through
@@ -21,7 +21,7 @@ from controller.figures.lung import lung
 from controller.figures.nerves import nerves
 from controller.figures.organs import COMPUTED, organs
 from controller.figures.skin import skin
-from controller.figures.sources import Note, Stimulation
+from controller.figures.sources import RecordedNote, Stimulation
 from controller.figures.tubing_record import worn
 from controller.ledger.terms import Totals
 from controller.rig.loading import load_rig
@@ -46,10 +46,18 @@ def test_without_any_record_every_figure_says_why_and_none_is_a_made_up_zero() -
 
 
 def test_limits_judge_from_the_bad_end() -> None:
-    limits = Limits(5.0, 10.0)
-    assert [limits.judge(value) for value in (5.0, 5.1, 10.1)] == [Verdict.GOOD, Verdict.WATCH, Verdict.BAD]
-    falling = Limits(7.0, 2.0, upward=False)
-    assert [falling.judge(value) for value in (8.0, 6.9, 1.0)] == [Verdict.GOOD, Verdict.WATCH, Verdict.BAD]
+    limits = FigureLimits(5.0, 10.0)
+    assert [limits.judge(value) for value in (5.0, 5.1, 10.1)] == [
+        FigureStatus.GOOD,
+        FigureStatus.WATCH,
+        FigureStatus.BAD,
+    ]
+    falling = FigureLimits(7.0, 2.0, upward=False)
+    assert [falling.judge(value) for value in (8.0, 6.9, 1.0)] == [
+        FigureStatus.GOOD,
+        FigureStatus.WATCH,
+        FigureStatus.BAD,
+    ]
 
 
 # --- heart ----------------------------------------------------------------------------------------------
@@ -62,9 +70,9 @@ def test_the_heart_flow_error_standing_volume_and_turns() -> None:
     mean = 1800.0 * 1430 / 1440
     assert value(found["flow"]) == pytest.approx(mean)
     assert value(found["flow_error"]) == pytest.approx(100 * (mean / 2000 - 1))
-    assert found["flow_error"].verdict is Verdict.WATCH
+    assert found["flow_error"].verdict is FigureStatus.WATCH
     assert value(found["standing"]) == 10
-    assert found["standing"].verdict is Verdict.BAD
+    assert found["standing"].verdict is FigureStatus.BAD
     assert value(found["circulated"]) == pytest.approx(mean * 1440 / 1000)
     turn_ul = 81.0 * 1.02**2.08
     assert value(found["revolutions"]) == pytest.approx(1800 * 1439 / turn_ul)
@@ -88,7 +96,7 @@ def test_turns_that_the_controller_counted_are_taken_at_their_word_through_a_cha
     assert value(found["revolutions"]) == 200.0 + 900.0
     assert value(found["tubing_age"]) == pytest.approx(0.5)
     assert value(found["tubing_used"]) == pytest.approx(90.0)
-    assert found["tubing_used"].verdict is Verdict.WATCH
+    assert found["tubing_used"].verdict is FigureStatus.WATCH
 
 
 def test_a_running_total_goes_through_a_power_cycle() -> None:
@@ -129,14 +137,14 @@ def test_the_gut_is_judged_by_the_balance() -> None:
     assert (high - low) / 2 == pytest.approx(1.96 * 100 * math.sqrt(3) * 10 / 3000)
     assert value(found["reservoir_left"]) == pytest.approx(490.0)
     assert value(found["reservoir_run_out"]) == pytest.approx(490.0 / 2.85)
-    assert found["reservoir_run_out"].verdict is Verdict.GOOD
+    assert found["reservoir_run_out"].verdict is FigureStatus.GOOD
 
 
 def test_a_stock_for_a_day_is_bad_and_one_that_nobody_uses_has_no_run_out() -> None:
     nearly = {**VOLUMES, "reservoir": Volume(12_000.0, 100.0)}
     found = by_key(gut(sources(None, [dose("feed", 1500.0)], volumes=nearly)))
     assert value(found["reservoir_run_out"]) == pytest.approx(2.0 / 1.5)
-    assert found["reservoir_run_out"].verdict is Verdict.BAD
+    assert found["reservoir_run_out"].verdict is FigureStatus.BAD
     assert "none was used" in by_key(gut(sources(None, [], volumes=VOLUMES)))["reservoir_run_out"].why
 
 
@@ -159,14 +167,14 @@ def test_the_kidney_balances() -> None:
     assert value(found["clearance"]) == pytest.approx(1.0)
     assert value(found["recycled_share"]) == pytest.approx(80.0)
     assert value(found["unexplained"]) == pytest.approx(-2.0)
-    assert found["unexplained"].verdict is Verdict.WATCH
+    assert found["unexplained"].verdict is FigureStatus.WATCH
     assert "no dialyser" in found["sieving"].why
 
 
-def assay(analyte: str, mm: float, at_h: float, **rest: Any) -> Note:
+def assay(analyte: str, mm: float, at_h: float, **rest: Any) -> RecordedNote:
     taken = datetime.fromtimestamp(BEGIN + at_h * 3600.0, UTC).isoformat(timespec="seconds")
     body = {"analyte": analyte, "vessel": "spent", "taken_utc": taken, "value": mm, "sd": 0.01, "used": True}
-    return Note(BEGIN + 20 * 3600.0, {**body, **rest})
+    return RecordedNote(BEGIN + 20 * 3600.0, {**body, **rest})
 
 
 def test_a_dialyser_is_judged_by_assays_before_and_after() -> None:
@@ -190,12 +198,12 @@ def test_the_liver_tells_ph_doses_and_what_ammonia_left() -> None:
     ph = [(at, 7.45 if at < BEGIN + DAY_S / 2 else 7.15) for at, _ in steady(0.0)]
     interval = {"value": 0.5, "low": 0.4, "high": 0.6}
     medium = {"ammonia_mm": interval, "lactate_mm": interval, "glucose_mm": interval, "osmolality_mosm": interval}
-    note = Note(BEGIN + 1800, {"estimate": {"loop": medium, "spent": medium}})
+    note = RecordedNote(BEGIN + 1800, {"estimate": {"loop": medium, "spent": medium}})
     moved = [dose("base", 2000.0, asked=2100.0), dose("discard", 3000.0)]
     found = by_key(liver(sources({"ph_loop.ph": ph}, moved, volumes=VOLUMES, estimates=(note,))))
     assert value(found["ph_deviation"]) == pytest.approx(7.30 - RIG.organs.lung.ph_setpoint)
     assert value(found["ph_out"]) == pytest.approx(50.0)
-    assert found["ph_out"].verdict is Verdict.BAD
+    assert found["ph_out"].verdict is FigureStatus.BAD
     assert value(found["base_given"]) == 2.0
     assert value(found["dose_error"]) == pytest.approx(100 * (2000 / 2100 - 1))
     removed = found["ammonia_removed"]
@@ -242,7 +250,7 @@ def test_a_line_has_its_slope_its_error_and_its_start() -> None:
 
 
 def test_an_integrity_test_is_told_with_its_pressure() -> None:
-    note = Note(BEGIN + DAY_S / 2, {"peak_kpa": {"value": 11.2, "low": 11.0, "high": 11.4}})
+    note = RecordedNote(BEGIN + DAY_S / 2, {"peak_kpa": {"value": 11.2, "low": 11.0, "high": 11.4}})
     found = by_key(immune(sources(filter_notes=(note,))))["integrity_tests"]
     assert value(found) == 1
     assert "0.5 d before" in found.basis
@@ -256,7 +264,7 @@ def test_the_lung_tells_partial_pressures_and_gas() -> None:
     assert value(found["pco2"]) == pytest.approx(0.05 * (101.325 - 6.27) * 7.50062)
     assert value(found["po2"]) == pytest.approx(0.86 * 0.2095 * (101.325 - 6.27))
     assert value(found["oxygen_low"]) == pytest.approx(10.0)
-    assert found["oxygen_low"].verdict is Verdict.BAD
+    assert found["oxygen_low"].verdict is FigureStatus.BAD
     assert value(found["air_used"]) == pytest.approx(45.0 * 1440 / 1000)
     assert "no step" in found["kla"].why
 
@@ -294,7 +302,7 @@ def test_the_skin_tells_how_far_and_how_long() -> None:
     assert value(found["deviation"]) == pytest.approx(0.14)
     assert value(found["rms"]) == pytest.approx(math.sqrt(0.9 * 0.01 + 0.1 * 0.25))
     assert value(found["out"]) == pytest.approx(10.0)
-    assert found["out"].verdict is Verdict.WATCH
+    assert found["out"].verdict is FigureStatus.WATCH
     assert value(found["duty"]) == pytest.approx(48.0)
     assert value(found["heat"]) == pytest.approx(7.2)
     assert found["humidity"].value is None
@@ -305,7 +313,7 @@ def test_the_nerves_tell_electrodes_firing_and_charge() -> None:
     given = Stimulation(pulses=120, charge_nc=12.0, unknown=1, refused=3)
     found = by_key(nerves(sources(readings, stimulation=given)))
     assert value(found["active_share"]) == pytest.approx(25.0)
-    assert found["active_share"].verdict is Verdict.WATCH
+    assert found["active_share"].verdict is FigureStatus.WATCH
     assert value(found["charge"]) == 12.0
     assert "3 requests refused" in found["pulses"].basis
     assert "1 of unknown fate" in found["pulses"].basis

@@ -13,7 +13,7 @@ from choroid.common.failure import UserError
 from choroid.simulation.mishaps import Mishaps
 from controller.rig.loading import load_rig
 from sim.faults.kinds import KINDS
-from sim.lab import Lab
+from sim.lab import SimulatedLab
 
 ROOT = Path(__file__).parents[2]
 RIG = load_rig(ROOT / "examples" / "rigs" / "bench.yaml")
@@ -31,7 +31,7 @@ faults:
 """,
         encoding="utf-8",
     )
-    lab = Lab(RIG, seed=1)
+    lab = SimulatedLab(RIG, seed=1)
     async with Mishaps(RIG, path, by_hand=False, seed=1).befalling(lab):
         await asyncio.sleep(2.0)
         assert lab.devices["ph_loop"].hung
@@ -50,7 +50,7 @@ faults:
 
 @pytest.mark.virtual_time
 async def test_faults_are_typed_listed_and_ended(capsys: pytest.CaptureFixture[str]) -> None:
-    lab = Lab(RIG, seed=1)
+    lab = SimulatedLab(RIG, seed=1)
     mishaps = Mishaps(RIG, None, by_hand=False, seed=1)
     mishaps.typed("reboot reglo")  # nothing is served yet, so nothing happens
     async with mishaps.befalling(lab):

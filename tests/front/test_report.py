@@ -23,7 +23,7 @@ from choroid.report.report import as_text, report
 from choroid.simulation.simulate import EPOCH, simulate
 from controller.figures.records import Records
 from controller.journal.terms import JournalError
-from sim.lab import Lab
+from sim.lab import SimulatedLab
 from tests.execution.test_whole_stack import controlled
 from tests.execution.world import BENCH, RIG
 
@@ -139,7 +139,7 @@ def test_the_same_records_give_the_same_page(simulated: tuple[Path, dict[str, An
 @pytest.mark.virtual_time
 async def test_a_running_controller_is_read_and_not_disturbed(tmp_path: Path) -> None:
 
-    lab = Lab(RIG, seed=1)
+    lab = SimulatedLab(RIG, seed=1)
     try:
         async with controlled(lab, tmp_path) as controller:
             await asyncio.sleep(600.0)

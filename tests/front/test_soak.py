@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from choroid.bench import soak
-from choroid.bench.soak import Sample, soak_virtual, verdict
+from choroid.bench.soak import ProcessSample, soak_virtual, verdict
 from choroid.common.failure import UserError
 from controller.process.load import LoadFigures, descriptors
 
@@ -17,20 +17,22 @@ BENCH = Path(__file__).parents[2] / "examples" / "rigs" / "bench.yaml"
 HOURS = 9.0
 
 
-def _samples(of: Callable[[int], Sample]) -> list[Sample]:
+def _samples(of: Callable[[int], ProcessSample]) -> list[ProcessSample]:
     return [of(number) for number in range(30)]
 
 
 def test_J1_each_kind_of_growth_is_found_and_a_flat_process_is_not_accused() -> None:
-    flat = verdict(_samples(lambda n: Sample(n, 200.0 + n % 3, 20 + n % 2, 36 + n % 4)))
+    flat = verdict(_samples(lambda n: ProcessSample(n, 200.0 + n % 3, 20 + n % 2, 36 + n % 4)))
     assert flat.growing == ()
-    assert verdict(_samples(lambda n: Sample(n, 200.0 + 2.0 * n, 20, 36))).growing == ("memory",)
-    assert verdict(_samples(lambda n: Sample(n, 200.0, 20 + n // 10, 36))).growing == ("descriptors",)
-    assert verdict(_samples(lambda n: Sample(n, 200.0, 20, 36 + n // 9 + n % 3))).growing == ("tasks",)
-    assert verdict(_samples(lambda n: Sample(n, 200.0 + 99.0 * min(n, 9), 20))).growing == (), "caches fill at first"
-    assert verdict(_samples(lambda n: Sample(n, 200.0, 20))).tasks is None
+    assert verdict(_samples(lambda n: ProcessSample(n, 200.0 + 2.0 * n, 20, 36))).growing == ("memory",)
+    assert verdict(_samples(lambda n: ProcessSample(n, 200.0, 20 + n // 10, 36))).growing == ("descriptors",)
+    assert verdict(_samples(lambda n: ProcessSample(n, 200.0, 20, 36 + n // 9 + n % 3))).growing == ("tasks",)
+    assert verdict(_samples(lambda n: ProcessSample(n, 200.0 + 99.0 * min(n, 9), 20))).growing == (), (
+        "caches fill at first"
+    )
+    assert verdict(_samples(lambda n: ProcessSample(n, 200.0, 20))).tasks is None
     with pytest.raises(UserError, match="longer"):
-        verdict([Sample(0.0, 200.0, 20)] * 5)
+        verdict([ProcessSample(0.0, 200.0, 20)] * 5)
 
 
 def test_R4_hours_of_the_whole_stack_leave_memory_descriptors_and_tasks_flat() -> None:

@@ -20,7 +20,7 @@ from controller.recipes.catalogue import chosen
 from controller.rig.description import Rig, TubingSpec, UpkeepSpec
 from controller.rig.loading import load_rig
 from drivers.registry import MODELS
-from sim.lab import Lab
+from sim.lab import SimulatedLab
 from sim.plant.columns import LAC
 
 RIG = load_rig(Path(__file__).resolve().parents[2] / "examples" / "rigs" / "bench.yaml", models=MODELS)
@@ -28,8 +28,8 @@ DAY_S = 86_400.0
 
 
 @asynccontextmanager
-async def tended(data: Path, rig: Rig = RIG) -> AsyncIterator[tuple[Lab, Controller, Technician]]:
-    lab = Lab(rig, seed=1)
+async def tended(data: Path, rig: Rig = RIG) -> AsyncIterator[tuple[SimulatedLab, Controller, Technician]]:
+    lab = SimulatedLab(rig, seed=1)
     clock = Clock(follow_system=False, epoch=EPOCH)
     controller = Controller(rig=rig, opener=lab.opener, data_dir=data, clock=clock, durable=False)
     stop = asyncio.Event()
@@ -45,7 +45,7 @@ async def tended(data: Path, rig: Rig = RIG) -> AsyncIterator[tuple[Lab, Control
         await lab.close()
 
 
-def agree(lab: Lab, controller: Controller) -> bool:
+def agree(lab: SimulatedLab, controller: Controller) -> bool:
     """Whether books and truth are within three standard deviations of each other in every vessel."""
     true_ul = lab.plant.truth().volumes_ul
     return all(abs(v.ul - true_ul[name]) <= 3 * v.sd_ul + 1.0 for name, v in controller.ledger.volumes().items())
@@ -60,7 +60,7 @@ async def held(controller: Controller, run: str) -> None:
     pytest.fail(f"the run is {controller.runs.get(run).state} after twenty minutes")
 
 
-def change(lab: Lab, controller: Controller, vessel: str, volume_ul: float) -> None:
+def change(lab: SimulatedLab, controller: Controller, vessel: str, volume_ul: float) -> None:
     """By hand, and told: before the day begins."""
     lab.plant.fill(vessel, volume_ul)
     controller.ledger.reconcile(vessel, volume_ul, 10.0, user="anna", reason="a test")

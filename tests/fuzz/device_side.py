@@ -14,7 +14,7 @@ from choroid.tools.conformance.lab_end import BenchPlant, LabEnd
 from controller.rig.description import DeviceSpec
 from drivers.conformance.bench import Bench
 from sim.devices.catalogue import DEVICES
-from sim.devices.wire import Line
+from sim.devices.wire import Bus
 from sim.virtual_time import run_virtual
 from tests.fuzz import checksums
 from tests.fuzz.driver_side import DriverSide
@@ -82,7 +82,7 @@ class _Fed:
         try:
             self.plant = _Numbers()
             self.device = DEVICES[side.model]("bench", side.spec, self.plant)
-            self.line = Line("sim:fuzz", baud=self.device.baud)
+            self.line = Bus("sim:fuzz", baud=self.device.baud)
             self.line.attach(self.device)
             self.client = _Client()
             self.line.connect(self.client)

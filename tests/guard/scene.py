@@ -23,7 +23,7 @@ from controller.guard.wire import LOG, PLAN, connect, receive, send
 from controller.links.ownership import OWNER, holders
 from controller.rig.loading import load_rig
 from drivers.registry import MODELS
-from sim.lab import Lab
+from sim.lab import SimulatedLab
 from tests.guard.plants import BENCH, RIG, Watched
 from tests.processes import waited_s
 
@@ -37,7 +37,7 @@ class Scene:
         self.data = folder / "data"
         self.rig = folder / "lab.yaml"
         self.plant = Watched()
-        self.lab = Lab(RIG, seed=5, plant=self.plant)
+        self.lab = SimulatedLab(RIG, seed=5, plant=self.plant)
         self.processes: list[subprocess.Popen[bytes]] = []
         self._folder = folder
 

@@ -12,7 +12,15 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from controller.guard.liveness import MAX_STARVED_S, SILENCE_S, STARTING_SILENCE_S, Liveness, Look, Verdict, starved_s
+from controller.guard.liveness import (
+    MAX_STARVED_S,
+    SILENCE_S,
+    STARTING_SILENCE_S,
+    Liveness,
+    Look,
+    ProcessFault,
+    starved_s,
+)
 from controller.guard.processes import WatchedProcess
 
 POLL_S = 0.1
@@ -20,7 +28,7 @@ POLL_S = 0.1
 
 def watched(
     *, beats_until_s: float, ticks_until_s: float, until_s: float, state: str, starved: float
-) -> tuple[Verdict | None, float]:
+) -> tuple[ProcessFault | None, float]:
     """Verdict and time (s) of a process that beats and ticks until it does not; `starved` is a share of the time."""
     liveness = Liveness(0.0)
     for step in range(1, round(until_s / POLL_S) + 1):
@@ -37,19 +45,21 @@ def watched(
 @pytest.mark.parametrize(
     ("state", "starved", "verdict", "after_s"),
     [
-        ("X", 0.0, Verdict.DEAD, 0.1),
-        ("Z", 0.0, Verdict.DEAD, 0.1),
-        ("T", 0.0, Verdict.STOPPED, 0.2),
-        ("S", 0.0, Verdict.SILENT, SILENCE_S),
-        ("R", 0.0, Verdict.SILENT, SILENCE_S),
-        ("D", 0.0, Verdict.SILENT, SILENCE_S),
-        ("t", 0.0, Verdict.SILENT, SILENCE_S),
-        ("", 0.0, Verdict.SILENT, SILENCE_S),
-        ("R", 0.5, Verdict.SILENT, 2 * SILENCE_S),
-        ("R", 1.0, Verdict.SILENT, SILENCE_S + MAX_STARVED_S),
+        ("X", 0.0, ProcessFault.DEAD, 0.1),
+        ("Z", 0.0, ProcessFault.DEAD, 0.1),
+        ("T", 0.0, ProcessFault.STOPPED, 0.2),
+        ("S", 0.0, ProcessFault.SILENT, SILENCE_S),
+        ("R", 0.0, ProcessFault.SILENT, SILENCE_S),
+        ("D", 0.0, ProcessFault.SILENT, SILENCE_S),
+        ("t", 0.0, ProcessFault.SILENT, SILENCE_S),
+        ("", 0.0, ProcessFault.SILENT, SILENCE_S),
+        ("R", 0.5, ProcessFault.SILENT, 2 * SILENCE_S),
+        ("R", 1.0, ProcessFault.SILENT, SILENCE_S + MAX_STARVED_S),
     ],
 )
-def test_U1_what_is_wrong_and_when_it_is_seen(state: str, starved: float, verdict: Verdict, after_s: float) -> None:
+def test_U1_what_is_wrong_and_when_it_is_seen(
+    state: str, starved: float, verdict: ProcessFault, after_s: float
+) -> None:
     found, at_s = watched(beats_until_s=10.0, ticks_until_s=1e9, until_s=60.0, state=state, starved=starved)
     assert found == verdict
     assert at_s - 10.0 == pytest.approx(after_s, abs=0.11)
@@ -57,7 +67,7 @@ def test_U1_what_is_wrong_and_when_it_is_seen(state: str, starved: float, verdic
 
 def test_U1_a_loop_that_turns_without_control_is_no_life() -> None:
     found, at_s = watched(beats_until_s=60.0, ticks_until_s=10.0, until_s=60.0, state="S", starved=0.0)
-    assert found == Verdict.NOT_TICKING
+    assert found == ProcessFault.NOT_TICKING
     assert at_s - 10.0 < 2.0
 
 
@@ -66,7 +76,7 @@ def test_U4_a_watcher_that_was_starved_itself_blames_nobody_for_that_time() -> N
     liveness.heard(0.1, 1)
     assert liveness.look(Look(0.2, "S")) is None
     assert liveness.look(Look(5.2, "S", 0.0, 4.9)) is None
-    assert liveness.look(Look(5.2 + SILENCE_S + 0.1, "S")) == Verdict.SILENT
+    assert liveness.look(Look(5.2 + SILENCE_S + 0.1, "S")) == ProcessFault.SILENT
 
 
 def test_starvation_before_the_last_beat_excuses_nothing_after_it() -> None:
@@ -74,14 +84,14 @@ def test_starvation_before_the_last_beat_excuses_nothing_after_it() -> None:
     for second in range(1, 10):
         liveness.look(Look(float(second), "R", 0.9))
         liveness.heard(second + 0.01, second)
-    assert liveness.look(Look(9.0 + SILENCE_S + 0.1, "S")) == Verdict.SILENT
+    assert liveness.look(Look(9.0 + SILENCE_S + 0.1, "S")) == ProcessFault.SILENT
 
 
 def test_a_controller_that_is_still_connecting_gets_more_time() -> None:
     liveness = Liveness(0.0)
     liveness.heard(0.1, 0)
     assert liveness.look(Look(STARTING_SILENCE_S - 1.0, "S")) is None
-    assert liveness.look(Look(STARTING_SILENCE_S + 1.0, "S")) == Verdict.SILENT
+    assert liveness.look(Look(STARTING_SILENCE_S + 1.0, "S")) == ProcessFault.SILENT
 
 
 def test_one_look_at_a_stopped_process_is_not_enough() -> None:
@@ -90,7 +100,7 @@ def test_one_look_at_a_stopped_process_is_not_enough() -> None:
     assert liveness.look(Look(0.2, "T")) is None
     assert liveness.look(Look(0.3, "S")) is None
     assert liveness.look(Look(0.4, "T")) is None
-    assert liveness.look(Look(0.5, "T")) == Verdict.STOPPED
+    assert liveness.look(Look(0.5, "T")) == ProcessFault.STOPPED
 
 
 def test_U4_no_healthy_process_of_a_starved_machine_is_condemned() -> None:

@@ -27,7 +27,7 @@ from drivers.transport.opener import Streams
 from drivers.transport.url import LineSettings, LinkUrl
 from sim.devices.alicat_mfc import AlicatMfc
 from sim.devices.longer import Longer as SimLonger
-from sim.lab import Lab
+from sim.lab import SimulatedLab
 from sim.serving import open_in_memory
 from tests.guard.plants import BASAL_AIR, BASAL_CO2, RIG, Watched
 from tests.sim.bench import RecordingPlant, device_on_a_line
@@ -72,7 +72,7 @@ def test_a_dose_is_no_state_to_rest_in() -> None:
 # --- in memory --------------------------------------------------------------------------------------------
 
 
-async def abandoned(lab: Lab, data: Path, *, mid_return: bool) -> None:
+async def abandoned(lab: SimulatedLab, data: Path, *, mid_return: bool) -> None:
     """A controller that was in the middle of things and is gone, its outputs as they were."""
     async with leaving(RIG, lab, data) as controller:
         # The last thing it did was to heat, to draw or to give back.
@@ -90,7 +90,7 @@ async def abandoned(lab: Lab, data: Path, *, mid_return: bool) -> None:
 
 
 @asynccontextmanager
-async def leaving(rig: Rig, lab: Lab, data: Path) -> AsyncIterator[Controller]:
+async def leaving(rig: Rig, lab: SimulatedLab, data: Path) -> AsyncIterator[Controller]:
     """A controller that has lived for a minute, and leaves everything as it is in the end, like one that is killed."""
     clock = Clock(follow_system=False, epoch=EPOCH)
     controller = Controller(rig=rig, opener=lab.opener, data_dir=data, clock=clock, durable=False)
@@ -112,7 +112,7 @@ def intent(actuator: str, command: Command) -> Intent:
 @pytest.mark.parametrize("mid_return", [False, True], ids=["in a draw", "in a return"])
 async def test_A1_everything_is_at_rest_within_two_seconds(mid_return: bool, tmp_path: Path) -> None:
     plant = Watched()
-    lab = Lab(RIG, seed=5, plant=plant)
+    lab = SimulatedLab(RIG, seed=5, plant=plant)
     await abandoned(lab, tmp_path, mid_return=mid_return)
     assert plant.told["reglo.heart"] == pytest.approx(2000.0, rel=0.005)
     assert plant.told["relay.heater"] == 1.0
@@ -149,7 +149,7 @@ async def test_A1_a_pump_that_cannot_end_its_dose_is_stopped(pump: str, tmp_path
     fresh = RIG.devices["dose_fresh"].model_copy(update={"model": model, "settings": settings})
     rig = RIG.model_copy(update={"devices": {**RIG.devices, "dose_fresh": fresh}})
     plant = Watched(rig)
-    lab = Lab(rig, seed=5, plant=plant)
+    lab = SimulatedLab(rig, seed=5, plant=plant)
     async with leaving(rig, lab, tmp_path) as controller:
         assert (await controller.gate.submit(intent("dose_fresh.pump", Dispense(2000.0, 4000.0, "d")))).ok
     assert plant.told["dose_fresh.pump"] > 0.0
@@ -162,7 +162,7 @@ async def test_A1_a_pump_that_cannot_end_its_dose_is_stopped(pump: str, tmp_path
 @pytest.mark.parametrize("was", [0.0, 1.5, 4.5], ids=["shut", "below basal", "above basal"])
 async def test_CO2_is_never_raised_before_air_flows_and_shut_when_air_does_not_answer(was: float) -> None:
     plant = Watched()
-    lab = Lab(RIG, seed=5, plant=plant)
+    lab = SimulatedLab(RIG, seed=5, plant=plant)
     await gas(lab, "gas_co2", was)
     lab.devices["gas_air"].power_off()
     plant.order.clear()
@@ -187,7 +187,7 @@ async def test_CO2_is_never_raised_before_air_flows_and_shut_when_air_does_not_a
 @pytest.mark.virtual_time
 async def test_CO2_waits_for_air_that_is_set_and_does_not_flow() -> None:
     plant = Watched()
-    lab = Lab(RIG, seed=5, plant=plant)
+    lab = SimulatedLab(RIG, seed=5, plant=plant)
     await gas(lab, "gas_co2", BASAL_CO2)
     air = lab.devices["gas_air"]
     assert isinstance(air, AlicatMfc)
@@ -199,7 +199,7 @@ async def test_CO2_waits_for_air_that_is_set_and_does_not_flow() -> None:
     await lab.close()
 
 
-async def gas(lab: Lab, device: str, flow_ml_min: float) -> None:
+async def gas(lab: SimulatedLab, device: str, flow_ml_min: float) -> None:
     """Somebody has set a gas."""
     spec = RIG.devices[device]
     link = open_link(spec.link, [spec.model], lab.opener)
@@ -212,7 +212,7 @@ async def gas(lab: Lab, device: str, flow_ml_min: float) -> None:
 @pytest.mark.virtual_time
 async def test_C3_a_line_that_is_down_delays_nobody_else_and_is_tried_until_it_is_back(tmp_path: Path) -> None:
     plant = Watched()
-    lab = Lab(RIG, seed=5, plant=plant)
+    lab = SimulatedLab(RIG, seed=5, plant=plant)
     await abandoned(lab, tmp_path, mid_return=False)
     lab.lines["sim:gas"].unplug()
     said: list[str] = []
@@ -233,7 +233,7 @@ async def test_C3_a_line_that_is_down_delays_nobody_else_and_is_tried_until_it_i
 @pytest.mark.virtual_time
 async def test_a_valve_stays_open_while_its_pump_cannot_be_stopped(tmp_path: Path) -> None:
     plant = Watched()
-    lab = Lab(RIG, seed=5, plant=plant)
+    lab = SimulatedLab(RIG, seed=5, plant=plant)
     await abandoned(lab, tmp_path, mid_return=True)
     lab.lines["sim:reglo"].unplug()
     left = await Rescue(guard_plan(RIG), lab.opener, lambda text: None).run(30.0)
@@ -268,7 +268,7 @@ async def test_C2_a_driver_that_trips_over_an_answer_costs_one_try_and_is_told_o
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     plant = Watched()
-    lab = Lab(RIG, seed=5, plant=plant)
+    lab = SimulatedLab(RIG, seed=5, plant=plant)
     await abandoned(lab, tmp_path, mid_return=False)
     said: list[str] = []
     rescue = Rescue(guard_plan(RIG), lab.opener, said.append)
@@ -293,7 +293,7 @@ async def test_C2_a_driver_that_trips_over_an_answer_costs_one_try_and_is_told_o
 @pytest.mark.virtual_time
 async def test_it_gives_way_to_another_controller(tmp_path: Path) -> None:
     plant = Watched()
-    lab = Lab(RIG, seed=5, plant=plant)
+    lab = SimulatedLab(RIG, seed=5, plant=plant)
     lab.lines["sim:gas"].unplug()
     said: list[str] = []
     loop = asyncio.get_running_loop()

@@ -17,7 +17,7 @@ from controller.rig.description import Rig
 from controller.rig.loading import load_rig
 from controller.rig.problems import RigError
 from drivers.commands import Switch
-from sim.lab import Lab
+from sim.lab import SimulatedLab
 from tests.guard.plants import BENCH, Watched
 
 HOLD_S = 9.0
@@ -40,7 +40,7 @@ def rig(tmp_path: Path) -> Rig:
     return rig_with(tmp_path, {"relay": RELAY, "hold": f"{HOLD_S:g} s", "feeds": list(FEEDS)})
 
 
-def powered(lab: Lab) -> list[bool]:
+def powered(lab: SimulatedLab) -> list[bool]:
     return [lab.devices[name].powered for name in FEEDS]
 
 
@@ -48,7 +48,7 @@ def powered(lab: Lab) -> list[bool]:
 @pytest.mark.parametrize("guard", [False, True], ids=["controller and guard killed", "controller killed"])
 async def test_U1_it_opens_within_its_time_when_nobody_renews_it(guard: bool, rig: Rig, tmp_path: Path) -> None:
     plant = Watched(rig)
-    lab = Lab(rig, seed=5, plant=plant)
+    lab = SimulatedLab(rig, seed=5, plant=plant)
     clock = Clock(follow_system=False, epoch=datetime(2026, 1, 1, tzinfo=UTC))
     controller = Controller(rig=rig, opener=lab.opener, data_dir=tmp_path, clock=clock, durable=False)
     stop = asyncio.Event()
@@ -78,7 +78,7 @@ async def test_U1_it_opens_within_its_time_when_nobody_renews_it(guard: bool, ri
 @pytest.mark.virtual_time
 async def test_it_is_renewed_through_the_gate_and_its_basal_state_is_open(rig: Rig, tmp_path: Path) -> None:
     assert guard_plan(rig).rest[RELAY] == Switch(False)
-    lab = Lab(rig, seed=5)
+    lab = SimulatedLab(rig, seed=5)
     clock = Clock(follow_system=False, epoch=datetime(2026, 1, 1, tzinfo=UTC))
     controller = Controller(rig=rig, opener=lab.opener, data_dir=tmp_path, clock=clock, durable=False)
     stop = asyncio.Event()

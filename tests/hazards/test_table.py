@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from choroid.rig_file.check import as_text, check
 from controller.hazards.loading import load_checked_rig
 from controller.hazards.table import hazards_of, may_be_accepted
-from controller.hazards.terms import Verdict
+from controller.hazards.terms import HazardVerdict
 from controller.hazards.timing import TICK_S
 from controller.process import controller as process
 from controller.rig.problems import RigError
@@ -32,8 +32,8 @@ RIG = load_checked_rig(BENCH, models=MODELS)
 def test_I8_an_interlock_that_is_not_derived_is_a_gap(name: str) -> None:
     limits = limits_of(RIG)
     without = replace(limits, interlocks=tuple(rule for rule in limits.interlocks if rule.name != name))
-    assert any(row.verdict is Verdict.GAP for row in hazards_of(RIG, without))
-    assert not any(row.verdict is Verdict.GAP for row in hazards_of(RIG, limits))
+    assert any(row.verdict is HazardVerdict.GAP for row in hazards_of(RIG, without))
+    assert not any(row.verdict is HazardVerdict.GAP for row in hazards_of(RIG, limits))
 
 
 def test_I8_without_the_mixture_or_the_draw_there_is_a_gap() -> None:
@@ -42,7 +42,7 @@ def test_I8_without_the_mixture_or_the_draw_there_is_a_gap() -> None:
         row.id
         for spoilt in (replace(limits, mixture=None), replace(limits, draw=None))
         for row in hazards_of(RIG, spoilt)
-        if row.verdict is Verdict.GAP
+        if row.verdict is HazardVerdict.GAP
     }
     assert gaps == {"co2_excess", "loss_of_flow"}
 
@@ -60,7 +60,7 @@ def test_I8_the_table_names_every_pump_vessel_and_gauge(path: Path) -> None:
     acted_on = {actuator for row in rows.values() for actuator in row.actuators}
     assert acted_on >= set(limits_of(rig).basal) - {rig.organs.immune.valve}
     for row in rows.values():
-        assert row.detection_s <= row.harm_s or row.verdict is not Verdict.COVERED, row.id
+        assert row.detection_s <= row.harm_s or row.verdict is not HazardVerdict.COVERED, row.id
         assert {"temperature", "pressure"} & set(row.id.split("_")) == set() or row.detection_s > 0, row.id
 
 
@@ -135,7 +135,7 @@ def test_I8_a_chamber_without_overflow_and_tubing_that_bursts_cannot_be_accepted
     lines["draw"] = lines["draw"].model_copy(update={"bore_mm": 8.0})
     rows = {row.id: row for row in hazards_of(RIG.model_copy(update={"lines": lines}))}
     for name in ("overflow_chamber", "blocked_draw"):
-        assert rows[name].verdict is Verdict.GAP
+        assert rows[name].verdict is HazardVerdict.GAP
         assert not may_be_accepted(rows[name]), name
 
 

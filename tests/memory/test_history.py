@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 from controller.core.state import Reading
 from controller.memory.file import open_or_set_aside
-from controller.memory.history import FLUSH_S, LEVELS_S, RETRY_S, History, Stretch
+from controller.memory.history import FLUSH_S, LEVELS_S, RETRY_S, History, SeriesPoint
 from drivers.commands import Quality
 
 EPOCH = datetime(2026, 1, 1, tzinfo=UTC)
@@ -173,7 +173,7 @@ def test_an_empty_or_backward_period_is_empty(tmp_path: Path) -> None:
     history.insert("a.x", "kPa", [(BEGIN, 1.0)])
     assert history.query("a.x", BEGIN + 10, BEGIN + 20) == []
     assert history.query("a.x", BEGIN + 10, BEGIN - 10) == []
-    assert history.query("a.x", BEGIN - 1, BEGIN + 1) == [Stretch(BEGIN, 1.0, 1.0, 1.0)]
+    assert history.query("a.x", BEGIN - 1, BEGIN + 1) == [SeriesPoint(BEGIN, 1.0, 1.0, 1.0)]
     history.close()
 
 

@@ -8,13 +8,13 @@ from pathlib import Path
 
 from choroid.running.nerves_process import PacedArray, simulated_array
 from controller.nerves.brake import Brake
-from controller.nerves.core import Core, LeaseCommand, Outcome, StimulateCommand
-from controller.nerves.device import Block, Phase
+from controller.nerves.core import Core, LeaseCommand, StimulateCommand, StimulationOutcome
+from controller.nerves.device import FrameBlock, Phase
 from controller.nerves.envelope import Envelope
 from controller.nerves.governor import Request
 from controller.nerves.kernels import Spikes
 from controller.nerves.leases import Lease, LeaseRefused
-from controller.nerves.ledger import Ledger
+from controller.nerves.ledger import StimulationLedger
 from controller.nerves.permit import Tissue
 
 PULSE = (Phase(200.0, -1.0), Phase(200.0, 1.0))
@@ -55,9 +55,13 @@ class Bench:
             electrodes=electrodes, seed=seed, clock=self.crystal, sleep=self.crystal.sleep
         )
         self.core = Core(
-            self.array, Ledger(ledger, self.array.info, "2026-01-01T00:00:00Z"), envelope or Envelope(), tissue, brake
+            self.array,
+            StimulationLedger(ledger, self.array.info, "2026-01-01T00:00:00Z"),
+            envelope or Envelope(),
+            tissue,
+            brake,
         )
-        self.blocks: list[Block] = []
+        self.blocks: list[FrameBlock] = []
 
     def run(self, seconds: float) -> list[Spikes]:
         """Step for so many seconds of the array; returns each block's spikes."""
@@ -84,9 +88,9 @@ class Bench:
         self.run(0.001)
         return told[0]
 
-    def ask(self, request: Request) -> Outcome:
+    def ask(self, request: Request) -> StimulationOutcome:
         """Submit a request and step until it is decided."""
-        told: list[Outcome] = []
+        told: list[StimulationOutcome] = []
         self.core.submit(StimulateCommand(request, told.append, lambda _: None, lambda: False))
         self.run(0.001)
         return told[0]

@@ -20,13 +20,13 @@ from choroid.running.listening import EngineNerves
 from controller.core.clock import Clock
 from controller.gate.latch import Latch
 from controller.nerves import ledger
-from controller.nerves.brake import Brake, Order
+from controller.nerves.brake import Brake, BrakeOrder
 from controller.nerves.core import StimulateCommand
 from controller.nerves.wire import nerves_pb2 as pb
 from controller.nerves.wire import nerves_pb2_grpc as pb_grpc
 from controller.process.controller import Controller
 from controller.rig.loading import load_rig
-from sim.lab import Lab
+from sim.lab import SimulatedLab
 from tests.nerves.bench import bench
 from tests.nerves.test_core import ask
 from tests.nerves.test_gateway import PULSE, settled
@@ -44,7 +44,7 @@ def test_A9_a_stop_cancels_waiting_pulses_and_refuses_until_it_is_over(tmp_path:
         far = lab.ask(ask(lease.id, 1, at_frame=lab.core.next_frame + 5_000))
         while not lab.core._handed:
             lab.run(0.001)
-        brake.order(Order("smoke", lambda: confirmed.append(len(lab.begun()))))
+        brake.order(BrakeOrder("smoke", lambda: confirmed.append(len(lab.begun()))))
         lab.run(0.01)
         assert confirmed == [1], "confirmed only when what the array had already is over"
         assert set(far.fates.values()) == {("cancelled", None)}
@@ -56,7 +56,7 @@ def test_A9_a_stop_cancels_waiting_pulses_and_refuses_until_it_is_over(tmp_path:
         lab.run(2.0)
         assert len(lab.begun()) == 1
         assert lab.core.trouble == "smoke"
-        brake.order(Order("", lambda: confirmed.append(0)))
+        brake.order(BrakeOrder("", lambda: confirmed.append(0)))
         lease = lab.lease(2)
         assert lab.ask(ask(lease.id, 2)).decision.accepted
         assert confirmed == [1, 0]
@@ -75,7 +75,7 @@ def test_A9_a_stop_goes_before_commands_that_wait(tmp_path: Path) -> None:
                     ask(lease.id, 0), lambda o: told.append(o.decision.accepted), lambda _: None, lambda: False
                 )
             )
-        brake.order(Order("smoke", lambda: None))
+        brake.order(BrakeOrder("smoke", lambda: None))
         lab.run(0.1)
         assert told == [False] * 100
         assert lab.begun() == []
@@ -115,7 +115,7 @@ HANGS_S = 5.0
 @asynccontextmanager
 async def living(data: Path) -> AsyncIterator[tuple[Controller, EngineNerves]]:
     """A controller in real time over a lab, with an electrode engine that is ready to stimulate or to refuse."""
-    lab = Lab(RIG, seed=1)
+    lab = SimulatedLab(RIG, seed=1)
     nerves = EngineNerves(RIG, data, 3)
     clock = Clock(follow_system=False, epoch=datetime(2026, 1, 1, tzinfo=UTC))
     controller = Controller(
@@ -224,7 +224,7 @@ class Stimulated:
         self.orders.append("allowed")
 
 
-def made(data: Path, lab: Lab, stimulated: Stimulated) -> Controller:
+def made(data: Path, lab: SimulatedLab, stimulated: Stimulated) -> Controller:
     clock = Clock(follow_system=False, epoch=datetime(2026, 1, 1, tzinfo=UTC))
     return Controller(rig=RIG, opener=lab.opener, data_dir=data, clock=clock, stimulator=stimulated, durable=False)
 
@@ -234,7 +234,7 @@ async def test_A9_a_stop_that_only_its_file_knows_stands_is_recorded_and_can_be_
     """The guard leaves the file for a controller that hung; the journal was lost; the disk was full."""
     Latch(tmp_path).set("guard", "choroid stop")
     stimulated = Stimulated()
-    lab = Lab(RIG, seed=1)
+    lab = SimulatedLab(RIG, seed=1)
     controller = made(tmp_path, lab, stimulated)
     await controller.start()
     try:
@@ -255,7 +255,7 @@ async def test_A9_a_stop_that_only_its_file_knows_stands_is_recorded_and_can_be_
 
 @pytest.mark.virtual_time
 async def test_A9_a_stop_during_the_start_stands_when_the_gate_is_there(tmp_path: Path) -> None:
-    lab = Lab(RIG, seed=1)
+    lab = SimulatedLab(RIG, seed=1)
     stimulated = Stimulated()
     controller = made(tmp_path, lab, stimulated)
     await controller.emergency_stop("anna", "smoke")
@@ -272,7 +272,7 @@ async def test_A9_a_stop_during_the_start_stands_when_the_gate_is_there(tmp_path
 async def test_A9_a_controller_that_starts_in_an_emergency_stop_brings_what_was_left_on_to_its_basal_state(
     tmp_path: Path,
 ) -> None:
-    lab = Lab(RIG, seed=1)
+    lab = SimulatedLab(RIG, seed=1)
     before = made(tmp_path, lab, Stimulated())
     await before.start()
     assert lab.plant.truth().flows_ul_min["heart"] > 1900.0
@@ -290,7 +290,7 @@ async def test_A9_a_controller_that_starts_in_an_emergency_stop_brings_what_was_
 
 @pytest.mark.virtual_time
 async def test_A9_perfusion_stops_though_stimulation_cannot_be_stopped_and_a_person_hears_of_it(tmp_path: Path) -> None:
-    lab = Lab(RIG, seed=1)
+    lab = SimulatedLab(RIG, seed=1)
     controller = made(tmp_path, lab, Stimulated(failing=True))
     await controller.start()
     try:

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from controller.nerves.bookings import Bookings, SlidingBudget
 from controller.nerves.device import ArrayInfo, Impedance, Phase
 from controller.nerves.envelope import HARD, Envelope, shannon_k
-from controller.nerves.governor import Decision, Request, View, book, decide
+from controller.nerves.governor import GovernorView, Request, StimulationDecision, book, decide
 
 RATE = 25_000
 INFO = ArrayInfo(
@@ -51,8 +51,8 @@ TIGHT = Envelope(
 )
 
 
-def view(next_frame: int = 1_000, bookings: Bookings | None = None, **changes: object) -> View:
-    base = View(
+def view(next_frame: int = 1_000, bookings: Bookings | None = None, **changes: object) -> GovernorView:
+    base = GovernorView(
         next_frame=next_frame,
         info=INFO,
         impedances=[Impedance(220.0, 0)] * 8,
@@ -68,7 +68,7 @@ def ask(phases: tuple[Phase, ...] = GOOD, electrodes: tuple[int, ...] = (0,), **
     return replace(Request("agent", "lease-1", electrodes, phases), **changes)  # type: ignore[arg-type]
 
 
-def limits(decision: Decision) -> set[str]:
+def limits(decision: StimulationDecision) -> set[str]:
     return {reason.limit for reason in decision.reasons}
 
 

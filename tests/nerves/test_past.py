@@ -16,8 +16,8 @@ import pytest
 from choroid.running.nerves_process import simulated_array
 from controller.nerves import ledger
 from controller.nerves.envelope import Envelope
-from controller.nerves.governor import Decision, Reason, Request
-from controller.nerves.ledger import Ledger
+from controller.nerves.governor import Reason, Request, StimulationDecision
+from controller.nerves.ledger import StimulationLedger
 from controller.nerves.past import Past
 from tests.nerves.bench import PULSE, Bench, bench
 
@@ -31,8 +31,8 @@ def path(tmp_path: Path) -> Path:
     return tmp_path / "stimulation.db"
 
 
-def begin(path: Path) -> Ledger:
-    return Ledger(path, INFO, "2026-01-01T00:00:00+00:00")
+def begin(path: Path) -> StimulationLedger:
+    return StimulationLedger(path, INFO, "2026-01-01T00:00:00+00:00")
 
 
 def live(path: Path, chance: random.Random, length: int, decisions: int, *, killed: bool) -> None:
@@ -41,10 +41,12 @@ def live(path: Path, chance: random.Random, length: int, decisions: int, *, kill
     for frame in sorted(chance.randrange(length) for _ in range(decisions)):
         request = Request(chance.choice(["anna", "ben"]), "lease-1", (chance.randrange(32),), PULSE)
         if chance.random() < 0.2:
-            book.decided(request, Decision(False, (Reason("rate", "too soon"),)), frame)
+            book.decided(request, StimulationDecision(False, (Reason("rate", "too soon"),)), frame)
             continue
         starts = tuple(frame + 5 + k * chance.choice([250, RATE]) for k in range(chance.choice([1, 1, 4])))
-        _, pulses = book.decided(request, Decision(True, (), starts, 25, 10, chance.choice([0.1, 0.4])), frame)
+        _, pulses = book.decided(
+            request, StimulationDecision(True, (), starts, 25, 10, chance.choice([0.1, 0.4])), frame
+        )
         for pulse in pulses:
             last = killed and frame > length - 300 * RATE
             state = chance.choice(["handed", "planned"] if last else ["delivered", "delivered", "unknown", "dropped"])
@@ -211,7 +213,7 @@ def test_F7_a_ledger_without_the_last_session_is_refused(how: str, path: Path) -
         older.rename(path)
     elif how == "another one":
         for day in range(1, 4):
-            Ledger(path.with_name("other.db"), INFO, f"2026-02-0{day}T00:00:00+00:00").close()
+            StimulationLedger(path.with_name("other.db"), INFO, f"2026-02-0{day}T00:00:00+00:00").close()
         path.with_name("other.db").rename(path)
     with pytest.raises(sqlite3.DatabaseError, match="session 3"):
         begin(path)

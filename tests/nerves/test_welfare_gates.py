@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from controller.nerves.bookings import Bookings
 from controller.nerves.device import ArrayInfo, Impedance, Phase
 from controller.nerves.envelope import Envelope
-from controller.nerves.governor import Decision, Request, View, book, decide
+from controller.nerves.governor import GovernorView, Request, StimulationDecision, book, decide
 from controller.nerves.permit import (
     CAREFUL,
     GENTLE,
@@ -21,7 +21,7 @@ from controller.nerves.permit import (
     OPEN,
     TIER_2_AGE_D,
     Permit,
-    Review,
+    PermitReview,
     Tissue,
     permit,
     tissue_at,
@@ -36,8 +36,8 @@ SOFT = (Phase(100.0, -1.0), Phase(100.0, 1.0))
 NOW = datetime(2026, 6, 1, 12, tzinfo=UTC)
 
 
-def look(at_s: float, bookings: Bookings, allowed: Permit | None = None) -> View:
-    base = View(
+def look(at_s: float, bookings: Bookings, allowed: Permit | None = None) -> GovernorView:
+    base = GovernorView(
         next_frame=round(at_s * RATE) + 1,
         info=INFO,
         impedances=[Impedance(220.0, round(at_s * RATE))] * 4,
@@ -53,7 +53,7 @@ def ask(phases: tuple[Phase, ...] = PULSE) -> Request:
     return Request("agent", "lease", (0,), phases)
 
 
-def limits(decision: Decision) -> set[str]:
+def limits(decision: StimulationDecision) -> set[str]:
     return {reason.limit for reason in decision.reasons}
 
 
@@ -110,11 +110,11 @@ def test_N9_load_and_rest_survive_a_restart_of_the_engine(tmp_path: Path) -> Non
         (Tissue(60.0), 1, OPEN, ""),
         (Tissue(TIER_2_AGE_D - 0.1), 1, OPEN, ""),
         (Tissue(150.0), 2, GENTLE, "no review is on record"),
-        (Tissue(150.0, review=Review("Ethics board", "2026-05-01", -31.0, 149.0)), 2, CAREFUL, "tier 2"),
-        (Tissue(150.0, review=Review("Ethics board", "2026-01-01", -151.0, -1.0)), 2, GENTLE, "ran out 1 d ago"),
-        (Tissue(150.0, review=Review("Ethics board", "2026-07-01", 30.0, 210.0)), 2, GENTLE, "has not come yet"),
+        (Tissue(150.0, review=PermitReview("Ethics board", "2026-05-01", -31.0, 149.0)), 2, CAREFUL, "tier 2"),
+        (Tissue(150.0, review=PermitReview("Ethics board", "2026-01-01", -151.0, -1.0)), 2, GENTLE, "ran out 1 d ago"),
+        (Tissue(150.0, review=PermitReview("Ethics board", "2026-07-01", 30.0, 210.0)), 2, GENTLE, "has not come yet"),
         (Tissue(20.0, "advanced"), 3, NONE, "organoid.review"),
-        (Tissue(20.0, "advanced", Review("Ethics board", "2026-05-01", -31.0, 149.0)), 3, CAREFUL, "advanced"),
+        (Tissue(20.0, "advanced", PermitReview("Ethics board", "2026-05-01", -31.0, 149.0)), 3, CAREFUL, "advanced"),
     ],
 )
 def test_N9_tier_and_review_give_the_level(tissue: Tissue, tier: int, level: object, word: str) -> None:
@@ -125,7 +125,7 @@ def test_N9_tier_and_review_give_the_level(tissue: Tissue, tier: int, level: obj
 
 
 def test_N9_an_expired_review_refuses_all_beyond_the_gentle_level_with_the_reason() -> None:
-    tissue = Tissue(150.0, review=Review("Dr Abe", "2026-05-01", -31.0, 0.5))
+    tissue = Tissue(150.0, review=PermitReview("Dr Abe", "2026-05-01", -31.0, 0.5))
     bookings = Bookings(RATE)
     assert decide(ask(), look(0.0, bookings, permit(tissue, 0.4)), Envelope()).accepted
     expired = permit(tissue, 0.6)
@@ -151,7 +151,7 @@ def test_N9_advanced_tissue_without_a_review_is_never_stimulated() -> None:
 
 @given(st.floats(0, 400), st.floats(0, 400), st.floats(-400, 400), st.floats(0, 366))
 def test_N9_time_alone_never_widens_a_permit(age_d: float, later_d: float, begun_d: float, valid_d: float) -> None:
-    review = Review("somebody", "2026-05-01", min(begun_d, 0.0), min(begun_d, 0.0) + valid_d)
+    review = PermitReview("somebody", "2026-05-01", min(begun_d, 0.0), min(begun_d, 0.0) + valid_d)
     tissue = Tissue(age_d, review=review)
     now, later = permit(tissue, 0.0), permit(tissue, later_d)
     assert later.tier >= now.tier

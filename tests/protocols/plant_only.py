@@ -19,10 +19,10 @@ from controller.runs.grading import prices_of, rules_of
 from controller.runs.organs import Targets
 from controller.transfers.routes import routes_of
 from protocols import economy
-from protocols.dialysis import Dialyser, koa_at
+from protocols.dialysis import DialyserModel, koa_at
 from protocols.grading import Grade, Sample, grade
 from protocols.interval import Interval
-from protocols.mixing import Body
+from protocols.mixing import MediumState
 from sim.plant.columns import (
     AMBIENT,
     AMM,
@@ -136,23 +136,23 @@ class Culture:
 
     # --- inside -----------------------------------------------------------------------------------------
 
-    def _bench(self) -> economy.Bench:
+    def _bench(self) -> economy.TreatmentContext:
         rig, targets, dialyser = self.rig, Targets(self.rig), None
         if rig.organs.kidney.dialyse is not None:
             route = routes_of(rig)["kidney.dialyse"]
-            dialyser = Dialyser(self._koa_ul_min(), route.flow_ul_min, route.least_ul)
+            dialyser = DialyserModel(self._koa_ul_min(), route.flow_ul_min, route.least_ul)
         least_ul = routes_of(rig)["gut.feed"].least_ul
         rules, prices = rules_of(rig), prices_of(rig)
-        return economy.Bench(rules, prices, targets, targets.media, dialyser, least_ul, self.rate_umol_d)
+        return economy.TreatmentContext(rules, prices, targets, targets.media, dialyser, least_ul, self.rate_umol_d)
 
-    def _believed(self, row: Row, number: int) -> Body:
+    def _believed(self, row: Row, number: int) -> MediumState:
         held = (row / row[LIQ]).tolist()
         lactate_sd, ammonia_rel_sd = self._sd
 
         def about(value: float, sd: float) -> Interval:
             return Interval.around(value, sd, floor=0.0)
 
-        return Body(
+        return MediumState(
             float(row[LIQ]),
             about(held[LAC], lactate_sd),
             about(held[AMM], ammonia_rel_sd * held[AMM]),
@@ -163,7 +163,7 @@ class Culture:
             min(1.0, held[INS]),
         )
 
-    def _grade(self, bench: economy.Bench, body: Body) -> Grade:
+    def _grade(self, bench: economy.TreatmentContext, body: MediumState) -> Grade:
         seen = body.variables(bench.targets) | {"ph": Interval.around(PH, 0.02), "oxygen_pct": Interval.exact(90.0)}
         return grade(Sample(**seen, sterile=True), bench.rules)  # type: ignore[arg-type]
 

@@ -9,7 +9,7 @@ import pytest
 from choroid.common.failure import UserError
 from choroid.sensitivity import truth
 from choroid.sensitivity.agreement import as_text, over_seeds, summary
-from choroid.sensitivity.truth import Fault, Trace, bottles
+from choroid.sensitivity.truth import ScreenedFault, Trace, bottles
 from tests.execution.world import BENCH
 
 
@@ -58,7 +58,7 @@ def test_what_nothing_is_known_of_is_left_out() -> None:
 
 def test_a_short_life_through_the_whole_stack(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(truth, "WARM_H", 0.3)
-    poisoned = Fault("much ammonia", rig=bottles(ammonia_mm=12.0))
+    poisoned = ScreenedFault("much ammonia", rig=bottles(ammonia_mm=12.0))
     found = over_seeds(BENCH, seeds=1, hours=1.0, faults=(poisoned,), progress=False)
     assert (found["rig"], found["seeds"]) == ("bench", 1)
     assert found["faults"]["much ammonia"]["fell"] == 1

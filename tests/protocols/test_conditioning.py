@@ -10,7 +10,7 @@ from controller.rig.loading import load_rig
 from controller.runs.organs import Targets
 from protocols.conditioning import PH_CEILING, SWEETEST, TRIFLE_UL, BatchPlan, plan_batch
 from protocols.interval import Interval
-from protocols.mixing import Body
+from protocols.mixing import MediumState
 from tests.execution.world import BENCH
 
 TARGETS = Targets(load_rig(BENCH))
@@ -18,15 +18,15 @@ LEAST = 500.0
 FRESH_BICARBONATE = 27.5
 
 
-def body(ul: float, glucose: float = 20.0, bicarbonate: float = FRESH_BICARBONATE, passes: float = 1.0) -> Body:
+def body(ul: float, glucose: float = 20.0, bicarbonate: float = FRESH_BICARBONATE, passes: float = 1.0) -> MediumState:
     exact = Interval.exact
-    return Body(ul, exact(2.0), exact(0.1), exact(glucose), exact(bicarbonate), exact(285.0), passes)
+    return MediumState(ul, exact(2.0), exact(0.1), exact(glucose), exact(bicarbonate), exact(285.0), passes)
 
 
 def plan(
     share: float = 0.0,
-    batch: Body | None = None,
-    loop: Body | None = None,
+    batch: MediumState | None = None,
+    loop: MediumState | None = None,
     *,
     ph: float | None = 7.35,
     conditioned: bool = True,

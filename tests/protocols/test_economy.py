@@ -13,21 +13,21 @@ from hypothesis import strategies as st
 from controller.rig.loading import load_rig
 from controller.runs.grading import prices_of, rules_of
 from controller.runs.organs import Targets
-from protocols.dialysis import Dialyser
-from protocols.economy import Bench, Decision, beyond, draw, treatment
+from protocols.dialysis import DialyserModel
+from protocols.economy import Decision, TreatmentContext, beyond, draw, treatment
 from protocols.grading import Grade, Letter, Sample, grade
 from protocols.interval import Interval
-from protocols.mixing import Body
+from protocols.mixing import MediumState
 from tests.protocols.plant_only import RIGS, Story, told
 
-DIALYSER = Dialyser(koa_ul_min=600.0, flow_ul_min=500.0, least_ul=100.0)
+DIALYSER = DialyserModel(koa_ul_min=600.0, flow_ul_min=500.0, least_ul=100.0)
 
 
 @lru_cache
-def bench(name: str = "bench", *, dialyser: bool = False) -> Bench:
+def bench(name: str = "bench", *, dialyser: bool = False) -> TreatmentContext:
     rig = load_rig(Path(RIGS / f"{name}.yaml"))
     targets = Targets(rig)
-    return Bench(
+    return TreatmentContext(
         rules_of(rig),
         prices_of(rig),
         targets,
@@ -50,11 +50,11 @@ def body(
     width: float = 0.1,
     passes: float = 1.0,
     insulin: float = 1.0,
-) -> Body:
+) -> MediumState:
     def about(value: float) -> Interval:
         return Interval(value, value * (1 - width), value * (1 + width))
 
-    return Body(
+    return MediumState(
         ul,
         about(lactate),
         about(ammonia),
@@ -66,17 +66,19 @@ def body(
     )
 
 
-def judged(of: Body, *, sterile: bool = True) -> Grade:
+def judged(of: MediumState, *, sterile: bool = True) -> Grade:
     seen = of.variables(WITHOUT.targets) | {"ph": Interval.exact(7.35), "oxygen_pct": Interval.exact(90.0)}
     return grade(Sample(**seen, sterile=sterile), WITHOUT.rules)  # type: ignore[arg-type]
 
 
-def treated(on: Bench, batch: Body, loop: Body | None = None, *, sterile: bool = True) -> Decision:
+def treated(
+    on: TreatmentContext, batch: MediumState, loop: MediumState | None = None, *, sterile: bool = True
+) -> Decision:
     left = replace(batch, ul=22_000.0) if loop is None else loop
     return treatment(on, judged(batch, sterile=sterile), batch, left, 7.35)
 
 
-def drawn(on: Bench, loop: Body, least_ul: float = 0.0) -> Decision:
+def drawn(on: TreatmentContext, loop: MediumState, least_ul: float = 0.0) -> Decision:
     return draw(on, judged(loop), replace(loop, ul=3_000.0), loop, 7.35, most_ul=18_000.0, least_ul=least_ul)
 
 

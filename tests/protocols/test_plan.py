@@ -16,7 +16,7 @@ from choroid.simulation.plan import as_text, plan
 from controller.memory.calibrations import FILE, Calibration, keep
 from controller.rig.loading import load_rig
 from controller.runs.runner import RunnerError
-from sim.lab import Lab
+from sim.lab import SimulatedLab
 from sim.virtual_time import run_virtual
 from tests.execution.test_shipped_recipes import attended
 from tests.execution.test_whole_stack import controlled
@@ -70,7 +70,7 @@ def test_E5_a_start_refuses_what_the_plan_refuses(tmp_path: Path) -> None:
     assert answer["volumes"]["reservoir"]["out_ml"] > 400.0
 
     async def start() -> str:
-        lab = Lab(RIG, seed=1)
+        lab = SimulatedLab(RIG, seed=1)
         async with controlled(lab, tmp_path) as controller:
             with pytest.raises(RunnerError) as caught:
                 await controller.runs.start("exchange", params, "anna", "a test")
@@ -106,7 +106,7 @@ def started(rig: Path, data: Path, protocol: str, params: dict[str, str]) -> str
 
     async def start() -> str:
         described = load_rig(rig)
-        async with controlled(Lab(described, seed=1), data, rig=described) as controller:
+        async with controlled(SimulatedLab(described, seed=1), data, rig=described) as controller:
             await asyncio.sleep(120.0)
             try:
                 await controller.runs.start(protocol, params, "anna", "a test")
@@ -152,7 +152,7 @@ def test_F5_a_plan_tells_of_a_calibration_that_runs_out_before_its_step(tmp_path
 
 def test_a_plan_begins_where_the_journal_ends_and_writes_nothing_there(tmp_path: Path) -> None:
     async def lived() -> dict[str, float]:
-        lab = Lab(RIG, seed=2)
+        lab = SimulatedLab(RIG, seed=2)
         async with controlled(lab, tmp_path) as controller:
             await asyncio.sleep(30.0)
             run = await controller.runs.start("partial-exchange", {"share": "40 %"}, "anna", "a test")

@@ -5,9 +5,9 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Mapping
 
-from controller.rig.description import Channel, DeviceSpec
-from sim.devices.port import Course, PlantPort
-from sim.devices.wire import Line, WireDevice
+from controller.rig.description import DeviceChannel, DeviceSpec
+from sim.devices.port import BathRamp, PlantPort
+from sim.devices.wire import Bus, WireDevice
 
 Build = Callable[[str, DeviceSpec, PlantPort], WireDevice]
 
@@ -18,7 +18,7 @@ class RecordingPlant:
     def __init__(self, **values: float) -> None:
         self.values: dict[str, float] = {name.replace("__", "."): value for name, value in values.items()}
         self.log: list[tuple[float, str, float]] = []
-        self.baths: dict[str, Course | None] = {}
+        self.baths: dict[str, BathRamp | None] = {}
 
     def set_pump(self, point: str, flow_ul_min: float) -> None:
         self._note(point, flow_ul_min)
@@ -30,7 +30,7 @@ class RecordingPlant:
         self._note(point, flow_ml_min)
         self.values[point] = flow_ml_min
 
-    def set_bath(self, point: str, course: Course | None) -> None:
+    def set_bath(self, point: str, course: BathRamp | None) -> None:
         self.baths[point] = course
 
     def sense(self, point: str) -> float:
@@ -56,7 +56,7 @@ class RecordingPlant:
 class Talker:
     """A client on a line."""
 
-    def __init__(self, line: Line) -> None:
+    def __init__(self, line: Bus) -> None:
         self.line = line
         self.heard = b""
         self.times: list[float] = []
@@ -93,7 +93,7 @@ def device_on_a_line(
 ) -> WireDevice:
     """A powered device, alone on a line of its own."""
     device = build(name, spec(address=address, channels=channels, settings=settings), plant)
-    Line("sim:test", baud=device.baud).attach(device)
+    Bus("sim:test", baud=device.baud).attach(device)
     device.power_on()
     return device
 
@@ -111,7 +111,7 @@ def spec(
         address=address,
         every="1 s",
         channels={
-            number: Channel(point=point, **({"tubing": f"{tubing} mm"} if tubing else {}))
+            number: DeviceChannel(point=point, **({"tubing": f"{tubing} mm"} if tubing else {}))
             for number, (point, tubing) in (channels or {}).items()
         },
         settings=dict(settings or {}),

@@ -24,7 +24,7 @@ from drivers.transport.opener import open_real
 from drivers.transport.url import LinkUrl
 from sim.devices.catalogue import DEVICES
 from sim.devices.modbus_slave import sealed
-from sim.lab import Lab
+from sim.lab import SimulatedLab
 from sim.virtual_time import run_virtual
 
 BENCH = load_rig(Path(__file__).parents[2] / "examples" / "rigs" / "bench.yaml")
@@ -51,8 +51,8 @@ class Url:
 
 
 @asynccontextmanager
-async def bench_lab(rig: Rig = BENCH, *, seed: int = 1) -> AsyncIterator[Lab]:
-    lab = Lab(rig, seed=seed)
+async def bench_lab(rig: Rig = BENCH, *, seed: int = 1) -> AsyncIterator[SimulatedLab]:
+    lab = SimulatedLab(rig, seed=seed)
     try:
         yield lab
     finally:
@@ -99,7 +99,7 @@ async def test_a_line_that_is_not_there_is_named_with_those_that_are() -> None:
 async def test_a_model_that_is_not_simulated_is_named_with_those_that_are() -> None:
     strange = BENCH.devices["balance"].model_copy(update={"model": "abacus"})
     with pytest.raises(ValueError, match=r"balance.*abacus.*mettler-sics"):
-        Lab(BENCH.model_copy(update={"devices": {"balance": strange}}), seed=1)
+        SimulatedLab(BENCH.model_copy(update={"devices": {"balance": strange}}), seed=1)
 
 
 def test_every_model_that_has_a_driver_is_simulated() -> None:
@@ -206,7 +206,7 @@ async def test_link_text_sets_speed_and_echo() -> None:
 
 @pytest.mark.virtual_time
 async def test_closing_the_lab_brings_every_output_to_rest() -> None:
-    lab = Lab(BENCH, seed=1)
+    lab = SimulatedLab(BENCH, seed=1)
     reader, writer = await lab.opener(Url("reglo"), None)
     writer.write(b"0~1\r1M\r1H\r0xE1\r")
     _, gas = await lab.opener(Url("gas"), None)

@@ -10,7 +10,7 @@ import pytest
 
 from controller.core.state import Reading, State
 from controller.telemetry import batches
-from controller.telemetry.batches import MOST_IN_MESSAGE, Batch, message
+from controller.telemetry.batches import MOST_IN_MESSAGE, ReadingBatch, message
 from drivers.commands import Quality
 
 
@@ -20,14 +20,14 @@ def state(at_s: float, **readings: Reading) -> State:
     return State(at_s, utc, {name.replace("_", "."): reading for name, reading in readings.items()}, {}, {}, (), {})
 
 
-def readings(batch: Batch) -> list[dict[str, Any]]:
+def readings(batch: ReadingBatch) -> list[dict[str, Any]]:
     body = json.loads(message(7, batch.readings))
     assert body["seq"] == 7
     return list(body["readings"])
 
 
 def test_every_reading_of_a_batch_is_in_it_with_its_own_time() -> None:
-    batch = Batch()
+    batch = ReadingBatch()
     for tick in range(6):
         taken_s = tick - tick % 2 - 0.25  # a fresh one every other second
         batch.take(state(float(tick), a_x=Reading(float(tick), "kPa", Quality.GOOD, taken_s)))
@@ -49,7 +49,7 @@ def test_every_reading_of_a_batch_is_in_it_with_its_own_time() -> None:
 
 
 def test_what_is_cut_goes_into_one_message_and_the_rest_stays_in_order() -> None:
-    batch = Batch()
+    batch = ReadingBatch()
     for number in range(MOST_IN_MESSAGE + 3):
         batch.take(state(0.0, a_x=Reading(float(number), "g", Quality.GOOD, number / 1000)))
     assert [taken.value for taken in batch.cut()] == [float(number) for number in range(MOST_IN_MESSAGE)]
@@ -57,7 +57,7 @@ def test_what_is_cut_goes_into_one_message_and_the_rest_stays_in_order() -> None
 
 
 def test_a_reading_that_goes_bad_is_news_and_one_that_never_was_is_null() -> None:
-    batch = Batch()
+    batch = ReadingBatch()
     batch.take(state(1.0, a_x=Reading(3.0, "g", Quality.GOOD, 1.0)))
     for _ in range(3):
         batch.take(
@@ -77,7 +77,7 @@ def test_a_reading_that_goes_bad_is_news_and_one_that_never_was_is_null() -> Non
 
 def test_what_waits_in_memory_is_bounded_and_losses_are_counted(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(batches, "MOST_WAITING", 100)
-    batch = Batch()
+    batch = ReadingBatch()
     for tick in range(250):
         batch.take(state(float(tick), a_x=Reading(float(tick), "g", Quality.GOOD, float(tick))))
     assert batch.given_up == 150

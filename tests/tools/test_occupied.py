@@ -23,7 +23,7 @@ from controller.journal.journal import Journal
 from controller.links.ownership import OWNER, holders
 from controller.rig.description import Rig
 from controller.rig.loading import load_rig
-from sim.lab import Lab
+from sim.lab import SimulatedLab
 
 BENCH = Path(__file__).resolve().parents[2] / "examples" / "rigs" / "bench.yaml"
 
@@ -110,7 +110,7 @@ def test_what_is_sent_as_typed_is_no_reading(tmp_path: Path) -> None:
 async def test_on_the_command_line_beside_a_controller(tmp_path: Path) -> None:
     """Refused; reading goes through with --read-only, where stop is not obeyed; --beside-controller allows it."""
     rig = load_rig(BENCH)
-    lab = Lab(rig, seed=1)
+    lab = SimulatedLab(rig, seed=1)
     path, data = tmp_path / "served.yaml", tmp_path / "data"
     try:
         path.write_text(pointing_at(BENCH, await lab.serve_tcp()))

@@ -18,7 +18,7 @@ from drivers.conformance.stage import Stage
 from drivers.errors import DeviceError
 from drivers.registry import MODELS
 from drivers.transport.opener import open_real
-from sim.lab import Lab
+from sim.lab import SimulatedLab
 
 BENCH = Path(__file__).resolve().parents[2] / "examples" / "rigs" / "bench.yaml"
 
@@ -129,7 +129,7 @@ def test_every_model_declares_its_queries() -> None:
 async def test_A12_talk_read_only_sends_no_C0_to_an_atlas_circuit() -> None:
     """The reproduction: `C,0` left during verification."""
     rig = load_rig(BENCH)
-    lab = Lab(rig, seed=1)
+    lab = SimulatedLab(rig, seed=1)
     name = next(name for name, spec in rig.devices.items() if spec.model == "atlas-ezo-ph")
     said: list[str] = []
     talk = Talk(name, rig.devices[name], lab.opener, said.append, raw=False, read_only=True)

@@ -31,7 +31,7 @@ from sim.faults.injector import Injector
 from sim.faults.kinds import KINDS
 from sim.faults.schedule import Fault
 from sim.faults.targets import targets
-from sim.lab import Lab
+from sim.lab import SimulatedLab
 from sim.virtual_time import run_virtual
 
 RIGS = Path(__file__).resolve().parents[2] / "examples" / "rigs"
@@ -45,7 +45,7 @@ def capture(path: Path, rig: Rig, faults: Sequence[Fault], for_s: float, seed: i
     """Capture `for_s` seconds of a controller on a simulated rig that `faults` befall."""
 
     async def live() -> None:
-        lab = Lab(rig, seed=seed)
+        lab = SimulatedLab(rig, seed=seed)
         with recorded(path, rig, lab.opener) as opener:
             clock = Clock(follow_system=False, epoch=EPOCH)
             controller = Controller(rig=rig, opener=opener, data_dir=path.parent, clock=clock, durable=False)
@@ -161,13 +161,13 @@ def test_a_request_too_many_at_the_end_of_a_whole_capture_is_found(garbled: Path
 # --- lines that open late, or break with an error --------------------------------------------------------------
 
 
-def one_balance(path: Path, opener: Callable[[Lab], Opener], for_s: float) -> list[dict[str, Any]]:
+def one_balance(path: Path, opener: Callable[[SimulatedLab], Opener], for_s: float) -> list[dict[str, Any]]:
     """Capture a balance that is read twice a second on a line that `opener` opens."""
     rig = load_rig(RIGS / "bench.yaml")
     spec = rig.devices["balance"]
 
     async def live() -> None:
-        lab = Lab(rig, seed=1)
+        lab = SimulatedLab(rig, seed=1)
         with recorded(path, rig, opener(lab)) as opening:
             link = open_link(spec.link, [spec.model], opening)
             sensor = build(spec.model, link, device_config("balance", spec)).sensors["mass"]
@@ -187,7 +187,7 @@ def one_balance(path: Path, opener: Callable[[Lab], Opener], for_s: float) -> li
 
 
 def test_a_line_that_opens_slowly_or_not_in_time_replays(tmp_path: Path) -> None:
-    def slow(lab: Lab) -> Opener:
+    def slow(lab: SimulatedLab) -> Opener:
         waits = iter([2.0, 100.0, 3.0, *[0.7] * 99])
 
         async def opening(url: LinkUrl, line: LineSettings) -> Streams:
@@ -205,7 +205,7 @@ def test_a_line_that_opens_slowly_or_not_in_time_replays(tmp_path: Path) -> None
 
 
 def test_a_line_that_breaks_with_an_error_is_captured_as_lost_and_replays(tmp_path: Path) -> None:
-    def breaking(lab: Lab) -> Opener:
+    def breaking(lab: SimulatedLab) -> Opener:
         async def opening(url: LinkUrl, line: LineSettings) -> Streams:
             reader, writer = await lab.opener(url, line)
             asyncio.get_running_loop().call_later(5.0, reader.set_exception, ConnectionResetError("pulled"))
@@ -220,7 +220,7 @@ def test_a_line_that_breaks_with_an_error_is_captured_as_lost_and_replays(tmp_pa
 
 
 def test_a_write_that_fails_is_captured_as_a_lost_line_and_replays(tmp_path: Path) -> None:
-    def failing(lab: Lab) -> Opener:
+    def failing(lab: SimulatedLab) -> Opener:
         async def opening(url: LinkUrl, line: LineSettings) -> Streams:
             reader, writer = await lab.opener(url, line)
             plain, left = writer.write, [12]

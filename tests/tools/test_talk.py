@@ -18,15 +18,15 @@ from drivers.alicat_mfc import AlicatMfc
 from drivers.atlas_ezo_pmp import AtlasEzoPmp
 from drivers.ismatec_reglo_icc import IsmatecRegloIcc
 from drivers.keller_x_line import KellerXLine
-from sim.lab import Lab
+from sim.lab import SimulatedLab
 
 RIG = Path(__file__).resolve().parents[2] / "examples" / "rigs" / "bench.yaml"
 
 
 @asynccontextmanager
-async def talking(name: str, *, raw: bool = False) -> AsyncIterator[tuple[Talk, list[str], Lab]]:
+async def talking(name: str, *, raw: bool = False) -> AsyncIterator[tuple[Talk, list[str], SimulatedLab]]:
     rig = load_rig(RIG)
-    lab = Lab(rig, seed=1)
+    lab = SimulatedLab(rig, seed=1)
     said: list[str] = []
     talk = Talk(name, rig.devices[name], lab.opener, said.append, raw=raw)
     await talk.begin()

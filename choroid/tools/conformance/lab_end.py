@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Mapping
 
-from controller.rig.description import Channel, DeviceSpec
+from controller.rig.description import DeviceChannel, DeviceSpec
 from drivers.device import DeviceConfig
 from sim.devices.bath import Bath
 from sim.devices.catalogue import DEVICES
@@ -17,12 +17,12 @@ from sim.devices.hamilton_arc import HamiltonArc
 from sim.devices.keller_bus import KellerBus
 from sim.devices.mettler_sics import MettlerSics
 from sim.devices.modbus_generic import ModbusGeneric
-from sim.devices.port import Course
+from sim.devices.port import BathRamp
 from sim.devices.sartorius_sbi import SartoriusSbi
 from sim.devices.sensirion_slf3x import SensirionSlf3x
 from sim.devices.vaisala_gmp25x import VaisalaGmp25x
 from sim.devices.vici_actuator import ViciActuator
-from sim.devices.wire import Line, WireDevice
+from sim.devices.wire import Bus, WireDevice
 
 RETURN_C = -0.1
 """The return of a simulated Huber is cooler than its bath by so much."""
@@ -55,7 +55,7 @@ class BenchPlant:
         """See :class:`sim.devices.port.PlantPort`."""
         self.outputs[point] = flow_ml_min
 
-    def set_bath(self, point: str, course: Course | None) -> None:
+    def set_bath(self, point: str, course: BathRamp | None) -> None:
         """See :class:`sim.devices.port.PlantPort`; the bench asks the bath itself."""
 
     def sense(self, point: str) -> float:
@@ -81,7 +81,7 @@ class LabEnd:
         self.plant = BenchPlant()
         self.device: WireDevice = DEVICES[model](config.name, spec_of(model, config), self.plant)
         self._name = config.name
-        self._line = Line("sim:bench", baud=self.device.baud)
+        self._line = Bus("sim:bench", baud=self.device.baud)
         self._line.attach(self.device)
         self._deliver: Callable[[bytes], None] = lambda data: None
         self._line.connect(self)
@@ -195,7 +195,7 @@ def spec_of(model: str, config: DeviceConfig) -> DeviceSpec:
         settings = dict(channel.settings)
         tubing_mm = settings.pop("tubing_mm", None)
         tubing = {} if tubing_mm is None else {"tubing": f"{tubing_mm} mm"}
-        channels[number] = Channel.model_validate({"point": channel.point, **tubing, **settings})
+        channels[number] = DeviceChannel.model_validate({"point": channel.point, **tubing, **settings})
     return DeviceSpec(
         model=model, link="sim:bench", address=config.address, channels=channels, settings=dict(config.settings)
     )

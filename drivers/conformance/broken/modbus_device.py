@@ -18,7 +18,7 @@ from drivers.device import Device, DeviceConfig, DeviceModel, Identity, Sensor, 
 from drivers.errors import DeviceFault, Refused, WrongDevice
 from drivers.output import Output
 from drivers.settings import known_only
-from drivers.transport.conversation import Barrier, Conversation
+from drivers.transport.conversation import Conversation, SyncQuery
 from drivers.transport.link import Link, Parser
 from drivers.transport.url import LineSettings
 
@@ -127,7 +127,7 @@ class BlockDriver(Device):
         known_only(config.settings, config.name, frozenset())
         self.unit = int(config.address)
         # Four words: no late answer to anything else is as long.
-        fence = Barrier(self.request(READ_INPUT, 0, 4), lambda: self.parser(READ_INPUT, 8))
+        fence = SyncQuery(self.request(READ_INPUT, 0, 4), lambda: self.parser(READ_INPUT, 8))
         self._conversation = Conversation(link, config.name, timeout_s=0.3, barrier=fence)
         self.sensors["temperature"] = BlockSensor(self, "degC", self.temperature)
         self.sensors["pressure"] = BlockSensor(self, "kPa", self.pressure)

@@ -29,7 +29,7 @@ from drivers.device import Actuator, Device, DeviceConfig, DeviceModel, Identity
 from drivers.doses import DoseBook
 from drivers.errors import DeviceFault, LinkDown, Refused, WrongDevice
 from drivers.settings import known_only
-from drivers.transport.conversation import Barrier, Conversation
+from drivers.transport.conversation import Conversation, SyncQuery
 from drivers.transport.link import Link, Parser
 from drivers.transport.replies import line_matching
 from drivers.transport.url import LineSettings
@@ -143,7 +143,7 @@ class TextDriver(Device):
     def __init__(self, link: Link, config: DeviceConfig) -> None:
         super().__init__(link, config)
         known_only(config.settings, config.name, frozenset())
-        fence = Barrier(self.frame(b"ID"), lambda: self.parser(re.compile(rb"ID=(\w{1,9})")))
+        fence = SyncQuery(self.frame(b"ID"), lambda: self.parser(re.compile(rb"ID=(\w{1,9})")))
         self._conversation = Conversation(
             link, config.name, timeout_s=0.3, barrier=fence if self.fenced else None, late_s=self.late_s
         )

@@ -12,7 +12,7 @@ from typing import Any
 from controller.core.clock import Clock
 from controller.core.state import StateStore, Volume
 from controller.gate.gate import Gate, Outcome
-from controller.safety.terms import Intent, VolumeView
+from controller.safety.terms import Intent, KernelVolume
 from drivers.commands import (
     Command,
     Dispense,
@@ -186,7 +186,7 @@ class Bench:
         self.store = StateStore()
         self.rows = Rows()
         self.alarms: list[tuple[str, str, str]] = []
-        self.volumes: dict[str, VolumeView] = {
+        self.volumes: dict[str, KernelVolume] = {
             name: Volume(20_000.0 if name == "spent" else vessel.volume_ul, 50.0)
             for name, vessel in RIG.vessels.items()
         }
@@ -206,7 +206,7 @@ class Bench:
         self.sample()
         self.store.snapshot(self.loop.time(), "", ())
 
-    def _volumes(self) -> Mapping[str, VolumeView]:
+    def _volumes(self) -> Mapping[str, KernelVolume]:
         return self.volumes
 
     def pump(self, name: str) -> Pump:

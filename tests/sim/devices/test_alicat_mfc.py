@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from sim.devices.alicat_mfc import AlicatMfc
-from sim.devices.wire import Line
+from sim.devices.wire import Bus
 from tests.sim.bench import RecordingPlant, Talker, client_of, device_on_a_line, spec
 
 
@@ -211,7 +211,7 @@ async def test_tare_takes_out_the_offset_at_no_flow() -> None:
 @pytest.mark.virtual_time
 async def test_units_share_a_line_and_power_cut_closes_the_valve() -> None:
     plant = RecordingPlant(a__flow=0.0, b__flow=0.0)
-    line = Line("sim:gas", baud=19200)
+    line = Bus("sim:gas", baud=19200)
     units = [AlicatMfc(name, spec(address=name.upper()), plant) for name in ("a", "b")]
     for unit in units:
         line.attach(unit)

@@ -8,11 +8,11 @@ import pytest
 
 from sim.devices.atlas_ezo import EzoPh
 from sim.devices.mettler_sics import MettlerSics
-from sim.devices.wire import Line
+from sim.devices.wire import Bus
 from tests.sim.bench import RecordingPlant, Talker, client_of, device_on_a_line
 
 
-async def ph() -> tuple[EzoPh, Line, Talker]:
+async def ph() -> tuple[EzoPh, Bus, Talker]:
     device = device_on_a_line(EzoPh, RecordingPlant(d__ph=7.0))
     talker = await client_of(device)
     await talker.ask(b"C,0\r")
@@ -88,7 +88,7 @@ async def test_a_power_cut_loses_what_is_under_way_even_when_power_is_back_at_on
 @pytest.mark.virtual_time
 async def test_an_echoing_converter_says_back_what_it_was_told() -> None:
     device = EzoPh("d", device_on_a_line(EzoPh, RecordingPlant(d__ph=7.0)).spec, RecordingPlant(d__ph=7.0))
-    line = Line("sim:echo", echo=True)
+    line = Bus("sim:echo", echo=True)
     line.attach(device)
     device.power_on()
     talker = await client_of(device)

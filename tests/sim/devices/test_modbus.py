@@ -11,7 +11,7 @@ import pytest
 from sim.devices.keller_x_line import KellerXLine
 from sim.devices.modbus_coil_relay import ModbusCoilRelay
 from sim.devices.modbus_slave import crc16, sealed
-from sim.devices.wire import Line
+from sim.devices.wire import Bus
 from tests.sim.bench import RecordingPlant, Talker, client_of, device_on_a_line, spec
 
 
@@ -233,7 +233,7 @@ async def test_keller_addresses() -> None:
 @pytest.mark.virtual_time
 async def test_three_slaves_share_a_bus_and_each_answers_for_itself() -> None:
     plant = RecordingPlant(a__pressure=10.0, b__pressure=20.0)
-    line = Line("sim:rs485")
+    line = Bus("sim:rs485")
     for device in (
         KellerXLine("a", spec(address="1"), plant),
         KellerXLine("b", spec(address="2"), plant),

@@ -11,15 +11,15 @@ from pathlib import Path
 from controller.rig.loading import load_rig
 from sim.faults.injector import Injector
 from sim.faults.schedule import Fault
-from sim.lab import Lab
+from sim.lab import SimulatedLab
 
 ROOT = Path(__file__).parents[3]
 RIG = load_rig(ROOT / "examples" / "rigs" / "bench.yaml")
 
 
 @asynccontextmanager
-async def lab_with(*faults: Fault, seed: int = 1) -> AsyncIterator[tuple[Lab, Injector]]:
-    lab = Lab(RIG, seed=seed)
+async def lab_with(*faults: Fault, seed: int = 1) -> AsyncIterator[tuple[SimulatedLab, Injector]]:
+    lab = SimulatedLab(RIG, seed=seed)
     try:
         yield lab, Injector(lab, faults, seed=seed)
     finally:
@@ -63,7 +63,7 @@ class Url:
     scheme: str = "sim"
 
 
-async def ear(lab: Lab, target: str) -> Ear:
+async def ear(lab: SimulatedLab, target: str) -> Ear:
     """A client on a line, after the devices have said their greetings."""
     reader, writer = await lab.opener(Url(target), None)
     listener = Ear(reader, writer, asyncio.get_running_loop().time())

@@ -16,7 +16,7 @@ from sim.devices.modbus_coil_relay import ModbusCoilRelay
 from sim.devices.modbus_slave import sealed
 from sim.faults.kinds import KINDS
 from sim.faults.schedule import Fault
-from sim.lab import Lab
+from sim.lab import SimulatedLab
 from tests.sim.faults.bench import ear, lab_with
 
 pytestmark = pytest.mark.virtual_time
@@ -32,7 +32,7 @@ RELAY_ON = sealed(bytes.fromhex("03050000FF00"))
 RELAYS = sealed(bytes.fromhex("030100000008"))
 
 
-def flow_of(lab: Lab, pump: str) -> float:
+def flow_of(lab: SimulatedLab, pump: str) -> float:
     """What a pump turns at (µL/min by the maker's chart, signed)."""
     return lab.drives.moving.get(pump, 0.0)
 
@@ -211,7 +211,7 @@ async def test_a_reversed_motor_turns_back_at_once_and_forward_again() -> None:
 # --- readings -----------------------------------------------------------------------------------------------
 
 
-async def pressure(lab: Lab) -> float:
+async def pressure(lab: SimulatedLab) -> float:
     """What the heart's transmitter says over the wire (kPa)."""
     listener = await ear(lab, "rs485")
     reply = await listener.ask(sealed(bytes.fromhex("010300020002")))

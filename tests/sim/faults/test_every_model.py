@@ -17,7 +17,7 @@ from sim.devices.wire import WireDevice, forgetting
 from sim.faults.injector import Injector
 from sim.faults.schedule import Fault
 from sim.faults.targets import ACTING, ADDRESSED, SIGNING, address_of, next_on_bus, targets
-from sim.lab import Lab
+from sim.lab import SimulatedLab
 from tests.sim.bench import RecordingPlant
 from tests.sim.faults.bench import RIG, ear
 
@@ -77,8 +77,8 @@ def _rig(model: str) -> Rig:
 
 
 @asynccontextmanager
-async def two_of(model: str) -> AsyncIterator[tuple[Lab, Injector]]:
-    lab = Lab(_rig(model), seed=1)
+async def two_of(model: str) -> AsyncIterator[tuple[SimulatedLab, Injector]]:
+    lab = SimulatedLab(_rig(model), seed=1)
     try:
         yield lab, Injector(lab, [], seed=1)
     finally:

@@ -9,7 +9,7 @@ import pytest
 from sim.faults.injector import Injector
 from sim.faults.kinds import KINDS
 from sim.faults.schedule import Fault
-from sim.lab import Lab
+from sim.lab import SimulatedLab
 from sim.plant.plant import PlantTruth
 from tests.sim.faults.bench import RIG, lab_with
 
@@ -19,14 +19,14 @@ PUMPS = {name: line.pump for name, line in RIG.lines.items() if line.pump is not
 MINUTE_S = 60.0
 
 
-def pump(lab: Lab, line: str, ul_min: float) -> None:
+def pump(lab: SimulatedLab, line: str, ul_min: float) -> None:
     """Let a line's pump turn, its valve open."""
     if (valve := RIG.lines[line].valve) is not None:
         lab.drives.set_switch(valve, ul_min != 0)
     lab.drives.set_pump(PUMPS[line], ul_min)
 
 
-async def moved(lab: Lab, line: str, minutes: float = 1.0) -> float:
+async def moved(lab: SimulatedLab, line: str, minutes: float = 1.0) -> float:
     """What the line takes in a minute (µL/min)."""
     before = lab.plant.truth().moved_ul[line]
     await asyncio.sleep(minutes * MINUTE_S)

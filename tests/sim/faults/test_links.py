@@ -8,7 +8,7 @@ import pytest
 
 from sim.devices.modbus_slave import sealed
 from sim.faults.schedule import Fault
-from sim.lab import Lab
+from sim.lab import SimulatedLab
 from tests.sim.faults.bench import Ear, Url, ear, lab_with
 
 pytestmark = pytest.mark.virtual_time
@@ -21,7 +21,7 @@ WHO_1, WHO_2 = (sealed(bytes.fromhex(f"0{n}0300080002")) for n in (1, 2))
 TOB_1, TOB_2 = (sealed(bytes.fromhex(f"0{n}030441C80000")) for n in (1, 2))
 
 
-async def balance_ear(lab: Lab) -> Ear:
+async def balance_listener(lab: SimulatedLab) -> Ear:
     listener = await ear(lab, "balance")
     assert await listener.ask(ASK_BALANCE) == I11
     return listener
@@ -31,7 +31,7 @@ async def many(listener: Ear, count: int = 100) -> list[bytes]:
     return [await listener.ask(ASK_BALANCE, 0.2) for _ in range(count)]
 
 
-def untouched(lab: Lab, link: str = BALANCE) -> bool:
+def untouched(lab: SimulatedLab, link: str = BALANCE) -> bool:
     line = lab.lines[link]
     return line.plugged and not line.inward and not line.outward and not line.ghosts and not line.elsewhere
 
@@ -39,7 +39,7 @@ def untouched(lab: Lab, link: str = BALANCE) -> bool:
 @pytest.mark.parametrize(("kind", "amount"), [("drop", 0.3), ("garble", 0.02), ("truncate", 0.4), ("duplicate", 0.6)])
 async def test_a_part_of_the_answers_is_hit_and_none_after(kind: str, amount: float) -> None:
     async with lab_with() as (lab, injector):
-        listener = await balance_ear(lab)
+        listener = await balance_listener(lab)
         applied = injector.inject(Fault(kind, BALANCE, 0.0, 0.0, amount))
         answers = await many(listener)
         whole = sum(answer == I11 for answer in answers)
@@ -66,7 +66,7 @@ async def test_a_part_of_the_answers_is_hit_and_none_after(kind: str, amount: fl
 
 async def test_delay_is_constant_and_ends() -> None:
     async with lab_with() as (lab, injector):
-        listener = await balance_ear(lab)
+        listener = await balance_listener(lab)
         loop = asyncio.get_running_loop()
 
         async def took() -> float:
@@ -88,7 +88,7 @@ async def test_two_delays_add_and_each_ends_by_itself() -> None:
     faults = Fault("delay", BALANCE, 1.0, 20.0, 0.5), Fault("delay", BALANCE, 1.0, 40.0, 0.25)
     async with lab_with(*faults) as (lab, injector):
         running = asyncio.create_task(injector.run())
-        listener = await balance_ear(lab)
+        listener = await balance_listener(lab)
         loop = asyncio.get_running_loop()
         for at_s, late_s in ((10.0, 0.75), (30.0, 0.25), (50.0, 0.0)):
             await asyncio.sleep(at_s - loop.time())
@@ -102,7 +102,7 @@ async def test_two_delays_add_and_each_ends_by_itself() -> None:
 
 async def test_echo_gives_clients_their_own_bytes() -> None:
     async with lab_with() as (lab, injector):
-        listener = await balance_ear(lab)
+        listener = await balance_listener(lab)
         first = injector.inject(Fault("echo", BALANCE, 0.0))
         second = injector.inject(Fault("echo", BALANCE, 0.0))
         assert await listener.ask(ASK_BALANCE) == ASK_BALANCE + I11
@@ -139,12 +139,12 @@ async def test_wrong_address_on_a_line_of_gas_controllers() -> None:
 
 async def test_half_open_old_connections_are_dead_and_do_not_know_it() -> None:
     async with lab_with() as (lab, injector):
-        old = await balance_ear(lab)
+        old = await balance_listener(lab)
         applied = injector.inject(Fault("half_open", BALANCE, 0.0))
         assert await old.ask(ASK_BALANCE) == b""
         assert not old.broken
         assert not old.writer.is_closing()
-        new = await balance_ear(lab)
+        new = await balance_listener(lab)
         assert applied is not None
         injector.end(applied)
         await asyncio.sleep(0.1)
@@ -155,7 +155,7 @@ async def test_half_open_old_connections_are_dead_and_do_not_know_it() -> None:
 
 async def test_unplug_breaks_connections_and_refuses_new_ones() -> None:
     async with lab_with() as (lab, injector):
-        old = await balance_ear(lab)
+        old = await balance_listener(lab)
         first = injector.inject(Fault("unplug", BALANCE, 0.0))
         second = injector.inject(Fault("unplug", BALANCE, 0.0))
         await asyncio.sleep(0.1)
@@ -165,14 +165,14 @@ async def test_unplug_breaks_connections_and_refuses_new_ones() -> None:
                 await lab.opener(Url("balance"), None)
             assert applied is not None
             injector.end(applied)
-        await balance_ear(lab)
+        await balance_listener(lab)
         assert untouched(lab)
 
 
 async def test_replug_gives_the_line_another_name_for_a_while() -> None:
     async with lab_with() as (lab, injector):
         names = list(lab.lines)
-        old = await balance_ear(lab)
+        old = await balance_listener(lab)
         applied = injector.inject(Fault("replug", BALANCE, 0.0))
         await asyncio.sleep(0.1)
         assert old.broken
@@ -185,6 +185,6 @@ async def test_replug_gives_the_line_another_name_for_a_while() -> None:
         injector.end(applied)
         await asyncio.sleep(1.0)
         assert elsewhere.broken
-        await balance_ear(lab)
+        await balance_listener(lab)
         assert list(lab.lines) == names
         assert untouched(lab)

@@ -17,7 +17,7 @@ from sim.faults.injector import Injector
 from sim.faults.kinds import KINDS, survivable
 from sim.faults.schedule import Fault, Schedule, from_json, to_json
 from sim.faults.targets import targets
-from sim.lab import Lab
+from sim.lab import SimulatedLab
 from sim.virtual_time import run_virtual
 from tests.sim.faults.bench import RIG, ROOT, ear, lab_with
 
@@ -125,7 +125,7 @@ def test_every_kind_has_a_target_on_the_bench_rig() -> None:
 def test_every_target_works_and_is_taken_back(kind: str) -> None:
     """The healthy lab and one that has had the fault on every target differ in nothing that a fault sets."""
 
-    def state(lab: Lab) -> dict[str, object]:
+    def state(lab: SimulatedLab) -> dict[str, object]:
         found: dict[str, object] = {"lines": list(lab.lines), "reversed": set(lab.drives._reversed)}
         for link, line in lab.lines.items():
             found[link] = (line.plugged, line.echo, line.elsewhere, line.inward[:], line.outward[:], set(line.ghosts))

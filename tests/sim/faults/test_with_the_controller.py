@@ -19,7 +19,7 @@ from sim.devices.ismatec_reglo_icc import FACTORY_TUBING, IsmatecRegloIcc
 from sim.faults.injector import Injector
 from sim.faults.kinds import KINDS
 from sim.faults.schedule import Fault
-from sim.lab import Lab
+from sim.lab import SimulatedLab
 from tests.sim.faults.bench import RIG
 
 EPOCH = datetime(2026, 1, 1, tzinfo=UTC)
@@ -31,8 +31,8 @@ pytestmark = pytest.mark.virtual_time
 
 
 @asynccontextmanager
-async def under(*faults: Fault, data: Path) -> AsyncIterator[tuple[Controller, Lab, Injector]]:
-    lab = Lab(RIG, seed=1)
+async def under(*faults: Fault, data: Path) -> AsyncIterator[tuple[Controller, SimulatedLab, Injector]]:
+    lab = SimulatedLab(RIG, seed=1)
     controller = Controller(
         rig=RIG, opener=lab.opener, data_dir=data, clock=Clock(follow_system=False, epoch=EPOCH), durable=False
     )

@@ -24,7 +24,7 @@ LEAST_SAMPLES = 10
 """Values that make an hour's median worth keeping."""
 
 
-class Usual:
+class RollingBaseline:
     """Hours in the making, hours past. Values are noted about once a minute."""
 
     def __init__(self, journal: Journal, clock: Clock) -> None:

@@ -17,13 +17,13 @@ from choroid.running.nerves_process import simulated_array
 from controller.core.clock import Clock
 from controller.nerves import client
 from controller.nerves.client import GatewayNerves
-from controller.nerves.summary import NervesSummary, Treatment
+from controller.nerves.summary import NervesSummary, StimulationTreatment
 from controller.nerves.wire import nerves_pb2 as pb
 from controller.nerves.wire import nerves_pb2_grpc as pb_grpc
 from controller.process.controller import Controller
 from controller.rig.loading import load_rig
 from drivers.commands import Quality
-from sim.lab import Lab
+from sim.lab import SimulatedLab
 from tests.nerves.test_gateway import settled
 
 RIG = load_rig(Path(__file__).resolve().parents[2] / "examples" / "rigs" / "bench.yaml")
@@ -47,7 +47,7 @@ class Told:
     async def summary(self) -> NervesSummary | None:
         if self._says == "fresh":
             self._at_s = asyncio.get_running_loop().time()
-        kept = Treatment(0.1, 20.0, self.evoked, False, 1, "open", "")
+        kept = StimulationTreatment(0.1, 20.0, self.evoked, False, 1, "open", "")
         return None if self._says == "nothing" else NervesSummary(self._at_s, 2.5, 29, 32, (2.5,) * 32, kept)
 
     def recent_spikes(self) -> list[tuple[float, int]]:
@@ -60,7 +60,7 @@ class Told:
 @asynccontextmanager
 async def living(data: Path, source: Told | None) -> AsyncIterator[Controller]:
     """A controller that ticks over a lab and listens to `source`."""
-    lab = Lab(RIG, seed=1)
+    lab = SimulatedLab(RIG, seed=1)
     clock = Clock(follow_system=False, epoch=EPOCH)
     controller = Controller(rig=RIG, opener=lab.opener, data_dir=data, clock=clock, nerves_source=source, durable=False)
     stop = asyncio.Event()

@@ -14,7 +14,7 @@ from starlette.datastructures import Headers, MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from starlette.websockets import WebSocket
 
-from dashboards.access import Problem
+from dashboards.access import ApiProblem
 
 LOOPBACK_HOSTS = frozenset({"127.0.0.1", "localhost", "::1"})
 MOST_BODY_BYTES = 64_000
@@ -35,7 +35,7 @@ HEADERS = {
 }
 
 
-class Doorman:
+class RequestFilter:
     """ASGI middleware. `hosts` are the names this page answers to; `pace` gives loop seconds per real second."""
 
     def __init__(self, app: ASGIApp, hosts: frozenset[str]) -> None:
@@ -64,12 +64,12 @@ class Doorman:
         patience_s = BODY_TIME_S * (speed.speed if speed is not None else 1.0)
         try:
             whole = await _whole_body(receive, patience_s)
-        except Problem as slow:
+        except ApiProblem as slow:
             await JSONResponse(slow.body(), status_code=slow.status)(scope, receive, sender)
             return
         await self._app(scope, _replay(whole, receive), sender)
 
-    def _foreign(self, headers: Headers) -> Problem | None:
+    def _foreign(self, headers: Headers) -> ApiProblem | None:
         """Why a request was not meant for this host or does not come from this page; None when all is well."""
         written = headers.get("host", "")
         try:
@@ -77,7 +77,7 @@ class Doorman:
         except ValueError:
             host = ""
         if host not in self._hosts:
-            return Problem(
+            return ApiProblem(
                 403,
                 f"“{host[:100]}” is not a name of this page",
                 where="the Host header",
@@ -86,7 +86,7 @@ class Doorman:
             )
         origin = headers.get("origin")
         if origin is not None and _place(origin) != written:
-            return Problem(
+            return ApiProblem(
                 403,
                 f"the request comes from another page, {origin[:100]}",
                 where="the Origin header",
@@ -96,7 +96,7 @@ class Doorman:
         return None
 
 
-async def turn_away(socket: WebSocket, problem: Problem) -> None:
+async def turn_away(socket: WebSocket, problem: ApiProblem) -> None:
     """Tell a WebSocket why it is not let in, then close it: 4401 for nobody's, 4403 for the wrong one."""
     await socket.accept()
     await socket.send_json(problem.body())
@@ -110,8 +110,8 @@ def _place(origin: str) -> str:
         return ""
 
 
-def _too_large() -> Problem:
-    return Problem(
+def _too_large() -> ApiProblem:
+    return ApiProblem(
         413,
         "the request is too large",
         where="the request's body",
@@ -120,7 +120,7 @@ def _too_large() -> Problem:
     )
 
 
-def _oversized(headers: Headers) -> Problem | None:
+def _oversized(headers: Headers) -> ApiProblem | None:
     length = headers.get("content-length", "0")
     if not (length.isascii() and length.isdecimal() and len(length) < 12) or int(length) > MOST_BODY_BYTES:
         return _too_large()
@@ -128,7 +128,7 @@ def _oversized(headers: Headers) -> Problem | None:
 
 
 async def _whole_body(receive: Receive, patience_s: float) -> list[Message]:
-    """The messages of the whole body; raises :class:`Problem` when it is too large or too slow."""
+    """The messages of the whole body; raises :class:`ApiProblem` when it is too large or too slow."""
     messages: list[Message] = []
     size = 0
     try:
@@ -142,7 +142,7 @@ async def _whole_body(receive: Receive, patience_s: float) -> list[Message]:
                 if message["type"] != "http.request" or not message.get("more_body", False):
                     return messages
     except TimeoutError:
-        raise Problem(
+        raise ApiProblem(
             408,
             "the request did not arrive in time",
             where="the request's body",

@@ -21,7 +21,7 @@ UNITS: Final = {FIRING: "Hz", ACTIVE: "electrodes", EVOKED: "ratio"}
 """The readings. What fails of them raises the alarm `device_lost` of the nerves, as with any device."""
 
 
-class Ear:
+class NervesReader:
     """Asks the source now and then; see the module."""
 
     def __init__(self, store: StateStore, clock: Clock) -> None:
