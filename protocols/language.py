@@ -1,4 +1,4 @@
-"""The language of protocols: organs with verbs that are awaited, each a journalled step (design §4.8).
+"""The language of protocols: organs with verbs that are awaited, each a journalled step (decision 11).
 
 A protocol is `async def name(lab: Lab, params: Mapping[str, float]) -> None`. It may use anything that gives the same
 answer when it is run again from the beginning, because that is what happens after a restart: the function runs again

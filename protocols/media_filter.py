@@ -62,15 +62,15 @@ LEAST_UL = 1000.0
 GLUCOSE_MM_PER_S = 5.4e-3
 """Adult human cortex uses so much, mol/m³/s (biology.md §1.1); mol/m³ is mM."""
 LACTATE_PER_GLUCOSE, LACTATE_PER_GLUCOSE_SD = 1.4, 0.35
-"""mol/mol: 1.0–1.4 with oxygen, 2.0 without (§1.1); large organoids are in between."""
+"""mol/mol: 1.0–1.4 with oxygen, 2.0 without (biology.md §1.1); large organoids are in between."""
 AMMONIA_PER_GLUCOSE, AMMONIA_PER_GLUCOSE_REL_SD = 0.06, 0.4
-"""mol/mol. A choice: no organoid figure was found (§7)."""
+"""mol/mol. A choice: no organoid figure was found (biology.md §7)."""
 TISSUE_REL_SD = 0.5
 """How much of the tissue lives, and how hard it works."""
 KM_GLUCOSE_MM, KM_GLUTAMINE_MM = 1.6, 0.047
-"""Uptake falls to half at these: GLUT3 (§1.1), and the Monod model of §1.1."""
+"""Uptake falls to half at these: GLUT3 for glucose, the CHO Monod model for glutamine (biology.md §1.1)."""
 DECAY_PER_D, DECAY_PER_D_SD = 0.07, 0.02
-"""Glutamine's half-life is 6–20 d: the middle, and at two standard deviations about the ends of 0.035–0.116 (§1.1)."""
+"""Glutamine has a half-life of 6–20 d: the mean, and two standard deviations reach 0.035 and 0.116 (biology.md §1.1)."""
 PARTICLES_PER_GLUCOSE, PARTICLES_PER_GLUCOSE_SD = 0.8, 0.4
 """Osmoles that go with each glucose used: one by stoichiometry, burnt or turned into lactate that drives out
 bicarbonate; less as far as tissue gives back what nobody measures."""

@@ -30,8 +30,10 @@ CORNERS = {
     "growth": Corners(-0.05, 0.0, 0.12, 0.3),
     "lactate_yield": Corners(0.0, 0.8, 1.5, 2.2),
 }
-"""`ldh`: times the baseline (A up to 1.5, D from 5; §3.2). `oxygen_uptake`: times the own baseline [P]. `growth`: relative
-change of volume a day [P]. `lactate_yield`: mol lactate a mol glucose, 1.0 to 1.4 aerobic, 2.0 without oxygen (§1.1)."""
+"""`ldh`: multiple of the baseline; grade A up to 1.5, D from 5 (biology.md §3.2).
+`oxygen_uptake`: multiple of the organoid's own baseline [P].
+`growth`: relative change of volume per day [P].
+`lactate_yield`: mol lactate per mol glucose; 1.0 to 1.4 aerobic, 2.0 without oxygen (biology.md §1.1)."""
 
 GRADES = {Letter.A: 1.0, Letter.B: 0.8, Letter.C: 0.4, Letter.D: 0.0}
 """What a media grade counts [P]."""

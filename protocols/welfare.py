@@ -35,9 +35,12 @@ CORNERS = {
     "rest_h": Corners(0.0, 8.0, 24.0, 48.0),
     "own_band": Corners(-3.15, -1.5, 1.5, 3.15),
 }
-"""Spreads are highest less lowest of 24 h: skin ±0.2 °C and a probe's own noise (§6), grade A's width of pH and osmolality
-(§3.2). `stimulation_load` is the fullest of the stimulation budgets, 1 at its limit. `rest_h` are hours of the last 24
-without any pulse, 8 at least (§4). `own_band` is the logarithm of the firing rate in spreads of the own baseline."""
+"""A spread is the highest less the lowest value of 24 h.
+
+`temperature`: skin ±0.2 °C and the noise of a probe (biology.md §6). `ph`, `osmolality`: width of grade A (biology.md §3.2).
+`stimulation_load`: the fullest stimulation budget, 1 at its limit. `rest_h`: hours of the last 24 without a pulse, 8 is the
+minimum (biology.md §4). `own_band`: log of the firing rate in standard deviations of the own baseline.
+"""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""How fast history takes readings in and draws them (design §6: ≥ 200,000 points/s in; 30 days × 40 series in < 100 ms)."""
+"""Measure how fast the history stores readings and answers queries (targets: docs/performance.md)."""
 
 from __future__ import annotations
 

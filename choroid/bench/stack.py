@@ -11,7 +11,7 @@ DAYS = 0.25
 
 
 def bench_stack() -> dict[str, Any]:
-    """A quarter of a day of `recycle` on the bench rig; the goal of design §6 is 5,000 × life."""
+    """Simulate a quarter of a day of `recycle` on the bench rig (target: docs/performance.md, 5,000 × real time)."""
     answer = simulate(bench_rig(), protocol="recycle", params={"least": "18 mL"}, days=DAYS, seed=1, progress=False)
     requests_per_s = answer["transactions"] / answer["simulated_s"]
     return {

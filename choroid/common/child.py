@@ -14,7 +14,7 @@ from pathlib import Path
 from choroid.common.failure import UserError
 
 PACKAGES = ("choroid", "dashboards", "controller", "protocols", "drivers", "sim")
-"""The import packages of this program, which lie side by side (decision 15)."""
+"""The import packages of this program, which lie side by side (decision 14)."""
 
 
 def python(module: str, *words: str) -> list[str]:

@@ -1,4 +1,4 @@
-"""The one clock (design §4.2): monotonic time is the event loop's, UTC comes from here and nowhere else."""
+"""The one clock (decision 1): monotonic time is the event loop's, UTC comes from here and nowhere else."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The rig description: what stands on the bench and how it is plumbed, validated (design §3).
+"""The rig description: what stands on the bench and how it is plumbed, validated.
 
 One immutable tree of plain numbers in inner units; the unit is in each name. YAML keys are the names without the
 unit (`volume: 40 mL` becomes `volume_ul=40000.0`). Loading lives in :mod:`controller.rig.loading`; the
@@ -117,7 +117,7 @@ class Dialyser(_Part):
 
     vessel: str
     koa_ul_min: FlowUlMin = Field(alias="koa", gt=0, le=MOST_UL_MIN)
-    """Mass transfer of small solutes (lactate, ammonia, glucose), as built in: some 20 % below the maker's (biology §2)."""
+    """Mass transfer of small solutes (lactate, ammonia, glucose), as installed; 20 % below the data sheet (biology.md §2)."""
     koa_at_ul_min: FlowUlMin | None = Field(default=None, alias="koa_at", gt=0, le=MOST_UL_MIN)
     """The dialysate flow at which it was measured: KoA rises with the flow. Left out, it is taken as the same at any."""
     cut_off_kda: MassKda = Field(alias="cut_off", ge=1, le=15)

@@ -1,4 +1,4 @@
-"""Units at the edges (design §4.11): text such as "2 mL/min" becomes a plain float in a declared unit.
+"""Units at the edges (decision 12): text such as "2 mL/min" becomes a plain float in a declared unit.
 
 Inside the house a number's unit is in its name (`flow_ul_min`); only files, the API and the screen carry text.
 A text is one number and one unit, nothing to be calculated: `9**9 mL` is refused, not evaluated (S3).

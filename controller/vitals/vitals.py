@@ -1,6 +1,6 @@
 """The vital signs that viability, welfare and happiness are made of, gathered from the state once a minute.
 
-The scores are advice (design §4.12): they move nothing. What is missing or doubtful is left out, which lowers coverage and
+The scores are advice (decision 13): they move nothing. What is missing or doubtful is left out, which lowers coverage and
 widens intervals. Nothing here knows what a task is, or how one goes (N10).
 """
 

@@ -1,7 +1,7 @@
 """Acid, base and gas in medium.
 
 Bicarbonate/CO2 with a non-bicarbonate buffer. pK 6.1 and CO2 solubility 0.0307 mmol/(L·mmHg) [R, checked against human
-CSF: biology V1]; oxygen solubility 0.0105 mmol/(L·kPa) at 37 °C [V, S21]; non-bicarbonate buffer 3 mM/pH [P, 2–5].
+CSF: biology.md §5, V1]; oxygen solubility 0.0105 mmol/(L·kPa) at 37 °C [V, S21]; non-bicarbonate buffer 3 mM/pH [P, 2–5].
 Two numbers are conserved and therefore the state: alkalinity and total inorganic carbon. Carbonate is left out (below
 1 % of bicarbonate under pH 8 [R]), so above pH 8.5 this is only qualitative.
 """

@@ -9,7 +9,7 @@ from sim.plant.gas import BARRER
 SATURATION_PA = 6280.0
 """Water vapour at 37 °C."""
 SILICONE_WATER_BARRER = 30_000.0
-"""Between 20,000 (PDMS, D about 1e-9 m²/s [V, S27 Heo 2007]) and 40,000 [R, biology §1.3]."""
+"""Between 20,000 (PDMS, D about 1e-9 m²/s [V, S27 Heo 2007]) and 40,000 [R, biology.md §1.3]."""
 HUMIDITY = 0.90
 """Of the warm housing [P]."""
 WATER_UL_PER_MOL = 18_130.0

@@ -69,7 +69,7 @@ from sim.plant.step import step
 F8 = NDArray[np.float64]
 
 OUTER_MM = ((0.51, 1.02, 1.6), (2.1, 3.0, 4.8))
-"""Bores and outer diameters of common silicone tubing [biology §1.3]."""
+"""Bores and outer diameters of common silicone tubing [biology.md §1.3]."""
 START_VIABILITY = 0.97
 FRESH_LDH_U_L = 10.0
 START_O2, START_CO2 = gas.AIR_O2 * 0.93, 0.07

@@ -14,13 +14,13 @@ KLA_SPENT_PER_S = 0.01
 """Gas exchange of the loop's oxygenator and of the stirred spent vessel, both under the lung's gas [P]."""
 
 SHERWOOD = 3.66
-"""Laminar flow in a tube, constant wall concentration [R, as used in biology §1.3]."""
+"""Laminar flow in a tube, constant wall concentration [R, as used in biology.md §1.3]."""
 DIFFUSIVITY_M2_S = 2.7e-9
-"""Oxygen in medium at 37 °C [D, biology §1.3]."""
+"""Oxygen in medium at 37 °C [D, biology.md §1.3]."""
 BARRER = 3.35e-16
 """mol·m/(m²·s·Pa)."""
 SILICONE_O2_BARRER = 600.0
-"""[R, biology §1.3]. CO2 passes about five times better [R], so that the liquid's own film rules it too."""
+"""[R, biology.md §1.3]. CO2 passes about five times better [R], so that the liquid's own film rules it too."""
 
 
 def mixed(air_ml_min: float, co2_ml_min: float, o2_ml_min: float) -> tuple[float, float] | None:

@@ -1,7 +1,7 @@
 """Pumps and lines: how much flows, against what pressure, and when what enters a line comes out of it.
 
-Peristaltic law [P, biology §2]: Q = Q0·(1 − A·(1 − e^(−revs/N0)))·(1 − P/P_stall). The volume of a revolution follows
-the OMEGA FPU5 table, 0.081·d^2.08 mL for bores of 1 to 4 mm [D from V S30]; beyond, it over-predicts (validation V7).
+Peristaltic law [P, biology.md §2]: Q = Q0·(1 − A·(1 − e^(−revs/N0)))·(1 − P/P_stall). The volume of a revolution follows
+the OMEGA FPU5 table, 0.081·d^2.08 mL for bores of 1 to 4 mm [D from V S30]; beyond, it over-predicts (biology.md §5, V7).
 Lines resist by Hagen–Poiseuille. A line's dead volume is four mixed cells in a row, about the spread of residence times
 of laminar flow [P]; what leaves them is Poisson-distributed, so that any step is exact, and nothing is made or lost.
 """
@@ -16,11 +16,11 @@ from numpy.typing import NDArray
 from sim.plant.compiled import compiled
 
 VISCOSITY_PA_S = 0.72e-3
-"""Medium at 37 °C [R, biology §2]."""
+"""Medium at 37 °C [R, biology.md §2]."""
 P_STALL_KPA = 200.0
 """Where a roller no longer shuts the tubing [P]; small tubing is rated 172 to 482 kPa [V, S32]."""
 WEAR_LOSS = 0.10
-"""What tubing loses of its flow in the end; −5 to −15 % over the first day to four [R, biology §2]."""
+"""What tubing loses of its flow in the end; −5 to −15 % over the first day to four [R, biology.md §2]."""
 WEAR_REVOLUTIONS = 50_000.0
 """[P]: a day and a half at 24 rpm."""
 GAIN_SPREAD = 0.03

@@ -18,7 +18,7 @@ from sim.plant.compiled import compiled, kept
 
 V_MAX = 0.024
 """Volumetric oxygen uptake, mol/(m³·s): tuned on V4 alone (core begins at a radius of 358 µm); the "mature" value of
-biology §1.1 [P], below the adult brain's 0.030 [D]."""
+biology.md §1.1 [P], below the adult brain's 0.030 [D]."""
 DIFFUSIVITY = 2e-9
 """Effective oxygen diffusivity in tissue, m²/s [R]."""
 KM_OXYGEN_MM = 7.39e-3
@@ -41,7 +41,7 @@ KM_GLUTAMINE_MM = 0.047
 """[V, S10]."""
 CEILING_MM3 = 33.0
 GROWTH_PER_DAY = 0.04
-"""Gompertz, 4 mm at last [P, biology §1.2]."""
+"""Gompertz, 4 mm at last [P, biology.md §1.2]."""
 DYING_S = 86_400.0
 REFILLING_S = 10 * 86_400.0
 """How fast a core dies without oxygen, and is built anew with it [P]."""

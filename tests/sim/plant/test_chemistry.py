@@ -16,7 +16,7 @@ from sim.plant import chemistry
     [(29, 0, 7.52), (29, 10, 7.34), (29, 25, 6.66), (26, 0, 7.48), (26, 15, 7.10), (44, 0, 7.70), (44, 20, 7.44)],
 )
 def test_titration_agrees_with_henderson_hasselbalch(start_mm: float, lactate_mm: float, ph: float) -> None:
-    """biology §1.3: lactic acid titrates bicarbonate 1:1 at 5 % CO2 (35.6 mmHg), here without other buffer."""
+    """biology.md §1.3: lactic acid titrates bicarbonate 1:1 at 5 % CO2 (35.6 mmHg), here without other buffer."""
     co2 = chemistry.CO2_MM_PER_MMHG * 35.6
     left = start_mm - lactate_mm
     # The table has no other buffer; ours is compared at the pH that it gives to the same bicarbonate.
@@ -59,7 +59,7 @@ def test_how_much_added_carbon_stays_gas_is_the_slope_of_the_curve(alkalinity: f
 
 
 def test_oxygen_of_a_humid_incubator() -> None:
-    """biology §1.3: 18.7 % of oxygen at 5 % CO2 gives 0.199 mM (of the whole atmosphere, 18.9 kPa)."""
+    """biology.md §1.3: 18.7 % of oxygen at 5 % CO2 gives 0.199 mM (of the whole atmosphere, 18.9 kPa)."""
     assert pytest.approx(0.199, abs=0.001) == chemistry.O2_MM_PER_KPA * 18.9
     assert chemistry.oxygen_mm(0.209 * 0.95) == pytest.approx(0.199, abs=0.002)
     assert chemistry.co2_mm(0.05) == pytest.approx(1.09, abs=0.01)

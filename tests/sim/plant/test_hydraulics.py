@@ -17,12 +17,12 @@ from sim.plant import evaporation, hydraulics
     [(0.51, 15, 0.108), (0.51, 1000, 7.2), (0.25, 15, 1.9), (0.25, 1000, 125)],
 )
 def test_resistance_of_a_metre(bore_mm: float, flow_ul_min: float, kpa: float) -> None:
-    """biology §2, lines."""
+    """biology.md §2, lines."""
     assert hydraulics.tube_kpa_per_ul_min(bore_mm, 1.0) * flow_ul_min == pytest.approx(kpa, rel=0.03)
 
 
 def test_wall_shear() -> None:
-    """biology §1.4: 0.51 mm at 15 µL/min 0.014 Pa, at 1 mL/min 0.92 Pa."""
+    """biology.md §1.4: 0.51 mm at 15 µL/min 0.014 Pa, at 1 mL/min 0.92 Pa."""
     assert hydraulics.wall_shear_pa(0.51, 15) == pytest.approx(0.014, rel=0.02)
     assert hydraulics.wall_shear_pa(0.51, 1000) == pytest.approx(0.92, rel=0.02)
 
@@ -97,7 +97,7 @@ def test_ripple_is_rollers_times_turns() -> None:
     ("bore", "outer", "low", "high"), [(0.51, 2.1, 28, 58), (1.02, 3.0, 36, 76), (1.6, 4.8, 36, 75)]
 )
 def test_water_lost_by_a_metre_of_silicone(bore: float, outer: float, low: float, high: float) -> None:
-    """biology §1.3, µL a metre and day at 90 % humidity: low with D of PDMS, high with 40,000 Barrer."""
+    """biology.md §1.3, µL a metre and day at 90 % humidity: low with D of PDMS, high with 40,000 Barrer."""
     lost = evaporation.tube_loss_ul_s(bore, outer, 1.0) * 86_400
     assert low < lost < high
     most = evaporation.tube_loss_ul_s(bore, outer, 1.0, permeability_barrer=40_000.0) * 86_400

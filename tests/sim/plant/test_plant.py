@@ -81,7 +81,7 @@ def test_carbon_and_nitrogen_are_accounted_for() -> None:
     assert 6 * eaten == pytest.approx(3 * lactate + made, rel=1e-9), "carbon"
     assert before["alkalinity"] - after["alkalinity"] == pytest.approx(lactate, rel=1e-9)
     assert before["ammonia"] + before["glutamine"] == pytest.approx(after["ammonia"] + after["glutamine"], rel=1e-9)
-    assert 1.0 < lactate / eaten < 1.9, "lactate yield between aerobic and anaerobic, biology §1.1"
+    assert 1.0 < lactate / eaten < 1.9, "lactate yield between aerobic and anaerobic, biology.md §1.1"
 
 
 def test_a_well_kept_organoid_stays_well() -> None:

@@ -58,7 +58,7 @@ def test_the_plants_forty_shells_are_enough(radius: float) -> None:
 
 @pytest.mark.parametrize(("v_max", "pmol_s"), [(0.006, 48), (0.012, 72), (0.024, 106)])
 def test_uptake_of_three_millimetres(v_max: float, pmol_s: float) -> None:
-    """biology §1.2."""
+    """biology.md §1.2."""
     assert uptake(1.5e-3, 0.19, v_max)[0] * 1e12 == pytest.approx(pmol_s, rel=0.05)
 
 
@@ -93,7 +93,7 @@ def test_growth_is_gompertz() -> None:
     found = solve_ivp(rates, (0, 30.0), [0.065], rtol=1e-10, atol=1e-12)
     assert organoid.grown(0.065, 1.0, 30 * 86_400.0) == pytest.approx(found.y[0, -1], rel=1e-7)
     diameter = (6 * organoid.grown(0.065, 1.0, 30 * 86_400.0) / math.pi) ** (1 / 3)
-    assert diameter == pytest.approx(2.1, abs=0.1), "biology §1.2: 2.1 mm at day 30"
+    assert diameter == pytest.approx(2.1, abs=0.1), "biology.md §1.2: 2.1 mm at day 30"
 
 
 def test_pasteur_and_fuel() -> None:
@@ -165,7 +165,7 @@ def test_heat_is_exponential() -> None:
     ("bore", "outer", "nmol_s", "per_h"), [(0.51, 2.1, 4.5, 400), (1.02, 3.0, 4.8, 107), (1.6, 4.8, 4.8, 43)]
 )
 def test_silicone_tubing_as_a_lung(bore: float, outer: float, nmol_s: float, per_h: float) -> None:
-    """biology §1.3: uptake into anoxic medium per metre (0.199 mM outside), and kLa."""
+    """biology.md §1.3: uptake into anoxic medium per metre (0.199 mM outside), and kLa."""
     assert gas.tube_conductance_m2_s(bore, outer) * 0.199 * 1e9 == pytest.approx(nmol_s, rel=0.02)
     assert gas.tube_kla_per_s(bore, outer) * 3600 == pytest.approx(per_h, rel=0.02)
 

@@ -62,7 +62,7 @@ def test_v1_to_the_third_digit(found: dict[str, Validation]) -> None:
 
 
 def test_v2_without_other_buffer_is_as_derived(found: dict[str, Validation]) -> None:
-    """biology §1.3: 6.66 from 29 mM, 6.06 from 26 mM."""
+    """biology.md §1.3: 6.66 from 29 mM, 6.06 from 26 mM."""
     assert value(found["V2"], 1) == pytest.approx(6.66, abs=0.01)
     assert value(found["V2"], 3) == pytest.approx(6.06, abs=0.01)
 
