@@ -1,1 +1,220 @@
-"""The front door: the `choroid` command, and `import choroid` for scripts."""
+"""Choroid: care for brain organoids, and electrode input and output for computers.
+
+Everything in `__all__` is public (docs/api.md, docs/python.md). Names are imported when they are first used, so that
+`import choroid` is fast and needs nothing: a remote agent installs the clients alone (the distribution `choroid-client`).
+The names of the first group import no other top-level package of Choroid; a file `controller.py` or a folder `drivers` of
+your own beside your script does not disturb them.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from choroid.client.answers import (
+        ActuatorInfo,
+        AlarmInfo,
+        AlarmsInfo,
+        EntryInfo,
+        HealthInfo,
+        LedgerInfo,
+        ParameterInfo,
+        ReadingInfo,
+        RecipeInfo,
+        RigInfo,
+        RunInfo,
+        StateInfo,
+        StepInfo,
+        TripInfo,
+        VesselInfo,
+        VolumeInfo,
+    )
+    from choroid.client.connection import AsyncControllerClient, ControllerClient, connect, connect_async
+    from choroid.client.errors import ClientError, ConnectionFailed, MissingPackage, NervesError, RequestRefused
+    from choroid.client.live import LiveUpdate
+    from choroid.client.nerves import AsyncNervesClient, NervesClient
+    from choroid.client.nerves_terms import FrameBatch, FrameGap, PulsePhase, SpikeBatch
+    from choroid.client.series import HistorySeries
+    from choroid.rig_file.check import check_rig, load_rig
+    from choroid.simulation.served_lab import ServedLab, serve_lab
+    from choroid.simulation.simulate import simulate
+    from controller.rig.description import Rig
+    from controller.rig.problems import Problem, RigError
+    from drivers.commands import (
+        Command,
+        Dispense,
+        Guarantee,
+        Level,
+        LevelStatus,
+        PumpStatus,
+        Quality,
+        Run,
+        Status,
+        Stop,
+        Switch,
+        SwitchStatus,
+    )
+    from drivers.device import (
+        Actuator,
+        ChannelConfig,
+        Device,
+        DeviceConfig,
+        DeviceModel,
+        Dosing,
+        Identity,
+        Page,
+        Sensor,
+        on_or_off,
+        refuse,
+    )
+    from drivers.errors import BadReply, DeviceError, DeviceFault, LinkDown, NoReply, Refused, WrongDevice
+
+__all__ = [
+    "Actuator",
+    "ActuatorInfo",
+    "AlarmInfo",
+    "AlarmsInfo",
+    "AsyncControllerClient",
+    "AsyncNervesClient",
+    "BadReply",
+    "ChannelConfig",
+    "ClientError",
+    "Command",
+    "ConnectionFailed",
+    "ControllerClient",
+    "Device",
+    "DeviceConfig",
+    "DeviceError",
+    "DeviceFault",
+    "DeviceModel",
+    "Dispense",
+    "Dosing",
+    "EntryInfo",
+    "FrameBatch",
+    "FrameGap",
+    "Guarantee",
+    "HealthInfo",
+    "HistorySeries",
+    "Identity",
+    "LedgerInfo",
+    "Level",
+    "LevelStatus",
+    "LinkDown",
+    "LiveUpdate",
+    "MissingPackage",
+    "NervesClient",
+    "NervesError",
+    "NoReply",
+    "Page",
+    "ParameterInfo",
+    "Problem",
+    "PulsePhase",
+    "PumpStatus",
+    "Quality",
+    "ReadingInfo",
+    "RecipeInfo",
+    "Refused",
+    "RequestRefused",
+    "Rig",
+    "RigError",
+    "RigInfo",
+    "Run",
+    "RunInfo",
+    "Sensor",
+    "ServedLab",
+    "SpikeBatch",
+    "StateInfo",
+    "Status",
+    "StepInfo",
+    "Stop",
+    "Switch",
+    "SwitchStatus",
+    "TripInfo",
+    "VesselInfo",
+    "VolumeInfo",
+    "WrongDevice",
+    "check_rig",
+    "connect",
+    "connect_async",
+    "load_rig",
+    "on_or_off",
+    "refuse",
+    "serve_lab",
+    "simulate",
+]
+
+_CLIENT = {
+    "choroid.client.answers": (
+        "ActuatorInfo AlarmInfo AlarmsInfo EntryInfo HealthInfo LedgerInfo ParameterInfo ReadingInfo RecipeInfo RigInfo"
+        " RunInfo StateInfo StepInfo TripInfo VesselInfo VolumeInfo"
+    ),
+    "choroid.client.connection": "AsyncControllerClient ControllerClient connect connect_async",
+    "choroid.client.errors": "ClientError ConnectionFailed MissingPackage NervesError RequestRefused",
+    "choroid.client.live": "LiveUpdate",
+    "choroid.client.nerves": "AsyncNervesClient NervesClient",
+    "choroid.client.nerves_terms": "FrameBatch FrameGap PulsePhase SpikeBatch",
+    "choroid.client.series": "HistorySeries",
+}
+_WHOLE = {
+    "choroid.rig_file.check": "check_rig load_rig",
+    "choroid.simulation.served_lab": "ServedLab serve_lab",
+    "choroid.simulation.simulate": "simulate",
+    "controller.rig.description": "Rig",
+    "controller.rig.problems": "Problem RigError",
+    "drivers.commands": (
+        "Command Dispense Guarantee Level LevelStatus PumpStatus Quality Run Status Stop Switch SwitchStatus"
+    ),
+    "drivers.device": (
+        "Actuator ChannelConfig Device DeviceConfig DeviceModel Dosing Identity Page Sensor on_or_off refuse"
+    ),
+    "drivers.errors": "BadReply DeviceError DeviceFault LinkDown NoReply Refused WrongDevice",
+}
+_HOMES = {name: module for table in (_CLIENT, _WHOLE) for module, names in table.items() for name in names.split()}
+"""Where each public name is defined."""
+_NEEDS = {
+    "choroid.rig_file.check": ("controller", "drivers"),
+    "choroid.simulation.served_lab": (),  # its own process finds them, with the safe path
+    "choroid.simulation.simulate": ("controller", "drivers", "protocols", "sim"),
+    "controller.rig.description": ("controller",),
+    "controller.rig.problems": ("controller",),
+    "drivers.commands": ("drivers",),
+    "drivers.device": ("drivers",),
+    "drivers.errors": ("drivers",),
+}
+"""The other top-level packages that each of those modules imports."""
+
+
+def __getattr__(name: str) -> Any:
+    """Import a public name at its first use.
+
+    Raises:
+        AttributeError: There is no such name.
+        ImportError: A package that it needs is hidden by another file, or only the clients are installed.
+    """
+    home = _HOMES.get(name)
+    if home is None:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    if home in _NEEDS:
+        _require(name, _NEEDS[home])
+    value = getattr(import_module(home), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    """Return the public names with what is loaded already."""
+    return sorted({*__all__, *globals()})
+
+
+def _require(name: str, packages: tuple[str, ...]) -> None:
+    try:
+        from choroid.common.child import require_own_packages
+    except ModuleNotFoundError as error:
+        if error.name != "choroid.common":
+            raise
+        raise ImportError(
+            f"choroid.{name} is part of the controller, and only the clients are installed here (choroid-client)."
+            " Next: pip install choroid"
+        ) from None
+    require_own_packages(packages)

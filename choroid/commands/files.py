@@ -26,9 +26,9 @@ def add(commands: Any) -> None:
 
 
 def _check(arguments: argparse.Namespace) -> int:
-    from choroid.rig_file.check import as_text, check
+    from choroid.rig_file.check import as_text, check_rig
 
-    answer = check(arguments.rig)
+    answer = check_rig(arguments.rig)
     emit(answer, as_json=arguments.json, text=as_text(answer, hazards=arguments.hazards))
     return 0 if answer["ok"] else 1
 

@@ -71,6 +71,7 @@ def _simulate(arguments: argparse.Namespace) -> int:
         days=arguments.days,
         seed=arguments.seed,
         data=arguments.data,
+        progress=True,
         capture=arguments.capture,
         tended=arguments.tended,
         assay_every_d=arguments.assay_every,

@@ -1,13 +1,16 @@
-"""Child processes of this program: started so that nothing in the working directory takes the place of a module of it.
+"""Child processes of this program, and the protection of its packages against files of the same names.
 
-Python puts the working directory first among the places that it imports from when it runs `-m`; a stray `drivers.py` there
-would be imported instead of the drivers. `-P` leaves it out.
+Python puts the working directory first among the places that it imports from when it runs `-m`, a script or a notebook; a
+stray `drivers.py` there would be imported instead of the drivers. `-P` leaves it out of every process that this program
+starts. In a process that a user started, the file that hides a package is found and named before anything of it runs.
 """
 
 from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Sequence
+from importlib.machinery import ModuleSpec
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -16,14 +19,17 @@ from choroid.common.failure import UserError
 PACKAGES = ("choroid", "dashboards", "controller", "protocols", "drivers", "sim")
 """The import packages of this program, which lie side by side (decision 14)."""
 
+HOME = Path(__file__).resolve().parents[2]
+"""Where the packages lie."""
+
+
+class ShadowedPackage(UserError, ImportError):
+    """A file or folder of the user's hides a package of this program."""
+
 
 def python(module: str, *words: str) -> list[str]:
     """Return the command that runs `module` of this program in a Python of its own."""
     return [sys.executable, "-P", "-m", module, *words]
-
-
-HOME = Path(__file__).resolve().parents[2]
-"""Where the packages lie."""
 
 
 def keep_safe_path() -> None:
@@ -33,13 +39,40 @@ def keep_safe_path() -> None:
     sys.path[:] = [entry for entry in sys.path if (entry and Path(entry) != here) or here == HOME]
 
 
-def require_own_packages() -> None:
-    """Raise :class:`UserError` when a package of this program is shadowed by something of the same name."""
-    for name in PACKAGES:
-        spec = find_spec(name)
-        found = None if spec is None or spec.origin is None else Path(spec.origin).resolve()
-        if found != HOME / name / "__init__.py":
-            raise UserError(
-                f"the package `{name}` of this program is shadowed by {found}. Likely cause: a file or folder of this name"
-                " lies on PYTHONPATH or in the folder of the program. Next: rename it, or unset PYTHONPATH"
+def require_own_packages(packages: Sequence[str] = PACKAGES) -> None:
+    """Check that packages of this program would be imported from this program.
+
+    Nothing is imported: what hides a package is not run.
+
+    Args:
+        packages: Names of top-level packages.
+
+    Raises:
+        ShadowedPackage: One is hidden by something of the same name, or missing.
+    """
+    for name in packages:
+        found = _location(name)
+        if found == HOME / name / "__init__.py":
+            continue
+        if found is None:
+            raise ShadowedPackage(
+                f"the package `{name}` of Choroid cannot be found in {HOME}. Likely cause: the installation is not complete."
+                " Next: install Choroid again"
             )
+        raise ShadowedPackage(
+            f"the package `{name}` of Choroid is hidden by {found}. Likely cause: a file or folder of this name lies beside"
+            " your script or notebook, in the working directory or on PYTHONPATH. Next: rename it, or start Python with -P"
+            " in another folder, then start again"
+        )
+
+
+def _location(name: str) -> Path | None:
+    """Return the file from which `name` is, or would be, imported; None where there is none."""
+    loaded = sys.modules.get(name)
+    if loaded is not None and getattr(loaded, "__file__", None):
+        return Path(str(loaded.__file__)).resolve()
+    try:
+        spec: ModuleSpec | None = find_spec(name)
+    except ValueError:  # a module made by hand, without a spec
+        return None
+    return None if spec is None or spec.origin is None else Path(spec.origin).resolve()

@@ -7,6 +7,7 @@ import sqlite3
 
 def explain(error: Exception) -> str | None:
     """The text for standard error, or None when `error` is not of the kind that a user can act on."""
+    from choroid.client.errors import ClientError
     from controller.journal.terms import JournalError
     from controller.ledger.ledger import LedgerError
     from controller.links.connect import ConnectError
@@ -21,7 +22,7 @@ def explain(error: Exception) -> str | None:
 
     of_the_rig = (RigError, QuantityError, ConnectError, DeviceError, CalibrationError)
     of_a_run = (JournalError, LedgerError, RunnerError, ParamError, UnknownProtocol)
-    if isinstance(error, (*of_the_rig, *of_a_run, CredentialsError, UserError)):
+    if isinstance(error, (*of_the_rig, *of_a_run, ClientError, CredentialsError, UserError)):
         return str(error)
     if isinstance(error, ExceptionGroup):
         texts = [explain(inner) for inner in error.exceptions]

@@ -6,15 +6,14 @@ directory; whoever may read that directory may command the rig.
 
 from __future__ import annotations
 
-import http.client
 import json
-import secrets
-import urllib.error
-import urllib.request
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
+from choroid.client.calls import anything
+from choroid.client.errors import ClientError
+from choroid.client.transport import Address, Transport
 from choroid.common.failure import UserError
 from choroid.running.data_folder import ENDPOINT, folders_of
 from controller.recipes.catalogue import of_file
@@ -111,46 +110,14 @@ def _chosen(endpoint: dict[str, str]) -> str:
 def call(
     endpoint: dict[str, str], method: str, path: str, body: dict[str, Any] | None = None, *, timeout_s: float = 10.0
 ) -> dict[str, Any]:
-    """One request to the API; raises :class:`UserError` with the API's own words."""
-    request = urllib.request.Request(  # noqa: S310  (the address comes from our own endpoint file, always http)
-        endpoint["url"] + path,
-        method=method,
-        data=None if body is None else json.dumps(body).encode(),
-        headers={
-            "Authorization": f"Bearer {endpoint['token']}",
-            "Content-Type": "application/json",
-            "Choroid-Command-Id": secrets.token_hex(16),
-        },
-    )
-    try:
-        with urllib.request.urlopen(request, timeout=timeout_s) as reply:  # noqa: S310
-            answer: dict[str, Any] = {} if reply.status == 204 else json.load(reply)
-            return answer
-    except urllib.error.HTTPError as error:
-        raise UserError(_words(error.read())) from None
-    except (ValueError, http.client.HTTPException) as error:
-        raise UserError(
-            f"what answers at {endpoint['url']} is no controller ({type(error).__name__}). Likely cause: it has ended, and"
-            " another program has its port. Next: start `choroid run` again, with another --port"
-        ) from None
-    except urllib.error.URLError as error:
-        raise UserError(
-            f"the controller at {endpoint['url']} does not answer ({error.reason}). Likely cause: it has ended."
-            " Next: start `choroid run` again; it resumes by itself"
-        ) from None
+    """Send one request to the API and return its answer.
 
-
-def _words(body: bytes) -> str:
+    Raises:
+        UserError: No controller answers, or it refuses, in its own words.
+    """
     try:
-        detail = json.loads(body)
-    except ValueError:
-        return body.decode(errors="replace")[:500]
-    if isinstance(detail, dict):
-        error = detail.get("error", detail.get("detail", detail))
-        if isinstance(error, dict):
-            where = f" ({error['where']})" if error.get("where") else ""
-            cause = f". Likely cause: {error['cause']}" if error.get("cause") else ""
-            action = f". Next: {error['action']}" if error.get("action") else ""
-            return f"{error.get('what', error)}{where}{cause}{action}"
-        return str(error)
-    return str(detail)
+        address, _ = Address.parse(endpoint["url"])
+        transport = Transport(address, endpoint["token"], timeout_s=timeout_s)
+        return transport.do(anything(method, path, body, ""))
+    except ClientError as error:
+        raise UserError(str(error)) from None

@@ -6,17 +6,39 @@ from math import isfinite
 from pathlib import Path
 from typing import Any
 
+from controller.hazards.loading import load_checked_rig
 from controller.hazards.table import gaps_of, hazards_of
 from controller.hazards.terms import Hazard, HazardVerdict
-from controller.rig.loading import effective_hash, load_rig
+from controller.rig.description import Rig
+from controller.rig.loading import effective_hash
+from controller.rig.loading import load_rig as load_described_rig
 from controller.rig.problems import Problem, RigError
 from drivers.registry import MODELS, load_third_party
 
 COLUMNS = ("hazard", "place", "sensor", "interlock", "acts on", "limits", "detected", "harm", "verdict")
 
 
-def check(path: Path) -> dict[str, Any]:
-    """Judge a rig file.
+def load_rig(path: Path | str) -> Rig:
+    """Read and validate a rig file, with its hazard table, for every driver that is installed.
+
+    Nothing is opened or moved.
+
+    Args:
+        path: The rig file.
+
+    Returns:
+        The rig, immutable.
+
+    Raises:
+        RigError: Something is wrong; `problems` holds everything that was found, each with file, line and fix.
+        OSError: The file cannot be read.
+    """
+    load_third_party()
+    return load_checked_rig(Path(path), models=MODELS)
+
+
+def check_rig(path: Path | str) -> dict[str, Any]:
+    """Judge a rig file, as `choroid check --json` does. Nothing is opened or moved.
 
     Args:
         path: The rig file.
@@ -25,14 +47,15 @@ def check(path: Path) -> dict[str, Any]:
         `{ok, file, rig, hash, problems, hazards}`. A problem has file, line, key, what and fix. `hazards` is the whole
         table, and None where the file is not sound in itself; a time without end is None.
     """
+    path = Path(path)
     load_third_party()
     answer: dict[str, Any] = {
         "ok": False, "file": str(path), "rig": None, "hash": None, "problems": [], "hazards": None,
     }  # fmt: skip
     try:
-        rig = load_rig(path, models=MODELS)
+        rig = load_described_rig(path, models=MODELS)
         answer["hazards"] = [_row(hazard) for hazard in hazards_of(rig)]
-        load_rig(path, models=MODELS, rules=(gaps_of,))
+        load_described_rig(path, models=MODELS, rules=(gaps_of,))
     except RigError as error:
         answer["problems"] = [_problem(problem) for problem in error.problems]
         return answer

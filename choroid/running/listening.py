@@ -12,7 +12,7 @@ import sys
 from pathlib import Path
 
 from choroid.running.nerves_process import ALLOWED_WITHIN_S, ENDPOINT, EngineHandle, spawn_engine
-from controller.nerves.client import GatewayNerves
+from choroid.running.nerves_source import GatewayNerves
 from controller.nerves.summary import NervesSummary, life_s
 from controller.rig.description import Rig
 from sim.plant.plant import Plant

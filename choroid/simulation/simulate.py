@@ -8,11 +8,13 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import functools
 import gc
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Coroutine, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -56,14 +58,14 @@ class StartPoint:
 
 
 def simulate(
-    path: Path,
+    path: Path | str,
     *,
-    protocol: str,
-    params: dict[str, str],
-    days: float,
-    seed: int,
+    protocol: str = "recycle",
+    params: Mapping[str, str] | None = None,
+    days: float = 1.0,
+    seed: int = 1,
     data: Path | None = None,
-    progress: bool = True,
+    progress: bool = False,
     timeline: bool = False,
     capture: Path | None = None,
     start: StartPoint | None = None,
@@ -71,19 +73,38 @@ def simulate(
     tended: bool = False,
     assay_every_d: float | None = None,
 ) -> dict[str, Any]:
-    """Run `protocol` for `days` of life; returns the figures named in `choroid simulate --json`.
+    """Run a recipe on the simulated laboratory in virtual time, with the whole controller.
 
-    `watch` is called once an hour of life with the seconds since the beginning, the lab and the controller. With
-    `tended`, a technician does once a day what the alarms ask for (:mod:`choroid.simulation.technician`); without, no bottle
-    is changed. `assay_every_d`: days between assays of the loop by the technician.
+    The same seed gives the same journal, byte for byte. May be called from a notebook: where an event loop runs already, the
+    simulation runs in a thread of its own and this call waits for it.
 
-    Raises :class:`UserError` when the rig has links that are not simulated.
+    Args:
+        path: A rig file whose links are all simulated (`sim:`).
+        protocol: Name or file of the recipe.
+        params: Its parameters as text with their units, such as `{"batch": "18 mL"}`; the others keep their defaults.
+        days: Simulated time (d).
+        seed: Seed of everything that is drawn at random.
+        data: Folder that keeps journal and history; by default they are thrown away.
+        progress: Whether to print the progress on standard error.
+        timeline: Whether the answer tells every step and decision.
+        capture: File that keeps every byte of every link.
+        start: Where to begin instead of at the rig file (`choroid plan`).
+        watch: Called once an hour of simulated time with the seconds since the beginning, laboratory and controller.
+        tended: Whether a technician comes once a day and does what the alarms ask for; else nobody changes a bottle.
+        assay_every_d: Days from one assay by the technician to the next; None: no assays.
+
+    Returns:
+        The figures that `choroid simulate --json` prints: what the controller believes beside what is true in the plant.
+
+    Raises:
+        UserError: The rig has real links, or assays are asked for without a technician.
+        RigError: The rig file is not sound.
     """
     if assay_every_d is not None and not (tended and assay_every_d > 0.0):
         raise UserError(
             "an assay needs somebody who takes the sample, and time in between. Next: --tended --assay-every 7"
         )
-    rig = load_checked_rig(path, models=MODELS) if start is None else start.rig
+    rig = load_checked_rig(Path(path), models=MODELS) if start is None else start.rig
     if not rig.simulated:
         raise UserError(
             f"{path} has real links, and a simulation never opens those. Next: simulate a rig whose links are all sim:"
@@ -98,27 +119,37 @@ def simulate(
             if start is not None
             else data or Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="choroid-")))
         )
-        answer = run_virtual(
-            _run(
-                rig,
-                protocol,
-                params,
-                days,
-                seed,
-                folder,
-                progress,
-                timeline,
-                capture,
-                start,
-                watch,
-                tended,
-                assay_every_d,
-            )
+        work = functools.partial(
+            _run,
+            rig,
+            protocol,
+            dict(params or {}),
+            days,
+            seed,
+            folder,
+            progress,
+            timeline,
+            capture,
+            start,
+            watch,
+            tended,
+            assay_every_d,
         )
+        answer = _on_a_loop(work)
     wall_s = time.perf_counter() - started  # noqa: TID251
     answer["wall_s"] = round(wall_s, 3)
     answer["speed"] = round(answer["simulated_s"] / wall_s, 1)
     return answer
+
+
+def _on_a_loop(work: Callable[[], Coroutine[Any, Any, dict[str, Any]]]) -> dict[str, Any]:
+    """Run `work` on a loop of virtual time; in a thread of its own where this one has a running loop (a notebook)."""
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return run_virtual(work())
+    with ThreadPoolExecutor(1, "choroid simulate") as thread:
+        return thread.submit(lambda: run_virtual(work())).result()
 
 
 @contextlib.contextmanager

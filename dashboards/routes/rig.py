@@ -17,6 +17,8 @@ MOST_POINTS = 5000
 FINEST_ROWS = 4000
 """So many raw rows are thinned here; beyond, the history's coarser levels answer."""
 MONTH_S = 32 * 86_400.0
+LAST_S = 4102444800.0
+"""UTC of the year 2100 (s since 1970): later times are a slip of the unit."""
 
 routes = APIRouter(prefix="/api")
 
@@ -47,8 +49,12 @@ async def history(
     point: Annotated[str, Query(max_length=100)],
     seconds: Annotated[float, Query(gt=0, le=MONTH_S, allow_inf_nan=False)] = 3600.0,
     max_points: Annotated[int, Query(ge=2, le=MOST_POINTS)] = 400,
+    end_utc_s: Annotated[float | None, Query(ge=0, le=LAST_S, allow_inf_nan=False)] = None,
 ) -> dict[str, Any]:
-    """One series of the last `seconds` of rig time, thinned to `max_points` without losing a peak."""
+    """Return one series over `seconds` of rig time up to `end_utc_s` (default: now), in at most `max_points` rows.
+
+    No peak is lost: each row holds mean, min and max of its readings.
+    """
     state = rig.store.state
     present = {name: reading.unit for name, reading in state.readings.items()}
     # A pump that is there has a flow, also before its first minute is over (controller/memory/output_series.py).
@@ -62,8 +68,9 @@ async def history(
             cause="a slip, or it has not been read yet",
             action=f"choose among {', '.join(sorted(series)) or 'none: wait for the first reading'}",
         )
-    end = rig.clock.utc().timestamp()
-    rows = rig.history.query(point, end - seconds, end + 1.0, FINEST_ROWS)
+    now = rig.clock.utc().timestamp()
+    end = now if end_utc_s is None else end_utc_s
+    rows = rig.history.query(point, end - seconds, end + (1.0 if end_utc_s is None else 0.0), FINEST_ROWS)
     return {
         "point": point,
         "unit": series[point],

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from choroid.rig_file.check import as_text, check
+from choroid.rig_file.check import as_text, check_rig
 from controller.hazards.loading import load_checked_rig
 from controller.hazards.table import hazards_of, may_be_accepted
 from controller.hazards.terms import HazardVerdict
@@ -74,7 +74,7 @@ def test_I8_the_estimates_are_pessimistic_beside_the_plant() -> None:
 
 
 def test_I8_check_prints_the_table(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    answer = check(BENCH)
+    answer = check_rig(BENCH)
     text = as_text(answer, hazards=True)
     for row in answer["hazards"]:
         assert any(line.startswith(row["hazard"]) and row["sensor"] in line for line in text.splitlines())
@@ -83,7 +83,7 @@ def test_I8_check_prints_the_table(tmp_path: Path, capsys: pytest.CaptureFixture
     assert json.loads(json.dumps(answer, allow_nan=False)) == answer
     spoilt = tmp_path / "rig.yaml"
     spoilt.write_text(BENCH.read_text(encoding="utf-8").replace("stale: 15 s", "stale: 3600 s"), encoding="utf-8")
-    answer = check(spoilt)
+    answer = check_rig(spoilt)
     assert not answer["ok"]
     (gap,) = [row for row in answer["hazards"] if row["verdict"] == "gap"]
     assert (gap["hazard"], gap["gaps"][0]["key"]) == ("sensor_loss_temperature", "safety.temperature.stale")
@@ -104,7 +104,7 @@ WHY = "the new flow cell is delivered in March; air alone feeds the tissue"
 def test_I8_a_slow_hazard_can_be_accepted_and_is_told(tmp_path: Path) -> None:
     assert [p.key for p in problems_of_data(tmp_path, accepted())] == ["organs.lung.oxygen"]
     assert problems_of_data(tmp_path, accepted(oxygen_out_of_range=WHY)) == []
-    answer = check(tmp_path / "rig.yaml")
+    answer = check_rig(tmp_path / "rig.yaml")
     assert answer["ok"]
     assert f"ACCEPTED WITHOUT AN INTERLOCK: oxygen_out_of_range at loop: {WHY} (R. Franklin)" in as_text(answer)
 

@@ -25,8 +25,8 @@ import grpc.aio
 import numpy as np
 import pytest
 
+from choroid.running.nerves_source import GatewayNerves
 from controller.nerves import ledger
-from controller.nerves.client import GatewayNerves
 from controller.nerves.gateway import MOST_MESSAGE_BYTES, SCOPES
 from controller.nerves.wire import nerves_pb2 as pb
 from controller.nerves.wire import nerves_pb2_grpc as pb_grpc

@@ -13,10 +13,10 @@ import grpc
 import grpc.aio
 import pytest
 
+from choroid.running import nerves_source
 from choroid.running.nerves_process import simulated_array
+from choroid.running.nerves_source import GatewayNerves
 from controller.core.clock import Clock
-from controller.nerves import client
-from controller.nerves.client import GatewayNerves
 from controller.nerves.summary import NervesSummary, StimulationTreatment
 from controller.nerves.wire import nerves_pb2 as pb
 from controller.nerves.wire import nerves_pb2_grpc as pb_grpc
@@ -175,8 +175,8 @@ async def until(true: Callable[[], bool]) -> None:
 async def test_a_standing_array_grows_old_and_a_defect_ends_no_listening(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(client, "RETRY_S", 0.1)
-    monkeypatch.setattr(client, "RECENT_S", 3.0)
+    monkeypatch.setattr(nerves_source, "RETRY_S", 0.1)
+    monkeypatch.setattr(nerves_source, "RECENT_S", 3.0)
     door, server = Standing(), grpc.aio.server()  # type: ignore[abstract]  # the other calls are never made
     pb_grpc.add_NervesServicer_to_server(door, server)
     address = f"127.0.0.1:{server.add_insecure_port('127.0.0.1:0')}"
@@ -186,7 +186,7 @@ async def test_a_standing_array_grows_old_and_a_defect_ends_no_listening(
         with caplog.at_level(logging.ERROR):
             await until(lambda: bool(nerves.recent_spikes()))
         assert door.asked == 2, "what went wrong at first was tried again"
-        assert [record.name for record in caplog.records] == ["controller.nerves.client"]
+        assert [record.name for record in caplog.records] == ["choroid.running.nerves_source"]
         assert [(round(at * RATE), electrode) for at, electrode in nerves.recent_spikes()] == [(900, 1), (950, 2)]
         first = await nerves.summary()
         assert first is not None

@@ -15,7 +15,7 @@ import pytest
 from choroid.running import listening
 from choroid.running.listening import FIRST_PAUSE_S, LONGEST_PAUSE_S, STEADY_S, EngineNerves
 from choroid.running.nerves_process import spawn_engine
-from controller.nerves.client import GatewayNerves
+from choroid.running.nerves_source import GatewayNerves
 from controller.rig.loading import load_rig
 from tests.nerves.test_gateway import settled
 

@@ -1,10 +1,12 @@
-"""The committed wire code is what the compiler makes of nerves.proto."""
+"""The committed wire code, of server and client, is what the compiler makes of nerves.proto."""
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
-from tests.proto import NAMES, WIRE, generate
+from tests.proto import NAMES, WIRES, generate
 
 
 @pytest.fixture(scope="module")
@@ -12,6 +14,7 @@ def generated() -> dict[str, str]:
     return generate()
 
 
+@pytest.mark.parametrize("wire", WIRES, ids=["server", "client"])
 @pytest.mark.parametrize("name", NAMES)
-def test_the_generated_code_is_up_to_date(generated: dict[str, str], name: str) -> None:
-    assert (WIRE / name).read_text(encoding="utf-8") == generated[name], "run `make proto` and commit the result"
+def test_the_generated_code_is_up_to_date(generated: dict[str, str], name: str, wire: Path) -> None:
+    assert (wire / name).read_text(encoding="utf-8") == generated[name], "run `make proto` and commit the result"

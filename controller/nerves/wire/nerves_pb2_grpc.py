@@ -3,7 +3,7 @@
 import grpc
 import warnings
 
-from controller.nerves.wire import nerves_pb2 as controller_dot_nerves_dot_wire_dot_nerves__pb2
+from . import nerves_pb2 as choroid_dot_nerves_dot_v1_dot_nerves__pb2
 
 GRPC_GENERATED_VERSION = '1.85.1'
 GRPC_VERSION = grpc.__version__
@@ -18,7 +18,7 @@ except ImportError:
 if _version_not_supported:
     raise RuntimeError(
         f'The grpc package installed is at version {GRPC_VERSION},'
-        + ' but the generated code in controller/nerves/wire/nerves_pb2_grpc.py depends on'
+        + ' but the generated code in choroid/nerves/v1/nerves_pb2_grpc.py depends on'
         + f' grpcio>={GRPC_GENERATED_VERSION}.'
         + f' Please upgrade your grpc module to grpcio>={GRPC_GENERATED_VERSION}'
         + f' or downgrade your generated code using grpcio-tools<={GRPC_VERSION}.'
@@ -36,58 +36,58 @@ class NervesStub:
         """
         self.Info = channel.unary_unary(
                 '/choroid.nerves.v1.Nerves/Info',
-                request_serializer=controller_dot_nerves_dot_wire_dot_nerves__pb2.InfoRequest.SerializeToString,
-                response_deserializer=controller_dot_nerves_dot_wire_dot_nerves__pb2.InfoReply.FromString,
+                request_serializer=choroid_dot_nerves_dot_v1_dot_nerves__pb2.InfoRequest.SerializeToString,
+                response_deserializer=choroid_dot_nerves_dot_v1_dot_nerves__pb2.InfoReply.FromString,
                 _registered_method=True)
         self.Status = channel.unary_unary(
                 '/choroid.nerves.v1.Nerves/Status',
-                request_serializer=controller_dot_nerves_dot_wire_dot_nerves__pb2.StatusRequest.SerializeToString,
-                response_deserializer=controller_dot_nerves_dot_wire_dot_nerves__pb2.StatusReply.FromString,
+                request_serializer=choroid_dot_nerves_dot_v1_dot_nerves__pb2.StatusRequest.SerializeToString,
+                response_deserializer=choroid_dot_nerves_dot_v1_dot_nerves__pb2.StatusReply.FromString,
                 _registered_method=True)
         self.Summary = channel.unary_unary(
                 '/choroid.nerves.v1.Nerves/Summary',
-                request_serializer=controller_dot_nerves_dot_wire_dot_nerves__pb2.SummaryRequest.SerializeToString,
-                response_deserializer=controller_dot_nerves_dot_wire_dot_nerves__pb2.SummaryReply.FromString,
+                request_serializer=choroid_dot_nerves_dot_v1_dot_nerves__pb2.SummaryRequest.SerializeToString,
+                response_deserializer=choroid_dot_nerves_dot_v1_dot_nerves__pb2.SummaryReply.FromString,
                 _registered_method=True)
         self.StreamSummary = channel.unary_stream(
                 '/choroid.nerves.v1.Nerves/StreamSummary',
-                request_serializer=controller_dot_nerves_dot_wire_dot_nerves__pb2.StreamSummaryRequest.SerializeToString,
-                response_deserializer=controller_dot_nerves_dot_wire_dot_nerves__pb2.SummaryReply.FromString,
+                request_serializer=choroid_dot_nerves_dot_v1_dot_nerves__pb2.StreamSummaryRequest.SerializeToString,
+                response_deserializer=choroid_dot_nerves_dot_v1_dot_nerves__pb2.SummaryReply.FromString,
                 _registered_method=True)
         self.StreamFrames = channel.unary_stream(
                 '/choroid.nerves.v1.Nerves/StreamFrames',
-                request_serializer=controller_dot_nerves_dot_wire_dot_nerves__pb2.StreamFramesRequest.SerializeToString,
-                response_deserializer=controller_dot_nerves_dot_wire_dot_nerves__pb2.FramesReply.FromString,
+                request_serializer=choroid_dot_nerves_dot_v1_dot_nerves__pb2.StreamFramesRequest.SerializeToString,
+                response_deserializer=choroid_dot_nerves_dot_v1_dot_nerves__pb2.FramesReply.FromString,
                 _registered_method=True)
         self.StreamSpikes = channel.unary_stream(
                 '/choroid.nerves.v1.Nerves/StreamSpikes',
-                request_serializer=controller_dot_nerves_dot_wire_dot_nerves__pb2.StreamSpikesRequest.SerializeToString,
-                response_deserializer=controller_dot_nerves_dot_wire_dot_nerves__pb2.SpikesReply.FromString,
+                request_serializer=choroid_dot_nerves_dot_v1_dot_nerves__pb2.StreamSpikesRequest.SerializeToString,
+                response_deserializer=choroid_dot_nerves_dot_v1_dot_nerves__pb2.SpikesReply.FromString,
                 _registered_method=True)
         self.AcquireLease = channel.unary_unary(
                 '/choroid.nerves.v1.Nerves/AcquireLease',
-                request_serializer=controller_dot_nerves_dot_wire_dot_nerves__pb2.AcquireLeaseRequest.SerializeToString,
-                response_deserializer=controller_dot_nerves_dot_wire_dot_nerves__pb2.LeaseReply.FromString,
+                request_serializer=choroid_dot_nerves_dot_v1_dot_nerves__pb2.AcquireLeaseRequest.SerializeToString,
+                response_deserializer=choroid_dot_nerves_dot_v1_dot_nerves__pb2.LeaseReply.FromString,
                 _registered_method=True)
         self.RenewLease = channel.unary_unary(
                 '/choroid.nerves.v1.Nerves/RenewLease',
-                request_serializer=controller_dot_nerves_dot_wire_dot_nerves__pb2.RenewLeaseRequest.SerializeToString,
-                response_deserializer=controller_dot_nerves_dot_wire_dot_nerves__pb2.LeaseReply.FromString,
+                request_serializer=choroid_dot_nerves_dot_v1_dot_nerves__pb2.RenewLeaseRequest.SerializeToString,
+                response_deserializer=choroid_dot_nerves_dot_v1_dot_nerves__pb2.LeaseReply.FromString,
                 _registered_method=True)
         self.ReleaseLease = channel.unary_unary(
                 '/choroid.nerves.v1.Nerves/ReleaseLease',
-                request_serializer=controller_dot_nerves_dot_wire_dot_nerves__pb2.ReleaseLeaseRequest.SerializeToString,
-                response_deserializer=controller_dot_nerves_dot_wire_dot_nerves__pb2.LeaseReply.FromString,
+                request_serializer=choroid_dot_nerves_dot_v1_dot_nerves__pb2.ReleaseLeaseRequest.SerializeToString,
+                response_deserializer=choroid_dot_nerves_dot_v1_dot_nerves__pb2.LeaseReply.FromString,
                 _registered_method=True)
         self.Stimulate = channel.unary_unary(
                 '/choroid.nerves.v1.Nerves/Stimulate',
-                request_serializer=controller_dot_nerves_dot_wire_dot_nerves__pb2.StimulateRequest.SerializeToString,
-                response_deserializer=controller_dot_nerves_dot_wire_dot_nerves__pb2.StimulateReply.FromString,
+                request_serializer=choroid_dot_nerves_dot_v1_dot_nerves__pb2.StimulateRequest.SerializeToString,
+                response_deserializer=choroid_dot_nerves_dot_v1_dot_nerves__pb2.StimulateReply.FromString,
                 _registered_method=True)
         self.Ledger = channel.unary_stream(
                 '/choroid.nerves.v1.Nerves/Ledger',
-                request_serializer=controller_dot_nerves_dot_wire_dot_nerves__pb2.LedgerRequest.SerializeToString,
-                response_deserializer=controller_dot_nerves_dot_wire_dot_nerves__pb2.LedgerRecord.FromString,
+                request_serializer=choroid_dot_nerves_dot_v1_dot_nerves__pb2.LedgerRequest.SerializeToString,
+                response_deserializer=choroid_dot_nerves_dot_v1_dot_nerves__pb2.LedgerRecord.FromString,
                 _registered_method=True)
 
 
@@ -176,58 +176,58 @@ def add_NervesServicer_to_server(servicer, server):
     rpc_method_handlers = {
             'Info': grpc.unary_unary_rpc_method_handler(
                     servicer.Info,
-                    request_deserializer=controller_dot_nerves_dot_wire_dot_nerves__pb2.InfoRequest.FromString,
-                    response_serializer=controller_dot_nerves_dot_wire_dot_nerves__pb2.InfoReply.SerializeToString,
+                    request_deserializer=choroid_dot_nerves_dot_v1_dot_nerves__pb2.InfoRequest.FromString,
+                    response_serializer=choroid_dot_nerves_dot_v1_dot_nerves__pb2.InfoReply.SerializeToString,
             ),
             'Status': grpc.unary_unary_rpc_method_handler(
                     servicer.Status,
-                    request_deserializer=controller_dot_nerves_dot_wire_dot_nerves__pb2.StatusRequest.FromString,
-                    response_serializer=controller_dot_nerves_dot_wire_dot_nerves__pb2.StatusReply.SerializeToString,
+                    request_deserializer=choroid_dot_nerves_dot_v1_dot_nerves__pb2.StatusRequest.FromString,
+                    response_serializer=choroid_dot_nerves_dot_v1_dot_nerves__pb2.StatusReply.SerializeToString,
             ),
             'Summary': grpc.unary_unary_rpc_method_handler(
                     servicer.Summary,
-                    request_deserializer=controller_dot_nerves_dot_wire_dot_nerves__pb2.SummaryRequest.FromString,
-                    response_serializer=controller_dot_nerves_dot_wire_dot_nerves__pb2.SummaryReply.SerializeToString,
+                    request_deserializer=choroid_dot_nerves_dot_v1_dot_nerves__pb2.SummaryRequest.FromString,
+                    response_serializer=choroid_dot_nerves_dot_v1_dot_nerves__pb2.SummaryReply.SerializeToString,
             ),
             'StreamSummary': grpc.unary_stream_rpc_method_handler(
                     servicer.StreamSummary,
-                    request_deserializer=controller_dot_nerves_dot_wire_dot_nerves__pb2.StreamSummaryRequest.FromString,
-                    response_serializer=controller_dot_nerves_dot_wire_dot_nerves__pb2.SummaryReply.SerializeToString,
+                    request_deserializer=choroid_dot_nerves_dot_v1_dot_nerves__pb2.StreamSummaryRequest.FromString,
+                    response_serializer=choroid_dot_nerves_dot_v1_dot_nerves__pb2.SummaryReply.SerializeToString,
             ),
             'StreamFrames': grpc.unary_stream_rpc_method_handler(
                     servicer.StreamFrames,
-                    request_deserializer=controller_dot_nerves_dot_wire_dot_nerves__pb2.StreamFramesRequest.FromString,
-                    response_serializer=controller_dot_nerves_dot_wire_dot_nerves__pb2.FramesReply.SerializeToString,
+                    request_deserializer=choroid_dot_nerves_dot_v1_dot_nerves__pb2.StreamFramesRequest.FromString,
+                    response_serializer=choroid_dot_nerves_dot_v1_dot_nerves__pb2.FramesReply.SerializeToString,
             ),
             'StreamSpikes': grpc.unary_stream_rpc_method_handler(
                     servicer.StreamSpikes,
-                    request_deserializer=controller_dot_nerves_dot_wire_dot_nerves__pb2.StreamSpikesRequest.FromString,
-                    response_serializer=controller_dot_nerves_dot_wire_dot_nerves__pb2.SpikesReply.SerializeToString,
+                    request_deserializer=choroid_dot_nerves_dot_v1_dot_nerves__pb2.StreamSpikesRequest.FromString,
+                    response_serializer=choroid_dot_nerves_dot_v1_dot_nerves__pb2.SpikesReply.SerializeToString,
             ),
             'AcquireLease': grpc.unary_unary_rpc_method_handler(
                     servicer.AcquireLease,
-                    request_deserializer=controller_dot_nerves_dot_wire_dot_nerves__pb2.AcquireLeaseRequest.FromString,
-                    response_serializer=controller_dot_nerves_dot_wire_dot_nerves__pb2.LeaseReply.SerializeToString,
+                    request_deserializer=choroid_dot_nerves_dot_v1_dot_nerves__pb2.AcquireLeaseRequest.FromString,
+                    response_serializer=choroid_dot_nerves_dot_v1_dot_nerves__pb2.LeaseReply.SerializeToString,
             ),
             'RenewLease': grpc.unary_unary_rpc_method_handler(
                     servicer.RenewLease,
-                    request_deserializer=controller_dot_nerves_dot_wire_dot_nerves__pb2.RenewLeaseRequest.FromString,
-                    response_serializer=controller_dot_nerves_dot_wire_dot_nerves__pb2.LeaseReply.SerializeToString,
+                    request_deserializer=choroid_dot_nerves_dot_v1_dot_nerves__pb2.RenewLeaseRequest.FromString,
+                    response_serializer=choroid_dot_nerves_dot_v1_dot_nerves__pb2.LeaseReply.SerializeToString,
             ),
             'ReleaseLease': grpc.unary_unary_rpc_method_handler(
                     servicer.ReleaseLease,
-                    request_deserializer=controller_dot_nerves_dot_wire_dot_nerves__pb2.ReleaseLeaseRequest.FromString,
-                    response_serializer=controller_dot_nerves_dot_wire_dot_nerves__pb2.LeaseReply.SerializeToString,
+                    request_deserializer=choroid_dot_nerves_dot_v1_dot_nerves__pb2.ReleaseLeaseRequest.FromString,
+                    response_serializer=choroid_dot_nerves_dot_v1_dot_nerves__pb2.LeaseReply.SerializeToString,
             ),
             'Stimulate': grpc.unary_unary_rpc_method_handler(
                     servicer.Stimulate,
-                    request_deserializer=controller_dot_nerves_dot_wire_dot_nerves__pb2.StimulateRequest.FromString,
-                    response_serializer=controller_dot_nerves_dot_wire_dot_nerves__pb2.StimulateReply.SerializeToString,
+                    request_deserializer=choroid_dot_nerves_dot_v1_dot_nerves__pb2.StimulateRequest.FromString,
+                    response_serializer=choroid_dot_nerves_dot_v1_dot_nerves__pb2.StimulateReply.SerializeToString,
             ),
             'Ledger': grpc.unary_stream_rpc_method_handler(
                     servicer.Ledger,
-                    request_deserializer=controller_dot_nerves_dot_wire_dot_nerves__pb2.LedgerRequest.FromString,
-                    response_serializer=controller_dot_nerves_dot_wire_dot_nerves__pb2.LedgerRecord.SerializeToString,
+                    request_deserializer=choroid_dot_nerves_dot_v1_dot_nerves__pb2.LedgerRequest.FromString,
+                    response_serializer=choroid_dot_nerves_dot_v1_dot_nerves__pb2.LedgerRecord.SerializeToString,
             ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
@@ -255,8 +255,8 @@ class Nerves:
             request,
             target,
             '/choroid.nerves.v1.Nerves/Info',
-            controller_dot_nerves_dot_wire_dot_nerves__pb2.InfoRequest.SerializeToString,
-            controller_dot_nerves_dot_wire_dot_nerves__pb2.InfoReply.FromString,
+            choroid_dot_nerves_dot_v1_dot_nerves__pb2.InfoRequest.SerializeToString,
+            choroid_dot_nerves_dot_v1_dot_nerves__pb2.InfoReply.FromString,
             options,
             channel_credentials,
             insecure,
@@ -282,8 +282,8 @@ class Nerves:
             request,
             target,
             '/choroid.nerves.v1.Nerves/Status',
-            controller_dot_nerves_dot_wire_dot_nerves__pb2.StatusRequest.SerializeToString,
-            controller_dot_nerves_dot_wire_dot_nerves__pb2.StatusReply.FromString,
+            choroid_dot_nerves_dot_v1_dot_nerves__pb2.StatusRequest.SerializeToString,
+            choroid_dot_nerves_dot_v1_dot_nerves__pb2.StatusReply.FromString,
             options,
             channel_credentials,
             insecure,
@@ -309,8 +309,8 @@ class Nerves:
             request,
             target,
             '/choroid.nerves.v1.Nerves/Summary',
-            controller_dot_nerves_dot_wire_dot_nerves__pb2.SummaryRequest.SerializeToString,
-            controller_dot_nerves_dot_wire_dot_nerves__pb2.SummaryReply.FromString,
+            choroid_dot_nerves_dot_v1_dot_nerves__pb2.SummaryRequest.SerializeToString,
+            choroid_dot_nerves_dot_v1_dot_nerves__pb2.SummaryReply.FromString,
             options,
             channel_credentials,
             insecure,
@@ -336,8 +336,8 @@ class Nerves:
             request,
             target,
             '/choroid.nerves.v1.Nerves/StreamSummary',
-            controller_dot_nerves_dot_wire_dot_nerves__pb2.StreamSummaryRequest.SerializeToString,
-            controller_dot_nerves_dot_wire_dot_nerves__pb2.SummaryReply.FromString,
+            choroid_dot_nerves_dot_v1_dot_nerves__pb2.StreamSummaryRequest.SerializeToString,
+            choroid_dot_nerves_dot_v1_dot_nerves__pb2.SummaryReply.FromString,
             options,
             channel_credentials,
             insecure,
@@ -363,8 +363,8 @@ class Nerves:
             request,
             target,
             '/choroid.nerves.v1.Nerves/StreamFrames',
-            controller_dot_nerves_dot_wire_dot_nerves__pb2.StreamFramesRequest.SerializeToString,
-            controller_dot_nerves_dot_wire_dot_nerves__pb2.FramesReply.FromString,
+            choroid_dot_nerves_dot_v1_dot_nerves__pb2.StreamFramesRequest.SerializeToString,
+            choroid_dot_nerves_dot_v1_dot_nerves__pb2.FramesReply.FromString,
             options,
             channel_credentials,
             insecure,
@@ -390,8 +390,8 @@ class Nerves:
             request,
             target,
             '/choroid.nerves.v1.Nerves/StreamSpikes',
-            controller_dot_nerves_dot_wire_dot_nerves__pb2.StreamSpikesRequest.SerializeToString,
-            controller_dot_nerves_dot_wire_dot_nerves__pb2.SpikesReply.FromString,
+            choroid_dot_nerves_dot_v1_dot_nerves__pb2.StreamSpikesRequest.SerializeToString,
+            choroid_dot_nerves_dot_v1_dot_nerves__pb2.SpikesReply.FromString,
             options,
             channel_credentials,
             insecure,
@@ -417,8 +417,8 @@ class Nerves:
             request,
             target,
             '/choroid.nerves.v1.Nerves/AcquireLease',
-            controller_dot_nerves_dot_wire_dot_nerves__pb2.AcquireLeaseRequest.SerializeToString,
-            controller_dot_nerves_dot_wire_dot_nerves__pb2.LeaseReply.FromString,
+            choroid_dot_nerves_dot_v1_dot_nerves__pb2.AcquireLeaseRequest.SerializeToString,
+            choroid_dot_nerves_dot_v1_dot_nerves__pb2.LeaseReply.FromString,
             options,
             channel_credentials,
             insecure,
@@ -444,8 +444,8 @@ class Nerves:
             request,
             target,
             '/choroid.nerves.v1.Nerves/RenewLease',
-            controller_dot_nerves_dot_wire_dot_nerves__pb2.RenewLeaseRequest.SerializeToString,
-            controller_dot_nerves_dot_wire_dot_nerves__pb2.LeaseReply.FromString,
+            choroid_dot_nerves_dot_v1_dot_nerves__pb2.RenewLeaseRequest.SerializeToString,
+            choroid_dot_nerves_dot_v1_dot_nerves__pb2.LeaseReply.FromString,
             options,
             channel_credentials,
             insecure,
@@ -471,8 +471,8 @@ class Nerves:
             request,
             target,
             '/choroid.nerves.v1.Nerves/ReleaseLease',
-            controller_dot_nerves_dot_wire_dot_nerves__pb2.ReleaseLeaseRequest.SerializeToString,
-            controller_dot_nerves_dot_wire_dot_nerves__pb2.LeaseReply.FromString,
+            choroid_dot_nerves_dot_v1_dot_nerves__pb2.ReleaseLeaseRequest.SerializeToString,
+            choroid_dot_nerves_dot_v1_dot_nerves__pb2.LeaseReply.FromString,
             options,
             channel_credentials,
             insecure,
@@ -498,8 +498,8 @@ class Nerves:
             request,
             target,
             '/choroid.nerves.v1.Nerves/Stimulate',
-            controller_dot_nerves_dot_wire_dot_nerves__pb2.StimulateRequest.SerializeToString,
-            controller_dot_nerves_dot_wire_dot_nerves__pb2.StimulateReply.FromString,
+            choroid_dot_nerves_dot_v1_dot_nerves__pb2.StimulateRequest.SerializeToString,
+            choroid_dot_nerves_dot_v1_dot_nerves__pb2.StimulateReply.FromString,
             options,
             channel_credentials,
             insecure,
@@ -525,8 +525,8 @@ class Nerves:
             request,
             target,
             '/choroid.nerves.v1.Nerves/Ledger',
-            controller_dot_nerves_dot_wire_dot_nerves__pb2.LedgerRequest.SerializeToString,
-            controller_dot_nerves_dot_wire_dot_nerves__pb2.LedgerRecord.FromString,
+            choroid_dot_nerves_dot_v1_dot_nerves__pb2.LedgerRequest.SerializeToString,
+            choroid_dot_nerves_dot_v1_dot_nerves__pb2.LedgerRecord.FromString,
             options,
             channel_credentials,
             insecure,

@@ -7,8 +7,8 @@ Every call carries `authorization: Bearer <token>` as metadata. The array's cloc
 it counts from the start of the engine. Currents are in microampere, durations in microseconds, charges in nanocoulomb.
 """
 
+from . import nerves_pb2 as _nerves_pb2
 from collections import abc as _abc
-from controller.nerves.wire import nerves_pb2 as _nerves_pb2
 from grpc import aio as _aio
 import abc as _abc_1
 import grpc as _grpc

@@ -1,0 +1,176 @@
+"""The live feed of a controller: messages over a WebSocket, each merged into the whole state.
+
+The controller sends everything first (`whole`), then what changed, about four times a second. A reader that is too slow
+loses messages and is given everything again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+from choroid.client.answers import AlarmInfo, HealthInfo, LedgerInfo, RunInfo, StateInfo, parsed
+from choroid.client.errors import ConnectionFailed, RequestRefused, optional
+from choroid.client.transport import Transport
+
+KEYED = ("readings", "actuators", "volumes", "links")
+"""Parts of the state of which the controller sends only the entries that changed."""
+MAX_MESSAGE_BYTES = 16_000_000
+UNKNOWN_TOKEN = 4401
+
+
+@dataclass(frozen=True, slots=True)
+class LiveUpdate:
+    """Everything the live feed tells, as of one message.
+
+    Attributes:
+        state: The snapshot, as :meth:`ControllerClient.state` returns it.
+        run: The latest run, or None.
+        alarms: Alarms that are announced, the most urgent first.
+        set_aside: Alarms that are shelved, suppressed or out of service.
+        emergency: Who stopped everything and why, or None.
+        spikes: Spikes since the message before: (seconds of the array's clock, electrode).
+        nerves: Firing of the array (`firing_rate_hz`, `active_electrodes`, `rates_hz`), or None.
+        health: Whether the control loop runs.
+        ledger: Where the medium went.
+        grade: The latest grade, or None.
+        viability: The latest viability score, or None.
+        speed: Speed of a simulated rig (times real time), None for a real one.
+    """
+
+    state: StateInfo
+    run: RunInfo | None
+    alarms: list[AlarmInfo]
+    set_aside: list[AlarmInfo]
+    emergency: str | None
+    spikes: list[tuple[float, int]]
+    nerves: dict[str, Any] | None
+    health: HealthInfo
+    ledger: LedgerInfo
+    grade: dict[str, Any] | None
+    viability: dict[str, Any] | None
+    speed: float | None
+
+
+class Merger:
+    """Merges the messages of one connection into whole updates."""
+
+    def __init__(self, url: str) -> None:
+        self._url = url
+        self._whole: dict[str, Any] = {}
+
+    def merge(self, message: Mapping[str, Any]) -> LiveUpdate:
+        """Take in one decoded message and return everything as it is now.
+
+        Raises:
+            ConnectionFailed: The message has another form than expected.
+        """
+        if message.get("whole"):
+            self._whole = dict(message)
+        else:
+            for name, value in message.items():
+                self._whole[name] = self._merged(name, value) if name in KEYED else value
+        now = self._whole
+        try:
+            some: dict[str, Any] = {name: now[name] for name in ("emergency", "nerves", "grade", "viability", "speed")}
+            alarms, aside, run = now["alarms"], now["set_aside"], now["run"]
+            ledger, health = now["ledger"], now["health"]
+            spikes = [(float(at), int(electrode)) for at, electrode in message.get("spikes", ())]
+        except (KeyError, TypeError, ValueError) as error:
+            raise ConnectionFailed(
+                f"a message of {self._url} has another form than expected ({type(error).__name__}: {error}). Likely cause:"
+                " the controller is of another release. Next: install the same release on both sides"
+            ) from None
+        return LiveUpdate(
+            state=parsed(StateInfo, now, self._url),
+            run=None if run is None else parsed(RunInfo, run, self._url),
+            alarms=[parsed(AlarmInfo, each, self._url) for each in alarms],
+            set_aside=[parsed(AlarmInfo, each, self._url) for each in aside],
+            spikes=spikes,
+            health=parsed(HealthInfo, health, self._url),
+            ledger=parsed(LedgerInfo, ledger, self._url),
+            **some,
+        )
+
+    def _merged(self, name: str, changes: Mapping[str, Any]) -> dict[str, Any]:
+        """Return a part of the state with its changes; an entry that is gone comes as null."""
+        entries = {**self._whole.get(name, {}), **changes}
+        return {key: value for key, value in entries.items() if value is not None}
+
+
+def updates(transport: Transport, timeout_s: float) -> Iterator[LiveUpdate]:
+    """Yield updates until the connection ends.
+
+    Raises:
+        ConnectionFailed: The connection ended, or nothing came for `timeout_s`.
+        RequestRefused: The token is not valid, or no longer.
+        MissingPackage: The package websockets is not installed.
+    """
+    client: Any = optional("websockets.sync.client", "live", "the live feed")
+    merger = Merger(transport.address.url)
+    with _explained(transport), client.connect(_address(transport), **_options(transport, timeout_s)) as socket:
+        while True:
+            yield merger.merge(json.loads(socket.recv(timeout_s)))
+
+
+async def updates_async(transport: Transport, timeout_s: float) -> AsyncIterator[LiveUpdate]:
+    """Yield updates as :func:`updates` does, on the running event loop."""
+    client: Any = optional("websockets.asyncio.client", "live", "the live feed")
+    merger = Merger(transport.address.url)
+    with _explained(transport):
+        async with client.connect(_address(transport), **_options(transport, timeout_s)) as socket:
+            while True:
+                async with asyncio.timeout(timeout_s):
+                    text = await socket.recv()
+                yield merger.merge(json.loads(text))
+
+
+def _address(transport: Transport) -> str:
+    return "ws" + transport.address.url.removeprefix("http") + "/ws"
+
+
+def _options(transport: Transport, timeout_s: float) -> dict[str, Any]:
+    # No proxy of the environment, as for every other request. The feed is its own heartbeat; the server pings nobody.
+    return {
+        "additional_headers": transport.headers,
+        "open_timeout": timeout_s,
+        "close_timeout": 1.0,
+        "ping_interval": None,
+        "max_size": MAX_MESSAGE_BYTES,
+        "proxy": None,
+        **({"ssl": transport.context} if transport.context is not None else {}),
+    }
+
+
+@contextmanager
+def _explained(transport: Transport) -> Iterator[None]:
+    """Turn the errors of the WebSocket's package into ours."""
+    exceptions: Any = optional("websockets.exceptions", "live", "the live feed")
+    try:
+        yield
+    except exceptions.InvalidStatus as error:
+        status = int(error.response.status_code)
+        raise RequestRefused(
+            status,
+            "the live feed was refused",
+            where=f"{transport.address.url}/ws, HTTP status {status}",
+            cause="the token is not known there" if status in (401, 403) else "it is no controller",
+            action="connect with a token that the controller knows (`choroid users add`)",
+        ) from None
+    except exceptions.ConnectionClosed as error:
+        if error.rcvd is not None and error.rcvd.code == UNKNOWN_TOKEN:
+            raise RequestRefused(401, str(error.rcvd.reason)) from None
+        raise _ended(transport, error) from None
+    except (exceptions.WebSocketException, OSError, ValueError) as error:
+        raise _ended(transport, error) from None
+
+
+def _ended(transport: Transport, error: Exception) -> ConnectionFailed:
+    return ConnectionFailed(
+        f"the live feed of {transport.address.url} ended ({error or type(error).__name__}). Likely cause: the controller has"
+        " ended or the network is interrupted. Next: connect again; the first message tells everything"
+    )

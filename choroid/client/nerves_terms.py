@@ -1,0 +1,194 @@
+"""What the electrode engine's clients send and receive: batches of spikes and frames, pulses, addresses."""
+
+from __future__ import annotations
+
+import ipaddress
+import json
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import grpc
+import numpy as np
+
+from choroid.client.errors import NervesError
+from choroid.client.wire import nerves_pb2 as pb
+
+MAX_MESSAGE_BYTES = 64_000_000
+OPTIONS = (
+    # A connection of its own that ends with its client; a pooled one would outlive it.
+    ("grpc.use_local_subchannel_pool", 1),
+    ("grpc.max_receive_message_length", MAX_MESSAGE_BYTES),
+    ("grpc.enable_http_proxy", 0),
+)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class SpikeBatch:
+    """Spikes in the order of their frames.
+
+    Attributes:
+        frames: Frame of each spike, uint64, shape (spikes,).
+        electrodes: Electrode of each spike, uint32, shape (spikes,).
+        amplitudes_uv: Filtered value at the crossing of the threshold (µV), float32, shape (spikes,).
+        next_frame: The array's clock when the batch was sent.
+        lost: Spikes that this reader lost just before these because it was too slow.
+    """
+
+    frames: np.ndarray[Any, np.dtype[np.uint64]]
+    electrodes: np.ndarray[Any, np.dtype[np.uint32]]
+    amplitudes_uv: np.ndarray[Any, np.dtype[np.float32]]
+    next_frame: int
+    lost: int
+
+    def __len__(self) -> int:
+        """Return the number of spikes."""
+        return len(self.frames)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class FrameBatch:
+    """Raw frames without a gap.
+
+    Attributes:
+        first_frame: Index of the first frame.
+        samples: int16, shape (frames, electrodes); times `uv_per_unit` of :meth:`NervesClient.info` gives µV.
+    """
+
+    first_frame: int
+    samples: np.ndarray[Any, np.dtype[np.int16]]
+
+
+@dataclass(frozen=True, slots=True)
+class FrameGap:
+    """Frames that this reader will not get: from `first_frame` up to, not including, `end_frame`.
+
+    Attributes:
+        cause: `ARRAY` (they exist nowhere) or `READER` (this reader was too slow).
+    """
+
+    first_frame: int
+    end_frame: int
+    cause: str
+
+
+@dataclass(frozen=True, slots=True)
+class PulsePhase:
+    """One phase of a pulse: a duration (µs) and a current (µA, cathodic negative)."""
+
+    duration_us: float
+    current_ua: float
+
+
+def spikes_of(reply: pb.SpikesReply) -> SpikeBatch:
+    """Return the spikes of a message."""
+    return SpikeBatch(
+        np.asarray(reply.frames, np.uint64),
+        np.asarray(reply.electrodes, np.uint32),
+        np.asarray(reply.uv, np.float32),
+        reply.next_frame,
+        reply.lost,
+    )
+
+
+def frames_of(reply: pb.FramesReply) -> FrameBatch | FrameGap:
+    """Return the frames of a message, or the gap that it reports."""
+    if reply.HasField("gap"):
+        return FrameGap(reply.gap.first_frame, reply.gap.end_frame, pb.Gap.Cause.Name(reply.gap.cause))
+    found = reply.frames
+    samples = np.frombuffer(found.samples, dtype="<i2").reshape(found.count, found.electrodes)
+    return FrameBatch(found.first_frame, samples)
+
+
+def pulse_request(
+    lease: str,
+    electrodes: Iterable[int],
+    phases: Sequence[PulsePhase],
+    purpose: str,
+    at_frame: int,
+    not_after: int,
+    pulses: int,
+    period_frames: int,
+    reply_at_decision: bool,
+) -> pb.StimulateRequest:
+    """Return the message that asks for pulses."""
+    return pb.StimulateRequest(
+        lease=lease,
+        electrodes=list(electrodes),
+        phases=[pb.Phase(duration_us=each.duration_us, current_ua=each.current_ua) for each in phases],
+        at_frame=at_frame,
+        not_after=not_after,
+        pulses=pulses,
+        period_frames=period_frames,
+        purpose=purpose,
+        reply_at_decision=reply_at_decision,
+    )
+
+
+def granted(reply: pb.LeaseReply) -> pb.LeaseReply:
+    """Return a lease that was granted.
+
+    Raises:
+        NervesError: It was not, with the engine's reason.
+    """
+    if not reply.granted:
+        raise NervesError(f"no lease: {reply.reason}")
+    return reply
+
+
+def explained(error: grpc.RpcError, address: str) -> NervesError:
+    """Return the error of a call in words."""
+    call: Any = error  # gRPC raises errors that are calls as well, and types them as neither
+    name = str(call.code().name)
+    details = str(call.details() or "")
+    match name:
+        case "UNAVAILABLE":
+            text = (
+                f"the electrode engine at {address} cannot be reached ({details}). Likely cause: it has ended; a new one has"
+                " another address and another token. Next: read nerves.json of the data folder again"
+            )
+        case "UNAUTHENTICATED":
+            text = (
+                f"the electrode engine at {address} does not know this token. Likely cause: the engine was started again."
+                " Next: read nerves.json of the data folder again"
+            )
+        case _:
+            text = f"the electrode engine at {address} refused the call ({name}): {details}"
+    return NervesError(text, code=name)
+
+
+def endpoint_of(path: Path | str) -> tuple[str, str]:
+    """Read the address and the token from `nerves.json`.
+
+    Raises:
+        NervesError: The file is not there or cannot be read.
+    """
+    try:
+        found = json.loads(Path(path).read_text(encoding="utf-8"))
+        return str(found["address"]), str(found["token"])
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise NervesError(
+            f"{path} cannot be read ({error}). Likely cause: no electrode engine runs with this data folder at present."
+            " Next: start `choroid run`, wait until it prints the engine's address, then read the file again"
+        ) from None
+
+
+def require_private(address: str, credentials: grpc.ChannelCredentials | None) -> None:
+    """Refuse to send a token unencrypted over a network.
+
+    Raises:
+        NervesError: The address is not on this machine and there are no TLS credentials.
+    """
+    host = address.rpartition(":")[0].strip("[]")
+    if credentials is not None or host == "localhost" or address.startswith("unix:"):
+        return
+    try:
+        if ipaddress.ip_address(host).is_loopback:
+            return
+    except ValueError:
+        pass  # a name
+    raise NervesError(
+        f"{address} is not on this machine, and the token would go there unencrypted. Next: use a tunnel"
+        " (ssh -L 50051:127.0.0.1:PORT rig) and connect to 127.0.0.1, or pass credentials=grpc.ssl_channel_credentials(…)"
+    )

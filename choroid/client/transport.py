@@ -1,0 +1,166 @@
+"""One HTTP request to a controller, with the standard library alone: a remote agent needs no HTTP package."""
+
+from __future__ import annotations
+
+import http.client
+import json
+import secrets
+import ssl
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Generic, TypeVar
+from urllib.parse import parse_qs, urlsplit
+
+from choroid.client.errors import ClientError, ConnectionFailed, RequestRefused
+
+T = TypeVar("T")
+
+MAX_ANSWER_BYTES = 64_000_000
+"""Maximum size of an answer; the largest that a controller sends is some hundred kilobytes."""
+
+
+@dataclass(frozen=True, slots=True)
+class ApiCall(Generic[T]):
+    """One request: method, path with query, what is done with the answer, and the JSON body.
+
+    `seen` is the `utc` of the state on which a command was decided; the controller refuses it when that is more than 30 s
+    old.
+    """
+
+    method: str
+    path: str
+    parse: Callable[[Any], T]
+    body: Mapping[str, Any] | None = None
+    seen: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Address:
+    """Where a controller answers: scheme (http or https), host, port, and the path below which its API lies."""
+
+    scheme: str
+    host: str
+    port: int
+    prefix: str = ""
+
+    @classmethod
+    def parse(cls, url: str) -> tuple[Address, str]:
+        """Read an address such as `http://127.0.0.1:8090` or the link that `choroid run` prints (`…/#token=…`).
+
+        Args:
+            url: The address.
+
+        Returns:
+            The address and the token in the link; an empty one where there is none.
+
+        Raises:
+            ClientError: It is not an address.
+        """
+        try:
+            parts = urlsplit(url)
+            port = parts.port
+        except ValueError:
+            parts, port = urlsplit(""), None
+        if parts.scheme not in ("http", "https") or not parts.hostname:
+            raise ClientError(
+                f"“{url}” is not the address of a controller. Likely cause: the scheme is missing. Next: write it as"
+                " `choroid run` prints it, such as http://127.0.0.1:8090"
+            )
+        token = parse_qs(parts.fragment).get("token", [""])[0]
+        default = 443 if parts.scheme == "https" else 80
+        return cls(parts.scheme, parts.hostname, port or default, parts.path.rstrip("/")), token
+
+    @property
+    def url(self) -> str:
+        """The address as text, without a slash at its end."""
+        host = f"[{self.host}]" if ":" in self.host else self.host
+        return f"{self.scheme}://{host}:{self.port}{self.prefix}"
+
+
+class Transport:
+    """Sends calls to one controller, each over a connection of its own. May be used from several threads.
+
+    No proxy of the environment is used: a command for a rig must not pass through one that nobody named here.
+    """
+
+    def __init__(
+        self, address: Address, token: str, *, timeout_s: float = 10.0, context: ssl.SSLContext | None = None
+    ) -> None:
+        """Keep what a request needs; nothing is sent yet.
+
+        Args:
+            address: The controller.
+            token: A bearer token.
+            timeout_s: How long to wait for the connection and for each part of an answer (s).
+            context: TLS settings for https; by default the system's certificates.
+        """
+        self.address = address
+        self.headers = {"Authorization": f"Bearer {token}"} if token else {}
+        self._timeout_s = timeout_s
+        self.context = context
+
+    def do(self, call: ApiCall[T], *, timeout_s: float | None = None) -> T:
+        """Send a call and return its parsed answer.
+
+        Raises:
+            ConnectionFailed: Nothing answers, or no controller does.
+            RequestRefused: The controller refused it.
+        """
+        status, content = self._exchanged(call, self._timeout_s if timeout_s is None else timeout_s)
+        if status >= 400:
+            raise _refusal(status, content)
+        try:
+            return call.parse(json.loads(content) if content else {})
+        except ValueError as error:
+            raise self._foreign(error) from None
+
+    def _exchanged(self, call: ApiCall[Any], timeout_s: float) -> tuple[int, bytes]:
+        headers = self.headers | {"Content-Type": "application/json"}
+        if call.method != "GET":
+            headers["Choroid-Command-Id"] = secrets.token_hex(16)
+        if call.seen:
+            headers["Choroid-Seen"] = call.seen
+        connection = self._connection(timeout_s)
+        try:
+            body = None if call.body is None else json.dumps(call.body)
+            connection.request(call.method, self.address.prefix + call.path, body, headers)
+            reply = connection.getresponse()
+            content = reply.read(MAX_ANSWER_BYTES + 1)
+        except http.client.HTTPException as error:
+            raise self._foreign(error) from None
+        except OSError as error:
+            raise ConnectionFailed(
+                f"the controller at {self.address.url} does not answer ({error}). Likely cause: it has ended."
+                " Next: start `choroid run` again; it resumes by itself"
+            ) from None
+        finally:
+            connection.close()
+        if len(content) > MAX_ANSWER_BYTES:
+            raise self._foreign(ValueError("an answer of more than 64 MB"))
+        return reply.status, content
+
+    def _connection(self, timeout_s: float) -> http.client.HTTPConnection:
+        if self.address.scheme == "https":
+            return http.client.HTTPSConnection(
+                self.address.host, self.address.port, timeout=timeout_s, context=self.context
+            )
+        return http.client.HTTPConnection(self.address.host, self.address.port, timeout=timeout_s)
+
+    def _foreign(self, error: Exception) -> ConnectionFailed:
+        return ConnectionFailed(
+            f"what answers at {self.address.url} is no controller ({type(error).__name__}). Likely cause: it has ended, and"
+            " another program has its port. Next: start `choroid run` again, with another --port"
+        )
+
+
+def _refusal(status: int, content: bytes) -> RequestRefused:
+    """Return the error that an answer tells, in its own words."""
+    try:
+        detail = json.loads(content)
+    except ValueError:
+        return RequestRefused(status, content.decode(errors="replace")[:500] or f"the answer is HTTP status {status}")
+    error = detail.get("error", detail.get("detail", detail)) if isinstance(detail, dict) else detail
+    if not isinstance(error, dict):
+        return RequestRefused(status, str(error))
+    words = {name: str(error.get(name) or "") for name in ("where", "cause", "action")}
+    return RequestRefused(status, str(error.get("what", error)), **words)
