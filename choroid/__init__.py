@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from choroid.client.nerves import AsyncNervesClient, NervesClient
     from choroid.client.nerves_terms import FrameBatch, FrameGap, PulsePhase, SpikeBatch
     from choroid.client.series import HistorySeries
+    from choroid.common.failure import UserError
     from choroid.rig_file.check import check_rig, load_rig
     from choroid.simulation.served_lab import ServedLab, serve_lab
     from choroid.simulation.simulate import simulate
@@ -131,6 +132,7 @@ __all__ = [
     "Switch",
     "SwitchStatus",
     "TripInfo",
+    "UserError",
     "VesselInfo",
     "VolumeInfo",
     "WrongDevice",
@@ -157,6 +159,7 @@ _CLIENT = {
     "choroid.client.series": "HistorySeries",
 }
 _WHOLE = {
+    "choroid.common.failure": "UserError",
     "choroid.rig_file.check": "check_rig load_rig",
     "choroid.simulation.served_lab": "ServedLab serve_lab",
     "choroid.simulation.simulate": "simulate",
@@ -173,6 +176,7 @@ _WHOLE = {
 _HOMES = {name: module for table in (_CLIENT, _WHOLE) for module, names in table.items() for name in names.split()}
 """Where each public name is defined."""
 _NEEDS = {
+    "choroid.common.failure": (),
     "choroid.rig_file.check": ("controller", "drivers"),
     "choroid.simulation.served_lab": (),  # its own process finds them, with the safe path
     "choroid.simulation.simulate": ("controller", "drivers", "protocols", "sim"),

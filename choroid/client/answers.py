@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import types
 from collections.abc import Mapping
-from dataclasses import dataclass, fields, is_dataclass
+from dataclasses import MISSING, dataclass, fields, is_dataclass
 from functools import cache
 from typing import Any, TypeVar, Union, get_args, get_origin, get_type_hints
 
@@ -18,11 +18,14 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class HealthInfo:
-    """Whether the control loop runs; `reasons` says why it does not."""
+    """Whether the control loop runs; `reasons` says why it does not.
+
+    `tick_age_s` is the time since its last tick (s); None in the live feed, which is sent by that loop.
+    """
 
     ok: bool
     reasons: list[str]
-    tick_age_s: float | None
+    tick_age_s: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -242,7 +245,8 @@ def parsed(kind: type[T], value: Any, where: str) -> T:
 def _built(kind: Any, value: Any) -> Any:
     """Convert `value` to the annotation `kind`: dataclasses, list, dict and optional ones of them; all else is kept."""
     if is_dataclass(kind) and isinstance(kind, type):
-        return kind(**{name: _built(of, value[name]) for name, of in _fields(kind).items()})
+        known = _fields(kind).items()
+        return kind(**{name: _built(of, value[name]) for name, (of, needed) in known if needed or name in value})
     origin, inner = get_origin(kind), get_args(kind)
     if origin in (Union, types.UnionType):
         return None if value is None else _built(next(each for each in inner if each is not type(None)), value)
@@ -254,6 +258,7 @@ def _built(kind: Any, value: Any) -> Any:
 
 
 @cache
-def _fields(kind: type[Any]) -> dict[str, Any]:
+def _fields(kind: type[Any]) -> dict[str, tuple[Any, bool]]:
+    """Return the annotation of each field, and whether it has to be there."""
     hints = get_type_hints(kind)
-    return {field.name: hints[field.name] for field in fields(kind)}
+    return {field.name: (hints[field.name], field.default is MISSING) for field in fields(kind)}

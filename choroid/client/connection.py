@@ -6,7 +6,7 @@ import asyncio
 import functools
 import json
 import ssl
-from collections.abc import AsyncIterator, Generator, Iterator, Mapping
+from collections.abc import AsyncGenerator, Generator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime
 from pathlib import Path
@@ -235,7 +235,7 @@ class ControllerClient:
         """
         return self._drive(series.asked(point, days=days, begin=begin, end=end, every_s=every_s))
 
-    def live(self, *, timeout_s: float = 30.0) -> Iterator[LiveUpdate]:
+    def live(self, *, timeout_s: float = 30.0) -> Generator[LiveUpdate]:
         """Yield the state about four times a second, until the connection ends.
 
         Args:
@@ -393,8 +393,8 @@ class AsyncControllerClient:
         """See :meth:`ControllerClient.history`."""
         return await self._drive(series.asked(point, days=days, begin=begin, end=end, every_s=every_s))
 
-    def live(self, *, timeout_s: float = 30.0) -> AsyncIterator[LiveUpdate]:
-        """See :meth:`ControllerClient.live`; to be read with `async for`."""
+    def live(self, *, timeout_s: float = 30.0) -> AsyncGenerator[LiveUpdate]:
+        """See :meth:`ControllerClient.live`; use `contextlib.aclosing` where the loop may be left early."""
         return live.updates_async(self._transport, timeout_s)
 
     async def request(

@@ -8,19 +8,20 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Iterator, Mapping
+from collections.abc import AsyncGenerator, Generator, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
 from choroid.client.answers import AlarmInfo, HealthInfo, LedgerInfo, RunInfo, StateInfo, parsed
-from choroid.client.errors import ConnectionFailed, RequestRefused, optional
-from choroid.client.transport import Transport
+from choroid.client.errors import ConnectionFailed, optional
+from choroid.client.transport import Transport, refusal
 
 KEYED = ("readings", "actuators", "volumes", "links")
 """Parts of the state of which the controller sends only the entries that changed."""
 MAX_MESSAGE_BYTES = 16_000_000
-UNKNOWN_TOKEN = 4401
+REFUSED = 4000
+"""A connection that is refused is closed with this code and the HTTP status added to it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,13 +63,18 @@ class Merger:
     def __init__(self, url: str) -> None:
         self._url = url
         self._whole: dict[str, Any] = {}
+        self.refusal: Mapping[str, Any] | None = None
+        """Why the controller is about to close the connection."""
 
-    def merge(self, message: Mapping[str, Any]) -> LiveUpdate:
-        """Take in one decoded message and return everything as it is now.
+    def merge(self, message: Mapping[str, Any]) -> LiveUpdate | None:
+        """Take in one decoded message and return everything as it is now; None for a refusal.
 
         Raises:
             ConnectionFailed: The message has another form than expected.
         """
+        if "error" in message:
+            self.refusal = message
+            return None
         if message.get("whole"):
             self._whole = dict(message)
         else:
@@ -102,7 +108,7 @@ class Merger:
         return {key: value for key, value in entries.items() if value is not None}
 
 
-def updates(transport: Transport, timeout_s: float) -> Iterator[LiveUpdate]:
+def updates(transport: Transport, timeout_s: float) -> Generator[LiveUpdate]:
     """Yield updates until the connection ends.
 
     Raises:
@@ -112,21 +118,23 @@ def updates(transport: Transport, timeout_s: float) -> Iterator[LiveUpdate]:
     """
     client: Any = optional("websockets.sync.client", "live", "the live feed")
     merger = Merger(transport.address.url)
-    with _explained(transport), client.connect(_address(transport), **_options(transport, timeout_s)) as socket:
+    with _explained(transport, merger), client.connect(_address(transport), **_options(transport, timeout_s)) as socket:
         while True:
-            yield merger.merge(json.loads(socket.recv(timeout_s)))
+            if (update := merger.merge(json.loads(socket.recv(timeout_s)))) is not None:
+                yield update
 
 
-async def updates_async(transport: Transport, timeout_s: float) -> AsyncIterator[LiveUpdate]:
+async def updates_async(transport: Transport, timeout_s: float) -> AsyncGenerator[LiveUpdate]:
     """Yield updates as :func:`updates` does, on the running event loop."""
     client: Any = optional("websockets.asyncio.client", "live", "the live feed")
     merger = Merger(transport.address.url)
-    with _explained(transport):
+    with _explained(transport, merger):
         async with client.connect(_address(transport), **_options(transport, timeout_s)) as socket:
             while True:
                 async with asyncio.timeout(timeout_s):
                     text = await socket.recv()
-                yield merger.merge(json.loads(text))
+                if (update := merger.merge(json.loads(text))) is not None:
+                    yield update
 
 
 def _address(transport: Transport) -> str:
@@ -147,23 +155,15 @@ def _options(transport: Transport, timeout_s: float) -> dict[str, Any]:
 
 
 @contextmanager
-def _explained(transport: Transport) -> Iterator[None]:
+def _explained(transport: Transport, merger: Merger) -> Iterator[None]:
     """Turn the errors of the WebSocket's package into ours."""
     exceptions: Any = optional("websockets.exceptions", "live", "the live feed")
     try:
         yield
-    except exceptions.InvalidStatus as error:
-        status = int(error.response.status_code)
-        raise RequestRefused(
-            status,
-            "the live feed was refused",
-            where=f"{transport.address.url}/ws, HTTP status {status}",
-            cause="the token is not known there" if status in (401, 403) else "it is no controller",
-            action="connect with a token that the controller knows (`choroid users add`)",
-        ) from None
     except exceptions.ConnectionClosed as error:
-        if error.rcvd is not None and error.rcvd.code == UNKNOWN_TOKEN:
-            raise RequestRefused(401, str(error.rcvd.reason)) from None
+        status = 0 if error.rcvd is None else error.rcvd.code - REFUSED
+        if status in (401, 403):
+            raise refusal(status, merger.refusal or {"error": str(error.rcvd.reason)}) from None
         raise _ended(transport, error) from None
     except (exceptions.WebSocketException, OSError, ValueError) as error:
         raise _ended(transport, error) from None

@@ -7,7 +7,7 @@ and frames come as NumPy arrays.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import AsyncIterator, Awaitable, Iterable, Iterator, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Generator, Iterable, Iterator, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Self, TypeVar
@@ -98,12 +98,12 @@ class NervesClient:
         with self._explained():
             return self._stub.Summary(pb.SummaryRequest(), metadata=self._metadata, timeout=TIMEOUT_S)
 
-    def summaries(self, every_ms: int = 1000) -> Iterator[pb.SummaryReply]:
+    def summaries(self, every_ms: int = 1000) -> Generator[pb.SummaryReply]:
         """Yield summaries, one each `every_ms` of real time (at least 100), until the channel is closed."""
         request = pb.StreamSummaryRequest(every_ms=every_ms)
         yield from self._stream(self._stub.StreamSummary(request, metadata=self._metadata))
 
-    def spikes(self, min_interval_ms: int = 0) -> Iterator[SpikeBatch]:
+    def spikes(self, min_interval_ms: int = 0) -> Generator[SpikeBatch]:
         """Yield spikes as they are detected.
 
         Args:
@@ -112,7 +112,7 @@ class NervesClient:
         request = pb.StreamSpikesRequest(min_interval_ms=min_interval_ms)
         yield from map(spikes_of, self._stream(self._stub.StreamSpikes(request, metadata=self._metadata)))
 
-    def frames(self, from_frame: int = 0, frames: int = 250) -> Iterator[FrameBatch | FrameGap]:
+    def frames(self, from_frame: int = 0, frames: int = 250) -> Generator[FrameBatch | FrameGap]:
         """Yield raw frames.
 
         Args:
@@ -187,18 +187,18 @@ class NervesClient:
         with self._explained():
             return self._stub.Stimulate(request, metadata=self._metadata)
 
-    def ledger(self, after: int = 0, limit: int = 100) -> Iterator[pb.LedgerRecord]:
+    def ledger(self, after: int = 0, limit: int = 100) -> Generator[pb.LedgerRecord]:
         """Yield what was asked, decided and delivered: records with a higher number than `after`, at most 1000."""
         request = pb.LedgerRequest(after=after, limit=limit)
         yield from self._stream(self._stub.Ledger(request, metadata=self._metadata))
 
-    def _stream(self, call: grpc.CallIterator[R]) -> Iterator[R]:
+    def _stream(self, call: grpc.CallIterator[R]) -> Generator[R]:
         """Yield the messages of a stream; it is ended on the engine's side when the generator is closed."""
         with self._explained():
             try:
                 yield from call
             finally:
-                call.cancel()
+                call.cancel()  # type: ignore[no-untyped-call]
 
     @contextlib.contextmanager
     def _explained(self) -> Iterator[None]:
@@ -257,21 +257,21 @@ class AsyncNervesClient:
         """See :meth:`NervesClient.summary`."""
         return await self._once(self._stub.Summary(pb.SummaryRequest(), metadata=self._metadata, timeout=TIMEOUT_S))
 
-    async def summaries(self, every_ms: int = 1000) -> AsyncIterator[pb.SummaryReply]:
+    async def summaries(self, every_ms: int = 1000) -> AsyncGenerator[pb.SummaryReply]:
         """See :meth:`NervesClient.summaries`."""
         request = pb.StreamSummaryRequest(every_ms=every_ms)
         async with self._streamed(self._stub.StreamSummary(request, metadata=self._metadata)) as call:
             async for reply in call:
                 yield reply
 
-    async def spikes(self, min_interval_ms: int = 0) -> AsyncIterator[SpikeBatch]:
+    async def spikes(self, min_interval_ms: int = 0) -> AsyncGenerator[SpikeBatch]:
         """See :meth:`NervesClient.spikes`."""
         request = pb.StreamSpikesRequest(min_interval_ms=min_interval_ms)
         async with self._streamed(self._stub.StreamSpikes(request, metadata=self._metadata)) as call:
             async for reply in call:
                 yield spikes_of(reply)
 
-    async def frames(self, from_frame: int = 0, frames: int = 250) -> AsyncIterator[FrameBatch | FrameGap]:
+    async def frames(self, from_frame: int = 0, frames: int = 250) -> AsyncGenerator[FrameBatch | FrameGap]:
         """See :meth:`NervesClient.frames`."""
         request = pb.StreamFramesRequest(from_frame=from_frame, frames=frames)
         async with self._streamed(self._stub.StreamFrames(request, metadata=self._metadata)) as call:
@@ -313,7 +313,7 @@ class AsyncNervesClient:
         )
         return await self._once(self._stub.Stimulate(request, metadata=self._metadata))
 
-    async def ledger(self, after: int = 0, limit: int = 100) -> AsyncIterator[pb.LedgerRecord]:
+    async def ledger(self, after: int = 0, limit: int = 100) -> AsyncGenerator[pb.LedgerRecord]:
         """See :meth:`NervesClient.ledger`."""
         request = pb.LedgerRequest(after=after, limit=limit)
         async with self._streamed(self._stub.Ledger(request, metadata=self._metadata)) as call:

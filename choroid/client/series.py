@@ -22,7 +22,8 @@ MAX_ROWS = 4000
 """Maximum number of rows in one answer of the controller."""
 MAX_SECONDS = 31 * 86_400.0
 """Longest period of one request (s); the controller takes 32 d."""
-SPARE_ROWS = 100
+SPARE_ROWS = 2
+"""One at each end of a period."""
 MAX_REQUESTS = 5000
 """A period that takes more requests than this is refused: `choroid export` is the way to read it."""
 
@@ -142,7 +143,7 @@ def _windows(begin_s: float, end_s: float, every_s: float | None) -> list[tuple[
         raise ClientError("the period of history is empty: its end is not after its begin")
     if every_s is not None and not every_s > 0.0:
         raise ClientError(f"every_s is {every_s}; it must be a positive number of seconds")
-    width_s = min(MAX_SECONDS, span_s if every_s is None else MAX_ROWS * every_s / 2)
+    width_s = min(MAX_SECONDS, span_s if every_s is None else (MAX_ROWS - SPARE_ROWS) * every_s / 2)
     count = math.ceil(span_s / width_s)
     if count > MAX_REQUESTS:
         raise ClientError(
@@ -150,8 +151,8 @@ def _windows(begin_s: float, end_s: float, every_s: float | None) -> list[tuple[
             " Next: take a longer step, or read the files with `choroid export`"
         )
     edges = [begin_s + span_s * n / count for n in range(count)] + [end_s]
-    each = max(2, MAX_ROWS // count) if every_s is None else MAX_ROWS // 2 + SPARE_ROWS
-    return [(first, last, each) for first, last in pairwise(edges)]
+    rows = MAX_ROWS // count if every_s is None else math.ceil(span_s / count / every_s) + SPARE_ROWS
+    return [(first, last, max(2, rows)) for first, last in pairwise(edges)]
 
 
 def _seconds(moment: datetime | str, name: str) -> float:

@@ -108,7 +108,7 @@ class Transport:
         """
         status, content = self._exchanged(call, self._timeout_s if timeout_s is None else timeout_s)
         if status >= 400:
-            raise _refusal(status, content)
+            raise refusal(status, _decoded(status, content))
         try:
             return call.parse(json.loads(content) if content else {})
         except ValueError as error:
@@ -153,14 +153,18 @@ class Transport:
         )
 
 
-def _refusal(status: int, content: bytes) -> RequestRefused:
-    """Return the error that an answer tells, in its own words."""
-    try:
-        detail = json.loads(content)
-    except ValueError:
-        return RequestRefused(status, content.decode(errors="replace")[:500] or f"the answer is HTTP status {status}")
+def refusal(status: int, detail: Any) -> RequestRefused:
+    """Return the error that a decoded answer tells, in its own words."""
     error = detail.get("error", detail.get("detail", detail)) if isinstance(detail, dict) else detail
     if not isinstance(error, dict):
         return RequestRefused(status, str(error))
     words = {name: str(error.get(name) or "") for name in ("where", "cause", "action")}
     return RequestRefused(status, str(error.get("what", error)), **words)
+
+
+def _decoded(status: int, content: bytes) -> Any:
+    """Return the body of an error: decoded JSON, or text."""
+    try:
+        return json.loads(content)
+    except ValueError:
+        return content.decode(errors="replace")[:500] or f"the answer is HTTP status {status}"
