@@ -17,11 +17,11 @@ rare, and the WALs of a default rig grow by some megabytes between two of them."
 
 
 class Checkpoints:
-    """Moves what is in the WALs of a data folder into their files. `beside(name, work)` runs a coroutine as a task."""
+    """Moves what is in the WALs of a data folder into their files. `start_task(name, work)` runs a coroutine as a task."""
 
-    def __init__(self, data: Path, beside: Callable[[str, Coroutine[Any, Any, None]], None]) -> None:
+    def __init__(self, data: Path, start_task: Callable[[str, Coroutine[Any, Any, None]], None]) -> None:
         self._data = data
-        self._beside = beside
+        self._start_task = start_task
         self._next_s: float | None = None
         self._at_work = False
 
@@ -32,7 +32,7 @@ class Checkpoints:
         if now_s >= self._next_s and not self._at_work:
             self._next_s = now_s + EVERY_S
             self._at_work = True
-            self._beside("checkpoint", self._round())
+            self._start_task("checkpoint", self._round())
 
     async def _round(self) -> None:
         try:

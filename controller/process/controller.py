@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 from controller.alarms.definitions import alarm_kind
 from controller.alarms.states import ROWS as ALARM_ROWS
@@ -35,9 +35,14 @@ from controller.memory.checkpoints import Checkpoints
 from controller.memory.history import FLUSH_S, History
 from controller.memory.output_series import OutputSeries
 from controller.nerves.summary import NervesSource, NervesSummary
+from controller.process.assembly import Assembly, NotConnected
 from controller.process.health import ControllerHealth
 from controller.process.load import ProcessLoad
 from controller.process.notices import notices
+from controller.process.sink import Sink
+from controller.process.tasks import Tasks
+from controller.process.timer import Timer
+from controller.process.trip_record import TripRecord
 from controller.readings.liveliness import Liveliness
 from controller.readings.nerves import NervesReader
 from controller.readings.plausibility import Plausibility
@@ -47,7 +52,7 @@ from controller.rig.description import Rig
 from controller.rig.loading import effective_hash
 from controller.runs.runner import Runner
 from controller.safety.limits import basal_states, limits_of
-from controller.safety.terms import Intent, Limits, Trip
+from controller.safety.terms import Intent, Limits
 from controller.upkeep.upkeep import Upkeep
 from controller.vitals.scoring import Scoring, last_grade
 from controller.vitals.vitals import VitalSigns
@@ -66,20 +71,6 @@ LAZY_FLUSH_S = 900.0
 """How often history is written when nothing has to outlive the process, as in a simulation."""
 FALL_BACK_S = 10.0
 """How long an orderly end waits for devices that do not answer."""
-
-
-class Sink(Protocol):
-    """Something that carries readings away (MQTT, say). It must return at once and never fail."""
-
-    name: str
-    """What alarms call it."""
-
-    @property
-    def problem(self) -> str | None:
-        """Why nothing gets through at present, for people."""
-
-    def offer(self, state: State) -> None:
-        """Take this tick's snapshot."""
 
 
 class Controller:
@@ -103,56 +94,43 @@ class Controller:
         people: People | None = None,
         notices: Mapping[tuple[str, str], str] | None = None,
     ) -> None:
-        """`stimulator`: what an emergency stop stops beside the outputs. `guard`: the connection to the guard; it
-        is closed in the end. `journal`: one that the caller has taken already; it is closed with the rest.
-        `limits` are for campaigns only (docs/campaign.md): limits with an interlock taken away; everyone else leaves them
-        to the rig description. `notices`: alarms that stand as long as this process lives, (kind, source) -> detail.
-        `threaded`: what has to wait for a disk does so in threads (real time).
+        """Open the records of a rig.
+
+        Args:
+            stimulator: What an emergency stop stops beside the outputs.
+            durable: Whether rows must outlive the process.
+            guard: The connection to the guard; `close` closes it.
+            journal: A journal that the caller has opened already; `close` closes it.
+            limits: For campaigns only (docs/campaign.md): limits from which an interlock was removed.
+            threaded: Whether writes that wait for a disk run in threads (real time).
+            notices: Alarms that stand as long as this process lives, (kind, source) -> detail.
         """
         self.rig = rig
         self.clock = clock
         self.nerves = nerves_source
         self.nerves_summary: NervesSummary | None = None
-        self.store = StateStore(Liveliness(rig).flat, oldest_answers(rig), Plausibility(rig))
-        self._nerves_reader = NervesReader(self.store, clock)
-        self.journal = journal or Journal(data_dir / "journal.db", clock, durable=durable)
-        self._threaded = threaded
-        self._checkpoints = Checkpoints(data_dir, self._start_task) if threaded else None
-        flush_s = FLUSH_S if durable else LAZY_FLUSH_S
-        self.history = History(data_dir / "history.db", clock, flush_s=flush_s, autocheckpoint=not threaded)
-        self._outputs = OutputSeries(self.history.add)
-        self.alarms = Alarms(self.journal.append, clock.utc_text)
-        self._data_dir = data_dir
-        self._emergency = Emergency(
-            latch=Latch(data_dir),
-            stimulator=stimulator,
-            button=None if rig.safety.emergency_stop is None else Button(rig.safety.emergency_stop),
-            record=self._record,
-            alarm=self.alarms.event,
-        )
-        self._recipes = data_dir / "recipes"
-        self.ledger = Ledger(rig, self.journal, clock, alarm=self.alarms.event)
-        self.upkeep = Upkeep(
-            rig,
-            journal=self.journal,
-            clock=clock,
-            data=data_dir,
-            batches=lambda: self.ledger.whereabouts.batches,
-            volumes=self.ledger.volumes,
-        )
-        self.body: ConnectedRig
-        self.gate: Gate
-        self.runs: Runner
-        self.assays: Assays
-        self._scoring: Scoring
-        self._opener = opener
-        self._limits = limits or limits_of(rig)
-        self._oldest_answers = oldest_answers(rig)
-        self._sinks = sinks
-        self._ticks = 0
+        self.people = people
+        self.load = ProcessLoad()
         self.told_to_end = asyncio.Event()
         """Set when the guard wants this controller to end in order."""
-        self.people = people
+        self._opener = opener
+        self._limits = limits or limits_of(rig)
+        self._sinks = sinks
+        self._data_dir = data_dir
+        self._threaded = threaded
+        self._notices = dict(notices or {})
+        self._tasks = Tasks(self._defect)
+        self._nerves_timer = Timer(NERVES_EVERY_S)
+        self._links_timer = Timer(LINKS_EVERY_S)
+        self._ticks = 0
+        self._ticked_s: float | None = None
+        self._closed = False
+        self._assembly: Assembly | None = None
+        self._oldest_answers = oldest_answers(rig)
+        self.store = StateStore(Liveliness(rig).flat, self._oldest_answers, Plausibility(rig))
+        self._nerves_reader = NervesReader(self.store, clock)
+        self._open_records(journal, durable=durable)
+        self._emergency = self._emergency_stop(stimulator)
         self._heartbeat = Heartbeat(
             guard,
             ticks=lambda: self._ticks,
@@ -160,15 +138,67 @@ class Controller:
             stop=self.emergency_stop,
             end=self._told_to_end,
         )
-        self.load = ProcessLoad()
-        self._regulators: tuple[Regulator, ...] = ()
-        self._at_work: dict[str, asyncio.Task[None]] = {}
-        self._trips: tuple[Trip, ...] = ()
-        self._ticked_s: float | None = None
-        self._next_nerves_s = 0.0
-        self._next_links_s = 0.0
-        self._notices = dict(notices or {})
-        self._closed = False
+
+    def _open_records(self, journal: Journal | None, *, durable: bool) -> None:
+        """Open journal and history, and what is read from and written to them."""
+        self.journal = journal or Journal(self._data_dir / "journal.db", self.clock, durable=durable)
+        flush_s = FLUSH_S if durable else LAZY_FLUSH_S
+        history = self._data_dir / "history.db"
+        self.history = History(history, self.clock, flush_s=flush_s, autocheckpoint=not self._threaded)
+        self._checkpoints = Checkpoints(self._data_dir, self._tasks.start) if self._threaded else None
+        self._outputs = OutputSeries(self.history.add)
+        self.alarms = Alarms(self.journal.append, self.clock.utc_text)
+        self._trip_record = TripRecord(self._record)
+        self.ledger = Ledger(self.rig, self.journal, self.clock, alarm=self.alarms.event)
+        self.upkeep = Upkeep(
+            self.rig,
+            journal=self.journal,
+            clock=self.clock,
+            data=self._data_dir,
+            batches=lambda: self.ledger.whereabouts.batches,
+            volumes=self.ledger.volumes,
+        )
+
+    def _emergency_stop(self, stimulator: Stimulator | None) -> Emergency:
+        button = self.rig.safety.emergency_stop
+        return Emergency(
+            latch=Latch(self._data_dir),
+            stimulator=stimulator,
+            button=None if button is None else Button(button),
+            record=self._record,
+            alarm=self.alarms.event,
+        )
+
+    @property
+    def started(self) -> bool:
+        """Whether the devices are connected; `gate`, `runs` and `assays` exist from then on."""
+        return self._assembly is not None
+
+    @property
+    def _connected(self) -> Assembly:
+        if self._assembly is None:
+            raise NotConnected
+        return self._assembly
+
+    @property
+    def body(self) -> ConnectedRig:
+        """The connected devices. Raises :class:`NotConnected` before :meth:`start`, as the next three do."""
+        return self._connected.devices
+
+    @property
+    def gate(self) -> Gate:
+        """The one path to the actuators."""
+        return self._connected.gate
+
+    @property
+    def runs(self) -> Runner:
+        """The runs of protocols."""
+        return self._connected.runs
+
+    @property
+    def assays(self) -> Assays:
+        """The assays of the medium."""
+        return self._connected.assays
 
     async def start(self) -> None:
         """Connect everything, set the heart going, and take up what a crash interrupted.
@@ -180,13 +210,32 @@ class Controller:
         started = {"rig": self.rig.name, "rig_hash": effective_hash(self.rig), "version": software_version()}
         self._record("controller.started", started)
         self._notices |= notices(self.rig, self.journal, self.clock.utc(), self._data_dir)
-        self.body = await ConnectedRig.connect(self.rig, self._opener, self.store)
-        for failure in self.body.failures:
+        devices = await ConnectedRig.connect(self.rig, self._opener, self.store)
+        for failure in devices.failures:
             logger.warning("%s did not come up: %s", failure.device, failure.error)
+        try:
+            self._assembly = self._assemble(devices)
+        except BaseException:
+            await devices.close()
+            raise
+        self._emergency.restore(self.gate, self.journal)
+        self.ledger.listen(lambda movement: self.gate.booked(movement.source, movement.target))
+        await self.body.begin(self.gate.poll)
+        if self.gate.emergency is not None:  # an emergency stop of an earlier process
+            await self.gate.fall_back("emergency stop")
+        self.store.volumes(self.ledger.volumes())
+        # The heart runs before anything that a crash interrupted is taken up: no medium is drawn while it stands.
+        heart = self._assembly.regulators[0]
+        await self._submit(heart.intents(self.store.snapshot(self.clock.now_s(), self.clock.utc_text(), ())))
+        self._ticked_s = self.clock.now_s()
+        await self.runs.recover()
+
+    def _assemble(self, devices: ConnectedRig) -> Assembly:
+        """Make gate, runs, assays, scores and regulators for connected `devices`."""
         leases = dict.fromkeys(self._limits.switches, VALVE_LEASE_S)
         leases[self._limits.heart] = self.rig.organs.heart.lease_s
-        self.gate = Gate(
-            actuators=self.body.hand_over_actuators(),
+        gate = Gate(
+            actuators=devices.hand_over_actuators(),
             limits=self._limits,
             basal=basal_states(self.rig),
             leases_s=leases,
@@ -196,13 +245,11 @@ class Controller:
             alarm=self.alarms.event,
             volumes=self.ledger.volumes,
             calibrated=lambda: self.upkeep.pumps,
-            probes=self._probes(),
+            probes=self._probes(devices),
         )
-        self._emergency.restore(self.gate, self.journal)
-        self.ledger.listen(lambda movement: self.gate.booked(movement.source, movement.target))
-        self.runs = Runner(
+        runs = Runner(
             self.rig,
-            gate=self.gate,
+            gate=gate,
             store=self.store,
             journal=self.journal,
             ledger=self.ledger,
@@ -210,36 +257,21 @@ class Controller:
             alarm=self.alarms.event,
             trust=self.upkeep.trust,
             calibrated=self.upkeep.refusal,
-            recipes=self._recipes,
+            recipes=self._data_dir / "recipes",
         )
-        self.assays = Assays(
-            self.rig,
-            estimator=self.runs.estimator,
-            journal=self.journal,
-            clock=self.clock,
-            alarm=self.alarms.event,
+        assays = Assays(
+            self.rig, estimator=runs.estimator, journal=self.journal, clock=self.clock, alarm=self.alarms.event
         )
-        vitals = VitalSigns(
-            self.rig, self.runs.estimator, grade=self.last_grade, journal=self.journal, clock=self.clock
-        )
-        self._scoring = Scoring(vitals, nerves=self.nerves, record=self._record)
-        heart, *others = regulators_of(self.rig)
-        self._regulators = (heart, *others)
-        await self.body.begin(self.gate.poll)
-        if self.gate.emergency is not None:  # what a process before this one has left on
-            await self.gate.fall_back("emergency stop")
-        self.store.volumes(self.ledger.volumes())
-        # Nothing is drawn while the heart stands: it comes before whatever a crash has interrupted.
-        await self._submit(heart.intents(self.store.snapshot(self.clock.now_s(), self.clock.utc_text(), ())))
-        self._ticked_s = self.clock.now_s()
-        await self.runs.recover()
+        vitals = VitalSigns(self.rig, runs.estimator, grade=self.last_grade, journal=self.journal, clock=self.clock)
+        scoring = Scoring(vitals, nerves=self.nerves, record=self._record)
+        return Assembly(devices, gate, runs, assays, scoring, regulators_of(self.rig))
 
-    def _probes(self) -> Probes:
-        """The door to the probes' own calibrations; what is set is kept among the rig's records."""
+    def _probes(self, devices: ConnectedRig) -> Probes:
+        """Make the access to the probes' own calibrations; each one that is set is kept among the rig's records."""
         return Probes(
             {
                 point: GatedProbe(calibrator, self.rig.devices[point.partition(".")[0]].every_s)
-                for point, calibrator in self.body.hand_over_calibrators().items()
+                for point, calibrator in devices.hand_over_calibrators().items()
             },
             rig=self.rig.name,
             limits=self._limits,
@@ -253,7 +285,7 @@ class Controller:
     def _keep(self, record: Calibration) -> None:
         """Add a calibration to the rig's records; in real time beside the loop, for it waits for the disk."""
         if self._threaded:
-            self._start_task(f"calibration {record.point}", asyncio.to_thread(_kept, self._data_dir, record))
+            self._tasks.start(f"calibration {record.point}", asyncio.to_thread(_kept, self._data_dir, record))
         else:
             keep(self._data_dir, record)
 
@@ -273,54 +305,55 @@ class Controller:
         self.store.volumes(self.ledger.volumes())
         state = self._look()
         if self.gate.enforce(state.trips):
-            self._start_task(f"safety {state.at_s}", self.gate.settle())
-        for regulator in self._regulators:
-            self._run_isolated(type(regulator).__name__, self._regulate, regulator, state)
+            self._tasks.start(f"safety {state.at_s}", self.gate.settle())
+        for regulator in self._connected.regulators:
+            self._tasks.isolate(type(regulator).__name__, self._regulate, regulator, state)
         self.journal.look()
         if (lost := self.journal.lost) is not None and not self._emergency.forbidden:
-            self._start_task("no journal", self._emergency.forbid_stimulation(str(lost)))
-        self._run_isolated("strays", self._stray, state)
-        self._run_isolated("upkeep", self.upkeep.look, state.actuators, self.gate.revolution_ul)
-        self._run_isolated("alarms", self._alarm_levels, state, late_s)
+            self._tasks.start("no journal", self._emergency.forbid_stimulation(str(lost)))
+        self._tasks.isolate("strays", self._stray, state)
+        self._tasks.isolate("upkeep", self.upkeep.look, state.actuators, self.gate.revolution_ul)
+        self._tasks.isolate("alarms", self._alarm_levels, state, late_s)
         if self.people is not None:
-            self._run_isolated("people", self.people.look, self.alarms)
-        self._run_isolated("history", self.history.add, state.at_s, state.utc, self.store.news())
-        self._run_isolated("outputs", self._outputs.observe, state)
+            self._tasks.isolate("people", self.people.look, self.alarms)
+        self._tasks.isolate("history", self.history.add, state.at_s, state.utc, self.store.news())
+        self._tasks.isolate("outputs", self._outputs.observe, state)
         if self._checkpoints is not None:
             self._checkpoints.look(state.at_s)
         for sink in self._sinks:
-            self._run_isolated(type(sink).__name__, sink.offer, state)
-        self._run_isolated("nerves", self._listen, state)
-        self._run_isolated("viability", self._scoring.look, state, self.nerves_summary, self.alarms.active())
+            self._tasks.isolate(type(sink).__name__, sink.offer, state)
+        self._tasks.isolate("nerves", self._listen, state)
+        self._tasks.isolate("viability", self._connected.scoring.look, state, self.nerves_summary, self.alarms.active())
         self._ticked_s = state.at_s
         self._ticks += 1
 
     def _look(self) -> State:
         """Every interlock, then everything frozen as the state of this tick."""
         now_s = self.clock.now_s()
-        if now_s >= self._next_links_s:
-            self._next_links_s = now_s + LINKS_EVERY_S
+        if self._links_timer.due(now_s):
             self.body.see_links()
             self.store.age(now_s)
-        if (pressed := self._emergency.look(self.store.readings, now_s)) and "emergency button" not in self._at_work:
-            self._start_task("emergency button", self.emergency_stop("emergency button", pressed))
+        if (pressed := self._emergency.look(self.store.readings, now_s)) and not self._tasks.running(
+            "emergency button"
+        ):
+            self._tasks.start("emergency button", self.emergency_stop("emergency button", pressed))
         trips = self.gate.observe()
-        self._note_trips(trips)
+        self._trip_record.note(trips)
         return self.store.snapshot(now_s, self.clock.utc_text(), trips)
 
     def _regulate(self, regulator: Regulator, state: State) -> None:
         name = type(regulator).__name__
-        if name in self._at_work:
+        if self._tasks.running(name):
             return  # its last wish is still on its way; it will ask again
         if intents := regulator.intents(state):
-            self._start_task(name, self._submit(intents))
+            self._tasks.start(name, self._submit(intents))
 
     def _stray(self, state: State) -> None:
         """What moves and was not asked for is booked, told and stopped."""
         for route in self.runs.strays.look(state.actuators):
             name = f"stray {route.pump}"
-            if name not in self._at_work:
-                self._start_task(name, self._halt(route.pump))
+            if not self._tasks.running(name):
+                self._tasks.start(name, self._halt(route.pump))
 
     async def _halt(self, pump: str) -> None:
         await self.gate.stop(pump, "it runs, and no dose of its line is open")
@@ -328,23 +361,6 @@ class Controller:
     async def _submit(self, intents: tuple[Intent, ...]) -> None:
         for intent in intents:
             await self.gate.submit(intent)
-
-    def _start_task(self, name: str, work: Coroutine[Any, Any, None]) -> None:
-        """Run something beside the tick."""
-        task = self._at_work[name] = asyncio.create_task(work, name=name)
-        task.add_done_callback(lambda done: self._done(name, done))
-
-    def _done(self, name: str, task: asyncio.Task[None]) -> None:
-        self._at_work.pop(name, None)
-        if not task.cancelled() and (error := task.exception()) is not None:
-            self._defect(name, error)
-
-    def _run_isolated(self, name: str, work: Callable[..., object], *arguments: object) -> None:
-        """Do something that the rig can live without: its defects are told and end nothing."""
-        try:
-            work(*arguments)
-        except Exception as error:
-            self._defect(name, error)
 
     def _defect(self, name: str, error: BaseException) -> None:
         if isinstance(error, JournalUnwritten):  # a disk that is full is no defect of this program (D2)
@@ -356,26 +372,11 @@ class Controller:
     @property
     def viability(self) -> dict[str, Any] | None:
         """The latest scores (:meth:`controller.vitals.vitals.Scores.to_json`); None before the first."""
-        return self._scoring.latest if hasattr(self, "_scoring") else None
+        return None if self._assembly is None else self._assembly.scoring.latest
 
     def last_grade(self) -> dict[str, Any] | None:
         """The note of the last graded batch: grade, limiting variable, reasons, variables, estimate."""
         return last_grade(self.journal)
-
-    def _note_trips(self, trips: tuple[Trip, ...]) -> None:
-        if trips == self._trips == ():
-            return
-        before = {trip.interlock: trip for trip in self._trips}
-        for trip in trips:
-            known = before.pop(trip.interlock, None)
-            row = {"interlock": trip.interlock, "point": trip.point, "detail": trip.detail}
-            if known is None or known.cause is not trip.cause:
-                self._record("safety.trip", row | {"cause": trip.cause.value, "response": trip.response.value})
-            if trip.latched and not (known is not None and known.latched):
-                self._record("safety.latch", row)
-        for name in sorted(before):
-            self._record("safety.clear", {"interlock": name})
-        self._trips = trips
 
     def _record(self, kind: str, body: Mapping[str, Any]) -> None:
         try:
@@ -403,8 +404,8 @@ class Controller:
                 causes[("device_lost", name.partition(".")[0])] = view.fault
         causes.update(self.upkeep.causes)
         causes.update(self._notices)
-        if self._scoring.concern:
-            causes[("activity_fall", "nerves")] = self._scoring.concern
+        if self._connected.scoring.concern:
+            causes[("activity_fall", "nerves")] = self._connected.scoring.concern
         if late_s > TICK_S:
             causes[("slow_loop", "controller")] = f"a tick came {late_s:.1f} s late"
         elif (lag := self.load.problem) is not None:
@@ -422,10 +423,8 @@ class Controller:
 
     def _listen(self, state: State) -> None:
         """Ask the nerves for a summary now and then, never waiting for it."""
-        if self.nerves is None or state.at_s < self._next_nerves_s or "nerves" in self._at_work:
-            return
-        self._next_nerves_s = state.at_s + NERVES_EVERY_S
-        self._start_task("nerves", self._hear(self.nerves))
+        if self.nerves is not None and not self._tasks.running("nerves") and self._nerves_timer.due(state.at_s):
+            self._tasks.start("nerves", self._hear(self.nerves))
 
     async def _hear(self, nerves: NervesSource) -> None:
         self.nerves_summary = await self._nerves_reader.hear(nerves)
@@ -464,16 +463,14 @@ class Controller:
             return
         self._closed = True
         self._heartbeat.ending()
-        if hasattr(self, "runs"):
+        if self._assembly is not None:
             await self.runs.close()
-        for task in list(self._at_work.values()):
-            task.cancel()
-        await asyncio.gather(*self._at_work.values(), return_exceptions=True)
-        if hasattr(self, "body"):
-            if hasattr(self, "gate") and not leave_running:
+        await self._tasks.cancel()
+        if self._assembly is not None:
+            if not leave_running:
                 await self._fall_back()
             await self.body.close()
-            self._run_isolated("upkeep", self.upkeep.write)
+            self._tasks.isolate("upkeep", self.upkeep.write)
             self._record("controller.stopped", {})
         self._heartbeat.leave()  # now that the links are free
         await self._heartbeat.close()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -57,7 +58,8 @@ async def test_A1_the_heater_is_on_for_as_long_as_was_asked(flash: bool, pulse_s
     clock = Clock(follow_system=False, epoch=datetime(2026, 1, 1, tzinfo=UTC))
     controller = Controller(rig=rig, opener=lab.opener, data_dir=tmp_path, clock=clock, durable=False)
     await controller.start()
-    controller._regulators = ()  # the duty is this test's
+    assert controller._assembly is not None
+    controller._assembly = replace(controller._assembly, regulators=())  # this test sets the duty itself
     stop = asyncio.Event()
     ticking = asyncio.create_task(controller.run(stop))
     windows = 30

@@ -142,7 +142,7 @@ async def test_I1_too_warm_by_the_probe_brings_the_thermostat_to_rest(model: str
         assert goal_c > 36.0
         await asyncio.sleep(20.0)
         assert bath_of(lab).goal_c in (None, 20.0)
-        assert "temperature" in {trip.interlock for trip in controller.store.snapshot(0.0, "", controller._trips).trips}
+        assert "temperature" in {trip.interlock for trip in controller.store.state.trips}
         await asyncio.sleep(fault.for_s + 20 * MINUTE_S)
         assert lab.plant.truth().temperature_c == pytest.approx(37.0, abs=0.4)
 

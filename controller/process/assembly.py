@@ -1,0 +1,31 @@
+"""What a controller consists of once its devices are connected."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from controller.estimator.assays import Assays
+from controller.gate.gate import Gate
+from controller.links.body import ConnectedRig
+from controller.regulation.regulators import Regulator
+from controller.runs.runner import Runner
+from controller.vitals.scoring import Scoring
+
+
+class NotConnected(RuntimeError):
+    """The controller has not connected its devices yet."""
+
+    def __init__(self) -> None:
+        super().__init__("the controller has not connected its devices yet. Next: wait for Controller.start to return")
+
+
+@dataclass(frozen=True, slots=True)
+class Assembly:
+    """The parts that need connected devices. `regulators` begins with the heart's."""
+
+    devices: ConnectedRig
+    gate: Gate
+    runs: Runner
+    assays: Assays
+    scoring: Scoring
+    regulators: tuple[Regulator, ...]

@@ -1,0 +1,43 @@
+"""Named background tasks of the controller, and calls whose failure the rig can live without."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Coroutine
+from typing import Any
+
+
+class Tasks:
+    """Run work beside the tick. `failed(name, error)` receives every exception."""
+
+    def __init__(self, failed: Callable[[str, BaseException], None]) -> None:
+        self._failed = failed
+        self._running: dict[str, asyncio.Task[None]] = {}
+
+    def running(self, name: str) -> bool:
+        """Return whether the task `name` is under way."""
+        return name in self._running
+
+    def start(self, name: str, work: Coroutine[Any, Any, None]) -> None:
+        """Start `work` as the task `name`."""
+        task = self._running[name] = asyncio.create_task(work, name=name)
+        task.add_done_callback(lambda done: self._ended(name, done))
+
+    def isolate(self, name: str, work: Callable[..., object], *arguments: object) -> None:
+        """Call `work`; an exception is reported and ends nothing."""
+        try:
+            work(*arguments)
+        except Exception as error:
+            self._failed(name, error)
+
+    async def cancel(self) -> None:
+        """Cancel every task and wait until it has ended."""
+        running = list(self._running.values())
+        for task in running:
+            task.cancel()
+        await asyncio.gather(*running, return_exceptions=True)
+
+    def _ended(self, name: str, task: asyncio.Task[None]) -> None:
+        self._running.pop(name, None)
+        if not task.cancelled() and (error := task.exception()) is not None:
+            self._failed(name, error)

@@ -1,0 +1,32 @@
+"""Journal rows for interlocks that trip, latch and clear."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from controller.safety.terms import Trip
+
+
+class TripRecord:
+    """Write what changed among the trips from one tick to the next. `record(kind, body)` writes a journal row."""
+
+    def __init__(self, record: Callable[[str, Mapping[str, Any]], None]) -> None:
+        self._record = record
+        self._trips: tuple[Trip, ...] = ()
+
+    def note(self, trips: tuple[Trip, ...]) -> None:
+        """Record trips that are new or have another cause, latches, and interlocks that cleared."""
+        if trips == self._trips == ():
+            return
+        before = {trip.interlock: trip for trip in self._trips}
+        for trip in trips:
+            known = before.pop(trip.interlock, None)
+            row = {"interlock": trip.interlock, "point": trip.point, "detail": trip.detail}
+            if known is None or known.cause is not trip.cause:
+                self._record("safety.trip", row | {"cause": trip.cause.value, "response": trip.response.value})
+            if trip.latched and not (known is not None and known.latched):
+                self._record("safety.latch", row)
+        for name in sorted(before):
+            self._record("safety.clear", {"interlock": name})
+        self._trips = trips
