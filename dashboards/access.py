@@ -8,8 +8,8 @@ from typing import Annotated
 from fastapi import Depends, Request
 from starlette.requests import HTTPConnection
 
+from controller.process.controller import Controller
 from dashboards.auth import Auth, Role, User
-from dashboards.face import ControllerFace, started
 
 SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
 
@@ -47,7 +47,7 @@ def identify(connection: HTTPConnection) -> User | None:
     token = bearer(connection)
     if token:
         return auth.by_token(token)
-    controller: ControllerFace = connection.app.state.controller
+    controller: Controller = connection.app.state.controller
     return auth.by_session(connection.cookies.get(cookie_name(connection), ""), controller.clock.utc())
 
 
@@ -92,10 +92,10 @@ def require(role: Role) -> Callable[[Request], Awaitable[User]]:
     return check
 
 
-async def the_controller(request: Request) -> ControllerFace:
+async def the_controller(request: Request) -> Controller:
     """The controller behind this page, once it has started."""
-    found: ControllerFace = request.app.state.controller
-    if not started(found):
+    found: Controller = request.app.state.controller
+    if not found.started:
         raise ApiProblem(
             503,
             "the controller is starting",
@@ -109,4 +109,4 @@ async def the_controller(request: Request) -> ControllerFace:
 Viewer = Annotated[User, Depends(require(Role.VIEWER))]
 Operator = Annotated[User, Depends(require(Role.OPERATOR))]
 Engineer = Annotated[User, Depends(require(Role.ENGINEER))]
-Controlled = Annotated[ControllerFace, Depends(the_controller)]
+Controlled = Annotated[Controller, Depends(the_controller)]

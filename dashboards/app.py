@@ -20,12 +20,12 @@ from controller.gate.emergency import ResetRefused
 from controller.journal.terms import JournalUnwritten
 from controller.ledger.ledger import LedgerError
 from controller.nerves.summary import NervesSource
+from controller.process.controller import Controller
 from controller.rig.quantities import QuantityError
 from controller.runs.runner import RunnerError
 from controller.upkeep.upkeep import UpkeepError
 from dashboards.access import ApiProblem, Viewer, identify
 from dashboards.auth import Auth, Unkept
-from dashboards.face import ControllerFace, FaultsControl, SpeedControl
 from dashboards.feed import Feed
 from dashboards.feed import routes as feed_routes
 from dashboards.freshness import Freshness
@@ -33,6 +33,7 @@ from dashboards.models import Errored
 from dashboards.recorded import Recorded
 from dashboards.request_filter import LOOPBACK_HOSTS, RequestFilter
 from dashboards.routes import assays, books, faults, rig, runs, safety, session, upkeep, users
+from dashboards.simulated import FaultsControl, SpeedControl
 from protocols.parameters import ParamError
 from protocols.registry import UnknownProtocol
 
@@ -59,7 +60,7 @@ ANSWERS: dict[type[Exception], int] = {
 
 
 def create_app(
-    controller: ControllerFace,
+    controller: Controller,
     auth: Auth,
     *,
     speed: SpeedControl | None = None,

@@ -17,9 +17,10 @@ from typing import Any
 from fastapi import APIRouter, WebSocket, WebSocketDisconnect
 
 from controller.nerves.summary import NervesSource
+from controller.process.controller import Controller
 from dashboards.access import identify, unknown_caller
-from dashboards.face import ControllerFace, SpeedControl, started
 from dashboards.request_filter import turn_away
+from dashboards.simulated import SpeedControl
 from dashboards.views import alarm_view, ledger_view, nerves_view, run_view, state_view
 
 logger = logging.getLogger(__name__)
@@ -66,9 +67,7 @@ class FeedSubscriber:
 class Feed:
     """The producer and its clients. `close` ends every connection."""
 
-    def __init__(
-        self, controller: ControllerFace, speed: SpeedControl | None, nerves: NervesSource | None = None
-    ) -> None:
+    def __init__(self, controller: Controller, speed: SpeedControl | None, nerves: NervesSource | None = None) -> None:
         self._controller = controller
         self._speed = speed
         self._nerves = nerves
@@ -133,7 +132,7 @@ class Feed:
                 pass
 
     def _publish(self) -> None:
-        if not started(self._controller):
+        if not self._controller.started:
             return
         now = self.message(slow=self._number % SLOW_EVERY == 0)
         self._number += 1

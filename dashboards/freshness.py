@@ -18,8 +18,8 @@ from starlette.requests import HTTPConnection
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from controller.journal.terms import JournalError
+from controller.process.controller import Controller
 from dashboards.access import SAFE_METHODS, ApiProblem, identify
-from dashboards.face import ControllerFace
 
 COMMAND_ID = "choroid-command-id"
 SEEN = "choroid-seen"
@@ -36,7 +36,7 @@ _NAME = re.compile(r"[A-Za-z0-9._-]{8,64}")
 class Freshness:
     """ASGI middleware."""
 
-    def __init__(self, app: ASGIApp, controller: ControllerFace) -> None:
+    def __init__(self, app: ASGIApp, controller: Controller) -> None:
         self._app = app
         self._controller = controller
         self._names: OrderedDict[str, None] = OrderedDict()

@@ -13,8 +13,8 @@ from fastapi.responses import JSONResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from controller.journal.terms import JournalUnwritten
+from controller.process.controller import Controller
 from dashboards.access import ApiProblem
-from dashboards.face import ControllerFace
 
 logger = logging.getLogger(__name__)
 
@@ -27,7 +27,7 @@ WITHIN_S = 20.0
 class Recorded:
     """ASGI middleware."""
 
-    def __init__(self, app: ASGIApp, controller: ControllerFace) -> None:
+    def __init__(self, app: ASGIApp, controller: Controller) -> None:
         self._app = app
         self._controller = controller
 

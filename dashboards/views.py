@@ -12,10 +12,11 @@ from typing import Any
 from controller.alarms.states import Alarm
 from controller.core.state import ActuatorView, Reading, State
 from controller.journal.terms import Entry
+from controller.ledger.ledger import Ledger
 from controller.nerves.summary import NervesSummary
+from controller.process.controller import Controller
 from controller.rig.schematic import describe
 from controller.runs.views import RunView, StepView
-from dashboards.face import ControllerFace, LedgerFace
 from drivers.commands import Command, Dispense, Level, LevelStatus, PumpStatus, Run, Stop, Switch, SwitchStatus
 from protocols.registry import Recipe
 
@@ -24,7 +25,7 @@ BOUND_SD = 3.0
 ML = 1000.0
 
 
-def rig_view(controller: ControllerFace) -> dict[str, Any]:
+def rig_view(controller: Controller) -> dict[str, Any]:
     """The rig: what the page draws its schematic from."""
     rig = controller.rig
     organs, safety = rig.organs, rig.safety
@@ -218,7 +219,7 @@ def alarm_view(alarm: Alarm) -> dict[str, Any]:
     }
 
 
-def ledger_view(ledger: LedgerFace, weighed: str) -> dict[str, Any]:
+def ledger_view(ledger: Ledger, weighed: str) -> dict[str, Any]:
     """Where the medium went (mL). The balance error is what no transfer explains; its bound is three deviations of what was
     moved and weighed, whatever the doubt about how full the bottles are.
 

@@ -14,7 +14,7 @@ from sim.lab import SimulatedLab
 
 
 class LabFaults:
-    """Fulfils :class:`dashboards.face.FaultsControl` for one lab, in its usual amounts; make it inside its loop."""
+    """Fulfils :class:`dashboards.simulated.FaultsControl` for one lab, in its usual amounts; make it inside its loop."""
 
     def __init__(self, rig: Rig, lab: SimulatedLab, seed: int) -> None:
         self._injector = Injector(lab, (), seed=seed)

@@ -7,8 +7,8 @@ from typing import Any
 from fastapi import APIRouter, Request
 
 from dashboards.access import ApiProblem, Controlled, Operator, Viewer
-from dashboards.face import FaultsControl
 from dashboards.models import FaultsView, MakeFault
+from dashboards.simulated import FaultsControl
 
 routes = APIRouter(prefix="/api")
 

@@ -6,8 +6,8 @@ from typing import Any
 
 from fastapi import APIRouter
 
+from controller.process.controller import Controller
 from dashboards.access import ApiProblem, Controlled, Operator, Viewer
-from dashboards.face import ControllerFace
 from dashboards.models import ProtocolsView, RunModel, RunsModel, Start, Why
 from dashboards.views import recipe_view, run_view
 
@@ -16,7 +16,7 @@ SHOWN_STEPS = 20
 routes = APIRouter(prefix="/api")
 
 
-def the_run(rig: ControllerFace, run_id: str) -> str:
+def the_run(rig: Controller, run_id: str) -> str:
     """`run_id`, if there is such a run."""
     known = [run.id for run in rig.runs.list()]
     if run_id not in known:

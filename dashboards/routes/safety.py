@@ -7,9 +7,9 @@ from typing import Any
 from fastapi import APIRouter
 
 from controller.gate.bypass import Bypass
+from controller.process.controller import Controller
 from controller.rig.quantities import parse_quantity
 from dashboards.access import ApiProblem, Controlled, Engineer, Operator, Viewer
-from dashboards.face import ControllerFace
 from dashboards.models import (
     AlarmModel,
     AlarmsModel,
@@ -33,7 +33,7 @@ async def alarms(rig: Controlled, _: Viewer) -> dict[str, Any]:
     return _listed(rig)
 
 
-def _listed(rig: ControllerFace) -> dict[str, Any]:
+def _listed(rig: Controller) -> dict[str, Any]:
     return {
         "alarms": [alarm_view(alarm) for alarm in rig.alarms.active()],
         "set_aside": [alarm_view(alarm) for alarm in rig.alarms.set_aside()],

@@ -8,11 +8,12 @@ from fastapi import APIRouter, Request, Response
 from fastapi.responses import JSONResponse
 
 from controller.journal.terms import JournalUnwritten
+from controller.process.controller import Controller
 from dashboards.access import ApiProblem, Controlled, Operator, Viewer, bearer, cookie_name, identify, unknown_caller
 from dashboards.auth import SESSION_AGE, Auth
-from dashboards.face import ControllerFace, SpeedControl
 from dashboards.health import body
 from dashboards.models import HealthView, Session, SetSpeed, SpeedModel
+from dashboards.simulated import SpeedControl
 
 logger = logging.getLogger(__name__)
 
@@ -24,7 +25,7 @@ speed_routes = APIRouter(prefix="/api")
 @open_routes.get("/health", response_model=HealthView, responses={503: {"model": HealthView}})
 async def health(request: Request) -> JSONResponse:
     """200 while the control loop ticks, 503 when it does not (D6). The only question that needs no credential."""
-    controller: ControllerFace = request.app.state.controller
+    controller: Controller = request.app.state.controller
     found = controller.health()
     return JSONResponse(body(found), status_code=200 if found.ok else 503)
 

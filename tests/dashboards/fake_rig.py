@@ -12,12 +12,13 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
 from controller.alarms.states import Alarms
 from controller.core.state import ActuatorView, Reading, State, Volume
+from controller.delivery.people import People
 from controller.gate.bypass import Bypass, BypassRefused
 from controller.journal.terms import Entry, JournalUnwritten
 from controller.ledger.batches import Batch, Whereabouts
@@ -26,12 +27,12 @@ from controller.ledger.reconcile import Residual
 from controller.ledger.terms import Totals
 from controller.memory.history import SeriesPoint
 from controller.nerves.summary import NervesSummary
+from controller.process.controller import Controller
 from controller.process.health import ControllerHealth
 from controller.process.load import ProcessLoad
 from controller.rig.loading import load_rig
 from controller.runs.grading import rules_of
 from controller.upkeep.upkeep import Upkeep
-from dashboards.face import PeopleFace
 from drivers.commands import Guarantee, Level, LevelStatus, PumpStatus, Quality, Run, Status, Stop, Switch, SwitchStatus
 from protocols.activity import Heard
 from protocols.conditioning import BatchPlan
@@ -259,7 +260,9 @@ class FakeStore:
 
 
 class FakeController:
-    """Fulfils :class:`dashboards.face.ControllerFace`; `live()` keeps it moving until it is cancelled."""
+    """Stand in for :class:`controller.process.controller.Controller`; `live()` keeps it moving until it is cancelled."""
+
+    started = True
 
     def __init__(self, *, array_clock: Callable[[], float] | None = None) -> None:
         self.rig = load_rig(BENCH)
@@ -269,7 +272,7 @@ class FakeController:
         self.ledger = FakeLedger({name: vessel.volume_ul for name, vessel in self.rig.vessels.items()})
         self.upkeep = Upkeep(self.rig, journal=self.journal, clock=self.clock, data=Path("no-such-folder"))
         self.ledger.ul |= {"reservoir": 458_800.0, "glucose": 243_100.0, "base": 248_900.0, "waste": 43_700.0}
-        self.people: PeopleFace | None = None
+        self.people: People | None = None
         self.alarms = Alarms(self.journal.append, self.clock.utc_text)
         self.gate = FakeGate()
         self.runs = FakeRuns(self._act, self.journal.append, self.clock.utc_text)
@@ -290,6 +293,10 @@ class FakeController:
         self._grade: dict[str, Any] | None = None
         self.journal.append("controller.started", {"rig": self.rig.name})
         self.tick()
+
+    def as_controller(self) -> Controller:
+        """Return this as the type that the page takes."""
+        return cast(Controller, self)
 
     async def live(self) -> None:
         while True:

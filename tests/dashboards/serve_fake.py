@@ -82,7 +82,7 @@ async def main(port: int, *, trouble: bool, flooded: bool, zone: str, locked: bo
         controller.alarms.event("no_heart_flow", "reglo.heart", "the heart stands since 12 s")
     with tempfile.TemporaryDirectory(prefix="choroid-page-") as folder:
         auth = Auth(Path(folder), demo=not locked)
-        app = create_app(controller, auth, speed=LoopSpeed(loop))
+        app = create_app(controller.as_controller(), auth, speed=LoopSpeed(loop))
         print(auth.link("127.0.0.1", port), flush=True)
         async with asyncio.TaskGroup() as group:
             group.create_task(controller.live())

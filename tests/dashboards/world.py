@@ -96,7 +96,7 @@ async def world(
     auth = Auth(folder, demo=demo, threaded=threaded)
     tokens = {role: auth.issue(f"a {role.word}", role) for role in Role}
     mishaps = Mishaps() if simulated else None
-    app = create_app(controller, auth, speed=Speed() if simulated else None, mishaps=mishaps)
+    app = create_app(controller.as_controller(), auth, speed=Speed() if simulated else None, mishaps=mishaps)
     try:
         yield World(app, controller, auth, tokens)
     finally:

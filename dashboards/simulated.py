@@ -1,0 +1,32 @@
+"""Controls that only a simulated rig has: its speed and its faults."""
+
+from __future__ import annotations
+
+from typing import Any, Protocol
+
+
+class SpeedControl(Protocol):
+    """The speed of a simulated rig; a real one has none."""
+
+    @property
+    def speed(self) -> float:
+        """Times life."""
+
+    def set_speed(self, speed: float) -> None:
+        """Change it; raises ValueError outside its range."""
+
+
+class FaultsControl(Protocol):
+    """Faults of a simulated lab, made by hand; a real one has none."""
+
+    def kinds(self) -> list[dict[str, Any]]:
+        """What can go wrong: `kind, group, meaning, targets, momentary`."""
+
+    def lasting(self) -> list[dict[str, Any]]:
+        """What is wrong at this moment: `number, kind, target, meaning, left_s`."""
+
+    def make(self, kind: str, target: str, for_s: float) -> None:
+        """Let it go wrong for `for_s` (s; 0: until it is mended); raises ValueError for what cannot be."""
+
+    def mend(self, number: int) -> str:
+        """Take one back and say what it was; raises KeyError for one that does not last."""
