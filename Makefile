@@ -1,4 +1,4 @@
-# One command a wish; each makes .venv once and reuses it while pyproject.toml and constraints.txt stand.
+# Each command makes .venv once and reuses it while pyproject.toml and constraints.txt are unchanged.
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
@@ -24,13 +24,14 @@ test: $(READY)  ## the whole suite, in as many processes as JOBS says
 fuzz: $(READY)  ## every parser on both sides of the wire, a million inputs each, led by coverage
 	$(BIN)/python -m tests.fuzz --jobs $(JOBS)
 
-lint: $(READY)  ## style, types, floors of the house
+lint: $(READY)  ## style, types, layers of the packages, banned words
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+	$(BIN)/python -m tests.wording
 
-bench: $(READY)  ## the numbers of the house, measured
+bench: $(READY)  ## measure the figures of docs/performance.md
 	$(BIN)/choroid bench
 
 mutate: $(READY)  ## change what safety rests on in small ways: does a test notice? On demand; an hour or more
