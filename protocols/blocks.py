@@ -11,6 +11,47 @@ from protocols.language import Lab
 from protocols.parameters import Param
 from protocols.program import BURST, Ended, Now, Program, Step, run_all
 from protocols.turns import first_turn, next_turn
+from protocols.verbs import Argument, StepForm
+
+IF = StepForm(
+    "if",
+    "branch on a measured value or a grade",
+    {
+        "condition": Argument("condition", "for example: verdict >= B and acidity > 7.2", required=True),
+        "then": Argument("steps", "if it is so", required=True),
+        "else": Argument("steps", "if not"),
+    },
+)
+REPEAT = StepForm(
+    "repeat",
+    "steps again and again",
+    {
+        "steps": Argument("steps", "what to repeat", required=True),
+        "times": Argument("quantity", "how often; the number 0 = until stopped (wants every or daily_at)", minimum=0.0),
+        "every": Argument("quantity", "time from one turn to the next; missed turns are left out", "s"),
+        "daily_at": Argument("clock", "once a day at this local time, for example “09:00”"),
+        "zone": Argument("zone", "the time zone of daily_at, for example Europe/Berlin"),
+        "while": Argument("condition", "before each turn: go on while this is so"),
+        "count": Argument("name", "save the number of the turn, from 1, under this name"),
+    },
+)
+TOGETHER = StepForm(
+    "together",
+    "branches at the same time: a name and steps for each; doses through the same vessel take turns",
+    any_names="steps",
+)
+CALL = StepForm(
+    "call",
+    "carry out another recipe",
+    {
+        "recipe": Argument("recipe", "a shipped one by name, or a file beside this one", required=True),
+        "with": Argument("values", "its parameters", None),
+    },
+    "recipe",
+)
+END = StepForm("end", "the recipe is done here")
+BLOCKS = (IF, REPEAT, TOGETHER, CALL, END)
+"""Forms of the steps that are declared here."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -12,9 +12,9 @@ import math
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from protocols.language import Targets
 from protocols.mixing import STANDARD_PCO2, MediumState
 from protocols.soft_sensor import bicarbonate_mm
+from protocols.targets import Targets
 
 VERSION = "conditioning-3"
 

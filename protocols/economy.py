@@ -17,10 +17,10 @@ from protocols.conditioning import BatchPlan, plan_batch
 from protocols.dialysis import DialyserModel
 from protocols.grading import Grade, Letter, RuleSet
 from protocols.interval import K_BOUND, Interval
-from protocols.language import Targets
 from protocols.mixing import MediumState, standard_ph
 from protocols.prices import Prices
 from protocols.soft_sensor import Composition
+from protocols.targets import Targets
 
 VERSION = "economy-1"
 

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from protocols.language import NOTHING, Lab
+from protocols.language import Lab
 from protocols.parameters import Param
+from protocols.results import NOTHING
 from protocols.turns import first_turn, next_turn
 
 NAME = "exchange"
 TITLE = "Replace a volume of medium by fresh, every day"
+VERSION = 1
+"""Raised when a run that began before must not go on under this text; a run is compared with its record anyway."""
 PARAMS = (
     Param("volume", "uL", 20_000.0, 1_000.0, 35_000.0, "medium replaced each time"),
     Param("every", "s", 86_400.0, 3_600.0, 7 * 86_400.0, "time from one replacement to the next"),
@@ -32,11 +35,11 @@ async def exchange_once(lab: Lab, volume_ul: float, cycle: int) -> None:
     targets = lab.targets
     drawn = await lab.kidney.draw(min(volume_ul, targets.spent_room_ul, targets.loop_spare_ul))
     excess_ul = lab.volumes()["spent"].ul - targets.spent_ul
-    discarded = await lab.kidney.discard(excess_ul) if excess_ul >= lab.least_ul("kidney.discard") else NOTHING
+    discarded = await lab.kidney.discard(excess_ul) if excess_ul >= lab.kidney.discard.min_ul else NOTHING
     missing_ul = targets.loop_ul - lab.volumes()["loop"].ul + targets.spent_ul - lab.volumes()["spent"].ul
     fed = await lab.gut.feed(min(max(missing_ul, lab.liver.min_dose_ul), targets.spent_room_ul))
     give_ul = lab.volumes()["spent"].ul - targets.spent_ul
-    given = await lab.kidney.give_back(give_ul) if give_ul >= lab.least_ul("kidney.give_back") else NOTHING
+    given = await lab.kidney.give_back(give_ul) if give_ul >= lab.kidney.give_back.min_ul else NOTHING
     estimate = await lab.estimate()
     await lab.note(
         "exchange",

@@ -1,337 +1,482 @@
 """The language of protocols: organs with verbs that are awaited, each a journalled step (decision 11).
 
-A protocol is `async def name(lab: Lab, params: Mapping[str, float]) -> None`. It may use anything that gives the same
-answer when it is run again from the beginning, because that is what happens after a restart: the function runs again
-and every verb that was finished before answers at once with what was recorded. So take times, volumes and readings only
-from `lab`; do not read files, clocks or random numbers.
+A protocol is `async def name(lab: Lab, params: Mapping[str, float]) -> None`. After a restart the function runs again
+from its beginning, and every verb that was finished before returns what was recorded. So a protocol must take times,
+volumes and readings only from `lab`; it must not read files, clocks or random numbers.
 
-A verb returns when its work is done and measured, however long that takes: a refusal that passes is waited out, one
-that does not holds the run until a person resumes it, and then the verb goes on with what remains. Only abort and stop
-end a protocol from outside, as :class:`RunEnded`, which it must let pass.
+A verb returns when its work is done and measured, however long that takes. A refusal that passes is waited out; any other
+holds the run until a person resumes it, and then the verb goes on with what remains. Only abort and stop end a protocol
+from outside, as :class:`RunEnded`, which it must let pass.
+
+Each verb is declared here by one record (:mod:`protocols.verbs`). Transfers and readings are attributes of the
+organs and need no code at all; other verbs are a record and a method. "Add a verb" in docs/protocols.md says how.
 """
 
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
 from protocols.dialysis import DialyserModel
 from protocols.grading import RuleSet
-from protocols.interval import Interval
+from protocols.host import Actions, Facts, StepRunner, Way
 from protocols.prices import Prices
-from protocols.soft_sensor import Composition, MediaEstimate
+from protocols.results import NOTHING as NOTHING  # protocols of laboratories import it from here
+from protocols.results import Amount, Barrier, Calibrated, Measurement, VesselVolume
+from protocols.soft_sensor import MediaEstimate
+from protocols.targets import Targets
+from protocols.verbs import (
+    READING_UNITS,
+    SAVE_AS,
+    SETTLE,
+    AnyReadingVerb,
+    Argument,
+    InstantReadingVerb,
+    Policy,
+    ReadingVerb,
+    SavedValue,
+    StepForm,
+    TransferVerb,
+    Verb,
+)
 
 VERSION = 1
-"""Raised when a verb changes its meaning: part of every protocol's source hash."""
+"""Raised when a run that began before must not go on under the verbs as they are now: part of every protocol's hash."""
 
 
 class RunEnded(BaseException):
-    """The run was stopped or aborted; not an `Exception`, so that a protocol does not swallow it by accident."""
+    """The run was stopped or aborted. Not an `Exception`, so that a protocol does not catch it by accident."""
 
 
 class ProtocolError(Exception):
-    """The protocol asked for something that makes no sense (a negative volume, an unknown point)."""
+    """A verb was called with an argument that makes no sense (a negative volume, an unknown sensor)."""
 
 
-@dataclass(frozen=True, slots=True)
-class Amount:
-    """What a transfer moved (µL): best value and the bounds between which it lies."""
+# --- verbs with a method of their own --------------------------------------------------------------------
 
-    ul: float
-    low: float
-    high: float
-    peak_kpa: float | None = None
-    """Highest pressure before the sterile filter while it ran (kPa gauge), where it passes the filter."""
+ESTIMATED = ("glucose", "lactate", "ammonia")
+"""Substances of an estimate that a recipe saves for `loop` and `spent` (mM)."""
+PROBE_VALID_S = 7 * 86_400.0
+"""Maximum age of a probe's calibration, unless a recipe gives another."""
+
+MEASURE = Verb(
+    name="measure",
+    policy=Policy.REDO,
+    says="Measure",
+    form=StepForm(
+        "measure",
+        "a settled reading of any sensor of the rig",
+        {
+            "point": Argument("point", "device.point as in the rig file", required=True),
+            "settle": SETTLE,
+            "unit": Argument("choice", "its unit, where the point's name does not tell", choices=READING_UNITS),
+            "as": SAVE_AS,
+        },
+        "point",
+        {
+            "": SavedValue("interval.value", ""),
+            ".low": SavedValue("interval.low", ""),
+            ".high": SavedValue("interval.high", ""),
+        },
+    ),
+)
+CALIBRATE = Verb(
+    name="liver.calibrate",
+    policy=Policy.REDO,
+    says="Calibrate the batch's pH probe",
+    form=StepForm(
+        "liver.calibrate",
+        "tell the batch's pH probe that it stands in a buffer; a person has to have put it there",
+        {
+            "place": Argument(
+                "choice",
+                "which place of its calibration",
+                required=True,
+                choices=("mid", "low", "high"),
+                parameter="place",
+            ),
+            "ph": Argument(
+                "quantity",
+                "pH of the buffer at its temperature",
+                required=True,
+                minimum=0.0,
+                maximum=14.0,
+                parameter="ph",
+            ),
+            "valid": Argument(
+                "quantity", "how long it is trusted (default 7 d)", "s", default=PROBE_VALID_S, parameter="valid_s"
+            ),
+            "as": SAVE_AS,
+        },
+        saves={"": SavedValue("after", ""), ".before": SavedValue("before", ""), ".places": SavedValue("places", "")},
+    ),
+)
+BARRIER = Verb(name="immune.barrier", policy=Policy.REDO, says="Look at the filter's passes")
+ESTIMATE = Verb(
+    name="estimate",
+    policy=Policy.REDO,
+    says="Estimate the medium",
+    form=StepForm(
+        "estimate",
+        "what the soft sensor makes of loop and batch",
+        {"as": SAVE_AS},
+        "as",
+        {
+            f".{vessel}.{substance}{end}": SavedValue(f"{vessel}.{substance}_mm.{end[1:] or 'value'}", "mM")
+            for vessel in ("loop", "spent")
+            for substance in ESTIMATED
+            for end in ("", ".low", ".high")
+        },
+    ),
+)
+SLEEP = Verb(
+    name="sleep",
+    policy=Policy.DEADLINE,
+    says="Wait",
+    form=StepForm(
+        "wait", "wait", {"time": Argument("quantity", "so long", "s", required=True, parameter="seconds")}, "time"
+    ),
+)
+SLEEP_UNTIL = Verb(name="sleep_until", policy=Policy.DEADLINE, says="Wait for the next cycle")
+SLEEP_UNTIL_CLOCK = Verb(name="sleep_until_clock", policy=Policy.DEADLINE, says="Wait for the time of day")
+ASK = Verb(
+    name="ask",
+    policy=Policy.REDO,
+    says="Ask a person",
+    form=StepForm(
+        "ask_operator",
+        "hold until a person has read this and resumed",
+        {"message": Argument("text", "what to do; {expression} shows a value", required=True, parameter="message")},
+        "message",
+    ),
+)
+NOTE = Verb(
+    name="note",
+    policy=Policy.REDO,
+    says="Record",
+    form=StepForm(
+        "note",
+        "write values to the journal",
+        {
+            "kind": Argument("name", "the note's kind", required=True),
+            "values": Argument("values", "what to write", None),
+        },
+        "kind",
+    ),
+)
+TOGETHER = Verb(name="together", policy=Policy.BRANCHES, says="Run branches")
 
 
-NOTHING = Amount(0.0, 0.0, 0.0)
-"""What a transfer that is not worth making moves."""
+# --- organs ----------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class Measurement:
-    """A settled reading: the mean of several, its bounds (sensor error included), and when it could not be had, why."""
+class Organ:
+    """What all organs have: the steps of a run, its actions, and facts of the rig."""
 
-    point: str
-    unit: str
-    interval: Interval | None
-    detail: str = ""
+    def __init__(self, steps: StepRunner, actions: Actions, facts: Facts) -> None:
+        self._steps = steps
+        self._actions = actions
+        self._facts = facts
 
-    @property
-    def value(self) -> float | None:
-        """The mean, or None when the sensor gave nothing that may be trusted."""
-        return None if self.interval is None else self.interval.value
+    def route(self, verb: TransferVerb) -> Way:
+        """Return the route of a transfer verb on this rig."""
+        return self._actions.route(verb.name)
 
+    async def move(self, verb: TransferVerb, volume_ul: float) -> Amount:
+        """Carry out a transfer verb."""
+        if refusal := self.route(verb).refusal(volume_ul):
+            raise ProtocolError(
+                f"{verb.name}({volume_ul:g} µL): {refusal}. Likely cause: a computed volume came out too small. Next: leave"
+                " the step out below that"
+            )
 
-@dataclass(frozen=True, slots=True)
-class VesselVolume:
-    """What the ledger knows of one vessel (µL), as of the end of the last step."""
+        async def perform(step: Any) -> dict[str, float | None]:
+            return await self._actions.transfer(step, verb.name, volume_ul)
 
-    ul: float
-    sd_ul: float
-    passes: float
-    """How often the medium in it has been given back already (mean)."""
-    age_s: float
-    """How long ago it came from its bottle (mean, s)."""
-    insulin: float = 1.0
-    """What is left of the supplements of fresh medium (0..1) after stocks have thinned it and dialysis has leaked."""
+        return Amount(**await self._steps.step(verb, {"volume_ul": volume_ul}, perform))
 
+    async def read(self, verb: AnyReadingVerb, settle_s: float) -> Measurement:
+        """Carry out a reading verb."""
+        if verb.pump_of:
+            return await self._flow(self._facts.pump(verb.pump_of))
+        facts = self._facts
+        point = facts.probe(verb.probe, verb.vessel) if verb.probe else facts.sensor(verb.sensor)
+        if point is None:
+            return Measurement(verb.name, verb.unit, None, verb.absent)
+        return await self.measure(point, settle_s)
 
-@dataclass(frozen=True, slots=True)
-class Calibrated:
-    """A probe that was told in what buffer it stands: what it read before and after, and how many places are set."""
+    async def measure(self, point: str, settle_s: float) -> Measurement:
+        """Read any sensor."""
 
-    before: float
-    after: float
-    places: int
+        async def perform(step: Any) -> dict[str, Any]:
+            return await self._actions.measured(point, settle_s)
 
+        return Measurement.from_json(await self._steps.step(MEASURE, {"point": point, "settle_s": settle_s}, perform))
 
-@dataclass(frozen=True, slots=True)
-class Barrier:
-    """What the passes on record tell of the sterile filter (kPa gauge before it)."""
+    async def _flow(self, pump: str) -> Measurement:
+        async def perform(step: Any) -> dict[str, Any]:
+            return await self._actions.flow_of(pump)
 
-    sterile: bool | None
-    """Whether it is whole; None when no pass is on record that could tell."""
-    peak_kpa: float | None
-    """Highest pressure of the last pass."""
-    least_kpa: float
-    """What a whole filter needs at the least."""
-    most_kpa: float
-    """What it stands."""
-    detail: str
-    """Why it is not known to be whole; empty when it is."""
+        return Measurement.from_json(
+            await self._steps.step(MEASURE, {"point": f"{pump}.flow", "settle_s": 0.0}, perform)
+        )
 
 
-class Heart(Protocol):
-    """Circulates medium. Its flow belongs to the regulator; a protocol may look."""
+class Heart(Organ):
+    """Circulates medium. A regulator owns its flow; a protocol may read it."""
 
-    async def flow(self) -> Measurement:
-        """What the pump says of its flow (µL/min)."""
+    pressure = ReadingVerb(
+        help="pressure behind the heart's pump",
+        unit="kPa",
+        sensor="heart.pressure",
+        absent="this rig has no pressure sensor at the heart",
+    )
+    flow = InstantReadingVerb(help="what the heart's pump says of its flow", unit="uL/min", pump_of="heart.line")
 
-    async def pressure(self, settle_s: float = 0.0) -> Measurement:
-        """Pressure behind the pump (kPa gauge); no value on a rig that has no sensor there."""
 
+class Kidney(Organ):
+    """Moves spent medium."""
 
-class Kidney(Protocol):
-    """Moves spent medium: all volumes in µL, > 0."""
-
-    async def draw(self, volume_ul: float) -> Amount:
-        """Loop → spent vessel."""
-
-    async def give_back(self, volume_ul: float) -> Amount:
-        """Spent vessel → loop, through the sterile filter; the return valve is open for exactly as long."""
-
-    async def discard(self, volume_ul: float) -> Amount:
-        """Spent vessel → waste."""
-
-    async def mass(self, settle_s: float = 0.0) -> Measurement:
-        """What the balance under the spent vessel shows (g)."""
+    draw = TransferVerb(help="loop → spent vessel", line="kidney.draw", flow="kidney.flow_ul_min", says="Kidney draws")
+    give_back = TransferVerb(
+        help="spent vessel → loop, through the sterile filter",
+        line="kidney.return_",
+        flow="kidney.flow_ul_min",
+        says="Kidney gives back",
+    )
+    discard = TransferVerb(
+        help="spent vessel → waste", line="kidney.discard", flow="kidney.flow_ul_min", says="Kidney discards"
+    )
+    dialyse = TransferVerb(
+        help="basal medium → dialyser in the spent vessel → waste; on a rig that has one",
+        line="kidney.dialyse",
+        flow="kidney.dialysate_ul_min",
+        needs="dialyser",
+        dialyses=True,
+        says="Kidney dialyses against",
+    )
+    mass = ReadingVerb(help="what the balance under the spent vessel shows", unit="g", sensor="kidney.mass")
 
     @property
     def dialyser(self) -> DialyserModel | None:
-        """The dialyser in the spent vessel, if the rig has one."""
-
-    async def dialyse(self, dialysate_ul: float) -> Amount:
-        """Pass so much basal medium (µL) through the dialyser, from its bottle to waste; the batch keeps its volume."""
+        """The dialyser in the spent vessel, on a rig that has one."""
+        return self._facts.dialyser(Kidney.dialyse, self._actions.route)
 
 
-class Gut(Protocol):
+class Gut(Organ):
     """Gives fresh medium."""
 
-    async def feed(self, volume_ul: float) -> Amount:
-        """Reservoir → spent vessel (µL, at least the dosing pump's least dose)."""
+    feed = TransferVerb(
+        help="reservoir → spent vessel", line="gut.feed", flow="gut.flow_ul_min", says="Gut feeds fresh"
+    )
 
 
-class Liver(Protocol):
+class Liver(Organ):
     """Conditions the batch in the spent vessel."""
+
+    add_glucose = TransferVerb(
+        help="glucose stock → spent vessel",
+        line="liver.glucose",
+        flow="liver.flow_ul_min",
+        min_dose="liver.min_dose_ul",
+        says="Liver adds glucose",
+    )
+    add_base = TransferVerb(
+        help="bicarbonate stock → spent vessel",
+        line="liver.base",
+        flow="liver.flow_ul_min",
+        min_dose="liver.min_dose_ul",
+        says="Liver adds base",
+    )
+    acidity = ReadingVerb(help="pH of the batch in the spent vessel", unit="", sensor="liver.ph", settle_s=60.0)
+    conductivity = ReadingVerb(
+        help="conductivity of the batch; no value on a rig without a probe for it",
+        unit="uS/cm",
+        probe="conductivity",
+        vessel="kidney.vessel",
+        absent="this rig has no conductivity probe in the spent vessel",
+        settle_s=60.0,
+    )
 
     @property
     def min_dose_ul(self) -> float:
-        """The least volume its dosing pumps give."""
-
-    async def add_glucose(self, volume_ul: float) -> Amount:
-        """Glucose stock → spent vessel."""
-
-    async def add_base(self, volume_ul: float) -> Amount:
-        """Bicarbonate stock → spent vessel."""
-
-    async def acidity(self, settle_s: float = 60.0) -> Measurement:
-        """pH of the batch."""
+        """Smallest volume (µL) that each of its dosing pumps gives."""
+        return max(self.route(verb).least_ul for verb in (Liver.add_glucose, Liver.add_base, Gut.feed))
 
     async def calibrate(self, place: str, ph: float, valid_s: float) -> Calibrated:
         """Tell the batch's pH probe that it stands in a buffer of this pH; `place` is mid (first), low or high.
 
-        A person has to have put it there. What it says afterwards is on record, and trusted for `valid_s`.
+        A person must have put it there. Its readings are recorded afterwards, and trusted for `valid_s`.
         """
+        point = self._facts.sensor(Liver.acidity.sensor) or ""
 
-    async def conductivity(self, settle_s: float = 60.0) -> Measurement:
-        """Conductivity of the batch (µS/cm); no value on a rig that has no probe for it in the spent vessel."""
+        async def perform(step: Any) -> dict[str, Any]:
+            return await self._actions.calibrated(step, point)
+
+        args = {"place": place, "value": ph, "valid_s": valid_s}
+        return Calibrated(**await self._steps.step(CALIBRATE, args, perform))
 
 
-class Immune(Protocol):
+class Immune(Organ):
     """The sterile barrier."""
+
+    pressure = InstantReadingVerb(help="pressure before the sterile filter", unit="kPa", sensor="immune.pressure")
 
     @property
     def max_pressure_kpa(self) -> float:
-        """What the filter stands (kPa)."""
+        """Highest pressure that the filter stands (kPa)."""
+        return self._facts.max_filter_kpa
 
     @property
     def least_pressure_kpa(self) -> float:
-        """What a whole filter needs at the least while medium is given back (kPa)."""
-
-    async def pressure(self) -> Measurement:
-        """Pressure before the filter (kPa gauge): at rest that of the room, whether the filter is whole or not."""
+        """Lowest pressure that a whole filter needs while medium is given back (kPa)."""
+        return self._facts.min_filter_kpa
 
     async def barrier(self) -> Barrier:
-        """Whether the filter is whole, by the pressure that its passes needed; a failure stays until it was tested again."""
+        """Tell whether the filter is whole, by the pressure of its passes; a failure stays until it was tested again."""
+
+        async def perform(step: Any) -> dict[str, Any]:
+            return self._actions.barrier()
+
+        return Barrier(**await self._steps.step(BARRIER, {}, perform))
 
 
-class Lung(Protocol):
+class Lung(Organ):
     """Oxygen and carbon dioxide of the loop."""
 
-    async def oxygen(self, settle_s: float = 0.0) -> Measurement:
-        """Dissolved oxygen (% of air saturation)."""
-
-    async def acidity(self, settle_s: float = 0.0) -> Measurement:
-        """pH of the loop."""
+    acidity = ReadingVerb(help="pH of the loop", unit="", sensor="lung.ph")
+    oxygen = ReadingVerb(help="dissolved oxygen of the loop", unit="%", sensor="lung.oxygen")
 
 
-class Skin(Protocol):
-    """Warmth."""
+class Skin(Organ):
+    """Temperature."""
 
-    async def temperature(self, settle_s: float = 0.0) -> Measurement:
-        """Chamber temperature (°C)."""
-
-
-class Targets(Protocol):
-    """What the rig file says the loop should be like."""
-
-    @property
-    def loop_ul(self) -> float:
-        """The loop's working volume (µL)."""
-
-    @property
-    def loop_spare_ul(self) -> float:
-        """What may be drawn from it at once (µL)."""
-
-    @property
-    def spent_ul(self) -> float:
-        """What stays in the spent vessel between cycles (µL)."""
-
-    @property
-    def spent_floor_ul(self) -> float:
-        """What must never be pumped out of it (µL)."""
-
-    @property
-    def spent_room_ul(self) -> float:
-        """What the spent vessel may take beyond that, with a margin for the interlock's doubt (µL)."""
-
-    @property
-    def ph(self) -> float:
-        """pH set-point."""
-
-    @property
-    def glucose_mm(self) -> float:
-        """Glucose of fresh medium (mM)."""
-
-    @property
-    def glucose_stock_mm(self) -> float:
-        """Glucose of the stock (mM)."""
-
-    @property
-    def base_stock_mm(self) -> float:
-        """Bicarbonate of the stock (mM)."""
-
-    @property
-    def osmolality_mosm(self) -> float:
-        """Osmolality of fresh medium (mOsm/kg)."""
-
-    @property
-    def media(self) -> Mapping[str, Composition]:
-        """What the bottles hold: `fresh`, `glucose`, `base`, and `basal` where the rig has a dialyser."""
+    temperature = ReadingVerb(help="chamber temperature", unit="degC", sensor="skin.temperature")
 
 
-class Lab(Protocol):
-    """What a protocol holds: the organs, and a few verbs of its own."""
+class Lab:
+    """What a protocol gets: the organs, and verbs that belong to none of them."""
 
-    @property
-    def heart(self) -> Heart:
-        """Circulates."""
-
-    @property
-    def kidney(self) -> Kidney:
-        """Moves spent medium."""
-
-    @property
-    def gut(self) -> Gut:
-        """Feeds."""
-
-    @property
-    def liver(self) -> Liver:
-        """Conditions."""
-
-    @property
-    def immune(self) -> Immune:
-        """Keeps sterile."""
-
-    @property
-    def lung(self) -> Lung:
-        """Breathes."""
-
-    @property
-    def skin(self) -> Skin:
-        """Keeps warm."""
-
-    @property
-    def targets(self) -> Targets:
-        """The rig's set-points."""
-
-    @property
-    def rules(self) -> RuleSet:
-        """What media are graded by on this rig."""
-
-    @property
-    def prices(self) -> Prices:
-        """What treating a batch costs on this rig."""
+    def __init__(self, steps: StepRunner, actions: Actions, facts: Facts) -> None:
+        self._steps = steps
+        self._actions = actions
+        self._any = Organ(steps, actions, facts)
+        self.heart = Heart(steps, actions, facts)
+        self.kidney = Kidney(steps, actions, facts)
+        self.gut = Gut(steps, actions, facts)
+        self.liver = Liver(steps, actions, facts)
+        self.immune = Immune(steps, actions, facts)
+        self.lung = Lung(steps, actions, facts)
+        self.skin = Skin(steps, actions, facts)
+        self.targets: Targets = facts.targets
+        self.rules: RuleSet = facts.rules
+        self.prices: Prices = facts.prices
 
     async def together(self, *works: Coroutine[Any, Any, Any], names: Sequence[str] = ()) -> list[Any]:
-        """Run coroutines that use this lab as branches, at the same time; their results in order, when all are through.
+        """Run coroutines that use this lab as branches, at the same time; return their results in order.
 
-        `names` (default 1, 2, …) are for people and the journal. Doses that share a vessel, and readings in the vessel
-        that everything passes through, take turns, first come, first served: where the order matters, write it in one
-        branch. A hold, a question to a person, a stop and an error are the whole run's.
+        `names` (default 1, 2, …) are for people and the journal. Transfers that share a vessel, and readings in the
+        spent vessel, take turns, first come, first served; where the order matters, write it in one branch. A hold,
+        a question, a stop and an error concern the whole run.
         """
+        named = [str(name) for name in names or range(1, len(works) + 1)]
+        if len(named) != len(works) or len(set(named)) != len(named) or any("." in name for name in named):
+            for work in works:
+                work.close()
+            raise ProtocolError(
+                f"together() got {len(works)} branches and the names {', '.join(named)}. Next: give each a name of its own"
+                " without a dot, or none at all"
+            )
+        return await self._steps.together(works, named)
 
     async def measure(self, point: str, settle_s: float = 0.0) -> Measurement:
-        """A settled reading of any sensor `device.point`."""
+        """Take a settled reading of any sensor `device.point`."""
+        return await self._any.measure(point, settle_s)
 
     async def sleep(self, seconds: float) -> None:
-        """Wait; the deadline is absolute, so a restart in between does not lengthen it."""
+        """Wait. The deadline is absolute, so a restart in between does not lengthen it."""
+
+        async def perform(step: Any) -> None:
+            await self._actions.slept(step, seconds)
+
+        await self._steps.step(SLEEP, {"seconds": seconds}, perform)
 
     async def sleep_until(self, elapsed_s: float) -> float:
-        """Wait until `elapsed_s` after the run's start; returns how late it ended (s, 0 when it waited as planned)."""
+        """Wait until `elapsed_s` after the run's start; return how late it ended (s, 0 when it waited as planned)."""
+
+        async def perform(step: Any) -> float:
+            return await self._actions.slept_until(step, elapsed_s)
+
+        return float(await self._steps.step(SLEEP_UNTIL, {"elapsed_s": elapsed_s}, perform))
 
     async def sleep_until_clock(self, at: str, zone: str, *, after: str | None = None) -> str:
-        """Wait until it is `at` (HH:MM) in the time zone `zone` (IANA); returns that time (UTC, ISO 8601).
+        """Wait until it is `at` (HH:MM) in the time zone `zone` (IANA); return that time (UTC, ISO 8601).
 
-        `after` is what the call before returned: each date is waited for at most once, whatever happens to the clocks.
+        `after` is what the call before returned: each date is waited for once, whatever happens to the clocks.
         """
+
+        async def perform(step: Any) -> str:
+            return await self._actions.slept_until_clock(step)
+
+        return str(await self._steps.step(SLEEP_UNTIL_CLOCK, {"at": at, "zone": zone, "after": after}, perform))
 
     async def note(self, kind: str, data: Mapping[str, Any]) -> None:
         """Write something to the journal, as kind `note.<kind>`."""
 
+        async def perform(step: Any) -> None:
+            self._actions.noted(step, kind, data)
+
+        await self._steps.step(NOTE, {"kind": kind}, perform)
+
     async def ask(self, message: str) -> None:
         """Hold the run until a person has read `message`, done what it says, and resumed."""
 
+        async def perform(step: Any) -> None:
+            await self._actions.asked(step, message)
+
+        await self._steps.step(ASK, {"message": message}, perform)
+
     async def estimate(self) -> MediaEstimate:
-        """What the soft sensor makes of the latest readings: composition of loop and batch, with bounds."""
+        """Return the soft sensor's estimate from the latest readings: composition of loop and batch, with bounds."""
+
+        async def perform(step: Any) -> dict[str, Any]:
+            return await self._actions.estimated()
+
+        return MediaEstimate.from_json(await self._steps.step(ESTIMATE, {}, perform))
 
     def least_ul(self, verb: str) -> float:
-        """The least volume (µL) that a transfer's pump gives; `verb` as in `kidney.draw`."""
+        """Return the smallest volume (µL) of a transfer verb by its name; `lab.kidney.draw.min_ul` is the same."""
+        return self._actions.route(verb).least_ul
 
     def volumes(self) -> Mapping[str, VesselVolume]:
-        """Vessel volumes as of the end of the branch's last step, under the roles `loop`, `spent`, `waste`."""
+        """Return the vessel volumes as of the end of the branch's last step, by role: `loop`, `spent`, `waste`."""
+        return self._steps.volumes_now()
 
+
+ORGANS: tuple[type[Organ], ...] = (Heart, Kidney, Gut, Liver, Immune, Lung, Skin)
+TRANSFERS: Mapping[str, TransferVerb] = {
+    verb.name: verb for organ in ORGANS for verb in vars(organ).values() if isinstance(verb, TransferVerb)
+}
+READINGS: Mapping[str, AnyReadingVerb] = {
+    verb.name: verb for organ in ORGANS for verb in vars(organ).values() if isinstance(verb, AnyReadingVerb)
+}
+METHODS: Mapping[str, Verb] = {
+    verb.name: verb
+    for verb in (
+        CALIBRATE,
+        BARRIER,
+        MEASURE,
+        ESTIMATE,
+        SLEEP,
+        SLEEP_UNTIL,
+        SLEEP_UNTIL_CLOCK,
+        ASK,
+        NOTE,
+        TOGETHER,
+    )
+}
+"""Verbs with a method of their own."""
+VERBS: Mapping[str, Verb] = {**TRANSFERS, **READINGS, **METHODS}
+"""The verb table: every verb of the lab by its name."""
 
 ProtocolFunction = Callable[[Lab, Mapping[str, float]], Awaitable[None]]

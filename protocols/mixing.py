@@ -6,8 +6,9 @@ import math
 from dataclasses import dataclass, fields, replace
 
 from protocols.interval import Interval
-from protocols.language import Targets, VesselVolume
+from protocols.results import VesselVolume
 from protocols.soft_sensor import CO2_SOLUBILITY_MM_MMHG, PK_CARBONIC, Composition, MediaValues, pco2_mmhg
+from protocols.targets import Targets
 
 AMMONIA_PER_LACTATE = 0.1
 """Ammonia that comes with each lactate, mol/mol: the tissue's 0.05, and about as much from glutamine's decay [P]."""

@@ -11,14 +11,14 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, ClassVar
+from typing import Any
 
 from protocols.expression import PLAIN, Expression, MissingValue
 from protocols.language import Lab, ProtocolError
 from protocols.parameters import Param
 
 VERSION = 1
-"""Raised when a step changes its meaning: part of every recipe's hash, as are the texts of this module and of the steps."""
+"""Raised when a run that began before must not go on under the steps as they are now: part of every recipe's hash."""
 
 DEEPEST_CALL = 8
 BURST = 10_000
@@ -115,10 +115,12 @@ class Now:
 class Step:
     """One step; `where` is its file and line."""
 
-    TAKES_TIME: ClassVar[bool] = False
-    """Whether it reads, waits or asks: a loop with such a step stops nobody."""
-
     where: str
+
+    @property
+    def takes_time(self) -> bool:
+        """Whether it reads, waits or asks: a loop with such a step lets others run."""
+        return False
 
     @property
     def place(self) -> str:
@@ -137,7 +139,7 @@ class Step:
 async def run_all(steps: Sequence[Step], now: Now) -> None:
     """Carry out `steps` one after the other."""
     for step in steps:
-        if step.TAKES_TIME:
+        if step.takes_time:
             now.idle = 0
         now.idle += 1
         if now.idle > BURST:

@@ -8,14 +8,17 @@ is its maker's procedure, and this tells whether it is due.
 from __future__ import annotations
 
 import math
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Mapping
 
 from protocols.interval import Interval
-from protocols.language import Amount, Lab, ProtocolError
+from protocols.language import Lab, ProtocolError
 from protocols.parameters import Param
+from protocols.verbs import BoundTransfer
 
 NAME = "pump-calibration"
 TITLE = "Draw known doses, weigh them, and tell each pump's gain with its interval"
+VERSION = 1
+"""Raised when a run that began before must not go on under this text; a run is compared with its record anyway."""
 PARAMS = (
     Param("dose", "uL", 5_000.0, 1_000.0, 15_000.0, "volume of each dose"),
     Param("doses", "", 3, 2, 20, "how many doses of each pump"),
@@ -27,8 +30,6 @@ DENSITY_REL_SD = 0.002
 """As the ledger has it: medium at 37 °C weighs 1.00 g/mL to about two parts in a thousand."""
 STUDENT_95 = (12.71, 4.30, 3.18, 2.78, 2.57, 2.45, 2.36, 2.31, 2.26, 2.23)
 """95 % quantile of Student's t for 1, 2, … degrees of freedom; 2.2 beyond (textbook table)."""
-
-Verb = Callable[[float], Awaitable[Amount]]
 
 
 async def protocol(lab: Lab, params: Mapping[str, float]) -> None:
@@ -43,9 +44,9 @@ async def protocol(lab: Lab, params: Mapping[str, float]) -> None:
         )
     gains: dict[str, list[float]] = {}
     for _ in range(round(params["doses"])):
-        for name, verb, sign in _round(lab):
-            gain = await _gain(lab, verb, asked_ul, sign, settle_s)
-            gains.setdefault(name, []).append(gain)
+        for dose, sign in _round(lab):
+            gain = await _gain(lab, dose, asked_ul, sign, settle_s)
+            gains.setdefault(dose.verb.name, []).append(gain)
     for name, found in gains.items():
         interval = gain_interval(found)
         await lab.note(
@@ -62,20 +63,20 @@ async def protocol(lab: Lab, params: Mapping[str, float]) -> None:
         )
 
 
-def _round(lab: Lab) -> tuple[tuple[str, Verb, float], ...]:
-    """What is moved in one round, with +1 where it fills the weighed vessel and -1 where it empties it."""
+def _round(lab: Lab) -> tuple[tuple[BoundTransfer, float], ...]:
+    """Return the transfers of one round, with +1 for one that fills the weighed vessel and -1 for one that empties it."""
     return (
-        ("kidney.draw", lab.kidney.draw, 1.0),
-        ("kidney.discard", lab.kidney.discard, -1.0),
-        ("gut.feed", lab.gut.feed, 1.0),
-        ("kidney.give_back", lab.kidney.give_back, -1.0),
+        (lab.kidney.draw, 1.0),
+        (lab.kidney.discard, -1.0),
+        (lab.gut.feed, 1.0),
+        (lab.kidney.give_back, -1.0),
     )
 
 
-async def _gain(lab: Lab, verb: Verb, asked_ul: float, sign: float, settle_s: float) -> float:
+async def _gain(lab: Lab, dose: BoundTransfer, asked_ul: float, sign: float, settle_s: float) -> float:
     """Weighed volume over asked volume of one dose."""
     before = await lab.kidney.mass(settle_s)
-    await verb(asked_ul)
+    await dose(asked_ul)
     after = await lab.kidney.mass(settle_s)
     if before.value is None or after.value is None:
         raise ProtocolError(

@@ -15,14 +15,17 @@ from protocols.conditioning import TRIFLE_UL
 from protocols.economy import Decision, TreatmentContext, draw, treatment
 from protocols.grading import Grade, Letter, Sample, grade
 from protocols.interval import Interval
-from protocols.language import NOTHING, Amount, Lab, Measurement
+from protocols.language import Lab
 from protocols.mixing import MediumState, retained
 from protocols.parameters import Param
+from protocols.results import NOTHING, Amount, Measurement
 from protocols.soft_sensor import MediaEstimate, MediaValues
 from protocols.turns import first_turn, next_turn
 
 NAME = "recycle"
 TITLE = "Draw, measure, grade, condition and give back medium"
+VERSION = 1
+"""Raised when a run that began before must not go on under this text; a run is compared with its record anyway."""
 PARAMS = (
     Param("batch", "uL", 18_000.0, 2_000.0, 35_000.0, "most medium drawn at a time"),
     Param("least", "uL", 0.0, 0.0, 35_000.0, "medium drawn even when nothing calls for it"),
@@ -84,7 +87,7 @@ async def _seen_at_work(lab: Lab) -> None:
     if pressure.value is None or pressure.value >= lab.immune.max_pressure_kpa:
         return
     drawn = await lab.kidney.draw(min(TEST_UL, lab.targets.spent_room_ul, lab.targets.loop_spare_ul))
-    if drawn.ul >= lab.least_ul("kidney.give_back"):
+    if drawn.ul >= lab.kidney.give_back.min_ul:
         await lab.kidney.give_back(drawn.ul)
 
 
@@ -148,7 +151,7 @@ async def treat(lab: Lab, decision: Decision, cycle: int, verdict: Grade, drawn:
     targets, plan = lab.targets, decision.chosen.plan
     passes = lab.volumes()["spent"].passes
     dialysate = await lab.kidney.dialyse(plan.dialysate_ul) if plan.dialysate_ul > 0 else NOTHING
-    least_ul = lab.least_ul("kidney.discard")
+    least_ul = lab.kidney.discard.min_ul
     discarded = await lab.kidney.discard(plan.discard_ul) if plan.discard_ul >= least_ul else NOTHING
     fresh = await lab.gut.feed(plan.fresh_ul) if plan.fresh_ul > 0 else NOTHING
     glucose = await lab.liver.add_glucose(plan.glucose_ul) if plan.glucose_ul > 0 else NOTHING
@@ -156,9 +159,7 @@ async def treat(lab: Lab, decision: Decision, cycle: int, verdict: Grade, drawn:
     volumes = lab.volumes()
     # As measured, not as planned: pumps are off by some percent, the balance is not.
     give_ul = min(volumes["spent"].ul - targets.spent_ul, targets.loop_ul - volumes["loop"].ul)
-    given = (
-        await lab.kidney.give_back(give_ul) if give_ul >= max(TRIFLE_UL, lab.least_ul("kidney.give_back")) else NOTHING
-    )
+    given = await lab.kidney.give_back(give_ul) if give_ul >= max(TRIFLE_UL, lab.kidney.give_back.min_ul) else NOTHING
     excess_ul = lab.volumes()["spent"].ul - targets.spent_ul
     excess = await lab.kidney.discard(excess_ul) if excess_ul >= max(2 * TRIFLE_UL, least_ul) else NOTHING
     moved = {

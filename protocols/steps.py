@@ -1,78 +1,98 @@
-"""The single steps of a recipe: move, read, calibrate, estimate, grade, wait, ask, note, set; and what each saves."""
+"""The single steps of a recipe, and what each saves.
+
+A verb of :mod:`protocols.language` is a step by its own record (:class:`Move`, :class:`Read`, :class:`Do`). Steps that
+only recipes have are declared here, with the :class:`protocols.verbs.StepForm` of each; steps with steps inside them in
+:mod:`protocols.blocks`.
+"""
 
 from __future__ import annotations
 
 import math
 import re
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
 from protocols.expression import BOOL, GRADE, PLAIN, Expression, MissingValue
-from protocols.language import NOTHING, Amount, Lab, Measurement, ProtocolError
+from protocols.language import ProtocolError
 from protocols.program import Now, Step
-from protocols.recycle import judge
-from protocols.soft_sensor import MediaEstimate
+from protocols.recycle import SETTLE_S, judge
+from protocols.results import NOTHING, Measurement
+from protocols.verbs import READING_UNITS, SAVE_AS, Argument, ReadingVerb, SavedValue, StepForm, TransferVerb, Verb
 
-DIALYSE = "kidney.dialyse"
-MOVES: Mapping[str, Callable[[Lab], Callable[[float], Awaitable[Amount]]]] = {
-    "kidney.draw": lambda lab: lab.kidney.draw,
-    "kidney.give_back": lambda lab: lab.kidney.give_back,
-    "kidney.discard": lambda lab: lab.kidney.discard,
-    DIALYSE: lambda lab: lab.kidney.dialyse,
-    "gut.feed": lambda lab: lab.gut.feed,
-    "liver.add_glucose": lambda lab: lab.liver.add_glucose,
-    "liver.add_base": lambda lab: lab.liver.add_base,
-}
-READS: Mapping[str, tuple[str, Callable[[Lab, float], Awaitable[Measurement]]]] = {
-    "liver.acidity": (PLAIN, lambda lab, settle_s: lab.liver.acidity(settle_s)),
-    "liver.conductivity": ("uS/cm", lambda lab, settle_s: lab.liver.conductivity(settle_s)),
-    "lung.acidity": (PLAIN, lambda lab, settle_s: lab.lung.acidity(settle_s)),
-    "lung.oxygen": ("%", lambda lab, settle_s: lab.lung.oxygen(settle_s)),
-    "skin.temperature": ("degC", lambda lab, settle_s: lab.skin.temperature(settle_s)),
-    "immune.pressure": ("kPa", lambda lab, settle_s: lab.immune.pressure()),
-    "heart.pressure": ("kPa", lambda lab, settle_s: lab.heart.pressure(settle_s)),
-    "heart.flow": ("uL/min", lambda lab, settle_s: lab.heart.flow()),
-    "kidney.mass": ("g", lambda lab, settle_s: lab.kidney.mass(settle_s)),
-}
-"""Organ verbs that read: unit of the value, and the verb."""
-ESTIMATED = ("glucose", "lactate", "ammonia")
-"""What an estimate saves of `loop` and `spent` (mM): `name.loop.lactate`, with `.low` and `.high`."""
+DECISIONS = ("ask", "go_on", "end")
+"""What a recipe may want done where a value is missing or a wait was in vain."""
+
+GRADE_BATCH = StepForm(
+    "grade",
+    "grade the batch in the spent vessel, A to D",
+    {"settle": Argument("quantity", "wait so long before reading", "s", default=SETTLE_S), "as": SAVE_AS},
+    "as",
+    {"": SavedValue("letter", GRADE), ".sterility": SavedValue("", GRADE)},
+)
+WAIT_UNTIL = StepForm(
+    "wait_until",
+    "read again and again until it is so",
+    {
+        "read": Argument("point", "an organ's reading (lung.oxygen) or a device.point", required=True),
+        "unit": Argument("choice", "its unit, where the point's name does not tell", choices=READING_UNITS),
+        "until": Argument("condition", "a condition on “value”", required=True),
+        "every": Argument("quantity", "time between readings (default 1 min)", "s", default=60.0),
+        "timeout": Argument("quantity", "give up after so long", "s", required=True),
+        "on_timeout": Argument("choice", "what then (default: the policy)", choices=DECISIONS),
+    },
+)
+SET = StepForm("set", "give names to values", any_names="values")
+STEPS = (GRADE_BATCH, WAIT_UNTIL, SET)
+"""Forms of the single steps that only recipes have."""
+
+
+def units_saved(form: StepForm, name: str, unit: str | None = None) -> dict[str, str]:
+    """Return the names that a step saves under `name`, with their units; `unit` replaces that of the record."""
+    return {f"{name}{end}": saved.unit if unit is None else unit for end, saved in form.saves.items()}
+
+
+def values_saved(form: StepForm, name: str, result: object) -> dict[str, Any]:
+    """Return the values of `result` that a step saves under `name`; None for one that is missing."""
+    return {f"{name}{end}": _attribute(result, saved.attribute) for end, saved in form.saves.items() if saved.attribute}
+
+
+def _attribute(result: Any, path: str) -> Any:
+    for part in path.split("."):
+        if result is None:
+            return None
+        result = getattr(result, part)
+    return result
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Move(Step):
-    """Move a volume (µL) by an organ's verb; saves the amount with `.low`, `.high` (µL) and `.peak_pressure` (kPa), of
-    dialysate `.exchanged` (%, of the batch's small solutes) as well.
-    """
+    """Move a volume (µL) by a transfer verb."""
 
-    verb: str
+    verb: TransferVerb
+    form: StepForm
     volume: Expression
     save: str | None
 
     async def run(self, now: Now) -> None:
         volume_ul = await now.number(self.volume, self.place)
-        least_ul = now.lab.least_ul(self.verb)
+        dose = self.verb.of(now.lab)
+        least_ul = now.lab.least_ul(self.verb.name)
         batch_ul = now.lab.volumes()["spent"].ul
         if volume_ul < least_ul:
             if now.policies.small_dose == "hold":
                 await now.lab.ask(
-                    f"{self.place}: {self.verb} of {volume_ul:g} µL is less than the {least_ul:g} µL that its pump gives."
-                    " Likely cause: a computed volume came out too small. Next: look why; when you resume, nothing is moved"
-                    " here and the recipe goes on"
+                    f"{self.place}: {self.verb.name} of {volume_ul:g} µL is less than the {least_ul:g} µL that its pump"
+                    " gives. Likely cause: a computed volume came out too small. Next: look why; when you resume, nothing"
+                    " is moved here and the recipe goes on"
                 )
-            await now.lab.note("not_moved", {"verb": self.verb, "requested_ul": volume_ul, "least_ul": least_ul})
+            await now.lab.note("not_moved", {"verb": self.verb.name, "requested_ul": volume_ul, "least_ul": least_ul})
             moved = NOTHING
         else:
-            moved = await MOVES[self.verb](now.lab)(volume_ul)
+            moved = await dose(volume_ul)
         if self.save:
-            now.values |= {
-                self.save: moved.ul,
-                f"{self.save}.low": moved.low,
-                f"{self.save}.high": moved.high,
-                f"{self.save}.peak_pressure": moved.peak_kpa,
-            }
-            if self.verb == DIALYSE:
+            now.values |= values_saved(self.form, self.save, moved)
+            if self.verb.dialyses:
                 fibres = now.lab.kidney.dialyser
                 share = 0.0 if fibres is None else fibres.exchanged(moved.ul, batch_ul)
                 now.values[f"{self.save}.exchanged"] = 100.0 * share
@@ -80,91 +100,88 @@ class Move(Step):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Read(Step):
-    """Take a settled reading, of an organ's verb or of any `device.point`."""
+    """Take a settled reading by an organ's verb, or of any `device.point`."""
 
-    TAKES_TIME = True
-
-    verb: str
+    verb: Verb
+    form: StepForm
     point: str | None
     unit: str
     settle_s: Expression
     save: str | None
 
+    @property
+    def takes_time(self) -> bool:
+        return True
+
     async def run(self, now: Now) -> None:
         await self.taken(now)
 
     async def taken(self, now: Now) -> Measurement:
-        """The reading, saved as well."""
+        """Return the reading, and save it."""
         settle_s = await now.number(self.settle_s, self.place)
+        verb = self.verb.of(now.lab)
         if self.point is not None:
-            reading = await now.lab.measure(self.point, settle_s)
+            reading: Measurement = await verb(self.point, settle_s)
         else:
-            reading = await READS[self.verb][1](now.lab, settle_s)
-        got = reading.interval
+            reading = await (verb(settle_s) if isinstance(self.verb, ReadingVerb) else verb())
         unit = PLAIN if reading.unit == "pH" else reading.unit
-        if got is not None and self.save and unit != self.unit:
+        if reading.interval is not None and self.save and unit != self.unit:
             raise ProtocolError(
                 f"{self.place}: {reading.point} is in {reading.unit}, the recipe says {self.unit or 'a plain number'}."
                 f" Next: write unit: {reading.unit}"
             )
         if self.save:
-            now.values |= {
-                self.save: None if got is None else got.value,
-                f"{self.save}.low": None if got is None else got.low,
-                f"{self.save}.high": None if got is None else got.high,
-            }
+            now.values |= values_saved(self.form, self.save, reading)
         return reading
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Calibrate(Step):
-    """Tell the batch's pH probe in what buffer it stands; saves what it reads then, `.before` and `.places`."""
+class Do(Step):
+    """Carry out any other verb, with the arguments of its record."""
 
-    place_set: str
-    ph: Expression
-    valid_s: Expression
+    verb: Verb
+    form: StepForm
+    given: Mapping[str, Expression | Template | str]
+    """Argument's name → what the recipe says."""
     save: str | None
 
-    async def run(self, now: Now) -> None:
-        ph, valid_s = await now.number(self.ph, self.place), await now.number(self.valid_s, self.place)
-        found = await now.lab.liver.calibrate(self.place_set, ph, valid_s)
-        if self.save:
-            names = {"": found.after, ".before": found.before, ".places": float(found.places)}
-            now.values |= {f"{self.save}{end}": value for end, value in names.items()}
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Estimate(Step):
-    """What the soft sensor makes of the latest readings."""
-
-    TAKES_TIME = True
-
-    save: str | None
+    @property
+    def takes_time(self) -> bool:
+        return True
 
     async def run(self, now: Now) -> None:
-        estimate = await now.lab.estimate()
+        arguments = {
+            self.form.arguments[name].parameter: await self._value(name, given, now)
+            for name, given in self.given.items()
+        }
+        result = await self.verb.of(now.lab)(**arguments)
         if self.save:
-            now.values |= _estimated(self.save, estimate)
+            now.values |= values_saved(self.form, self.save, result)
 
-
-def _estimated(name: str, estimate: MediaEstimate) -> dict[str, float]:
-    values: dict[str, float] = {}
-    for vessel, found in (("loop", estimate.loop), ("spent", estimate.spent)):
-        for substance in ESTIMATED:
-            interval = getattr(found, f"{substance}_mm")
-            base = f"{name}.{vessel}.{substance}"
-            values |= {base: interval.value, f"{base}.low": interval.low, f"{base}.high": interval.high}
-    return values
+    async def _value(self, name: str, given: Expression | Template | str, now: Now) -> float | str:
+        if isinstance(given, str):
+            return given
+        if isinstance(given, Template):
+            return given.filled(now)
+        argument = self.form.arguments[name]
+        value = await now.number(given, self.place)
+        if problem := argument.out_of_range(value):
+            raise ProtocolError(
+                f"{self.place}: “{given.text}” is {value:g} {argument.unit}. Next: write a {name} {problem}"
+            )
+        return value
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GradeBatch(Step):
-    """Grade what is in the spent vessel, as `recycle` does; writes the note `grade`."""
-
-    TAKES_TIME = True
+    """Grade what is in the spent vessel, as `recycle` does; write the note `grade`."""
 
     settle_s: Expression
     save: str | None
+
+    @property
+    def takes_time(self) -> bool:
+        return True
 
     async def run(self, now: Now) -> None:
         estimate = await now.lab.estimate()
@@ -176,31 +193,18 @@ class GradeBatch(Step):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Wait(Step):
-    """Wait for a time (s)."""
-
-    TAKES_TIME = True
-
-    time_s: Expression
-
-    async def run(self, now: Now) -> None:
-        seconds = await now.number(self.time_s, self.place)
-        if seconds < 0:
-            raise ProtocolError(f"{self.place}: “{self.time_s.text}” is {seconds:g} s. Next: wait for a time ≥ 0")
-        await now.lab.sleep(seconds)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class WaitUntil(Step):
     """Read again and again until a condition on `value` is met; `timeout_s` / `every_s` readings at most."""
-
-    TAKES_TIME = True
 
     read: Read
     until: Expression
     every_s: Expression
     timeout_s: Expression
     on_timeout: str | None
+
+    @property
+    def takes_time(self) -> bool:
+        return True
 
     async def run(self, now: Now) -> None:
         every_s = max(await now.number(self.every_s, self.place), 1.0)
@@ -220,21 +224,9 @@ class WaitUntil(Step):
                 asking = replace(now, policies=replace(now.policies, missing="go_on"))
         await now.decide(
             self.on_timeout or now.policies.timeout,
-            f"{self.place}: “{self.until.text}” has not come true of {self.read.point or self.read.verb} within"
+            f"{self.place}: “{self.until.text}” has not come true of {self.read.point or self.read.verb.name} within"
             f" {self.timeout_s.text}. Next: look why, then resume or abort",
         )
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Ask(Step):
-    """Hold until a person has read a text and resumed."""
-
-    TAKES_TIME = True
-
-    message: Template
-
-    async def run(self, now: Now) -> None:
-        await now.lab.ask(self.message.filled(now))
 
 
 @dataclass(frozen=True, slots=True)
@@ -297,22 +289,3 @@ class SetValues(Step):
     async def run(self, now: Now) -> None:
         for name, expression in self.values.items():
             now.values[name] = await now.valued(expression, self.place, None)
-
-
-def saved_units(verb: str, name: str, unit: str) -> dict[str, str]:
-    """The names, with units, that a step of `verb` saves under `name`."""
-    if verb in MOVES:
-        moved = {name: "uL", f"{name}.low": "uL", f"{name}.high": "uL", f"{name}.peak_pressure": "kPa"}
-        return moved | ({f"{name}.exchanged": "%"} if verb == DIALYSE else {})
-    if verb == "estimate":
-        return {
-            f"{name}.{vessel}.{substance}{end}": "mM"
-            for vessel in ("loop", "spent")
-            for substance in ESTIMATED
-            for end in ("", ".low", ".high")
-        }
-    if verb == "liver.calibrate":
-        return dict.fromkeys((name, f"{name}.before", f"{name}.places"), PLAIN)
-    if verb == "grade":
-        return {name: GRADE, f"{name}.sterility": GRADE}
-    return {name: unit, f"{name}.low": unit, f"{name}.high": unit}

@@ -115,7 +115,7 @@ def runnable(known: Mapping[str, Recipe], rig: Path) -> list[str]:
         name
         for name, recipe in known.items()
         if recipe.program is None
-        or all(step.verb in routes for step in recipe.program.all_steps() if isinstance(step, Move))
+        or all(step.verb.name in routes for step in recipe.program.all_steps() if isinstance(step, Move))
     ]
 
 

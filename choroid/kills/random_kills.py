@@ -28,6 +28,7 @@ from controller.hazards.loading import load_checked_rig
 from controller.transfers.delivery import tolerance
 from controller.transfers.routes import Trust, routes_of
 from drivers.registry import MODELS
+from protocols.language import Liver
 
 FIRST_PORT, PORTS = 21_000, 2_000
 SETTLE_S = 90.0
@@ -262,7 +263,7 @@ def _finish(rigged: Rigged, run: str, struck: Struck) -> None:
 
 def _stated_ul(rigged: Rigged, run: str) -> float:
     """The stated uncertainty of the dose, with that of every weighing that it took."""
-    route = routes_of(load_checked_rig(rigged.served, models=MODELS))["liver.add_glucose"]
+    route = routes_of(load_checked_rig(rigged.served, models=MODELS))[Liver.add_glucose.name]
     limits = tolerance(route, Trust(1.0, route.rel_sd, route.dose_sd_ul, "factory"), REQUESTED_UL)
     doses = len(rigged.rows_of(run, "moved"))
     return limits.pump_ul + limits.weighing_ul * math.sqrt(max(doses, 1)) + SLACK_UL

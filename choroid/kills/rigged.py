@@ -33,6 +33,7 @@ from controller.guard.wire import LOG
 from controller.hazards.loading import load_checked_rig
 from drivers.commands import Level, Run, Stop, Switch
 from drivers.registry import MODELS
+from protocols.language import Liver
 
 SEED = 5
 START_S = 60.0
@@ -80,9 +81,7 @@ class Rigged:
         """Whether the next controller gets a PID namespace of its own."""
         self._own = folder / "rig.yaml"
         (self.data / "recipes").mkdir(parents=True)
-        recipe = (
-            f"recipe: 1\nname: {RECIPE}\ntitle: One small dose\nsteps:\n  - liver.add_glucose: {REQUESTED_UL:g} uL\n"
-        )
+        recipe = f"recipe: 1\nname: {RECIPE}\ntitle: One small dose\nsteps:\n  - {Liver.add_glucose.name}: {REQUESTED_UL:g} uL\n"
         (self.data / "recipes" / f"{RECIPE}.yaml").write_text(recipe, encoding="utf-8")
         description: dict[str, Any] = yaml.safe_load(rig.read_text(encoding="utf-8"))
         balance = load_checked_rig(rig, models=MODELS).organs.kidney.mass.partition(".")[0]

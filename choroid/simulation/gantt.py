@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 from xml.sax.saxutils import escape
 
@@ -13,11 +13,11 @@ STERILE = "#7d3c98"
 TICKS_S = (60, 300, 600, 1800, 3600, 2 * 3600, 6 * 3600, 12 * 3600, 86_400, 2 * 86_400, 7 * 86_400)
 
 
-def gantt(title: str, steps: Sequence[Mapping[str, Any]], *, span_s: float, sterile: str = "kidney.give_back") -> str:
+def gantt(title: str, steps: Sequence[Mapping[str, Any]], *, span_s: float, sterile: Collection[str] = ()) -> str:
     """SVG text of `steps` (`verb`, `begin_s`, `end_s`, perhaps `branch` and `ml`) over `span_s` seconds.
 
-    Bars of `sterile` (the verb that opens the return valve) stand out. Reading takes no colour: a bar's tip tells what
-    it is, when, and how much.
+    Bars of transfers along the lines `sterile` (those that pass the sterile filter) stand out. Readings have no colour: the
+    tip of a bar tells what it is, when, and how much.
     """
     lanes = list(dict.fromkeys((step.get("branch", ""), step["verb"]) for step in steps))
     lanes.sort(key=lambda lane: lane[0])  # a branch's lanes beside each other, the protocol's own first
@@ -43,7 +43,7 @@ def gantt(title: str, steps: Sequence[Mapping[str, Any]], *, span_s: float, ster
         parts.append(f'<text x="{LEFT - 10}" y="{y + 16}" text-anchor="end" fill="#1d2733">{escape(name)}</text>')
         for step in steps:
             if (step.get("branch", ""), step["verb"]) == (branch, verb):
-                parts.append(_bar(step, y, span_s, STERILE if verb == sterile else _colour(verb)))
+                parts.append(_bar(step, y, span_s, STERILE if step.get("line") in sterile else _colour(verb)))
     return "\n".join([*parts, "</svg>", ""])
 
 

@@ -12,6 +12,7 @@ import contextlib
 import shutil
 import sqlite3
 import tempfile
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -35,6 +36,7 @@ from controller.rig.description import Medium, Rig
 from controller.runs.rehearsal import HOURS, Rehearsed, rehearse
 from controller.upkeep.upkeep import Upkeep
 from drivers.registry import MODELS
+from protocols.language import ASK
 from protocols.registry import Recipe
 from protocols.soft_sensor import MediaEstimate
 from sim.virtual_time import run_virtual
@@ -94,13 +96,15 @@ def plan(
         else:
             twin = _on_simulated_links(rig, trusting=rig.factory_calibrated or not looking)
             start = StartPoint(folder, present.at, twin, _as_present(twin, present) if data is not None else twin)
-            answer |= _twin_story(path, protocol, params, hours, seed, start)
+            answer |= _twin_story(path, rig, protocol, params, hours, seed, start)
     answer["run_out"] = _run_out(rig, answer["volumes"], answer["looked_h"])
     answer["sterile"] = _sterile(rig, answer["steps"])
     answer["feasible"] = not answer["refusals"] and not answer["violations"]
     if svg is not None:
         title = f"{recipe.name} on {rig.name}, {answer['looked_h']:.3g} h"
-        svg.write_text(gantt(title, answer["steps"], span_s=answer["looked_h"] * 3600.0), encoding="utf-8")
+        filtered = [name for name, line in rig.lines.items() if line.filter is not None]
+        drawn = gantt(title, answer["steps"], span_s=answer["looked_h"] * 3600.0, sterile=filtered)
+        svg.write_text(drawn, encoding="utf-8")
     return answer
 
 
@@ -210,7 +214,7 @@ def _on_simulated_links(rig: Rig, *, trusting: bool) -> Rig:
 
 
 def _twin_story(
-    path: Path, protocol: str, params: dict[str, str], hours: float, seed: int, start: StartPoint
+    path: Path, rig: Rig, protocol: str, params: dict[str, str], hours: float, seed: int, start: StartPoint
 ) -> dict[str, Any]:
     found = simulate(
         path,
@@ -228,10 +232,15 @@ def _twin_story(
     return {
         **{key: found[key] for key in kept},
         "grade_counts": {letter: grades.count(letter) for letter in "ABCD"},
-        "fresh_medium_ml": round(sum(s.get("ml", 0.0) for s in found["steps"] if s["verb"] == "gut.feed"), 3),
+        "fresh_medium_ml": _fresh_ml(rig, found["steps"]),
         "refusals": refusals,
         "looked_h": hours,
     }
+
+
+def _fresh_ml(rig: Rig, steps: Sequence[Mapping[str, Any]]) -> float:
+    """Return the fresh medium (mL) that came through the feed line."""
+    return round(sum(float(step.get("ml", 0.0)) for step in steps if step.get("line") == rig.organs.gut.feed), 3)
 
 
 def _paper_story(rig: Rig, present: Present, paper: Rehearsed) -> dict[str, Any]:
@@ -265,7 +274,7 @@ def _paper_story(rig: Rig, present: Present, paper: Rehearsed) -> dict[str, Any]
         "grades": [],
         "grade_counts": dict.fromkeys("ABCD", 0),
         "volumes": volumes,
-        "fresh_medium_ml": round(sum(step["ml"] for step in steps if step["verb"] == "gut.feed"), 3),
+        "fresh_medium_ml": _fresh_ml(rig, steps),
         "recycled_fraction": 0.0,
         "violations": [],
         "refusals": refusals,
@@ -297,7 +306,7 @@ def _sterile(rig: Rig, steps: list[dict[str, Any]]) -> list[dict[str, Any]]:
         line = rig.lines.get(step.get("line", ""))
         if line is not None and line.filter is not None:
             text = f"{line.valve or 'the line'} open, {step['ml']:.2f} mL through the filter “{line.filter}”"
-        elif step["verb"] == "ask":
+        elif step["verb"] == ASK.name:
             text = "a person is asked to act at the rig"
         else:
             continue

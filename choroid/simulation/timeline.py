@@ -11,6 +11,8 @@ from controller.runs.grading import rules_of
 from controller.steps.branches import spoken
 from protocols.grading import Letter, RuleSet
 from protocols.interval import Interval
+from protocols.language import MEASURE, SLEEP, TOGETHER, VERBS
+from protocols.verbs import Policy
 
 ML = 1000.0
 
@@ -73,7 +75,7 @@ def story(controller: Controller, rig: Rig, *, after: int = 0) -> dict[str, Any]
             timeline.append({"at_s": at_s, "kind": kind, "text": text})
     ended_s = timeline[-1]["at_s"] if timeline else 0.0
     for step in steps.values():
-        if step["end_s"] == step["begin_s"] and step["verb"].startswith("sleep"):
+        if step["end_s"] == step["begin_s"] and VERBS[step["verb"]].policy is Policy.DEADLINE:
             step["end_s"] = max(ended_s, step["begin_s"])  # it still waits
     volumes = {}
     for name in rig.vessels:
@@ -95,11 +97,11 @@ def within(branch: str, text: str) -> str:
 def _words(body: Mapping[str, Any]) -> str | None:
     """A step that moves nothing, for the timeline; transfers tell their own when they are done."""
     args = body["args"]
-    if body["verb"] == "measure":
+    if body["verb"] == MEASURE.name:
         return f"measure {args['point']}"
-    if body["verb"] == "sleep":
+    if body["verb"] == SLEEP.name:
         return f"wait {args['seconds']:g} s"
-    if body["verb"] == "together":
+    if body["verb"] == TOGETHER.name:
         return f"together: {', '.join(args['branches'])}"
     return None
 

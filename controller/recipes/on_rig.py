@@ -52,27 +52,31 @@ def _on_rig(
     if isinstance(step, Read) and step.point is not None:
         device = step.point.partition(".")[0]
         if device not in rig.devices:
-            return step.verb, f"the rig has no device “{device}”", nearest(device, rig.devices, "devices")
-    if isinstance(step, Move) and step.verb not in routes:
+            return step.verb.name, f"the rig has no device “{device}”", nearest(device, rig.devices, "devices")
+    if isinstance(step, Move) and step.verb.name not in routes:
         return (
-            step.verb,
-            "the rig has no dialyser",
+            step.verb.name,
+            f"the rig has no {step.verb.needs}",
             "Take a rig that has one (docs/recycling.md), or leave the step out",
         )
     if isinstance(step, Move) and step.volume.names <= set(values):
-        volume_ul = step.volume.number(lambda name: values[name])
-        route = routes[step.verb]
-        source, target = rig.vessels[route.source], rig.vessels[route.target]
-        shown = quantity_text(volume_ul, "uL")
-        if volume_ul > target.limit_ul:
-            limit = quantity_text(target.limit_ul, "uL")
-            return step.verb, f"{shown} is more than “{route.target}” may hold ({limit})", "Move less at a time"
-        if volume_ul > source.capacity_ul - source.floor_ul:
-            limit = quantity_text(source.capacity_ul - source.floor_ul, "uL")
-            return step.verb, f"{shown} is more than “{route.source}” can give ({limit})", "Move less at a time"
-        # A parameter of zero may switch a step off: the step then puts on record that it moves nothing.
-        if (volume_ul > 0 or not step.volume.names) and (refusal := route.refusal(volume_ul)):
-            least = quantity_text(route.least_ul, "uL")
-            what = "is less than its pump gives" if volume_ul < route.least_ul else f"cannot be requested: {refusal}"
-            return step.verb, f"{shown} {what}", f"Write at least {least}, or leave the step out"
+        return _volume_on_rig(step, rig, routes[step.verb.name], step.volume.number(lambda name: values[name]))
+    return None
+
+
+def _volume_on_rig(step: Move, rig: Rig, route: Route, volume_ul: float) -> tuple[str, str, str] | None:
+    """Return key, what and fix of a volume that no vessel or pump of this rig can take."""
+    source, target = rig.vessels[route.source], rig.vessels[route.target]
+    shown = quantity_text(volume_ul, "uL")
+    if volume_ul > target.limit_ul:
+        limit = quantity_text(target.limit_ul, "uL")
+        return step.verb.name, f"{shown} is more than “{route.target}” may hold ({limit})", "Move less at a time"
+    if volume_ul > source.capacity_ul - source.floor_ul:
+        limit = quantity_text(source.capacity_ul - source.floor_ul, "uL")
+        return step.verb.name, f"{shown} is more than “{route.source}” can give ({limit})", "Move less at a time"
+    # A parameter of zero may switch a step off: the step then puts on record that it moves nothing.
+    if (volume_ul > 0 or not step.volume.names) and (refusal := route.refusal(volume_ul)):
+        least = quantity_text(route.least_ul, "uL")
+        what = "is less than its pump gives" if volume_ul < route.least_ul else f"cannot be requested: {refusal}"
+        return step.verb.name, f"{shown} {what}", f"Write at least {least}, or leave the step out"
     return None

@@ -1,4 +1,4 @@
-"""The steps of a recipe file become the steps of a program; one that is wrong is left out, and noted."""
+"""Turn the steps of a recipe file into the steps of a program; a step that is wrong is left out and noted."""
 
 from __future__ import annotations
 
@@ -10,38 +10,49 @@ from pathlib import Path
 from typing import Any
 from zoneinfo import ZoneInfo
 
-from controller.recipes.form import VERBS, WORD, Field
-from controller.recipes.values import Values
+from controller.recipes.form import FORMS, VERB_OF, WORD
+from controller.recipes.values import ANY_QUANTITY, Values
 from controller.rig.problems import Place, nearest
-from protocols import recycle
+from protocols import blocks
 from protocols.blocks import Call, End, If, Repeat, Together
 from protocols.expression import PLAIN, Expression, constant, unit_text
+from protocols.language import MEASURE, NOTE, READINGS
 from protocols.parameters import ParamError
 from protocols.program import Step
 from protocols.registry import Recipe
 from protocols.steps import (
-    MOVES,
-    READS,
-    Ask,
-    Calibrate,
-    Estimate,
+    GRADE_BATCH,
+    SET,
+    WAIT_UNTIL,
+    Do,
     GradeBatch,
     Move,
     Note,
     Read,
     SetValues,
-    Wait,
+    Template,
     WaitUntil,
-    saved_units,
+    units_saved,
 )
+from protocols.verbs import AnyReadingVerb, Argument, StepForm, TransferVerb
 
-PROBE_VALID_S = 7 * 86_400.0
-"""So long is a probe trusted after its calibration, unless a recipe says otherwise; as `choroid calibrate sensor`."""
+OWN_NOTES = ("grade", "recycle", "exchange")
+"""Kinds of notes that Choroid writes itself."""
+
+
+@dataclass(frozen=True, slots=True)
+class Written:
+    """One step as the file has it: its form, its entries, its place in the file, and `file:line`."""
+
+    form: StepForm
+    entries: dict[str, Any]
+    place: Place
+    where: str
 
 
 @dataclass(slots=True, kw_only=True)
 class Steps(Values, ABC):
-    """Reads steps; where the recipes are that they call, knows who reads the file."""
+    """Reads steps. A subclass finds the recipes that they call."""
 
     path: Path
     saved: set[str] = field(default_factory=set)
@@ -49,10 +60,10 @@ class Steps(Values, ABC):
 
     @abstractmethod
     def called(self, name: str, place: Place) -> Recipe | None:
-        """The recipe that a step calls; None, and noted, when there is none."""
+        """Return the recipe that a step calls; None, and noted, when there is none."""
 
     def steps(self, data: Any, place: Place) -> list[Step]:
-        """The steps of a list."""
+        """Return the steps of a list."""
         if not isinstance(data, list) or not data:
             self.wrong(place, "there are no steps", "Write a list: each step on a line that begins with “- ”")
             return []
@@ -67,108 +78,106 @@ class Steps(Values, ABC):
                 place, "a step is one verb with what it takes", "Write “- wait: 10 min”; begin each step with “- ”"
             )
             return None
-        verb, body = next(iter(item.items()))
-        known = VERBS.get(verb)
-        if known is None:
-            self.wrong((*place, verb), f"no step is called “{verb}”", nearest(verb, VERBS, "steps"))
+        name, body = next(iter(item.items()))
+        form = FORMS.get(name)
+        if form is None:
+            self.wrong((*place, name), f"no step is called “{name}”", nearest(name, FORMS, "steps"))
             return None
-        within = (*place, verb)
+        within = (*place, name)
         before = len(self.problems)
-        fields = self._fields(verb, body, within)
-        if fields is None:
+        entries = self._any_entries(form, body, within) if form.any_names else self._entries(form, body, within)
+        if entries is None:
             return None
-        step = self._made(verb, fields, within)
+        step = self._made(Written(form, entries, within, f"{self.path}:{self.document.line(within)}"))
         return step if len(self.problems) == before else None
 
-    def _fields(self, verb: str, body: Any, place: Place) -> dict[str, Any] | None:
-        known = VERBS[verb]
-        if verb == "set":
-            if not isinstance(body, dict) or not body:
-                self.wrong(place, "set wants names and values", "Write “- set: {missing: loop.target - loop.volume}”")
-                return None
-            return dict(body)
-        if verb == "together":
-            if not isinstance(body, dict) or len(body) < 2:
-                self.wrong(place, "together wants two branches or more", "Give each a name and, below it, its steps")
-                return None
-            return dict(body)
-        if body is None:
-            body = {}
-        elif not isinstance(body, dict):
-            if known.short is None:
-                self.wrong(place, f"{verb} wants its entries by name", f"Known: {', '.join(known.fields) or 'none'}")
-                return None
-            body = {known.short: body}
-        for key in body:
-            if key not in known.fields:
-                self.wrong((*place, key), f"{verb} has no “{key}”", nearest(key, known.fields, "entries"))
-                return None
-        missing = [name for name, entry in known.fields.items() if entry.required and body.get(name) is None]
-        if missing:
-            self.wrong(place, f"{verb} lacks “{missing[0]}”", f"Add {missing[0]}: {known.fields[missing[0]].help}")
+    def _any_entries(self, form: StepForm, body: Any, place: Place) -> dict[str, Any] | None:
+        """Return the entries of a step whose names the recipe chooses."""
+        step = form.step
+        if form.any_names == "values" and (not isinstance(body, dict) or not body):
+            self.wrong(
+                place, f"{step} wants names and values", f"Write “- {step}: {{missing: loop.target - loop.volume}}”"
+            )
+            return None
+        if form.any_names == "steps" and (not isinstance(body, dict) or len(body) < 2):
+            self.wrong(place, f"{step} wants two branches or more", "Give each a name and, below it, its steps")
             return None
         return dict(body)
 
-    def _made(self, verb: str, fields: dict[str, Any], place: Place) -> Step | None:
-        where = f"{self.path}:{self.document.line(place)}"
-        if verb == "set":
-            return self._set(fields, place, where)
-        if verb == "together":
-            return self._together(fields, place, where)
-        if verb in ("if", "repeat"):
-            return self._block(verb, fields, place, where)
-        if verb == "call":
-            return self._call(fields, place, where)
-        entries = VERBS[verb].fields
+    def _entries(self, form: StepForm, body: Any, place: Place) -> dict[str, Any] | None:
+        """Return the entries of a step by their names, checked against its form."""
+        known = form.arguments
+        if body is None:
+            body = {}
+        elif not isinstance(body, dict):
+            if form.short is None:
+                self.wrong(place, f"{form.step} wants its entries by name", f"Known: {', '.join(known) or 'none'}")
+                return None
+            body = {form.short: body}
+        for key in body:
+            if key not in known:
+                self.wrong((*place, key), f"{form.step} has no “{key}”", nearest(key, known, "entries"))
+                return None
+        missing = [name for name in form.required if body.get(name) is None]
+        if missing:
+            self.wrong(place, f"{form.step} lacks “{missing[0]}”", f"Add {missing[0]}: {known[missing[0]].help}")
+            return None
+        return dict(body)
 
-        def quantity_of(name: str, default: float = 0.0) -> Expression:
-            entry = entries[name]
-            if name not in fields:
-                return constant(default, entry.unit or PLAIN)
-            return self.expression(fields[name], entry, (*place, name))
-
-        save = self.name(fields.get("as"), (*place, "as"))
-        step: Step | None
-        if verb in MOVES:
-            step = Move(where=where, verb=verb, volume=quantity_of("volume"), save=save)
-            unit = "uL"
-        elif verb in READS:
-            unit = READS[verb][0]
-            settle = quantity_of("settle") if "settle" in entries else constant(0.0, "s")
-            step = Read(where=where, verb=verb, point=None, unit=unit, settle_s=settle, save=save)
-        elif verb == "measure":
-            point = self.point(fields["point"], (*place, "point"))
-            unit = self.unit(point, fields.get("unit"), (*place, "point"), needed=save is not None)
-            step = Read(where=where, verb=verb, point=point, unit=unit, settle_s=quantity_of("settle"), save=save)
-        elif verb == "liver.calibrate":
-            unit, valid_s = "", quantity_of("valid", PROBE_VALID_S)
-            place_set = self._choice(verb, "place", fields["place"], place)
-            step = Calibrate(where=where, place_set=place_set, ph=quantity_of("ph"), valid_s=valid_s, save=save)
-        elif verb == "estimate":
-            unit, step = "mM", Estimate(where=where, save=save)
-        elif verb == "grade":
-            settle = quantity_of("settle", recycle.SETTLE_S)
-            unit, step = "grade", GradeBatch(where=where, settle_s=settle, save=save)
-        elif verb == "wait":
-            unit, step = "", Wait(where=where, time_s=quantity_of("time"))
-        elif verb == "wait_until":
-            unit, step = "", self._wait_until(fields, place, where, quantity_of)
-        elif verb == "ask_operator":
-            text = fields["message"]
-            unit, step = "", Ask(where=where, message=self.template(text, (*place, "message")))
-        elif verb == "note":
-            unit, step = "", self._note(fields, place, where)
+    def _made(self, written: Written) -> Step | None:
+        """Return the step; what it saves is known to the steps after it."""
+        form = written.form
+        own = _OWN.get(form.step)
+        if own is not None:
+            return own(self, written)
+        save = self._save(written)
+        verb = VERB_OF.get(form.step)
+        step: Step
+        if isinstance(verb, TransferVerb):
+            volume = self._quantity(written, "volume")
+            step = Move(where=written.where, verb=verb, form=form, volume=volume, save=save)
+        elif isinstance(verb, AnyReadingVerb):
+            settle_s = self._quantity(written, "settle") if "settle" in form.arguments else constant(0.0, "s")
+            step = Read(
+                where=written.where, verb=verb, form=form, point=None, unit=verb.unit, settle_s=settle_s, save=save
+            )
         else:
-            unit, step = "", End(where=where)
-        if save:
-            self._saves(saved_units(verb, save, unit), (*place, "as") if "as" in fields else place)
+            given = {name: self._given(written, name) for name in form.arguments if name != "as"}
+            step = Do(where=written.where, verb=VERB_OF[form.step], form=form, given=given, save=save)
+        self._saves_as(written, save)
         return step
 
-    def _choice(self, verb: str, key: str, given: Any, place: Place) -> str:
-        """One of a field's choices; noted when it is none."""
-        choices = VERBS[verb].fields[key].choices
+    def _save(self, written: Written) -> str | None:
+        """Return the name after `as`."""
+        return self.name(written.entries.get("as"), (*written.place, "as"))
+
+    def _saves_as(self, written: Written, save: str | None, unit: str | None = None) -> None:
+        """From here on there are the names that a step saves; `unit` replaces that of its record."""
+        if save:
+            place = (*written.place, "as") if "as" in written.entries else written.place
+            self._saves(units_saved(written.form, save, unit), place)
+
+    def _given(self, written: Written, name: str) -> Expression | Template | str:
+        """Return the value of one argument that a verb's method takes."""
+        kind = written.form.arguments[name].kind
+        if kind == "choice":
+            return self._choice(written, name)
+        if kind == "text":
+            return self.template(written.entries[name], (*written.place, name))
+        return self._quantity(written, name)
+
+    def _quantity(self, written: Written, name: str) -> Expression:
+        """Return a quantity, or its default."""
+        argument = written.form.arguments[name]
+        if name not in written.entries:
+            return constant(argument.default, argument.unit or PLAIN)
+        return self.expression(written.entries[name], argument, (*written.place, name))
+
+    def _choice(self, written: Written, name: str) -> str:
+        """Return one of an argument's choices; noted when it is none."""
+        given, choices = written.entries[name], written.form.arguments[name].choices
         if given not in choices:
-            self.wrong((*place, key), f"“{given}” is no choice", f"Choose {', '.join(choices)}")
+            self.wrong((*written.place, name), f"“{given}” is no choice", f"Choose {', '.join(choices)}")
         return str(given)
 
     def _saves(self, units: Mapping[str, str], place: Place) -> None:
@@ -185,11 +194,35 @@ class Steps(Values, ABC):
         self.units |= units
         self.saved |= set(units)
 
-    def _together(self, fields: dict[str, Any], place: Place, where: str) -> Step:
+    def _measure(self, written: Written) -> Step:
+        save = self._save(written)
+        place = (*written.place, "point")
+        point = self.point(written.entries["point"], place)
+        unit = self.unit(point, written.entries.get("unit"), place, needed=save is not None)
+        settle_s = self._quantity(written, "settle")
+        self._saves_as(written, save, unit)
+        return Read(
+            where=written.where,
+            verb=MEASURE,
+            form=written.form,
+            point=point,
+            unit=unit,
+            settle_s=settle_s,
+            save=save,
+        )
+
+    def _grade(self, written: Written) -> Step:
+        save = self._save(written)
+        settle_s = self._quantity(written, "settle")
+        self._saves_as(written, save)
+        return GradeBatch(where=written.where, settle_s=settle_s, save=save)
+
+    def _together(self, written: Written) -> Step:
         """Each branch knows the names that were saved before; no two may save the same."""
+        place = written.place
         units, saved = dict(self.units), self.saved
         branches, savers, found = {}, dict[str, str](), dict[str, str]()
-        for name, body in fields.items():
+        for name, body in written.entries.items():
             checked = self.name(name, (*place, name), new=False)
             self.units, self.saved = dict(units), set()
             steps = self.steps(body, (*place, name))
@@ -202,33 +235,49 @@ class Steps(Values, ABC):
             if checked:
                 branches[checked] = tuple(steps)
         self.units, self.saved = units | found, saved | set(found)
-        return Together(where=where, branches=branches)
+        return Together(where=written.where, branches=branches)
 
-    def _set(self, fields: dict[str, Any], place: Place, where: str) -> Step:
-        values = {}
-        for name, text in fields.items():
+    def _set(self, written: Written) -> Step:
+        place, values = written.place, {}
+        for name, text in written.entries.items():
             checked = self.name(name, (*place, name))
             before = len(self.problems)
-            value = self.expression(text, Field("quantity", "", None), (*place, name))
+            value = self.expression(text, ANY_QUANTITY, (*place, name))
             if checked:
                 if len(self.problems) == before or checked not in self.units:  # one error need not bring others
                     self._saves({checked: value.unit}, (*place, name))
                 values[checked] = value
-        return SetValues(where=where, values=values)
+        return SetValues(where=written.where, values=values)
 
-    def _block(self, verb: str, fields: dict[str, Any], place: Place, where: str) -> Step | None:
-        entries = VERBS[verb].fields
-        if verb == "if":
-            condition = self.expression(fields["condition"], entries["condition"], (*place, "condition"))
-            then = self.steps(fields["then"], (*place, "then"))
-            other = self.steps(fields["else"], (*place, "else")) if fields.get("else") else []
-            return If(where=where, condition=condition, then=tuple(then), otherwise=tuple(other))
-        made = {
-            name: self.expression(fields[name], entries[name], (*place, name))
-            for name in ("times", "every", "while")
-            if name in fields
-        }
-        at = self._clock(fields, place)
+    def _if(self, written: Written) -> Step:
+        place, entries = written.place, written.entries
+        condition = self._quantity(written, "condition")
+        then = self.steps(entries["then"], (*place, "then"))
+        other = self.steps(entries["else"], (*place, "else")) if entries.get("else") else []
+        return If(where=written.where, condition=condition, then=tuple(then), otherwise=tuple(other))
+
+    def _repeat(self, written: Written) -> Step:
+        place, entries = written.place, written.entries
+        names = [name for name in ("times", "every", "while") if name in entries]
+        made = {name: self._quantity(written, name) for name in names}
+        at = self._clock(entries, place)
+        self._ends(made, at, place)
+        count = self.name(entries.get("count"), (*place, "count"))
+        if count:
+            self._saves({count: PLAIN}, (*place, "count"))
+        steps = self.steps(entries["steps"], (*place, "steps"))
+        return Repeat(
+            where=written.where,
+            times=made.get("times"),
+            every_s=made.get("every"),
+            condition=made.get("while"),
+            at=at,
+            count=count,
+            steps=tuple(steps),
+        )
+
+    def _ends(self, made: Mapping[str, Expression], at: tuple[str, str] | None, place: Place) -> None:
+        """Note a repeat that never ends, or never pauses."""
         if not made and at is None:
             self.wrong(place, "repeat lacks an end", "Add times, every, daily_at or while")
         if at is not None and "every" in made:
@@ -240,19 +289,6 @@ class Steps(Values, ABC):
         every = made.get("every")
         if every is not None and not every.names and every.number(lambda name: 0.0) < 1.0:
             self.wrong((*place, "every"), "“every” is below one second", "Write at least 1 s")
-        count = self.name(fields.get("count"), (*place, "count"))
-        if count:
-            self._saves({count: PLAIN}, (*place, "count"))
-        steps = self.steps(fields["steps"], (*place, "steps"))
-        return Repeat(
-            where=where,
-            times=times,
-            every_s=every,
-            condition=made.get("while"),
-            at=at,
-            count=count,
-            steps=tuple(steps),
-        )
 
     def _clock(self, fields: dict[str, Any], place: Place) -> tuple[str, str] | None:
         if "daily_at" not in fields:
@@ -271,46 +307,55 @@ class Steps(Values, ABC):
             return None
         return at, str(zone)
 
-    def _call(self, fields: dict[str, Any], place: Place, where: str) -> Step | None:
-        name = fields["recipe"]
+    def _call(self, written: Written) -> Step | None:
+        place = written.place
+        name = written.entries["recipe"]
         if not isinstance(name, str):
             self.wrong((*place, "recipe"), "a recipe's name belongs here", "Write recipe: rinse")
             return None
         called = self.called(name, (*place, "recipe"))
         if called is None:
             return None
-        given = {}
-        params = {param.name: param for param in called.params}
-        entries = fields.get("with") or {}
+        return Call(
+            where=written.where,
+            name=called.name,
+            of=called.program or called.function,
+            params=called.params,
+            given=self._with(called, written.entries.get("with") or {}, (*place, "with")),
+        )
+
+    def _with(self, called: Recipe, entries: Any, place: Place) -> dict[str, Expression]:
+        """Return the parameters that a step gives to the recipe that it calls."""
+        given: dict[str, Expression] = {}
         if not isinstance(entries, dict):
-            self.wrong((*place, "with"), "is not a mapping", "Write with: {volume: 2 mL}")
-            return None
+            self.wrong(place, "is not a mapping", "Write with: {volume: 2 mL}")
+            return given
+        params = {param.name: param for param in called.params}
         for key, text in entries.items():
-            within = (*place, "with", key)
+            within = (*place, key)
             if key not in params:
                 self.wrong(within, f"{called.name} has no parameter “{key}”", nearest(key, params, "parameters"))
                 continue
             param = params[key]
-            value = self.expression(text, Field("quantity", "", param.unit), within)
+            value = self.expression(text, Argument("quantity", "", param.unit), within)
             if not value.names:
                 try:
                     param.checked(value.number(lambda name: 0.0))
                 except ParamError as error:
                     self.wrong(within, str(error), "It is for the called recipe")
             given[key] = value
-        return Call(
-            where=where, name=called.name, of=called.program or called.function, params=called.params, given=given
-        )
+        return given
 
-    def _wait_until(
-        self, fields: dict[str, Any], place: Place, where: str, quantity_of: Callable[..., Expression]
-    ) -> Step:
-        point = self.point(fields["read"], (*place, "read"))
-        organ = point if point in READS else None
-        unit = READS[organ][0] if organ else self.unit(point, fields.get("unit"), (*place, "read"), needed=True)
+    def _wait_until(self, written: Written) -> Step:
+        place, entries = written.place, written.entries
+        point = self.point(entries["read"], (*place, "read"))
+        organ = READINGS.get(point)
+        unit = organ.unit if organ else self.unit(point, entries.get("unit"), (*place, "read"), needed=True)
+        verb = organ or MEASURE
         read = Read(
-            where=where,
-            verb=organ or "measure",
+            where=written.where,
+            verb=verb,
+            form=FORMS[verb.name],
             point=None if organ else point,
             unit=unit,
             settle_s=constant(0.0, "s"),
@@ -318,27 +363,24 @@ class Steps(Values, ABC):
         )
         kept = dict(self.units)
         self.units["value"] = unit
-        until = self.expression(fields["until"], VERBS["wait_until"].fields["until"], (*place, "until"))
+        until = self._quantity(written, "until")
         self.units = kept
-        on_timeout = fields.get("on_timeout")
-        choices = VERBS["wait_until"].fields["on_timeout"].choices
-        if on_timeout is not None and on_timeout not in choices:
-            self.wrong((*place, "on_timeout"), f"“{on_timeout}” is no choice", f"Choose {', '.join(choices)}")
         return WaitUntil(
-            where=where,
+            where=written.where,
             read=read,
             until=until,
-            every_s=quantity_of("every", 60.0),
-            timeout_s=quantity_of("timeout"),
-            on_timeout=on_timeout,
+            every_s=self._quantity(written, "every"),
+            timeout_s=self._quantity(written, "timeout"),
+            on_timeout=None if entries.get("on_timeout") is None else self._choice(written, "on_timeout"),
         )
 
-    def _note(self, fields: dict[str, Any], place: Place, where: str) -> Step:
-        kind = self.name(fields["kind"], (*place, "kind"), new=False) or ""
-        if kind in ("grade", "recycle", "exchange"):
+    def _note(self, written: Written) -> Step:
+        place = written.place
+        kind = self.name(written.entries["kind"], (*place, "kind"), new=False) or ""
+        if kind in OWN_NOTES:
             self.wrong((*place, "kind"), f"notes of kind “{kind}” are Choroid's own", "Choose another word")
         data: dict[str, Expression | str] = {}
-        values = fields.get("values") or {}
+        values = written.entries.get("values") or {}
         if not isinstance(values, dict):
             self.wrong((*place, "values"), "is not a mapping", "Write values: {drawn: drawn}")
             values = {}
@@ -346,5 +388,23 @@ class Steps(Values, ABC):
             if not re.match(WORD, name) or name == "step":
                 self.wrong((*place, "values", name), f"“{name}” cannot be a name here", "Use small letters and _")
             else:
-                data[name] = self.expression(text, Field("quantity", "", None), (*place, "values", name))
-        return Note(where=where, kind=kind, data=data)
+                data[name] = self.expression(text, ANY_QUANTITY, (*place, "values", name))
+        return Note(where=written.where, kind=kind, data=data)
+
+    def _end(self, written: Written) -> Step:
+        return End(where=written.where)
+
+
+_OWN: Mapping[str, Callable[[Steps, Written], Step | None]] = {
+    MEASURE.name: Steps._measure,
+    NOTE.name: Steps._note,
+    GRADE_BATCH.step: Steps._grade,
+    WAIT_UNTIL.step: Steps._wait_until,
+    SET.step: Steps._set,
+    blocks.IF.step: Steps._if,
+    blocks.REPEAT.step: Steps._repeat,
+    blocks.TOGETHER.step: Steps._together,
+    blocks.CALL.step: Steps._call,
+    blocks.END.step: Steps._end,
+}
+"""Steps that are read by code of their own; every other one is read by its form alone."""

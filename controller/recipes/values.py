@@ -6,18 +6,25 @@ import re
 from dataclasses import dataclass, field
 from typing import Any
 
-from controller.recipes.form import POINT_UNITS, UNITS, VERBS, WORD, Field
+from controller.recipes.form import POINT_UNITS, WORD
 from controller.rig.document import Document
 from controller.rig.problems import Finding, Place, Problem
 from controller.rig.quantities import QuantityError, parse_quantity, usual_unit
 from protocols import expression
 from protocols.expression import BOOL, PLAIN, Expression, ExpressionError, constant
+from protocols.language import READINGS
 from protocols.parameters import Param
 from protocols.program import NAMES
-from protocols.steps import READS, Template, template
+from protocols.steps import Template, template
+from protocols.verbs import READING_UNITS, UNITS, Argument
 
+ANY_QUANTITY = Argument("quantity", "", None)
+"""A value of whatever unit."""
 RESERVED = ("and", "or", "not", "min", "max", "abs", "known", "value")
 _EXAMPLES = {"uL": "“2 mL”", "s": "“10 min”", BOOL: "“acidity < 7.2”", PLAIN: "“3”", "%": "“80 %”", "kPa": "“20 kPa”"}
+
+_QUANTITY = re.compile(r"\s*[+-]?[\d.]+([eE][+-]?\d+)?\s*[^\W\d_%°]?.*")
+_OPERATOR = re.compile(r"[-+*()<>,]|/\s*\w+\s*[*/]")
 
 
 def quantity(text: str) -> tuple[float, str]:
@@ -60,20 +67,19 @@ class Values:
     def point(self, text: Any, place: Place) -> str:
         """A sensor, as device.point."""
         if not isinstance(text, str) or text.count(".") != 1:
-            self.wrong(place, f"“{text}” is no sensor", f"Write device.point, or one of {', '.join(READS)}")
+            self.wrong(place, f"“{text}” is no sensor", f"Write device.point, or one of {', '.join(READINGS)}")
             return ""
         return text
 
     def unit(self, point: str, given: Any, place: Place, *, needed: bool) -> str:
         """The unit of a sensor: `given`, or the one that its name tells."""
-        choices = VERBS["measure"].fields["unit"].choices
         if given is not None:
-            if given not in choices:
-                self.wrong(place, f"“{given}” is no unit of a reading", f"Choose {', '.join(choices)}")
+            if given not in READING_UNITS:
+                self.wrong(place, f"“{given}” is no unit of a reading", f"Choose {', '.join(READING_UNITS)}")
             return PLAIN if given == "pH" else str(given)
         quantity_name = point.rpartition(".")[2]
         if quantity_name not in POINT_UNITS and needed and point:
-            self.wrong(place, f"the unit of “{point}” is not known", f"Add unit: one of {', '.join(choices)}")
+            self.wrong(place, f"the unit of “{point}” is not known", f"Add unit: one of {', '.join(READING_UNITS)}")
         return POINT_UNITS.get(quantity_name, PLAIN)
 
     def template(self, text: Any, place: Place) -> Template:
@@ -81,46 +87,55 @@ class Values:
         if not isinstance(text, str):
             self.wrong(place, "a text belongs here", "Write it in quotes")
             return Template(())
-        return template(text, lambda piece: self.expression(piece, Field("quantity", "", None), place))
+        return template(text, lambda piece: self.expression(piece, ANY_QUANTITY, place))
 
-    def expression(self, text: Any, entry: Field, place: Place) -> Expression:
-        """A field's expression, with the unit that it wants; a stand-in when it is wrong."""
+    def expression(self, text: Any, entry: Argument, place: Place) -> Expression:
+        """Return an argument's expression, in the unit that it wants; a stand-in if it is wrong."""
         wanted = BOOL if entry.kind == "condition" else entry.unit
-        stand_in = constant(0.0, wanted or PLAIN)
         if isinstance(text, bool) and wanted == BOOL:
             return Expression(str(text).lower(), BOOL, frozenset(), lambda values: text)
-        if isinstance(text, bool) or not isinstance(text, str | int | float):
-            self.wrong(place, "a value belongs here", "Write a quantity such as “2 mL”, or an expression")
-            return stand_in
-        shown = f"{text:g}" if isinstance(text, float) else str(text)
-        try:
-            if wanted and wanted != BOOL and re.fullmatch(r"\s*[+-]?[\d.]+([eE][+-]?\d+)?\s*[^\W\d_%°]?.*", shown):
-                try:
-                    made = constant(parse_quantity(shown, wanted), wanted)
-                except QuantityError as error:
-                    # Not one quantity: perhaps an expression that begins with a number.
-                    if re.search(r"[-+*()<>,]|/\s*\w+\s*[*/]", shown.lstrip(" +-")) is None:
-                        self.quantity_wrong(place, error)
-                        return stand_in
-                    made = expression.parse(shown, self.units, quantity)
-            else:
-                made = expression.parse(shown, self.units, quantity)
-        except ExpressionError as error:
-            self.wrong(place, error.what, error.fix)
-            return stand_in
-        if wanted is not None and made.unit != wanted:
-            kind = {BOOL: "a condition (yes or no)", PLAIN: "a plain number"}.get(wanted, f"a quantity in {wanted}")
-            got = {BOOL: "a condition", PLAIN: "a plain number"}.get(made.unit, made.unit)
-            self.wrong(
-                place, f"“{shown}” is {got}; {kind} belongs here", f"Write for example {_EXAMPLES.get(wanted, '3')}"
-            )
-            return stand_in
-        if wanted in ("uL", "s") or entry.help.startswith("how often"):
-            self._not_negative(made, wanted or PLAIN, place)
+        made = self._parsed(text, wanted, place)
+        if made is None or not self._of_unit(made, wanted, place):
+            return constant(0.0, wanted or PLAIN)
+        if made.unit != BOOL:
+            self._in_range(made, entry, place)
         return made
 
-    def _not_negative(self, made: Expression, unit: str, place: Place) -> None:
-        """A volume or time that is negative whatever the parameters are, or at one end of their range."""
+    def _parsed(self, text: Any, wanted: str | None, place: Place) -> Expression | None:
+        """Return the expression of a text or number; None, and noted, if it is none."""
+        if isinstance(text, bool) or not isinstance(text, str | int | float):
+            self.wrong(place, "a value belongs here", "Write a quantity such as “2 mL”, or an expression")
+            return None
+        shown = f"{text:g}" if isinstance(text, float) else str(text)
+        try:
+            if wanted and wanted != BOOL and _QUANTITY.fullmatch(shown):
+                try:
+                    return constant(parse_quantity(shown, wanted), wanted)
+                except QuantityError as error:
+                    # Not one quantity: perhaps an expression that begins with a number.
+                    if _OPERATOR.search(shown.lstrip(" +-")) is None:
+                        self.quantity_wrong(place, error)
+                        return None
+            return expression.parse(shown, self.units, quantity)
+        except ExpressionError as error:
+            self.wrong(place, error.what, error.fix)
+            return None
+
+    def _of_unit(self, made: Expression, wanted: str | None, place: Place) -> bool:
+        """Whether an expression is of the unit that is wanted (None: any); noted if it is not."""
+        if wanted is None or made.unit == wanted:
+            return True
+        kind = {BOOL: "a condition (yes or no)", PLAIN: "a plain number"}.get(wanted, f"a quantity in {wanted}")
+        got = {BOOL: "a condition", PLAIN: "a plain number"}.get(made.unit, made.unit)
+        self.wrong(
+            place, f"“{made.text}” is {got}; {kind} belongs here", f"Write for example {_EXAMPLES.get(wanted, '3')}"
+        )
+        return False
+
+    def _in_range(self, made: Expression, entry: Argument, place: Place) -> None:
+        """Note a value that is out of its argument's range by the parameters' defaults, or at one end of their ranges."""
+        if entry.min_value is None and entry.maximum is None:
+            return
         if not made.names <= {param.name for param in self.params}:
             return
         for ends in ("default", "low", "high"):
@@ -130,10 +145,11 @@ class Values:
             except ZeroDivisionError:
                 self.wrong(place, f"“{made.text}” divides by zero", "Narrow the parameter's range")
                 return
-            if value < 0:
-                what = "a negative time" if unit == "s" else "a negative volume" if unit == "uL" else "negative"
+            if outside := entry.out_of_range(value):
+                negative = {"s": "a negative time", "uL": "a negative volume"}.get(entry.unit or PLAIN, "negative")
+                what = negative if entry.min_value == 0.0 and value < 0 else f"out of range (it must be {outside})"
                 when = "" if not made.names else " at one end of its parameters' range"
-                self.wrong(place, f"“{made.text}” is {what}{when}", "Write a value of 0 or more")
+                self.wrong(place, f"“{made.text}” is {what}{when}", f"Write a value {outside}")
                 return
 
     def quantity_wrong(self, place: Place, error: QuantityError) -> None:

@@ -70,7 +70,7 @@ class DrivenRun(RunControl, Protocol):
 
 
 class Performer:
-    """The hands of one run; its methods are what :class:`controller.runs.organs.Deeds` says."""
+    """Carries out the steps of one run on the rig (:class:`protocols.host.Actions`)."""
 
     def __init__(self, run: DrivenRun, bench: RunContext) -> None:
         self._run = run

@@ -19,7 +19,7 @@ from controller.core.state import Volume
 from controller.ledger.terms import EVAPORATION_SD_UL_D, EVAPORATION_UL_D
 from controller.recipes.form import POINT_UNITS
 from controller.rig.description import Rig
-from controller.runs.organs import Lab, Perform
+from controller.runs.facts import RigFacts
 from controller.safety.kernel import SIGMAS
 from controller.steps.barrier import least_kpa
 from controller.steps.branches import BRANCH, Branch, abreast, spoken
@@ -27,11 +27,14 @@ from controller.steps.schedule import next_time
 from controller.steps.steps import StepRecord
 from controller.transfers.routes import Route, route_of, routes_of
 from controller.transfers.weighing import ACCURACY_SD, MASS_SD_G
+from protocols.host import Perform
 from protocols.interval import Interval
-from protocols.language import ProtocolError, RunEnded, VesselVolume
+from protocols.language import Lab, ProtocolError, RunEnded
 from protocols.parameters import ParamError
 from protocols.registry import Recipe
+from protocols.results import VesselVolume
 from protocols.soft_sensor import MediaEstimate, MediaValues
+from protocols.verbs import Verb
 
 HOURS = 24.0
 """How far ahead, unless asked otherwise: whoever refills bottles does so day by day."""
@@ -102,7 +105,7 @@ async def rehearse(
     paper = _Paper(rig, volumes, readings or {}, estimate, calibrated, now, hours * 3600.0)
     before = BRANCH.set(paper.root)
     try:
-        await recipe.function(Lab(paper, paper, rig), params)
+        await recipe.function(Lab(paper, paper, RigFacts(rig, paper.volumes_now)), params)
         paper.out.ended = True
     except _Over:
         pass
@@ -157,21 +160,21 @@ class _Paper:
 
     # --- what the organs ask of a run -------------------------------------------------------------------
 
-    async def step(self, verb: str, args: Mapping[str, Any], perform: Perform) -> Any:
+    async def step(self, verb: Verb, args: Mapping[str, Any], perform: Perform) -> Any:
         branch = BRANCH.get()
         branch.last += 1
         await self._turn(branch)
         self._n += 1
         if self._n > MOST_STEPS or branch.now_s >= self._horizon_s or self.out.breaches:
             raise _Over
-        step = StepRecord(self._n, verb, args, branch.at)
+        step = StepRecord(self._n, verb.name, args, branch.at)
         begin_s = branch.now_s
         result = await perform(step)
         branch.volumes = self._look()
-        if verb not in self._routes:
+        if verb.name not in self._routes:
             text = str(args.get("message") or args.get("point") or args.get("kind") or "")
             end_s = min(branch.now_s, self._horizon_s)
-            self.out.events.append(Event(step.n, verb, begin_s, end_s, text=text, branch=spoken(branch.path)))
+            self.out.events.append(Event(step.n, verb.name, begin_s, end_s, text=text, branch=spoken(branch.path)))
         if branch.now_s > self._horizon_s:
             raise _Over
         return result

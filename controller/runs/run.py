@@ -21,15 +21,18 @@ from typing import Any
 
 from controller.core.run_states import RunEvent, RunState, after
 from controller.journal.terms import Entry, JournalUnwritten
-from controller.runs.organs import Lab, Perform
+from controller.runs.facts import RigFacts
 from controller.runs.performer import Performer, RunContext
 from controller.runs.views import PROGRESS_STEPS, RunView, StepView, look, step_view
 from controller.steps.branches import BRANCH, Branch, abreast, in_verb
-from controller.steps.recovery import POLICIES, StepProblem, advise
+from controller.steps.recovery import StepProblem, advise
 from controller.steps.schedule import next_time
 from controller.steps.steps import StepRecord
-from protocols.language import ProtocolError, RunEnded, VesselVolume
+from protocols.host import Perform
+from protocols.language import SLEEP, SLEEP_UNTIL_CLOCK, TOGETHER, Lab, ProtocolError, RunEnded
 from protocols.registry import Recipe
+from protocols.results import VesselVolume
+from protocols.verbs import Verb
 
 DISK_ERRORS = (JournalUnwritten, sqlite3.Error)
 """What a row that cannot be written, or read, comes as."""
@@ -89,7 +92,7 @@ class ProtocolRun:
         """While it is held: when somebody else is to be called."""
         self._changed = asyncio.Event()
         self._stirred = asyncio.Event()
-        self._lab = Lab(self, Performer(self, bench), bench.rig)
+        self._lab = Lab(self, Performer(self, bench), RigFacts(bench.rig, self.volumes_now))
         self._loop = asyncio.get_running_loop()
         self.started_s = self._loop.time() - _gone_s(bench, run_id)
         """When it began (loop time)."""
@@ -269,10 +272,12 @@ class ProtocolRun:
         """
         who, transfers = f"run:{self.id}", self._bench.transfers
         used = {step.verb for step in self._steps.values()} & set(transfers.routes)
+        used_lines = {transfers.routes[verb].line for verb in used}
+        unused = sorted(verb for verb, route in transfers.routes.items() if route.line not in used_lines)
         state, why = self.state, f"the run is {self.state}"
         latest_s = self._loop.time() + REST_WITHIN_S
         restless = await transfers.rest(who, why, sorted(used))
-        for name in await transfers.rest(who, why, sorted(set(transfers.routes) - used)):
+        for name in await transfers.rest(who, why, unused):
             if name not in restless:
                 self._bench.alarm(
                     "command_failed", name, f"it is not seen to be at rest; run {self.id} has not used it and goes on"
@@ -344,10 +349,10 @@ class ProtocolRun:
 
     # --- steps ------------------------------------------------------------------------------------------
 
-    async def step(self, verb: str, args: Mapping[str, Any], perform: Perform) -> Any:
+    async def step(self, verb: Verb, args: Mapping[str, Any], perform: Perform) -> Any:
         """The next step of this branch: what is recorded of it, or do it now."""
         branch = self._here()
-        with in_verb(branch, verb, self._at_work):
+        with in_verb(branch, verb.name, self._at_work):
             step = self._known(branch, verb, args)
             if step is None or not step.done:
                 step = await self._begun(branch, step, verb, args)
@@ -360,10 +365,10 @@ class ProtocolRun:
         """Run coroutines as branches of this one; one step, which is done when all of them are."""
         branch, args = self._here(), {"branches": list(names)}
         try:
-            with in_verb(branch, "together", self._at_work):
-                step = self._known(branch, "together", args)
+            with in_verb(branch, TOGETHER.name, self._at_work):
+                step = self._known(branch, TOGETHER, args)
                 if step is None or not step.done:
-                    step = await self._begun(branch, step, "together", args)
+                    step = await self._begun(branch, step, TOGETHER, args)
                 children = [branch.child(name) for name in names]
                 self._branches = self._branches - {branch} | set(children)
                 try:
@@ -382,30 +387,30 @@ class ProtocolRun:
         self._branches = self._branches - {branch}
         self.stir()
 
-    def _known(self, branch: Branch, verb: str, args: Mapping[str, Any]) -> StepRecord | None:
+    def _known(self, branch: Branch, verb: Verb, args: Mapping[str, Any]) -> StepRecord | None:
         """What is recorded of the branch's next step; raises :class:`ProtocolError` when it was another."""
         branch.last += 1
         step = self._steps.get(branch.at)
-        if step is not None and (step.verb != verb or dict(step.args) != dict(args)):
+        if step is not None and (step.verb != verb.name or dict(step.args) != dict(args)):
             raise ProtocolError(
-                f"step {branch.at} was {step.verb}{dict(step.args)} and is now {verb}{dict(args)}: the protocol does not"
+                f"step {branch.at} was {step.verb}{dict(step.args)} and is now {verb.name}{dict(args)}: the protocol does not"
                 " repeat itself. Likely cause: it uses something else than what the lab told it"
             )
         return step
 
-    async def _begun(self, branch: Branch, step: StepRecord | None, verb: str, args: Mapping[str, Any]) -> StepRecord:
+    async def _begun(self, branch: Branch, step: StepRecord | None, verb: Verb, args: Mapping[str, Any]) -> StepRecord:
         """The step, on record as begun."""
         await self.checkpoint()
         await self._unaltered()
         if step is not None:
             return step
-        step = StepRecord(len(self._steps) + 1, verb, args, branch.at)
-        body = {"n": step.n, "at": step.at, "verb": verb, "args": args, "policy": POLICIES[verb]}
+        step = StepRecord(len(self._steps) + 1, verb.name, args, branch.at)
+        body = {"n": step.n, "at": step.at, "verb": verb.name, "args": args, "policy": verb.policy}
         now = self._bench.clock.utc()
         until = None
-        if verb == "sleep":
+        if verb is SLEEP:
             until = now + timedelta(seconds=args["seconds"])
-        elif verb == "sleep_until_clock":
+        elif verb is SLEEP_UNTIL_CLOCK:
             since_s = self._since_turn_s(branch, args)
             until = next_time(now, args["at"], args["zone"], args["after"], since_s=since_s)
         if until is not None:
@@ -428,7 +433,7 @@ class ProtocolRun:
             return None
         for n in range(branch.last - 1, 0, -1):
             step = self._steps[f"{branch.path}{n}"]
-            same = step.verb == "sleep_until_clock" and all(step.args[key] == args[key] for key in ("at", "zone"))
+            same = step.verb == SLEEP_UNTIL_CLOCK.name and all(step.args[key] == args[key] for key in ("at", "zone"))
             if same:
                 return None if step.deadline_s is None else self._loop.time() - step.deadline_s
         return None

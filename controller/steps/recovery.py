@@ -10,41 +10,6 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 
-class Policy(StrEnum):
-    """What a step does when the controller died in it."""
-
-    RESUME = "resume"
-    """Find out what was delivered, give the rest (transfers)."""
-    REDO = "redo"
-    """Do it again: nothing was moved (readings), or twice is as once (a probe told of the buffer that it stands in)."""
-    DEADLINE = "deadline"
-    """Go on to the same absolute time (sleeps)."""
-    BRANCHES = "branches"
-    """Run its branches again, each fed with what is recorded of it; every step in them has a policy of its own."""
-
-
-POLICIES: dict[str, Policy] = {
-    "kidney.draw": Policy.RESUME,
-    "kidney.give_back": Policy.RESUME,
-    "kidney.discard": Policy.RESUME,
-    "kidney.dialyse": Policy.RESUME,
-    "gut.feed": Policy.RESUME,
-    "liver.add_glucose": Policy.RESUME,
-    "liver.add_base": Policy.RESUME,
-    "liver.calibrate": Policy.REDO,
-    "measure": Policy.REDO,
-    "estimate": Policy.REDO,
-    "immune.barrier": Policy.REDO,
-    "note": Policy.REDO,
-    "ask": Policy.REDO,
-    "together": Policy.BRANCHES,
-    "sleep": Policy.DEADLINE,
-    "sleep_until": Policy.DEADLINE,
-    "sleep_until_clock": Policy.DEADLINE,
-}
-"""Each verb's policy; declared with the step in the journal."""
-
-
 class Trouble(StrEnum):
     """Kinds of problem."""
 

@@ -1,16 +1,17 @@
-"""Which way each verb moves liquid on this rig: line, pump, valve, flow, least volume, and how well the pump keeps to it."""
+"""Routes of the transfer verbs on a rig: line, pump, valve, flow, smallest volume, and accuracy of the pump."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
+from operator import attrgetter
 
 from controller.rig.description import Rig
 from controller.safety.kernel import MAX_TRANSFER_S, SLACK, SLACK_S
 from drivers.device import Dosing
 from drivers.registry import MODELS
-from protocols.language import ProtocolError
+from protocols.language import TRANSFERS, ProtocolError
 
 MAX_REQUEST_UL = 1e9
 
@@ -68,31 +69,24 @@ class Route:
 
 
 def routes_of(rig: Rig) -> dict[str, Route]:
-    """Verb → route."""
-    organs = rig.organs
-    kidney = organs.kidney
-    dialysis = (
-        {} if kidney.dialyse is None else {"kidney.dialyse": _route(rig, kidney.dialyse, kidney.dialysate_ul_min)}
-    )
-    return {
-        "kidney.draw": _route(rig, organs.kidney.draw, organs.kidney.flow_ul_min),
-        "kidney.give_back": _route(rig, organs.kidney.return_, organs.kidney.flow_ul_min),
-        "kidney.discard": _route(rig, organs.kidney.discard, organs.kidney.flow_ul_min),
-        "gut.feed": _route(rig, organs.gut.feed, organs.gut.flow_ul_min),
-        "liver.add_glucose": _route(
-            rig, organs.liver.glucose, organs.liver.flow_ul_min, least_ul=organs.liver.min_dose_ul
-        ),
-        "liver.add_base": _route(rig, organs.liver.base, organs.liver.flow_ul_min, least_ul=organs.liver.min_dose_ul),
-        **dialysis,
-    }
+    """Return the route of each transfer verb that this rig has a line for, by the verb's name."""
+    routes: dict[str, Route] = {}
+    for verb in sorted(TRANSFERS.values(), key=lambda verb: bool(verb.needs)):  # those that every rig has come first
+        line = attrgetter(verb.line)(rig.organs)
+        if line is None:
+            continue
+        least_ul = attrgetter(verb.min_dose)(rig.organs) if verb.min_dose else 0.0
+        routes[verb.name] = _route(rig, line, attrgetter(verb.flow)(rig.organs), least_ul=least_ul)
+    return routes
 
 
 def route_of(routes: Mapping[str, Route], verb: str) -> Route:
-    """The route of a verb; raises :class:`ProtocolError` for one that this rig has no line for."""
+    """Return the route of a verb; raises :class:`ProtocolError` for one that this rig has no line for."""
     found = routes.get(verb)
     if found is None:
+        needs = TRANSFERS[verb].needs if verb in TRANSFERS else "such verb"
         raise ProtocolError(
-            f"{verb}: this rig has no line for it. Likely cause: it has no dialyser. Next: run it on a rig that has one, or"
+            f"{verb}: this rig has no line for it. Likely cause: it has no {needs}. Next: run it on a rig that has one, or"
             " leave the step out"
         )
     return found

@@ -20,7 +20,7 @@ from controller.journal.terms import Entry, JournalUnwritten
 from controller.ledger.batches import Batch
 from controller.memory.calibrations import FILE, Calibration, CalibrationError, current
 from controller.rig.description import Rig
-from controller.runs.organs import LOOP_MARGIN_UL
+from controller.runs.facts import LOOP_MARGIN_UL
 from controller.safety.kernel import SIGMAS
 from controller.safety.terms import PumpTrust
 from controller.transfers.routes import Trust, dosing_of

@@ -15,8 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from controller.rig.loading import load_rig
+from controller.runs.facts import Targets
 from controller.runs.grading import prices_of, rules_of
-from controller.runs.organs import Targets
 from controller.transfers.routes import routes_of
 from protocols import economy
 from protocols.dialysis import DialyserModel, koa_at

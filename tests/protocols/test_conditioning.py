@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from controller.rig.loading import load_rig
-from controller.runs.organs import Targets
+from controller.runs.facts import Targets
 from protocols.conditioning import PH_CEILING, SWEETEST, TRIFLE_UL, BatchPlan, plan_batch
 from protocols.interval import Interval
 from protocols.mixing import MediumState

@@ -11,8 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from controller.rig.loading import load_rig
+from controller.runs.facts import Targets
 from controller.runs.grading import prices_of, rules_of
-from controller.runs.organs import Targets
 from protocols.dialysis import DialyserModel
 from protocols.economy import Decision, TreatmentContext, beyond, draw, treatment
 from protocols.grading import Grade, Letter, Sample, grade

@@ -9,12 +9,12 @@ import pytest
 
 from controller.recipes.catalogue import SHIPPED, find, of_file, shipped
 from controller.recipes.file import RecipeError, read_recipe
-from controller.recipes.form import VERBS
+from controller.recipes.form import FORMS
 from controller.recipes.on_rig import check_on
 from controller.rig.loading import load_rig
+from protocols.language import READINGS, TRANSFERS
 from protocols.parameters import complete
 from protocols.registry import UnknownProtocol
-from protocols.steps import MOVES, READS
 from tests.protocols import make_pages, make_schema
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -57,8 +57,8 @@ def test_the_schema_is_up_to_date() -> None:
         "the form of recipes has changed. Next: python -m tests.protocols.make_schema"
     )
     steps = json.loads(make_schema.text())["$defs"]["steps"]["items"]["anyOf"]
-    assert {next(iter(step["properties"])) for step in steps if "properties" in step} == set(VERBS)
-    assert {*MOVES, *READS} <= set(VERBS)
+    assert {next(iter(step["properties"])) for step in steps if "properties" in step} == set(FORMS)
+    assert {*TRANSFERS, *READINGS} <= set(FORMS)
 
 
 @pytest.mark.parametrize(

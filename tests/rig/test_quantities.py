@@ -12,7 +12,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from controller.recipes.form import UNITS
 from controller.rig.quantities import (
     USUAL,
     QuantityError,
@@ -22,6 +21,7 @@ from controller.rig.quantities import (
     usual_factor,
     usual_unit,
 )
+from protocols.verbs import UNITS
 
 ROOT = Path(__file__).parents[2]
 parse_quantity("1 inch", "mm")  # pint begins here, and not in the first example of a property, which has a deadline

@@ -1,4 +1,5 @@
 // How numbers, units, times and verbs are written for people.
+import { VERBS } from "./verbs.js";
 
 const UNITS = { degC: "°C", uL: "µL", "uL/min": "µL/min", "": "" };
 const DIGITS = { degC: 1, pH: 2, "%": 1, kPa: 1, g: 2, "mL/min": 2, Hz: 1, mM: 2 };
@@ -84,12 +85,6 @@ const NAMES = {
 };
 export const named = (name) => NAMES[name] ?? name.replaceAll("_", " ");
 export const spoken = (name) => name.replaceAll("_", " ").replaceAll(".", " · ");
-
-const VERBS = {
-  "kidney.draw": "Kidney draws", "kidney.give_back": "Kidney gives back", "kidney.discard": "Kidney discards",
-  "gut.feed": "Gut feeds fresh", "liver.add_glucose": "Liver adds glucose", "liver.add_base": "Liver adds base",
-  estimate: "Estimate the medium", "immune.barrier": "Look at the filter's passes", sleep: "Wait", sleep_until: "Wait for the next cycle", measure: "Measure", note: "Record", ask: "Ask a person",
-};
 
 /** A step as a sentence: what, and of how much. */
 export function step(verb, args) {

@@ -280,7 +280,7 @@ export class Schematic {
 
 /** “Next cycle in 6 h 40 min”, when that is what a run waits for. */
 function waiting(run, at, utc) {
-  if (at.verb !== "sleep_until" || at.args.elapsed_s === undefined) return null;
+  if (at.args.elapsed_s === undefined) return null;
   const left = Date.parse(run.started_utc) / 1000 + at.args.elapsed_s - Date.parse(utc) / 1000;
   if (!(left > 0)) return null;
   const hours = Math.floor(left / 3600), minutes = Math.ceil((left % 3600) / 60);

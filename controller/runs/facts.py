@@ -1,0 +1,138 @@
+"""Facts of the rig description that the organs of a protocol need, and the set-points of the rig."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import fields
+from operator import attrgetter
+from typing import Any
+
+from controller.rig.description import Rig
+from controller.runs.grading import prices_of, rules_of
+from controller.safety.kernel import SIGMAS
+from controller.steps.barrier import least_kpa
+from protocols.dialysis import DialyserModel, koa_at
+from protocols.host import Way
+from protocols.results import VesselVolume
+from protocols.soft_sensor import Composition
+from protocols.verbs import TransferVerb
+
+SPENT_MARGIN_UL = 1000.0
+"""Kept free in the spent vessel below its ceiling: three standard deviations of its volume, and a drip."""
+LOOP_MARGIN_UL = 2000.0
+"""Kept in the loop above its floor: three standard deviations after ten days without a reading of its volume."""
+LOOP_DRIP_UL = 100.0
+"""Kept beyond three standard deviations: evaporation, and its uncertainty, from one step to a dose some hours later."""
+
+PROBE_MODELS: Mapping[str, str] = {"atlas-ezo-ec": "conductivity"}
+"""Model of a probe that not every rig has → the quantity that it reads."""
+
+
+class RigFacts:
+    """Facts of one rig; `volumes` returns those of the run (:class:`protocols.host.Facts`)."""
+
+    def __init__(self, rig: Rig, volumes: Callable[[], Mapping[str, VesselVolume]]) -> None:
+        self._rig = rig
+        sterile = rig.filters[rig.organs.immune.filter]
+        self.max_filter_kpa = sterile.max_pressure_kpa
+        self.min_filter_kpa = least_kpa(rig)
+        self.targets = Targets(rig, volumes)
+        self.rules = rules_of(rig)
+        self.prices = prices_of(rig)
+
+    def _at(self, place: str) -> Any:
+        return attrgetter(place)(self._rig.organs)
+
+    def sensor(self, place: str) -> str | None:
+        """Return the sensor (`device.point`) at a place; None on a rig without it."""
+        point: str | None = self._at(place)
+        return point
+
+    def pump(self, place: str) -> str:
+        """Return the pump of the line at a place."""
+        return self._rig.lines[self._at(place)].pump or ""
+
+    def probe(self, quantity: str, place: str) -> str | None:
+        """Return the probe (`device.point`) of a quantity in the vessel at a place; None on a rig without it."""
+        vessel = self._at(place)
+        for name, device in self._rig.devices.items():
+            if device.at == vessel and PROBE_MODELS.get(device.model) == quantity:
+                return f"{name}.{quantity}"
+        return None
+
+    def dialyser(self, verb: TransferVerb, way: Callable[[str], Way]) -> DialyserModel | None:
+        """Return the dialyser that `verb` passes medium through, at the flow of its way; None on a rig without it."""
+        line = self._at(verb.line)
+        if line is None:
+            return None
+        route = way(verb.name)
+        fibres = self._rig.dialysers[self._rig.lines[line].dialyser or ""]
+        koa = koa_at(route.flow_ul_min, fibres.koa_ul_min, fibres.koa_at_ul_min)
+        return DialyserModel(koa, route.flow_ul_min, route.least_ul)
+
+
+class Targets:
+    """Set-points, read off the rig description. `volumes` are the run's; without them the loop is full and known."""
+
+    def __init__(self, rig: Rig, volumes: Callable[[], Mapping[str, VesselVolume]] = dict) -> None:
+        self._volumes = volumes
+        loop = rig.vessels[rig.organs.lung.vessel]
+        spent = rig.vessels[rig.organs.kidney.vessel]
+        liver = rig.organs.liver
+        fresh = rig.media[_medium(rig, rig.lines[rig.organs.gut.feed].from_)]
+        self._loop_full_ul = loop.volume_ul
+        self._loop_floor_ul = loop.floor_ul
+        self._loop_most_ul = loop.limit_ul
+        self.spent_ul = spent.volume_ul
+        self.spent_floor_ul = spent.floor_ul
+        self.spent_room_ul = spent.limit_ul - spent.volume_ul - SPENT_MARGIN_UL
+        self.ph = rig.organs.lung.ph_setpoint
+        self.glucose_mm = fresh.glucose_mm
+        self.glucose_stock_mm = rig.media[_medium(rig, rig.lines[liver.glucose].from_)].glucose_mm
+        self.base_stock_mm = rig.media[_medium(rig, rig.lines[liver.base].from_)].bicarbonate_mm
+        self.osmolality_mosm = fresh.osmolality_mosm
+        kidney = rig.organs.kidney
+        bottles = {"fresh": rig.organs.gut.feed, "glucose": liver.glucose, "base": liver.base}
+        bottles |= {} if kidney.dialyse is None else {"basal": kidney.dialyse}
+        self.media = {name: _composition(rig, rig.lines[line].from_) for name, line in bottles.items()}
+
+    @property
+    def loop_ul(self) -> float:
+        """The loop's working volume (µL): as the rig file has it, as long as nobody has to fear that it runs over.
+
+        Its doubt grows from day to day until somebody reads its level. When what it may hold at the most comes near the
+        ceiling, less is given back; else the gate would refuse it, and the run would wait with the batch in its hands.
+        """
+        loop = self._volumes().get("loop")
+        if loop is None:
+            return self._loop_full_ul
+        surely_ul = self._loop_most_ul - SIGMAS * loop.sd_ul - LOOP_MARGIN_UL
+        return min(self._loop_full_ul, max(surely_ul, self._loop_floor_ul))
+
+    @property
+    def loop_spare_ul(self) -> float:
+        """What may be drawn from the loop at once (µL): of its working volume, and of what is surely in it.
+
+        Nothing measures the loop, so what is surely in it falls from day to day until somebody reads its level; a draw
+        that the gate would refuse for doubt alone (I4) becomes a smaller one. As of the branch's last step, so that the
+        run repeats itself after a restart.
+        """
+        most_ul = self.loop_ul - LOOP_MARGIN_UL
+        loop = self._volumes().get("loop")
+        if loop is not None:
+            most_ul = min(most_ul, loop.ul - SIGMAS * loop.sd_ul - LOOP_DRIP_UL)
+        return max(most_ul - self._loop_floor_ul, 0.0)
+
+
+def _medium(rig: Rig, vessel: str) -> str:
+    medium = rig.vessels[vessel].contains
+    if medium is None:
+        raise ValueError(
+            f"vessel “{vessel}” feeds the rig and does not say what it contains. Next: add “contains:” to it"
+        )
+    return medium
+
+
+def _composition(rig: Rig, vessel: str) -> Composition:
+    medium = rig.media[_medium(rig, vessel)]
+    return Composition(**{field.name: getattr(medium, field.name) for field in fields(Composition)})

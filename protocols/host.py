@@ -1,0 +1,124 @@
+"""What the lab of a protocol asks of the controller: steps, actions and facts of the rig.
+
+The controller implements it twice: a run (controller/runs/run.py, controller/runs/performer.py) and a rehearsal on paper
+(controller/runs/rehearsal.py). Answers of actions are plain JSON data, because they are journalled.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
+from typing import Any, Protocol
+
+from protocols.dialysis import DialyserModel
+from protocols.grading import RuleSet
+from protocols.prices import Prices
+from protocols.results import VesselVolume
+from protocols.targets import Targets
+from protocols.verbs import TransferVerb, Verb
+
+Perform = Callable[[Any], Awaitable[Any]]
+"""Carries out one step; gets the controller's record of that step, returns plain JSON data."""
+
+
+class Way(Protocol):
+    """Route of a transfer verb on this rig."""
+
+    @property
+    def flow_ul_min(self) -> float:
+        """Flow (µL/min)."""
+
+    @property
+    def least_ul(self) -> float:
+        """Smallest volume (µL)."""
+
+    def refusal(self, volume_ul: float) -> str:
+        """Return why `volume_ul` (µL) cannot be requested; an empty text if it can."""
+
+
+class StepRunner(Protocol):
+    """Numbers and journals the steps of a run."""
+
+    async def step(self, verb: Verb, args: Mapping[str, Any], perform: Perform) -> Any:
+        """Do the next step, or return its recorded result."""
+
+    async def together(self, works: Sequence[Coroutine[Any, Any, Any]], names: Sequence[str]) -> list[Any]:
+        """Run coroutines as branches of the calling branch; return their results in order."""
+
+    def volumes_now(self) -> Mapping[str, VesselVolume]:
+        """Return the vessel volumes as of the end of the branch's last step."""
+
+
+class Actions(Protocol):
+    """Carries out steps on the rig, or on paper. `step` is the controller's record of the step."""
+
+    def route(self, verb: str) -> Way:
+        """Return the route of a transfer verb; raises :class:`protocols.language.ProtocolError` without a line."""
+
+    async def transfer(self, step: Any, verb: str, volume_ul: float) -> dict[str, float | None]:
+        """Move liquid; returns `{ul, low, high}`, and `peak_kpa` where it passes the filter."""
+
+    async def measured(self, point: str, settle_s: float) -> dict[str, Any]:
+        """Take a settled reading."""
+
+    async def flow_of(self, pump: str) -> dict[str, Any]:
+        """Return the flow that a pump reports."""
+
+    async def calibrated(self, step: Any, point: str) -> dict[str, Any]:
+        """Set a probe's own calibration; returns `{before, after, places}`."""
+
+    async def slept(self, step: Any, seconds: float) -> None:
+        """Wait for the step's recorded deadline."""
+
+    async def slept_until(self, step: Any, elapsed_s: float) -> float:
+        """Wait for a time since the run's start; returns how late it was (s)."""
+
+    async def slept_until_clock(self, step: Any) -> str:
+        """Wait for the time of day that the step has recorded; returns it."""
+
+    def barrier(self) -> dict[str, Any]:
+        """Return the fields of :class:`protocols.language.Barrier`, from the filter passes on record."""
+
+    def noted(self, step: Any, kind: str, data: Mapping[str, Any]) -> None:
+        """Write a note to the journal, once."""
+
+    async def asked(self, step: Any, message: str) -> None:
+        """Hold until a person resumes, once for each message."""
+
+    async def estimated(self) -> dict[str, Any]:
+        """Return the soft sensor's estimate."""
+
+
+class Facts(Protocol):
+    """Facts of the rig description. A place is a key below `organs`, such as `lung.ph`."""
+
+    def sensor(self, place: str) -> str | None:
+        """Return the sensor (`device.point`) at a place; None on a rig without it."""
+
+    def pump(self, place: str) -> str:
+        """Return the pump of the line at a place."""
+
+    def probe(self, quantity: str, place: str) -> str | None:
+        """Return the probe (`device.point`) of a quantity in the vessel at a place; None on a rig without it."""
+
+    def dialyser(self, verb: TransferVerb, way: Callable[[str], Way]) -> DialyserModel | None:
+        """Return the dialyser that `verb` passes medium through, at the flow of its way; None on a rig without it."""
+
+    @property
+    def max_filter_kpa(self) -> float:
+        """Highest pressure that the sterile filter stands (kPa)."""
+
+    @property
+    def min_filter_kpa(self) -> float:
+        """Lowest pressure that a whole sterile filter needs while medium is given back (kPa)."""
+
+    @property
+    def targets(self) -> Targets:
+        """Set-points of the rig."""
+
+    @property
+    def rules(self) -> RuleSet:
+        """Rules by which media are graded on this rig."""
+
+    @property
+    def prices(self) -> Prices:
+        """Costs of treating a batch on this rig."""

@@ -1,0 +1,274 @@
+"""Records of verbs: one record holds everything that the rest of Choroid needs to know of a verb.
+
+The verbs themselves are declared in :mod:`protocols.language`; what only recipes have (`if`, `repeat`, …) in
+:mod:`protocols.steps` and :mod:`protocols.blocks`. Recipe form, JSON schema, methods of the organs, routes, resume
+policies, page texts and the table in docs/protocols.md are derived from these records.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from operator import attrgetter
+from typing import TYPE_CHECKING, Any, Literal, overload
+
+from protocols.results import Amount, Measurement
+
+if TYPE_CHECKING:
+    from protocols.language import Organ
+
+
+class Policy(StrEnum):
+    """What a step does after the controller died in it."""
+
+    RESUME = "resume"
+    """Find out what was delivered, give the rest (transfers)."""
+    REDO = "redo"
+    """Do it again: nothing was moved, or doing it twice has the same effect as doing it once."""
+    DEADLINE = "deadline"
+    """Go on to the same absolute time (waits)."""
+    BRANCHES = "branches"
+    """Run its branches again, each fed with what is recorded of it. Every step in them has its own policy."""
+
+
+UNITS = ("uL", "s", "uL/min", "mM", "kPa", "degC", "g", "uS/cm", "%")
+"""Inner units of quantities in a recipe, in the order in which they are tried."""
+READING_UNITS = (*UNITS, "mL/min", "pH")
+"""Units that a recipe may give for a reading."""
+
+Kind = Literal["quantity", "condition", "name", "text", "point", "choice", "steps", "values", "clock", "zone", "recipe"]
+
+
+@dataclass(frozen=True, slots=True)
+class Argument:
+    """One argument of a recipe step."""
+
+    kind: Kind
+    help: str
+    unit: str | None = ""
+    """Inner unit of a quantity; None where any unit will do."""
+    required: bool = False
+    choices: tuple[str, ...] = ()
+    default: float = 0.0
+    """Value of a quantity that is left out, in its inner unit."""
+    minimum: float | None = None
+    """Smallest permitted value; volumes and times may never be negative."""
+    maximum: float | None = None
+    parameter: str = ""
+    """Parameter of the verb's method that it fills; empty where the step has its own code."""
+
+    @property
+    def min_value(self) -> float | None:
+        """Smallest permitted value in the inner unit, or None."""
+        return 0.0 if self.minimum is None and self.unit in ("uL", "s") else self.minimum
+
+    def out_of_range(self, value: float) -> str:
+        """Return the range that `value` (inner unit) is out of, such as `≥ 0`; an empty text if it is within."""
+        low, high = self.min_value, self.maximum
+        if low is not None and value < low:
+            return f"≥ {low:g}"
+        return f"≤ {high:g}" if high is not None and value > high else ""
+
+
+@dataclass(frozen=True, slots=True)
+class SavedValue:
+    """One value that a step saves: its attribute of the verb's result, and its unit."""
+
+    attribute: str
+    """Empty where the step works it out."""
+    unit: str
+
+
+@dataclass(frozen=True, slots=True)
+class StepForm:
+    """How a recipe writes a step. `short` is the argument that a bare value fills (`wait: 10 min`)."""
+
+    step: str
+    help: str
+    arguments: Mapping[str, Argument] = field(default_factory=dict)
+    short: str | None = None
+    saves: Mapping[str, SavedValue] = field(default_factory=dict)
+    """Suffix of the name after `as` → value: `.low` of `as: drawn` is saved as `drawn.low`."""
+    any_names: Literal["", "values", "steps"] = ""
+    """What the step takes under names that the recipe chooses, instead of arguments."""
+
+    @property
+    def required(self) -> list[str]:
+        """Names of the arguments that must be given."""
+        return [name for name, argument in self.arguments.items() if argument.required]
+
+
+SAVE_AS = Argument("name", "save the result under this name")
+SETTLE = Argument("quantity", "wait so long before reading", "s")
+
+
+@dataclass(eq=False, kw_only=True)
+class Verb:
+    """One verb of the lab: each call is one journalled step.
+
+    A verb of this class has a method of its own in :mod:`protocols.language`, with its performance in
+    controller/execution/performer.py and its rehearsal in controller/execution/rehearsal.py. A :class:`TransferVerb` or
+    a :class:`ReadingVerb` needs nothing but its record.
+    """
+
+    name: str = ""
+    """Name in the journal: `organ.method`, or the method of :class:`protocols.language.Lab`."""
+    policy: Policy
+    says: str
+    """Text on the page, before the step's volume, sensor or time."""
+    form: StepForm | None = None
+    """How a recipe writes it; None where it cannot."""
+
+    def of(self, lab: object) -> Callable[..., Awaitable[Any]]:
+        """Return this verb's method of `lab`."""
+        method: Callable[..., Awaitable[Any]] = attrgetter(self.name)(lab)
+        return method
+
+
+@dataclass(frozen=True, slots=True)
+class BoundTransfer:
+    """A transfer verb of one lab."""
+
+    verb: TransferVerb
+    organ: Organ
+
+    async def __call__(self, volume_ul: float) -> Amount:
+        """Move `volume_ul` (µL, > 0). Raises :class:`protocols.language.ProtocolError` for one that no pump gives."""
+        return await self.organ.move(self.verb, volume_ul)
+
+    @property
+    def min_ul(self) -> float:
+        """Smallest volume (µL) that the pump gives."""
+        return self.organ.route(self.verb).least_ul
+
+
+@dataclass(eq=False, kw_only=True)
+class TransferVerb(Verb):
+    """A verb that moves liquid along a line. Places are keys below `organs` in the rig description (`kidney.draw`).
+
+    Declared as an attribute of an organ, which gives it its name; called as `await lab.kidney.draw(volume_ul)`.
+    """
+
+    help: str
+    line: str
+    """Place of the line."""
+    flow: str
+    """Place of the flow (µL/min)."""
+    min_dose: str = ""
+    """Place of the smallest dose (µL); empty: the pump's own."""
+    needs: str = ""
+    """What a rig must have for it, where not every rig does."""
+    dialyses: bool = False
+    """Whether it exchanges solutes of the batch instead of moving the batch; recipes save `.exchanged` as well."""
+    policy: Policy = Policy.RESUME
+
+    def __set_name__(self, organ: type[Organ], method: str) -> None:
+        self.name = f"{organ.__name__.lower()}.{method}"
+        saves = {
+            "": SavedValue("ul", "uL"),
+            ".low": SavedValue("low", "uL"),
+            ".high": SavedValue("high", "uL"),
+            ".peak_pressure": SavedValue("peak_kpa", "kPa"),
+        }
+        if self.dialyses:
+            saves[".exchanged"] = SavedValue("", "%")
+        volume = Argument("quantity", "how much", "uL", required=True, parameter="volume_ul")
+        self.form = StepForm(self.name, self.help, {"volume": volume, "as": SAVE_AS}, "volume", saves)
+
+    @overload
+    def __get__(self, organ: None, owner: type[Organ]) -> TransferVerb: ...
+    @overload
+    def __get__(self, organ: Organ, owner: type[Organ]) -> BoundTransfer: ...
+    def __get__(self, organ: Organ | None, owner: type[Organ]) -> TransferVerb | BoundTransfer:
+        return self if organ is None else BoundTransfer(self, organ)
+
+
+@dataclass(frozen=True, slots=True)
+class BoundReading:
+    """A reading verb of one lab."""
+
+    verb: ReadingVerb
+    organ: Organ
+
+    async def __call__(self, settle_s: float | None = None) -> Measurement:
+        """Wait `settle_s` (s; None: the verb's usual time), then read."""
+        return await self.organ.read(self.verb, self.verb.settle_s if settle_s is None else settle_s)
+
+
+@dataclass(frozen=True, slots=True)
+class BoundInstantReading:
+    """A reading verb of one lab that needs no settling."""
+
+    verb: InstantReadingVerb
+    organ: Organ
+
+    async def __call__(self) -> Measurement:
+        """Read."""
+        return await self.organ.read(self.verb, 0.0)
+
+
+@dataclass(eq=False, kw_only=True)
+class AnyReadingVerb(Verb):
+    """What both kinds of readings have. Exactly one of `sensor`, `pump_of` and `probe` is given.
+
+    A reading is journalled as a step of the verb `measure`.
+    """
+
+    help: str
+    unit: str
+    """Inner unit of the value; empty for pH."""
+    sensor: str = ""
+    """Place of the sensor."""
+    pump_of: str = ""
+    """Place of the line whose pump reports its flow."""
+    probe: str = ""
+    """Quantity of a probe that hangs in `vessel`; not every rig has one."""
+    vessel: str = ""
+    """Place of the vessel of the probe."""
+    absent: str = ""
+    """Why there is no value, on a rig without the sensor."""
+    policy: Policy = Policy.REDO
+    says: str = ""
+
+    def __set_name__(self, organ: type[Organ], method: str) -> None:
+        self.name = f"{organ.__name__.lower()}.{method}"
+        saves = {
+            "": SavedValue("interval.value", self.unit),
+            ".low": SavedValue("interval.low", self.unit),
+            ".high": SavedValue("interval.high", self.unit),
+        }
+        self.form = StepForm(self.name, self.help, self._arguments(), "as", saves)
+
+    def _arguments(self) -> dict[str, Argument]:
+        return {"as": SAVE_AS}
+
+
+@dataclass(eq=False, kw_only=True)
+class InstantReadingVerb(AnyReadingVerb):
+    """A verb that reads what needs no settling; called as `await lab.heart.flow()`."""
+
+    @overload
+    def __get__(self, organ: None, owner: type[Organ]) -> InstantReadingVerb: ...
+    @overload
+    def __get__(self, organ: Organ, owner: type[Organ]) -> BoundInstantReading: ...
+    def __get__(self, organ: Organ | None, owner: type[Organ]) -> InstantReadingVerb | BoundInstantReading:
+        return self if organ is None else BoundInstantReading(self, organ)
+
+
+@dataclass(eq=False, kw_only=True)
+class ReadingVerb(AnyReadingVerb):
+    """A verb that reads a sensor once it has settled; called as `await lab.lung.oxygen(settle_s)`."""
+
+    settle_s: float = 0.0
+    """Usual wait before it, where a Python protocol does not say (s); a recipe that does not say waits for nothing."""
+
+    def _arguments(self) -> dict[str, Argument]:
+        return {"settle": SETTLE, "as": SAVE_AS}
+
+    @overload
+    def __get__(self, organ: None, owner: type[Organ]) -> ReadingVerb: ...
+    @overload
+    def __get__(self, organ: Organ, owner: type[Organ]) -> BoundReading: ...
+    def __get__(self, organ: Organ | None, owner: type[Organ]) -> ReadingVerb | BoundReading:
+        return self if organ is None else BoundReading(self, organ)
