@@ -4,32 +4,15 @@ from __future__ import annotations
 
 import hashlib
 import importlib.util
-import inspect
+import json
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from functools import lru_cache
+from functools import lru_cache, partial
 from pathlib import Path
 from types import ModuleType
 
-from protocols import (
-    conditioning,
-    dialysis,
-    economy,
-    exchange,
-    grading,
-    interval,
-    language,
-    media_filter,
-    mixing,
-    parameters,
-    prices,
-    pump_calibration,
-    recycle,
-    soft_sensor,
-    turns,
-    unscented,
-)
+from protocols import earlier, exchange, language, pump_calibration, recycle
 from protocols.language import ProtocolFunction
 from protocols.parameters import Param
 from protocols.program import Program
@@ -37,7 +20,7 @@ from protocols.program import Program
 
 @dataclass(frozen=True, slots=True)
 class Recipe:
-    """A protocol as the runner knows it. `source_sha256` covers every text that its course depends on."""
+    """A protocol as the runner knows it; `source_sha256` is that of :func:`source_hash`."""
 
     name: str
     title: str
@@ -46,6 +29,12 @@ class Recipe:
     source_sha256: str
     watched: tuple[tuple[Path, str], ...] = ()
     """Its files outside Choroid, each with its sha256: a run is held when one changes under it."""
+    earlier: Callable[[], str | None] = lambda: None
+    """Returns the hash that the release before gave it (:mod:`protocols.earlier`)."""
+
+    def began_as(self, recorded: str) -> bool:
+        """Whether a run that began with this hash on record was a run of this protocol."""
+        return recorded == self.source_sha256 or recorded == self.earlier()
 
     def altered(self) -> Path | None:
         """The file that is not what it was when this was loaded, or is gone; None when all are."""
@@ -91,32 +80,35 @@ def load(path: Path) -> Recipe:
     sys.modules[spec.name] = module  # dataclasses and inspect look a module up by name
     spec.loader.exec_module(module)
     source = path.read_text(encoding="utf-8")
-    return replace(_recipe(module, source), watched=((path.resolve(), hashlib.sha256(source.encode()).hexdigest()),))
+    watched = ((path.resolve(), hashlib.sha256(source.encode()).hexdigest()),)
+    return replace(_recipe(module, source), watched=watched, earlier=lambda: earlier.of_python(source))
 
 
-def _recipe(module: ModuleType, source: str) -> Recipe:
+def _recipe(module: ModuleType, part: str) -> Recipe:
     missing = [name for name in ("NAME", "TITLE", "PARAMS", "protocol") if not hasattr(module, name)]
     if missing:
         raise UnknownProtocol(
             f"{module.__name__} does not define {', '.join(missing)}. Next: see examples/protocols for the four names"
         )
-    return Recipe(module.NAME, module.TITLE, module.PARAMS, module.protocol, source_hash(source))
+    return Recipe(module.NAME, module.TITLE, module.PARAMS, module.protocol, source_hash(part))
 
 
-def source_hash(source: str) -> str:
-    """sha256 of a protocol's own text and of every text of Choroid that its course depends on."""
-    of_media = (grading, soft_sensor, unscented, media_filter, mixing, dialysis, prices, conditioning, economy)
-    shared = (language, turns, interval, parameters, *of_media)
-    digest = hashlib.sha256(source.encode())
-    for module in shared:
-        digest.update(inspect.getsource(module).encode())
-    return digest.hexdigest()
+def source_hash(*parts: str) -> str:
+    """Return the sha256 of what the course of a run depends on: the parts of its protocol, and the language's version.
+
+    Texts of Choroid itself are not among them: an update must not hold runs that are under way. Each step that a run has
+    finished is compared with its record when the run is fed again; a version is raised where that is not enough.
+    """
+    return hashlib.sha256(json.dumps([language.VERSION, *parts]).encode()).hexdigest()
 
 
 def shipped() -> dict[str, Recipe]:
-    """The protocols that come with Choroid, by name."""
-    recipes = (_recipe(module, inspect.getsource(module)) for module in (recycle, exchange, pump_calibration))
-    return {recipe.name: recipe for recipe in recipes}
+    """Return the Python protocols that come with Choroid, by name."""
+    found: dict[str, Recipe] = {}
+    for module in (recycle, exchange, pump_calibration):
+        recipe = _recipe(module, f"{module.NAME} {module.VERSION}")
+        found[recipe.name] = replace(recipe, earlier=partial(earlier.of_shipped, recipe.name, recipe.source_sha256))
+    return found
 
 
 PROTOCOLS: Mapping[str, Recipe] = shipped()

@@ -6,9 +6,11 @@ value of the parameters could mend, calls that come back to themselves.
 
 from __future__ import annotations
 
+import hashlib
+import json
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -18,9 +20,10 @@ from controller.recipes.values import RESERVED, quantity
 from controller.rig.document import read_document
 from controller.rig.problems import Place, Problem, RigError, nearest
 from controller.rig.quantities import QuantityError, parse_quantity
-from protocols import blocks, expression, grading, program, recycle, steps
+from protocols import earlier
 from protocols.expression import PLAIN
 from protocols.parameters import Param, ParamError
+from protocols.program import VERSION as PROGRAM_VERSION
 from protocols.program import Policies, Program
 from protocols.registry import Recipe, UnknownProtocol, source_hash
 
@@ -69,7 +72,8 @@ class _Reader(Steps):
     """The files that are being read, this one last."""
     parts: dict[Path, Recipe] = field(default_factory=dict)
     """Recipes from files that this one calls."""
-    called_hashes: list[str] = field(default_factory=list)
+    calls: list[Recipe] = field(default_factory=list)
+    """Recipes that this one calls, in the order of its text."""
 
     def recipe(self) -> Recipe:
         data = self.document.data
@@ -87,14 +91,26 @@ class _Reader(Steps):
         if self.problems:
             raise RecipeError(self.path, self.problems)
         text = self.path.read_bytes()
-        own = source_hash("\n".join([text.decode("utf-8-sig"), *_language(), *self.called_hashes]))
-        import hashlib
-
         watched = {self.path: hashlib.sha256(text).hexdigest()}
         for part in self.parts.values():
             watched |= dict(part.watched)
-        params = tuple(self.params)
-        return Recipe(name, title, params, Program(params, tuple(steps), policies), own, tuple(watched.items()))
+        program = Program(tuple(self.params), tuple(steps), policies)
+        return Recipe(
+            name,
+            title,
+            program.params,
+            program,
+            self._hash(program),
+            tuple(watched.items()),
+            lambda: earlier.of_recipe(text.decode("utf-8-sig"), [recipe.earlier() for recipe in self.calls]),
+        )
+
+    def _hash(self, program: Program) -> str:
+        """Return the hash of what the course of the recipe depends on: not its comments, title and descriptions."""
+        params = [(param.name, param.unit, param.default, param.low, param.high) for param in program.params]
+        course = {"parameters": params, "policies": asdict(program.policies), "steps": self.document.data["steps"]}
+        called = [recipe.source_sha256 for recipe in self.calls]
+        return source_hash(f"recipes {PROGRAM_VERSION}", json.dumps(course, default=str), *called)
 
     # --- the head ---------------------------------------------------------------------------------------
 
@@ -188,12 +204,5 @@ class _Reader(Steps):
             return None
         if called.watched:
             self.parts[called.watched[0][0]] = called
-        self.called_hashes.append(called.source_sha256)
+        self.calls.append(called)
         return called
-
-
-def _language() -> Iterator[str]:
-    import inspect
-
-    for module in (program, steps, blocks, expression, grading, recycle):
-        yield inspect.getsource(module)

@@ -241,7 +241,7 @@ class Runner:
         recipe: Recipe | None = None
         with contextlib.suppress(UnknownProtocol, RecipeError, OSError):
             recipe = self._find(body["protocol"])
-        if recipe is not None and recipe.source_sha256 != body["source_sha256"]:
+        if recipe is not None and not recipe.began_as(body["source_sha256"]):
             recipe = None
         steps = records_of(rows)
         self._bench.transfers.left_open(steps.values())

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from controller.core.run_states import RunState
 from controller.runs.runner import Runner
-from controller.steps.recovery import PATIENCE, POLICIES, StepProblem, Trouble, advise
+from controller.steps.recovery import PATIENCE, StepProblem, Trouble, advise
 from controller.steps.steps import records_of
 from drivers.commands import Guarantee
-from protocols.language import Lab
+from protocols.language import TRANSFERS, VERBS, Lab
+from protocols.verbs import Policy
 from tests.execution.protocols_for_tests import CATALOGUE, recipe
 from tests.execution.world import Controller, World
 
@@ -284,6 +286,22 @@ async def test_killed_while_aborting_is_aborted_after_the_restart(tmp_path: Path
 
 
 @pytest.mark.virtual_time
+async def test_a_run_that_began_under_the_release_before_goes_on_in_its_transfer(tmp_path: Path) -> None:
+    world = World()
+    run = await interrupted(tmp_path / "j.db", world, "one_draw", 60.0, volume="12 mL")
+    today = replace(CATALOGUE["one_draw"], source_sha256="2" * 64)
+    began = CATALOGUE["one_draw"].source_sha256
+    updated = {**CATALOGUE, "one_draw": replace(today, earlier=lambda: began)}
+    second = Controller(world, tmp_path / "j.db", catalogue=updated)
+    await second.runs.recover()
+    await second.until(lambda: only(second.runs).ended)
+    assert only(second.runs) is RunState.COMPLETE
+    assert second.runs.get(run).messages == ()
+    assert world.pumps["reglo.draw"].moved_ul == pytest.approx(12_000.0, rel=0.01)
+    await second.gone()
+
+
+@pytest.mark.virtual_time
 async def test_a_changed_protocol_is_held_and_never_run(tmp_path: Path) -> None:
     world = World()
     run = await interrupted(tmp_path / "j.db", world, "one_draw", 60.0, volume="12 mL")
@@ -435,6 +453,5 @@ def test_E8_the_policy_waits_for_what_passes_and_holds_for_the_rest() -> None:
 
 
 def test_E8_every_verb_declares_its_policy() -> None:
-    kidney = {"kidney.draw", "kidney.give_back", "kidney.discard", "kidney.dialyse"}
-    verbs = kidney | {"gut.feed", "liver.add_glucose", "liver.add_base"}
-    assert {verb for verb, policy in POLICIES.items() if policy == "resume"} == verbs
+    assert {name for name, verb in VERBS.items() if verb.policy is Policy.RESUME} == set(TRANSFERS)
+    assert {"kidney.draw", "kidney.dialyse", "gut.feed", "liver.add_base"} <= set(TRANSFERS)
