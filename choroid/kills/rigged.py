@@ -81,7 +81,8 @@ class Rigged:
         """Whether the next controller gets a PID namespace of its own."""
         self._own = folder / "rig.yaml"
         (self.data / "recipes").mkdir(parents=True)
-        recipe = f"recipe: 1\nname: {RECIPE}\ntitle: One small dose\nsteps:\n  - {Liver.add_glucose.name}: {REQUESTED_UL:g} uL\n"
+        step = f"{Liver.add_glucose.name}: {REQUESTED_UL:g} uL"
+        recipe = f"recipe: 1\nname: {RECIPE}\ntitle: One small dose\nsteps:\n  - {step}\n"
         (self.data / "recipes" / f"{RECIPE}.yaml").write_text(recipe, encoding="utf-8")
         description: dict[str, Any] = yaml.safe_load(rig.read_text(encoding="utf-8"))
         balance = load_checked_rig(rig, models=MODELS).organs.kidney.mass.partition(".")[0]
