@@ -258,8 +258,8 @@ class Steps(Values, ABC):
 
     def _repeat(self, written: Written) -> Step:
         place, entries = written.place, written.entries
-        names = [name for name in ("times", "every", "while") if name in entries]
-        made = {name: self._quantity(written, name) for name in names}
+        given: list[str] = [name for name in ("times", "every", "while") if name in entries]
+        made = {name: self._quantity(written, name) for name in given}
         at = self._clock(entries, place)
         self._ends(made, at, place)
         count = self.name(entries.get("count"), (*place, "count"))
