@@ -43,8 +43,9 @@ trace: $(READY)  ## behaviour ids -> tests that prove them; fails when one has n
 proto: $(READY)  ## regenerate the gRPC code from controller/nerves/nerves.proto
 	$(BIN)/python -m tests.proto
 
-docs: $(READY)  ## regenerate docs/devices from the drivers
+docs: $(READY)  ## regenerate docs/devices from the drivers, docs/api.md from docstrings
 	$(BIN)/choroid devices --write docs/devices
+	$(BIN)/python -m tests.api.make_page
 
 clean:
 	rm -rf $(VENV) build dist .mypy_cache .ruff_cache .pytest_cache

@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from choroid.client.nerves_terms import FrameBatch, FrameGap, PulsePhase, SpikeBatch
     from choroid.client.series import HistorySeries
     from choroid.common.failure import UserError
+    from choroid.export.export import export_records
     from choroid.rig_file.check import check_rig, load_rig
     from choroid.simulation.served_lab import ServedLab, serve_lab
     from choroid.simulation.simulate import simulate
@@ -139,6 +140,7 @@ __all__ = [
     "check_rig",
     "connect",
     "connect_async",
+    "export_records",
     "load_rig",
     "on_or_off",
     "refuse",
@@ -148,35 +150,37 @@ __all__ = [
 
 _CLIENT = {
     "choroid.client.answers": (
-        "ActuatorInfo AlarmInfo AlarmsInfo EntryInfo HealthInfo LedgerInfo ParameterInfo ReadingInfo RecipeInfo RigInfo"
-        " RunInfo StateInfo StepInfo TripInfo VesselInfo VolumeInfo"
+        "RigInfo StateInfo ReadingInfo ActuatorInfo VolumeInfo TripInfo RecipeInfo ParameterInfo RunInfo StepInfo AlarmsInfo"
+        " AlarmInfo HealthInfo LedgerInfo VesselInfo EntryInfo"
     ),
-    "choroid.client.connection": "AsyncControllerClient ControllerClient connect connect_async",
-    "choroid.client.errors": "ClientError ConnectionFailed MissingPackage NervesError RequestRefused",
+    "choroid.client.connection": "connect connect_async ControllerClient AsyncControllerClient",
+    "choroid.client.errors": "ClientError ConnectionFailed RequestRefused NervesError MissingPackage",
     "choroid.client.live": "LiveUpdate",
-    "choroid.client.nerves": "AsyncNervesClient NervesClient",
-    "choroid.client.nerves_terms": "FrameBatch FrameGap PulsePhase SpikeBatch",
+    "choroid.client.nerves": "NervesClient AsyncNervesClient",
+    "choroid.client.nerves_terms": "PulsePhase SpikeBatch FrameBatch FrameGap",
     "choroid.client.series": "HistorySeries",
 }
 _WHOLE = {
     "choroid.common.failure": "UserError",
-    "choroid.rig_file.check": "check_rig load_rig",
-    "choroid.simulation.served_lab": "ServedLab serve_lab",
+    "choroid.export.export": "export_records",
+    "choroid.rig_file.check": "load_rig check_rig",
+    "choroid.simulation.served_lab": "serve_lab ServedLab",
     "choroid.simulation.simulate": "simulate",
     "controller.rig.description": "Rig",
     "controller.rig.problems": "Problem RigError",
     "drivers.commands": (
-        "Command Dispense Guarantee Level LevelStatus PumpStatus Quality Run Status Stop Switch SwitchStatus"
+        "Command Run Dispense Switch Level Stop Status PumpStatus SwitchStatus LevelStatus Guarantee Quality"
     ),
     "drivers.device": (
-        "Actuator ChannelConfig Device DeviceConfig DeviceModel Dosing Identity Page Sensor on_or_off refuse"
+        "Device Sensor Actuator DeviceModel DeviceConfig ChannelConfig Dosing Identity Page on_or_off refuse"
     ),
-    "drivers.errors": "BadReply DeviceError DeviceFault LinkDown NoReply Refused WrongDevice",
+    "drivers.errors": "DeviceError LinkDown NoReply BadReply Refused WrongDevice DeviceFault",
 }
 _HOMES = {name: module for table in (_CLIENT, _WHOLE) for module, names in table.items() for name in names.split()}
 """Where each public name is defined."""
 _NEEDS = {
     "choroid.common.failure": (),
+    "choroid.export.export": ("controller", "drivers", "protocols"),
     "choroid.rig_file.check": ("controller", "drivers"),
     "choroid.simulation.served_lab": (),  # its own process finds them, with the safe path
     "choroid.simulation.simulate": ("controller", "drivers", "protocols", "sim"),

@@ -41,6 +41,7 @@ def _parser() -> argparse.ArgumentParser:
     from choroid.commands import (
         commissioning,
         compare,
+        export,
         files,
         guards,
         handover,
@@ -59,7 +60,8 @@ def _parser() -> argparse.ArgumentParser:
     )
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
     groups = (
-        live, virtual, files, tools, ledger, compare, kills, handover, report, operate, guards, measure, commissioning,
+        live, virtual, files, tools, ledger, compare, kills, handover, report, export, operate, guards, measure,
+        commissioning,
     )  # fmt: skip
     for group in groups:
         group.add(commands)

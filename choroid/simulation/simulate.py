@@ -64,7 +64,7 @@ def simulate(
     params: Mapping[str, str] | None = None,
     days: float = 1.0,
     seed: int = 1,
-    data: Path | None = None,
+    data: Path | str | None = None,
     progress: bool = False,
     timeline: bool = False,
     capture: Path | None = None,
@@ -109,15 +109,16 @@ def simulate(
         raise UserError(
             f"{path} has real links, and a simulation never opens those. Next: simulate a rig whose links are all sim:"
         )
-    if data is not None:
-        data.mkdir(parents=True, exist_ok=True)
+    kept = None if data is None else Path(data)
+    if kept is not None:
+        kept.mkdir(parents=True, exist_ok=True)
     started = time.perf_counter()  # noqa: TID251  (the real cost is the figure asked for)
     with contextlib.ExitStack() as stack:
         stack.enter_context(_rarely_collected())
         folder = (
             start.data
             if start is not None
-            else data or Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="choroid-")))
+            else kept or Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="choroid-")))
         )
         work = functools.partial(
             _run,

@@ -107,34 +107,36 @@ class Period:
 class Records:
     """The records in one data directory. Raises :class:`~controller.journal.journal.JournalError` or
     :class:`~controller.memory.history_reader.HistoryUnreadable` when they cannot be read. To be closed.
+
+    `journal` and `history` are the readers of the two files.
     """
 
     def __init__(self, data: Path) -> None:
         self._data = data
-        self._journal = JournalReader(data / "journal.db")
+        self.journal = JournalReader(data / "journal.db")
         try:
-            self._history = HistoryReader(data / "history.db")
+            self.history = HistoryReader(data / "history.db")
         except BaseException:
-            self._journal.close()
+            self.journal.close()
             raise
 
     def extent(self) -> tuple[float, float] | None:
         """When the first and the last thing was recorded (UTC seconds); None when nothing is there."""
-        ends = [self._history.extent()]
-        if (rows := self._journal.extent()) is not None:
+        ends = [self.history.extent()]
+        if (rows := self.journal.extent()) is not None:
             ends.append((datetime.fromisoformat(rows[0]).timestamp(), datetime.fromisoformat(rows[1]).timestamp()))
         known = [each for each in ends if each is not None]
         return (min(first for first, _ in known), max(last for _, last in known)) if known else None
 
     def period(self, rig: Rig, begin: float, end: float) -> Period:
         """Read [begin, end) (UTC seconds)."""
-        journal, history = self._journal, self._history
+        journal, history = self.journal, self.history
         first, last = _utc(begin), _utc(end)
         courses = self._courses(rig, begin, end)
         gas_width = history.width_for(begin, end, every_s(rig, rig.organs.lung.air))
         moved = transfers(journal.between(first, last, TRANSFER_ROWS))
         moved_rows = tuple(each for each in moved if begin <= each.end < end)
-        books = self._booked(rig, first), self._booked(rig, last)
+        books = self.booked(rig, begin), self.booked(rig, end)
         sources = Sources(
             rig,
             begin,
@@ -175,26 +177,43 @@ class Records:
             chain=self._chain(),
         )
 
+    def booked(self, rig: Rig, at: float) -> Booked | None:
+        """Return the ledger as it stood at `at` (UTC s), by the code that keeps it; None where there is none.
+
+        Before the journal's first row: as it was opened.
+        """
+        opened = next(self.journal.entries(kinds=("ledger.opened",), limit=1), None)
+        if opened is None:
+            return None
+        # Rows before `until` count, so that a period from the very beginning starts with the opening row itself.
+        moment = max(datetime.fromisoformat(_utc(at)), datetime.fromisoformat(opened.utc) + timedelta(milliseconds=1))
+        with closing(self.journal.until(_text(moment))) as journal:
+            ledger = Ledger(rig, journal, _Moment(moment))
+            volumes = ledger.volumes()
+            held = {name: volume.ul for name, volume in volumes.items()}
+            lots = tuple(ledger.whereabouts.batch_json(lot, held) for lot in ledger.whereabouts.batches)
+            return Booked(volumes, replace(ledger.totals), lots)
+
     def close(self) -> None:
         """Let go of the files."""
-        self._journal.close()
-        self._history.close()
+        self.journal.close()
+        self.history.close()
 
     # --- inside -----------------------------------------------------------------------------------------
 
     def _courses(self, rig: Rig, begin: float, end: float) -> dict[str, Course]:
         bands = bands_of(rig)
         found = {}
-        shown = dict.fromkeys((*shown_series(rig), *self._history.series))
+        shown = dict.fromkeys((*shown_series(rig), *self.history.series))
         for point in shown:
             if point.endswith(".delivered"):
                 continue  # a running total has no mean
             period_s = every_s(rig, point)
-            width = self._history.width_for(begin, end, period_s)
+            width = self.history.width_for(begin, end, period_s)
             made = course(
                 point,
-                self._history.series.get(point, ""),
-                self._history.stretches(point, begin, end, width),
+                self.history.series.get(point, ""),
+                self.history.stretches(point, begin, end, width),
                 begin=begin,
                 end=end,
                 width=width,
@@ -204,20 +223,6 @@ class Records:
             if made is not None:
                 found[point] = made
         return found
-
-    def _booked(self, rig: Rig, utc: str) -> Booked | None:
-        """The ledger as it stood at `utc`, by the code that keeps it; before the journal, as it was opened."""
-        opened = next(self._journal.entries(kinds=("ledger.opened",), limit=1), None)
-        if opened is None:
-            return None
-        # Rows before `until` count, so that a period from the very beginning starts with the opening row itself.
-        moment = max(datetime.fromisoformat(utc), datetime.fromisoformat(opened.utc) + timedelta(milliseconds=1))
-        with closing(self._journal.until(_text(moment))) as journal:
-            ledger = Ledger(rig, journal, _Moment(moment))
-            volumes = ledger.volumes()
-            held = {name: volume.ul for name, volume in volumes.items()}
-            lots = tuple(ledger.whereabouts.batch_json(lot, held) for lot in ledger.whereabouts.batches)
-            return Booked(volumes, replace(ledger.totals), lots)
 
     def _stimulation(self, begin_utc: str, end_utc: str) -> Stimulation | None:
         path = self._data / STIMULATION
@@ -233,9 +238,9 @@ class Records:
 
     def _chain(self) -> Chain:
         try:
-            return Chain(self._journal.verify(), self._journal.sha256(), "")
+            return Chain(self.journal.verify(), self.journal.sha256(), "")
         except JournalError as error:
-            return Chain(0, self._journal.sha256(), str(error))
+            return Chain(0, self.journal.sha256(), str(error))
 
 
 class _Moment(Clock):

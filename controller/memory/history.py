@@ -23,7 +23,6 @@ from pathlib import Path
 from typing import NamedTuple, Protocol
 
 from controller.core.state import Reading
-from controller.memory.export import CsvExport
 from controller.memory.file import open_or_set_aside, without_checkpoints
 from drivers.commands import Quality
 
@@ -231,11 +230,6 @@ class History:
         if self.problem is None:
             self.flush()
         return self._db.execute(_DOUBTED, (series, begin, end, max_points)).fetchall()
-
-    def export_csv(self, begin: float, end: float) -> CsvExport:
-        """Every raw point of a period as CSV, to be streamed to wherever it shall go (D5)."""
-        self.flush()
-        return CsvExport(self._path, begin, end)
 
     def close(self) -> None:
         """Write what waits and close the file."""

@@ -21,6 +21,10 @@ SELECT bucket * level, n, total, least, most FROM rollup
 WHERE level = ? AND series = ? AND bucket >= ? AND bucket < ? ORDER BY bucket
 """
 _RAW = "SELECT at, value FROM raw WHERE series = ? AND at >= ? AND at < ? ORDER BY at"
+_READINGS = """
+SELECT at, value, 'good' FROM raw WHERE series = ?1 AND at >= ?2 AND at < ?3
+UNION ALL SELECT at, value, quality FROM doubted WHERE series = ?1 AND at >= ?2 AND at < ?3 ORDER BY at
+"""
 
 
 class Stretch(NamedTuple):
@@ -63,6 +67,7 @@ class HistoryReader:
                 f"{path} cannot be read ({error}). Likely cause: the file is damaged, or its directory may not be read."
                 " Next: check permissions; restore it from a backup"
             ) from None
+        self._every: list[tuple[int, str, str]] = rows
         self._ids: dict[str, int] = {}
         self._units: dict[str, str] = {}
         for number, point, unit in rows:  # a point whose unit was changed goes on under its newest one
@@ -106,6 +111,17 @@ class HistoryReader:
         number = self._ids.get(point)
         if number is not None:
             yield from self._rows(_RAW, (number, begin, end))
+
+    def readings(self, begin: float, end: float) -> Iterator[tuple[float, str, float, str, str]]:
+        """Yield every reading in [begin, end), the doubted ones included.
+
+        Returns:
+            (UTC seconds, point, value, unit, quality), by series and then by time. A point whose unit was changed comes once
+            with each.
+        """
+        for number, point, unit in self._every:
+            for at, value, quality in self._rows(_READINGS, (number, begin, end)):
+                yield at, point, value, unit, quality
 
     def last_before(self, point: str, at: float) -> float | None:
         """The newest value of `point` before `at`."""
