@@ -190,11 +190,12 @@ class RigView(BaseModel):
 
 
 class ReadingView(BaseModel):
-    """One reading; `value` is null when there is none."""
+    """One reading; `value` is null when there is none. `stable` is false while its device says that the value moves."""
 
     value: float | None
     unit: str
     quality: Literal["good", "suspect", "stale", "missing"]
+    stable: bool
     at_s: float | None
     detail: str
 

@@ -74,6 +74,7 @@ def reading_view(reading: Reading) -> dict[str, Any]:
         "value": _finite(reading.value),
         "unit": reading.unit,
         "quality": reading.quality.value,
+        "stable": reading.stable,
         "at_s": _finite(reading.at_s),
         "detail": reading.detail,
     }

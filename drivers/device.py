@@ -106,10 +106,15 @@ class DeviceConfig:
 
 
 class Sensor(ABC):
-    """One readable point of a device, in a fixed unit. `quality` is that of the last value returned."""
+    """One readable point of a device, in a fixed unit. `quality` and `stable` describe the last value returned."""
 
     unit: str
     quality: Quality = Quality.GOOD
+    stable: bool = True
+    """Whether the value has come to rest, as the device says; True where a device does not say.
+
+    A value in motion (the weight while a pump runs) is as true as one at rest: its quality is good.
+    """
 
     @abstractmethod
     async def read(self) -> float:

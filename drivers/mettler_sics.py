@@ -1,14 +1,14 @@
 """Balances that speak MT-SICS level 0 and 1 (Mettler-Toledo reference manual “MT-SICS Interface Commands”).
 
-`SI` asks for the weight of this moment. `S S` is a stable weight, `S D` a moving one (suspect); overload,
-underload, a busy balance and every error code are faults, never numbers.
+`SI` asks for the weight of this moment. The answer `S S` carries a stable weight, `S D` a dynamic one: true, and still
+in motion. Overload, underload, a busy balance and every error code are faults, never numbers.
 """
 
 from __future__ import annotations
 
 import re
 
-from drivers.commands import Guarantee, Quality
+from drivers.commands import Guarantee
 from drivers.device import Device, DeviceConfig, DeviceModel, Identity, Page, Sensor
 from drivers.errors import DeviceFault, Refused
 from drivers.settings import known_only, number_of
@@ -58,10 +58,11 @@ class MettlerSics(Device):
         settings=(("tare_g", "weight of the empty vessel, taken off every reading, -100000 to 100000 g (default 0)"),),
         commands=(
             ("I4", "serial number: who answers; fences late replies", "level 0"),
-            ("SI", "the weight of this moment, stable or not", "level 0"),
+            ("SI", "the weight of this moment, stable or dynamic", "level 0"),
         ),
         traps=(
-            "`S` waits for a stable weight and may not answer for long while a pump runs: `SI` is asked instead.",
+            "`S` waits for a stable weight and may not answer for long while a pump runs: `SI` is asked instead. A "
+            "dynamic weight (`S D`) is a good reading that is not stable.",
             "Some balances ignore a command that comes before the last answer: one question at a time.",
             "`SIR` and `SR` send without end until `@`: never used.",
             "The balance answers in the unit of its display; anything but g is a fault, never a reading.",
@@ -75,7 +76,7 @@ class MettlerSics(Device):
         self._conversation = Conversation(
             link, config.name, timeout_s=TIMEOUT_S, barrier=SyncQuery(b"I4\r\n", lambda: self._serial)
         )
-        # A moving weight may come with fewer digits than one that stands.
+        # A dynamic weight may come with fewer digits than a stable one.
         self._forms = {b"S": Form(), b"D": Form()}
         self.mass = Mass(self)
         self.sensors["mass"] = self.mass
@@ -98,8 +99,8 @@ class MettlerSics(Device):
                 raise self._not_understood()
         return None
 
-    def weight(self, buffer: bytearray) -> tuple[float, Quality] | None:
-        """The parser of the answer to `SI`: weight (g) and how far it may be trusted."""
+    def weight(self, buffer: bytearray) -> tuple[float, bool] | None:
+        """Parse the answer to `SI`: weight (g), and whether it is stable."""
         while (line := take_line(buffer, b"\r\n", self.config.name)) is not None:
             if match := _WEIGHT.fullmatch(line):
                 if match[3] != b"g":
@@ -110,7 +111,7 @@ class MettlerSics(Device):
                         action="set its host unit to gram",
                     )
                 self._forms[match[1]].check((len(line), decimals(match[2])), line, self.config.name)
-                return float(match[2]), Quality.GOOD if match[1] == b"S" else Quality.SUSPECT
+                return float(match[2]), match[1] == b"S"
             if told := _NO_WEIGHT.get(line):
                 raise DeviceFault(told[0], where=self.config.name, cause=told[1], action=told[2])
             if line == b"ES":
@@ -126,8 +127,8 @@ class MettlerSics(Device):
                 raise bad_reply(line, self.config.name, "a weight")
         return None
 
-    async def weigh(self) -> tuple[float, Quality]:
-        """The weight of this moment (g, gross) and its quality."""
+    async def weigh(self) -> tuple[float, bool]:
+        """Ask for the weight of this moment (g, gross), and whether it is stable."""
         return await self._conversation.ask(b"SI\r\n", self.weight)
 
     def _not_understood(self) -> Refused:
@@ -140,7 +141,7 @@ class MettlerSics(Device):
 
 
 class Mass(Sensor):
-    """The weight on the pan less `tare_g`; a moving weight is suspect."""
+    """The weight on the pan less `tare_g`."""
 
     unit = "g"
 
@@ -148,6 +149,6 @@ class Mass(Sensor):
         self._balance = balance
 
     async def read(self) -> float:
-        """The weight of this moment (g)."""
-        gross_g, self.quality = await self._balance.weigh()
+        """Return the weight of this moment (g)."""
+        gross_g, self.stable = await self._balance.weigh()
         return gross_g - self._balance.tare_g

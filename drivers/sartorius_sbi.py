@@ -1,14 +1,14 @@
 """Balances that speak SBI, the Sartorius Balance Interface (operating instructions of GC803S, LE2202S, Cubis MSE).
 
-`ESC P` asks for what the display shows: sign, number and, only while the weight stands still, the unit. A weight without
-a unit is a moving one; which unit that is follows from the last weight that stood still.
+`ESC P` asks for what the display shows: sign, number and, only while the weight is stable, the unit. A weight without
+a unit is in motion; its unit is that of the last stable weight.
 """
 
 from __future__ import annotations
 
 import re
 
-from drivers.commands import Guarantee, Quality
+from drivers.commands import Guarantee
 from drivers.device import Device, DeviceConfig, DeviceModel, Identity, Page, Sensor
 from drivers.errors import DeviceFault, WrongDevice
 from drivers.settings import flag_of, known_only, number_of
@@ -56,7 +56,7 @@ class SartoriusSbi(Device):
             ("tare_g", "weight that is taken off every reading (g), default 0"),
             (
                 "unit_is_gram",
-                "true if the display is fixed to gram: then a moving weight is taken even before one stood still; "
+                "true if the display is fixed to gram: then a weight in motion is taken even before the first stable one; "
                 "default false",
             ),
         ),
@@ -69,8 +69,8 @@ class SartoriusSbi(Device):
             "come with 9600 8N1 or 8O1. Compare with the menu and write them into the link.",
             "Set printing to “manual, without stability”: with stability the balance answers only when the weight "
             "stands still, and with automatic printing ESC P switches that on and off instead of asking.",
-            "A moving weight comes without its unit: it is taken, as suspect, only after a weight that stood still "
-            "was in gram.",
+            "A weight in motion comes without its unit: it is taken, as a good reading that is not stable, only after "
+            "a stable weight was in gram.",
             "The setting for legal metrology puts brackets around the last digit: such lines are refused.",
             "Both line forms are understood, 16 characters and 22 with an ID code.",
         ),
@@ -117,7 +117,7 @@ class SartoriusSbi(Device):
         return None
 
     def weight(self, buffer: bytearray) -> tuple[float, str] | None:
-        """The parser of the answer to `ESC P`: the number on the display and its unit, empty while it moves."""
+        """Parse the answer to `ESC P`: the number on the display and its unit, empty while the weight is in motion."""
         while (line := take_line(buffer, b"\r\n", self.config.name)) is not None:
             if (match := _WEIGHT.fullmatch(line)) and len(line) in _LENGTHS:
                 return float((match[1] + match[2]).replace(b" ", b"")), match[3].decode("ascii", "replace")
@@ -132,12 +132,12 @@ class SartoriusSbi(Device):
         told = f"{what} ({code})" if code[0] == "E" else what
         raise DeviceFault(told, where=self.config.name, cause=cause, action=action)
 
-    async def weigh(self) -> tuple[float, Quality]:
-        """The weight of this moment (g, gross) and its quality."""
+    async def weigh(self) -> tuple[float, bool]:
+        """Ask for the weight of this moment (g, gross), and whether it is stable."""
         value, unit = await self._conversation.ask(PRINT, self.weight)
         if unit == "g":
             self._gram_seen = True
-            return value, Quality.GOOD
+            return value, True
         if unit:
             self._gram_seen = False
             raise DeviceFault(
@@ -148,16 +148,16 @@ class SartoriusSbi(Device):
             )
         if not self._gram_seen:
             raise DeviceFault(
-                "the weight moves, and which unit it is in is not known yet",
+                "the weight is in motion, and its unit is not known yet",
                 where=self.config.name,
-                cause="the balance tells its unit only when the weight stands still",
+                cause="the balance tells its unit only with a stable weight",
                 action="let it come to rest once, or set unit_is_gram in the rig file if its display is fixed to gram",
             )
-        return value, Quality.SUSPECT
+        return value, False
 
 
 class Mass(Sensor):
-    """The weight on the pan less `tare_g`; a moving weight is suspect."""
+    """The weight on the pan less `tare_g`."""
 
     unit = "g"
 
@@ -165,6 +165,6 @@ class Mass(Sensor):
         self._balance = balance
 
     async def read(self) -> float:
-        """The weight of this moment (g)."""
-        gross_g, self.quality = await self._balance.weigh()
+        """Return the weight of this moment (g)."""
+        gross_g, self.stable = await self._balance.weigh()
         return gross_g - self._balance.tare_g

@@ -79,8 +79,17 @@ class Tap:
         """Listen to `store` from now on."""
         judge, read, failed = Readings(self.rig, self.lab), store.read, store.failed
 
-        def heard(point: str, value: float, unit: str, quality: Quality, at_s: float, detail: str = "") -> bool:
-            again = read(point, value, unit, quality, at_s, detail)
+        def heard(
+            point: str,
+            value: float,
+            unit: str,
+            quality: Quality,
+            at_s: float,
+            detail: str = "",
+            *,
+            stable: bool = True,
+        ) -> bool:
+            again = read(point, value, unit, quality, at_s, detail, stable=stable)
             if (tally := self._tally(point)) is not None:
                 reading = store.readings[point]
                 tally.read += 1

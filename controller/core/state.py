@@ -25,6 +25,8 @@ class Reading:
     """Whether its probe answers, and always the same (:mod:`controller.readings.liveliness`); the quality is stale then."""
     last_good: Reading | None = None
     """The last good reading before this one; None where this one is good itself, or none ever was."""
+    stable: bool = True
+    """Whether the value has come to rest, as its device says (:attr:`drivers.device.Sensor.stable`)."""
 
     @property
     def good(self) -> Reading | None:
@@ -116,7 +118,17 @@ class StateStore:
         """The latest views of the actuators, between ticks too."""
         return self._actuators
 
-    def read(self, point: str, value: float, unit: str, quality: Quality, at_s: float, detail: str = "") -> bool:
+    def read(
+        self,
+        point: str,
+        value: float,
+        unit: str,
+        quality: Quality,
+        at_s: float,
+        detail: str = "",
+        *,
+        stable: bool = True,
+    ) -> bool:
         """Take in a reading; return whether it ought to be read again soon, because only that tells what it is worth.
 
         A value that is not plausible is suspect, whatever the device says of it. Remembers since when the value has not
@@ -137,7 +149,7 @@ class StateStore:
         last_good = None if quality is Quality.GOOD or stuck is not None else good
         same = before if before is not None and before.stuck else good
         since_s = same.same_since_s if same is not None and same.value == value else at_s
-        reading = Reading(value, unit, quality, at_s, detail, since_s, stuck is not None, last_good)
+        reading = Reading(value, unit, quality, at_s, detail, since_s, stuck is not None, last_good, stable)
         self._readings[point] = self._news[point] = reading
         return again is not None and self._plausible is not None and self._plausible.again(point)
 

@@ -150,7 +150,7 @@ class ConnectedRig:
                     store.failed(point, sensor.unit, f"its driver fails: {error!r}")
                     break
                 else:
-                    again = store.read(point, value, sensor.unit, sensor.quality, loop.time())
+                    again = store.read(point, value, sensor.unit, sensor.quality, loop.time(), stable=sensor.stable)
                 if not again:
                     break
         for name in work.actuators:

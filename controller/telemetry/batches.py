@@ -4,7 +4,7 @@
                               "quality": "good", "utc": "2026-01-01T00:00:05.000Z"}, …]}
 
 `utc` is when the reading was taken, not when it was sent. A reading that went bad is sent once more, so marked; a value
-that never was is null.
+that never was is null. `"stable": false` is added while the device says that its value is still in motion.
 """
 
 from __future__ import annotations
@@ -25,13 +25,14 @@ MOST_IN_MESSAGE = 2_000
 
 
 class Taken(NamedTuple):
-    """A reading as it leaves: `at` is when it was taken, `value` None when it never was one or is no more."""
+    """A reading to be sent: `at` is when it was taken, `value` None when it never was one or is no more."""
 
     point: str
     value: float | None
     unit: str
     quality: str
     at: datetime
+    stable: bool
 
 
 class ReadingBatch:
@@ -58,7 +59,7 @@ class ReadingBatch:
             utc = utc or datetime.fromisoformat(state.utc)
             taken = utc - timedelta(seconds=state.at_s - reading.at_s) if math.isfinite(reading.at_s) else utc
             value = reading.value if math.isfinite(reading.value) else None
-            self.readings.append(Taken(point, value, reading.unit, reading.quality.value, taken))
+            self.readings.append(Taken(point, value, reading.unit, reading.quality.value, taken, reading.stable))
         excess = len(self.readings) - MOST_WAITING
         if excess > 0:
             del self.readings[:excess]
@@ -80,6 +81,7 @@ def message(seq: int, taken: Sequence[Taken]) -> bytes:
             "unit": each.unit,
             "quality": each.quality,
             "utc": each.at.isoformat(timespec="milliseconds").replace("+00:00", "Z"),
+            **({} if each.stable else {"stable": False}),
         }
         for each in taken
     ]

@@ -3,7 +3,8 @@
     readings,point=balance.mass,quality=good,rig=bench,unit=g value=3.02 1767225605000
 
 Time is when the reading was taken, in milliseconds. A reading that never had a value, or lost it, has the field `missing`
-instead. What is sent twice is the same point of the same series at the same moment, which such a database keeps once.
+instead. One whose device says that the value is still in motion has the field `stable=false` as well. What is sent twice is
+the same point of the same series at the same moment, which such a database keeps once.
 
 A message that the database refuses for what it says (HTTP 400, 413, 422: another type of field in its bucket, say) would be
 refused for ever and hold up all that come after it. It is given up, counted and logged; everything else waits and is tried
@@ -61,6 +62,8 @@ class InfluxSink(OutboxSink):
         ):  # fmt: skip
             point.tag(tag, text)
         point.field("missing", True) if reading.value is None else point.field("value", reading.value)
+        if not reading.stable:
+            point.field("stable", False)
         return str(point.time(reading.at, PRECISION).to_line_protocol())
 
     async def _serve(self) -> None:

@@ -48,7 +48,7 @@ class Settled:
 async def settled(
     store: Store, point: str, *, every_s: float, spread: float | None = None, patience_s: float
 ) -> Settled:
-    """Wait for :data:`READINGS` good readings taken from now on, no further apart than `spread` (any if None).
+    """Wait for :data:`READINGS` good and stable readings taken from now on, no further apart than `spread` (any if None).
 
     Gives up after `patience_s` seconds of loop time and says why.
     """
@@ -64,7 +64,7 @@ async def settled(
         if reading is None or reading.at_s <= last_s:
             continue
         last_s = reading.at_s
-        if reading.quality is not Quality.GOOD or not math.isfinite(reading.value):
+        if reading.quality is not Quality.GOOD or not reading.stable or not math.isfinite(reading.value):
             values.clear()
             continue
         values = [*values[-(READINGS - 1) :], reading.value]
@@ -74,7 +74,8 @@ async def settled(
             return Settled(mean, math.hypot(noise, ACCURACY_SD.get(reading.unit, 0.0)), reading.unit)
     if reading is None:
         return Settled(None, 0.0, "", f"{point} was never read")
-    why = reading.detail or ("it did not settle" if values else "no good reading came")
+    moves = bool(values) or not reading.stable
+    why = reading.detail or ("it did not settle" if moves else "no good reading came")
     return Settled(None, 0.0, reading.unit, f"{point}: {why} within {patience_s:.0f} s")
 
 

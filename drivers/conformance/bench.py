@@ -34,6 +34,8 @@ class Sense:
     """How far the truth may go by itself between a reading and a look at the truth: a bath cools."""
     doubts: bool = False
     """Whether the device can say that its reading is not to be trusted (:meth:`FarEnd.doubt`)."""
+    moves: bool = False
+    """Whether the device can say that its value is still in motion (:meth:`FarEnd.disturb`)."""
 
     def near(self, value: float, truth: float) -> bool:
         """Whether `value` is a sound reading of what was `truth` at that very moment."""

@@ -53,6 +53,13 @@ class FarEnd(Protocol):
         """
         ...
 
+    def disturb(self, point: str) -> bool:
+        """Keep what the device measures at `point` in motion from now on, so that the device says so.
+
+        False if the protocol cannot say that.
+        """
+        ...
+
     def misset(self) -> bool:
         """Somebody has changed the device's own settings at its panel: units, modes, what it says by itself.
 
@@ -83,6 +90,7 @@ class ScriptedEnd:
         measure: Callable[[str, float], None] = lambda point, value: None,
         measured: Callable[[], Mapping[str, float]] | None = None,
         doubt: Callable[[str], bool] = lambda point: False,
+        disturb: Callable[[str], bool] = lambda point: False,
         misset: Callable[[], bool] = lambda: False,
         power_cycle: Callable[[], None] = lambda: None,
         memory_writes: Callable[[], int | None] = lambda: None,
@@ -97,6 +105,7 @@ class ScriptedEnd:
         self.delivered = delivered
         self.measured = measured or (lambda: self._set)
         self.doubt = doubt
+        self.disturb = disturb
         self.misset = misset
         self.power_cycle = power_cycle
         self.memory_writes = memory_writes

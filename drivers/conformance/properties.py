@@ -42,6 +42,7 @@ from drivers.conformance.truth import (
     reads_what_is_true,
     says_when_its_device_doubts,
     tells_measured_from_commanded,
+    tells_motion_from_rest,
 )
 from drivers.conformance.trying import Property
 from drivers.conformance.volumes import counts_what_it_moves, gives_a_dose_once_and_whole
@@ -69,6 +70,7 @@ PROPERTIES: Mapping[str, Property] = {
     "status": Property("says what was commanded while it is so (A7)", says_what_it_does),
     "truth": Property("reads what is true, with its unit and its sign (F6)", reads_what_is_true),
     "doubt": Property("trusts no reading that its device doubts (I2)", says_when_its_device_doubts),
+    "motion": Property("tells a value in motion from one at rest (A10)", tells_motion_from_rest),
     "measured": Property("tells what is measured from what was commanded (A7)", tells_measured_from_commanded),
     "effect": Property("does what it is told, as much and that way, and nothing else (A7)", does_what_it_is_told),
     "stopped": Property("is at rest when a stop has returned, and stays so (A2)", stops_at_once),

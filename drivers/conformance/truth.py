@@ -62,10 +62,11 @@ async def _compare(stage: Stage, point: str) -> None:
         sense.near(value, min(max(value, low), high)),
         f"{point} reads {value:g} {sense.unit}; the truth is {high:g} {sense.unit}",
     )
-    if sensor.quality is not Quality.GOOD:
-        await asyncio.sleep(CALM_S)  # a balance wants to see that nothing moves any more
-        await sensor.read()
     expect(sensor.quality is Quality.GOOD, f"{point} reads {value:g} rightly and calls that {sensor.quality}")
+    if not sensor.stable:
+        await asyncio.sleep(CALM_S)  # a balance calls a weight stable after it has been at rest for a moment
+        await sensor.read()
+    expect(sensor.stable, f"{point} is at rest at {value:g}, and the driver says that it is in motion")
 
 
 async def says_when_its_device_doubts(bench: Bench) -> None:
@@ -92,6 +93,36 @@ async def says_when_its_device_doubts(bench: Bench) -> None:
                 )
     if not tried:
         raise NotApplicable("the bench knows no way in which its device says that a reading is not to be trusted")
+
+
+async def tells_motion_from_rest(bench: Bench) -> None:
+    """A value that the device says is in motion is a good reading that is not stable; one at rest is stable (A10)."""
+    tried = 0
+    for point in [point for point, sense in bench.senses.items() if sense.moves]:
+        async with on_stage(bench) as stage:
+            if (sensor := stage.device.sensors.get(point)) is None:
+                continue
+            await sensor.read()
+            await asyncio.sleep(CALM_S)
+            await sensor.read()
+            expect(sensor.stable, f"{point} is at rest, and the driver says that it is in motion")
+            expect(
+                stage.far.disturb(point), f"the bench says that its device can tell motion at {point}, and it cannot"
+            )
+            tried += 1
+            for _ in range(2):
+                await asyncio.sleep(SETTLE_S)
+                value = await sensor.read()
+                expect(
+                    not sensor.stable,
+                    f"the device says that {point} is in motion, and the driver calls {value:g} stable",
+                )
+                expect(
+                    sensor.quality is Quality.GOOD,
+                    f"{point} is in motion, and the driver calls that {sensor.quality}: motion is told by `stable`",
+                )
+    if not tried:
+        raise NotApplicable("the bench knows no way in which its device says that a value is in motion")
 
 
 async def tells_measured_from_commanded(bench: Bench) -> None:

@@ -123,7 +123,7 @@ def test_I9_a_commanded_step_is_no_jump() -> None:
 
 
 def test_I9_what_the_device_doubts_stays_in_doubt_and_is_followed() -> None:
-    """A balance says that the weight moves: no value of then is good, and the rest afterwards is no jump."""
+    """No value that the device doubts is good, and a good one that follows is no jump from the last good one."""
     point = settled(MASS, "g", 3.0)
     for step in range(1, 11):
         assert point.read(3.0 + 0.3 * step, quality=Quality.SUSPECT) is Quality.SUSPECT

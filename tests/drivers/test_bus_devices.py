@@ -450,18 +450,18 @@ async def test_the_full_scale_must_be_in_the_rig() -> None:
 # --- balance ----------------------------------------------------------------------------------------------
 
 
-async def test_golden_weights_and_their_quality() -> None:
+async def test_a_dynamic_weight_is_good_and_not_stable() -> None:
     fake = FakeBalance()
     peer = Peer(fake)
     async with linked(MettlerSics, peer, FakeBalance.config) as balance:
         assert balance.identity is not None
         assert balance.identity.serial == "B021002593"
         mass = balance.sensors["mass"]
-        assert (await mass.read(), mass.quality, mass.unit) == (90.0, Quality.GOOD, "g")
+        assert (await mass.read(), mass.quality, mass.stable, mass.unit) == (90.0, Quality.GOOD, True, "g")
         assert peer.sent == [b"SI\r\n"]
         fake.answer = b"S D    -0.6800 g\r\n"
         assert await mass.read() == pytest.approx(-10.68)
-        assert mass.quality is Quality.SUSPECT
+        assert (mass.quality, mass.stable) == (Quality.GOOD, False)
 
 
 @pytest.mark.parametrize(

@@ -75,6 +75,16 @@ def test_a_reading_that_goes_bad_is_news_and_one_that_never_was_is_null() -> Non
     ]
 
 
+def test_a_reading_in_motion_says_so() -> None:
+    batch = Batch()
+    batch.take(
+        state(1.0, a_x=Reading(3.0, "g", Quality.GOOD, 1.0, stable=False), b_x=Reading(3.0, "g", Quality.GOOD, 1.0))
+    )
+    moving, still = readings(batch)
+    assert (moving["quality"], moving["stable"]) == ("good", False)
+    assert "stable" not in still
+
+
 def test_what_waits_in_memory_is_bounded_and_losses_are_counted(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(batches, "MOST_WAITING", 100)
     batch = ReadingBatch()

@@ -53,12 +53,15 @@ class Fed:
         self._task = asyncio.create_task(self.sink.run())
         self.offered = 0
 
-    def offer(self, count: int = 1, point: str = "balance.mass", quality: Quality = Quality.GOOD) -> None:
+    def offer(
+        self, count: int = 1, point: str = "balance.mass", quality: Quality = Quality.GOOD, *, stable: bool = True
+    ) -> None:
         for _ in range(count):
             at_s = self.offered * sink.BATCH_S
             utc = f"2026-01-01T00:{int(at_s) // 60:02d}:{at_s % 60:06.3f}Z"
             value = float(self.offered) if quality is Quality.GOOD else float("nan")
-            self.sink.offer(State(at_s, utc, {point: Reading(value, "g", quality, at_s)}, {}, {}, (), {}))
+            reading = Reading(value, "g", quality, at_s, stable=stable)
+            self.sink.offer(State(at_s, utc, {point: reading}, {}, {}, (), {}))
             self.offered += 1
 
     def all_through(self) -> bool:
@@ -87,12 +90,16 @@ async def test_D1_readings_arrive_with_their_value_time_and_tags(database: Victo
         rig.offer(3)
         rig.offer(1, "ph loop,left.ph")  # what the protocol itself is made of
         rig.offer(1, quality=Quality.SUSPECT)
+        rig.offer(1, "scale.mass", stable=False)
         await until(rig.all_through)
         tags = {"rig": "bench", "point": "balance.mass", "unit": "g"}
         good = [(FIRST_MS + 5000 * number, float(number)) for number in range(3)]
         await until(lambda: database.samples(**tags) == good)
         assert database.samples(point="ph loop,left.ph") == [(FIRST_MS + 15000, 3.0)]
         assert database.samples("readings_missing", quality="suspect", **tags) == [(FIRST_MS + 20000, 1.0)]
+        await until(lambda: database.samples(point="scale.mass") == [(FIRST_MS + 25000, 5.0)])
+        assert database.samples("readings_stable", quality="good", point="scale.mass") == [(FIRST_MS + 25000, 0.0)]
+        assert database.samples("readings_stable", **tags) == []
         assert (rig.sink.connected, rig.sink.problem, rig.sink.given_up) == (True, None, 0)
 
 

@@ -77,11 +77,11 @@ DOUBTS = frozenset(
         "vaisala-gmp25x",
         "keller-bus",
         "sensirion-slf3x",
-        "mettler-sics",
-        "sartorius-sbi",
     }
 )
 """Models that can say that a reading is not to be trusted."""
+MOVES = frozenset({"mettler-sics", "sartorius-sbi"})
+"""Models that can say that their value is still in motion."""
 CHECKSUMS = frozenset(
     {
         "keller-x-line",
@@ -183,7 +183,7 @@ def _senses(model: str, family: Family, config: DeviceConfig) -> dict[str, Sense
     for point, kind in kinds.items():
         bath = kinds.get("setpoint") == SETPOINT and kind.unit == "degC"
         if (sense := BATH if bath else FOLLOWS.get(point) or SENSES.get(kind.unit)) is not None and kind.kind != "pump":
-            found[point] = replace(sense, doubts=model in DOUBTS and point != "air")
+            found[point] = replace(sense, doubts=model in DOUBTS and point != "air", moves=model in MOVES)
     if "external" in found and not config.settings.get("external"):
         del found["external"]
     return found

@@ -151,16 +151,21 @@ class LabEnd:
                 transmitter.status = 1
             case SensirionSlf3x() as sensor if point != "air":
                 sensor.air = True
-            case MettlerSics() | SartoriusSbi():
-                loop, key = asyncio.get_running_loop(), f"{self._name}.{point}"
-
-                def pour() -> None:
-                    self.plant.made[key] += POURED_G
-                    loop.call_later(POUR_S, pour)
-
-                pour()
             case _:
                 return False
+        return True
+
+    def disturb(self, point: str) -> bool:
+        """Pour liquid onto a balance without end."""
+        if not isinstance(self.device, MettlerSics | SartoriusSbi):
+            return False
+        loop, key = asyncio.get_running_loop(), f"{self._name}.{point}"
+
+        def pour() -> None:
+            self.plant.made[key] += POURED_G
+            loop.call_later(POUR_S, pour)
+
+        pour()
         return True
 
     def misset(self) -> bool:

@@ -72,6 +72,11 @@ class SensorLayer(Sensor):
         """That of the sound sensor."""
         return self.inner.quality
 
+    @property
+    def stable(self) -> bool:  # type: ignore[override]
+        """That of the sound sensor."""
+        return self.inner.stable
+
     async def read(self) -> float:
         """See :class:`Sensor`."""
         return await self.inner.read()

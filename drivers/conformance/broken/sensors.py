@@ -97,6 +97,20 @@ class _AlwaysBad(SensorLayer):
     quality = Quality.SUSPECT
 
 
+class _AlwaysStable(SensorLayer):
+    stable = True
+
+
+class _NeverStable(SensorLayer):
+    stable = False
+
+
+class _MotionDoubted(SensorLayer):
+    @property
+    def quality(self) -> Quality:  # type: ignore[override]
+        return self.inner.quality if self.inner.stable else Quality.SUSPECT
+
+
 def _raise_key_error(sensor: SensorLayer, error: DeviceError) -> float:
     raise KeyError(sensor.point) from error
 
@@ -166,6 +180,21 @@ SENSORS: tuple[Broken, ...] = (
         _with(lambda sense: sense.doubts),
     ),
     _broken("distrusted by default", "the quality is never good, whatever the device says", around_sensors(_AlwaysBad)),
+    _broken(
+        "stable by default",
+        "a value in motion is called stable",
+        around_sensors(_AlwaysStable),
+        "motion",
+        _with(lambda sense: sense.moves),
+    ),
+    _broken("never stable", "a value at rest is said to be in motion", around_sensors(_NeverStable)),
+    _broken(
+        "motion doubted",
+        "a value in motion is called suspect",
+        around_sensors(_MotionDoubted),
+        "motion",
+        _with(lambda sense: sense.moves),
+    ),
     _broken("nan on failure", "a failed reading is nan", _on_failure(lambda s, e: math.nan), "silence"),
     _broken("zero on failure", "a failed reading is 0", _on_failure(lambda s, e: 0.0), "silence"),
     _broken(

@@ -241,11 +241,13 @@ export class Schematic {
     const age = reading?.at_s === null || !reading ? null : state.at_s - reading.at_s;
     const stale = age !== null && age > Math.max(STALE_PERIODS * (this.rig.periods_s[device] ?? 5), LEAST_STALE_S);
     const status = !reading || reading.value === null ? "none" : stale && reading.quality === "good" ? "stale" : reading.quality;
+    const settling = status === "good" && !reading.stable;
     drawn.node.dataset.quality = status;
+    drawn.node.classList.toggle("settling", settling);
     say(drawn.value, reading ? quantity(reading.value, reading.unit) : "–");
     say(drawn.unit, reading && reading.unit !== "pH" ? unit(reading.unit) : "");
-    say(drawn.state, { missing: "missing", stale: "stale", suspect: "suspect", none: "none" }[status] ?? "");
-    say(drawn.title, `${point} (${drawn.probe.model}) at ${drawn.probe.at}: ${status}${age === null ? "" : `, ${Math.max(0, age).toFixed(0)} s old`}${reading?.detail ? `. ${reading.detail}` : ""}`);
+    say(drawn.state, settling ? "settling" : { missing: "missing", stale: "stale", suspect: "suspect", none: "none" }[status] ?? "");
+    say(drawn.title, `${point} (${drawn.probe.model}) at ${drawn.probe.at}: ${status}${settling ? ", settling" : ""}${age === null ? "" : `, ${Math.max(0, age).toFixed(0)} s old`}${reading?.detail ? `. ${reading.detail}` : ""}`);
   }
 
   /** The same for those who do not see the picture, a few times a minute. */
@@ -254,7 +256,7 @@ export class Schematic {
     if (now - (this.told ?? -1e9) < 10000) return;
     this.told = now;
     const volumes = Object.entries(state.volumes).map(([name, found]) => h("li", { text: `${name} ${volume(found.ul).join(" ")}` }));
-    const readings = Object.entries(state.readings).map(([point, reading]) => h("li", { text: `${spoken(point)} ${quantity(reading.value, reading.unit)} ${unit(reading.unit)}, ${reading.quality}` }));
+    const readings = Object.entries(state.readings).map(([point, reading]) => h("li", { text: `${spoken(point)} ${quantity(reading.value, reading.unit)} ${unit(reading.unit)}, ${reading.quality}${reading.stable ? "" : ", settling"}` }));
     byId("schematic-words").replaceChildren(...volumes, ...readings);
   }
 
