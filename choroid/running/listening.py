@@ -13,6 +13,7 @@ from pathlib import Path
 
 from choroid.running.nerves_process import ALLOWED_WITHIN_S, ENDPOINT, EngineHandle, spawn_engine
 from choroid.running.nerves_source import GatewayNerves
+from controller.nerves.ledger_head import LedgerRefused
 from controller.nerves.summary import NervesSummary, life_s
 from controller.rig.description import Rig
 from sim.plant.plant import Plant
@@ -49,6 +50,8 @@ class EngineNerves:
         self._gateway: GatewayNerves | None = None
         self._keeping: asyncio.Task[None] | None = None
         self._stopped = ""
+        self.ledger_problem = ""
+        """Why no engine starts with the stimulation ledger, for people; empty while one does."""
 
     @property
     def engine(self) -> EngineHandle | None:
@@ -68,6 +71,9 @@ class EngineNerves:
             lived_s = 0.0
             try:
                 lived_s = await self._live()
+            except LedgerRefused as error:
+                self.ledger_problem = str(error)
+                logger.error("the electrode engine did not start: %s", error)
             except ValueError:
                 logger.exception("this rig's electrode engine cannot be started; the rig goes on without nerves")
                 return
@@ -83,6 +89,7 @@ class EngineNerves:
         """One life of the engine, from its start to its end; returns how long (s of the loop) its door was open."""
         loop = asyncio.get_running_loop()
         self._engine = await spawn_engine(self._rig, self._data_dir, self._seed, NOT_ALLOWED_YET)
+        self.ledger_problem = ""
         began_s = loop.time()
         try:
             await self._engine.order(self._stopped, ALLOWED_WITHIN_S)

@@ -29,6 +29,7 @@ from controller.nerves.brake import Brake, BrakeOrder
 from controller.nerves.device import ArrayInfo, Delivery, FrameBlock, Impedance, Pulse
 from controller.nerves.engine import EngineConfig, serve
 from controller.nerves.envelope import Envelope
+from controller.nerves.ledger_head import LedgerRefused
 from controller.nerves.summary import life_s
 from controller.nerves.tokens import Grant, Keyring, TokenScope, new_token
 from sim.neurons.array import SAMPLE_RATE_HZ, UV_PER_UNIT, SimulatedArray
@@ -39,6 +40,8 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 ENDPOINT = "nerves.json"
+REFUSED = 3
+"""Exit status of an engine that does not start because its stimulation ledger cannot be used."""
 LEDGER = "stimulation.db"
 BLOCK_FRAMES = 25
 LEAD_FRAMES = 5
@@ -264,8 +267,8 @@ async def spawn_engine(rig: Rig, data_dir: Path, seed: int, stopped: str = "") -
 
     With a reason in `stopped` it refuses all stimulation until :meth:`EngineHandle.order` allows it. Writes
     `nerves.json` (address and the agent's token, for its owner's eyes only) into `data_dir`. Takes about 3 s, 10 s the
-    first time; await it in the background. Raises ValueError for a rig without a simulated array and RuntimeError when
-    the engine ends before it is ready.
+    first time; await it in the background. Raises ValueError for a rig without a simulated array, LedgerRefused when the
+    stimulation ledger cannot be used, and RuntimeError when the engine ends before it is ready for any other reason.
     """
     nerves = rig.nerves
     if nerves is None or not nerves.link.startswith("sim:"):
@@ -296,13 +299,16 @@ async def spawn_engine(rig: Rig, data_dir: Path, seed: int, stopped: str = "") -
         process.kill()
         await process.wait()
         raise
-    if not line:
+    said = json.loads(line or b"{}")
+    if "refused" in said:
+        await process.wait()
+        raise LedgerRefused(said["refused"])
+    if not said:
         status = await process.wait()
         raise RuntimeError(
             f"the electrode engine ended with status {status} before it was ready;"
             " likely cause: as standard error says above; next: run `python -m choroid.nerves_process` by hand"
         )
-    said = json.loads(line)
     return EngineHandle(said["address"], said["token"], said["agent_token"], process.pid, process)
 
 
@@ -316,7 +322,12 @@ def main(arguments: list[str] | None = None) -> int:
     ledger = Path(config["data_dir"]) / LEDGER
     longer_s = ledger.stat().st_size / LEDGER_BYTES_S if ledger.exists() else 0.0
     signal.setitimer(signal.ITIMER_REAL, START_WITHIN_S + longer_s)  # an engine that cannot start ends
-    asyncio.run(_child(config))
+    try:
+        asyncio.run(_child(config))
+    except LedgerRefused as error:
+        logger.error("%s", error)
+        print(json.dumps({"refused": str(error)}), flush=True)
+        return REFUSED
     return 0
 
 

@@ -143,6 +143,11 @@ DEFINITIONS: dict[str, Definition] = {
             "see the file named; restore it from a backup, or move it elsewhere, then start the controller again", "1 d",
         ),
         Definition(
+            "stimulation_ledger_lost", "high",
+            "what the tissue was given is not known: the electrode engine does not start, nothing is recorded or stimulated",
+            "do what the alarm says with the file that it names; the engine starts by itself within 5 minutes", "4 h",
+        ),
+        Definition(
             "history_lost", "medium", "readings wait in memory and are lost with it",
             "make room on the disk", "4 h", 30.0, suppressed_by=("journal_unwritten",),
         ),

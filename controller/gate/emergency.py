@@ -26,6 +26,11 @@ SOURCE = "emergency stop"
 class Stimulator(Protocol):
     """Whatever can stimulate the tissue: the electrode engine behind its process."""
 
+    @property
+    def ledger_problem(self) -> str:
+        """Why the stimulation ledger cannot be used, for people; empty while it can."""
+        ...
+
     def forbid_stimulation(self, why: str) -> None:
         """Let no engine that starts from now on stimulate."""
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 import asyncio
 import gc
 import logging
+import sqlite3
 import sys
 import threading
 from collections.abc import Callable, Iterator, Mapping
@@ -29,6 +30,7 @@ from controller.nerves.envelope import Envelope
 from controller.nerves.gateway import Gateway, GatewayServer
 from controller.nerves.kernels import warm_up
 from controller.nerves.ledger import StimulationLedger
+from controller.nerves.ledger_head import LedgerRefused
 from controller.nerves.permit import Tissue, tissue_at
 from controller.nerves.tokens import Keyring
 
@@ -103,17 +105,18 @@ async def serve(
     """Run the engine until `stop`; `ready` hears the door's address once it is open, `brake` stops stimulation.
 
     Raises what ended the real-time thread, if anything did: an array that is gone (OSError) ends the
-    process, and with it every lease.
+    process, and with it every lease. Raises LedgerRefused before the door opens where the ledger cannot be used.
     """
     loop = asyncio.get_running_loop()
     warm_up(device.info.electrodes)
     clock = Clock(follow_system=True)
-    ledger = StimulationLedger(config.ledger, device.info, clock.utc_text())
+    with _refusing(config.ledger):
+        ledger = StimulationLedger(config.ledger, device.info, clock.utc_text())
+        began = datetime.fromisoformat(ledger.first_utc)
+        tissue = Tissue() if config.tissue is None else tissue_at(config.tissue, clock.utc(), began)
+        core = Core(device, ledger, config.envelope, tissue, brake)
     if ledger.unknown:
         logger.warning("%d pulse(s) of an earlier session have an unknown fate; see the ledger", ledger.unknown)
-    began = datetime.fromisoformat(ledger.first_utc)
-    tissue = Tissue() if config.tissue is None else tissue_at(config.tissue, clock.utc(), began)
-    core = Core(device, ledger, config.envelope, tissue, brake)
     gateway = Gateway(core, keyring, config.ledger, ledger.unknown)
     door = GatewayServer(gateway, keyring)
     thread = RealTimeThread(device, core, gateway, lambda: loop.call_soon_threadsafe(stop.set))
@@ -131,6 +134,21 @@ async def serve(
             await door.close()
     if thread.failure is not None:
         raise thread.failure
+
+
+@contextmanager
+def _refusing(ledger: Path) -> Iterator[None]:
+    """Raise :class:`LedgerRefused` for a ledger that cannot be read or written."""
+    try:
+        yield
+    except LedgerRefused:
+        raise
+    except sqlite3.Error as error:
+        raise LedgerRefused(
+            f"{ledger} cannot be used: {error}. Likely cause: the file is damaged, or its disk failed or is full. Next: make"
+            " room, or restore the file from a backup; or, when the tissue has rested for a day, move it and"
+            f" {ledger.name}.head elsewhere to begin a new one"
+        ) from error
 
 
 @contextmanager

@@ -12,11 +12,15 @@ from contextlib import suppress
 from pathlib import Path
 
 
+class LedgerRefused(sqlite3.DatabaseError):
+    """A stimulation ledger that no engine may start with; the text names the file, the likely cause and the next action."""
+
+
 def compare(db: sqlite3.Connection, ledger: Path) -> None:
     """Make sure that `ledger` has the session that its head file names; without a readable head file there is nothing to do.
 
     Raises:
-        sqlite3.DatabaseError: when it does not have it; nobody may be stimulated on its word.
+        LedgerRefused: when it does not have it; nobody may be stimulated on its word.
     """
     try:
         head = json.loads(_path(ledger).read_bytes())
@@ -25,7 +29,7 @@ def compare(db: sqlite3.Connection, ledger: Path) -> None:
         return
     found = db.execute("SELECT utc FROM session WHERE id = ?", (session,)).fetchone()
     if found is None or found[0] != utc:
-        raise sqlite3.DatabaseError(
+        raise LedgerRefused(
             f"{ledger} does not have session {session} of {utc}, which was written before; what the tissue was given since"
             " is not known. Likely cause: the file was removed, replaced or restored from an older copy. Next: restore it;"
             f" or, when the tissue has rested for a day, remove {_path(ledger).name} to begin with this ledger"

@@ -111,6 +111,7 @@ class Controller:
         self.nerves_summary: NervesSummary | None = None
         self.people = people
         self.load = ProcessLoad()
+        self._stimulator = stimulator
         self.told_to_end = asyncio.Event()
         """Set when the guard wants this controller to end in order."""
         self._opener = opener
@@ -406,6 +407,8 @@ class Controller:
         causes.update(self._notices)
         if self._connected.scoring.concern:
             causes[("activity_fall", "nerves")] = self._connected.scoring.concern
+        if self._stimulator is not None and self._stimulator.ledger_problem:
+            causes[("stimulation_ledger_lost", "stimulation ledger")] = self._stimulator.ledger_problem
         if late_s > TICK_S:
             causes[("slow_loop", "controller")] = f"a tick came {late_s:.1f} s late"
         elif (lag := self.load.problem) is not None:

@@ -37,6 +37,8 @@ pytestmark = pytest.mark.virtual_time
 class Stimulator:
     """An electrode engine that is told to stop."""
 
+    ledger_problem = ""
+
     def __init__(self) -> None:
         self.said: list[str] = []
 

@@ -207,6 +207,8 @@ async def test_A9_an_engine_that_does_not_confirm_the_stop_is_killed(
 class Stimulated:
     """A stimulator that records its orders; it may fail."""
 
+    ledger_problem = ""
+
     def __init__(self, failing: bool = False) -> None:
         self.orders: list[str] = []
         self._failing = failing
@@ -227,6 +229,30 @@ class Stimulated:
 def made(data: Path, lab: SimulatedLab, stimulated: Stimulated) -> Controller:
     clock = Clock(follow_system=False, epoch=datetime(2026, 1, 1, tzinfo=UTC))
     return Controller(rig=RIG, opener=lab.opener, data_dir=data, clock=clock, stimulator=stimulated, durable=False)
+
+
+@pytest.mark.virtual_time
+async def test_A11_a_ledger_that_cannot_be_used_is_an_alarm_for_as_long(tmp_path: Path) -> None:
+    stimulated = Stimulated()
+    lab = Lab(RIG, seed=1)
+    controller = made(tmp_path, lab, stimulated)
+    await controller.start()
+    stop = asyncio.Event()
+    ticking = asyncio.create_task(controller.run(stop))
+    try:
+        stimulated.ledger_problem = "stimulation.db cannot be used"
+        await asyncio.sleep(5.0)
+        (alarm,) = [each for each in controller.alarms.active() if each.kind == "stimulation_ledger_lost"]
+        assert alarm.detail == stimulated.ledger_problem
+        assert not [each for each in controller.alarms.active() if each.kind == "defect"]
+        stimulated.ledger_problem = ""
+        await asyncio.sleep(5.0)
+        (alarm,) = [each for each in controller.alarms.active() if each.kind == "stimulation_ledger_lost"]
+        assert alarm.state.value == "returned"
+    finally:
+        stop.set()
+        await ticking
+        await controller.close()
 
 
 @pytest.mark.virtual_time

@@ -55,6 +55,31 @@ async def test_an_engine_that_cannot_start_says_so(tmp_path: Path) -> None:
         await spawn_engine(load_rig(BENCH), blocked, 1)
 
 
+@pytest.mark.parametrize("how", ["removed", "damaged"])
+async def test_A11_F7_a_ledger_that_is_refused_is_named_and_the_engine_starts_when_it_is_mended(
+    how: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(listening, "FIRST_PAUSE_S", 0.5)
+    head = tmp_path / "stimulation.db.head"
+    head.write_text(json.dumps({"session": 7, "utc": "2026-01-01T00:00:00+00:00"}))
+    if how == "damaged":
+        (tmp_path / "stimulation.db").write_bytes(b"garbage" * 1000)
+    nerves = EngineNerves(load_rig(BENCH), tmp_path, 3)
+    try:
+        await nerves.start()
+        await until(lambda: bool(nerves.ledger_problem))
+        assert str(tmp_path / "stimulation.db") in nerves.ledger_problem
+        assert "Next: " in nerves.ledger_problem
+        assert nerves.engine is None
+        head.unlink()
+        (tmp_path / "stimulation.db").unlink()
+        await until(lambda: nerves.engine is not None)
+        assert nerves.ledger_problem == ""
+    finally:
+        await nerves.close()
+        await settled()
+
+
 async def until(true: Callable[[], bool]) -> None:
     """Wait for it; the test's own limit ends what never comes."""
     while not true():
