@@ -7,7 +7,6 @@ in degraded mode there. At the next start with a sound data folder the records a
 
 from __future__ import annotations
 
-import errno
 import hashlib
 import os
 import shutil
@@ -19,16 +18,15 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from choroid.common.failure import UserError
+from choroid.running.folder_probe import carry, look, owner
 from controller.gate.latch import NAME as LATCH
-from controller.guard.wire import LOCK, LOG, PLAN, SEEN, SOCKET, connect
+from controller.guard.wire import LOCK, LOG, PLAN, SEEN, SOCKET
 from controller.journal.file import RECORDS
 from controller.links.ownership import OWNER, holders
 from controller.memory.aside import name_aside
 from controller.memory.calibrations import FILE as CALIBRATIONS
 from dashboards.auth import FILE as CREDENTIALS
 
-NEEDED_BYTES = 131_072
-"""A folder with less room than this cannot take the files that guard and page need at a first start."""
 ENDPOINT = "endpoint.json"
 """Where a running controller answers, and the token of its owner."""
 HEAD = "journal.db.head"
@@ -36,8 +34,8 @@ CARRIED = (LATCH, CALIBRATIONS, CREDENTIALS, HEAD, RECORDS)
 """Files that the spare folder begins with, as far as they can be read."""
 HOME = (LATCH, RECORDS)
 """Files that go home when the data folder is sound again. The guard's and the page's files are made anew."""
-RESERVED = "journal.db"
-"""Files whose names begin so are the journal's; `choroid repair` looks after them."""
+SERVICE = Path("/run/choroid")
+"""The folder that systemd makes for the service."""
 OURS = (
     OWNER,
     HEAD,
@@ -75,25 +73,30 @@ def open_folder(data: Path, plan: str) -> DataFolder:
         UserError: when neither `data` nor any spare folder can be written.
     """
     spare = spare_of(data)
+    found = look(data, plan)
+    problem = found.problem
     if spare is not None and (holders(spare / LOCK) or holders(spare / OWNER)):
         problem = f"the guard or the controller of an earlier start still uses the spare folder {spare}"
-    else:
-        problem = _unusable(data, plan)
     if not problem:
         if spare is not None:
             _bring_home(spare, data)
         set_aside(data)
         return DataFolder(data, data)
-    spare = spare or _make_spare(data)
+    carried = True
+    if spare is None:
+        spare = _make_spare(data)
+        carried = found.answers and carry(data, spare, CARRIED, LATCH)
     set_aside(spare)
     problem = (
         f"the data folder {data} cannot be used ({problem}); files go to {spare}, which does not outlive a restart of this"
-        " computer. Likely cause: the disk is read-only, full or failed, or the folder belongs to another user. Next: make"
-        " it writable, then start controller and guard again; the records are moved home then, and `choroid repair` takes"
-        " them into the journal"
+        " computer."
+        + ("" if carried else " Whether an emergency stop stands is not known: nothing of the folder could be read.")
+        + " Likely cause: the disk is read-only, full or failed, a file server is gone, or the folder belongs to another"
+        " user. Next: make it writable, then start controller and guard again; the records are moved home then, and"
+        " `choroid repair` takes them into the journal"
     )
     print(f"Choroid: {problem}", file=sys.stderr, flush=True)
-    return DataFolder(spare, data if _guarded(data) else spare, problem)
+    return DataFolder(spare, data if found.guarded else spare, problem)
 
 
 def folders_of(data: Path) -> list[Path]:
@@ -103,15 +106,26 @@ def folders_of(data: Path) -> list[Path]:
 
 
 def spare_of(data: Path) -> Path | None:
-    """Return the spare folder of `data` if there is one of this user; root also finds that of the owner of `data`."""
-    users = {os.geteuid()}
-    if os.geteuid() == 0:
-        with suppress(OSError):
-            users.add(data.stat().st_uid)
-    for base in (Path("/run/choroid"), *_bases(), *(base for user in users for base in _shared_bases(user))):
-        spare = base / _name(data)
-        if any(_private(base, user) and _private(spare, user) for user in users):
-            return spare
+    """Return the spare folder of `data` if there is one of this user; root also finds that of the owner of `data`.
+
+    The data folder itself is looked at by a child process only, and only where root finds a folder of another user.
+    """
+    user, name = os.geteuid(), _name(data)
+    for base in (SERVICE, *_bases(), *_shared_bases(user)):
+        if _private(base, user) and _private(base / name, user):
+            return base / name
+    if user != 0:
+        return None
+    # Only root makes folders in /run, so whoever owns that of the service was given it.
+    with suppress(OSError):
+        service = SERVICE.lstat().st_uid
+        if _private(SERVICE, service) and _private(SERVICE / name, service):
+            return SERVICE / name
+    others = [base / name for folder in _shared() for base in folder.glob("choroid-*") if (base / name).exists()]
+    other = owner(data) if others else None
+    for base in () if other is None else _shared_bases(other):
+        if _private(base, other) and _private(base / name, other):
+            return base / name
     return None
 
 
@@ -146,44 +160,6 @@ def _fits(path: Path) -> bool:
     return stat.S_ISSOCK(mode) if path.name == SOCKET else stat.S_ISREG(mode)
 
 
-def _unusable(data: Path, plan: str) -> str:
-    """Try to use `data`; return why it cannot be, empty when it can."""
-    try:
-        data.mkdir(parents=True, exist_ok=True)
-        descriptor, name = tempfile.mkstemp(prefix=".choroid-", dir=data)
-        try:
-            left = NEEDED_BYTES
-            while left:  # a disk takes what fits, and fails only then
-                left -= os.write(descriptor, bytes(left))
-        except OSError as error:
-            # On a full disk a controller goes on with the files that are there, and its rows wait for room.
-            if error.errno not in (errno.ENOSPC, errno.EDQUOT) or not _complete(data, plan):
-                raise
-        finally:
-            os.close(descriptor)
-            Path(name).unlink()
-    except OSError as error:
-        return error.strerror or str(error)
-    return ""
-
-
-def _complete(data: Path, plan: str) -> bool:
-    """Return whether guard and controller have every file there that they cannot do without."""
-    try:
-        return (data / PLAN).read_text(encoding="utf-8") == plan and (data / RESERVED).stat().st_size > 0
-    except (OSError, ValueError):
-        return False
-
-
-def _guarded(data: Path) -> bool:
-    """Return whether a guard answers in `data`: one that began before the folder failed has the links of the rig."""
-    try:
-        connect(data).close()
-    except OSError:
-        return False
-    return True
-
-
 def _name(data: Path) -> str:
     return f"data-{hashlib.sha256(os.fsencode(data.absolute())).hexdigest()[:16]}"
 
@@ -195,8 +171,13 @@ def _bases() -> list[Path]:
     return [base if base.name == "choroid" else base / "choroid" for base in found]
 
 
+def _shared() -> tuple[Path, Path]:
+    """Return the folders in which every user may write."""
+    return Path(tempfile.gettempdir()), Path("/dev/shm")  # noqa: S108  (ours in them have mode 0700)
+
+
 def _shared_bases(user: int) -> list[Path]:
-    return [folder / f"choroid-{user}" for folder in (Path(tempfile.gettempdir()), Path("/dev/shm"))]  # noqa: S108  (0700)
+    return [folder / f"choroid-{user}" for folder in _shared()]
 
 
 def _private(folder: Path, user: int) -> bool:
@@ -220,26 +201,12 @@ def _make_spare(data: Path) -> Path:
             continue
         if not (_private(base, user) and _private(spare, user)):
             continue
-        for pattern in CARRIED:
-            with suppress(OSError):
-                for path in data.glob(pattern):
-                    _copy(path, spare)
         return spare
     raise UserError(
         f"neither {data} nor any folder for temporary files can be written, so no guard can be reached; nothing was done to"
         " the rig. Likely cause: every disk is full, failed or read-only. Next: set XDG_RUNTIME_DIR to a private folder that"
         " can be written"
     )
-
-
-def _copy(path: Path, folder: Path) -> None:
-    """Copy one file; of the emergency stop an unreadable file counts as a stop, and so does its empty copy."""
-    try:
-        shutil.copyfile(path, folder / path.name)
-    except OSError:
-        if path.name != LATCH:
-            raise
-        (folder / path.name).touch()
 
 
 def _bring_home(spare: Path, data: Path) -> None:

@@ -20,6 +20,7 @@ from typing import NoReturn
 from choroid.common.child import python
 from choroid.common.failure import UserError
 from choroid.running.data_folder import folders_of, open_folder
+from choroid.running.folder_probe import answers
 from controller.guard.channel import SocketChannel
 from controller.guard.guarding import guard_plan
 from controller.guard.heartbeat import Guarded
@@ -73,6 +74,8 @@ def stop(data: Path, *, who: str, reason: str) -> str:
     )
     for folder in folders_of(data):
         with contextlib.suppress(OSError):
+            if folder == data and not answers(data):
+                raise TimeoutError  # a hung disk holds whoever looks at it, and the stop with it
             connection = connect(folder)
             break
     else:

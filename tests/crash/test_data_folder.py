@@ -18,14 +18,17 @@ import pytest
 
 from choroid.common.failure import UserError
 from choroid.operating.remote import call, endpoint_of
-from choroid.running.data_folder import spare_of
+from choroid.running import folder_probe
+from choroid.running.data_folder import open_folder, spare_of
 from choroid.running.guarding import stop
 from controller.links.ownership import OWNER, holders
 from tests.processes import Bench, until
 
+HUNG = Path(__file__).with_name("hung_mount.py")
 MOUNTS = {
     "read-only": "mount --bind {data} {data} && mount -o remount,ro,bind {data}",
     "full": "mount -t tmpfs -o size=4k,mode=0700 full {data}",
+    "hung": f"{sys.executable} {HUNG} {{data}}",
 }
 
 
@@ -99,6 +102,12 @@ def test_A11_a_data_folder_that_cannot_be_written_stops_neither_heart_nor_gas_no
     assert holders(spare / "guard.lock")
     assert holders(spare / OWNER) == (process.pid,)
     assert spare.stat().st_mode & 0o777 == 0o700
+    if how == "hung":
+        assert f"has not answered for {folder_probe.ANSWER_S:.0f} s" in _said(bench)
+        assert "Whether an emergency stop stands is not known" in _said(bench)
+        command = ["nsenter", "-t", str(process.pid), "-m", sys.executable, "-m", "choroid", "stop"]
+        done = subprocess.run([*command, "--data", str(bench.data), "--reason", "a test"], timeout=30, check=False)
+        assert done.returncode == 0, "where the data folder hangs, the stop goes by the spare one"
     assert "stop" in stop(bench.data, who="test", reason="a test")
     if how == "full":
         return
@@ -113,6 +122,70 @@ def test_A11_a_data_folder_that_cannot_be_written_stops_neither_heart_nor_gas_no
     assert (bench.data / "emergency-stop.json").exists(), "the stop stands"
     process.send_signal(signal.SIGTERM)
     assert process.wait(30) == 0
+
+
+def test_A11_a_folder_that_never_answers_is_given_up_and_nobody_is_left_behind(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path))
+    monkeypatch.setattr(folder_probe, "ANSWER_S", 0.5)
+    monkeypatch.setattr(folder_probe, "python", lambda module: ["sleep", "12345.5"])
+    data = tmp_path / "data"
+    begun_s = time.monotonic()
+    found = open_folder(data, "{}")
+    assert time.monotonic() - begun_s < 10.0
+    assert found.records == found.guard == spare_of(data)
+    assert "has not answered" in found.problem
+    with pytest.raises(UserError, match="no guard answers"):
+        stop(data, who="test", reason="a test")
+    assert not [
+        about for about in Path("/proc").glob("[0-9]*/cmdline") if about.exists() and b"12345.5" in about.read_bytes()
+    ]
+
+
+EIO = r"""
+#define _GNU_SOURCE
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+int fsync(int fd) {
+    char link[64], path[4096];
+    const char *bad = getenv("BAD_DISK");
+    snprintf(link, sizeof link, "/proc/self/fd/%d", fd);
+    ssize_t size = readlink(link, path, sizeof path);
+    if (bad && size >= (ssize_t)strlen(bad) && !strncmp(path, bad, strlen(bad))) { errno = EIO; return -1; }
+    return 0;
+}
+"""
+"""A disk fails in the background: every write succeeds, and only fsync says that nothing arrived."""
+
+
+def test_A11_a_disk_that_fails_only_at_fsync_is_not_used(tmp_path: Path) -> None:
+    source, library = tmp_path / "eio.c", tmp_path / "eio.so"
+    source.write_text(EIO, encoding="utf-8")
+    subprocess.run(["cc", "-shared", "-fPIC", "-o", str(library), str(source)], check=True)
+    data, spares = tmp_path / "data", tmp_path / "spares"
+    spares.mkdir()
+    data.mkdir()
+    (data / "emergency-stop.json").write_text("{}")
+    environment = {"LD_PRELOAD": str(library), "BAD_DISK": str(data), "XDG_RUNTIME_DIR": str(spares)}
+    words = "from choroid.running.data_folder import open_folder; from pathlib import Path; import sys;"
+    words += "found = open_folder(Path(sys.argv[1]), '{}'); print(found.records); print(found.problem)"
+    done = subprocess.run(
+        [sys.executable, "-c", words, str(data)],
+        env={**os.environ, **environment},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    records, problem = done.stdout.splitlines()
+    assert Path(records).is_relative_to(spares)
+    assert "Input/output error" in problem
+    assert (Path(records) / "emergency-stop.json").exists(), "a stop that stands is carried along"
+    assert [path.name for path in data.iterdir()] == ["emergency-stop.json"], "the trial leaves no file"
 
 
 def test_A11_a_disk_that_turns_read_only_under_a_run_lets_a_controller_start_beside_the_guard_of_before(

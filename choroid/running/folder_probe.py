@@ -1,0 +1,186 @@
+"""Look at a data folder in a process of its own, for at most :data:`ANSWER_S` seconds (A11).
+
+A disk that hangs, or a file server that is gone, blocks whoever asks it, and neither a signal nor a thread ends that. So a
+child process asks. It is left behind when it does not answer, and it holds nothing that anybody else needs.
+"""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from choroid.common.child import python
+from controller.guard.wire import PLAN, connect
+
+ANSWER_S = 10.0
+"""How long (s) a folder may take to answer: a slow disk needs some seconds for one fsync, and a lost server never answers."""
+DIES_S = 1.0
+"""How long (s) to wait for a killed child; one that a hung disk holds does not die."""
+NEEDED_BYTES = 131_072
+"""A folder with less room than this cannot take the files that guard and page need at a first start."""
+JOURNAL = "journal.db"
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """What was found out about a data folder."""
+
+    problem: str
+    """Why it cannot be used, for people; empty when it can."""
+    guarded: bool = False
+    """Whether a guard answers in it."""
+    answers: bool = True
+    """Whether anything came back in time."""
+
+
+def look(data: Path, plan: str) -> Found:
+    """Try to write into `data`, which is made if need be; `plan` is the text of the guard's plan."""
+    try:
+        return Found(**_ask({"do": "look", "data": str(data.absolute()), "plan": plan}))
+    except OSError as error:
+        return Found(str(error), answers=False)
+
+
+def carry(data: Path, spare: Path, patterns: Sequence[str], or_empty: str) -> bool:
+    """Copy the files of `data` that match into `spare`, as far as they can be read; return whether all was tried in time.
+
+    Of a file `or_empty` that is there and cannot be read, an empty copy is made.
+    """
+    words = {"do": "carry", "data": str(data.absolute()), "spare": str(spare), "patterns": [*patterns]}
+    try:
+        _ask(words | {"or_empty": or_empty})
+    except OSError:
+        return False
+    return True
+
+
+def owner(data: Path) -> int | None:
+    """Return the user who owns `data`; None when it is not there or does not answer."""
+    try:
+        found: int | None = _ask({"do": "owner", "data": str(data.absolute())})["owner"]
+    except OSError:
+        return None
+    return found
+
+
+def answers(data: Path) -> bool:
+    """Return whether `data` answers at all, if only that it is not there."""
+    try:
+        _ask({"do": "owner", "data": str(data.absolute())})
+    except OSError:
+        return False
+    return True
+
+
+def _ask(request: dict[str, Any]) -> dict[str, Any]:
+    """Have a child carry out `request`.
+
+    Raises:
+        TimeoutError: nothing came back within :data:`ANSWER_S`.
+        OSError: the child could not be started, or it failed.
+    """
+    child = subprocess.Popen(  # noqa: S603  (our own module; the folder's name goes through a pipe)
+        python("choroid.running.folder_probe"),
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,  # a child that is left behind must not hold the terminal or a log
+    )
+    try:
+        told, _ = child.communicate(json.dumps(request).encode(), timeout=ANSWER_S)
+    except subprocess.TimeoutExpired:
+        child.kill()
+        with suppress(subprocess.TimeoutExpired):
+            child.communicate(timeout=DIES_S)
+        raise TimeoutError(
+            f"it has not answered for {ANSWER_S:.0f} s: a disk that hangs, or a file server that is not reachable"
+        ) from None
+    if child.returncode != 0:
+        raise OSError(f"it could not be looked at (exit status {child.returncode})")
+    found: dict[str, Any] = json.loads(told)
+    return found
+
+
+# --- in the child ---------------------------------------------------------------------------------------
+
+
+def _look(request: dict[str, Any]) -> dict[str, Any]:
+    data = Path(request["data"])
+    return {"problem": _unusable(data, request["plan"]), "guarded": _guarded(data)}
+
+
+def _carry(request: dict[str, Any]) -> dict[str, Any]:
+    for pattern in request["patterns"]:
+        with suppress(OSError):
+            for path in Path(request["data"]).glob(pattern):
+                _copy(path, Path(request["spare"]), request["or_empty"])
+    return {}
+
+
+def _owner(request: dict[str, Any]) -> dict[str, Any]:
+    try:
+        return {"owner": Path(request["data"]).stat().st_uid}
+    except OSError:
+        return {"owner": None}
+
+
+def _unusable(data: Path, plan: str) -> str:
+    """Try to use `data`; return why it cannot be, empty when it can."""
+    try:
+        data.mkdir(parents=True, exist_ok=True)
+        descriptor, name = tempfile.mkstemp(prefix=".choroid-", dir=data)
+        try:
+            left = NEEDED_BYTES
+            while left:  # a disk takes what fits, and fails only then
+                left -= os.write(descriptor, bytes(left))
+            os.fsync(descriptor)  # a failed disk takes everything into memory, and says so only here
+        except OSError as error:
+            # On a full disk a controller goes on with the files that are there, and its rows wait for room.
+            if error.errno not in (errno.ENOSPC, errno.EDQUOT) or not _complete(data, plan):
+                raise
+        finally:
+            os.close(descriptor)
+            Path(name).unlink()
+    except OSError as error:
+        return error.strerror or str(error)
+    return ""
+
+
+def _complete(data: Path, plan: str) -> bool:
+    """Return whether guard and controller have every file there that they cannot do without."""
+    try:
+        return (data / PLAN).read_text(encoding="utf-8") == plan and (data / JOURNAL).stat().st_size > 0
+    except (OSError, ValueError):
+        return False
+
+
+def _guarded(data: Path) -> bool:
+    """Return whether a guard answers in `data`: one that began before the folder failed has the links of the rig."""
+    try:
+        connect(data).close()
+    except OSError:
+        return False
+    return True
+
+
+def _copy(path: Path, folder: Path, or_empty: str) -> None:
+    try:
+        shutil.copyfile(path, folder / path.name)
+    except OSError:
+        if path.name != or_empty:
+            raise
+        (folder / path.name).touch()
+
+
+if __name__ == "__main__":
+    asked = json.load(sys.stdin)
+    print(json.dumps({"look": _look, "carry": _carry, "owner": _owner}[asked["do"]](asked)))
