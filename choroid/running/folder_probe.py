@@ -32,7 +32,7 @@ JOURNAL = "journal.db"
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class FolderState:
     """What was found out about a data folder."""
 
     problem: str
@@ -43,12 +43,12 @@ class Found:
     """Whether anything came back in time."""
 
 
-def look(data: Path, plan: str) -> Found:
+def look(data: Path, plan: str) -> FolderState:
     """Try to write into `data`, which is made if need be; `plan` is the text of the guard's plan."""
     try:
-        return Found(**_ask({"do": "look", "data": str(data.absolute()), "plan": plan}))
+        return FolderState(**_ask({"do": "look", "data": str(data.absolute()), "plan": plan}))
     except OSError as error:
-        return Found(str(error), answers=False)
+        return FolderState(str(error), answers=False)
 
 
 def carry(data: Path, spare: Path, patterns: Sequence[str], or_empty: str) -> bool:

@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from controller.execution.states import RunState
-from controller.execution.weighing import settled, weigh
-from controller.state import Reading, StateStore
+from controller.core.run_states import RunState
+from controller.core.state import Reading, StateStore
+from controller.transfers.weighing import settled, weigh
 from drivers.commands import Quality
-from sim.lab import Lab
+from sim.lab import SimulatedLab
 from tests.execution.test_whole_stack import controlled, moving, until
 from tests.execution.world import RIG
 
@@ -22,7 +22,7 @@ PERIOD_S = RIG.devices[MASS.partition(".")[0]].every_s
 
 @pytest.mark.virtual_time
 async def test_A10_a_pump_that_moves_the_pan_leaves_its_readings_good_and_unstable(tmp_path: Path) -> None:
-    lab = Lab(RIG, seed=3)
+    lab = SimulatedLab(RIG, seed=3)
     seen: dict[float, Reading] = {}
     async with controlled(lab, tmp_path) as controller:
 

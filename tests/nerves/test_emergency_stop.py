@@ -17,6 +17,8 @@ import pytest
 
 from choroid.running import listening
 from choroid.running.listening import EngineNerves
+from controller.alarms.definitions import DEFINITIONS
+from controller.alarms.states import AlarmState
 from controller.core.clock import Clock
 from controller.gate.latch import Latch
 from controller.nerves import ledger
@@ -234,7 +236,7 @@ def made(data: Path, lab: SimulatedLab, stimulated: Stimulated) -> Controller:
 @pytest.mark.virtual_time
 async def test_A11_a_ledger_that_cannot_be_used_is_an_alarm_for_as_long(tmp_path: Path) -> None:
     stimulated = Stimulated()
-    lab = Lab(RIG, seed=1)
+    lab = SimulatedLab(RIG, seed=1)
     controller = made(tmp_path, lab, stimulated)
     await controller.start()
     stop = asyncio.Event()
@@ -246,9 +248,9 @@ async def test_A11_a_ledger_that_cannot_be_used_is_an_alarm_for_as_long(tmp_path
         assert alarm.detail == stimulated.ledger_problem
         assert not [each for each in controller.alarms.active() if each.kind == "defect"]
         stimulated.ledger_problem = ""
-        await asyncio.sleep(5.0)
+        await asyncio.sleep(DEFINITIONS["stimulation_ledger_lost"].off_delay_s + 5.0)
         (alarm,) = [each for each in controller.alarms.active() if each.kind == "stimulation_ledger_lost"]
-        assert alarm.state.value == "returned"
+        assert alarm.state is AlarmState.RETURNED
     finally:
         stop.set()
         await ticking

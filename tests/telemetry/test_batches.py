@@ -76,7 +76,7 @@ def test_a_reading_that_goes_bad_is_news_and_one_that_never_was_is_null() -> Non
 
 
 def test_a_reading_in_motion_says_so() -> None:
-    batch = Batch()
+    batch = ReadingBatch()
     batch.take(
         state(1.0, a_x=Reading(3.0, "g", Quality.GOOD, 1.0, stable=False), b_x=Reading(3.0, "g", Quality.GOOD, 1.0))
     )
