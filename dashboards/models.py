@@ -395,9 +395,13 @@ class SetAside(_Body):
 
 
 class EmergencyModel(BaseModel):
-    """Who stopped everything and why; null when nobody did."""
+    """Who stopped everything and why; null when nobody did.
+
+    `confirmed` is false while the stop is in force and some output, or the stimulation, has not confirmed it yet.
+    """
 
     emergency: str | None
+    confirmed: bool
 
 
 class SpeedModel(BaseModel):

@@ -23,7 +23,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from choroid.common.child import python
 from choroid.common.examples import bench_rig
+from choroid.common.failure import UserError
 from choroid.running.guarding import stop as stop_by_guard
 from controller.gate.latch import NAME
 
@@ -33,6 +35,8 @@ START_S = 120.0
 PAUSE_S = 0.3
 GOAL_MS = 200.0
 PATIENCE_S = 30.0
+LOG = "bench.log"
+LOG_LINES = 30
 
 
 def bench_estop(sockets: int = SOCKETS, stops: int = STOPS) -> dict[str, Any]:
@@ -43,7 +47,7 @@ def bench_estop(sockets: int = SOCKETS, stops: int = STOPS) -> dict[str, Any]:
         with _hostile(rig.host, sockets):
             figures |= _figures("hostile_", rig, stops)
             figures["hostile_health_ok"] = rig.healthy()
-        return figures | {"goal_p99_ms": GOAL_MS}
+        return figures | {"unconfirmed": rig.unconfirmed, "goal_p99_ms": GOAL_MS}
 
 
 class _Rig:
@@ -56,23 +60,33 @@ class _Rig:
         self._health = said["health"].removeprefix("http://").removesuffix("/health")
         self._token = said["token"]
         self._pid = said["pid"]
+        self.unconfirmed = 0
+        """Stops by the API that were in force before every device had confirmed, and answered then."""
 
-    def post(self, path: str, body: dict[str, str]) -> None:
+    def post(self, path: str, body: dict[str, str]) -> dict[str, Any]:
         connection = http.client.HTTPConnection(self.host, timeout=PATIENCE_S)
         headers = {"Authorization": f"Bearer {self._token}", "Content-Type": "application/json"}
         connection.request("POST", path, json.dumps(body), headers)
         answer = connection.getresponse()
-        answer.read()
+        said = answer.read()
         connection.close()
         if answer.status != 200:
-            raise RuntimeError(f"{path} answered {answer.status}")
+            raise RuntimeError(f"{path} answered {answer.status}: {said.decode(errors='replace')}")
+        found: dict[str, Any] = json.loads(said)
+        return found
+
+    def log_end(self) -> str:
+        """Return the last lines of what lab and controller have said."""
+        return "\n".join(
+            (self.data.parent / LOG).read_text(encoding="utf-8", errors="replace").splitlines()[-LOG_LINES:]
+        )
 
     def reset(self) -> None:
         self.post("/api/estop/reset", {"reason": "choroid bench estop"})
         time.sleep(PAUSE_S)  # the heart begins to turn again
 
     def by_api(self) -> None:
-        self.post("/api/estop", {"reason": "choroid bench estop"})
+        self.unconfirmed += not self.post("/api/estop", {"reason": "choroid bench estop"})["confirmed"]
 
     def by_guard(self) -> None:
         stop_by_guard(self.data, who="bench", reason="choroid bench estop")
@@ -93,15 +107,22 @@ def _figures(prefix: str, rig: _Rig, stops: int) -> dict[str, float]:
     for way, press in (("api", rig.by_api), ("guard", rig.by_guard), ("signal", rig.by_signal)):
         rig.reset()
         begun_ms, confirmed_ms = [], []
-        for _ in range(stops):
+        for number in range(1, stops + 1):
             at_s = time.perf_counter()
-            with ThreadPoolExecutor(1) as pool:
-                pressing = pool.submit(press)
-                _until((rig.data / NAME).exists, PATIENCE_S, 0.001)
-                begun_ms.append((time.perf_counter() - at_s) * 1e3)
-                pressing.result()
-            confirmed_ms.append((time.perf_counter() - at_s) * 1e3)
-            rig.reset()
+            try:
+                with ThreadPoolExecutor(1) as pool:
+                    pressing = pool.submit(press)
+                    _until((rig.data / NAME).exists, PATIENCE_S, 0.001)
+                    begun_ms.append((time.perf_counter() - at_s) * 1e3)
+                    pressing.result()
+                confirmed_ms.append((time.perf_counter() - at_s) * 1e3)
+                rig.reset()
+            except (OSError, RuntimeError, http.client.HTTPException) as error:
+                raise UserError(
+                    f"{prefix}{way}: stop {number} of {stops} or its reset failed after {time.perf_counter() - at_s:.1f} s"
+                    f" ({type(error).__name__}: {error}). Load: {os.getloadavg()[0]:.1f}. The log of lab and controller"
+                    f" ends:\n{rig.log_end()}"
+                ) from error
         figures |= _spread(f"{prefix}{way}_begun", begun_ms)
         if way != "signal":  # nobody answers a signal
             figures |= _spread(f"{prefix}{way}_confirmed", confirmed_ms)
@@ -119,10 +140,10 @@ def _spread(name: str, taken_ms: list[float]) -> dict[str, float]:
 @contextmanager
 def _running(folder: Path) -> Iterator[_Rig]:
     served, data = folder / "lab.yaml", folder / "data"
-    lab = _child("choroid", "lab", str(bench_rig()), "--write", str(served))
+    lab = _child(folder, "lab", str(bench_rig()), "--write", str(served))
     try:
         _until(served.exists, START_S)
-        controller = _child("choroid", "run", str(served), "--data", str(data), "--port", "0")
+        controller = _child(folder, "run", str(served), "--data", str(data), "--port", "0")
         try:
             _until((data / "endpoint.json").exists, START_S)
             _until((data / "nerves.json").exists, START_S)
@@ -148,9 +169,9 @@ def _hostile(host: str, sockets: int) -> Iterator[None]:
         hostile.communicate()
 
 
-def _child(module: str, *words: str) -> subprocess.Popen[bytes]:
-    command = [sys.executable, "-P", "-m", module, *words]
-    return subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)  # noqa: S603
+def _child(folder: Path, *words: str) -> subprocess.Popen[bytes]:
+    with (folder / LOG).open("ab") as log:
+        return subprocess.Popen(python("choroid", *words), stdout=log, stderr=log)  # noqa: S603  (our own)
 
 
 def _until(true: Callable[[], bool], within_s: float, every_s: float = 0.05) -> None:

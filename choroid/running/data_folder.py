@@ -122,11 +122,11 @@ def spare_of(data: Path) -> Path | None:
         if _private(SERVICE, service) and _private(SERVICE / name, service):
             return SERVICE / name
     others = [base / name for folder in _shared() for base in folder.glob("choroid-*") if (base / name).exists()]
-    other = owner(data) if others else None
-    for base in () if other is None else _shared_bases(other):
-        if _private(base, other) and _private(base / name, other):
-            return base / name
-    return None
+    if not others or (other := owner(data)) is None:
+        return None
+    return next(
+        (base / name for base in _shared_bases(other) if _private(base, other) and _private(base / name, other)), None
+    )
 
 
 def set_aside(folder: Path) -> None:

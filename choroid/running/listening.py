@@ -122,13 +122,15 @@ class EngineNerves:
     async def stop_stimulation(self, why: str) -> str:
         """Stop stimulation and cancel every waiting pulse (A9); return how it ended, in words for the record.
 
-        It takes at most 150 ms: an engine that does not confirm is killed. Later ones start stopped.
+        An engine that does not confirm within 150 ms is killed. Later ones start stopped.
         """
         self._stopped = why
         engine = self._engine
         if engine is None:
             return "no electrode engine runs"
-        return "confirmed" if await engine.order(why) else "the electrode engine did not confirm and was killed"
+        if await engine.order(why):
+            return "confirmed"
+        return "the electrode engine did not confirm and was killed" + ("" if engine.dead else "; it is not dead yet")
 
     async def allow_stimulation(self) -> None:
         """End :meth:`stop_stimulation`; the leases of before are gone."""

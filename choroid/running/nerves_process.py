@@ -57,6 +57,8 @@ start take.
 END_WITHIN_S = 5.0
 STOPPED_WITHIN_S = 0.15
 """An engine that has not confirmed a stop after so long (real seconds) is killed: nobody knows what it delivers."""
+DIES_WITHIN_S = 1.0
+"""How long (s of real time) an emergency stop waits for a killed engine; a hung disk can hold one for ever."""
 ALLOWED_WITHIN_S = 5.0
 """An engine that has not confirmed the end of a stop after so long hangs."""
 
@@ -194,7 +196,7 @@ class EngineHandle:
         """Stop stimulation for the reason `stopped`, or allow it again where that is empty.
 
         Returns whether the engine has confirmed it. One that does not confirm within `within_s` (s of real time) is
-        killed, and dead when this returns.
+        killed. It is dead when this returns, or a disk holds it in the kernel, where it delivers nothing (:attr:`dead`).
         """
         self._orders += 1
         number = self._orders
@@ -210,8 +212,15 @@ class EngineHandle:
             del self._waiting[number]
         with contextlib.suppress(ProcessLookupError):
             self._process.kill()
-        await self._process.wait()
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(life_s(DIES_WITHIN_S)):
+                await self._process.wait()
         return False
+
+    @property
+    def dead(self) -> bool:
+        """Whether the process has ended."""
+        return self._process.returncode is not None
 
     def _tell(self, message: dict[str, Any]) -> None:
         stdin = self._process.stdin

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
+from collections.abc import Coroutine
 from typing import Any
 
 from fastapi import APIRouter
 
 from controller.gate.bypass import Bypass
+from controller.nerves.summary import life_s
 from controller.process.controller import Controller
 from controller.rig.quantities import parse_quantity
 from dashboards.access import ApiProblem, Controlled, Engineer, Operator, Viewer
@@ -25,6 +28,11 @@ from dashboards.models import (
 from dashboards.views import alarm_view
 
 routes = APIRouter(prefix="/api")
+
+CONFIRM_S = 5.0
+"""How long (s of real time) the answer to an emergency stop waits for the devices."""
+_stopping: set[asyncio.Task[None]] = set()
+"""Emergency stops under way. They go on when the answer has been given, and when the caller has gone."""
 
 
 @routes.get("/alarms", response_model=AlarmsModel)
@@ -102,9 +110,14 @@ async def bring_back(rig: Controlled, user: Operator, alarm_id: str, body: Why) 
 
 @routes.post("/estop", response_model=EmergencyModel)
 async def estop(rig: Controlled, user: Operator, body: Why) -> dict[str, Any]:
-    """Stop everything but the basal circulation, and all stimulation, until it is reset. No reason is required."""
-    await rig.emergency_stop(user.name, body.reason or "emergency stop on the page")
-    return {"emergency": rig.gate.emergency}
+    """Stop everything but the basal circulation, and all stimulation, until it is reset. No reason is required.
+
+    The answer comes at the latest after 5 s. A device that has not confirmed by then does not keep the caller waiting: the
+    stop is in force, `confirmed` is false, and the gate goes on with that device.
+    """
+    stop = rig.emergency_stop(user.name, body.reason or "emergency stop on the page")
+    confirmed = await _within(stop, life_s(CONFIRM_S))
+    return {"emergency": rig.gate.emergency, "confirmed": confirmed}
 
 
 @routes.post("/estop/reset", response_model=EmergencyModel)
@@ -119,7 +132,7 @@ async def reset(rig: Controlled, user: Operator, body: Why) -> dict[str, Any]:
             action="say why it is safe to go on",
         )
     await rig.emergency_reset(user.name, body.reason)
-    return {"emergency": rig.gate.emergency}
+    return {"emergency": rig.gate.emergency, "confirmed": True}
 
 
 @routes.get("/bypasses", response_model=BypassesModel)
@@ -138,6 +151,18 @@ async def set_aside(rig: Controlled, user: Engineer, interlock: str, body: SetAs
 async def act_again(rig: Controlled, user: Operator, interlock: str) -> None:
     """Let an interlock act again at once."""
     rig.gate.bypasses.end(interlock, user.name)
+
+
+async def _within(stop: Coroutine[Any, Any, None], within_s: float) -> bool:
+    """Begin `stop`; return whether it has ended within `within_s` (s of the loop). Raises what it raises until then."""
+    task = asyncio.create_task(stop, name="emergency stop")
+    _stopping.add(task)
+    task.add_done_callback(_stopping.discard)
+    done, _ = await asyncio.wait((task,), timeout=within_s)
+    if not done:
+        return False
+    await task
+    return True
 
 
 def _bypass_view(bypass: Bypass) -> dict[str, Any]:

@@ -186,6 +186,26 @@ async def test_alarms_tell_consequence_and_response_and_are_acknowledged_once_se
         assert missing.status_code == 404
 
 
+async def test_A9_a_stop_is_answered_though_a_device_does_not_confirm_and_it_goes_on(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("dashboards.routes.safety.CONFIRM_S", 0.2)
+    async with world() as w, w.http(Role.OPERATOR) as operator:
+        hung, done = asyncio.Event(), asyncio.Event()
+
+        async def stop(who: str, reason: str) -> None:
+            w.controller.gate.emergency = f"{who}: {reason}"
+            await hung.wait()
+            done.set()
+
+        w.controller.emergency_stop = stop  # type: ignore[method-assign]
+        stopped = (await operator.post("/api/estop", json={"reason": "smoke"})).json()
+        assert stopped == {"emergency": "a operator: smoke", "confirmed": False}
+        hung.set()
+        async with asyncio.timeout(5.0):
+            await done.wait()
+
+
 async def test_I5_an_emergency_stop_latches_and_its_reset_needs_a_reason() -> None:
     async with world() as w, w.http(Role.OPERATOR) as operator:
         stopped = await operator.post("/api/estop", json={})
@@ -194,7 +214,7 @@ async def test_I5_an_emergency_stop_latches_and_its_reset_needs_a_reason() -> No
         assert empty.status_code == 422
         assert w.controller.gate.emergency is not None
         over = await operator.post("/api/estop/reset", json={"reason": "line replaced"})
-        assert over.json()["emergency"] is None
+        assert over.json() == {"emergency": None, "confirmed": True}
         assert w.controller.journal.rows[-1].body == {"user": "a operator", "reason": "line replaced"}
 
 

@@ -14,7 +14,7 @@ import pytest
 
 from choroid.running import listening
 from choroid.running.listening import FIRST_PAUSE_S, LONGEST_PAUSE_S, STEADY_S, EngineNerves
-from choroid.running.nerves_process import spawn_engine
+from choroid.running.nerves_process import EngineHandle, spawn_engine
 from choroid.running.nerves_source import GatewayNerves
 from controller.rig.loading import load_rig
 from tests.nerves.test_gateway import settled
@@ -116,6 +116,36 @@ async def test_an_engine_that_is_killed_comes_back_at_a_door_of_its_own(
     with pytest.raises(ProcessLookupError):
         os.kill(again.pid, 0)
     assert not door.exists()
+
+
+class Unkillable:
+    """A process that a hung disk holds in the kernel: a kill takes effect when the disk answers, if ever."""
+
+    pid, stdin, returncode, kills = 1, None, None, 0
+
+    def __init__(self) -> None:
+        self.stdout = asyncio.StreamReader()
+
+    def kill(self) -> None:
+        self.kills += 1
+
+    async def wait(self) -> int:
+        never: asyncio.Future[int] = asyncio.get_running_loop().create_future()
+        return await never
+
+
+@pytest.mark.virtual_time
+async def test_A9_a_stop_does_not_wait_for_an_engine_that_cannot_die() -> None:
+    process = Unkillable()
+    handle = EngineHandle("", "", "", 1, process)  # type: ignore[arg-type]
+    nerves = EngineNerves(load_rig(BENCH), Path(), 3)
+    nerves._engine = handle
+    begun_s = asyncio.get_running_loop().time()
+    assert (await nerves.stop_stimulation("smoke")).endswith("it is not dead yet")
+    assert asyncio.get_running_loop().time() - begun_s < 2.0
+    assert process.kills == 1
+    handle._hearing.cancel()
+    await asyncio.gather(handle._hearing, return_exceptions=True)
 
 
 class Handle:

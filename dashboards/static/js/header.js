@@ -1,7 +1,7 @@
 // The head of the page: which rig, in which mode, at which hour, and the way to stop everything.
 
 import { alarmsAsOf } from "./alarms.js";
-import { act, seen } from "./api.js";
+import { act, seen, toast } from "./api.js";
 import { ask } from "./dialog.js";
 import { byId, h, say } from "./dom.js";
 import { clock, day, inUtc } from "./words.js";
@@ -93,7 +93,12 @@ async function stopEverything() {
     confirm: "Stop everything",
     danger: true,
   });
-  if (reason !== null) await act("POST", "/api/estop", { reason });
+  if (reason === null) return;
+  const answer = await act("POST", "/api/estop", { reason });
+  if (answer && answer.confirmed === false) {
+    toast({ what: "the stop is in force, and some device has not confirmed it yet", where: "emergency stop",
+      cause: "a device or the electrode engine does not answer", action: "look at the devices and the alarms; switch off by hand what still runs" });
+  }
 }
 
 export function chooseTheme() {
