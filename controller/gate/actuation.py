@@ -14,7 +14,7 @@ from controller.core.state import ActuatorView, StateStore
 from controller.gate.outputs import GatedOutput
 from controller.gate.readback import mismatch, seen
 from controller.safety.kernel import comes_to_rest
-from controller.safety.terms import Limits, Seen
+from controller.safety.terms import Limits, Seen, Verdict
 from drivers.commands import FLOW_TOLERANCE, Command, Dispense, Level, PumpStatus, Run, Status, Stop, Switch
 from drivers.errors import BadReply, DeviceError
 
@@ -110,6 +110,13 @@ class Actuation:
             unit = output.actuator.unit
             return f"full scale: {command.value:g} {unit} is more than there is; it gives {given.value:g}"
         return None
+
+    def told_short(self, output: GatedOutput, verdict: Verdict) -> Verdict:
+        """Return `verdict`, with one more reason where the device cannot quite do it."""
+        reason = None if verdict.command is None else self.shortfall(output, verdict.command)
+        if reason is None:
+            return verdict
+        return replace(verdict, reasons=(*verdict.reasons, reason), limiting=reason)
 
     def above_basal(self, output: GatedOutput, basal: Run, flow_ul_min: float) -> bool:
         """Whether a flow is more than the basal one, or than what the pump makes of that."""

@@ -20,19 +20,17 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass, replace
-from typing import Any
+from dataclasses import asdict, dataclass
 
 from controller.core.clock import Clock
 from controller.core.state import StateStore
 from controller.gate.actuation import LEVEL_HOLD_S, Actuation
 from controller.gate.bypass import Bypasses
+from controller.gate.fallback import Fallback
 from controller.gate.foreign import Foreign
 from controller.gate.outputs import GatedOutput, Transfer
 from controller.gate.probes import ProbeOutcome, Probes
-from controller.gate.readback import command_text
 from controller.gate.recording import Record, Recorder, act_row
-from controller.gate.valves import Valves
 from controller.safety.interlocks import watch
 from controller.safety.kernel import comes_to_rest, decide, transfer_limit_s
 from controller.safety.probe_rules import ProbeIntent
@@ -117,10 +115,12 @@ class Gate:
             if (pump := limits.pumps.get(name)) is not None and pump.role == "transfer"
         )
         self._reach = Actuation(limits, store, self._now_s, books=volumes is not None)
-        self._valves = Valves(self._outputs, limits, self._now_s, self._pay, alarm)
         self._limits = limits
         self._store = store
         self._record = Recorder(journal, alarm)
+        self._fallback = Fallback(
+            self._outputs, limits, self._reach, self._record, alarm, self._now_s, lambda: self._watch.trips
+        )
         self._clock = clock
         self._alarm = alarm
         self._volumes = volumes
@@ -148,7 +148,7 @@ class Gate:
             if not verdict.accepted or verdict.command is None:
                 return Outcome(False, None, verdict.reasons, self._note_refusal(intent, verdict))
             self._refused.pop((intent.actuator, intent.requester), None)
-            command, verdict = verdict.command, self._told_short(output, verdict)
+            command, verdict = verdict.command, self._reach.told_short(output, verdict)
             if not isinstance(command, Dispense):
                 output.announced = None
             if self._reach.already(output, command):
@@ -166,7 +166,7 @@ class Gate:
 
     async def basal(self, actuator: str, reason: str) -> Outcome:
         """Bring one actuator to its basal state; to rest, if an interlock forbids even that."""
-        return await self.submit(Intent(actuator, self._fallback(self._outputs[actuator]), "gate", reason))
+        return await self.submit(Intent(actuator, self._fallback.state_of(self._outputs[actuator]), "gate", reason))
 
     async def stop(self, actuator: str, reason: str, *, requester: str = "gate") -> Outcome:
         """Bring one actuator to rest."""
@@ -220,21 +220,8 @@ class Gate:
         self.emergency = f"{user}: {reason}"
         self._alarm("emergency_stop", "gate", self.emergency)
         # Nobody is waited for here, neither the journal nor whoever holds an output's lock.
-        await self._in_order(self._rest_now)
+        await self._fallback.everything_now()
         self._record.write("safety.estop", {"user": user, "reason": reason})
-
-    async def _rest_now(self, output: GatedOutput) -> None:
-        busy = output.lock.locked()
-        rest = self._fallback(output)
-        pressed = comes_to_rest(rest) and self._valves.pressing(output) is not None
-        error = None if pressed else await self._reach.bring(output, rest)
-        output.lease_until_s = output.announced = None
-        output.debt = None
-        if busy or pressed or error is not None:
-            # A command that was on its way may have arrived after ours: once more when it is through. A valve closes when
-            # the pump behind it is known to stand.
-            output.owe(rest, "emergency stop", self._now_s())
-        self._reach.show(output)
 
     def reset(self, user: str, reason: str) -> None:
         """End an emergency stop and let go of latched interlocks; who and why go into the journal (I5)."""
@@ -267,7 +254,7 @@ class Gate:
             await self.settle()
 
     def enforce(self, trips: tuple[Trip, ...]) -> bool:
-        """The part of :meth:`tick` that only looks; returns whether :meth:`settle` has something to do."""
+        """The part of :meth:`tick` that only looks; return whether some output has to be brought to a state now."""
         now_s = self._now_s()
         for trip in trips:
             for name in trip.actuators:
@@ -281,7 +268,7 @@ class Gate:
                 lost = isinstance(output.commanded, Level)
                 why = f"no command has reached it for {LEVEL_HOLD_S:g} s" if lost else "nobody renewed it"
                 self._alarm("lease_expired", output.name, f"{why}; it goes to its basal state")
-                output.owe(self._fallback(output), "its lease ran out", now_s)
+                output.owe(self._fallback.state_of(output), "its lease ran out", now_s)
             if transfer is not None and transfer.ended_s is None and now_s > transfer.deadline_s:
                 self._alarm("transfer_overlong", output.name, f"{transfer.dose.dose_id} ran longer than it may")
                 output.owe(Stop(), "the transfer ran longer than it may (A5)", now_s)
@@ -290,9 +277,7 @@ class Gate:
 
     async def settle(self) -> None:
         """Try to bring every output that owes a state to it; they do not wait for each other."""
-        now_s = self._now_s()
-        due = [output for output in self._outputs.values() if output.due(now_s) and not output.lock.locked()]
-        await asyncio.gather(*(self._settle(output) for output in due))
+        await self._fallback.settle()
 
     def _enforce(self, output: GatedOutput, trip: Trip, now_s: float) -> None:
         if trip.response is Response.TELL:
@@ -308,27 +293,8 @@ class Gate:
             output.owe(output.basal, why, now_s)
 
     async def fall_back(self, reason: str) -> tuple[str, ...]:
-        """Bring every actuator to its basal state, once: the controller is about to leave. Returns those that owe it."""
-
-        async def fall(output: GatedOutput) -> None:
-            async with output.lock:
-                output.owe(self._fallback(output), reason, self._now_s())
-                await self._pay(output)
-
-        await self._in_order(fall)
-        await self._in_order(self._once_more)  # a reply that was lost is no reason to leave it to the guard
-        return tuple(name for name, output in self._outputs.items() if output.debt is not None)
-
-    async def _once_more(self, output: GatedOutput) -> None:
-        if output.debt is not None:
-            async with output.lock:
-                await self._pay(output)
-
-    async def _in_order(self, work: Callable[[GatedOutput], Any]) -> None:
-        """All outputs at once, but valves only when the pumps behind them have been dealt with."""
-        outputs = self._outputs.values()
-        await asyncio.gather(*(work(output) for output in outputs if output.name not in self._valves))
-        await asyncio.gather(*(work(output) for output in outputs if output.name in self._valves))
+        """Bring every output to its basal state: the controller is about to leave. Return those that owe it."""
+        return await self._fallback.everything(reason)
 
     # --- what is known ----------------------------------------------------------------------------------
 
@@ -390,21 +356,9 @@ class Gate:
         if wrong is not None and output.astray >= ASTRAY_POLLS:
             output.astray = 0
             if self._foreign.contradicted(output, status, wrong):
-                output.owe(self._fallback(output), f"readback: {wrong}", now_s)
+                output.owe(self._fallback.state_of(output), f"readback: {wrong}", now_s)
 
     # --- inside -----------------------------------------------------------------------------------------
-
-    def _fallback(self, output: GatedOutput) -> Command:
-        """The basal state, unless an interlock forbids even that."""
-        tripped = any(trip.response is Response.OFF and output.name in trip.actuators for trip in self._watch.trips)
-        return output.rest if tripped else output.basal
-
-    def _told_short(self, output: GatedOutput, verdict: Verdict) -> Verdict:
-        """`verdict` with a reason more when the device cannot quite do it."""
-        reason = None if verdict.command is None else self._reach.shortfall(output, verdict.command)
-        if reason is None:
-            return verdict
-        return replace(verdict, reasons=(*verdict.reasons, reason), limiting=reason)
 
     def _renew(self, output: GatedOutput, command: Command) -> None:
         lasting = isinstance(command, Run) or (isinstance(command, Switch) and command.on and command.for_s is None)
@@ -439,9 +393,9 @@ class Gate:
             return Outcome(False, None, (*verdict.reasons, why), seq)
 
     async def _carry_out(self, output: GatedOutput, intent: Intent, verdict: Verdict, command: Command) -> Outcome:
-        if comes_to_rest(command) and (pressing := await self._valves.stilled(output)) is not None:
+        if comes_to_rest(command) and (pressing := await self._fallback.valves.stilled(output)) is not None:
             output.owe(command, f"{intent.requester}: {intent.reason}", self._now_s())
-            return Outcome(True, command, verdict.reasons, error=self._valves.wait(output, pressing))
+            return Outcome(True, command, verdict.reasons, error=self._fallback.valves.wait(output, pressing))
         return await self._bring(output, command, verdict, self._record.write("act", act_row(intent, verdict)))
 
     async def _bring(self, output: GatedOutput, command: Command, verdict: Verdict, seq: int | None) -> Outcome:
@@ -452,7 +406,7 @@ class Gate:
             error = await self._reach.bring(output, command)
         except asyncio.CancelledError:
             self._record.write("act.outcome", {"act": seq, "error": "cancelled"})
-            output.owe(self._fallback(output), "its command was cancelled half-way", self._now_s())
+            output.owe(self._fallback.state_of(output), "its command was cancelled half-way", self._now_s())
             raise
         if error is not None:
             return await self._failed(output, command, verdict, seq, error)
@@ -463,8 +417,8 @@ class Gate:
         if isinstance(command, Dispense) and status is not None:
             self._record.write("act.outcome", {"act": seq, "status": asdict(status)})
         if self.emergency is not None and not comes_to_rest(command) and command != output.basal:
-            output.owe(self._fallback(output), "emergency stop", self._now_s())
-            await self._pay(output)
+            output.owe(self._fallback.state_of(output), "emergency stop", self._now_s())
+            await self._fallback.pay(output)
         return Outcome(True, command, verdict.reasons, seq, status)
 
     async def _failed(
@@ -475,48 +429,13 @@ class Gate:
         self._alarm("command_failed", output.name, error)
         if self._reach.hold(output, command):
             return Outcome(True, command, verdict.reasons, seq, None, error)
-        rest = self._fallback(output)
+        rest = self._fallback.state_of(output)
         output.owe(rest, f"after a command that failed: {error}", self._now_s())
         if output.debt is not None and rest == command:
             output.debt.put_off(self._now_s())
         else:
-            await self._pay(output)
+            await self._fallback.pay(output)
         return Outcome(True, command, verdict.reasons, seq, None, error)
-
-    async def _settle(self, output: GatedOutput) -> None:
-        if output.debt is None and output.ends_s is not None:
-            await asyncio.sleep(max(0.0, output.ends_s - self._now_s()))
-        async with output.lock:
-            # Another pulse may have begun meanwhile, and ends later.
-            if output.ends_s is not None and self._now_s() >= output.ends_s:
-                output.owe(output.rest, "the pulse is over, and the device does not end it", self._now_s())
-            await self._pay(output)
-
-    async def _pay(self, output: GatedOutput) -> None:
-        """Try to bring an output to the state that it owes; its lock is held."""
-        debt = output.debt
-        if debt is None:
-            return
-        if comes_to_rest(debt.command) and (pressing := await self._valves.stilled(output)) is not None:
-            self._valves.wait(output, pressing)
-            return
-        if debt.tries == 0:
-            owed = self._told_short(output, Verdict(True, debt.command))
-            self._record.write("act", act_row(Intent(output.name, debt.command, "gate", debt.why), owed))
-        error = await self._reach.bring(output, debt.command)
-        if error is None:
-            if debt.tries:
-                self._record.write(
-                    "act.outcome", {"actuator": output.name, "owed": command_text(debt.command), "ok": True}
-                )
-            output.debt = None
-            output.lease_until_s = None
-            self._reach.show(output)
-            return
-        if debt.tries == 0:
-            self._record.write("act.outcome", {"actuator": output.name, "error": error})
-            self._alarm("command_failed", output.name, f"it could not be brought to its basal state: {error}")
-        debt.put_off(self._now_s())
 
     def _note_refusal(self, intent: Intent, verdict: Verdict) -> int | None:
         """Record a refusal; one that somebody meets again and again for the same reason is recorded once."""

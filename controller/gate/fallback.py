@@ -1,0 +1,128 @@
+"""Bring outputs to the states that they owe: after a stop, a trip, a lost lease or a failed command, and at the end.
+
+A state that is owed is tried until it is there, with growing pauses. The first try and the last outcome are rows of the
+journal. A valve comes to rest only when the pumps behind it are known to stand.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Coroutine, Mapping
+from typing import Any
+
+from controller.gate.actuation import Actuation
+from controller.gate.outputs import GatedOutput
+from controller.gate.readback import command_text
+from controller.gate.recording import Recorder, act_row
+from controller.gate.valves import Valves
+from controller.safety.kernel import comes_to_rest
+from controller.safety.terms import Intent, Limits, Response, Trip, Verdict
+from drivers.commands import Command
+
+
+class Fallback:
+    """See the module. `trips` tells what interlocks hold at this moment; `alarm(kind, source, detail)` tells people."""
+
+    def __init__(
+        self,
+        outputs: Mapping[str, GatedOutput],
+        limits: Limits,
+        reach: Actuation,
+        record: Recorder,
+        alarm: Callable[[str, str, str], None],
+        now_s: Callable[[], float],
+        trips: Callable[[], tuple[Trip, ...]],
+    ) -> None:
+        self._outputs = outputs
+        self._reach = reach
+        self._record = record
+        self._alarm = alarm
+        self._now_s = now_s
+        self._trips = trips
+        self.valves = Valves(outputs, limits, now_s, self.pay, alarm)
+
+    def state_of(self, output: GatedOutput) -> Command:
+        """Return the basal state, or rest where an interlock forbids even that."""
+        tripped = any(trip.response is Response.OFF and output.name in trip.actuators for trip in self._trips())
+        return output.rest if tripped else output.basal
+
+    async def everything_now(self) -> None:
+        """Command every output to its basal state without waiting for anybody: neither the journal nor a lock."""
+        await self._in_order(self._rest_now)
+
+    async def everything(self, reason: str) -> tuple[str, ...]:
+        """Bring every output to its basal state because the controller ends; return those that still owe it."""
+
+        async def fall(output: GatedOutput) -> None:
+            async with output.lock:
+                output.owe(self.state_of(output), reason, self._now_s())
+                await self.pay(output)
+
+        await self._in_order(fall)
+        await self._in_order(self._once_more)  # a reply that was lost is no reason to leave it to the guard
+        return tuple(name for name, output in self._outputs.items() if output.debt is not None)
+
+    async def settle(self) -> None:
+        """Try to bring every output that owes a state to it; they do not wait for each other."""
+        now_s = self._now_s()
+        due = [output for output in self._outputs.values() if output.due(now_s) and not output.lock.locked()]
+        await asyncio.gather(*(self._settle(output) for output in due))
+
+    async def pay(self, output: GatedOutput) -> None:
+        """Try to bring an output to the state that it owes; its lock is held."""
+        debt = output.debt
+        if debt is None:
+            return
+        if comes_to_rest(debt.command) and (pressing := await self.valves.stilled(output)) is not None:
+            self.valves.wait(output, pressing)
+            return
+        if debt.tries == 0:
+            owed = self._reach.told_short(output, Verdict(True, debt.command))
+            self._record.write("act", act_row(Intent(output.name, debt.command, "gate", debt.why), owed))
+        error = await self._reach.bring(output, debt.command)
+        if error is None:
+            if debt.tries:
+                self._record.write(
+                    "act.outcome", {"actuator": output.name, "owed": command_text(debt.command), "ok": True}
+                )
+            output.debt = None
+            output.lease_until_s = None
+            self._reach.show(output)
+            return
+        if debt.tries == 0:
+            self._record.write("act.outcome", {"actuator": output.name, "error": error})
+            self._alarm("command_failed", output.name, f"it could not be brought to its basal state: {error}")
+        debt.put_off(self._now_s())
+
+    async def _rest_now(self, output: GatedOutput) -> None:
+        busy = output.lock.locked()
+        rest = self.state_of(output)
+        pressed = comes_to_rest(rest) and self.valves.pressing(output) is not None
+        error = None if pressed else await self._reach.bring(output, rest)
+        output.lease_until_s = output.announced = None
+        output.debt = None
+        if busy or pressed or error is not None:
+            # A command that was on its way may have arrived after ours: once more when it is through. A valve closes when
+            # the pump behind it is known to stand.
+            output.owe(rest, "emergency stop", self._now_s())
+        self._reach.show(output)
+
+    async def _once_more(self, output: GatedOutput) -> None:
+        if output.debt is not None:
+            async with output.lock:
+                await self.pay(output)
+
+    async def _settle(self, output: GatedOutput) -> None:
+        if output.debt is None and output.ends_s is not None:
+            await asyncio.sleep(max(0.0, output.ends_s - self._now_s()))
+        async with output.lock:
+            # Another pulse may have begun meanwhile, and ends later.
+            if output.ends_s is not None and self._now_s() >= output.ends_s:
+                output.owe(output.rest, "the pulse is over, and the device does not end it", self._now_s())
+            await self.pay(output)
+
+    async def _in_order(self, work: Callable[[GatedOutput], Coroutine[Any, Any, None]]) -> None:
+        """Do `work` for all outputs at once, but for valves only when the pumps behind them have been dealt with."""
+        outputs = self._outputs.values()
+        await asyncio.gather(*(work(output) for output in outputs if output.name not in self.valves))
+        await asyncio.gather(*(work(output) for output in outputs if output.name in self.valves))
