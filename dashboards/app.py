@@ -29,7 +29,7 @@ from dashboards.auth import Auth, Unkept
 from dashboards.feed import Feed
 from dashboards.feed import routes as feed_routes
 from dashboards.freshness import Freshness
-from dashboards.models import Errored
+from dashboards.models.base import Errored
 from dashboards.recorded import Recorded
 from dashboards.request_filter import LOOPBACK_HOSTS, RequestFilter
 from dashboards.routes import assays, books, faults, rig, runs, safety, session, upkeep, users

@@ -73,15 +73,6 @@ def owner(data: Path) -> int | None:
     return found
 
 
-def answers(data: Path) -> bool:
-    """Return whether `data` answers at all, if only that it is not there."""
-    try:
-        _ask({"do": "owner", "data": str(data.absolute())})
-    except OSError:
-        return False
-    return True
-
-
 def _ask(request: dict[str, Any]) -> dict[str, Any]:
     """Have a child carry out `request`.
 

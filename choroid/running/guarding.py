@@ -13,6 +13,7 @@ import select
 import socket
 import subprocess
 import sys
+import threading
 import time
 from pathlib import Path
 from typing import NoReturn
@@ -20,7 +21,6 @@ from typing import NoReturn
 from choroid.common.child import python
 from choroid.common.failure import UserError
 from choroid.running.data_folder import folders_of, open_folder
-from choroid.running.folder_probe import answers
 from controller.guard.channel import SocketChannel
 from controller.guard.guarding import guard_plan
 from controller.guard.heartbeat import Guarded
@@ -35,6 +35,8 @@ READY_S = 30.0
 SERVICE_BACK_S = 2.5
 """How long a service manager gets to bring its guard back (s) before the controller starts one of its own."""
 ANSWER_S = 5.0
+STOP_CONNECT_S = 3.0
+"""How long `choroid stop` looks for a guard in one folder (s)."""
 STOP_ANSWER_S = 6.0
 """How long `choroid stop` waits to hear what was done (s)."""
 POLL_S = 0.05
@@ -73,10 +75,7 @@ def stop(data: Path, *, who: str, reason: str) -> str:
         " SIGUSR1 to the controller's process, use the page, or switch the devices off by hand"
     )
     for folder in folders_of(data):
-        with contextlib.suppress(OSError):
-            if folder == data and not answers(data):
-                raise TimeoutError  # a hung disk holds whoever looks at it, and the stop with it
-            connection = connect(folder)
+        if (connection := _connected(folder)) is not None:
             break
     else:
         raise failed
@@ -89,6 +88,20 @@ def stop(data: Path, *, who: str, reason: str) -> str:
             if "refused" in message:
                 raise UserError(f"{message['refused']}. Next: use the account under which the guard runs, or root")
     raise failed
+
+
+def _connected(folder: Path) -> socket.socket | None:
+    """Connect to the guard of `folder`; None when nobody listens there, or a hung disk holds whoever looks at it."""
+    found: list[socket.socket] = []
+
+    def look() -> None:
+        with contextlib.suppress(OSError):
+            found.append(connect(folder))
+
+    looking = threading.Thread(target=look, daemon=True)
+    looking.start()
+    looking.join(STOP_CONNECT_S)
+    return found[0] if found else None
 
 
 class GuardFinder:

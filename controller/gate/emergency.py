@@ -15,12 +15,15 @@ from controller.core.state import Reading
 from controller.gate.gate import Gate
 from controller.gate.latch import Latch
 from controller.journal.journal import Journal
+from controller.nerves.summary import life_s
 from controller.rig.description import EmergencyButton
 from drivers.commands import Quality
 
 logger = logging.getLogger(__name__)
 
 SOURCE = "emergency stop"
+LATE_S = 5.0
+"""A stop that is not confirmed after so long (s of real time) is logged with what it waits for."""
 
 
 class Stimulator(Protocol):
@@ -121,7 +124,18 @@ class Emergency:
     async def stop(self, who: str, reason: str) -> None:
         """Stop everything but the basal state, at once; return when outputs and stimulation have been dealt with."""
         why = f"{who}: {reason}"
-        await asyncio.gather(self._stop_perfusion(who, reason), self._stop_stimulation(why), self._keep(who, reason))
+        late = asyncio.get_running_loop().call_later(life_s(LATE_S), self._tell_late)
+        try:
+            await asyncio.gather(
+                self._stop_perfusion(who, reason), self._stop_stimulation(why), self._keep(who, reason)
+            )
+        finally:
+            late.cancel()
+
+    def _tell_late(self) -> None:
+        """Log who keeps a stop from being confirmed; it is in force."""
+        waits = (() if self.gate is None else self.gate.unanswered) or ("the electrode engine",)
+        logger.warning("the emergency stop is in force, and not confirmed after %g s by %s", LATE_S, ", ".join(waits))
 
     async def _stop_perfusion(self, who: str, reason: str) -> None:
         if self.gate is not None:

@@ -39,6 +39,8 @@ class Fallback:
         self._alarm = alarm
         self._now_s = now_s
         self._trips = trips
+        self.unanswered: set[str] = set()
+        """Outputs that an emergency stop has commanded and that have not answered yet."""
         self.valves = Valves(outputs, limits, now_s, self.pay, alarm)
 
     def state_of(self, output: GatedOutput) -> Command:
@@ -98,7 +100,11 @@ class Fallback:
         busy = output.lock.locked()
         rest = self.state_of(output)
         pressed = comes_to_rest(rest) and self.valves.pressing(output) is not None
-        error = None if pressed else await self._reach.bring(output, rest)
+        self.unanswered.add(output.name)
+        try:
+            error = None if pressed else await self._reach.bring(output, rest)
+        finally:
+            self.unanswered.discard(output.name)
         output.lease_until_s = output.announced = None
         output.debt = None
         if busy or pressed or error is not None:

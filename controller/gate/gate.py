@@ -223,6 +223,11 @@ class Gate:
         await self._fallback.everything_now()
         self._record.write("safety.estop", {"user": user, "reason": reason})
 
+    @property
+    def unanswered(self) -> tuple[str, ...]:
+        """Outputs that an emergency stop under way has commanded and that have not answered yet."""
+        return tuple(sorted(self._fallback.unanswered))
+
     def reset(self, user: str, reason: str) -> None:
         """End an emergency stop and let go of latched interlocks; who and why go into the journal (I5)."""
         latched = [trip.interlock for trip in self._watch.trips if trip.latched]

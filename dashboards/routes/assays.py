@@ -7,7 +7,7 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Query
 
 from dashboards.access import Controlled, Operator, Viewer
-from dashboards.models import AssaysModel, AssayTaken, EnterAssay, MediumModel
+from dashboards.models.books import AssaysModel, AssayTaken, EnterAssay, MediumModel
 
 routes = APIRouter(prefix="/api")
 

@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal
 from fastapi import APIRouter, Query
 
 from dashboards.access import Controlled, Viewer
-from dashboards.models import AuditModel, DecisionsModel, GradeModel, LedgerModel, ViabilityModel
+from dashboards.models.books import AuditModel, DecisionsModel, GradeModel, LedgerModel, ViabilityModel
 from dashboards.views import decision_views, entry_view, ledger_view
 
 STORY = (

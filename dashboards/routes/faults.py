@@ -7,7 +7,7 @@ from typing import Any
 from fastapi import APIRouter, Request
 
 from dashboards.access import ApiProblem, Controlled, Operator, Viewer
-from dashboards.models import FaultsView, MakeFault
+from dashboards.models.faults import FaultsView, MakeFault
 from dashboards.simulated import FaultsControl
 
 routes = APIRouter(prefix="/api")

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Query, Request
 
 from dashboards.access import ApiProblem, Controlled, Viewer
-from dashboards.models import HistoryView, LoadView, RigView, StateView
+from dashboards.models.rig import HistoryView, LoadView, RigView, StateView
 from dashboards.series import thinned
 from dashboards.views import rig_view, state_view
 from drivers.commands import PumpStatus

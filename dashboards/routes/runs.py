@@ -8,7 +8,8 @@ from fastapi import APIRouter
 
 from controller.process.controller import Controller
 from dashboards.access import ApiProblem, Controlled, Operator, Viewer
-from dashboards.models import ProtocolsView, RunModel, RunsModel, Start, Why
+from dashboards.models.base import Why
+from dashboards.models.runs import ProtocolsView, RunModel, RunsModel, Start
 from dashboards.views import recipe_view, run_view
 
 SHOWN_STEPS = 20

@@ -13,7 +13,7 @@ from controller.nerves.summary import life_s
 from controller.process.controller import Controller
 from controller.rig.quantities import parse_quantity
 from dashboards.access import ApiProblem, Controlled, Engineer, Operator, Viewer
-from dashboards.models import (
+from dashboards.models.safety import (
     AlarmModel,
     AlarmsModel,
     BypassesModel,
@@ -23,7 +23,6 @@ from dashboards.models import (
     EmergencyModel,
     SetAside,
     Shelved,
-    Why,
 )
 from dashboards.views import alarm_view
 

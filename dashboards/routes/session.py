@@ -12,7 +12,8 @@ from controller.process.controller import Controller
 from dashboards.access import ApiProblem, Controlled, Operator, Viewer, bearer, cookie_name, identify, unknown_caller
 from dashboards.auth import SESSION_AGE, Auth
 from dashboards.health import body
-from dashboards.models import HealthView, Session, SetSpeed, SpeedModel
+from dashboards.models.rig import HealthView, SetSpeed, SpeedModel
+from dashboards.models.users import Session
 from dashboards.simulated import SpeedControl
 
 logger = logging.getLogger(__name__)

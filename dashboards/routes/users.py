@@ -11,7 +11,8 @@ from fastapi import APIRouter, Depends, Request
 from controller.journal.terms import JournalUnwritten
 from dashboards.access import ApiProblem, Controlled, require
 from dashboards.auth import Auth, LastAdmin, Role, Unkept, User
-from dashboards.models import Invite, IssuedToken, UsersModel, Why
+from dashboards.models.base import Why
+from dashboards.models.users import Invite, IssuedToken, UsersModel
 
 logger = logging.getLogger(__name__)
 

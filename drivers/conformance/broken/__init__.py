@@ -10,10 +10,11 @@ from drivers.conformance.broken.modbus import MODBUS
 from drivers.conformance.broken.outputs import OUTPUTS
 from drivers.conformance.broken.pumps import PUMPS
 from drivers.conformance.broken.sensors import SENSORS
+from drivers.conformance.broken.stops import STOPS
 from drivers.conformance.broken.text import TEXT
 from drivers.conformance.broken.trust import TRUST
 
-GENERIC: tuple[Broken, ...] = (*SENSORS, *OUTPUTS, *PUMPS, *TRUST, *MANNERS)
+GENERIC: tuple[Broken, ...] = (*SENSORS, *OUTPUTS, *STOPS, *PUMPS, *TRUST, *MANNERS)
 """Those that are made of any driver with a bench."""
 WRITTEN: tuple[Broken, ...] = (*TEXT, *MODBUS)
 """Those that are written on the small text device and the small Modbus device."""

@@ -179,3 +179,13 @@ class _ActuatorAfter(ActuatorLayer):
 def any_driver(bench: Bench, points: Points) -> bool:
     """Every driver can be broken so."""
     return True
+
+
+def any_output(bench: Bench, points: Points) -> bool:
+    """It takes an output to break a driver so."""
+    return bool(points.actuators)
+
+
+def several_outputs(bench: Bench, points: Points) -> bool:
+    """It takes more than one output to break a driver so."""
+    return len(points.actuators) > 1

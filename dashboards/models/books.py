@@ -1,0 +1,186 @@
+"""What is recorded: ledger, assays, medium, grades, viability, decisions, journal."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+from pydantic import BaseModel, Field
+
+from dashboards.models.base import RequestBody
+
+
+class EnterAssay(RequestBody):
+    """What the laboratory found; `value` and `sd` with their units, `taken` a time of day or an ISO 8601 time."""
+
+    analyte: str = Field(max_length=40)
+    value: str = Field(max_length=64)
+    vessel: str = Field(max_length=100)
+    taken: str = Field(max_length=40)
+    sd: str = Field(default="", max_length=64)
+    method: str = Field(default="", max_length=200)
+    zone: str = Field(default="", max_length=64)
+    sure: bool = False
+    reason: str = Field(default="", max_length=1000)
+
+
+class VesselContent(BaseModel):
+    """What one vessel holds."""
+
+    name: str
+    ml: float
+    sd_ml: float
+
+
+class LedgerModel(BaseModel):
+    """Where the medium went since the journal began (mL; the fraction 0 to 1)."""
+
+    fresh_ml: float
+    drawn_ml: float
+    given_back_ml: float
+    recycled_ml: float
+    discarded_ml: float
+    glucose_ml: float
+    base_ml: float
+    evaporated_ml: float
+    mass_balance_error_ml: float
+    mass_balance_bound_ml: float
+    recycled_fraction: float
+    vessels: list[VesselContent]
+
+
+class Bounds(BaseModel):
+    """A value and the bounds between which it is believed to lie (95 %)."""
+
+    value: float
+    low: float
+    high: float
+
+
+class AssayRow(BaseModel):
+    """One assay as it stands in the journal; `off_sd` is how far it lay from `expected`, in standard deviations."""
+
+    id: int
+    entered_utc: str
+    analyte: str
+    vessel: str
+    where: Literal["loop", "spent"]
+    taken_utc: str
+    value: float
+    sd: float
+    unit: str
+    used: bool
+    sure: bool
+    text: str
+    method: str
+    user: str
+    reason: str
+    off_sd: float
+    expected: Bounds
+
+
+class AssayTaken(BaseModel):
+    """What an assay did to the estimate: when it was taken, `before` and `after`, and `now`."""
+
+    id: int
+    analyte: str
+    vessel: str
+    taken_utc: str
+    value: float
+    sd: float
+    unit: str
+    used: bool
+    off_sd: float
+    before: Bounds
+    after: Bounds
+    now: Bounds
+
+
+class AssaysModel(BaseModel):
+    """The latest assays, newest first."""
+
+    assays: list[AssayRow]
+
+
+class MediumModel(BaseModel):
+    """What is believed of the medium now: species → bounds (mM, osmolality mOsm/kg)."""
+
+    utc: str
+    loop: dict[str, Bounds]
+    spent: dict[str, Bounds]
+    lactate_umol_d: float
+
+
+class GradeModel(BaseModel):
+    """The last grade with its inputs, limits and reasons; null before the first."""
+
+    grade: dict[str, Any] | None
+
+
+class ViabilityModel(BaseModel):
+    """Viability (0 to 1) with its interval, coverage, parts, weights and gates; within it the same of `welfare`, the
+    `happiness` rating made of both, `stimulation` (load, rest, tier and level, null while unknown) and the organoid's own
+    `baseline`. Null before the first.
+    """
+
+    viability: dict[str, Any] | None
+
+
+class WeighedUp(BaseModel):
+    """A treatment that was not chosen: what it would have cost (EUR), why it may not be (`refused`), and the variable by
+    which the loop would still be bad after it (`still`).
+    """
+
+    action: str
+    eur: float
+    refused: str
+    still: str
+
+
+class DecisionModel(BaseModel):
+    """What was done with a batch and why; `reason` is the line that the cost model wrote into the journal (row `seq`).
+
+    `of` tells what was graded (`loop` or `batch`), `risk` the probability (0 to 1) that the loop leaves grade B by `worst`.
+    """
+
+    seq: int
+    utc: str
+    run: str | None
+    cycle: int
+    of: Literal["loop", "batch"]
+    grade: str
+    limiting: str
+    grade_reasons: list[str]
+    action: str
+    eur: float
+    risk: float
+    worst: str
+    reason: str
+    others: list[WeighedUp]
+    drawn_ml: float
+    fresh_ml: float
+    given_back_ml: float
+    discarded_ml: float
+    dialysate_ml: float
+
+
+class DecisionsModel(BaseModel):
+    """The latest decisions, newest first."""
+
+    decisions: list[DecisionModel]
+
+
+class EntryModel(BaseModel):
+    """One row of the journal."""
+
+    seq: int
+    utc: str
+    kind: str
+    run: str | None
+    body: dict[str, Any]
+    sha256: str
+
+
+class AuditModel(BaseModel):
+    """The journal's newest rows, newest first."""
+
+    entries: list[EntryModel]

@@ -1,0 +1,158 @@
+"""The rig and its state: organoid, readings, volumes, actuators, history, speed, health."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+from pydantic import BaseModel, Field
+
+from dashboards.models.base import RequestBody
+
+
+class SetSpeed(RequestBody):
+    """How fast a simulated rig is to live (times life)."""
+
+    speed: float = Field(ge=1, le=600, allow_inf_nan=False)
+    reason: str = Field(default="", max_length=1000)
+
+
+class HealthView(BaseModel):
+    """Whether the control loop ticks."""
+
+    ok: bool
+    reasons: list[str]
+    tick_age_s: float | None
+
+
+class LoadView(BaseModel):
+    """What the controller's process takes: lag of its loop over ten minutes, tasks, descriptors, memory."""
+
+    lag_p99_ms: float
+    lag_max_ms: float
+    tasks: int
+    descriptors: int | None
+    rss_mb: float | None
+
+
+class OrganoidView(BaseModel):
+    """The living tissue."""
+
+    count: int
+    diameter_mm: float
+    age_d: float
+    chamber: str
+
+
+class Goal(BaseModel):
+    """What a reading ought to be, and the limits that its interlock keeps (all in `unit`)."""
+
+    point: str
+    unit: str
+    setpoint: float | None
+    low: float | None
+    high: float | None
+
+
+class HeartView(BaseModel):
+    """Which pump circulates, and at what flow."""
+
+    pump: str | None
+    flow_ul_min: float
+
+
+class RigView(BaseModel):
+    """The rig; `schematic` is what :func:`controller.rig.schematic.describe` gives.
+
+    `periods_s` tells how often each device is read.
+    """
+
+    name: str
+    time_zone: str
+    """IANA name of the laboratory's time zone."""
+    description: str
+    simulated: bool
+    mixed: bool
+    faults: bool
+    """Whether faults can be made by hand: only in the demo."""
+    organoid: OrganoidView
+    electrodes: int
+    goals: list[Goal]
+    heart: HeartView
+    mass_point: str
+    periods_s: dict[str, float]
+    return_valve: str | None
+    schematic: dict[str, Any]
+    user: str
+    role: str
+
+
+class ReadingView(BaseModel):
+    """One reading; `value` is null when there is none. `stable` is false while its device says that the value moves."""
+
+    value: float | None
+    unit: str
+    quality: Literal["good", "suspect", "stale", "missing"]
+    stable: bool
+    at_s: float | None
+    detail: str
+
+
+class VolumeView(BaseModel):
+    """An estimated volume with its standard deviation."""
+
+    ul: float
+    sd_ul: float
+
+
+class TripView(BaseModel):
+    """An interlock that holds actuators at rest."""
+
+    interlock: str
+    point: str
+    detail: str
+    since_s: float | None
+    actuators: list[str]
+    latched: bool
+
+
+class ActuatorState(BaseModel):
+    """One actuator; `status`, `commanded` and `basal` name their own units.
+
+    `fault` says why it does not answer (else it is empty); `status` is then what it said last.
+    """
+
+    status: dict[str, Any] | None
+    commanded: dict[str, Any] | None
+    basal: dict[str, Any]
+    guarantee: Literal["device", "guard", "host"]
+    at_s: float | None
+    lease_until_s: float | None
+    fault: str
+
+
+class StateView(BaseModel):
+    """A whole snapshot at rig time `at_s`."""
+
+    at_s: float
+    utc: str
+    readings: dict[str, ReadingView]
+    actuators: dict[str, ActuatorState]
+    volumes: dict[str, VolumeView]
+    trips: list[TripView]
+    links: dict[str, str]
+
+
+class HistoryView(BaseModel):
+    """One series; each row is `[at_utc_s, mean, least, most]`, the last three in `unit`."""
+
+    point: str
+    unit: str
+    begin_utc_s: float
+    end_utc_s: float
+    rows: list[tuple[float, float, float, float]]
+
+
+class SpeedModel(BaseModel):
+    """Times life."""
+
+    speed: float
