@@ -13,6 +13,7 @@ from controller.nerves.summary import life_s
 from controller.process.controller import Controller
 from controller.rig.quantities import parse_quantity
 from dashboards.access import ApiProblem, Controlled, Engineer, Operator, Viewer
+from dashboards.models.base import Why
 from dashboards.models.safety import (
     AlarmModel,
     AlarmsModel,

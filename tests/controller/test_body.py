@@ -32,9 +32,19 @@ class Store(StateStore):
         super().__init__()
         self.times: dict[str, list[float]] = {}
 
-    def read(self, point: str, value: float, unit: str, quality: Quality, at_s: float, detail: str = "") -> bool:
+    def read(
+        self,
+        point: str,
+        value: float,
+        unit: str,
+        quality: Quality,
+        at_s: float,
+        detail: str = "",
+        *,
+        stable: bool = True,
+    ) -> bool:
         self.times.setdefault(point, []).append(at_s)
-        return super().read(point, value, unit, quality, at_s, detail)
+        return super().read(point, value, unit, quality, at_s, detail, stable=stable)
 
 
 class Polls:
