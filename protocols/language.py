@@ -269,6 +269,12 @@ class Gut(Organ):
     feed = TransferVerb(
         help="reservoir → spent vessel", line="gut.feed", flow="gut.flow_ul_min", says="Gut feeds fresh"
     )
+    flush = TransferVerb(
+        help="reservoir → spent vessel, to displace medium that has stood in the feed line; discard it afterwards",
+        line="gut.feed",
+        flow="gut.flow_ul_min",
+        says="Gut flushes the feed line with",
+    )
 
 
 class Liver(Organ):

@@ -6,6 +6,7 @@ export const VERBS = {
   "kidney.discard": "Kidney discards",
   "kidney.dialyse": "Kidney dialyses against",
   "gut.feed": "Gut feeds fresh",
+  "gut.flush": "Gut flushes the feed line with",
   "liver.add_glucose": "Liver adds glucose",
   "liver.add_base": "Liver adds base",
   "liver.calibrate": "Calibrate the batch's pH probe",
