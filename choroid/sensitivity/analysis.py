@@ -8,6 +8,7 @@ flank, each input missing; and how stable the order of days is when all weights 
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
@@ -126,18 +127,14 @@ def sensitivity(
 
 def _journalled(data: Path) -> list[Moment]:
     """The hours of a journal, thinned evenly to :data:`MOST_MOMENTS`."""
-    reader = JournalReader(data / "journal.db")
-    moments = []
-    for row in reader.entries(kinds=("viability",)):
-        if "inputs" in row.body and "welfare" in row.body:
-            moments.append(
-                Moment(
-                    row.utc[:10],
-                    Vitals.from_json(row.body["inputs"]),
-                    Treatment.from_json(row.body["welfare"]["inputs"]),
-                )
+    with contextlib.closing(JournalReader(data / "journal.db")) as reader:
+        moments = [
+            Moment(
+                row.utc[:10], Vitals.from_json(row.body["inputs"]), Treatment.from_json(row.body["welfare"]["inputs"])
             )
-    reader.close()
+            for row in reader.entries(kinds=("viability",))
+            if "inputs" in row.body and "welfare" in row.body
+        ]
     if not moments:
         raise UserError(
             f"no scores with their inputs are in {data / 'journal.db'}. Likely cause: it was written by a release before"

@@ -62,8 +62,12 @@ class DegradedFile:
         self._owner = owner
         self._shared = f"file:degraded-{id(self):x}?mode=memory&cache=shared"
         self.db = sqlite3.connect(self._shared, uri=True, isolation_level=None, check_same_thread=False)
-        self.db.executescript(SCHEMA)
-        self.db.executemany(_INSERT, earlier)
+        try:
+            self.db.executescript(SCHEMA)
+            self.db.executemany(_INSERT, earlier)
+        except BaseException:
+            self.db.close()
+            raise
 
     def reader(self) -> sqlite3.Connection:
         """A connection to the rows of earlier degraded times; those of this one are in the journal's memory."""

@@ -103,41 +103,65 @@ class JournalFile:
         self._uncommitted = 0
         self._owner = own(path)
         try:
-            blank = durable and not (path.exists() and path.stat().st_size)
-            if blank:
-                refuse_blank(path)
-            try:
-                self.db = opened(path, durable=durable, threaded=threaded)
-            except sqlite3.OperationalError:
-                self._owner.truncate(0)  # frees the reserve, which is there for this
-                self.db = opened(path, durable=durable, threaded=threaded)
-            if durable:
-                self._reserve()
-            self.seq, self.head = self._last()
-            if durable:
-                if not self.seq and not blank:
+            with contextlib.ExitStack() as undone:
+                undone.callback(self._owner.close)
+                blank = durable and not (path.exists() and path.stat().st_size)
+                if blank:
                     refuse_blank(path)
-                if any(path.parent.glob(RECORDS)):
-                    raise JournalLost(
-                        f"{path.parent} has records of a time without a journal ({RECORDS}), which {path.name} does not have"
-                    )
-                self._mark = HeadFile(path)
-                self._mark.compare(self.db, self.seq)
-            self._seen = self._look()
-            self._walked = not durable
-            if durable and self.seq <= WALKED_AT_ONCE:
-                self._walk()
-        except BaseException as error:
-            self._owner.close()
-            if isinstance(error, sqlite3.DatabaseError) and not isinstance(error, sqlite3.OperationalError):
-                raise JournalLost(f"{path} is damaged ({error})") from error
+                self.db = self._opened(threaded=threaded)
+                undone.callback(self.db.close)
+                self.seq, self.head = self._last()
+                if durable:
+                    self._compare_with_head(blank=blank)
+                self._seen = self._look()
+                self._walked = not durable
+                if durable and self.seq <= WALKED_AT_ONCE:
+                    self._walk()
+                undone.pop_all()
+        except sqlite3.OperationalError:
             raise
+        except sqlite3.DatabaseError as error:
+            raise JournalLost(f"{path} is damaged ({error})") from error
+
+    def _opened(self, *, threaded: bool) -> sqlite3.Connection:
+        """Open the database, on a full disk with the help of the reserve."""
+        try:
+            db = opened(self.path, durable=self.durable, threaded=threaded)
+        except sqlite3.OperationalError:
+            self._owner.truncate(0)  # frees the reserve, which is there for this
+            db = opened(self.path, durable=self.durable, threaded=threaded)
+        if self.durable:
+            self._reserve()
+        return db
+
+    def _compare_with_head(self, *, blank: bool) -> None:
+        """Make sure that this is the journal that was written last.
+
+        Args:
+            blank: Whether the file was empty or absent before it was opened.
+
+        Raises:
+            JournalLost: It is another one.
+        """
+        path = self.path
+        if not self.seq and not blank:
+            refuse_blank(path)
+        if any(path.parent.glob(RECORDS)):
+            raise JournalLost(
+                f"{path.parent} has records of a time without a journal ({RECORDS}), which {path.name} does not have"
+            )
+        self._mark = HeadFile(path)
+        self._mark.compare(self.db, self.seq)
 
     def reader(self) -> sqlite3.Connection:
         """Open a second connection, for reading while another thread commits."""
         db = sqlite3.connect(self.path, isolation_level=None, timeout=BUSY_S)
-        db.execute("PRAGMA query_only=1")
-        db.execute(_LAST).fetchone()  # opens the WAL now: a file that is removed later is readable all the same
+        try:
+            db.execute("PRAGMA query_only=1")
+            db.execute(_LAST).fetchone()  # opens the WAL now: a file that is removed later is readable all the same
+        except BaseException:
+            db.close()
+            raise
         return db
 
     def commit(self, rows: Sequence[Row]) -> None:
@@ -278,11 +302,13 @@ class JournalFile:
     def close(self) -> None:
         """Commit and let go of the file; harmless when closed already."""
         if not self._owner.closed:
-            self.flush()
-            self.db.close()
-            if self.durable:
-                self._mark.close()
-            self._owner.close()
+            try:
+                self.flush()
+            finally:
+                self.db.close()
+                if self.durable:
+                    self._mark.close()
+                self._owner.close()
 
     def _last(self) -> tuple[int, str]:
         last = self.db.execute(_LAST).fetchone()

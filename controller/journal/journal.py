@@ -77,7 +77,11 @@ class Journal(JournalRows):
         """UTC of the last row, for the writer's thread; the clock belongs to the loop."""
         self._clock = clock
         self.file = JournalFile(path, durable=durable, threaded=threaded) if file is None else file
-        self._db = self.file.reader() if threaded else self.file.db
+        try:
+            self._db = self.file.reader() if threaded else self.file.db
+        except BaseException:
+            self.file.close()
+            raise
         self._seq, self._head = self.file.seq, self.file.head
         self._tail: deque[Row] = deque()
         """Rows that are not known to be on the disk."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import sqlite3
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -28,15 +29,19 @@ class JournalReader(JournalRows):
         self._path = path
         try:
             uri = f"{path.resolve().as_uri()}?mode=ro"
-            self._db = sqlite3.connect(uri, uri=True, timeout=BUSY_S, isolation_level=None)
-            self._db.execute("BEGIN")  # one snapshot for everything that is read, whatever is written meanwhile
-            (version,) = self._db.execute("PRAGMA user_version").fetchone()
-            if version != VERSION:
-                raise JournalError(
-                    f"the journal {path} has format {version}, this Choroid reads {VERSION}. Likely cause: another"
-                    " release wrote it. Next: use that release"
+            with contextlib.ExitStack() as undone:
+                self._db = undone.enter_context(
+                    contextlib.closing(sqlite3.connect(uri, uri=True, timeout=BUSY_S, isolation_level=None))
                 )
-            last = self._db.execute("SELECT seq, hash FROM entries ORDER BY seq DESC LIMIT 1").fetchone()
+                self._db.execute("BEGIN")  # one snapshot for everything that is read, whatever is written meanwhile
+                (version,) = self._db.execute("PRAGMA user_version").fetchone()
+                if version != VERSION:
+                    raise JournalError(
+                        f"the journal {path} has format {version}, this Choroid reads {VERSION}. Likely cause: another"
+                        " release wrote it. Next: use that release"
+                    )
+                last = self._db.execute("SELECT seq, hash FROM entries ORDER BY seq DESC LIMIT 1").fetchone()
+                undone.pop_all()
         except sqlite3.Error as error:
             raise JournalError(
                 f"the journal {path} cannot be read ({error}). Likely cause: the file is damaged, or its directory may not"

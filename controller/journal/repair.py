@@ -315,9 +315,13 @@ def _leave_to_people(adding: _Chain, runs: Mapping[str, RunState]) -> None:
 
 def _made(path: Path) -> sqlite3.Connection:
     db = sqlite3.connect(path, isolation_level=None)
-    db.execute("PRAGMA synchronous=FULL")
-    db.executescript(SCHEMA)
-    db.execute(f"PRAGMA user_version={VERSION}")
+    try:
+        db.execute("PRAGMA synchronous=FULL")
+        db.executescript(SCHEMA)
+        db.execute(f"PRAGMA user_version={VERSION}")
+    except BaseException:
+        db.close()
+        raise
     return db
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import os
 import shutil
@@ -114,7 +115,7 @@ def garbage_header(path: Path) -> None:
 
 
 def edited(path: Path) -> None:
-    with sqlite3.connect(path) as db:
+    with contextlib.closing(sqlite3.connect(path)) as db, db:
         db.execute("DROP TRIGGER entries_are_not_edited")
         db.execute("UPDATE entries SET body = '{}' WHERE seq = 5")
     db.close()
@@ -252,7 +253,7 @@ async def test_F2_a_dose_that_is_open_at_the_last_sound_row_comes_back_as_unknow
     await asyncio.sleep(10.0)
     (act,) = controller.journal.entries(kinds=("step.act",))
     await world.end(leave_running=True)
-    with sqlite3.connect(tmp_path / "journal.db") as db:
+    with contextlib.closing(sqlite3.connect(tmp_path / "journal.db")) as db, db:
         db.execute("DROP TRIGGER entries_are_not_removed")
         db.execute("DELETE FROM entries WHERE seq > ?", (act.seq,))
     db.close()

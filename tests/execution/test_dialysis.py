@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import sqlite3
 from pathlib import Path
@@ -38,7 +39,7 @@ def rig(folder: Path) -> Path:
 
 
 def notes(data: Path, kind: str) -> list[dict[str, Any]]:
-    with sqlite3.connect(data / "journal.db") as journal:
+    with contextlib.closing(sqlite3.connect(data / "journal.db")) as journal, journal:
         return [json.loads(body) for (body,) in journal.execute("select body from entries where kind = ?", (kind,))]
 
 
@@ -93,7 +94,7 @@ def test_a_dose_that_would_last_too_long_is_given_in_portions(tmp_path: Path) ->
         progress=False,
     )
     assert found["run_state"] == "complete"
-    with sqlite3.connect(tmp_path / "journal.db") as journal:
+    with contextlib.closing(sqlite3.connect(tmp_path / "journal.db")) as journal, journal:
         rows = [json.loads(body) for (body,) in journal.execute("select body from entries where kind = 'moved'")]
         steps = [json.loads(body) for (body,) in journal.execute("select body from entries where kind = 'step'")]
     (asked,) = [step["args"]["volume_ul"] for step in steps if step["verb"] == "kidney.dialyse"]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import math
 import sqlite3
 import subprocess
@@ -40,7 +41,7 @@ async def _filled(path: Path, *, durable: bool = False, extra: str = "") -> str:
 
 def _raw(path: Path, *statements: str) -> None:
     """What somebody with an editor for SQLite does: triggers dropped first."""
-    with sqlite3.connect(path) as db:
+    with contextlib.closing(sqlite3.connect(path)) as db, db:
         db.execute("DROP TRIGGER entries_are_not_edited")
         db.execute("DROP TRIGGER entries_are_not_removed")
         for statement in statements:
@@ -131,7 +132,7 @@ async def test_D3_edits_are_found_with_their_row(statement: str, row: int, tmp_p
 async def test_D3_a_forged_row_with_a_fitting_hash_breaks_the_next_one(tmp_path: Path) -> None:
     path = tmp_path / "journal.db"
     await _filled(path)
-    with sqlite3.connect(path) as db:
+    with contextlib.closing(sqlite3.connect(path)) as db, db:
         at_s, utc, run = db.execute("SELECT at_s, utc, run FROM entries WHERE seq = 1").fetchone()
     db.close()
     forged = chain(GENESIS, 1, at_s, utc, "act", run, "{}")
@@ -177,7 +178,7 @@ async def test_one_writer_at_a_time(tmp_path: Path) -> None:
 @pytest.mark.virtual_time
 async def test_a_newer_format_is_refused(tmp_path: Path) -> None:
     Journal(tmp_path / "journal.db", clock(), durable=False).close()
-    with sqlite3.connect(tmp_path / "journal.db") as db:
+    with contextlib.closing(sqlite3.connect(tmp_path / "journal.db")) as db, db:
         db.execute("PRAGMA user_version=9")
     db.close()
     with pytest.raises(JournalError, match="format 9"):

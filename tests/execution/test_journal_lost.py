@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 import shutil
 import sqlite3
@@ -63,7 +64,7 @@ def overwrite(folder: Path) -> None:
 
 
 def foreign_row(folder: Path) -> None:
-    with sqlite3.connect(folder / "journal.db") as db:
+    with contextlib.closing(sqlite3.connect(folder / "journal.db")) as db, db:
         db.execute("INSERT INTO entries (at_s, utc, kind, body, hash) VALUES (0, '', 'act', '{}', 'x')")
     db.close()
 
@@ -193,7 +194,7 @@ async def test_F7_a_file_that_was_only_touched_is_not_lost(tmp_path: Path) -> No
     journal = await filled(tmp_path, clean=False)
     os.utime(tmp_path / "journal.db")
     os.utime(tmp_path / "journal.db-wal")
-    with sqlite3.connect(tmp_path / "journal.db") as reader:
+    with contextlib.closing(sqlite3.connect(tmp_path / "journal.db")) as reader, reader:
         reader.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchall()
         assert reader.execute("SELECT count(*) FROM entries").fetchone() == (ROWS,)
     reader.close()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import sqlite3
 import threading
 import time
@@ -137,7 +138,7 @@ async def test_rows_that_were_written_although_the_commit_failed_are_not_written
 async def test_F7_a_foreign_row_in_the_file_is_no_place_to_go_on(tmp_path: Path) -> None:
     journal, _ = opened(tmp_path / "journal.db")
     await journal.durable(journal.append("act", {"n": 1}))
-    with sqlite3.connect(tmp_path / "journal.db") as db:
+    with contextlib.closing(sqlite3.connect(tmp_path / "journal.db")) as db, db:
         db.execute("INSERT INTO entries (at_s, utc, kind, body, hash) VALUES (0, '', 'act', '{}', 'x')")
     db.close()
     with pytest.raises(JournalLost, match="lost"):

@@ -17,7 +17,8 @@ from hypothesis import strategies as st
 
 from controller.core.state import Reading
 from controller.memory.file import open_or_set_aside
-from controller.memory.history import FLUSH_S, LEVELS_S, RETRY_S, History, SeriesPoint
+from controller.memory.history import FLUSH_S, RETRY_S, History, SeriesPoint
+from controller.memory.history_format import LEVELS_S
 from drivers.commands import Quality
 
 EPOCH = datetime(2026, 1, 1, tzinfo=UTC)
@@ -45,7 +46,7 @@ def values(history: History, point: str = "a.x", begin: float = 0.0, end: float 
 
 
 def raw_rows(path: Path) -> list[tuple[int, float, float]]:
-    with sqlite3.connect(path) as db:
+    with contextlib.closing(sqlite3.connect(path)) as db, db:
         return db.execute("SELECT series, at, value FROM raw ORDER BY series, at").fetchall()
 
 
@@ -127,7 +128,7 @@ def test_the_levels_say_what_the_raw_points_say_however_they_were_flushed(
     for first, last in pairwise(edges):
         history.insert("a.x", "kPa", points[first:last])
     history.close()
-    with sqlite3.connect(path) as db:
+    with contextlib.closing(sqlite3.connect(path)) as db, db:
         for level in LEVELS_S:
             wanted: dict[int, list[float]] = defaultdict(list)
             for at, value in points:
@@ -212,7 +213,7 @@ def test_D2_a_file_that_cannot_be_opened_stops_no_start_and_its_series_keep_thei
     before.insert("b.x", "kPa", [(BEGIN, -2.0)])
     before.close()
 
-    def full(*_: object) -> sqlite3.Connection:
+    def full(*_: object, **__: object) -> sqlite3.Connection:
         raise sqlite3.OperationalError("database or disk is full")
 
     monkeypatch.setattr("controller.memory.history.open_or_set_aside", full)
@@ -263,7 +264,7 @@ def test_D2_what_waits_for_a_full_disk_is_bounded(tmp_path: Path, monkeypatch: p
 def test_a_file_that_cannot_be_used_is_set_aside_not_thrown_away(tmp_path: Path, damage: bytes | None) -> None:
     path = tmp_path / "h.db"
     if damage is None:
-        with sqlite3.connect(path) as db:
+        with contextlib.closing(sqlite3.connect(path)) as db, db:
             db.execute("CREATE TABLE of_another_time (x)")
             db.execute("PRAGMA user_version=77")
     else:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import shutil
 import sqlite3
 from dataclasses import replace
@@ -145,7 +146,8 @@ def test_N5_frames_the_array_loses_are_recorded_and_end_every_lease(path: Path) 
         assert lab.ask(ask(lease.id, 0)).decision.limiting == "lease"
         lab.run(2.0)
         assert lab.begun() == []
-    rows = sqlite3.connect(path).execute("SELECT first_frame, end_frame FROM gap").fetchall()
+    with contextlib.closing(sqlite3.connect(path)) as db:
+        rows = db.execute("SELECT first_frame, end_frame FROM gap").fetchall()
     assert rows == [(expected, gap_end)]
 
 
@@ -174,10 +176,9 @@ def test_N8_rates_are_corrected_for_blanked_time(path: Path) -> None:
         assert blanked[0] >= 200 * 0.005 * RATE
         assert 200 * 0.002 * RATE <= blanked[1] < blanked[0]
         np.testing.assert_array_equal(heard, lab.core.next_frame - blanked)
-    rows = (
-        sqlite3.connect(path).execute("SELECT sum(end_frame - first_frame) FROM blank WHERE electrode = 0").fetchone()
-    )
-    assert rows[0] == blanked[0]
+    with contextlib.closing(sqlite3.connect(path)) as db:
+        (frames,) = db.execute("SELECT sum(end_frame - first_frame) FROM blank WHERE electrode = 0").fetchone()
+    assert frames == blanked[0]
 
 
 def test_the_tissue_answers_stimulation_and_not_its_absence(path: Path) -> None:
@@ -277,9 +278,8 @@ def test_N4_what_became_of_pulses_while_the_ledger_was_locked_is_written_afterwa
         assert lab.begun() == [soon]
     records = [[(pulse.electrode, pulse.state) for pulse in record.pulses] for record in ledger.read(path)]
     assert records == [[(0, "delivered")], [(1, "cancelled")]]
-    with sqlite3.connect(path) as db:
+    with contextlib.closing(sqlite3.connect(path)) as db:
         orphans = db.execute("SELECT count(*) FROM fate WHERE pulse NOT IN (SELECT id FROM pulse)").fetchone()
-    db.close()
     assert orphans == (0,)
 
 
