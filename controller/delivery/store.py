@@ -11,11 +11,13 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from controller.memory.file import open_or_set_aside
+from controller.memory.formats import Format
 
 logger = logging.getLogger(__name__)
 
-VERSION = 1
-_SCHEMA = "CREATE TABLE IF NOT EXISTS notices (name TEXT PRIMARY KEY, body TEXT NOT NULL) WITHOUT ROWID;"
+NOTICES = Format(
+    version=1, schema="CREATE TABLE IF NOT EXISTS notices (name TEXT PRIMARY KEY, body TEXT NOT NULL) WITHOUT ROWID;"
+)
 
 
 class NoteStore(Protocol):
@@ -37,7 +39,7 @@ class NoticeStore:
     def load(self) -> dict[str, Any]:
         """Every note; none where the file cannot be opened."""
         try:
-            db = open_or_set_aside(self._path, _SCHEMA, VERSION)
+            db = open_or_set_aside(self._path, NOTICES)
         except (sqlite3.Error, OSError) as error:
             logger.error("%s cannot be opened: %s; what was told before is not known", self._path, error)
             return {}
@@ -59,7 +61,7 @@ class NoticeStore:
         return None
 
     def _write(self, rows: Mapping[str, str | None]) -> None:
-        db = open_or_set_aside(self._path, _SCHEMA, VERSION)
+        db = open_or_set_aside(self._path, NOTICES)
         try:
             with db:
                 db.execute("BEGIN")

@@ -1,4 +1,4 @@
-"""Opening the SQLite files in which the controller remembers, without ever refusing to care for a rig because of one."""
+"""Opening the SQLite files of the data folder. No such file, whatever its state, stops the care of a rig."""
 
 from __future__ import annotations
 
@@ -8,71 +8,96 @@ import sqlite3
 from pathlib import Path
 
 from controller.memory.aside import name_aside
+from controller.memory.formats import BUSY_S, Format, create, migrate
 
 logger = logging.getLogger(__name__)
 
-BUSY_S = 0.2
-"""So long may another program hold the file; longer would be felt by the control loop."""
-
-
 CHECKED_BYTES = 64_000_000
-"""A file of up to this size is checked whole when it is opened, within a second; damage in a larger one shows later."""
+"""Maximum size of a file that is checked whole, and converted, while the caller waits: within a second. Damage in a larger
+one shows later."""
 
 
-def open_or_set_aside(path: Path, schema: str, version: int) -> sqlite3.Connection:
-    """Open `path` (WAL, synchronous NORMAL, autocommit), making it with `schema` if need be.
+class ConversionDue(sqlite3.OperationalError):
+    """The file is of an earlier format, and converting it takes longer than the caller may wait."""
 
-    A file that is damaged, or of another format than `version`, is renamed, never removed, and a new one begins. One that
-    is as it should be is only read, so that it can be opened where nothing can be written. Raises
-    :class:`sqlite3.OperationalError` where no file can be: no such folder, no permission, locked, disk full.
+
+def open_or_set_aside(path: Path, form: Format, *, at_once: bool = True) -> sqlite3.Connection:
+    """Open `path` (WAL, synchronous NORMAL, autocommit), creating it if need be.
+
+    A file of an earlier format is converted. One that is damaged, of a newer format, or of one that cannot be converted is
+    renamed, never removed, and a new one begins. One of the present format is only read, so that it can be opened where
+    nothing can be written.
+
+    Args:
+        path: The file.
+        form: Its format.
+        at_once: Whether to convert a large file now, however long that takes.
+
+    Raises:
+        ConversionDue: The file has to be converted first (only without `at_once`).
+        sqlite3.OperationalError: No such folder, no permission, locked, disk full.
     """
     try:
-        return _open(path, schema, version)
+        return _open(path, form, at_once)
     except sqlite3.OperationalError:
         raise
     except sqlite3.DatabaseError as error:
-        aside = name_aside(path)
-        path.rename(aside)
-        for beside in ("-wal", "-shm"):
-            path.with_name(path.name + beside).unlink(missing_ok=True)
-        logger.error("%s cannot be used (%s); it is kept as %s and a new one begins", path, error, aside.name)
-        return _open(path, schema, version)
+        set_aside(path, error)
+        return _open(path, form, at_once)
+
+
+def set_aside(path: Path, why: Exception) -> None:
+    """Rename a file that cannot be used, so that a new one can begin in its place."""
+    aside = name_aside(path)
+    path.rename(aside)
+    for suffix in ("-wal", "-shm"):
+        path.with_name(path.name + suffix).unlink(missing_ok=True)
+    logger.error("%s cannot be used (%s); it is kept as %s and a new one begins", path, why, aside.name)
 
 
 def without_checkpoints(db: sqlite3.Connection) -> None:
-    """Let no write to `db` wait for the disk; somebody else calls :func:`checkpoint` now and then.
+    """Keep writes to `db` from waiting for the disk; the caller runs :func:`checkpoint` now and then.
 
     The first write to an empty WAL waits for the disk all the same: it is made here, before the loop depends on it.
     """
     db.execute("PRAGMA wal_autocheckpoint=0")
     (version,) = db.execute("PRAGMA user_version").fetchone()
-    with contextlib.suppress(sqlite3.OperationalError):  # a full disk, a lock: the first write tells
+    with contextlib.suppress(sqlite3.OperationalError):  # a full disk, a lock: the first write reports it
         db.execute(f"PRAGMA user_version={version}")
 
 
 def checkpoint(path: Path) -> None:
     """Move what is in the WAL into the file, through a connection of its own; writers are not held up. May take seconds."""
-    db = sqlite3.connect(path, timeout=BUSY_S)
-    try:
+    with contextlib.closing(sqlite3.connect(path, timeout=BUSY_S)) as db:
         db.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchall()
-    finally:
-        db.close()
 
 
-def _open(path: Path, schema: str, version: int) -> sqlite3.Connection:
+def _open(path: Path, form: Format, at_once: bool) -> sqlite3.Connection:
     db = sqlite3.connect(path, isolation_level=None, timeout=BUSY_S)
     try:
         (found,) = db.execute("PRAGMA user_version").fetchone()
         (tables,) = db.execute("SELECT count(*) FROM sqlite_master").fetchone()
-        if tables and found != version:
-            raise sqlite3.DatabaseError(f"it has format {found}, this Choroid writes {version}")
-        if path.stat().st_size <= CHECKED_BYTES and (bad := db.execute("PRAGMA quick_check(1)").fetchone()[0]) != "ok":
+        size = path.stat().st_size
+        if tables and found > form.version:
+            raise sqlite3.DatabaseError(
+                f"it has format {found}, this Choroid knows formats up to {form.version}: a newer release wrote it"
+            )
+        way = form.path_from(found) if tables else ()
+        if way is None:
+            raise sqlite3.DatabaseError(f"it has format {found}, which this Choroid cannot convert to {form.version}")
+        if size <= CHECKED_BYTES and (bad := db.execute("PRAGMA quick_check(1)").fetchone()[0]) != "ok":
             raise sqlite3.DatabaseError(bad)
         db.execute("PRAGMA journal_mode=WAL")
         db.execute("PRAGMA synchronous=NORMAL")
-        if found != version:
-            db.executescript(schema)
-            db.execute(f"PRAGMA user_version={version}")
+        if not tables:
+            create(db, form)
+        elif way:
+            quick = size <= CHECKED_BYTES or not any(step.rewrites for step in way)
+            if not (quick or at_once):
+                raise ConversionDue(
+                    f"{path.name} ({size / 1e6:.0f} MB) is being converted from format {found} to {form.version}"
+                )
+            migrate(db, path, form, copied=size <= CHECKED_BYTES or not quick)
     except BaseException:
         db.close()
         raise

@@ -23,14 +23,13 @@ from pathlib import Path
 from typing import NamedTuple, Protocol
 
 from controller.core.state import Reading
-from controller.memory.file import open_or_set_aside, without_checkpoints
+from controller.memory.conversion import Conversion
+from controller.memory.file import ConversionDue, open_or_set_aside, set_aside, without_checkpoints
+from controller.memory.history_format import HISTORY, LEVELS_S
 from drivers.commands import Quality
 
 logger = logging.getLogger(__name__)
 
-VERSION = 2
-LEVELS_S = (30, 120, 600, 3600, 14400)
-"""Widths of the coarser levels; each divides the next."""
 COARSE_ENOUGH = 1.5
 """A level so much coarser than asked is taken as it is, rather than put together from a finer one."""
 FLUSH_S = 60.0
@@ -39,22 +38,6 @@ RETRY_S = 10.0
 MOST_WAITING = 500_000
 """So many points may wait for a disk that takes none (some 60 MB, hours of a default rig)."""
 
-_SCHEMA = """
-CREATE TABLE IF NOT EXISTS series (
-    id INTEGER PRIMARY KEY, point TEXT NOT NULL, unit TEXT NOT NULL, UNIQUE (point, unit)
-);
-CREATE TABLE IF NOT EXISTS raw (
-    series INTEGER NOT NULL, at REAL NOT NULL, value REAL NOT NULL, PRIMARY KEY (series, at)
-) WITHOUT ROWID;
-CREATE TABLE IF NOT EXISTS doubted (
-    series INTEGER NOT NULL, at REAL NOT NULL, value REAL NOT NULL, quality TEXT NOT NULL, PRIMARY KEY (series, at)
-) WITHOUT ROWID;
-CREATE TABLE IF NOT EXISTS rollup (
-    level INTEGER NOT NULL, series INTEGER NOT NULL, bucket INTEGER NOT NULL,
-    n INTEGER NOT NULL, total REAL NOT NULL, least REAL NOT NULL, most REAL NOT NULL,
-    PRIMARY KEY (level, series, bucket)
-) WITHOUT ROWID;
-"""
 _KEEP = "INSERT OR REPLACE INTO raw VALUES (?, ?, ?)"
 _DOUBT = "INSERT OR REPLACE INTO doubted VALUES (?, ?, ?, ?)"
 _DOUBTED = """
@@ -112,8 +95,14 @@ class History:
     """See the module. All times are UTC in seconds since 1970."""
 
     def __init__(self, path: Path, clock: Timekeeper, *, flush_s: float = FLUSH_S, autocheckpoint: bool = True) -> None:
-        """`flush_s`: how much of the newest a crash may take (s of loop time). Without `autocheckpoint` no write waits for
-        the disk; the caller checkpoints the file now and then (:func:`controller.memory.file.checkpoint`).
+        """Open the file, or keep readings in memory until it can be opened.
+
+        Args:
+            path: The file.
+            clock: The time of the loop.
+            flush_s: How much of the newest a crash may take (s of loop time).
+            autocheckpoint: Whether writes may wait for the disk. Without it the caller checkpoints the file now and then
+                (:func:`controller.memory.file.checkpoint`), and a large file of an earlier format is converted in a thread.
         """
         self._flush_s = flush_s
         self._autocheckpoint = autocheckpoint
@@ -121,7 +110,8 @@ class History:
         self._clock = clock
         self._db = sqlite3.connect(":memory:", isolation_level=None)
         """An empty one stands in for the file until that can be opened."""
-        self._db.executescript(_SCHEMA)
+        self._db.executescript(HISTORY.schema)
+        self._conversion: Conversion | None = None
         self._opened = False
         self._ids: dict[tuple[str, str], int] = {}
         self._units: dict[str, str] = {}
@@ -137,6 +127,7 @@ class History:
             self._open()
         except (sqlite3.Error, OSError) as error:
             if not path.parent.is_dir():
+                self._db.close()
                 raise  # that is no ailing disk but a mistake
             self._put_off(error)
             self._next_flush_s = clock.now_s() + RETRY_S
@@ -232,7 +223,9 @@ class History:
         return self._db.execute(_DOUBTED, (series, begin, end, max_points)).fetchall()
 
     def close(self) -> None:
-        """Write what waits and close the file."""
+        """Write what waits and close the file; a conversion under way is rolled back."""
+        if self._conversion is not None:
+            self._conversion.stop()
         self.flush()
         self._db.close()
 
@@ -248,7 +241,7 @@ class History:
 
     def _open(self) -> None:
         """Open the file; what waits gets the numbers that its series have there."""
-        db = open_or_set_aside(self._path, _SCHEMA, VERSION)
+        db = self._opened_file()
         if not self._autocheckpoint:
             without_checkpoints(db)
         known = db.execute("SELECT id, point, unit FROM series ORDER BY id").fetchall()
@@ -262,12 +255,40 @@ class History:
         self._waiting = [(numbers[series], at, value) for series, at, value in self._waiting]
         self._doubted = [(numbers[series], at, value, how) for series, at, value, how in self._doubted]
 
+    def _opened_file(self) -> sqlite3.Connection:
+        """Open the file; a large one of an earlier format only when its conversion has ended.
+
+        Raises:
+            ConversionDue: It is being converted.
+            sqlite3.OperationalError: It cannot be opened or converted at present.
+        """
+        conversion = self._conversion
+        if conversion is not None:
+            if not conversion.ended:
+                raise ConversionDue(f"{self._path.name} is being converted to format {HISTORY.version}")
+            self._conversion = None
+            failure = conversion.failure
+            if isinstance(failure, sqlite3.DatabaseError) and not isinstance(failure, sqlite3.OperationalError):
+                set_aside(self._path, failure)
+            elif failure is not None:
+                raise sqlite3.OperationalError(str(failure))  # the next try begins a new conversion
+        try:
+            return open_or_set_aside(self._path, HISTORY, at_once=self._autocheckpoint)
+        except ConversionDue:
+            self._conversion = Conversion(self._path, HISTORY)
+            raise
+
     def _put_off(self, error: Exception) -> None:
         if self._db.in_transaction:
             self._db.execute("ROLLBACK")
         if self.problem is None:
             logger.error("history cannot be written (%s); readings wait in memory, control goes on", error)
-        self.problem = f"history cannot be written: {error}. Likely cause: the disk is full. Next: free some space"
+        next_action = (
+            "Likely cause: Choroid was updated. Next: wait; readings are kept in memory meanwhile"
+            if isinstance(error, ConversionDue)
+            else "Likely cause: the disk is full. Next: free some space"
+        )
+        self.problem = f"history cannot be written: {error}. {next_action}"
         del self._doubted[:-MOST_WAITING]
         excess = len(self._waiting) - MOST_WAITING
         if excess > 0:

@@ -5,12 +5,13 @@ Reads stream row by row, so that a year takes no more memory than a day.
 
 from __future__ import annotations
 
+import contextlib
 import sqlite3
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from controller.memory.history import LEVELS_S, VERSION
+from controller.memory.history_format import HISTORY, LEVELS_S, READABLE
 
 BUSY_S = 5.0
 FINEST_STRETCHES = 25_000
@@ -51,17 +52,17 @@ class HistoryReader:
                 " directory that `choroid run` or `choroid simulate --data` was given"
             )
         try:
-            self._db = sqlite3.connect(
-                f"{path.resolve().as_uri()}?mode=ro", uri=True, timeout=BUSY_S, isolation_level=None
-            )
-            self._db.execute("BEGIN")
-            (found,) = self._db.execute("PRAGMA user_version").fetchone()
-            if found != VERSION:
-                raise HistoryUnreadable(
-                    f"{path} has format {found}, this Choroid reads {VERSION}. Likely cause: another release wrote it."
-                    " Next: report with that release"
+            with contextlib.ExitStack() as undone:
+                uri = f"{path.resolve().as_uri()}?mode=ro"
+                self._db = undone.enter_context(
+                    contextlib.closing(sqlite3.connect(uri, uri=True, timeout=BUSY_S, isolation_level=None))
                 )
-            rows = self._db.execute("SELECT id, point, unit FROM series ORDER BY id").fetchall()
+                self._db.execute("BEGIN")
+                (found,) = self._db.execute("PRAGMA user_version").fetchone()
+                if found not in READABLE:
+                    raise HistoryUnreadable(_of_another_format(path, found))
+                rows = self._db.execute("SELECT id, point, unit FROM series ORDER BY id").fetchall()
+                undone.pop_all()
         except sqlite3.Error as error:
             raise HistoryUnreadable(
                 f"{path} cannot be read ({error}). Likely cause: the file is damaged, or its directory may not be read."
@@ -142,3 +143,12 @@ class HistoryReader:
                 f"history cannot be read ({error}). Likely cause: the file is damaged. Next: keep a copy, and restore"
                 " history.db from a backup; the journal is a file of its own"
             ) from None
+
+
+def _of_another_format(path: Path, found: int) -> str:
+    older = found < HISTORY.version
+    next_action = "start the controller once, which converts it" if older else "report with that release"
+    return (
+        f"{path} has format {found}, this Choroid reads {', '.join(map(str, READABLE))}. Likely cause:"
+        f" {'an earlier' if older else 'a newer'} release wrote it. Next: {next_action}"
+    )

@@ -44,6 +44,8 @@ _APPEND_ONLY = "".join(
     for table in ("session", "decision", "pulse", "fate", "gap", "blank")
     for verb in ("update", "delete")
 )
+VERSION = 1
+"""The format of the file, kept as SQLite's `user_version`."""
 MOST_ROWS = 1000
 MOST_TEXT = 200
 MOST_INTEGER = (1 << 63) - 1
@@ -95,15 +97,24 @@ class StimulationLedger:
         self.path = path
         # The connection is made by the starting thread and then used by the real-time thread alone.
         self._db = sqlite3.connect(path, isolation_level=None, check_same_thread=False, timeout=0.5)
+        try:
+            self._begin_session(info, utc)
+        except BaseException:
+            self._db.close()
+            raise
+        self._open = False
+
+    def _begin_session(self, info: ArrayInfo, utc: str) -> None:
+        """Prepare the file and write the row of this session."""
+        path = self.path
         self._db.execute("PRAGMA journal_mode=WAL")
         self._db.execute("PRAGMA synchronous=NORMAL")
         self._db.execute("PRAGMA wal_autocheckpoint=0")
+        versioned = _has_version(self._db, path)
         self._db.executescript(_SCHEMA + INDEX + _APPEND_ONLY)
-        try:
-            ledger_head.compare(self._db, path)
-        except sqlite3.DatabaseError:
-            self._db.close()
-            raise
+        if not versioned:
+            self._db.execute(f"PRAGMA user_version={VERSION}")
+        ledger_head.compare(self._db, path)
         self.unknown = settle(self._db, info.sample_rate_hz)
         """Pulses of earlier sessions that were handed to the array and never confirmed."""
         cursor = self._db.execute(
@@ -115,7 +126,6 @@ class StimulationLedger:
         self._file = _identity(path)
         self._next_decision = self._after("decision")
         self._next_pulse = self._after("pulse")
-        self._open = False
 
     def decided(self, request: Request, decision: StimulationDecision, frame: int) -> tuple[int, list[Pulse]]:
         """Write a decision and its pulses; returns the decision's number and the pulses, now with their
@@ -221,6 +231,21 @@ class StimulationLedger:
     def _after(self, table: str) -> int:
         highest = self._db.execute(f"SELECT coalesce(max(id), 0) FROM {table}").fetchone()[0]  # noqa: S608
         return int(highest) + 1
+
+
+def _has_version(db: sqlite3.Connection, path: Path) -> bool:
+    """Return whether the ledger names its format; a new one, and one of the first releases, does not.
+
+    Raises:
+        sqlite3.DatabaseError: A newer release wrote it.
+    """
+    (found,) = db.execute("PRAGMA user_version").fetchone()
+    if found > VERSION:
+        raise sqlite3.DatabaseError(
+            f"{path} has format {found}, this Choroid writes {VERSION}. Likely cause: a newer release wrote it. Next: update"
+            " Choroid; no stimulation is possible without the ledger"
+        )
+    return bool(found)
 
 
 def _identity(path: Path) -> tuple[int, int] | None:

@@ -11,18 +11,32 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from controller.memory.file import open_or_set_aside, without_checkpoints
+from controller.memory.formats import Format, Migration, sql
 
-VERSION = 2
 QUOTA_BYTES = 2_000_000_000
 """A default rig sends some 60 MB a day: a month of silence fits."""
 
 AT_ONCE_BYTES = 500_000
 
-_SCHEMA = """
-CREATE TABLE IF NOT EXISTS outbox (seq INTEGER PRIMARY KEY AUTOINCREMENT, payload BLOB NOT NULL);
-CREATE TABLE IF NOT EXISTS dropped (messages INTEGER NOT NULL);
-INSERT INTO dropped SELECT 0 WHERE NOT EXISTS (SELECT 1 FROM dropped);
-"""
+_OUTBOX = "CREATE TABLE IF NOT EXISTS outbox (seq INTEGER PRIMARY KEY AUTOINCREMENT, payload BLOB NOT NULL)"
+_DROPPED = "CREATE TABLE IF NOT EXISTS dropped (messages INTEGER NOT NULL)"
+OUTBOX = Format(
+    version=2,
+    schema=f"{_OUTBOX};\n{_DROPPED};\nINSERT INTO dropped VALUES (0);",
+    migrations=(
+        # Format 0 kept its totals in a table `counters`; the number of bytes is counted at each start now.
+        Migration(
+            0,
+            2,
+            sql(
+                _DROPPED,
+                "INSERT INTO dropped SELECT value FROM counters WHERE name = 'dropped'",
+                "DROP TABLE counters",
+            ),
+            rewrites=False,
+        ),
+    ),
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +53,7 @@ class Outbox:
     def __init__(self, path: Path, *, quota_bytes: int = QUOTA_BYTES, autocheckpoint: bool = True) -> None:
         """Without `autocheckpoint` no write waits for the disk; the caller checkpoints the file now and then."""
         self._quota = quota_bytes
-        self._db = open_or_set_aside(path, _SCHEMA, VERSION)
+        self._db = open_or_set_aside(path, OUTBOX)
         if not autocheckpoint:
             without_checkpoints(self._db)
         self._count, self._bytes = self._db.execute(

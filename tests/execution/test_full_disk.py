@@ -17,6 +17,7 @@ from controller.core.clock import Clock
 from controller.core.run_states import RunState
 from controller.journal.journal import Journal
 from controller.memory.file import open_or_set_aside
+from controller.memory.formats import Format
 from controller.process.controller import Controller
 from drivers.commands import LevelStatus, PumpStatus
 from sim.lab import SimulatedLab
@@ -76,9 +77,9 @@ async def test_D2_a_restart_that_meets_a_full_disk_cares_for_the_rig_and_takes_t
     """It once ended the controller before the heart was set going: no flow, no warmth, nobody called, all night."""
     lab, disk, stop = SimulatedLab(RIG, seed=1), Disk(), asyncio.Event()
 
-    def ailing(path: Path, schema: str, version: int) -> sqlite3.Connection:
+    def ailing(path: Path, form: Format, *, at_once: bool) -> sqlite3.Connection:
         disk.check()
-        return open_or_set_aside(path, schema, version)
+        return open_or_set_aside(path, form, at_once=at_once)
 
     monkeypatch.setattr("controller.memory.history.open_or_set_aside", ailing)
     first = restarted(lab, disk, tmp_path)
