@@ -1,49 +1,70 @@
-# Each command makes .venv once and reuses it while pyproject.toml and constraints.txt are unchanged.
+# One command for each task. Each installs what it needs into .venv, and again after pyproject.toml or constraints.txt changed:
+# `demo` what a rig needs, the others the tools of developers, `fuzz` and `mutate` their own ones beside.
 PYTHON ?= python3
-VENV := .venv
+VENV ?= .venv
 BIN := $(VENV)/bin
-READY := $(VENV)/.ready
+RUN := $(VENV)/.ready-run
+DEV := $(VENV)/.ready-dev
+FUZZ := $(VENV)/.ready-fuzz
+MUTATION := $(VENV)/.ready-mutation
+INSTALL = $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile --constraint constraints.txt --editable
 PORT ?= 8090
 JOBS ?= 2
 
-.PHONY: demo test fuzz lint bench trace mutate proto docs clean
+.PHONY: demo test fuzz fuzzer lint bench trace mutate proto docs clean
 .DEFAULT_GOAL := test
 
-$(READY): pyproject.toml constraints.txt
+$(BIN)/python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Choroid needs Python 3.11 or newer; this is " + sys.version.split()[0] + ". Try: make PYTHON=python3.11 $(MAKECMDGOALS)")'
-	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[dev]'
+	$(PYTHON) -m venv $(VENV)
+
+$(RUN): pyproject.toml constraints.txt | $(BIN)/python
+	$(INSTALL) .
 	@touch $@
 
-demo: $(READY)  ## watch a simulated rig live on a page
+$(DEV): pyproject.toml constraints.txt | $(BIN)/python
+	$(INSTALL) '.[dev]'
+	@touch $@ $(RUN)
+
+$(FUZZ): $(DEV)
+	$(INSTALL) '.[fuzz]'
+	@touch $@
+
+$(MUTATION): $(DEV)
+	$(INSTALL) '.[mutation]'
+	@touch $@
+
+demo: $(RUN)  ## watch a simulated rig live on a page
 	$(BIN)/choroid demo --port $(PORT)
 
-test: $(READY)  ## the whole suite, in as many processes as JOBS says
+test: $(DEV)  ## the whole suite, in as many processes as JOBS says
 	$(BIN)/python -m pytest -n $(JOBS) --dist loadfile --no-loadscope-reorder --durations=20
 
-fuzz: $(READY)  ## every parser on both sides of the wire, a million inputs each, led by coverage
+fuzz: $(FUZZ)  ## every parser on both sides of the wire, a million inputs each, led by coverage
 	$(BIN)/python -m tests.fuzz --jobs $(JOBS)
 
-lint: $(READY)  ## style, types, layers of the packages, banned words
+fuzzer: $(FUZZ)  ## install the fuzzer, with which the suite tests the command of `make fuzz`
+
+lint: $(DEV)  ## style, types, layers of the packages, banned words
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 	$(BIN)/python -m tests.wording
 
-bench: $(READY)  ## measure the figures of docs/performance.md
+bench: $(DEV)  ## measure the figures of docs/performance.md
 	$(BIN)/choroid bench
 
-mutate: $(READY)  ## change what safety rests on in small ways: does a test notice? On demand; an hour or more
+mutate: $(MUTATION)  ## change what safety rests on in small ways: does a test notice? On demand; an hour or more
 	$(BIN)/python -m tests.mutate --jobs $(JOBS)
 
-trace: $(READY)  ## behaviour ids -> tests that prove them; fails when one has none
+trace: $(DEV)  ## behaviour ids -> tests that prove them; fails when one has none
 	$(BIN)/python -m tests.trace
 
-proto: $(READY)  ## regenerate the gRPC code from controller/nerves/nerves.proto
+proto: $(DEV)  ## regenerate the gRPC code from controller/nerves/nerves.proto
 	$(BIN)/python -m tests.proto
 
-docs: $(READY)  ## regenerate docs/devices from the drivers, docs/api.md from docstrings
+docs: $(DEV)  ## regenerate docs/devices from the drivers, docs/api.md from docstrings
 	$(BIN)/choroid devices --write docs/devices
 	$(BIN)/python -m tests.api.make_page
 

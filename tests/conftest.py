@@ -9,6 +9,7 @@ import os
 import shutil
 import sys
 from collections.abc import Coroutine
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -66,11 +67,18 @@ def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:
-    """A test that needs a real program fails under CI when it is missing, and says how to get it."""
+    """A test that needs a real program or module fails under CI when it is missing, and says how to get it."""
     for mark in item.iter_markers("needs"):
         program = mark.args[0]
         if shutil.which(program, path=f"{os.environ.get('PATH', '')}:/usr/sbin:/usr/local/sbin") is None:
-            message = f"{program} is not installed; on Debian: apt-get install {program}"
-            if os.environ.get("CI") == "true":
-                pytest.fail(message)
-            pytest.skip(message)
+            _missing(f"{program} is not installed; on Debian: apt-get install {program}")
+    for mark in item.iter_markers("needs_module"):
+        module, extra = mark.args
+        if find_spec(module) is None:
+            _missing(f"{module} is not installed; pip install --constraint constraints.txt '.[{extra}]'")
+
+
+def _missing(message: str) -> None:
+    if os.environ.get("CI") == "true":
+        pytest.fail(message)
+    pytest.skip(message)

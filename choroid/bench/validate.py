@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from choroid.common.examples import bench_rig
-from choroid.common.failure import UserError
+from choroid.common.extras import load_extra
 from controller.rig.loading import load_rig
 from sim.plant.validation import Validation, everything
 
@@ -77,11 +77,4 @@ def draw(tests: list[Validation], directory: Path) -> list[str]:
 
 
 def _matplotlib() -> Any:
-    try:
-        from matplotlib.figure import Figure
-    except ImportError:
-        raise UserError(
-            "--plots: figures need matplotlib, which is not installed. Likely cause: it is an extra."
-            " Next: pip install 'choroid[plots]', or leave --plots away"
-        ) from None
-    return Figure
+    return load_extra("matplotlib.figure", "plots", needed_for="--plots", otherwise="leave --plots out").Figure

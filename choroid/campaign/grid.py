@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from concurrent.futures import Executor, Future
-from importlib import import_module
 from types import TracebackType
 from typing import Any, TypeVar
 
-from choroid.common.failure import UserError
+from choroid.common.extras import load_extra
 
 T = TypeVar("T")
 
@@ -20,14 +19,8 @@ class RayExecutor(Executor):
     """
 
     def __init__(self, address: str) -> None:
-        try:
-            ray = import_module("ray")
-        except ImportError:
-            raise UserError(
-                "--ray needs the package ray. Likely cause: Choroid was installed without it."
-                ' Next: pip install "choroid[grid]", or leave --ray out'
-            ) from None
-        self._ray: Any = ray
+        ray: Any = load_extra("ray", "grid", needed_for="--ray", otherwise="leave --ray out")
+        self._ray = ray
         ray.init(
             address=None if address == "local" else address,
             log_to_driver=False,

@@ -16,6 +16,7 @@ from concurrent.futures import as_completed
 from pathlib import Path
 from typing import Any
 
+from choroid.common.extras import load_extra
 from choroid.common.failure import UserError
 from choroid.common.workers import workers
 
@@ -50,6 +51,11 @@ def compare(
         raise UserError(
             "a comparison needs two arms or more, each once. Next: --protocols recycle,exchange (the last is the reference)"
         )
+    _stats()  # hours of simulation are not begun for a table that cannot be made
+    if svg is not None:
+        from choroid.comparison.figure import plotting
+
+        plotting()
     cases = [case(rig, arm, seed, days) for seed in range(1, seeds + 1) for arm in protocols]
     done = _kept(resume)
     todo = [each for each in cases if key(each) not in done]
@@ -185,16 +191,18 @@ def mean(values: Sequence[float]) -> float:
     return round(sum(values) / len(values), 6)
 
 
+def _stats() -> Any:
+    return load_extra("scipy.stats", "stats", needed_for="a comparison", otherwise="simulate each protocol by itself")
+
+
 def paired(differences: Sequence[float]) -> dict[str, float | None]:
     """Mean of paired differences with its 95 % interval by Student's t; no interval of a single pair."""
-    from scipy import stats
-
     count = len(differences)
     centre = sum(differences) / count
     if count < 2:
         return {"mean": round(centre, 6), "low": None, "high": None}
     sd = math.sqrt(sum((each - centre) ** 2 for each in differences) / (count - 1))
-    half = float(stats.t.ppf(0.5 + CONFIDENCE / 2, count - 1)) * sd / math.sqrt(count)
+    half = float(_stats().t.ppf(0.5 + CONFIDENCE / 2, count - 1)) * sd / math.sqrt(count)
     return {"mean": round(centre, 6), "low": round(centre - half, 6), "high": round(centre + half, 6)}
 
 
@@ -207,12 +215,10 @@ def _ratio(pairs: Sequence[tuple[float, float]]) -> dict[str, float | None]:
 
 def agreement(samples: Sequence[Mapping[str, float]]) -> dict[str, Any]:
     """Score against truth: Spearman's rank correlation (None where one of them never moves), and calibration by bins."""
-    from scipy import stats
-
     scores, truths = [s["score"] for s in samples], [s["truth"] for s in samples]
     rank: float | None = None
     if len(set(scores)) > 1 and len(set(truths)) > 1:
-        rank = round(float(stats.spearmanr(scores, truths).statistic), 4)
+        rank = round(float(_stats().spearmanr(scores, truths).statistic), 4)
     bins = []
     for number in range(BINS):
         low, high = number / BINS, (number + 1) / BINS

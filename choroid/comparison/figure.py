@@ -6,19 +6,19 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from choroid.common.failure import UserError
+from choroid.common.extras import load_extra
 
 PANELS = (("fresh_ml", "fresh medium, mL"), ("truth", "true viability"), ("lactate_mm", "lactate in the loop, mM"))
 
 
+def plotting() -> Any:
+    """Return matplotlib; raises :class:`~choroid.common.failure.UserError` where it is not installed."""
+    return load_extra("matplotlib", "plots", needed_for="--svg", otherwise="leave --svg out")
+
+
 def draw(path: Path, results: Sequence[Mapping[str, Any]], arms: Sequence[str]) -> None:
-    """Write an SVG; raises :class:`UserError` where matplotlib is not installed."""
-    try:
-        import matplotlib
-    except ImportError:
-        raise UserError(
-            "the picture needs matplotlib, which is not installed. Next: pip install 'choroid[plots]', or leave --svg out"
-        ) from None
+    """Write an SVG; raises :class:`~choroid.common.failure.UserError` where matplotlib is not installed."""
+    matplotlib = plotting()
     matplotlib.use("svg")
     matplotlib.rcParams["svg.hashsalt"] = "choroid"  # the same picture gives the same bytes
     from matplotlib import pyplot

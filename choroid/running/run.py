@@ -14,9 +14,9 @@ import sqlite3
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
-from importlib import import_module
 from pathlib import Path
 
+from choroid.common.extras import load_extra
 from choroid.common.failure import UserError
 from choroid.common.ports import free_port
 from choroid.common.signals import stop_rig_on_usr1
@@ -253,13 +253,12 @@ def _sinks(rig: Rig, data: Path) -> tuple[list[Outbox], tuple[OutboxSink | Unope
     if mqtt is not None:
         add(MqttSink.name, "outbox.db", lambda outbox: MqttSink(mqtt, rig.name, outbox))
     if influx_spec is not None:
-        try:
-            influx = import_module("controller.telemetry.influx")
-        except ImportError as error:
-            raise UserError(
-                f"telemetry.influx needs a package that is not there ({error.name}). Likely cause: Choroid was installed"
-                ' without it. Next: pip install "choroid[influx]", or take telemetry.influx out of the rig file'
-            ) from None
+        influx = load_extra(
+            "controller.telemetry.influx",
+            "influx",
+            needed_for="telemetry.influx",
+            otherwise="take telemetry.influx out of the rig file",
+        )
         sink = influx.InfluxSink
         add(sink.name, "outbox-influx.db", lambda outbox: sink(influx_spec, rig.name, outbox))
     return outboxes, tuple(sinks)

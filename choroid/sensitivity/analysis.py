@@ -89,6 +89,10 @@ def sensitivity(
     plots: Path | None = None,
 ) -> dict[str, Any]:
     """The analysis as plain data; see the module's words. Raises :class:`UserError` when there is nothing to analyse."""
+    if plots is not None:
+        from choroid.sensitivity.plots import plotting
+
+        plotting()
     moments = _journalled(data) if data is not None else _examples(rig)
     nominal = _means(PROPOSED, moments)
     changes = [*_weight_changes(moments), *_corner_changes(moments), *_missing(moments)]

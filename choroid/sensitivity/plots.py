@@ -6,23 +6,23 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from choroid.common.failure import UserError
+from choroid.common.extras import load_extra
 
 BARS = 24
 KINDS = {"weight": "#3b7dd8", "corner": "#d88b3b", "missing": "#b0b4ba"}
 
 
+def plotting() -> Any:
+    """Return matplotlib; raises :class:`~choroid.common.failure.UserError` where it is not installed."""
+    return load_extra("matplotlib", "plots", needed_for="--plots", otherwise="leave --plots out")
+
+
 def draw(answer: Mapping[str, Any], folder: Path) -> list[Path]:
     """Write `tornado.png` and `days.png` into `folder`; returns their paths. Raises :class:`UserError` without matplotlib."""
-    try:
-        import matplotlib
+    matplotlib = plotting()
+    matplotlib.use("Agg")
+    from matplotlib import pyplot
 
-        matplotlib.use("Agg")
-        from matplotlib import pyplot
-    except ImportError:
-        raise UserError(
-            "figures need matplotlib, which is not installed. Next: pip install 'choroid[plots]', or leave --plots away"
-        ) from None
     folder.mkdir(parents=True, exist_ok=True)
     rows = answer["tornado"][:BARS][::-1]
     middle = answer["nominal"]["happiness"]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import cache
+from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
@@ -88,3 +89,10 @@ def test_the_table_adds_up() -> None:
 def test_an_unknown_parser_is_named_with_those_that_are(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["driver/abacus"]) == 2
     assert "driver/julabo" in capsys.readouterr().err
+
+
+@pytest.mark.needs_module("atheris", "fuzz")
+def test_C2_the_command_fuzzes_a_parser_led_by_coverage(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["driver/eurotherm-3200", "--runs", "300", "--keep", str(tmp_path)]) == 0
+    assert "| driver/eurotherm-3200 | 300 |" in capsys.readouterr().out
+    assert list((tmp_path / "driver-eurotherm-3200" / "corpus").iterdir())

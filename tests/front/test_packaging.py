@@ -1,0 +1,143 @@
+"""What is installed for what: the core runs without the extras, and a command that needs one says which."""
+
+from __future__ import annotations
+
+import ast
+import subprocess
+import sys
+import tomllib
+from collections.abc import Iterator
+from importlib.metadata import packages_distributions
+from pathlib import Path
+from typing import Any
+
+import pytest
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
+
+from choroid.common.extras import load_extra
+from choroid.common.failure import UserError
+from choroid.comparison.comparison import compare
+from choroid.sensitivity.analysis import sensitivity
+from tests.execution.world import BENCH
+
+ROOT = Path(__file__).parents[2]
+PROJECT: dict[str, Any] = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+PACKAGES: list[str] = PROJECT["tool"]["hatch"]["build"]["targets"]["wheel"]["packages"]
+IN_AN_EXTRA = {"controller/telemetry/influx.py": "influx"}
+"""Modules that are imported only when their extra is asked for."""
+USED_BY_OTHERS = {
+    "tzdata": "zoneinfo reads it on systems without time zones",
+    "websockets": "uvicorn's WebSocket implementation",
+}
+NEVER_NEEDED = (
+    "scipy",
+    "matplotlib",
+    "influxdb_client",
+    "ray",
+    "atheris",
+    "mutmut",
+    "pytest",
+    "hypothesis",
+    "playwright",
+)
+IMPORT_ALL = """
+import importlib, pkgutil, sys
+for name in sys.argv[2].split(","):
+    sys.modules[name] = None
+for package in sys.argv[1].split(","):
+    found = importlib.import_module(package)
+    for module in pkgutil.walk_packages(found.__path__, package + "."):
+        if module.name not in sys.argv[3].split(",") and not module.name.endswith("__main__"):
+            importlib.import_module(module.name)
+print("all of it")
+"""
+
+
+def declared(names: list[str]) -> set[str]:
+    return {canonicalize_name(Requirement(text).name) for text in names}
+
+
+def extra(name: str) -> set[str]:
+    return declared(PROJECT["project"]["optional-dependencies"][name])
+
+
+CORE = declared(PROJECT["project"]["dependencies"])
+
+
+def imports(tree: ast.AST, *, inside: bool = False) -> Iterator[tuple[str, bool]]:
+    """Every module that a file imports, and whether it does so when it is imported itself."""
+    for node in ast.iter_child_nodes(tree):
+        within = inside or isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+        if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING":
+            within = True
+        if isinstance(node, ast.Import):
+            yield from ((alias.name, not within) for alias in node.names)
+        elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
+            yield node.module, not within
+        else:
+            yield from imports(node, inside=within)
+
+
+def third_party() -> Iterator[tuple[str, str, bool]]:
+    """(file, distribution, at import) of every import of another project's package."""
+    known = packages_distributions()
+    for path in sorted(file for package in PACKAGES for file in (ROOT / package).rglob("*.py")):
+        for module, at_import in imports(ast.parse(path.read_text(encoding="utf-8"))):
+            top = module.partition(".")[0]
+            if top in sys.stdlib_module_names or top in PACKAGES:
+                continue
+            found = {canonicalize_name(name) for name in known.get(top, [top])}
+            yield str(path.relative_to(ROOT)), min(found, key=lambda name: (name not in CORE, name)), at_import
+
+
+def test_every_package_that_is_imported_is_declared_where_it_is_needed() -> None:
+    wrong = []
+    for file, distribution, at_import in third_party():
+        if distribution in CORE:
+            continue
+        of = IN_AN_EXTRA.get(file)
+        known = extra(of) | {"aiohttp"} if of else set()  # influxdb-client[async] is aiohttp
+        in_some_extra = any(distribution in extra(name) for name in ("grid", "influx", "plots", "stats"))
+        if distribution not in known and (at_import or not in_some_extra):
+            wrong.append(f"{file} imports {distribution}{'' if at_import else ' in a function'}")
+    assert not wrong, "\n".join(wrong)
+
+
+def test_the_core_declares_nothing_that_it_does_not_use() -> None:
+    used = {distribution for _, distribution, _ in third_party()}
+    assert used | USED_BY_OTHERS.keys() >= CORE, CORE - used
+    assert not USED_BY_OTHERS.keys() & used, "they are used by our own code"
+
+
+def test_the_tools_of_fuzzing_and_mutation_come_by_their_own_extras() -> None:
+    assert extra("fuzz") == {"atheris"}
+    assert extra("mutation") == {"mutmut"}
+    assert not (CORE | extra("dev")) & (extra("fuzz") | extra("mutation"))
+
+
+def test_the_core_is_imported_without_any_extra() -> None:
+    left_out = ",".join(file.removesuffix(".py").replace("/", ".") for file in IN_AN_EXTRA)
+    words = [sys.executable, "-c", IMPORT_ALL, ",".join(PACKAGES), ",".join(NEVER_NEEDED), left_out]
+    done = subprocess.run(words, capture_output=True, text=True, timeout=120, cwd=ROOT)
+    assert done.stdout == "all of it\n", done.stderr
+
+
+def test_a_missing_extra_is_named_before_anything_is_begun(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    def comparison(svg: Path | None) -> None:
+        compare(BENCH, protocols=["recycle", "exchange"], days=1.0, seeds=1, jobs=1, svg=svg, progress=False)
+
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
+    with pytest.raises(UserError, match=r'--svg needs the package matplotlib.*"choroid\[plots\]"'):
+        comparison(tmp_path / "picture.svg")
+    with pytest.raises(UserError, match=r'--plots needs .*"choroid\[plots\]"'):
+        sensitivity(BENCH, plots=tmp_path)
+    monkeypatch.setitem(sys.modules, "scipy.stats", None)
+    with pytest.raises(UserError, match=r'a comparison needs .*"choroid\[stats\]", or simulate'):
+        comparison(None)
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_defect_of_ours_is_not_taken_for_a_missing_extra() -> None:
+    with pytest.raises(ModuleNotFoundError, match="nothing_of_that_name"):
+        load_extra("controller.telemetry.nothing_of_that_name", "influx", needed_for="x", otherwise="y")

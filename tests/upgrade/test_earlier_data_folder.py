@@ -1,0 +1,193 @@
+"""A data folder of an earlier release: what it knows is read as it was written, and the run that was killed goes on.
+
+The folder was made by `tests/upgrade/make_folder.sh` on the code of commit c0b9dcd, with what that code knew of it in
+`known.json`. It was killed in the middle of a transfer. A renamed kind of row, file, key or step that the present code
+does not recognise any more fails here.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import tarfile
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, closing
+from datetime import datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from choroid.report.report import report
+from choroid.running.data_folder import open_folder
+from choroid.running.journal_opening import JOURNAL, open_journal
+from controller.core.clock import Clock
+from controller.delivery.store import NoticeStore
+from controller.guard.guarding import guard_plan
+from controller.hazards.loading import load_checked_rig
+from controller.journal.journal import Journal
+from controller.memory.aside import files_aside
+from controller.memory.history import History
+from controller.nerves import ledger as stimulation
+from controller.process.controller import Controller
+from controller.rig.description import Rig
+from controller.telemetry.outbox import Outbox
+from dashboards.auth import Auth, Role
+from drivers.registry import MODELS
+from sim.devices.ismatec_reglo_icc import IsmatecRegloIcc
+from sim.lab import Lab
+
+COMMIT = "c0b9dcd"
+DOWN = timedelta(minutes=4)
+"""How long the controller was dead."""
+
+
+class Left:
+    """What an earlier release has left, unpacked."""
+
+    def __init__(self, folder: Path) -> None:
+        with tarfile.open(Path(__file__).with_name(f"{COMMIT}.tar.xz")) as archive:
+            archive.extractall(folder, filter="data")
+        self.data = folder / "folder"
+        self.rig_path = folder / "rig.yaml"
+        self.rig: Rig = load_checked_rig(self.rig_path, models=MODELS)
+        self.known: dict[str, Any] = json.loads((folder / "known.json").read_text(encoding="utf-8"))
+        self.clock_begins = datetime.fromisoformat(self.known["utc"]) + DOWN
+
+    def lab(self) -> Lab:
+        """The world that the next start finds: the dose that was under way has come to its end."""
+        world = self.known["world"]
+        feed = self.rig.vessels[self.rig.lines[self.rig.organs.gut.feed].from_].contains
+        vessels = {
+            name: vessel.model_copy(
+                update={"volume_ul": world["volumes_ul"][name], "contains": vessel.contains or feed}
+            )
+            for name, vessel in self.rig.vessels.items()
+        }
+        lab = Lab(self.rig.model_copy(update={"vessels": vessels}), seed=2)
+        pump = lab.devices["reglo"]
+        assert isinstance(pump, IsmatecRegloIcc)
+        for number, total_ml in world["reglo_total_ml"].items():
+            pump.channels[number].total_ml = total_ml
+        return lab
+
+
+@pytest.fixture
+def left(tmp_path: Path) -> Left:
+    return Left(tmp_path)
+
+
+@asynccontextmanager
+async def started(left: Left, lab: Lab) -> AsyncIterator[Controller]:
+    """A controller on the folder, as `choroid run` opens it, in virtual time and without a guard."""
+    clock = Clock(follow_system=False, epoch=left.clock_begins)
+    folder = open_folder(left.data, guard_plan(left.rig).to_json())
+    assert folder.records == left.data, folder.problem
+    journal = open_journal(left.data / JOURNAL, clock, folder.problem, threaded=False)
+    controller = Controller(rig=left.rig, opener=lab.opener, data_dir=left.data, clock=clock, journal=journal)
+    stop = asyncio.Event()
+    try:
+        await controller.start()
+        ticking = asyncio.create_task(controller.run(stop))
+        yield controller
+        stop.set()
+        await ticking
+    finally:
+        await controller.close()
+        await lab.close()
+
+
+async def until_ended(controller: Controller, run: str, within_s: float = 7200.0) -> str:
+    loop = asyncio.get_running_loop()
+    latest_s = loop.time() + within_s
+    while not (view := controller.runs.get(run)).state.ended:
+        assert loop.time() < latest_s, (view.state, view.progress[-1], view.messages)
+        assert view.state.value not in ("held", "holding"), view.messages
+        await asyncio.sleep(2.0)
+    return str(view.state.value)
+
+
+@pytest.mark.virtual_time
+async def test_E4_a_run_killed_in_mid_transfer_by_an_earlier_release_goes_on(left: Left) -> None:
+    known, lab = left.known, left.lab()
+    run, dose = known["run"], known["dose"]
+    async with started(left, lab) as controller:
+        assert controller.journal.lost is None
+        view = controller.runs.get(run)
+        assert [[step.at, step.verb] for step in view.progress[: len(known["steps"])]] == known["steps"]
+        assert await until_ended(controller, run) == "complete"
+        rows = list(controller.journal.entries(run=run, kinds=("moved",)))
+        (resolved,) = (row.body for row in rows if (row.body["n"], row.body["act"]) == (dose["n"], dose["act"]))
+        assert resolved["end"] == "resolved"
+        assert resolved["ul"] == pytest.approx(dose["ul"], rel=0.1)
+        drawn_ul = sum(row.body["ul"] for row in rows if row.body["n"] == dose["n"])
+        assert drawn_ul == pytest.approx(dose["ul"], rel=0.1), "what was given is not given again"
+        truth = lab.plant.truth().volumes_ul
+        for name, volume in controller.ledger.volumes().items():
+            assert volume.ul == pytest.approx(truth[name], abs=4.5 * volume.sd_ul + 60.0), name
+        assert controller.journal.verify() is None
+        first, head = known["journal"]
+        (row,) = controller.journal.entries(after=first - 1, limit=1)
+        assert (row.seq, row.hash) == (first, head), "the chain goes on from the earlier release's last row"
+    assert files_aside(left.data) == []
+
+
+@pytest.mark.virtual_time
+async def test_D3_what_an_earlier_release_knew_is_known(left: Left) -> None:
+    known, lab = left.known, left.lab()
+    async with started(left, lab) as controller:
+        for name, (ul, sd_ul) in known["volumes_ul"].items():
+            volume = controller.ledger.volumes()[name]
+            assert volume.ul == pytest.approx(ul, abs=20.0), name  # evaporation goes on
+            assert volume.sd_ul == pytest.approx(sd_ul, rel=0.05, abs=5.0), name
+        assert sorted(controller.ledger.whereabouts.batches) == known["lots"]
+        alarms = {(alarm.kind, alarm.source) for alarm in controller.alarms.active()}
+        assert {(kind, source) for kind, source, _ in known["alarms"]} <= alarms
+        assert set(known["out_of_service"]) <= {alarm.id for alarm in controller.alarms.set_aside()}
+        for pump, revolutions in known["revolutions"].items():
+            assert controller.upkeep.tubing[pump].revolutions == pytest.approx(revolutions, abs=100.0), pump
+        assert controller.upkeep.trust("reglo.draw").gain == known["gain"]
+        assert [row["text"] for row in controller.assays.recent()] == known["assays"]
+        assert controller.gate.emergency is None, "the emergency stop was reset"
+
+
+@pytest.mark.virtual_time
+async def test_D3_each_file_of_an_earlier_release_is_read(left: Left) -> None:
+    known = left.known
+    user = Auth(left.data, demo=False).by_token(known["token"])
+    assert user is not None
+    assert (user.name, user.role) == ("anna", Role.ENGINEER)
+    assert stimulation_of(left.data) == known["stimulation"]
+    assert NoticeStore(left.data / "notices.db").load() is not None
+    with closing(Outbox(left.data / "outbox.db")) as outbox:
+        assert len(outbox) == known["waiting_messages"] > 0
+    clock = Clock(follow_system=False, epoch=left.clock_begins)
+    begin = datetime.fromisoformat(known["utc"]).timestamp() - 86_400.0
+    with closing(History(left.data / "history.db", clock)) as history:
+        assert history.problem is None
+        for point, (unit, count, total) in known["history"].items():
+            found = history.query(point, begin, begin + 2 * 86_400.0, 100_000)
+            assert (history.series()[point], len(found)) == (unit, count), point
+            assert sum(each.mean for each in found) == pytest.approx(total), point
+    with closing(Journal(left.data / JOURNAL, clock, durable=False)) as journal:
+        journal.verify()
+        assert journal.next_seq - 1 == known["journal"][0]
+        assert sorted({row.kind for row in journal.entries()}) == known["kinds"]
+    assert files_aside(left.data) == []
+
+
+def stimulation_of(data: Path) -> list[list[Any]]:
+    return [
+        [record.requester, record.accepted, [pulse.state for pulse in record.pulses]]
+        for record in stimulation.read(data / "stimulation.db")
+    ]
+
+
+def test_L3_an_earlier_release_is_reported_on(left: Left) -> None:
+    now = left.clock_begins.timestamp()
+    answer = report(left.rig_path, left.data, now=now)
+    assert answer["journal"]["verified"] == left.known["journal"][0]
+    by_id = {run["id"]: run for run in answer["runs"]}
+    for run, state in left.known["ended"].items():
+        assert by_id[run]["state"] == state, by_id[run]
+    assert left.known["run"] in by_id
