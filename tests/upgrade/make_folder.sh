@@ -145,6 +145,11 @@ async def main(tree, out):
     controller.ledger.reconcile("waste", 100.0, 50.0, user="anna", reason="rinsed")
     controller.upkeep.install("reglo.heart", material="pharmed-bpt", bore_mm=1.02, user="anna", reason="new", lot="t-3")
     controller.assays.enter("lactate", "0.5 mM", vessel="loop", taken=clock.utc_text(), user="anna", sure=True)
+    lab.lines["sim:t_chamber"].unplug()
+    await asyncio.sleep(60.0)
+    lab.lines["sim:t_chamber"].plug()
+    await until(lambda: not controller.gate.trips)
+    controller.alarms.shelve("stock_low:glucose", 3600.0, "anna", "it is being made")
     await asyncio.sleep(60.0)
 
     # Runs that end: one of the laboratory's own with a question, and one that is paused and aborted.
@@ -158,6 +163,8 @@ async def main(tree, out):
     await until(lambda: runs.get(feed).state is RunState.HELD)
     await runs.abort(feed, "anna", "enough")
     await until(lambda: runs.get(feed).state.ended)
+    first = await runs.start("recycle", {"batch": "4 mL", "least": "4 mL", "cycles": "1"}, "anna", "a batch")
+    await until(lambda: runs.get(first).state.ended, within_s=20_000.0)
     await controller.emergency_stop("anna", "a drill")
     await asyncio.sleep(30.0)
     await controller.emergency_reset("anna", "the drill is over")
@@ -187,12 +194,11 @@ async def main(tree, out):
         "lots": sorted(controller.ledger.whereabouts.batches),
         "alarms": sorted([alarm.kind, alarm.source, alarm.state.value] for alarm in controller.alarms.active()),
         "out_of_service": sorted(alarm.id for alarm in controller.alarms.set_aside()),
-        "revolutions": {pump: round(tube.revolutions, 1) for pump, tube in controller.upkeep.tubing.items()},
         "gain": controller.upkeep.trust("reglo.draw").gain,
         "assays": [row["text"] for row in controller.assays.recent()],
         "run": recycle,
-        "steps": [[step.at, step.verb] for step in runs.get(recycle).progress],
-        "ended": {own: runs.get(own).state.value, feed: runs.get(feed).state.value},
+        "steps": [step.verb for step in runs.get(recycle).progress],
+        "ended": {own: runs.get(own).state.value, feed: runs.get(feed).state.value, first: runs.get(first).state.value},
         "dose": dict(journal.last("step.act", run=recycle).body),
         "token": token,
         "stimulation": [
