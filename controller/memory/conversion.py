@@ -16,6 +16,7 @@ from controller.memory.formats import BUSY_S, ConversionStopped, Format, migrate
 logger = logging.getLogger(__name__)
 
 INTERRUPT_EVERY_S = 0.05
+INTERRUPTS = 40
 
 
 class Conversion:
@@ -37,9 +38,11 @@ class Conversion:
         return not self._thread.is_alive()
 
     def stop(self) -> None:
-        """End it: a transaction under way is rolled back."""
+        """End it: a transaction under way is rolled back, here or, if it does not end in time, with the process."""
         self._stopped.set()
-        while self._thread.is_alive():
+        for _ in range(INTERRUPTS):
+            if not self._thread.is_alive():
+                return
             db = self._db
             if db is not None:
                 with contextlib.suppress(sqlite3.ProgrammingError):  # it was closed at this moment

@@ -119,10 +119,15 @@ def migrate(
         if db.in_transaction:
             with contextlib.suppress(sqlite3.Error):
                 db.execute("ROLLBACK")
-        if isinstance(error, sqlite3.OperationalError) and error.sqlite_errorcode == SQL_LOGIC_ERROR:
+        if isinstance(error, sqlite3.OperationalError) and _misfit(error):
             raise sqlite3.DatabaseError(f"it cannot be converted from format {found}: {error}") from error
         raise
     logger.warning("%s was converted from format %d to %d", path, found, form.version)
+
+
+def _misfit(error: sqlite3.OperationalError) -> bool:
+    """Return whether a statement does not fit the file, rather than the disk or a lock being in the way."""
+    return getattr(error, "sqlite_errorcode", None) == SQL_LOGIC_ERROR
 
 
 def create(db: sqlite3.Connection, form: Format) -> None:
