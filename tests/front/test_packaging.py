@@ -64,6 +64,7 @@ def extra(name: str) -> set[str]:
     return declared(PROJECT["project"]["optional-dependencies"][name])
 
 
+OF_COMMANDS = sorted(PROJECT["project"]["optional-dependencies"].keys() - {"dev", "fuzz", "mutation"})
 CORE = declared(PROJECT["project"]["dependencies"])
 
 
@@ -102,7 +103,7 @@ def test_every_package_that_is_imported_is_declared_where_it_is_needed() -> None
             continue
         of = IN_AN_EXTRA.get(file)
         known = extra(of) | {"aiohttp"} if of else set()  # influxdb-client[async] is aiohttp
-        in_some_extra = any(distribution in extra(name) for name in ("grid", "influx", "plots", "stats"))
+        in_some_extra = any(distribution in extra(name) for name in OF_COMMANDS)
         if distribution not in known and (at_import or not in_some_extra):
             wrong.append(f"{file} imports {distribution}{'' if at_import else ' in a function'}")
     assert not wrong, "\n".join(wrong)
