@@ -5,18 +5,18 @@ from __future__ import annotations
 import contextlib
 import os
 import random
+import shutil
 import signal
 import sqlite3
 import subprocess
 import sys
 import threading
-from collections import namedtuple
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
-from controller.memory import formats
 from controller.memory.aside import files_aside
 from controller.memory.file import open_or_set_aside
 from controller.memory.formats import Format, Migration, backup_path, sql
@@ -24,7 +24,7 @@ from controller.memory.history import History
 from controller.memory.history_format import HISTORY
 from controller.memory.history_reader import HistoryReader, HistoryUnreadable
 from controller.telemetry.outbox import Outbox
-from drivers.device import Quality
+from drivers.commands import Quality
 from tests.memory.test_history import BEGIN, Ticking, reading, values
 
 HOURS = 5
@@ -199,10 +199,10 @@ def test_D2_a_disk_full_in_mid_migration_loses_nothing_and_it_is_tried_again(
 
 
 def test_D2_without_room_for_the_copy_the_file_waits_for_room(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    path, usage = tmp_path / "h.db", namedtuple("usage", "total used free")
+    path = tmp_path / "h.db"
     written_by_an_earlier_release(path, FORMAT_0)
     with monkeypatch.context() as patch:
-        patch.setattr(formats.shutil, "disk_usage", lambda _: usage(10, 10, path.stat().st_size))
+        patch.setattr(shutil, "disk_usage", lambda _: SimpleNamespace(free=path.stat().st_size))
         history = History(path, Ticking())
         assert "has to be converted, which needs" in str(history.problem)
         assert "free" in str(history.problem)
