@@ -11,51 +11,54 @@ PAGE = Path(__file__).resolve().parents[2] / "docs" / "alarms.md"
 HEAD = """\
 # Alarms
 
-An alarm asks a person to do something in time (ISA-18.2); what asks for nothing is a line of the journal. Each says what
-happens if nobody acts, what to do, and how long there is. They stand at the top of the page, in `GET /api/alarms` and, with
-everything that happened to them, in the journal (rows `alarm.…`).
+An alarm requires a timely response by a person (ISA-18.2). A condition that requires no response is a row of the
+journal, not an alarm. Each alarm states its consequence without a response, the response, and the time to respond.
+Alarms are at the top of the page, in `GET /api/alarms`, and with their whole history in the journal (rows `alarm.…`).
 
-* **unacknowledged** → *acknowledged*, when somebody has seen it; → *returned*, when its cause is gone and nobody has seen it.
-* **acknowledged** → gone with its cause. **returned** → gone when somebody has seen it; → unacknowledged, when the cause is
-  back.
-* **shelved** by an operator, with a reason, for a limited time: at most 1 h for a critical alarm, 8 h high, 1 d medium, 7
-  d low. **out of service** until it is returned; this takes the role engineer. **suppressed by design** while a more
-  urgent alarm with the same cause stands (`history_lost` during `journal_unwritten`). None of the three is announced; the
-  page lists them under the alarms. When that ends and the cause is there, the alarm is announced anew. Interlocks act as
-  before in all of them.
-* An **event** has no cause that could go: it stands until somebody has seen it, and counts how often it came.
-* A cause has to last for the delay given here before it is told, and to be away for another before the alarm returns. One
-  that comes for the fourth time within an hour takes twice as long to return, and so on: a flickering cause makes few
-  notices.
-* While nobody can see whether a cause is still there (its probe is silent), its alarm stays as it is.
-* A restart forgets none: what stood when the process before ended stands again, with who acknowledged it.
-* A journal that cannot be written silences none.
+| state | meaning | ends |
+|---|---|---|
+| unacknowledged | the cause is present, and no one has acknowledged it | acknowledged by a person, or returned when its cause ends |
+| acknowledged | the cause is present, and a person has acknowledged it | normal when its cause ends |
+| returned (return-to-normal unacknowledged) | the cause has ended without acknowledgement | normal by acknowledgement; unacknowledged when the cause comes back |
+| shelved | an operator suppressed it for a limited time, with a reason: at most 1 h critical, 8 h high, 1 d medium, 7 d low | by time, or by a person |
+| suppressed by design | a more urgent alarm with the same cause is present (`history_lost` during `journal_unwritten`) | when the other alarm ends |
+| out of service | an engineer removed it from service | when it is returned to service |
 
-The three alarms of the interlocks (`temperature`, `over_pressure_heart`, `over_pressure_filter`) take their limits from the
-rig file; what they do by themselves is in [safety.md](safety.md).
+* Alarms that are shelved, suppressed or out of service are not announced. The page lists them below the others. When
+  this state ends and the cause is present, the alarm is announced again. Interlocks act in all of these states.
+* An **event** has no cause that can end. It stays until it is acknowledged, and counts its occurrences.
+* Delays: a cause must be present for the delay given here before the alarm is raised, and absent for another delay
+  before it returns. At the fourth occurrence within one hour the second delay doubles, and so on: an intermittent
+  cause gives few notifications.
+* While the cause cannot be observed (its probe does not answer), the alarm does not change.
+* A restart keeps all alarms and their acknowledgements.
+* A journal that cannot be written suppresses no alarm.
 
-| alarm | priority | if nobody acts | what to do | within | told after |
+The three alarms of the interlocks (`temperature`, `over_pressure_heart`, `over_pressure_filter`) take their limits
+from the rig file. [safety.md](safety.md) describes what the interlocks do.
+
+| alarm | priority | consequence without response | response | time to respond | delay |
 |---|---|---|---|---|---|
 """
 DELIVERY = """
 ## How alarms reach people
 
-The rig file names channels, and the order in which they are used:
+The rig file lists the channels and the order of escalation:
 
 ```yaml
 time_zone: Europe/Zurich
 alarms:
   notify:
     channels:
-      anna-phone:                        # an SMS gateway, a mail account, a chat: whatever Apprise knows
+      anna-phone:                        # an SMS gateway, a mail account, a chat: any Apprise service
         url_file: /etc/choroid/anna-phone
         min_priority: high               # critical, high, medium (default) or low
       lab-mail:
         url_file: /etc/choroid/lab-mail
         min_priority: low
-        quiet: {from: "22:00", to: "07:00"}   # local time; days: [fri, sat] where it is not every day
+        quiet: {from: "22:00", to: "07:00"}   # local time; with days: [fri, sat] only on these days
       bert-phone:
-        url_env: BERT_PHONE              # or from the environment
+        url_env: BERT_PHONE              # from an environment variable
         min_priority: critical
       display: {mqtt: true}              # JSON to <prefix>/<rig>/alarms at the broker of `telemetry`
     escalation: [[lab-mail, anna-phone, display], [bert-phone]]
@@ -64,55 +67,56 @@ alarms:
 ```
 
 A secret file holds one [Apprise URL](https://appriseit.com/services/), such as
-`mailtos://rig:PASSWORD@smtp.lab.example?from=rig@lab.example&to=anna@lab.example` or `json://hooks.lab.example/choroid`. Make
-it readable by the controller's user alone. It is read anew at each delivery. No secret stands in the rig file, and none is
-written to a log, the journal or an answer.
+`mailtos://rig:PASSWORD@smtp.lab.example?from=rig@lab.example&to=anna@lab.example` or
+`json://hooks.lab.example/choroid`. Only the user of the controller should be able to read it. It is read at each
+delivery. The rig file contains no secret, and none is written to a log, the journal or a reply.
 
 Example. At 02:10 the heart stops. `no_heart_flow` is critical and gives 5 min.
 
 | time | what happens |
 |---|---|
-| 02:10:05 | raised; two seconds later lab-mail (quiet hours do not hold it back), anna-phone and display have it |
-| 02:11:45 | nobody has acknowledged for a third of the time to respond: bert-phone is told, as step 2 |
-| 02:26:45 | nobody has acknowledged for another 15 min: everybody is told again, from the first step |
-| 02:27:30 | Bert acknowledges (page, or `choroid alarms ack …`): escalation ends, the others are told so |
+| 02:10:05 | raised; two seconds later lab-mail (quiet hours do not apply to critical alarms), anna-phone and display have it |
+| 02:11:45 | not acknowledged for a third of the time to respond: bert-phone is notified, as step 2 |
+| 02:26:45 | not acknowledged for another 15 min: all channels are notified again, from the first step |
+| 02:27:30 | Bert acknowledges (page, or `choroid alarms ack …`): escalation ends, and the others are notified of it |
 
-* A step waits for a third of the time that the alarm gives to respond: 1 min at least; at most 5 min for a critical
-  alarm, 30 min high, 4 h medium, 1 d low. After the last step everybody is told again after 15 min, 2 h, 1 d, 7 d.
-  `escalate_after` and `repeat` set other times: `escalate_after: {critical: 2 min}`.
-* Escalation stops when a person acknowledges or shelves the alarm, and when its cause is gone. Those who were told of a
-  critical or high alarm are told how it ended; of a return to normal only when it has lasted ten minutes.
+* A step waits for a third of the time to respond: at least 1 min; at most 5 min for a critical alarm, 30 min high, 4
+  h medium, 1 d low. After the last step all channels are notified again after 15 min, 2 h, 1 d, 7 d. `escalate_after`
+  and `repeat` set other times: `escalate_after: {critical: 2 min}`.
+* Escalation stops when a person acknowledges or shelves the alarm, and when its cause ends. Channels that were
+  notified of a critical or high alarm are notified of its end; of a return to normal only after it has lasted ten
+  minutes.
 * **Delivered** means that the channel confirmed: the mail server, the web server or the broker took the message. A
-  critical alarm that no channel of a step could deliver goes on to the next step at once. What could not be delivered
-  waits in `notices.db`, also over a restart, and is delivered with its age when the network is back, unless somebody has
-  acknowledged it meanwhile.
-* A channel that fails is tried again after 10 s, then ever more seldom, down to every 5 min
-  (each minute for a critical alarm), and is an alarm of its own,
-  `channel_failed`, over the others. A delivery that takes longer than 20 s has failed; it runs in a process of its own,
-  which is ended then. The control loop never waits for one.
-* Alarms of the same moment share a message. More than five in a message are summarised: how many of which priority, the
-  most urgent in full. In a flood (more than ten alarms in ten minutes) what is not critical waits for five minutes to be
-  gathered.
-* Every channel gets a test message each day at `test_at`, local time, also on the days when the clock changes. The result
-  is in the journal (`notice.tested`). `choroid alarms test` sends one now; `choroid alarms channels` shows how each does.
-* **Silence.** `monitor` is the address of an external monitor (healthchecks.io, Uptime Kuma and the like) that is called
-  while the control loop ticks, and only then. Set it to raise the alarm when no call has come for some minutes: it covers
-  a dead computer, a dead network and a hung program, which can tell nobody themselves. For programs,
-  `<prefix>/<rig>/heartbeat` at the MQTT broker is retained, carries the time and comes every ten seconds while the
+  critical alarm that no channel of a step could deliver continues with the next step immediately. An undelivered
+  message waits in `notices.db`, also over a restart, and is delivered with its age when the network is back, unless
+  the alarm was acknowledged in the meantime.
+* A failed channel is retried after 10 s, then with growing pauses up to 5 min (1 min for a critical alarm). It raises
+  the alarm `channel_failed`, which the other channels deliver. A delivery that takes longer than 20 s has failed. It
+  runs in a separate process, which is then ended. The control loop never waits for a delivery.
+* Alarms of the same moment share a message. More than five in a message are summarised: how many of which priority,
+  the most urgent in full. In a flood (more than ten alarms in ten minutes) alarms that are not critical are collected
+  for five minutes.
+* Every channel gets a test message each day at `test_at`, local time, also on days with a clock change. The result is
+  in the journal (`notice.tested`). `choroid alarms test` sends one now; `choroid alarms channels` shows the state of
+  each channel.
+* **Silence.** `monitor` is the address of an external monitor (healthchecks.io, Uptime Kuma and the like) that the
+  controller calls only while the control loop ticks. Configure it to raise an alarm when no call arrives for some
+  minutes. This covers a dead computer, a dead network and a hung program, which cannot send a message. For programs,
+  `<prefix>/<rig>/heartbeat` at the MQTT broker is retained, contains the time and is sent every ten seconds while the
   control loop ticks.
 """
 FOOT = "\nWritten by `python -m tests.controller.make_alarm_page` from `controller/alarms/definitions.py`.\n"
 
 
 def text() -> str:
-    """The page."""
+    """Return the page."""
     rows = "".join(map(_row, sorted(DEFINITIONS.values(), key=lambda each: URGENCY[each.priority])))
     return HEAD + rows + DELIVERY + FOOT
 
 
 def _row(each: Definition) -> str:
-    told = "at once, once" if each.event else f"{each.on_delay_s:g} s" if each.on_delay_s else "at once"
-    cells = (f"`{each.kind}`", each.priority, each.consequence, each.response, each.respond_within, told)
+    delay = "none; event" if each.event else f"{each.on_delay_s:g} s" if each.on_delay_s else "none"
+    cells = (f"`{each.kind}`", each.priority, each.consequence, each.response, each.respond_within, delay)
     return f"| {' | '.join(cells)} |\n"
 
 

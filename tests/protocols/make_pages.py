@@ -17,26 +17,26 @@ from protocols.steps import Do, Template
 
 PAGES = Path(__file__).resolve().parents[2] / "docs" / "recipes"
 WHEN = {
-    "back-flush": "When filter-integrity says that the filter is clogged, or its pressure has crept up from run to run.",
-    "circulate": "After setting up, before organoids go in; after any work at the rig.",
-    "debubble": "After priming, after a bottle ran dry, when the heart's pressure is restless.",
-    "dialyse": "When lactate and ammonia are what is wrong with the medium, and its growth factors are worth keeping.",
-    "dilute-to-grade": "When one batch is not good enough and fresh medium is dear.",
-    "emergency-care": "When nobody can look after the rig for a while, or something else is broken.",
-    "end-of-culture": "At the end, with the person who takes the organoids out standing by.",
-    "exchange": "The usual daily medium change; the arm to compare recycling with.",
-    "feed": "For what evaporated and what the tissue ate, between two exchanges.",
-    "filter-integrity": "Before a culture, after every filter change, and whenever sterility is in doubt.",
+    "back-flush": "When filter-integrity reports a clogged filter, or when its pressure has risen from run to run.",
+    "circulate": "After set-up, before organoids are inserted; after any work at the rig.",
+    "debubble": "After priming, after a bottle ran empty, and when the pressure of the heart fluctuates.",
+    "dialyse": "When only lactate and ammonia limit the grade, and the growth factors should be kept.",
+    "dilute-to-grade": "When one batch has a poor grade and fresh medium is expensive.",
+    "emergency-care": "When no person can attend the rig for a while, or another part has failed.",
+    "end-of-culture": "At the end, with the person present who removes the organoids.",
+    "exchange": "The usual daily medium change; the control arm for recycling.",
+    "feed": "Between two exchanges, for evaporated water and consumed nutrients.",
+    "filter-integrity": "Before a culture, after every filter change, and when sterility is in doubt.",
     "filter-probe": "Called by back-flush; by itself, to follow the filter's pressure over weeks.",
-    "hand-over": "When the culture moves: this on the rig that it leaves, take-up on the one to which it comes.",
+    "hand-over": "When a culture moves to another rig: hand-over on the old rig, take-up on the new one.",
     "partial-exchange": "One medium change, of a share of the loop.",
-    "prime": "Once, when the tubing is new or was dry, before organoids go in.",
-    "pump-calibration": "After changing tubing, and monthly. A pump whose gain is `due` wants its maker's calibration.",
-    "recycle": "The house's own way: give back what is good enough.",
+    "prime": "When the tubing is new or was dry, before organoids are inserted.",
+    "pump-calibration": "After a change of tubing, and monthly. A pump whose gain is `due` needs the calibration of its manufacturer.",
+    "recycle": "The normal operation: medium with a sufficient grade is returned.",
     "rinse": "Between two media, and after a batch of grade D.",
-    "take-up": "When a culture has come from another rig; `choroid handover` there says what to give as `loop` and `ph`.",
-    "sensor-calibration": "Weekly, and when two probes disagree. The loop's own steers the gas: the gate refuses that.",
-    "sample": "For an assay outside: the sample leaves by the discard line, nothing else is opened.",
+    "take-up": "When a culture has arrived from another rig; `choroid handover` there prints the values of `loop` and `ph`.",
+    "sensor-calibration": "Weekly, and when two probes disagree. The gate refuses it for the probe of the loop, which controls the gas.",
+    "sample": "For an external assay. The sample leaves by the discard line; nothing else is opened.",
 }
 
 RIGS = {"dialyse": "examples/rigs/bench_dialysis.yaml"}
@@ -44,7 +44,7 @@ RIGS = {"dialyse": "examples/rigs/bench_dialysis.yaml"}
 
 
 def page(recipe: Recipe) -> str:
-    """The text of one page."""
+    """Return the text of one page."""
     path = SHIPPED / f"{recipe.name}.yaml"
     lines = [f"# {recipe.name}", "", f"{recipe.title}.", "", f"**When.** {WHEN[recipe.name]}", ""]
     if path.exists():
@@ -68,12 +68,12 @@ def page(recipe: Recipe) -> str:
         else []
     )
     if asks:
-        lines += ["It holds for a person, always or when something is amiss:", "", *(f"* {ask}" for ask in asks), ""]
+        lines += ["It holds and asks a person, always or after a fault:", "", *(f"* {ask}" for ask in asks), ""]
     if path.exists():
         lines += ["```yaml", path.read_text(encoding="utf-8").rstrip(), "```", ""]
     else:
         module = recipe.name.replace("-", "_")
-        lines += [f"It is written in Python: `protocols/{module}.py`.", ""]
+        lines += [f"This protocol is written in Python: `protocols/{module}.py`.", ""]
     return "\n".join(lines)
 
 
@@ -94,9 +94,9 @@ def index() -> str:
     """The list of all of them."""
     rows = [f"* [{name}]({name}.md): {recipe.title}" for name, recipe in shipped().items()]
     head = (
-        "# Shipped protocols\n\nEach has been run on the simulated bench rig to its end with its books closed, and killed"
-        " and restarted at\njournal boundaries (tests/execution/test_shipped_recipes.py). How to write your own:"
-        " [protocols](../protocols.md).\n"
+        "# Shipped protocols\n\nEach was run to its end on the simulated bench rig with a closed mass balance, and was killed and"
+        " restarted at\njournal boundaries (tests/execution/test_shipped_recipes.py). [Protocols](../protocols.md) describes"
+        " how to write your own.\n"
     )
     return "\n".join([head, *rows, ""])
 
