@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import tempfile
 import time
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from choroid.bench.standing_clock import StandingClock
 from controller.core.state import Reading
 from controller.memory.history import History
 from drivers.commands import Quality
@@ -19,18 +20,6 @@ DAYS = 30
 _now = time.perf_counter  # noqa: TID251  (a benchmark measures this machine's real time)
 
 
-class _Ticking:
-    """A clock that stands at the tick it was set to."""
-
-    at_s = 0.0
-
-    def now_s(self) -> float:
-        return self.at_s
-
-    def utc(self) -> datetime:
-        return EPOCH + timedelta(seconds=self.at_s)
-
-
 def bench_history() -> dict[str, Any]:
     """Figures: points/s in through the tick, bytes a point, and milliseconds to draw 40 series of a month and a day."""
     with tempfile.TemporaryDirectory(prefix="choroid-bench-") as folder:
@@ -39,7 +28,7 @@ def bench_history() -> dict[str, Any]:
 
 def _taken_in(path: Path) -> dict[str, Any]:
     """Every series changes at every tick: 1 Hz × 40, through the same call that the control loop makes."""
-    clock = _Ticking()
+    clock = StandingClock(EPOCH)
     history = History(path, clock)
     ticks = [
         {
@@ -68,7 +57,7 @@ def _taken_in(path: Path) -> dict[str, Any]:
 
 def _drawn(path: Path) -> dict[str, Any]:
     """A month of one reading a minute; how dense it is hardly matters, since a month is drawn from the levels."""
-    history = History(path, _Ticking())
+    history = History(path, StandingClock(EPOCH))
     begin = EPOCH.timestamp()
     end = begin + DAYS * 86400
     for number, point in enumerate(SERIES):

@@ -10,10 +10,11 @@ import os
 import subprocess
 import tempfile
 import time
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from choroid.bench.standing_clock import StandingClock
 from choroid.common.child import python
 from choroid.common.examples import bench_rig
 from controller.figures.organs import shown_series
@@ -31,21 +32,6 @@ PULSES_A_DAY = 4320
 """Of the heater, each a row of the journal."""
 BATCHES_A_DAY = 3
 _now = time.perf_counter  # noqa: TID251  (a benchmark measures this machine's real time)
-
-
-class _At:
-    """A clock that stands where it was set."""
-
-    at_s = 0.0
-
-    def now_s(self) -> float:
-        return self.at_s
-
-    def utc(self) -> datetime:
-        return EPOCH + timedelta(seconds=self.at_s)
-
-    def utc_text(self) -> str:
-        return self.utc().isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
 def bench_report() -> dict[str, Any]:
@@ -80,7 +66,7 @@ def _readings(rig: Rig, path: Path) -> int:
     """Forty series, one reading a minute for ninety days; how many there are."""
     points = list(dict.fromkeys(shown_series(rig)))
     points += [f"further_{number}.value" for number in range(SERIES - len(points))]
-    history = History(path, _At())
+    history = History(path, StandingClock(EPOCH))
     begin = EPOCH.timestamp()
     for number, point in enumerate(points):
         for day in range(DAYS):
@@ -93,7 +79,7 @@ def _readings(rig: Rig, path: Path) -> int:
 
 def _rows(rig: Rig, path: Path) -> int:
     """Ninety days of a recycling rig's journal; how many rows."""
-    clock = _At()
+    clock = StandingClock(EPOCH)
     journal = Journal(path, clock, durable=False)
     journal.append("controller.started", {"rig": rig.name, "rig_hash": effective_hash(rig), "version": "0"})
     journal.append("ledger.opened", {name: vessel.volume_ul for name, vessel in rig.vessels.items()})

@@ -6,15 +6,16 @@ import sqlite3
 import sys
 from pathlib import Path
 
+from controller.core.clock import Clock
 from controller.journal.file import JournalInUse
 from controller.journal.journal import Journal
-from controller.journal.terms import JournalError, JournalLost, Timekeeper
+from controller.journal.terms import JournalError, JournalLost
 
 JOURNAL = "journal.db"
 """Its name in a data folder."""
 
 
-def open_journal(path: Path, clock: Timekeeper, no_folder: str = "", *, threaded: bool = True) -> Journal:
+def open_journal(path: Path, clock: Clock, no_folder: str = "", *, threaded: bool = True) -> Journal:
     """Open a journal; one that cannot be used is replaced by the record of a degraded time, and that is told.
 
     `no_folder`: why the data folder cannot be used, when `path` is in a spare one; no journal is kept there.

@@ -13,9 +13,10 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from enum import StrEnum
-from typing import Any, Protocol
+from typing import Any
 
 from controller.alarms.definitions import DEFINITIONS, URGENCY, Definition, Priority
+from controller.journal.terms import Entry
 
 logger = logging.getLogger(__name__)
 
@@ -85,22 +86,6 @@ class Alarm:
     """Set aside: whether it would be announced now."""
 
 
-class AlarmRow(Protocol):
-    """What is needed of a journal row."""
-
-    @property
-    def kind(self) -> str:
-        """One of :data:`ROWS`."""
-
-    @property
-    def utc(self) -> str:
-        """When it was written (ISO 8601)."""
-
-    @property
-    def body(self) -> Mapping[str, Any]:
-        """What it says."""
-
-
 def _made(kind: str, source: str, detail: str, raised_utc: str, raised_s: float) -> Alarm:
     definition = DEFINITIONS[kind]
     return Alarm(
@@ -133,7 +118,7 @@ class Alarms:
         self._now_s = 0.0
         self.raised = 0
 
-    def restore(self, rows: Iterable[AlarmRow], now_s: float) -> None:
+    def restore(self, rows: Iterable[Entry], now_s: float) -> None:
         """Take up the states in which the last process ended, by its journal rows :data:`ROWS`. Writes none."""
         self._now_s = now_s
         now = datetime.fromisoformat(self._utc())

@@ -12,10 +12,11 @@ from collections import deque
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, date, datetime
-from typing import Any, Protocol
+from typing import Any
 from zoneinfo import ZoneInfo
 
-from controller.alarms.states import Alarm, AlarmState
+from controller.alarms.states import Alarm, Alarms, AlarmState
+from controller.core.clock import Clock
 from controller.delivery import escalation as rules
 from controller.delivery.channels import Channel, DeliveryOutcome
 from controller.delivery.daily_test import day_to_test
@@ -38,29 +39,6 @@ CRITICAL_RETRY_S = 60.0
 FIRST_TEST_RETRY_S, LAST_TEST_RETRY_S = 60.0, 3600.0
 SAME_S = 5.0
 """The journal's time of an alarm and the alarm's own may differ by this."""
-
-
-class AlarmSource(Protocol):
-    """What is needed of :class:`controller.alarms.Alarms`."""
-
-    def active(self) -> list[Alarm]:
-        """Every alarm that is announced."""
-
-    def set_aside(self) -> list[Alarm]:
-        """Every alarm that is set aside."""
-
-    def ended(self, identifier: str) -> Alarm | None:
-        """An alarm that a person has acknowledged to normal lately."""
-
-
-class UtcClock(Protocol):
-    """Monotonic time and UTC."""
-
-    def now_s(self) -> float:
-        """Monotonic (s)."""
-
-    def utc(self) -> datetime:
-        """Now."""
 
 
 @dataclass(slots=True)
@@ -90,7 +68,7 @@ class Notifier:
         zone: ZoneInfo,
         channels: Mapping[str, Channel],
         store: NoteStore,
-        clock: UtcClock,
+        clock: Clock,
         record: Callable[[str, Mapping[str, Any]], object],
     ) -> None:
         """`record` writes to the journal."""
@@ -111,7 +89,7 @@ class Notifier:
 
     # --- the control loop's side ---------------------------------------------------------------------------------------
 
-    def look(self, alarms: AlarmSource) -> None:
+    def look(self, alarms: Alarms) -> None:
         """Follow the alarms; called at each tick."""
         now_s, local = self._clock.now_s(), self._local()
         announced = {alarm.id: alarm for alarm in alarms.active()}

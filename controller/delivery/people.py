@@ -8,9 +8,11 @@ from pathlib import Path
 from typing import Any
 from zoneinfo import ZoneInfo
 
+from controller.alarms.states import Alarms
+from controller.core.clock import Clock
 from controller.delivery.channels import channels_of, ping
 from controller.delivery.monitor import Monitor
-from controller.delivery.notifier import AlarmSource, Notifier, UtcClock
+from controller.delivery.notifier import Notifier
 from controller.delivery.store import NoticeStore
 from controller.rig.description import Rig
 
@@ -22,7 +24,7 @@ class People:
         self._notifier = notifier
         self._monitor = monitor
 
-    def look(self, alarms: AlarmSource) -> None:
+    def look(self, alarms: Alarms) -> None:
         """Follow the alarms; called at each tick, returns at once."""
         if self._monitor is not None:
             self._monitor.ticked()
@@ -51,9 +53,7 @@ class People:
                 group.create_task(self._monitor.run(), name="heartbeat for the external monitor")
 
 
-def people_of(
-    rig: Rig, data: Path, clock: UtcClock, record: Callable[[str, Mapping[str, Any]], object]
-) -> People | None:
+def people_of(rig: Rig, data: Path, clock: Clock, record: Callable[[str, Mapping[str, Any]], object]) -> People | None:
     """What the rig file says of people; None where it says nothing. `record` writes to the journal."""
     spec = rig.alarms.notify
     if spec is None:

@@ -22,12 +22,13 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from controller.core.clock import Clock
+from controller.core.state import StateStore
 from controller.journal.journal import Journal
 from controller.journal.terms import Entry
 from controller.ledger.ledger import Ledger
 from controller.ledger.terms import EVAPORATION_SD_UL_D, EVAPORATION_UL_D, Movement
 from controller.rig.description import Rig
-from controller.transfers.weighing import Store, settled
+from controller.transfers.weighing import settled
 from protocols import media_filter
 from protocols.assay import Assay
 from protocols.dialysis import exchanged, koa_at
@@ -80,7 +81,7 @@ class _Clockwork:
 class Estimator:
     """One rig's estimator; `latest` is its last word."""
 
-    def __init__(self, rig: Rig, *, ledger: Ledger, journal: Journal, clock: Clock, store: Store) -> None:
+    def __init__(self, rig: Rig, *, ledger: Ledger, journal: Journal, clock: Clock, store: StateStore) -> None:
         self._rig = rig
         self._ledger = ledger
         self._journal = journal

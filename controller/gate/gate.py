@@ -30,7 +30,8 @@ from controller.gate.fallback import Fallback
 from controller.gate.foreign import Foreign
 from controller.gate.outputs import GatedOutput, Transfer
 from controller.gate.probes import ProbeOutcome, Probes
-from controller.gate.recording import Record, Recorder, act_row
+from controller.gate.recording import Recorder, act_row
+from controller.journal.journal import Journal
 from controller.safety.interlocks import watch
 from controller.safety.kernel import comes_to_rest, decide, transfer_limit_s
 from controller.safety.probe_rules import ProbeIntent
@@ -96,7 +97,7 @@ class Gate:
         basal: Mapping[str, Command],
         leases_s: Mapping[str, float],
         store: StateStore,
-        journal: Record,
+        journal: Journal,
         clock: Clock,
         alarm: Callable[[str, str, str], None],
         volumes: Callable[[], Mapping[str, KernelVolume]] | None = None,
@@ -443,7 +444,7 @@ class Gate:
         return Outcome(True, command, verdict.reasons, seq, None, error)
 
     def _note_refusal(self, intent: Intent, verdict: Verdict) -> int | None:
-        """Record a refusal; one that somebody meets again and again for the same reason is recorded once."""
+        """Journal a refusal; one that somebody meets again and again for the same reason is recorded once."""
         key, reason = (intent.actuator, intent.requester), (verdict.limiting or "").partition(":")[0]
         if self._refused.get(key) == reason and not isinstance(intent.command, Dispense):
             return None

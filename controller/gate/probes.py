@@ -7,13 +7,14 @@ record with a date and an end, like those of `choroid calibrate` (:mod:`controll
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
 from datetime import timedelta
-from typing import Any, Protocol
+from typing import Any
 
 from controller.core.clock import Clock
 from controller.core.state import StateStore
+from controller.journal.journal import Journal
 from controller.memory.calibrations import Calibration, sensor_fit
 from controller.safety.probe_rules import ProbeIntent, oldest_s, reasons_against
 from controller.safety.terms import Limits
@@ -25,19 +26,6 @@ READBACK_OFF = 0.1
 """So near to the buffer must it read afterwards."""
 READBACK_READINGS = 2
 """New readings that are waited for: the first may have been under way."""
-
-
-class Record(Protocol):
-    """What is needed of the journal."""
-
-    def append(self, kind: str, body: Mapping[str, Any], *, run: str | None = None) -> int:
-        """Queue one row; returns its number."""
-
-    async def durable(self, seq: int) -> None:
-        """Wait until the row is on the disk; raises when it cannot be written."""
-
-    def entries(self, *, kinds: Sequence[str] = ..., newest_first: bool = ...) -> Any:
-        """Rows of some kinds."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +62,7 @@ class Probes:
         rig: str,
         limits: Limits,
         store: StateStore,
-        journal: Record,
+        journal: Journal,
         clock: Clock,
         keep: Callable[[Calibration], object],
         alarm: Callable[[str, str, str], None],

@@ -7,31 +7,19 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Mapping
-from typing import Any, Protocol
+from typing import Any
 
 from controller.gate.readback import command_text
+from controller.journal.journal import Journal
 from controller.safety.terms import Intent, Verdict
 
 logger = logging.getLogger(__name__)
 
 
-class Record(Protocol):
-    """What the gate needs of the journal."""
-
-    def append(self, kind: str, body: Mapping[str, Any], *, run: str | None = None) -> int:
-        """Queue one row; returns its number."""
-
-    def on_disk(self, seq: int) -> bool:
-        """Whether the row, and all before it, are durable."""
-
-    async def durable(self, seq: int) -> None:
-        """Wait until they are; raises when the disk does not take them."""
-
-
 class Recorder:
     """Writes rows; `alarm(kind, source, detail)` is called when the journal takes none."""
 
-    def __init__(self, journal: Record, alarm: Callable[[str, str, str], None]) -> None:
+    def __init__(self, journal: Journal, alarm: Callable[[str, str, str], None]) -> None:
         self._journal = journal
         self._alarm = alarm
 

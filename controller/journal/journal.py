@@ -21,6 +21,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from controller.core.clock import Clock
 from controller.journal.degraded import DegradedFile, last_known
 from controller.journal.file import JournalFile, own
 from controller.journal.rows import JournalRows
@@ -30,7 +31,6 @@ from controller.journal.terms import (
     JournalLost,
     JournalUnwritten,
     Row,
-    Timekeeper,
     chain,
     chained,
     encode,
@@ -50,7 +50,7 @@ class Journal(JournalRows):
     def __init__(
         self,
         path: Path,
-        clock: Timekeeper,
+        clock: Clock,
         *,
         durable: bool,
         threaded: bool = False,
@@ -98,7 +98,7 @@ class Journal(JournalRows):
         return kind(self.file, self._written, self._failed, self._fallen_back)
 
     @classmethod
-    def degraded(cls, path: Path, clock: Timekeeper, why: Exception, *, threaded: bool = False) -> Journal:
+    def degraded(cls, path: Path, clock: Clock, why: Exception, *, threaded: bool = False) -> Journal:
         """Stand in for a journal that cannot be used: rows go into the record of a degraded time, no barrier is passed.
 
         Raises:

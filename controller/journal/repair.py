@@ -18,11 +18,12 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
+from controller.core.clock import Clock
 from controller.core.run_states import TRANSITIONS, RunEvent, RunState
 from controller.journal.degraded import DegradedTime, degraded_times
 from controller.journal.evidence import set_aside
 from controller.journal.file import SCHEMA, HeadFile, head_path, own, read_head
-from controller.journal.terms import GENESIS, VERSION, JournalError, Row, Timekeeper, chain, chained, encode
+from controller.journal.terms import GENESIS, VERSION, JournalError, Row, chain, chained, encode
 
 NEW = ".new"
 """Ending of a repaired journal that is not in its place yet."""
@@ -126,7 +127,7 @@ def survey(journal: Path) -> Survey:
     )
 
 
-def apply(found: Survey, clock: Timekeeper) -> Path:
+def apply(found: Survey, clock: Clock) -> Path:
     """Put a repaired journal in the place of the old one; returns the folder with the old files.
 
     Raises:
@@ -150,7 +151,7 @@ def apply(found: Survey, clock: Timekeeper) -> Path:
         ) from error
 
 
-def begin_anew(journal: Path, reason: str, clock: Timekeeper) -> Path:
+def begin_anew(journal: Path, reason: str, clock: Clock) -> Path:
     """Put an empty journal in the place of the old one, with `reason` as its first row; returns the folder with the old."""
     with own(journal):
         building = _new(journal)
@@ -229,7 +230,7 @@ def _new(journal: Path) -> Path:
 class _Chain:
     """Rows that are added to a repaired journal."""
 
-    def __init__(self, db: sqlite3.Connection, sound: Sound, clock: Timekeeper) -> None:
+    def __init__(self, db: sqlite3.Connection, sound: Sound, clock: Clock) -> None:
         self.sound = sound
         self._db = db
         self._clock = clock
@@ -245,7 +246,7 @@ class _Chain:
         self.verbatim(chained(self.sound.head, self.sound.rows + 1, at_s, utc, kind, run, encode(body)))
 
 
-def _write(found: Survey, path: Path, source: Path, clock: Timekeeper) -> None:
+def _write(found: Survey, path: Path, source: Path, clock: Clock) -> None:
     """Write the repaired journal to `path`."""
     with contextlib.closing(_made(path)) as db:
         db.execute("BEGIN")

@@ -8,7 +8,7 @@ import sqlite3
 from collections.abc import Mapping
 from dataclasses import dataclass
 from json.encoder import encode_basestring
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 VERSION = 1
 GENESIS = "0" * 64
@@ -16,16 +16,6 @@ GENESIS = "0" * 64
 
 encode = json.JSONEncoder(sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False).encode
 """Canonical JSON: one text for one value."""
-
-
-class Timekeeper(Protocol):
-    """What the journal needs of :class:`controller.core.clock.Clock`."""
-
-    def now_s(self) -> float:
-        """Monotonic seconds."""
-
-    def utc_text(self) -> str:
-        """UTC as ISO 8601."""
 
 
 class JournalError(Exception):

@@ -17,11 +17,11 @@ import logging
 import math
 import sqlite3
 from collections.abc import Iterable, Mapping
-from datetime import datetime
 from itertools import pairwise
 from pathlib import Path
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
+from controller.core.clock import Clock
 from controller.core.state import Reading
 from controller.memory.conversion import Conversion
 from controller.memory.file import ConversionDue, open_or_set_aside, set_aside, without_checkpoints
@@ -81,20 +81,10 @@ class SeriesPoint(NamedTuple):
     most: float
 
 
-class Timekeeper(Protocol):
-    """What history needs of :class:`controller.core.clock.Clock`."""
-
-    def now_s(self) -> float:
-        """Monotonic seconds."""
-
-    def utc(self) -> datetime:
-        """Aware UTC date and time."""
-
-
 class History:
     """See the module. All times are UTC in seconds since 1970."""
 
-    def __init__(self, path: Path, clock: Timekeeper, *, flush_s: float = FLUSH_S, autocheckpoint: bool = True) -> None:
+    def __init__(self, path: Path, clock: Clock, *, flush_s: float = FLUSH_S, autocheckpoint: bool = True) -> None:
         """Open the file, or keep readings in memory until it can be opened.
 
         Args:

@@ -14,20 +14,22 @@ from datetime import datetime
 from typing import Any, Protocol
 
 from controller.core.clock import Clock
+from controller.core.state import StateStore
 from controller.estimator.estimator import Estimator
+from controller.gate.gate import Gate
 from controller.journal.journal import Journal
 from controller.ledger.ledger import Alarm, Ledger
 from controller.rig.description import Rig
 from controller.safety.probe_rules import ProbeIntent
 from controller.steps.barrier import FilterRecord
 from controller.steps.branches import BRANCH, Claims
-from controller.steps.conduct import ActuatorGate, RunControl
 from controller.steps.recovery import StepProblem, Trouble
+from controller.steps.run_control import RunControl
 from controller.steps.schedule import LONGEST_DAY_S
 from controller.steps.steps import StepRecord
 from controller.transfers.routes import Route, route_of
 from controller.transfers.transfers import Transfers
-from controller.transfers.weighing import ACCURACY_SD, Store, settled
+from controller.transfers.weighing import ACCURACY_SD, settled
 from drivers.commands import Calibrate, PumpStatus
 from protocols.interval import Interval
 from protocols.language import ProtocolError
@@ -45,8 +47,8 @@ class RunContext:
     journal: Journal
     clock: Clock
     ledger: Ledger
-    store: Store
-    gate: ActuatorGate
+    store: StateStore
+    gate: Gate
     transfers: Transfers
     estimator: Estimator
     alarm: Alarm

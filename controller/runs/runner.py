@@ -13,7 +13,9 @@ from typing import Any
 
 from controller.core.clock import Clock
 from controller.core.run_states import RunEvent, RunState
+from controller.core.state import StateStore
 from controller.estimator.estimator import Estimator
+from controller.gate.gate import Gate
 from controller.journal.journal import Journal
 from controller.journal.terms import Entry
 from controller.ledger.ledger import Alarm, Ledger, no_alarm
@@ -26,12 +28,10 @@ from controller.runs.performer import RunContext
 from controller.runs.rehearsal import HOURS, Calibrated, rehearse
 from controller.runs.run import DISK_ERRORS, ProtocolRun, RunHistory
 from controller.runs.views import RunView, look
-from controller.steps.conduct import ActuatorGate
 from controller.steps.steps import answered_of, records_of
 from controller.transfers.routes import Trust
 from controller.transfers.strays import Strays
 from controller.transfers.transfers import Transfers
-from controller.transfers.weighing import Store
 from protocols.registry import Recipe, UnknownProtocol, get
 
 DISK_AGAIN_S = 10.0
@@ -49,8 +49,8 @@ class Runner:
         self,
         rig: Rig,
         *,
-        gate: ActuatorGate,
-        store: Store,
+        gate: Gate,
+        store: StateStore,
         ledger: Ledger,
         journal: Journal,
         clock: Clock,

@@ -13,6 +13,8 @@ import asyncio
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
+from controller.core.state import StateStore
+from controller.gate.gate import Gate
 from controller.journal.journal import Journal
 from controller.journal.terms import JournalUnwritten
 from controller.ledger.ledger import Alarm, Ledger
@@ -21,14 +23,14 @@ from controller.ledger.witnesses import Moved, Weight, by_balance
 from controller.rig.description import Rig
 from controller.safety.kernel import transfer_limit_s
 from controller.safety.terms import Intent
-from controller.steps.conduct import ActuatorGate, RunControl
 from controller.steps.recovery import StepProblem, Trouble, advise
+from controller.steps.run_control import RunControl
 from controller.steps.steps import PORTION, Act, StepRecord
 from controller.transfers import judgement
 from controller.transfers.delivery import Complete, Give, decide, in_doubt, problem_of
 from controller.transfers.routes import Route, Trust, by_line, routes_of
 from controller.transfers.strays import OpenLines
-from controller.transfers.weighing import Store, weigh
+from controller.transfers.weighing import weigh
 from drivers.commands import Command, Dispense, Guarantee, PumpStatus, Quality, Status, Switch, SwitchStatus
 from drivers.errors import DeviceError
 from protocols.language import ProtocolError
@@ -53,8 +55,8 @@ class Transfers:
         self,
         rig: Rig,
         *,
-        gate: ActuatorGate,
-        store: Store,
+        gate: Gate,
+        store: StateStore,
         ledger: Ledger,
         journal: Journal,
         alarm: Alarm,

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import math
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Protocol
 
-from controller.core.state import ActuatorView, Reading
+from controller.core.state import Reading, StateStore
 from controller.ledger.witnesses import Weight
 from drivers.commands import Quality
 
@@ -23,18 +21,6 @@ ACCURACY_SD = {"pH": 0.02, "%": 1.0, "degC": 0.1, "kPa": 0.3, "g": 0.02, "mL/min
 """Standard deviation of the usual calibration error of a sensor, by its unit; it does not average away."""
 
 
-class Store(Protocol):
-    """What is needed of :class:`controller.core.state.StateStore`."""
-
-    @property
-    def readings(self) -> Mapping[str, Reading]:
-        """The latest readings."""
-
-    @property
-    def actuators(self) -> Mapping[str, ActuatorView]:
-        """The latest views of the actuators."""
-
-
 @dataclass(frozen=True, slots=True)
 class Settled:
     """Mean of several readings and its standard deviation, calibration error included; or why there is none."""
@@ -46,7 +32,7 @@ class Settled:
 
 
 async def settled(
-    store: Store, point: str, *, every_s: float, spread: float | None = None, patience_s: float
+    store: StateStore, point: str, *, every_s: float, spread: float | None = None, patience_s: float
 ) -> Settled:
     """Wait for :data:`READINGS` good and stable readings taken from now on, no further apart than `spread` (any if None).
 
@@ -79,7 +65,7 @@ async def settled(
     return Settled(None, 0.0, reading.unit, f"{point}: {why} within {patience_s:.0f} s")
 
 
-async def weigh(store: Store, point: str, *, every_s: float) -> Weight | None:
+async def weigh(store: StateStore, point: str, *, every_s: float) -> Weight | None:
     """The settled mass, or None when the balance cannot be had."""
     mass = await settled(store, point, every_s=every_s, spread=MASS_SPREAD_G, patience_s=MASS_PATIENCE_S)
     return None if mass.value is None else Weight(mass.value, MASS_SD_G)

@@ -8,15 +8,17 @@ calibration is refused volumes at the gate (F5); the heart goes on, for a flow t
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
+from controller.core.clock import Clock
 from controller.core.state import ActuatorView, Volume
-from controller.journal.terms import Entry, JournalUnwritten
+from controller.journal.journal import Journal
+from controller.journal.terms import JournalUnwritten
 from controller.ledger.batches import Batch
 from controller.memory.calibrations import FILE, Calibration, CalibrationError, current
 from controller.rig.description import Rig
@@ -41,26 +43,6 @@ REFILL_UL = 500.0
 AGED_REL_SD = 0.03
 """What a pump's gain may have changed since it was calibrated: well tubing, some weeks (biology.md §2)."""
 FACTORY = "factory"
-
-
-class Record(Protocol):
-    """What is needed of :class:`controller.journal.journal.Journal`."""
-
-    def append(self, kind: str, body: Mapping[str, Any], *, run: str | None = None) -> int:
-        """Write one row."""
-
-    def entries(self, *, kinds: Sequence[str] = ...) -> Iterator[Entry]:
-        """Rows of some kinds, in order."""
-
-
-class Timekeeper(Protocol):
-    """What is needed of :class:`controller.core.clock.Clock`."""
-
-    def now_s(self) -> float:
-        """Monotonic seconds."""
-
-    def utc_text(self) -> str:
-        """UTC as ISO 8601."""
 
 
 class UpkeepError(Exception):
@@ -103,8 +85,8 @@ class Upkeep:
         self,
         rig: Rig,
         *,
-        journal: Record,
-        clock: Timekeeper,
+        journal: Journal,
+        clock: Clock,
         data: Path,
         batches: Callable[[], Mapping[str, Batch]] = dict,
         volumes: Callable[[], Mapping[str, Volume]] = dict,

@@ -15,6 +15,7 @@ from typing import Any
 import pyarrow.parquet as pq
 import pytest
 
+from choroid.bench.standing_clock import StandingClock
 from choroid.cli import main
 from choroid.client.errors import MissingPackage
 from choroid.common.failure import UserError
@@ -28,7 +29,7 @@ from controller.journal.terms import chain
 from controller.memory.history import History
 from controller.rig.loading import load_rig
 from drivers.commands import Quality
-from tests.memory.test_history import BEGIN, Ticking, reading
+from tests.memory.test_history import BEGIN, EPOCH, reading
 
 BENCH = Path(__file__).resolve().parents[2] / "examples" / "rigs" / "bench.yaml"
 TABLES = ("history", "journal", "ledger_transfers", "ledger_vessels")
@@ -136,7 +137,7 @@ def test_the_same_records_give_the_same_export(data: Path, tmp_path: Path) -> No
 
 def test_doubted_readings_and_an_old_unit_are_kept(data: Path, tmp_path: Path) -> None:
     (tmp_path / "journal.db").write_bytes((data / "journal.db").read_bytes())
-    clock = Ticking()
+    clock = StandingClock(EPOCH, 1000.0)
     history = History(tmp_path / "history.db", clock)
     history.insert("a.x", "mmHg", [(BEGIN + 1.0, 7.0)])
     history.insert("a.x", "kPa", [(BEGIN + 2.0, 1.0), (BEGIN + 4.0, 3.0)])
@@ -155,7 +156,7 @@ def test_doubted_readings_and_an_old_unit_are_kept(data: Path, tmp_path: Path) -
 
 def test_a_controller_that_writes_is_neither_held_up_nor_in_the_export(data: Path, tmp_path: Path) -> None:
     (tmp_path / "journal.db").write_bytes((data / "journal.db").read_bytes())
-    history = History(tmp_path / "history.db", Ticking())
+    history = History(tmp_path / "history.db", StandingClock(EPOCH, 1000.0))
     history.insert("balance.mass", "g", ((BEGIN + n / 10, 1.0) for n in range(50_000)))
     records = Records(tmp_path)
     rows = iter(tables(load_rig(BENCH), records, BEGIN, BEGIN + 1e6)[0].rows)
@@ -176,7 +177,7 @@ def test_D5_memory_does_not_grow_with_the_export(data: Path, tmp_path: Path, mon
         folder = tmp_path / str(rows)
         folder.mkdir()
         (folder / "journal.db").write_bytes((data / "journal.db").read_bytes())
-        history = History(folder / "history.db", Ticking())
+        history = History(folder / "history.db", StandingClock(EPOCH, 1000.0))
         history.insert("balance.mass", "g", ((BEGIN + n, n / 8) for n in range(rows)))
         history.close()
         tracemalloc.start()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from itertools import product
 from typing import Any
@@ -12,6 +11,7 @@ import pytest
 
 from controller.alarms.definitions import DEFINITIONS
 from controller.alarms.states import MAX_SHELF_S, Alarms, AlarmState, ShelfError
+from controller.journal.terms import Entry
 
 KIND, SOURCE = "history_lost", "history"
 ID = f"{KIND}:{SOURCE}"
@@ -29,21 +29,17 @@ EVENTS = (
 )  # fmt: skip
 
 
-@dataclass(frozen=True)
-class Kept:
-    kind: str
-    body: Mapping[str, Any]
-    utc: str
-
-
 class Desk:
     """Alarms looked at once a second; `cause` and `suppressor` are whether either alarm's cause is there."""
 
     def __init__(self, begin_s: float = 0.0) -> None:
-        self.rows: list[Kept] = []
+        self.rows: list[Entry] = []
         self.now_s = begin_s
         self.cause = self.suppressor = False
-        self.alarms = Alarms(lambda kind, body: self.rows.append(Kept(kind, dict(body), self.utc())), self.utc)
+        self.alarms = Alarms(self._record, self.utc)
+
+    def _record(self, kind: str, body: Mapping[str, Any]) -> None:
+        self.rows.append(Entry(len(self.rows) + 1, 0.0, self.utc(), kind, None, dict(body), ""))
 
     def utc(self) -> str:
         return (BEGIN + timedelta(seconds=self.now_s)).isoformat(timespec="milliseconds").replace("+00:00", "Z")

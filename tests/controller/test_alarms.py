@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import sqlite3
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -14,6 +14,7 @@ import pytest
 
 from controller.alarms.definitions import DEFINITIONS, URGENCY
 from controller.alarms.states import Alarm, Alarms, AlarmState
+from controller.journal.terms import Entry
 from controller.rig.quantities import QuantityError
 from tests.controller import make_alarm_page
 
@@ -75,13 +76,9 @@ TABLE = {
 }
 
 
-@dataclass(frozen=True)
-class Kept:
+def kept(kind: str, body: Mapping[str, Any]) -> Entry:
     """A row of the journal."""
-
-    kind: str
-    body: Mapping[str, Any]
-    utc: str = "2026-01-01T00:00:00.000Z"
+    return Entry(1, 0.0, "2026-01-01T00:00:00.000Z", kind, None, body, "")
 
 
 def after_a_restart(watcher: Watcher) -> Watcher:
@@ -89,7 +86,7 @@ def after_a_restart(watcher: Watcher) -> Watcher:
     again = Watcher()
     again.now_s = 50.0
     again.alarms = Alarms(lambda kind, body: again.rows.append((kind, body)), lambda: "2026-01-01T00:10:00.000Z")
-    again.alarms.restore([Kept(kind, body) for kind, body in watcher.rows], again.now_s)
+    again.alarms.restore([kept(kind, body) for kind, body in watcher.rows], again.now_s)
     return again
 
 
@@ -115,7 +112,7 @@ def test_L1_a_restart_forgets_no_alarm(state: AlarmState) -> None:
 
 def test_L1_an_alarm_of_another_release_is_let_go() -> None:
     again = Watcher()
-    again.alarms.restore([Kept("alarm.raised", {"alarm": "of_old:reglo", "priority": "high", "detail": "?"})], 0.0)
+    again.alarms.restore([kept("alarm.raised", {"alarm": "of_old:reglo", "priority": "high", "detail": "?"})], 0.0)
     assert again.alarms.active() == []
 
 

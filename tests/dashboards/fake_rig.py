@@ -10,16 +10,18 @@ import asyncio
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, cast
 
 import numpy as np
 
 from controller.alarms.states import Alarms
+from controller.core.clock import Clock
 from controller.core.state import ActuatorView, Reading, State, Volume
 from controller.delivery.people import People
 from controller.gate.bypass import Bypass, BypassRefused
+from controller.journal.journal import Journal
 from controller.journal.terms import Entry, JournalUnwritten
 from controller.ledger.batches import Batch, Whereabouts
 from controller.ledger.ledger import LedgerError
@@ -75,21 +77,14 @@ MOVES = {
 PUMPS = ("reglo.heart", *(pump for _, _, pump in MOVES.values()))
 
 
-class FakeClock:
-    """UTC that begins at `EPOCH` and goes as the loop goes."""
+class FakeClock(Clock):
+    """UTC that begins at `EPOCH`, and monotonic time that begins at 0."""
 
     def __init__(self) -> None:
-        self._loop = asyncio.get_running_loop()
-        self._begin_s = self._loop.time()
+        super().__init__(follow_system=False, epoch=EPOCH)
 
     def now_s(self) -> float:
-        return self._loop.time() - self._begin_s
-
-    def utc(self) -> datetime:
-        return EPOCH + timedelta(seconds=self.now_s())
-
-    def utc_text(self) -> str:
-        return self.utc().isoformat(timespec="milliseconds").replace("+00:00", "Z")
+        return self._loop.time() - self._start_s
 
 
 class FakeJournal:
@@ -270,7 +265,9 @@ class FakeController:
         self.journal = FakeJournal(self.clock)
         self.history = FakeHistory(self.clock)
         self.ledger = FakeLedger({name: vessel.volume_ul for name, vessel in self.rig.vessels.items()})
-        self.upkeep = Upkeep(self.rig, journal=self.journal, clock=self.clock, data=Path("no-such-folder"))
+        self.upkeep = Upkeep(
+            self.rig, journal=cast(Journal, self.journal), clock=self.clock, data=Path("no-such-folder")
+        )
         self.ledger.ul |= {"reservoir": 458_800.0, "glucose": 243_100.0, "base": 248_900.0, "waste": 43_700.0}
         self.people: People | None = None
         self.alarms = Alarms(self.journal.append, self.clock.utc_text)

@@ -7,12 +7,14 @@ from collections.abc import Callable, Mapping
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
+from typing import cast
 
 import pytest
 
 from controller.core.clock import Clock
 from controller.core.state import StateStore
 from controller.gate.gate import Gate
+from controller.journal.journal import Journal
 from controller.safety.terms import Intent, PumpLimits
 from drivers.commands import Dispense, Guarantee, Level, PumpStatus, Run, Stop
 from drivers.device import Device
@@ -374,7 +376,7 @@ async def test_A7_the_gate_brings_a_heart_to_the_step_next_to_its_flow_and_leave
             basal={HEART: wanted},
             leases_s={},
             store=store,
-            journal=rows,
+            journal=cast(Journal, rows),
             clock=Clock(follow_system=False, epoch=datetime(2026, 1, 1, tzinfo=UTC)),
             alarm=lambda kind, source, detail: alarms.append(f"{kind} {detail}"),
         )

@@ -17,6 +17,7 @@ from types import SimpleNamespace
 
 import pytest
 
+from choroid.bench.standing_clock import StandingClock
 from controller.memory.aside import files_aside
 from controller.memory.file import open_or_set_aside
 from controller.memory.formats import Format, Migration, backup_path, sql
@@ -25,7 +26,7 @@ from controller.memory.history_format import HISTORY
 from controller.memory.history_reader import HistoryReader, HistoryUnreadable
 from controller.telemetry.outbox import Outbox
 from drivers.commands import Quality
-from tests.memory.test_history import BEGIN, Ticking, reading, values
+from tests.memory.test_history import BEGIN, EPOCH, reading, values
 
 HOURS = 5
 POINTS = {"ph_loop.ph": "pH", "balance.mass": "g"}
@@ -111,7 +112,7 @@ def written_by_an_earlier_release(path: Path, schema: str) -> None:
 
 def assert_nothing_lost(history: History, tmp_path: Path) -> None:
     """Every window looks as it would had the present release taken the readings in itself."""
-    fresh = History(tmp_path / "fresh.db", Ticking())
+    fresh = History(tmp_path / "fresh.db", StandingClock(EPOCH, 1000.0))
     for point, kept in readings().items():
         fresh.insert(point, POINTS[point], kept)
     assert history.series() == POINTS
@@ -132,7 +133,7 @@ def version(path: Path) -> int:
 
 @pytest.mark.parametrize(("schema", "number"), [(FORMAT_0, 0), (FORMAT_2, 2)])
 def test_D5_a_history_of_an_earlier_release_goes_on(schema: str, number: int, tmp_path: Path) -> None:
-    path, clock = tmp_path / "h.db", Ticking()
+    path, clock = tmp_path / "h.db", StandingClock(EPOCH, 1000.0)
     written_by_an_earlier_release(path, schema)
     history = History(path, clock)
     assert history.problem is None
@@ -151,7 +152,7 @@ def test_D5_a_history_of_an_earlier_release_goes_on(schema: str, number: int, tm
     assert [value for _, value, _ in history.doubted("ph_loop.ph", 0.0, 2e9)] == [99.0]
     history.close()
     assert len(list(tmp_path.glob("h.db.format-*"))) == 1
-    again = History(path, Ticking())
+    again = History(path, StandingClock(EPOCH, 1000.0))
     assert 3.0 in values(again, "balance.mass")
     again.close()
 
@@ -163,7 +164,7 @@ def test_D2_a_process_killed_in_mid_migration_leaves_the_file_as_it_was(tmp_path
     assert done.returncode == -signal.SIGKILL, done.stderr
     assert path.with_name("h.db-wal").stat().st_size > 0, "it was killed between its writes"
     assert version(path) == 0
-    history = History(path, Ticking())
+    history = History(path, StandingClock(EPOCH, 1000.0))
     assert history.problem is None
     assert_nothing_lost(history, tmp_path)
     history.close()
@@ -179,7 +180,7 @@ def full_disk(db: sqlite3.Connection) -> None:
 def test_D2_a_disk_full_in_mid_migration_loses_nothing_and_it_is_tried_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    path, clock = tmp_path / "h.db", Ticking()
+    path, clock = tmp_path / "h.db", StandingClock(EPOCH, 1000.0)
     written_by_an_earlier_release(path, FORMAT_0)
     first, *others = HISTORY.migrations
     with monkeypatch.context() as patch:
@@ -203,13 +204,13 @@ def test_D2_without_room_for_the_copy_the_file_waits_for_room(tmp_path: Path, mo
     written_by_an_earlier_release(path, FORMAT_0)
     with monkeypatch.context() as patch:
         patch.setattr(shutil, "disk_usage", lambda _: SimpleNamespace(free=path.stat().st_size))
-        history = History(path, Ticking())
+        history = History(path, StandingClock(EPOCH, 1000.0))
         assert "has to be converted, which needs" in str(history.problem)
         assert "free" in str(history.problem)
     assert sorted(each.name for each in tmp_path.glob("h.db.format*")) == []
     assert history.flush() or history.problem is None
     history.close()
-    history = History(path, Ticking())
+    history = History(path, StandingClock(EPOCH, 1000.0))
     assert_nothing_lost(history, tmp_path)
     history.close()
 
@@ -239,7 +240,7 @@ def large(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_R2_a_large_history_is_converted_while_the_loop_goes_on(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    path, clock = tmp_path / "h.db", Ticking()
+    path, clock = tmp_path / "h.db", StandingClock(EPOCH, 1000.0)
     begun, may_end = threading.Event(), threading.Event()
     written_by_an_earlier_release(path, FORMAT_0)
     monkeypatch.setattr("controller.memory.history.HISTORY", slowed(begun, may_end))
@@ -267,7 +268,7 @@ def test_R2_a_controller_that_ends_meanwhile_waits_for_no_conversion(
     path, begun = tmp_path / "h.db", threading.Event()
     written_by_an_earlier_release(path, FORMAT_0)
     monkeypatch.setattr("controller.memory.history.HISTORY", slowed(begun, None))
-    history = History(path, Ticking(), autocheckpoint=False)
+    history = History(path, StandingClock(EPOCH, 1000.0), autocheckpoint=False)
     assert begun.wait(10.0)
     conversion = history._conversion
     assert conversion is not None
@@ -275,7 +276,7 @@ def test_R2_a_controller_that_ends_meanwhile_waits_for_no_conversion(
     assert conversion.ended
     assert version(path) == 0
     monkeypatch.undo()
-    again = History(path, Ticking())
+    again = History(path, StandingClock(EPOCH, 1000.0))
     assert_nothing_lost(again, tmp_path)
     again.close()
 
@@ -284,7 +285,7 @@ def test_R2_a_controller_that_ends_meanwhile_waits_for_no_conversion(
 def test_R2_a_large_file_that_only_gains_a_table_is_not_copied(tmp_path: Path) -> None:
     path = tmp_path / "h.db"
     written_by_an_earlier_release(path, FORMAT_2)
-    history = History(path, Ticking(), autocheckpoint=False)
+    history = History(path, StandingClock(EPOCH, 1000.0), autocheckpoint=False)
     assert history.problem is None
     assert_nothing_lost(history, tmp_path)
     assert not list(tmp_path.glob("h.db.format*"))
@@ -296,7 +297,7 @@ def test_A11_a_large_file_that_cannot_be_converted_is_set_aside(tmp_path: Path) 
     path = tmp_path / "h.db"
     with contextlib.closing(sqlite3.connect(path)) as db, db:
         db.execute("CREATE TABLE rollup (of_another_program)")
-    history = History(path, Ticking(), autocheckpoint=False)
+    history = History(path, StandingClock(EPOCH, 1000.0), autocheckpoint=False)
     assert history._conversion is not None
     history._conversion._thread.join(10.0)
     history.insert("a.x", "kPa", [(BEGIN, 1.0)])

@@ -7,7 +7,7 @@ import math
 import random
 import sqlite3
 from collections import defaultdict
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from itertools import pairwise
 from pathlib import Path
 
@@ -15,6 +15,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from choroid.bench.standing_clock import StandingClock
 from controller.core.state import Reading
 from controller.memory.file import open_or_set_aside
 from controller.memory.history import FLUSH_S, RETRY_S, History, SeriesPoint
@@ -23,18 +24,6 @@ from drivers.commands import Quality
 
 EPOCH = datetime(2026, 1, 1, tzinfo=UTC)
 BEGIN = EPOCH.timestamp()
-
-
-class Ticking:
-    """A clock that stands where a test puts it."""
-
-    at_s = 1000.0
-
-    def now_s(self) -> float:
-        return self.at_s
-
-    def utc(self) -> datetime:
-        return EPOCH + timedelta(seconds=self.at_s)
 
 
 def reading(value: float, at_s: float, quality: Quality = Quality.GOOD, unit: str = "kPa") -> Reading:
@@ -51,7 +40,7 @@ def raw_rows(path: Path) -> list[tuple[int, float, float]]:
 
 
 def test_only_what_is_new_is_kept_and_at_the_time_it_was_taken(tmp_path: Path) -> None:
-    clock = Ticking()
+    clock = StandingClock(EPOCH, 1000.0)
     history = History(tmp_path / "h.db", clock)
     for tick in range(10):
         clock.at_s = 1000.0 + tick
@@ -64,7 +53,7 @@ def test_only_what_is_new_is_kept_and_at_the_time_it_was_taken(tmp_path: Path) -
 
 
 def test_I9_only_good_readings_are_drawn_and_suspect_ones_are_kept_apart(tmp_path: Path) -> None:
-    history = History(tmp_path / "h.db", Ticking())
+    history = History(tmp_path / "h.db", StandingClock(EPOCH, 1000.0))
     history.add(
         1001.0,
         "",
@@ -84,7 +73,7 @@ def test_I9_only_good_readings_are_drawn_and_suspect_ones_are_kept_apart(tmp_pat
 
 
 def test_it_is_written_every_minute_and_survives_a_restart(tmp_path: Path) -> None:
-    path, clock = tmp_path / "h.db", Ticking()
+    path, clock = tmp_path / "h.db", StandingClock(EPOCH, 1000.0)
     history = History(path, clock)
     for tick in range(int(FLUSH_S) + 1):
         clock.at_s = 1000.0 + tick
@@ -101,7 +90,7 @@ def test_it_is_written_every_minute_and_survives_a_restart(tmp_path: Path) -> No
 
 
 def test_a_series_that_changes_its_unit_is_another_series(tmp_path: Path) -> None:
-    history = History(tmp_path / "h.db", Ticking())
+    history = History(tmp_path / "h.db", StandingClock(EPOCH, 1000.0))
     history.insert("a.x", "bar", [(BEGIN, 1.0)])
     history.insert("a.x", "kPa", [(BEGIN + 1, 100.0)])
     assert history.series() == {"a.x": "kPa"}
@@ -123,7 +112,7 @@ def test_the_levels_say_what_the_raw_points_say_however_they_were_flushed(
     path.unlink(missing_ok=True)
     dice = random.Random(seed)
     points = sorted({(round(BEGIN + dice.random() * span_s, 3), dice.gauss(0, 10)) for _ in range(count)})
-    history = History(path, Ticking())
+    history = History(path, StandingClock(EPOCH, 1000.0))
     edges = sorted({0, len(points), *(min(cut, len(points)) for cut in cuts)})
     for first, last in pairwise(edges):
         history.insert("a.x", "kPa", points[first:last])
@@ -144,7 +133,7 @@ def test_the_levels_say_what_the_raw_points_say_however_they_were_flushed(
 @pytest.mark.parametrize("max_points", [2, 10, 300, 1000, 7000])
 @pytest.mark.parametrize("days", [0.01, 1, 7, 30])
 def test_a_drawing_is_small_ordered_and_loses_no_peak(tmp_path: Path, max_points: int, days: float) -> None:
-    history = History(tmp_path / "h.db", Ticking())
+    history = History(tmp_path / "h.db", StandingClock(EPOCH, 1000.0))
     end = BEGIN + days * 86400
     step = max(1.0, days * 86400 / 12_000)
     points = [(BEGIN + n * step, math.sin(n / 50)) for n in range(int(days * 86400 / step))]
@@ -163,14 +152,14 @@ def test_a_drawing_is_small_ordered_and_loses_no_peak(tmp_path: Path, max_points
 
 def test_a_young_series_is_drawn_finely_in_a_wide_window(tmp_path: Path) -> None:
     """Ten minutes of data in a view of thirty days are not squeezed into one stretch."""
-    history = History(tmp_path / "h.db", Ticking())
+    history = History(tmp_path / "h.db", StandingClock(EPOCH, 1000.0))
     history.insert("a.x", "kPa", [(BEGIN + n, float(n)) for n in range(600)])
     assert len(history.query("a.x", BEGIN - 30 * 86400, BEGIN + 3600, 1000)) == 600
     history.close()
 
 
 def test_an_empty_or_backward_period_is_empty(tmp_path: Path) -> None:
-    history = History(tmp_path / "h.db", Ticking())
+    history = History(tmp_path / "h.db", StandingClock(EPOCH, 1000.0))
     history.insert("a.x", "kPa", [(BEGIN, 1.0)])
     assert history.query("a.x", BEGIN + 10, BEGIN + 20) == []
     assert history.query("a.x", BEGIN + 10, BEGIN - 10) == []
@@ -181,7 +170,7 @@ def test_an_empty_or_backward_period_is_empty(tmp_path: Path) -> None:
 def test_D2_a_full_disk_stops_nobody_and_nothing_is_lost_when_there_is_room_again(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    path, clock = tmp_path / "h.db", Ticking()
+    path, clock = tmp_path / "h.db", StandingClock(EPOCH, 1000.0)
     history = History(path, clock)
     history.insert("a.x", "kPa", [(BEGIN, -1.0)])
     (pages,) = history._db.execute("PRAGMA page_count").fetchone()
@@ -207,7 +196,7 @@ def test_D2_a_full_disk_stops_nobody_and_nothing_is_lost_when_there_is_room_agai
 def test_D2_a_file_that_cannot_be_opened_stops_no_start_and_its_series_keep_their_numbers(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    path, clock = tmp_path / "h.db", Ticking()
+    path, clock = tmp_path / "h.db", StandingClock(EPOCH, 1000.0)
     before = History(path, clock)
     before.insert("a.x", "kPa", [(BEGIN, -1.0)])
     before.insert("b.x", "kPa", [(BEGIN, -2.0)])
@@ -237,17 +226,17 @@ def test_D2_a_file_that_cannot_be_opened_stops_no_start_and_its_series_keep_thei
 
 def test_D2_a_file_that_another_program_holds_is_opened(tmp_path: Path) -> None:
     path = tmp_path / "h.db"
-    History(path, Ticking()).close()
+    History(path, StandingClock(EPOCH, 1000.0)).close()
     with contextlib.closing(sqlite3.connect(path, isolation_level=None)) as other:
         other.execute("BEGIN IMMEDIATE")
-        history = History(path, Ticking())
+        history = History(path, StandingClock(EPOCH, 1000.0))
         assert history.problem is None
         history.close()
 
 
 def test_D2_what_waits_for_a_full_disk_is_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("controller.memory.history.MOST_WAITING", 100)
-    clock = Ticking()
+    clock = StandingClock(EPOCH, 1000.0)
     history = History(tmp_path / "h.db", clock)
     history.insert("a.x", "kPa", [(BEGIN, -1.0)])
     (pages,) = history._db.execute("PRAGMA page_count").fetchone()
@@ -270,7 +259,7 @@ def test_a_file_that_cannot_be_used_is_set_aside_not_thrown_away(tmp_path: Path,
     else:
         path.write_bytes(damage)
     before = path.read_bytes()
-    history = History(path, Ticking())
+    history = History(path, StandingClock(EPOCH, 1000.0))
     history.insert("a.x", "kPa", [(BEGIN, 1.0)])
     assert values(history) == [1.0]
     assert (tmp_path / "h.db.aside-1").read_bytes() == before
@@ -279,4 +268,4 @@ def test_a_file_that_cannot_be_used_is_set_aside_not_thrown_away(tmp_path: Path,
 
 def test_a_folder_that_is_not_there_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(sqlite3.OperationalError):
-        History(tmp_path / "no" / "h.db", Ticking())
+        History(tmp_path / "no" / "h.db", StandingClock(EPOCH, 1000.0))

@@ -7,11 +7,12 @@ import sqlite3
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, cast
 
 from controller.core.clock import Clock
 from controller.core.state import StateStore, Volume
 from controller.gate.gate import Gate, Outcome
+from controller.journal.journal import Journal
 from controller.safety.terms import Intent, KernelVolume
 from drivers.commands import (
     Command,
@@ -197,7 +198,7 @@ class Bench:
             basal=LIMITS.basal,
             leases_s=LEASES_S,
             store=self.store,
-            journal=self.rows,
+            journal=cast(Journal, self.rows),
             clock=Clock(follow_system=False, epoch=datetime(2026, 1, 1, tzinfo=UTC)),
             alarm=lambda kind, source, detail: self.alarms.append((kind, source, detail)),
             volumes=self._volumes if books else None,
