@@ -294,7 +294,8 @@ class Liver(Organ):
         min_dose="liver.min_dose_ul",
         says="Liver adds base",
     )
-    acidity = ReadingVerb(help="pH of the batch in the spent vessel", unit="", sensor="liver.ph", settle_s=60.0)
+    ph = ReadingVerb(help="pH of the batch in the spent vessel", unit="", sensor="liver.ph", settle_s=60.0)
+    acidity = ph  # its former name, for recipes and protocols of laboratories
     conductivity = ReadingVerb(
         help="conductivity of the batch; no value on a rig without a probe for it",
         unit="uS/cm",
@@ -314,7 +315,7 @@ class Liver(Organ):
 
         A person must have put it there. Its readings are recorded afterwards, and trusted for `valid_s`.
         """
-        point = self._facts.sensor(Liver.acidity.sensor) or ""
+        point = self._facts.sensor(Liver.ph.sensor) or ""
 
         async def perform(step: Any) -> dict[str, Any]:
             return await self._actions.calibrated(step, point)
@@ -350,7 +351,8 @@ class Immune(Organ):
 class Lung(Organ):
     """Oxygen and carbon dioxide of the loop."""
 
-    acidity = ReadingVerb(help="pH of the loop", unit="", sensor="lung.ph")
+    ph = ReadingVerb(help="pH of the loop", unit="", sensor="lung.ph")
+    acidity = ph  # its former name
     oxygen = ReadingVerb(help="dissolved oxygen of the loop", unit="%", sensor="lung.oxygen")
 
 
@@ -484,5 +486,13 @@ METHODS: Mapping[str, Verb] = {
 """Verbs with a method of their own."""
 VERBS: Mapping[str, Verb] = {**TRANSFERS, **READINGS, **METHODS}
 """The verb table: every verb of the lab by its name."""
+FORMER: Mapping[str, str] = {
+    former: verb.name
+    for organ in ORGANS
+    for attribute, verb in vars(organ).items()
+    if isinstance(verb, TransferVerb | AnyReadingVerb)
+    and (former := f"{organ.__name__.lower()}.{attribute}") != verb.name
+}
+"""Former name of a verb → its name. A second attribute of an organ for the same record is a former name."""
 
 ProtocolFunction = Callable[[Lab, Mapping[str, float]], Awaitable[None]]

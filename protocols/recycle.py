@@ -55,7 +55,7 @@ async def recycle_once(lab: Lab, batch_ul: float, cycle: int, *, least_ul: float
     targets = lab.targets
     most_ul = min(batch_ul, targets.spent_room_ul, targets.loop_spare_ul)
     estimate = await lab.estimate()
-    acidity = await lab.lung.acidity()
+    acidity = await lab.lung.ph()
     verdict = await judge(lab, estimate.loop, acidity, "loop")
     bench = _bench(lab, estimate)
     spent, loop = _bodies(lab, estimate)
@@ -66,7 +66,7 @@ async def recycle_once(lab: Lab, batch_ul: float, cycle: int, *, least_ul: float
         return
     drawn = await lab.kidney.draw(wish.chosen.draw_ul)
     estimate = await lab.estimate()
-    acidity = await lab.liver.acidity(SETTLE_S)
+    acidity = await lab.liver.ph(SETTLE_S)
     verdict = await judge(lab, estimate.spent, acidity)
     await lab.note("grade", {"cycle": cycle, "of": "batch", **verdict.to_json(), "estimate": estimate.to_json()})
     if verdict.of("sterility") is Letter.D:

@@ -185,7 +185,7 @@ class GradeBatch(Step):
 
     async def run(self, now: Now) -> None:
         estimate = await now.lab.estimate()
-        acidity = await now.lab.liver.acidity(await now.number(self.settle_s, self.place))
+        acidity = await now.lab.liver.ph(await now.number(self.settle_s, self.place))
         verdict = await judge(now.lab, estimate, acidity)
         await now.lab.note("grade", {"cycle": 0, **verdict.to_json(), "estimate": estimate.to_json()})
         if self.save:

@@ -164,6 +164,8 @@ class TransferVerb(Verb):
     policy: Policy = Policy.RESUME
 
     def __set_name__(self, organ: type[Organ], method: str) -> None:
+        if self.name:
+            return  # `method` is a former name
         self.name = f"{organ.__name__.lower()}.{method}"
         saves = {
             "": SavedValue("ul", "uL"),
@@ -232,6 +234,8 @@ class AnyReadingVerb(Verb):
     says: str = ""
 
     def __set_name__(self, organ: type[Organ], method: str) -> None:
+        if self.name:
+            return  # `method` is a former name
         self.name = f"{organ.__name__.lower()}.{method}"
         saves = {
             "": SavedValue("interval.value", self.unit),

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from protocols.blocks import BLOCKS
-from protocols.language import VERBS
+from protocols.language import FORMER, VERBS
 from protocols.steps import DECISIONS, STEPS
 from protocols.verbs import Argument, StepForm, Verb
 
@@ -63,7 +63,9 @@ _KINDS: Mapping[str, dict[str, Any]] = {
 
 def schema() -> dict[str, Any]:
     """Return the JSON schema of recipe files, for editors; docs/recipes/recipe.schema.json is this."""
+    former = [{**_step(FORMS[name], called), "deprecated": True} for called, name in FORMER.items()]
     bare = [name for name, form in FORMS.items() if not form.required and not form.any_names]
+    bare += [called for called, name in FORMER.items() if name in bare]
     parameter = {
         "type": "object",
         "properties": {
@@ -97,7 +99,7 @@ def schema() -> dict[str, Any]:
             "steps": {
                 "type": "array",
                 "minItems": 1,
-                "items": {"anyOf": [{"enum": bare}, *map(_step, FORMS.values())]},
+                "items": {"anyOf": [{"enum": bare}, *map(_step, FORMS.values()), *former]},
             }
         },
     }
@@ -114,8 +116,8 @@ def _argument(argument: Argument) -> dict[str, Any]:
     return {**_KINDS[argument.kind], "description": argument.help + (f" ({shown})" if shown else "")}
 
 
-def _step(form: StepForm) -> dict[str, Any]:
-    """Return the schema of one step."""
+def _step(form: StepForm, called: str = "") -> dict[str, Any]:
+    """Return the schema of one step; `called` is a former name of it."""
     whole: dict[str, Any] = {
         "type": "object" if form.required else ["object", "null"],
         "properties": {name: _argument(argument) for name, argument in form.arguments.items()},
@@ -126,7 +128,7 @@ def _step(form: StepForm) -> dict[str, Any]:
     short = {"anyOf": [_argument(form.arguments[form.short]), whole]} if form.short else whole
     return {
         "type": "object",
-        "properties": {form.step: {**short, "description": form.help}},
-        "required": [form.step],
+        "properties": {called or form.step: {**short, "description": form.help}},
+        "required": [called or form.step],
         "additionalProperties": False,
     }

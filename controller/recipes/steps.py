@@ -16,7 +16,7 @@ from controller.rig.problems import Place, nearest
 from protocols import blocks
 from protocols.blocks import Call, End, If, Repeat, Together
 from protocols.expression import PLAIN, Expression, constant, unit_text
-from protocols.language import MEASURE, NOTE, READINGS
+from protocols.language import FORMER, MEASURE, NOTE, READINGS
 from protocols.parameters import ParamError
 from protocols.program import Step
 from protocols.registry import Recipe
@@ -79,7 +79,7 @@ class Steps(Values, ABC):
             )
             return None
         name, body = next(iter(item.items()))
-        form = FORMS.get(name)
+        form = FORMS.get(FORMER.get(name, name))
         if form is None:
             self.wrong((*place, name), f"no step is called “{name}”", nearest(name, FORMS, "steps"))
             return None
@@ -349,7 +349,7 @@ class Steps(Values, ABC):
     def _wait_until(self, written: Written) -> Step:
         place, entries = written.place, written.entries
         point = self.point(entries["read"], (*place, "read"))
-        organ = READINGS.get(point)
+        organ = READINGS.get(FORMER.get(point, point))
         unit = organ.unit if organ else self.unit(point, entries.get("unit"), (*place, "read"), needed=True)
         verb = organ or MEASURE
         read = Read(

@@ -21,7 +21,7 @@ ASKED_UL = {
 
 async def everything(lab: Lab, params: Mapping[str, float]) -> None:
     drawn = await lab.kidney.draw(ASKED_UL["draw"])
-    acidity = await lab.liver.acidity(10.0)
+    acidity = await lab.liver.ph(10.0)
     estimate = await lab.estimate()
     await lab.note("seen", {"ph": acidity.value, "lactate": estimate.spent.lactate_mm.value, "drawn": drawn.ul})
     await lab.kidney.discard(ASKED_UL["discard"])

@@ -52,7 +52,7 @@ steps:
         - repeat:
             times: 3
             steps:
-              - lung.acidity: acidity
+              - lung.ph: acidity
               - note: {kind: watched, values: {ph: acidity, left: spent.volume}}
               - wait: 25 s
   - note: {kind: both, values: {fed: fed, gone: gone}}
@@ -99,7 +99,7 @@ async def python(lab: Lab, params: Mapping[str, float]) -> None:
         await lab.sleep(10.0)
         gone = await lab.kidney.discard(900.0)
         for _ in range(3):
-            acidity = await lab.lung.acidity()
+            acidity = await lab.lung.ph()
             await lab.note("watched", {"ph": acidity.value, "left": lab.volumes()["spent"].ul})
             await lab.sleep(25.0)
         return gone.ul

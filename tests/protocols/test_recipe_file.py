@@ -12,7 +12,7 @@ from controller.recipes.file import RecipeError, read_recipe
 from controller.recipes.form import FORMS
 from controller.recipes.on_rig import check_on
 from controller.rig.loading import load_rig
-from protocols.language import READINGS, TRANSFERS
+from protocols.language import FORMER, READINGS, TRANSFERS
 from protocols.parameters import complete
 from protocols.registry import UnknownProtocol
 from tests.protocols import make_pages, make_schema
@@ -57,7 +57,7 @@ def test_the_schema_is_up_to_date() -> None:
         "the form of recipes has changed. Next: python -m tests.protocols.make_schema"
     )
     steps = json.loads(make_schema.text())["$defs"]["steps"]["items"]["anyOf"]
-    assert {next(iter(step["properties"])) for step in steps if "properties" in step} == set(FORMS)
+    assert {next(iter(step["properties"])) for step in steps if "properties" in step} == {*FORMS, *FORMER}
     assert {*TRANSFERS, *READINGS} <= set(FORMS)
 
 
