@@ -1,7 +1,7 @@
 """`choroid probe PORT`: what is on a port? Only questions are asked, and only at the makers' own line settings.
 
-No question here sets, starts, stops or stores anything in the device that it is meant for. A model that cannot be asked
-who it is without setting something is not asked (:func:`unasked`).
+No question here sets, starts, stops or stores anything in the device that it is meant for. Models of third parties are not
+asked (:func:`unasked`).
 """
 
 from __future__ import annotations
@@ -43,6 +43,8 @@ class Question:
     line: LineSettings = field(default_factory=LineSettings)
     serial_only: bool = False
     """Not asked over TCP, where devices with other line settings hear it too."""
+    last: bool = False
+    """Asked only when nothing has answered the other questions."""
 
 
 _EZO = {
@@ -55,6 +57,7 @@ _EZO = {
 }
 _VAISALA = identification_frame(240)
 _ALICAT = re.compile(rb"(A(?: +[+-]?\d+\.\d+){4,6} +\w+)")
+_SATELLITE = LineSettings(baud=4800, bits=7, parity="O")
 _KELLER = "keller-x-line or keller-bus"
 _HAMILTON = "hamilton-ph-arc or hamilton-visiferm-do"
 QUESTIONS: tuple[Question, ...] = (
@@ -109,6 +112,20 @@ QUESTIONS: tuple[Question, ...] = (
         re.compile(rb"^ *([A-Z]{2}[\w -]*\d[\w-]*) *\r\n", re.MULTILINE),
         LineSettings(baud=1200, bits=7, parity="O"),
     ),
+    # A drive with a number tells its status; one that was just switched on answers ENQ and asks for a number, which it does
+    # not get here. To a pump of another maker `1I` means stop, so only a drive's own line setting is used.
+    Question(
+        "masterflex-ls", b"\x02P01I\r", re.compile(rb"\x02P01I(\d{5})\r"), _SATELLITE, serial_only=True, last=True
+    ),
+    Question("masterflex-ls", b"\x05", re.compile(rb"\x02(P\?[ -~])\r"), _SATELLITE, serial_only=True, last=True),
+    Question(
+        # Read Device Identification (function 43/14) of unit 1. A device without that function answers with an exception,
+        # which shows as well that it speaks Modbus RTU. Nothing is read that a device could clear by it.
+        "modbus-generic",
+        bytes.fromhex("012B 0E01 0070 77"),
+        re.compile(rb"\x01(\x2b\x0e\x01.{4,240}|\xab[\x01-\x0b])..", re.DOTALL),
+        last=True,
+    ),
 )
 """Asked in this order, line setting by line setting, the makers' own."""
 
@@ -124,7 +141,7 @@ class Found:
 
 
 def unasked() -> list[str]:
-    """The models that no question here is for: to ask them who they are, something would have to be set."""
+    """Return the models that no question here is for."""
     asked = {model for question in QUESTIONS for model in question.model.split(" or ")}
     return sorted(set(MODELS) - asked)
 
@@ -136,23 +153,29 @@ async def probe(
 
     Raises OSError or :class:`DeviceError` when the port cannot be opened. A TCP link has no line setting to choose.
     """
+    for last in (False, True):
+        for line, asked in _by_line(url, [question for question in QUESTIONS if question.last is last]).items():
+            streams = await opener(url, line)
+            try:
+                found = await _ask_all(streams, asked, line, wait_s, progress)
+            finally:
+                streams[1].close()
+                with suppress(Exception):  # a port that fails to close is closed all the same
+                    await streams[1].wait_closed()
+            if found:
+                return found
+    return []
+
+
+def _by_line(url: LinkUrl, questions: Sequence[Question]) -> dict[LineSettings, list[Question]]:
+    """Group the questions that may be asked at `url` by the line setting at which they are."""
     by_line: dict[LineSettings, list[Question]] = {}
-    for question in QUESTIONS:
+    for question in questions:
         if question.serial_only and url.scheme == "tcp":
             continue
         line = LineSettings() if url.scheme == "tcp" else url.line(question.line)
         by_line.setdefault(line, []).append(question)
-    for line, asked in by_line.items():
-        streams = await opener(url, line)
-        try:
-            found = await _ask_all(streams, asked, line, wait_s, progress)
-        finally:
-            streams[1].close()
-            with suppress(Exception):  # a port that fails to close is closed all the same
-                await streams[1].wait_closed()
-        if found:
-            return found
-    return []
+    return by_line
 
 
 async def _ask_all(
@@ -232,13 +255,22 @@ def as_text(answer: dict[str, Any]) -> str:
     if not answer["found"]:
         return (
             f"{answer['port']}: nothing answered any of the questions asked. Likely cause: the device is off, at another"
-            f" baud rate or address than its maker set, or one that is not asked ({', '.join(answer['unasked'])})."
-            " Next: check power and cable; its settings are in its own menu"
+            f" baud rate or address than its maker set{_unasked_text(answer['unasked'])}. Next: check power and cable; its"
+            " settings are in its own menu"
         )
     lines = []
     for each in answer["found"]:
         lines.append(f"{each['model']} at {each['line']}: asked {each['asked']}, it said {each['answered']}")
         lines.append(f"  in a rig file:  model: {each['model']}   link: {answer['port']}")
+        if each["model"] == "modbus-generic":
+            lines.append(
+                "  Unit 1 speaks Modbus RTU and none of the drivers here; describe its registers (docs/generic-modbus.md)."
+            )
     if len(answer["found"]) > 1:
         lines.append("More than one answers as these do: several devices share the line, or one speaks like another.")
     return "\n".join(lines)
+
+
+def _unasked_text(models: Sequence[str]) -> str:
+    """Name the models that cannot be asked, such as those of a third party's driver."""
+    return f", or of a model that is not asked ({', '.join(models)})" if models else ""

@@ -21,6 +21,7 @@ from drivers.conformance.peer import Peer
 from drivers.registry import MODELS
 from drivers.transport.opener import Streams
 from drivers.transport.url import LineSettings, LinkUrl
+from sim.devices.masterflex_ls import MasterflexLs
 
 PORT = LinkUrl.parse("serial:///dev/ttyUSB9")
 ASKED = [bench for bench in all_benches() if bench.model not in unasked()]
@@ -61,8 +62,8 @@ async def test_each_model_is_recognised_and_no_output_moves(bench: Bench) -> Non
     assert set(peer.sent) <= {question.request for question in QUESTIONS} | set(ENDS)
 
 
-NEVER_OVER_TCP = {"masterflex-usb"}
-"""Its question may mean something else to another maker's drive, and over TCP all of them would hear it."""
+NEVER_OVER_TCP = {"masterflex-usb", "masterflex-ls"}
+"""Their questions may mean something else to another maker's drive, and over TCP all of them would hear it."""
 
 
 @pytest.mark.virtual_time
@@ -80,13 +81,47 @@ async def test_each_model_is_recognised_over_tcp_where_every_question_is_heard(b
     assert [bench.model in each.model.split(" or ") for each in found] == [True]
     assert dict(end.outputs()) == resting
     assert set(peer.sent) <= {question.request for question in QUESTIONS if not question.serial_only} | set(ENDS)
-    assert len(progress) == len({question.request for question in QUESTIONS if not question.serial_only})
+    # A request that stands in both rounds is asked in both.
+    rounds = [
+        {question.request for question in QUESTIONS if question.last is last and not question.serial_only}
+        for last in (False, True)
+    ]
+    only_last = bench.model == "modbus-generic"
+    assert len(progress) == len(rounds[0]) + (len(rounds[1]) if only_last else 0)
 
 
-def test_every_model_is_asked_but_those_that_cannot_be() -> None:
-    assert unasked() == ["masterflex-ls", "modbus-generic"], (
-        "one has to be given a number first, the other has no identity"
-    )
+@pytest.mark.virtual_time
+async def test_a_satellite_drive_is_found_fresh_and_with_its_number_and_gets_none_from_the_probe() -> None:
+    (bench,) = [bench for bench in ASKED if bench.model == "masterflex-ls"]
+    end = bench.far_end(bench.config)
+    assert isinstance(end, LabEnd)
+    drive = end.device
+    assert isinstance(drive, MasterflexLs)
+    port = Port(end, bench.driver.line)
+    (fresh,) = await probe(PORT, port.open)
+    assert fresh.answered == "P?0"
+    assert drive.number is None
+    drive.number = 1
+    (numbered,) = await probe(PORT, port.open)
+    assert numbered.asked == "02 50 30 31 49 0d"
+    assert drive.number == 1
+
+
+@pytest.mark.virtual_time
+async def test_a_device_that_identifies_itself_over_modbus_is_found_and_an_echo_is_not() -> None:
+    asked = bytes.fromhex("012B0E01007077")
+    told = bytes.fromhex("012B0E0101000001") + b"\x00\x04Acme\x12\x34"
+    peer = Peer(lambda request: asked + told if request == asked else None)
+    (found,) = await probe(LinkUrl.parse("tcp://192.0.2.7:4001"), peer.open)
+    assert found.model == "modbus-generic"
+    echo = Peer(lambda request: request)
+    assert "modbus-generic" not in [
+        each.model for each in await probe(LinkUrl.parse("tcp://192.0.2.7:4001"), echo.open)
+    ]
+
+
+def test_every_model_is_asked() -> None:
+    assert unasked() == []
 
 
 @pytest.mark.virtual_time

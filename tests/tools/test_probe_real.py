@@ -16,8 +16,8 @@ from drivers.transport.opener import open_real
 from drivers.transport.url import LinkUrl
 
 ASKED = [bench for bench in all_benches() if bench.model not in unasked()]
-NEVER_OVER_TCP = {"masterflex-usb"}
-"""Its question may mean something else to another maker's drive, and over TCP all of them would hear it."""
+NEVER_OVER_TCP = {"masterflex-usb", "masterflex-ls"}
+"""Their questions may mean something else to another maker's drive, and over TCP all of them would hear it."""
 BOOT_S = 1.5
 """How long a device may need before it hears."""
 
