@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Coroutine, Mapping
+from contextlib import suppress
 from typing import Any
 
 from controller.gate.actuation import Actuation
@@ -17,7 +18,12 @@ from controller.gate.recording import Recorder, act_row
 from controller.gate.valves import Valves
 from controller.safety.kernel import comes_to_rest
 from controller.safety.terms import Intent, Limits, Response, Trip, Verdict
-from drivers.commands import Command
+from drivers.commands import Command, PumpStatus
+from drivers.errors import DeviceError
+
+END_POLL_S = 0.5
+END_GRACE_S = 2.0
+"""How much longer than it should a dose may take to end (s)."""
 
 
 class Fallback:
@@ -45,17 +51,37 @@ class Fallback:
 
     def state_of(self, output: GatedOutput) -> Command:
         """Return the basal state, or rest where an interlock forbids even that."""
-        tripped = any(trip.response is Response.OFF and output.name in trip.actuators for trip in self._trips())
-        return output.rest if tripped else output.basal
+        return output.rest if self._tripped(output) else output.basal
+
+    def _tripped(self, output: GatedOutput) -> bool:
+        return any(trip.response is Response.OFF and output.name in trip.actuators for trip in self._trips())
 
     async def everything_now(self) -> None:
         """Command every output to its basal state without waiting for anybody: neither the journal nor a lock."""
         await self._in_order(self._rest_now)
 
-    async def everything(self, reason: str) -> tuple[str, ...]:
-        """Bring every output to its basal state because the controller ends; return those that still owe it."""
+    def ending(self, min_doses_ul: Mapping[str, float]) -> dict[str, float]:
+        """Return the pumps whose dose had better end by itself, with the seconds that it takes.
+
+        `min_doses_ul` names the pumps that may, with their minimum. One that an interlock holds at rest may not.
+        """
+        now_s, found = self._now_s(), {}
+        for name, min_ul in min_doses_ul.items():
+            output = self._outputs.get(name)
+            left_s = None if output is None else output.ends_dose_in_s(now_s, min_ul)
+            if output is not None and left_s is not None and not self._tripped(output):
+                found[name] = left_s
+        return found
+
+    async def everything(self, reason: str, ending: Mapping[str, float]) -> tuple[str, ...]:
+        """Bring every output to its basal state because the controller ends; return those that still owe it.
+
+        The pumps of `ending` are awaited first, as :meth:`ending` returns them. All others come to rest meanwhile.
+        """
 
         async def fall(output: GatedOutput) -> None:
+            if output.name in ending:
+                await self._end_of_dose(output, ending[output.name])
             async with output.lock:
                 output.owe(self.state_of(output), reason, self._now_s())
                 await self.pay(output)
@@ -112,6 +138,16 @@ class Fallback:
             # the pump behind it is known to stand.
             output.owe(rest, "emergency stop", self._now_s())
         self._reach.show(output)
+
+    async def _end_of_dose(self, output: GatedOutput, left_s: float) -> None:
+        """Wait until a pump says that it stands, for a little longer than its dose takes."""
+        until_s = self._now_s() + left_s + END_GRACE_S
+        while self._now_s() < until_s:
+            await asyncio.sleep(min(END_POLL_S, until_s - self._now_s()))
+            with suppress(DeviceError):
+                status = await output.actuator.status()
+                if isinstance(status, PumpStatus) and not status.running:
+                    return
 
     async def _once_more(self, output: GatedOutput) -> None:
         if output.debt is not None:

@@ -21,6 +21,7 @@ import asyncio
 import logging
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
+from types import MappingProxyType
 
 from controller.core.clock import Clock
 from controller.core.state import StateStore
@@ -298,9 +299,16 @@ class Gate:
         elif output.seen is None or (output.seen.on and comes_to_rest(output.basal)):
             output.owe(output.basal, why, now_s)
 
-    async def fall_back(self, reason: str) -> tuple[str, ...]:
-        """Bring every output to its basal state: the controller is about to leave. Return those that owe it."""
-        return await self._fallback.everything(reason)
+    def ending(self, min_doses_ul: Mapping[str, float]) -> dict[str, float]:
+        """Return the pumps whose dose had better end by itself (:meth:`Fallback.ending`)."""
+        return self._fallback.ending(min_doses_ul)
+
+    async def fall_back(self, reason: str, ending: Mapping[str, float] = MappingProxyType({})) -> tuple[str, ...]:
+        """Bring every output to its basal state: the controller is about to leave. Return those that owe it.
+
+        The doses of `ending` (see :meth:`ending`) end by themselves first.
+        """
+        return await self._fallback.everything(reason, ending)
 
     # --- what is known ----------------------------------------------------------------------------------
 

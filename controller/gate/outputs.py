@@ -19,6 +19,11 @@ to a second late, which is half of a short one. One that begins and ends between
 them."""
 
 
+END_SOON_S = 10.0
+"""A pause, and the end of the controller, let a dose end that ends within this time, if what would be left of it is below the
+pump's minimum."""
+
+
 @dataclass(slots=True)
 class Transfer:
     """A dose: on its way while `ended_s` is None, then not booked yet. `deadline_s` is when it is stopped (A5)."""
@@ -73,6 +78,21 @@ class GatedOutput:
     """The journal row of a dose that waits for the disk; any other command to this output cancels that dose."""
     astray: int = 0
     """So many polls in a row did not show what was commanded."""
+
+    def ends_dose_in_s(self, now_s: float, min_ul: float) -> float | None:
+        """Return in how many seconds its device ends a dose that had better not be stopped, as :data:`END_SOON_S` says.
+
+        None where no dose is under way, or it is to be stopped: it would take longer, its rest (below `min_ul` µL it could
+        not be given later) is worth a dose, or something else is owed.
+        """
+        transfer = self.transfer
+        if transfer is None or transfer.ended_s is not None or self.debt is not None:
+            return None
+        dose = transfer.dose
+        left_s = self.told_s + dose.volume_ul / dose.flow_ul_min * 60.0 - now_s
+        ends_itself = self.actuator.guarantee_for(dose) is Guarantee.DEVICE
+        soon = 0.0 < left_s <= END_SOON_S and left_s / 60.0 * dose.flow_ul_min < min_ul
+        return left_s if ends_itself and soon else None
 
     def renew(self, now_s: float) -> None:
         """Its holder has asked again."""

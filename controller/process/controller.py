@@ -482,12 +482,14 @@ class Controller:
 
     async def _fall_back(self) -> None:
         """Bring every output to its basal state; the guard has nothing left to do only if each is there."""
+        ending = self.gate.ending(self.runs.min_doses_ul)
+        within_s = FALL_BACK_S + max(ending.values(), default=0.0)
         try:
-            async with asyncio.timeout(FALL_BACK_S):
-                owing = await self.gate.fall_back("the controller ends")
+            async with asyncio.timeout(within_s):
+                owing = await self.gate.fall_back("the controller ends", ending)
         except TimeoutError:
             logger.warning(
-                "not every output could be brought to its basal state within %g s: the guard goes on", FALL_BACK_S
+                "not every output could be brought to its basal state within %g s: the guard goes on", within_s
             )
             return
         if owing:

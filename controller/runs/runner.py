@@ -255,6 +255,11 @@ class Runner:
         )
         return ProtocolRun(self._bench, run_id, body["protocol"], recipe, body["params"], history)
 
+    @property
+    def min_doses_ul(self) -> dict[str, float]:
+        """The minimum dose (µL) of each transfer pump whose dose may end after the runs are closed."""
+        return self._bench.transfers.min_doses_ul
+
     async def close(self) -> None:
         """Let go of the runs without ending them: they are taken up again at the next start, as after a crash."""
         for task in self._tasks.values():

@@ -15,6 +15,7 @@ from typing import Any
 
 from controller.core.state import StateStore
 from controller.gate.gate import Gate
+from controller.gate.outputs import END_SOON_S
 from controller.journal.journal import Journal
 from controller.journal.terms import JournalUnwritten
 from controller.ledger.ledger import Alarm, Ledger
@@ -44,8 +45,6 @@ SURELY_RAN = 0.9
 """For this share of its time a pump ran at least that has given its dose: somewhat faster than it was told."""
 REST_SHORT = 0.8
 """A pump that stands before this share of its time, with less than this share moved, was stopped by somebody."""
-END_SOON_S = 10.0
-"""A pause lets a dose end that ends within this time, if what would be left of it is below the pump's minimum."""
 
 
 class Transfers:
@@ -324,6 +323,11 @@ class Transfers:
         doubt = () if certain else (*step.unvouched, *power_lost, *judgement.doubt(moved))
         self._book(run, step, act, moved, "resolved" if certain else "unknown", after_ul, doubt=doubt)
         return None if certain else in_doubt(step, route, step.args.get("volume_ul", act.ul))
+
+    @property
+    def min_doses_ul(self) -> dict[str, float]:
+        """The minimum dose (µL) of each transfer pump that has no valve to be closed behind it."""
+        return {route.pump: route.least_ul for route in self.routes.values() if route.valve is None}
 
     async def rest(self, who: str, reason: str, verbs: Iterable[str] | None = None) -> list[str]:
         """Bring the transfer pumps and valves of `verbs` (default: all) to rest; returns those whose readback does not

@@ -43,12 +43,12 @@ async def controlled(
         await controller.close(leave_running=leave_running)
 
 
-async def until(true: Callable[[], bool], within_s: float = 3600.0) -> None:
+async def until(true: Callable[[], bool], within_s: float = 3600.0, every_s: float = 1.0) -> None:
     loop = asyncio.get_running_loop()
     deadline_s = loop.time() + within_s
     while not true():
         assert loop.time() < deadline_s, "it did not come to pass"
-        await asyncio.sleep(1.0)
+        await asyncio.sleep(every_s)
 
 
 def moving(controller: Controller, verb: str) -> bool:
