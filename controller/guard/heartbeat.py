@@ -21,7 +21,7 @@ BEAT_S = 0.1
 """How often the guard hears that this process lives (s)."""
 GUARD_SILENCE_S = 0.8
 """A guard that could run and has answered nothing for this long (s) is lost."""
-END_MOST_S = 20.0
+END_MOST_S = 25.0
 """How long an orderly end may take (s): beats go on for this long, though control does not tick any more."""
 RESTORE_AGAIN_S = 5.0
 """How often (s) another guard is asked for when none could be had."""
