@@ -7,11 +7,12 @@ RUN := $(VENV)/.ready-run
 DEV := $(VENV)/.ready-dev
 FUZZ := $(VENV)/.ready-fuzz
 MUTATION := $(VENV)/.ready-mutation
+PAGE_TOOLS := dashboards/node_modules/.package-lock.json
 INSTALL = $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile --constraint constraints.txt --editable
 PORT ?= 8090
 JOBS ?= 2
 
-.PHONY: demo test fuzz fuzzer lint bench trace mutate proto docs clean
+.PHONY: demo test fuzz fuzzer lint lint-page types bench trace mutate proto docs clean
 .DEFAULT_GOAL := test
 
 $(BIN)/python:
@@ -45,12 +46,28 @@ fuzz: $(FUZZ)  ## every parser on both sides of the wire, a million inputs each,
 
 fuzzer: $(FUZZ)  ## install the fuzzer, with which the suite tests the command of `make fuzz`
 
-lint: $(DEV)  ## style, types, layers of the packages, banned words
+lint: $(DEV) lint-page  ## style, types, layers of the packages, banned words; the page
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 	$(BIN)/python -m tests.wording
+
+lint-page:  ## style and types of the page's scripts, style sheets and HTML
+	@if command -v npm >/dev/null; then \
+	  $(MAKE) --no-print-directory $(PAGE_TOOLS) && cd dashboards && npm run --silent lint; \
+	elif [ "$(CI)" = true ]; then \
+	  echo "make lint: npm is missing, so the page cannot be checked. Install nodejs and npm." >&2; exit 1; \
+	else \
+	  echo "make lint: the page is NOT checked, because npm is missing. Install nodejs and npm to check it." >&2; \
+	fi
+
+$(PAGE_TOOLS): dashboards/package.json dashboards/package-lock.json
+	cd dashboards && npm ci --no-audit --no-fund --loglevel=error
+	@touch $@
+
+types: $(DEV)  ## regenerate dashboards/types/api.d.ts from dashboards/models
+	$(BIN)/python -m tests.page_types
 
 bench: $(DEV)  ## measure the figures of docs/performance.md
 	$(BIN)/choroid bench
@@ -69,4 +86,4 @@ docs: $(DEV)  ## regenerate docs/devices from the drivers, docs/api.md from docs
 	$(BIN)/python -m tests.api.make_page
 
 clean:
-	rm -rf $(VENV) build dist .mypy_cache .ruff_cache .pytest_cache
+	rm -rf $(VENV) dashboards/node_modules build dist .mypy_cache .ruff_cache .pytest_cache

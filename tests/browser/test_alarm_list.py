@@ -77,7 +77,7 @@ def test_L1_keyboard_focus_stays_on_its_row_during_a_flood(browser: Browser, flo
         page.wait_for_timeout(5000)  # longer than rows keep their places: now they are put in order, around the focus
         assert page.evaluate("document.activeElement.closest('article')?.dataset.alarm") == "stock_low:glucose"
         page.keyboard.press("Enter")
-        expect(page.locator('[data-alarm="stock_low:glucose"]')).to_contain_text("seen by demo")
+        expect(page.locator('[data-alarm="stock_low:glucose"]')).to_contain_text("acknowledged by demo")
         # Its button is gone; the focus passes to the next that can be pressed, and not to the page's beginning.
         assert page.evaluate("document.activeElement.dataset.testid") == "acknowledge"
 

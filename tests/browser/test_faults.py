@@ -42,6 +42,6 @@ def test_a_cable_is_pulled_and_plugged_in_again(browser: Browser, demo: Server) 
         expect(page.get_by_test_id("fault")).to_have_count(0)
         expect(banner).to_be_hidden()
         expect(page.get_by_test_id("journal")).to_contain_text(
-            "unplug of sim:balance made by hand by demo", ignore_case=True
+            "unplug of sim:balance injected by demo", ignore_case=True
         )
         assert visit.complaints == []

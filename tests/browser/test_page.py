@@ -47,11 +47,11 @@ def test_a_run_is_started_paused_resumed_and_graded(browser: Browser, server: Se
         expect(page.get_by_test_id("grade")).to_contain_text("Limited by lactate")
         expect(page.get_by_test_id("step").filter(has_text="Kidney gives back")).to_be_visible(timeout=20_000)
         decision = page.get_by_test_id("decision").first
-        expect(decision).to_contain_text("Thinned and given back", timeout=30_000)
+        expect(decision).to_contain_text("Diluted and returned", timeout=30_000)
         expect(decision).to_contain_text("Batch: grade B by lactate 6.2 (5.1 to 7.3) mM; pH 7.21 (7.19 to 7.24)")
         expect(decision).to_contain_text("4.65\u00a0€, risk 3.1\u00a0% (lactate)")
-        expect(decision).to_contain_text("condition 4.71\u00a0€, but the loop would still be bad by lactate")
-        expect(decision).to_contain_text("return not, grade B is conditioned first")
+        expect(decision).to_contain_text("condition 4.71\u00a0€, but the loop would remain bad by lactate")
+        expect(decision).to_contain_text("not return: grade B is conditioned first")
         RESULTS.mkdir(exist_ok=True)
         page.screenshot(path=RESULTS / "page.png")
         page.get_by_test_id("abort-run").click()
@@ -194,7 +194,7 @@ def test_a_pump_that_no_longer_answers_is_not_shown_running(browser: Browser, ba
         heart = page.locator('[data-device="reglo.heart"]')
         expect(heart).to_have_class("device pump unknown")
         expect(heart.locator(".doubt text")).to_be_visible()
-        expect(page.get_by_test_id("now")).to_contain_text("The heart does not answer")
+        expect(page.get_by_test_id("now")).to_contain_text("The heart pump does not respond")
         expect(heart.locator(".doubt title")).to_have_text("reglo: no reply in 1.0 s")
         expect(page.locator('[data-line="heart"]')).to_have_class("line")
         shown = page.evaluate("[...document.querySelectorAll('.device-flow')].map(each => each.textContent).join('')")
@@ -218,7 +218,7 @@ def test_alarms_come_most_urgent_first_and_are_acknowledged(browser: Browser, ba
         expect(alarms.first).to_contain_text("the tissue runs out of oxygen")
         page.screenshot(path=RESULTS / "page-alarms.png") if RESULTS.is_dir() else None
         page.locator('[data-alarm="device_lost:ph_spent"]').get_by_test_id("acknowledge").click()
-        expect(page.locator('[data-alarm="device_lost:ph_spent"]')).to_contain_text("seen by demo")
+        expect(page.locator('[data-alarm="device_lost:ph_spent"]')).to_contain_text("acknowledged by demo")
 
 
 def test_an_emergency_stop_asks_once_and_its_reset_wants_a_reason(browser: Browser, bad_day: Server) -> None:
@@ -245,7 +245,7 @@ def test_what_was_done_to_a_vessel_by_hand_is_entered_where_it_stands(browser: B
         page = visit.live()
         page.locator('[data-vessel="reservoir"]').click()
         dialog = page.get_by_role("dialog", name="Reservoir")
-        expect(dialog).to_contain_text(re.compile(r"By the books it holds \d+ mL"))
+        expect(dialog).to_contain_text(re.compile(r"The ledger records \d+ mL"))
         page.get_by_test_id("dialog-confirm").click()
         expect(dialog).to_be_visible()  # the lot is required
         page.get_by_test_id("dialog-lot").fill("NB-8")
@@ -275,7 +275,7 @@ def test_an_alarm_that_hands_answer_opens_what_is_to_be_entered(browser: Browser
         page = visit.live()
         page.evaluate("alarm => window.choroid.feed.take({alarms: [alarm]})", told)
         page.get_by_test_id("handled").click()
-        expect(page.get_by_role("dialog", name="Glucose")).to_contain_text("It is there for glucose stock")
+        expect(page.get_by_role("dialog", name="Glucose")).to_contain_text("Contains glucose stock")
         expect(page.get_by_test_id("dialog-choice")).to_have_value("bottle")
         page.get_by_test_id("dialog-choice").select_option("read")
         expect(page.get_by_test_id("dialog-within")).to_have_value("0.5 mL")
@@ -350,9 +350,7 @@ def test_a_page_that_hears_nothing_does_not_say_that_all_is_calm(browser: Browse
         expect(page.locator("#link")).to_have_attribute("data-status", "lost")
         expect(page.locator("#calm")).to_be_hidden()
         expect(page.get_by_test_id("alarm-list")).to_have_text(
-            re.compile(
-                r"^No alarms as of \d+ \w+ 20\d\d, \d\d:\d\d:\d\d UTC; what has happened since is not known here$"
-            )
+            re.compile(r"^No alarms as of \d+ \w+ 20\d\d, \d\d:\d\d:\d\d UTC; later changes are not known$")
         )
 
 

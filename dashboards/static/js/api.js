@@ -1,8 +1,15 @@
-// Asking the API. A failure is thrown as the API's own words and shown as a toast.
+// Requests to the API. A failure carries the API's own text and is shown as a message.
 
 import { byId, h } from "./dom.js";
 
+/** @import { Error as ApiError } from "../../types/api.d.ts" */
+
+/** A request that failed; `status` is 0 when there was no answer. */
 export class Failure extends Error {
+  /**
+   * @param {number} status
+   * @param {ApiError} error
+   */
   constructor(status, error) {
     super(error.what);
     this.status = status;
@@ -10,63 +17,154 @@ export class Failure extends Error {
   }
 }
 
-let seenUtc = null;
+/** @type {string | null} */
+let shownUtc = null;
 
-/** The `utc` of the latest state on the page: a command tells the controller on which state it was decided. */
-export function seen(utc) {
-  seenUtc = utc;
+/**
+ * Remember the time of the state that the page shows. Commands carry it, so that the controller knows on which state
+ * they were decided.
+ * @param {string | null} utc
+ */
+export function setShownUtc(utc) {
+  shownUtc = utc;
 }
 
-// crypto.randomUUID needs HTTPS or localhost; a laboratory's own network may have neither.
+/** Return a random id for a command. `crypto.randomUUID` needs HTTPS, which a laboratory network may not have. */
 function commandId() {
-  return Array.from(crypto.getRandomValues(new Uint8Array(16)), (byte) => byte.toString(16).padStart(2, "0")).join("");
+  const bytes = crypto.getRandomValues(new Uint8Array(16));
+  return Array.from(bytes, (byte) => byte.toString(16).padStart(2, "0")).join("");
 }
 
-/** One request; returns the parsed answer. `quiet` leaves the showing of a failure to the caller. */
-export async function call(method, path, body, { token, quiet } = {}) {
+/**
+ * Return the headers of a request.
+ * @param {string} method
+ * @param {unknown} body
+ * @param {string | undefined} token
+ */
+function headersOf(method, body, token) {
+  /** @type {Record<string, string>} */
   const headers = {};
   if (body !== undefined) headers["Content-Type"] = "application/json";
   if (method !== "GET") {
     headers["Choroid-Command-Id"] = commandId();
-    if (seenUtc) headers["Choroid-Seen"] = seenUtc;
+    if (shownUtc) headers["Choroid-Seen"] = shownUtc;
   }
   if (token) headers.Authorization = `Bearer ${token}`;
+  return headers;
+}
+
+/**
+ * Send one request and return the parsed answer.
+ *
+ * @param {string} method
+ * @param {string} path
+ * @param {unknown} [body] - is sent as JSON
+ * @param {{token?: string, quiet?: boolean}} [options] - `quiet`: do not show a failure
+ * @returns {Promise<any>} null when the answer has no content
+ * @throws {Failure}
+ */
+export async function call(method, path, body, { token, quiet } = {}) {
+  /** @type {(status: number, error: ApiError) => Failure} */
+  const failed = (status, error) => {
+    if (!quiet) showError(error);
+    return new Failure(status, error);
+  };
+  const content = body === undefined ? undefined : JSON.stringify(body);
   let reply;
   try {
-    reply = await fetch(path, { method, headers, body: body === undefined ? undefined : JSON.stringify(body) });
+    reply = await fetch(path, { method, headers: headersOf(method, body, token), body: content });
   } catch {
-    const error = { what: "The controller does not answer", where: path, cause: "it has ended, or the network is down", action: "look at the computer it runs on" };
-    if (!quiet) toast(error);
-    throw new Failure(0, error);
+    throw failed(0, {
+      what: "The controller does not respond",
+      where: path,
+      cause: "it has stopped, or the network is down",
+      action: "check the computer on which it runs",
+    });
   }
   if (reply.status === 204) return null;
   const answer = await reply.json().catch(() => ({}));
   if (reply.ok) return answer;
-  const error = answer.error ?? { what: `The controller answered ${reply.status}`, where: path, cause: "", action: "look at its log" };
-  if (!quiet) toast(error);
-  throw new Failure(reply.status, error);
+  const unknown = { what: `The controller answered ${reply.status}`, where: path, cause: "", action: "read its log" };
+  throw failed(reply.status, answer.error ?? unknown);
 }
 
-/** For event handlers: ask, and let the toast speak when it fails. */
-export const act = (method, path, body) => call(method, path, body).catch((failure) => (failure instanceof Failure ? null : Promise.reject(failure)));
+/**
+ * Send one request from an event handler: a failure is shown and gives null.
+ * @param {string} method
+ * @param {string} path
+ * @param {unknown} [body]
+ * @returns {Promise<any>}
+ */
+export async function act(method, path, body) {
+  try {
+    return await call(method, path, body);
+  } catch (failure) {
+    if (failure instanceof Failure) return null;
+    throw failure;
+  }
+}
 
-const SHOWN_MS = 14000;
+/**
+ * Return a failure as text for a dialog.
+ * @param {unknown} failure
+ */
+export function failureText(failure) {
+  return failure instanceof Failure ? `${failure.error.what}. ${failure.error.action}.` : String(failure);
+}
 
-/** Tell somebody what went wrong (an error of the API) or what was done ({done}). */
-export function toast(error) {
+const ERROR_MS = 14000;
+const DONE_MS = 4000;
+const MAX_MESSAGES = 3;
+
+/**
+ * Show what failed.
+ * @param {ApiError} error
+ */
+export function showError(error) {
+  /** @type {(label: string, text: string) => HTMLElement | null} */
+  const line = (label, text) => (text ? h("p", {}, h("b", { text: `${label} ` }), sentence(text)) : null);
+  showMessage(
+    "toast",
+    "alert",
+    [
+      h("strong", { text: sentence(error.what) }),
+      error.where ? h("span", { class: "toast-where", text: error.where }) : null,
+      line("Cause:", error.cause),
+      line("Next:", error.action),
+    ],
+    ERROR_MS,
+  );
+}
+
+/**
+ * Show that something was done.
+ * @param {string} text
+ */
+export function showDone(text) {
+  showMessage("toast done", "status", [h("strong", { text: sentence(text) })], DONE_MS);
+}
+
+/**
+ * Show a message for some time, or until it is closed.
+ * @param {string} className
+ * @param {string} role
+ * @param {(HTMLElement | null)[]} content
+ * @param {number} durationMs
+ */
+function showMessage(className, role, content, durationMs) {
   const close = () => node.remove();
-  const node = h("div", { class: error.done ? "toast done" : "toast", role: error.done ? "status" : "alert" },
-    h("button", { class: "toast-close", "aria-label": "Close this message", onclick: close, text: "×" }),
-    h("strong", { text: sentence(error.done ?? error.what) }),
-    error.where ? h("span", { class: "toast-where", text: error.where }) : null,
-    error.cause ? h("p", {}, h("b", { text: "Why " }), sentence(error.cause)) : null,
-    error.action ? h("p", {}, h("b", { text: "Next " }), sentence(error.action)) : null);
+  const button = h("button", { class: "toast-close", "aria-label": "Close this message", onclick: close, text: "×" });
+  const node = h("div", { class: className, role }, button, content);
   const place = byId("toasts");
-  while (place.children.length >= 3) place.firstChild.remove();
+  while (place.children.length >= MAX_MESSAGES) place.firstElementChild?.remove();
   place.append(node);
-  setTimeout(close, error.done ? 4000 : SHOWN_MS);
+  setTimeout(close, durationMs);
 }
 
+/**
+ * Return the text with a capital and a full stop.
+ * @param {string} text
+ */
 function sentence(text) {
   const trimmed = text.trim();
   return trimmed.charAt(0).toUpperCase() + trimmed.slice(1) + (/[.!?”]$/.test(trimmed) ? "" : ".");

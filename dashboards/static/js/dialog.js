@@ -1,84 +1,202 @@
-// Asking before what cannot be undone, and for the reason that goes on record.
+// Dialogs: confirmation with a reason for the record, a form, and the sign-in.
 
+import { failureText } from "./api.js";
 import { h } from "./dom.js";
 
-/** Resolves with the reason (perhaps empty) when confirmed, else with null. */
+/** @import { Attributes, Child } from "../../types/dom.d.ts" */
+
+const MAX_REASON = 500;
+
+/**
+ * Create a modal dialog, still hidden. Closing it removes it.
+ * @param {Attributes} attributes
+ * @param {Attributes} form - attributes of the form
+ * @param {...Child} content
+ */
+function modal(attributes, form, ...content) {
+  const dialog = h("dialog", attributes, h("form", { method: "dialog", ...form }, ...content));
+  document.body.append(dialog);
+  return dialog;
+}
+
+/** @param {HTMLDialogElement} dialog */
+function close(dialog) {
+  dialog.close();
+  dialog.remove();
+}
+
+/**
+ * Return the buttons of a dialog.
+ * @param {string} confirm - the text of the button that confirms
+ * @param {boolean} danger
+ * @param {() => void} [cancel] - there is no Cancel button without it
+ */
+function buttons(confirm, danger, cancel) {
+  const cancelButton = { type: "button", "data-testid": "dialog-cancel", onclick: cancel, text: "Cancel" };
+  const className = danger ? "danger" : "primary";
+  return h(
+    "div",
+    { class: "dialog-buttons" },
+    cancel && h("button", cancelButton),
+    h("button", { type: "submit", class: className, "data-testid": "dialog-confirm", text: confirm }),
+  );
+}
+
+/**
+ * A question before an action that cannot be undone.
+ * @typedef {object} Question
+ * @property {string} title
+ * @property {string} text
+ * @property {string} confirm - the text of the button that confirms
+ * @property {boolean} [danger]
+ * @property {"optional" | "required"} [reason] - whether a reason must be given
+ */
+
+/**
+ * Ask for confirmation and for a reason.
+ * @param {Question} question
+ * @returns {Promise<string | null>} the reason (perhaps empty) when confirmed, else null
+ */
 export function ask({ title, text, confirm, danger = false, reason = "optional" }) {
   return new Promise((resolve) => {
-    const field = h("input", { id: "dialog-reason", maxlength: 500, autocomplete: "off", required: reason === "required" });
-    const label = reason === "none" ? null
-      : h("label", { class: "field", for: "dialog-reason" }, h("span", { text: reason === "required" ? "Reason, for the record" : "Reason, for the record (optional)" }), field);
-    const finish = (answer) => { dialog.close(); dialog.remove(); resolve(answer); };
-    const form = h("form", { method: "dialog", onsubmit: (event) => { event.preventDefault(); finish(field.value.trim()); } },
-      h("h2", { text: title }), h("p", { text }), label,
-      h("div", { class: "dialog-buttons" },
-        h("button", { type: "button", "data-testid": "dialog-cancel", onclick: () => finish(null), text: "Cancel" }),
-        h("button", { type: "submit", class: danger ? "danger" : "primary", "data-testid": "dialog-confirm", text: confirm })));
-    const dialog = h("dialog", { "aria-label": title, oncancel: () => finish(null) }, form);
-    document.body.append(dialog);
+    const required = reason === "required";
+    const field = h("input", { id: "dialog-reason", maxlength: MAX_REASON, autocomplete: "off", required });
+    const caption = required ? "Reason, for the record" : "Reason, for the record (optional)";
+    /** @param {string | null} answer */
+    const finish = (answer) => {
+      close(dialog);
+      resolve(answer);
+    };
+    /** @param {SubmitEvent} event */
+    const onsubmit = (event) => {
+      event.preventDefault();
+      finish(field.value.trim());
+    };
+    const dialog = modal(
+      { "aria-label": title, oncancel: () => finish(null) },
+      { onsubmit },
+      h("h2", { text: title }),
+      h("p", { text }),
+      h("label", { class: "field", for: "dialog-reason" }, h("span", { text: caption }), field),
+      buttons(confirm, danger, () => finish(null)),
+    );
     dialog.showModal();
   });
 }
 
-/** A form whose fields depend on a choice; stays open until `send(choice, values)` has not thrown. Resolves with whether it was sent. */
+/**
+ * One field of a form: an input's attributes and its label.
+ * @typedef {{name: string, label: string} & Attributes} Field
+ */
+
+/**
+ * A form whose fields depend on a choice.
+ * @typedef {object} ChoiceForm
+ * @property {string} title
+ * @property {string} text
+ * @property {string} confirm - the text of the button that confirms
+ * @property {{value: string, text: string, fields: Field[]}[]} choices
+ * @property {string} [chosen] - the choice to begin with
+ * @property {(choice: string, values: Record<string, string>) => Promise<unknown>} send
+ */
+
+/**
+ * Show a form until `send` succeeds or the user cancels.
+ * @param {ChoiceForm} form
+ * @returns {Promise<boolean>} whether it was sent
+ */
 export function fillIn({ title, text, confirm, choices, chosen, send }) {
   return new Promise((resolve) => {
     const trouble = h("p", { class: "trouble", role: "alert" });
     const fields = h("div", { class: "fields" });
-    const select = h("select", { "aria-label": "What was done", "data-testid": "dialog-choice" }, choices.map((each) => h("option", { value: each.value, selected: each.value === chosen, text: each.text })));
-    const show = () => fields.replaceChildren(...choices.find((each) => each.value === select.value).fields.map(({ label, ...input }) =>
-      h("label", { class: "field" }, h("span", { text: label }), h("input", { autocomplete: "off", spellcheck: "false", "data-testid": `dialog-${input.name}`, ...input }))));
-    const finish = (sent) => { dialog.close(); dialog.remove(); resolve(sent); };
-    const form = h("form", {
-      method: "dialog",
-      onsubmit: async (event) => {
-        event.preventDefault();
-        const values = Object.fromEntries([...fields.querySelectorAll("input")].map((input) => [input.name, input.value.trim()]));
-        try {
-          await send(select.value, values);
-          finish(true);
-        } catch (failure) {
-          trouble.textContent = failure.error ? `${failure.error.what}. ${failure.error.action}.` : String(failure);
-        }
-      },
-    },
-      h("h2", { text: title }), h("p", { text }), select, fields, trouble,
-      h("div", { class: "dialog-buttons" },
-        h("button", { type: "button", "data-testid": "dialog-cancel", onclick: () => finish(false), text: "Cancel" }),
-        h("button", { type: "submit", class: "primary", "data-testid": "dialog-confirm", text: confirm })));
-    const dialog = h("dialog", { "aria-label": title, oncancel: () => finish(false) }, form);
-    select.onchange = show;
-    show();
-    document.body.append(dialog);
+    const options = choices.map((each) =>
+      h("option", { value: each.value, selected: each.value === chosen, text: each.text }),
+    );
+    const select = h("select", { "aria-label": "Action", "data-testid": "dialog-choice" }, options);
+    const showFields = () => {
+      const choice = choices.find((each) => each.value === select.value);
+      fields.replaceChildren(...(choice?.fields ?? []).map(fieldNode));
+    };
+    /** @param {boolean} sent */
+    const finish = (sent) => {
+      close(dialog);
+      resolve(sent);
+    };
+    /** @param {SubmitEvent} event */
+    const onsubmit = async (event) => {
+      event.preventDefault();
+      const inputs = [...fields.querySelectorAll("input")];
+      try {
+        await send(select.value, Object.fromEntries(inputs.map((input) => [input.name, input.value.trim()])));
+        finish(true);
+      } catch (failure) {
+        trouble.textContent = failureText(failure);
+      }
+    };
+    const dialog = modal(
+      { "aria-label": title, oncancel: () => finish(false) },
+      { onsubmit },
+      h("h2", { text: title }),
+      h("p", { text }),
+      select,
+      fields,
+      trouble,
+      buttons(confirm, false, () => finish(false)),
+    );
+    select.onchange = showFields;
+    showFields();
     dialog.showModal();
   });
 }
 
-/** Asks for a token until one is taken; resolves when signed in. */
+/** @param {Field} field */
+function fieldNode({ label, ...input }) {
+  const common = { autocomplete: "off", spellcheck: "false", "data-testid": `dialog-${input.name}` };
+  return h("label", { class: "field" }, h("span", { text: label }), h("input", { ...common, ...input }));
+}
+
+/**
+ * Ask for an access token until one is accepted.
+ * @param {(token: string) => Promise<unknown>} tryToken - fails while the token is not accepted
+ * @returns {Promise<void>}
+ */
 export function signIn(tryToken) {
   return new Promise((resolve) => {
-    const field = h("input", { id: "token", type: "password", required: true, autocomplete: "off", spellcheck: "false", "data-testid": "token" });
+    const field = h("input", {
+      id: "token",
+      type: "password",
+      required: true,
+      autocomplete: "off",
+      spellcheck: "false",
+      "data-testid": "token",
+    });
     const trouble = h("p", { class: "trouble", role: "alert" });
-    const form = h("form", {
-      method: "dialog",
-      onsubmit: async (event) => {
-        event.preventDefault();
-        try {
-          await tryToken(field.value.trim());
-          dialog.close();
-          dialog.remove();
-          resolve();
-        } catch (failure) {
-          trouble.textContent = failure.error ? `${failure.error.what}. ${failure.error.action}.` : String(failure);
-        }
+    /** @param {SubmitEvent} event */
+    const onsubmit = async (event) => {
+      event.preventDefault();
+      try {
+        await tryToken(field.value.trim());
+        close(dialog);
+        resolve();
+      } catch (failure) {
+        trouble.textContent = failureText(failure);
+      }
+    };
+    const dialog = modal(
+      {
+        "aria-label": "Sign in",
+        "data-testid": "sign-in",
+        oncancel: (/** @type {Event} */ event) => event.preventDefault(),
       },
-    },
+      { onsubmit },
       h("h2", { text: "Sign in" }),
-      h("p", { text: "This rig answers only to people it knows. Open the link that “choroid run” printed, or paste its token here." }),
-      h("label", { class: "field", for: "token" }, h("span", { text: "Token" }), field), trouble,
-      h("div", { class: "dialog-buttons" }, h("button", { type: "submit", class: "primary", text: "Sign in" })));
-    const dialog = h("dialog", { "aria-label": "Sign in", "data-testid": "sign-in", oncancel: (event) => event.preventDefault() }, form);
-    document.body.append(dialog);
+      h("p", {
+        text: "This rig accepts known users only. Open the link that “choroid run” printed, or paste its token here.",
+      }),
+      h("label", { class: "field", for: "token" }, h("span", { text: "Token" }), field),
+      trouble,
+      buttons("Sign in", false),
+    );
     dialog.showModal();
   });
 }

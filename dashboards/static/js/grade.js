@@ -1,38 +1,109 @@
-// The last grade: the letter, what decided it, and what every variable said.
+// The last grade of the medium: the letter, the limiting variable, and all variables.
 
 import { byId, h, redraw } from "./dom.js";
-import { fixed, inUtc, moment, named, percent } from "./words.js";
+import { fixed, inUtc, moment, percent } from "./format.js";
+import { named } from "./words.js";
 
-const WORDS = { A: "Good enough to reuse", B: "Condition, then reuse", C: "Replace at least half", D: "Discard" };
-const UNITS = { lactate_mm: "mM", ammonia_mm: "mM", glucose_mm: "mM", oxygen_pct: "%", osmolality_change_pct: "%", passes: "×" };
+/** @import { Grade, GradedVariable } from "../../types/live.d.ts" */
 
-export function showGrade(found) {
-  redraw(byId("grade-body"), found, () => (found ? picture(found) : [h("p", { class: "empty", text: "Nothing has been graded yet; “recycle” grades each batch." })]));
+/** @type {Record<string, string>} */
+const MEANINGS = {
+  A: "Good enough to reuse",
+  B: "Condition, then reuse",
+  C: "Replace at least half",
+  D: "Discard",
+};
+/** @type {Record<string, string>} */
+const UNITS = {
+  lactate_mm: "mM",
+  ammonia_mm: "mM",
+  glucose_mm: "mM",
+  oxygen_pct: "%",
+  osmolality_change_pct: "%",
+  passes: "×",
+};
+
+/**
+ * Show the last grade, or that there is none yet.
+ * @param {Grade | null | undefined} grade
+ */
+export function showGrade(grade) {
+  const none = () => h("p", { class: "empty", text: "Nothing has been graded yet; “recycle” grades each batch." });
+  redraw(byId("grade-body"), grade, () => (grade ? picture(grade) : none()));
 }
 
+/** @param {Grade} found */
 function picture(found) {
-  const limiting = found.limiting && found.limiting !== "none";
-  const variables = Object.entries(found.variables ?? {}).sort(([, a], [, b]) => (b.grade ?? "").localeCompare(a.grade ?? ""));
+  const limited = found.limiting && found.limiting !== "none";
+  const source = [found.of === "loop" ? "the loop" : "", found.cycle ? `cycle ${found.cycle}` : ""];
+  const about = [...source, moment(found.utc), `confidence ${percent(found.confidence)}`].filter(Boolean).join(" · ");
+  const letter = {
+    class: `letter grade-${found.grade}`,
+    "data-testid": "grade-letter",
+    "aria-label": `Grade ${found.grade}`,
+    text: found.grade,
+  };
+  const words = h(
+    "div",
+    { class: "grade-words" },
+    h("strong", { text: MEANINGS[found.grade] ?? "" }),
+    h("span", { text: limited ? `Limited by ${named(found.limiting ?? "")}` : "No limiting variable" }),
+    h("span", { class: "dim", title: inUtc(found.utc), text: about }),
+  );
   return [
-    h("div", { class: "grade-row" },
-      h("div", { class: `letter grade-${found.grade}`, "data-testid": "grade-letter", "aria-label": `Grade ${found.grade}`, text: found.grade }),
-      h("div", { class: "grade-words" },
-        h("strong", { text: WORDS[found.grade] ?? "" }),
-        h("span", { text: limiting ? `Limited by ${named(found.limiting)}` : "Nothing limits it" }),
-        h("span", { class: "dim", title: inUtc(found.utc), text: `${found.of === "loop" ? "the loop · " : ""}${found.cycle ? `cycle ${found.cycle} · ` : ""}${moment(found.utc)} · confidence ${percent(found.confidence)}` }))),
-    found.reasons?.length ? h("p", { class: "note", text: found.reasons.map((reason) => reason.replace(/^[a-z_]+/, named)).join("; ") }) : null,
-    h("ul", { class: "variables" }, variables.map(([name, one]) =>
-      h("li", { class: one.grade ? null : "lesser", title: `${named(name)}: ${one.reason}. Limits: ${one.limits}` },
-        h("i", { class: `mini grade-${one.grade ?? "none"}`, text: one.grade ?? "–" }),
-        h("span", { text: named(name) }),
-        h("span", { class: "variable-value", text: reading(name, one.input) })))),
-  ].filter(Boolean);
+    h("div", { class: "grade-row" }, h("div", letter), words),
+    reasons(found.reasons ?? []),
+    h("ul", { class: "variables" }, sorted(found).map(variable)),
+  ];
 }
 
-function reading(name, input) {
+/** @param {string[]} found */
+function reasons(found) {
+  return (
+    found.length > 0 && h("p", { class: "note", text: found.map((one) => one.replace(/^[a-z_]+/, named)).join("; ") })
+  );
+}
+
+/**
+ * Return the variables, worst grade first.
+ * @param {Grade} grade
+ */
+function sorted(grade) {
+  const entries = Object.entries(grade.variables ?? {});
+  return entries.sort(([, a], [, b]) => (b.grade ?? "").localeCompare(a.grade ?? ""));
+}
+
+/** @param {[string, GradedVariable]} entry */
+function variable([name, one]) {
+  const title = `${named(name)}: ${one.reason}. Limits: ${one.limits}`;
+  return h(
+    "li",
+    { class: one.grade ? null : "lesser", title },
+    h("i", { class: `mini grade-${one.grade ?? "none"}`, text: one.grade ?? "–" }),
+    h("span", { text: named(name) }),
+    h("span", { class: "variable-value", text: inputText(name, one.input) }),
+  );
+}
+
+/**
+ * Return the value of a variable with its unit.
+ * @param {string} name
+ * @param {GradedVariable["input"] | undefined} input
+ */
+function inputText(name, input) {
   if (input === null || input === undefined) return "missing";
   if (typeof input === "string") return input.replace("barrier ", "");
-  const value = Math.abs(input.value);
-  const digits = name === "ph" || value < 1 ? 2 : value < 100 ? 1 : 0;
-  return `${fixed(Math.abs(input.value) < 0.005 ? 0 : input.value, name === "passes" ? 1 : digits)} ${UNITS[name] ?? ""}`.trim();
+  const value = Math.abs(input.value) < 0.005 ? 0 : input.value;
+  return `${fixed(value, digitsOf(name, Math.abs(input.value)))} ${UNITS[name] ?? ""}`.trim();
+}
+
+/**
+ * Return the decimal places of a variable.
+ * @param {string} name
+ * @param {number} size
+ */
+function digitsOf(name, size) {
+  if (name === "passes") return 1;
+  if (name === "ph" || size < 1) return 2;
+  return size < 100 ? 1 : 0;
 }

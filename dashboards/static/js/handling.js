@@ -1,38 +1,104 @@
-// What people did to a vessel with their hands, told to the books: another bottle, an emptied waste, a level that was read.
+// Manual work on a vessel, entered into the ledger: a new bottle, an emptied waste vessel, a level that was read.
 
-import { call, toast } from "./api.js";
+import { call, showDone } from "./api.js";
 import { fillIn } from "./dialog.js";
-import { capital, volume } from "./words.js";
+import { capital, volume } from "./format.js";
 
+/** @import { AlarmModel, VolumeView } from "../../types/api.d.ts" */
+/** @import { Vessel } from "../../types/live.d.ts" */
+/** @import { Field } from "./dialog.js" */
+
+/** @type {Field} */
 const LOT = { name: "lot", label: "Lot, from its label", required: true, maxlength: 100 };
+/** @type {Field} */
 const EXPIRES = { name: "expires", label: "Expires (optional)", type: "date" };
-const within = (value) => ({ name: "within", label: "How exactly (standard deviation)", required: true, maxlength: 40, value });
+/** @type {(value: string) => Field} */
+const within = (value) => ({
+  name: "within",
+  label: "Uncertainty (standard deviation)",
+  required: true,
+  maxlength: 40,
+  value,
+});
+/** @type {(value: string) => Field} */
 const reason = (value) => ({ name: "reason", label: "Reason, for the record", required: true, maxlength: 500, value });
-const amount = (label, value) => ({ name: "volume", label, required: true, maxlength: 40, value, placeholder: "say 500 mL" });
+/** @type {(label: string, value?: string) => Field} */
+const amount = (label, value) => ({
+  name: "volume",
+  label,
+  required: true,
+  maxlength: 40,
+  value,
+  placeholder: "for example 500 mL",
+});
 
-const DEEDS = {
-  bottle: { text: "I put in another bottle", verb: "load", also: { replaces: true }, fields: [LOT, amount("How much is in it"), EXPIRES] },
-  topped: { text: "I filled it up", verb: "load", also: { replaces: false }, fields: [LOT, amount("How much came on top"), EXPIRES] },
-  emptied: { text: "I emptied it", verb: "change", fields: [amount("What is left in it", "0 mL"), within("1 mL"), reason("emptied")] },
-  read: { text: "I read its level", verb: "level", fields: [amount("What it holds"), within("0.5 mL")] },
-  changed: { text: "I put something in or took something out", verb: "change", fields: [amount("What it holds now"), within("0.5 mL"), reason("")] },
+/**
+ * One kind of manual work: its text, the last part of the API's path, fixed values of the request, and its fields.
+ * @typedef {{text: string, path: string, fixed?: Record<string, boolean>, fields: Field[]}} Action
+ */
+
+/** @type {Record<string, Action>} */
+const ACTIONS = {
+  bottle: {
+    text: "Put in a new bottle",
+    path: "load",
+    fixed: { replaces: true },
+    fields: [LOT, amount("Volume in the new bottle"), EXPIRES],
+  },
+  topped: {
+    text: "Topped up",
+    path: "load",
+    fixed: { replaces: false },
+    fields: [LOT, amount("Volume added"), EXPIRES],
+  },
+  emptied: {
+    text: "Emptied",
+    path: "change",
+    fields: [amount("Volume left", "0 mL"), within("1 mL"), reason("emptied")],
+  },
+  read: {
+    text: "Read the level",
+    path: "level",
+    fields: [amount("Volume read"), within("0.5 mL")],
+  },
+  changed: {
+    text: "Added or removed medium by hand",
+    path: "change",
+    fields: [amount("Volume now"), within("0.5 mL"), reason("")],
+  },
 };
+/** @type {Record<string, string[]>} The actions for a kind of vessel. */
 const POSSIBLE = { source: ["bottle", "topped", "read", "changed"], waste: ["emptied", "read", "changed"] };
-const ANSWERS = { stock_low: "bottle", medium_expired: "bottle", waste_full: "emptied", level_due: "read" };
+const POSSIBLE_ELSEWHERE = ["read", "changed"];
+/** @type {Record<string, string>} The action that an alarm asks for. */
+const BY_ALARM = { stock_low: "bottle", medium_expired: "bottle", waste_full: "emptied", level_due: "read" };
 
-/** The deed that answers an alarm; undefined for one that no vessel's handling answers. */
-export const answerTo = (alarm) => ANSWERS[alarm.kind];
+/**
+ * Return the action that an alarm asks for; undefined when no work on a vessel answers it.
+ * @param {Pick<AlarmModel, "kind">} alarm
+ * @returns {string | undefined}
+ */
+export const actionFor = (alarm) => BY_ALARM[alarm.kind];
 
-/** Ask what was done to a vessel (as in the schematic), and tell the books. `held` is what they have; `chosen` a deed to begin with. */
-export async function handle({ name, kind, contains }, held, chosen) {
-  const books = held ? ` By the books it holds ${volume(held.ul).join(" ")}.` : "";
-  const entered = await fillIn({
+/**
+ * Ask what was done to a vessel, and enter it into the ledger.
+ * @param {Vessel} vessel
+ * @param {VolumeView | undefined} recorded - its content according to the ledger
+ * @param {string} [chosen] - the action to begin with
+ */
+export async function enterWork({ name, kind, contains }, recorded, chosen) {
+  const purpose = contains ? `Contains ${contains.replaceAll("_", " ")}. ` : "";
+  const content = recorded ? ` The ledger records ${volume(recorded.ul).join(" ")}.` : "";
+  const sent = await fillIn({
     title: capital(name),
-    text: `${contains ? `It is there for ${contains.replaceAll("_", " ")}. ` : ""}First do it, then enter it here.${books}`,
-    confirm: "Enter it",
-    choices: (POSSIBLE[kind] ?? ["read", "changed"]).map((deed) => ({ value: deed, ...DEEDS[deed] })),
+    text: `${purpose}Do the work first, then enter it here.${content}`,
+    confirm: "Enter",
+    choices: (POSSIBLE[kind] ?? POSSIBLE_ELSEWHERE).map((value) => ({ value, ...ACTIONS[value] })),
     chosen,
-    send: (deed, values) => call("POST", `/api/vessels/${encodeURIComponent(name)}/${DEEDS[deed].verb}`, { ...values, ...DEEDS[deed].also }, { quiet: true }),
+    send: (choice, values) => {
+      const { path, fixed } = ACTIONS[choice];
+      return call("POST", `/api/vessels/${encodeURIComponent(name)}/${path}`, { ...values, ...fixed }, { quiet: true });
+    },
   });
-  if (entered) toast({ done: `Entered for ${name}` });
+  if (sent) showDone(`Entered for ${name}`);
 }

@@ -1,114 +1,163 @@
-// The head of the page: which rig, in which mode, at which hour, and the way to stop everything.
+// The head of the page: rig, mode, time and connection, and the emergency stop.
 
-import { alarmsAsOf } from "./alarms.js";
-import { act, seen, toast } from "./api.js";
+import { act, setShownUtc, showError } from "./api.js";
 import { ask } from "./dialog.js";
-import { byId, h, say } from "./dom.js";
-import { clock, day, inUtc } from "./words.js";
+import { byId, h, setText } from "./dom.js";
+import { clock, day, inUtc } from "./format.js";
+
+/** @import { LiveState, Rig } from "../../types/live.d.ts" */
+/** @import { LinkStatus } from "./feed.js" */
 
 const SPEEDS = [1, 10, 60, 200, 600];
-const LINK_WORDS = { connecting: "connecting", live: "live", lost: "connection lost", refused: "signed out", still: "control loop stands" };
+const LINK_TEXTS = {
+  connecting: "connecting",
+  live: "live",
+  lost: "connection lost",
+  refused: "signed out",
+  still: "control loop stopped",
+};
+const THEME_KEY = "choroid-theme";
 
 export class Header {
-  /** What somebody may only look at has no control that could be pressed (S2). */
-  constructor(rig, mayOperate) {
+  /**
+   * Fill the head. A user who may only look gets no control that could be pressed.
+   * @param {Rig} rig
+   * @param {boolean} mayOperate
+   * @param {(utc: string | null) => void} onAsOf - called with the time of the last state while the page is not current
+   */
+  constructor(rig, mayOperate, onAsOf) {
     this.rig = rig;
     this.mayOperate = mayOperate;
-    byId("estop").disabled = !mayOperate;
-    byId("estop").hidden = !mayOperate;
-    byId("estop-reset").hidden = !mayOperate;
+    this.onAsOf = onAsOf;
+    /** @type {LinkStatus} */
     this.status = "connecting";
-    this.ticks = true;
+    this.loopRuns = true;
+    /** @type {string | null} */
     this.utc = null;
+    this.speed = byId("speed", HTMLSelectElement);
+    this.stop = byId("estop", HTMLButtonElement);
+    this.stop.disabled = !mayOperate;
+    this.stop.hidden = !mayOperate;
+    byId("estop-reset").hidden = !mayOperate;
     const { count, diameter_mm: diameter, age_d: age } = rig.organoid;
     document.title = `${rig.name} · Choroid`;
-    say(byId("rig-name"), rig.name);
-    say(byId("organoid-line"), `${count} organoids · ${diameter} mm · day ${Math.round(age)}`);
-    byId("user").textContent = `${rig.user}, ${rig.role}`;
-    byId("speed").onchange = (event) => act("PUT", "/api/speed", { speed: Number(event.target.value), reason: "set on the page" });
-    byId("theme").onclick = turnTheme;
-    byId("estop").onclick = stopEverything;
+    setText(byId("rig-name"), rig.name);
+    setText(byId("organoid-line"), `${count} organoids · ${diameter} mm · day ${Math.round(age)}`);
+    setText(byId("user"), `${rig.user}, ${rig.role}`);
+    this.speed.onchange = () => setSpeed(Number(this.speed.value));
+    byId("theme").onclick = switchTheme;
+    this.stop.onclick = stopEverything;
+    byId("estop-reset").onclick = resetStop;
   }
 
-  link(status) {
+  /**
+   * Show the state of the connection.
+   * @param {LinkStatus} status
+   */
+  setLink(status) {
     this.status = status;
     this.showLink();
   }
 
-  /** A page that is connected to a control loop that stands shows nothing newer than one that is not. */
+  /** Mark the page as not current without a connection, and also while the control loop has stopped. */
   showLink() {
-    const shown = this.status === "live" && !this.ticks ? "still" : this.status;
+    const shown = this.status === "live" && !this.loopRuns ? "still" : this.status;
     const place = byId("link");
     place.dataset.status = shown;
-    say(place.lastElementChild, LINK_WORDS[shown]);
+    if (place.lastElementChild) setText(place.lastElementChild, LINK_TEXTS[shown]);
     document.body.classList.toggle("lost", shown !== "live");
-    alarmsAsOf(shown === "live" ? null : this.utc);
+    this.onAsOf(shown === "live" ? null : this.utc);
   }
 
+  /** @param {LiveState} state */
   update(state) {
-    this.ticks = state.health?.ok ?? true;
+    this.loopRuns = state.health?.ok ?? true;
     this.utc = state.utc || null;
-    seen(this.utc);
+    setShownUtc(this.utc);
     this.showLink();
-    say(byId("clock"), state.utc ? clock(state.utc) : "–");
-    say(byId("date"), state.utc ? day(state.utc) : "");
-    this.mode(state.speed);
-    byId("clock").parentElement.title = `The rig’s own clock, in its time zone (${this.rig.time_zone}): ${inUtc(state.utc)}`;
-    emergency(state.emergency, this.mayOperate);
+    setText(byId("clock"), state.utc ? clock(state.utc) : "–");
+    setText(byId("date"), state.utc ? day(state.utc) : "");
+    byId("rig-clock").title = `Time of the rig in its time zone (${this.rig.time_zone}): ${inUtc(state.utc)}`;
+    this.showMode(state.speed);
+    this.showSpeed(state.speed);
+    this.showEmergency(state.emergency);
   }
 
-  mode(speed) {
+  /** @param {number | null} speed - times real time; null for a real rig */
+  showMode(speed) {
     const badge = byId("mode");
-    const simulated = this.rig.simulated;
-    badge.dataset.mode = simulated ? "simulated" : this.rig.mixed ? "mixed" : "live";
-    say(badge, simulated ? (speed ? `SIMULATED · ${speed}×` : "SIMULATED") : this.rig.mixed ? "LIVE, WITH SIMULATED PARTS" : "LIVE");
-    const box = byId("speed-box");
-    box.hidden = !speed || !this.mayOperate;
-    const select = byId("speed");
-    if (!speed || document.activeElement === select) return;
-    if (![...select.options].some((option) => Number(option.value) === speed) || !select.options.length) {
-      const speeds = [...new Set([...SPEEDS, speed])].sort((a, b) => a - b);
-      select.replaceChildren(...speeds.map((value) => h("option", { value, text: `${value}×` })));
+    const { simulated, mixed } = this.rig;
+    if (simulated) {
+      badge.dataset.mode = "simulated";
+      setText(badge, speed ? `SIMULATED · ${speed}×` : "SIMULATED");
+    } else {
+      badge.dataset.mode = mixed ? "mixed" : "live";
+      setText(badge, mixed ? "LIVE, WITH SIMULATED PARTS" : "LIVE");
     }
-    select.value = String(speed);
+  }
+
+  /** @param {number | null} speed - times real time; null for a real rig */
+  showSpeed(speed) {
+    byId("speed-box").hidden = !speed || !this.mayOperate;
+    if (!speed || document.activeElement === this.speed) return;
+    if (![...this.speed.options].some((option) => Number(option.value) === speed)) {
+      const speeds = [...new Set([...SPEEDS, speed])].sort((a, b) => a - b);
+      this.speed.replaceChildren(...speeds.map((value) => h("option", { value, text: `${value}×` })));
+    }
+    this.speed.value = String(speed);
+  }
+
+  /** @param {string | null} who - who stopped, and why; null without an emergency stop */
+  showEmergency(who) {
+    byId("emergency").hidden = !who;
+    this.stop.disabled = Boolean(who) || !this.mayOperate;
+    if (who) setText(byId("emergency-who"), who);
   }
 }
 
-function emergency(who, mayOperate) {
-  const bar = byId("emergency");
-  bar.hidden = !who;
-  byId("estop").disabled = Boolean(who) || !mayOperate;
-  if (!who) return;
-  say(byId("emergency-who"), who);
-  byId("estop-reset").onclick = async () => {
-    const reason = await ask({ title: "End the emergency stop?", text: "Regulators and protocols may move things again.", confirm: "Reset", reason: "required" });
-    if (reason) await act("POST", "/api/estop/reset", { reason });
-  };
-}
+/** @param {number} speed - times real time */
+const setSpeed = (speed) => act("PUT", "/api/speed", { speed, reason: "set on the page" });
 
 async function stopEverything() {
   const reason = await ask({
-    title: "Stop everything?",
-    text: "Every transfer, dose, valve and the heater stop at once. The heart keeps its basal flow. It stays so until somebody resets it.",
-    confirm: "Stop everything",
+    title: "Emergency stop?",
+    text:
+      "All transfers, doses, valves and the heater stop at once. The heart pump keeps its basal flow. " +
+      "The stop stays in force until it is reset.",
+    confirm: "Emergency stop",
     danger: true,
   });
   if (reason === null) return;
   const answer = await act("POST", "/api/estop", { reason });
-  if (answer && answer.confirmed === false) {
-    toast({ what: "the stop is in force, and some device has not confirmed it yet", where: "emergency stop",
-      cause: "a device or the electrode engine does not answer", action: "look at the devices and the alarms; switch off by hand what still runs" });
+  if (answer?.confirmed === false) {
+    showError({
+      what: "The emergency stop is in force, but a device has not confirmed it yet",
+      where: "emergency stop",
+      cause: "a device or the electrode engine does not respond",
+      action: "check the devices and the alarms; switch off by hand what still runs",
+    });
   }
 }
 
-export function chooseTheme() {
-  const kept = localStorage.getItem("choroid-theme");
+async function resetStop() {
+  const reason = await ask({
+    title: "Reset the emergency stop?",
+    text: "Regulators and protocols can then operate actuators again.",
+    confirm: "Reset",
+    reason: "required",
+  });
+  if (reason) await act("POST", "/api/estop/reset", { reason });
+}
+
+/** Apply the theme that the user chose before, else that of the system. */
+export function applyTheme() {
+  const kept = localStorage.getItem(THEME_KEY);
   const light = kept ? kept === "light" : matchMedia("(prefers-color-scheme: light)").matches;
   document.documentElement.dataset.theme = light ? "light" : "dark";
 }
 
-function turnTheme() {
+function switchTheme() {
   const next = document.documentElement.dataset.theme === "light" ? "dark" : "light";
   document.documentElement.dataset.theme = next;
-  localStorage.setItem("choroid-theme", next);
+  localStorage.setItem(THEME_KEY, next);
 }

@@ -1,58 +1,100 @@
-// The tail of the audit trail, as sentences.
+// The newest rows of the journal, as sentences.
 
 import { call } from "./api.js";
 import { byId, h, redraw } from "./dom.js";
-import { inUtc, moment, named, spoken, stamp, volume } from "./words.js";
+import { inUtc, moment, stamp, volume } from "./format.js";
+import { named, spoken } from "./words.js";
+
+/** @import { AuditModel, EntryModel } from "../../types/api.d.ts" */
 
 const ROWS = 40;
-const EVERY_MS = 3000;
+const PERIOD_MS = 3000;
 
+/** The body of a row; its fields depend on the kind of the row. @typedef {Record<string, any>} Body */
+/** @typedef {"" | "good" | "warn" | "bad" | "flow"} Tone */
+/** @typedef {[tone: Tone, text: string]} Sentence */
+
+/** @param {Body} body */
 const by = (body) => (body.user ? ` by ${body.user}` : "") + (body.reason ? `: ${body.reason}` : "");
+/** @param {number} ul */
+const vol = (ul) => volume(ul).join(" ");
+/** @param {Body} body */
+const alarm = (body) => `Alarm ${spoken(body.alarm.replace(":", " · "))}`;
+
+/** @param {Body} b */
+function gradeSentence(b) {
+  const limit = b.limiting && b.limiting !== "none" ? `, limited by ${named(b.limiting)}` : "";
+  return `${b.of === "loop" ? "Loop" : "Batch"} graded ${b.grade}${limit}`;
+}
+
+/** @param {Body} b */
+function cycleSentence(b) {
+  if (b.action === "rest") return `Cycle ${b.cycle}: no treatment of the loop`;
+  return `Cycle ${b.cycle}: ${vol(b.given_back_ul)} given back, ${vol(b.discarded_ul)} discarded`;
+}
+
+/** @type {Record<string, (body: Body) => Sentence>} */
 const SENTENCES = {
-  "alarm.raised": (b) => ["bad", `Alarm ${spoken(b.alarm.replace(":", " · "))}: ${b.detail}`],
-  "alarm.acknowledged": (b) => ["", `Alarm ${spoken(b.alarm.replace(":", " · "))} acknowledged${by(b)}`],
-  "alarm.returned": (b) => ["", `Alarm ${spoken(b.alarm.replace(":", " · "))} has gone away`],
+  "act.refused": (b) => ["warn", `${spoken(b.actuator)} refused: ${spoken((b.reasons ?? []).join("; "))}`],
+  "alarm.acknowledged": (b) => ["", `${alarm(b)} acknowledged${by(b)}`],
+  "alarm.raised": (b) => ["bad", `${alarm(b)}: ${b.detail}`],
+  "alarm.returned": (b) => ["", `${alarm(b)} returned to normal`],
   "controller.started": (b) => ["", `Controller started for rig ${b.rig}`],
   "controller.stopped": () => ["", "Controller stopped"],
-  "ledger.level": (b) => ["", `Level of ${b.vessel} read: ${volume(b.ul).join(" ")}${by(b)}`],
-  "ledger.loaded": (b) => ["", `${b.replaces ? "Another bottle as" : "Topped up:"} ${b.vessel}, lot ${b.lot}: ${volume(b.ul).join(" ")}${by(b)}`],
-  "ledger.weighed": (b) => ["", `Balance corrects ${b.vessel} by ${volume(b.change_ul).join(" ")}`],
-  "ledger.reconciled": (b) => ["", `${b.vessel} set to ${volume(b.ul).join(" ")}${by(b)}`],
-  moved: (b) => ["flow", `${spoken(b.line)}: ${volume(b.ul).join(" ")} moved, by ${b.source}`],
-  "note.grade": (b) => ["good", `${b.of === "loop" ? "Loop" : "Batch"} graded ${b.grade}${b.limiting && b.limiting !== "none" ? `, limited by ${named(b.limiting)}` : ""}`],
-  "note.recycle": (b) => ["good", b.action === "rest" ? `Cycle ${b.cycle}: the loop is left alone` : `Cycle ${b.cycle}: ${volume(b.given_back_ul).join(" ")} given back, ${volume(b.discarded_ul).join(" ")} discarded`],
+  "fault.made": (b) => ["warn", `${spoken(b.fault)} of ${b.on} injected${by(b)}`],
+  "fault.mended": (b) => ["", `${spoken(b.fault)} cleared${by(b)}`],
+  "ledger.level": (b) => ["", `Level of ${b.vessel} read: ${vol(b.ul)}${by(b)}`],
+  "ledger.loaded": (b) => [
+    "",
+    `${b.replaces ? "New bottle for" : "Topped up:"} ${b.vessel}, lot ${b.lot}: ${vol(b.ul)}${by(b)}`,
+  ],
+  "ledger.reconciled": (b) => ["", `${b.vessel} set to ${vol(b.ul)}${by(b)}`],
+  "ledger.weighed": (b) => ["", `Balance corrects ${b.vessel} by ${vol(b.change_ul)}`],
+  moved: (b) => ["flow", `${spoken(b.line)}: ${vol(b.ul)} moved, by ${b.source}`],
+  "note.grade": (b) => ["good", gradeSentence(b)],
+  "note.recycle": (b) => ["good", cycleSentence(b)],
   "page.signed_in": (b) => ["", `${b.user} signed in as ${b.role}`],
+  "run.message": (b) => ["warn", b.text],
   "run.start": (b) => ["", `Run of ${b.protocol} started${by(b)}`],
   "run.state": (b) => ["", `Run ${b.from} → ${b.to}${by(b)}`],
-  "run.message": (b) => ["warn", b.text],
-  "safety.trip": (b) => ["bad", `Interlock ${spoken(b.interlock)}: ${b.detail}`],
-  "safety.clear": (b) => ["good", `Interlock ${spoken(b.interlock)} is content again`],
+  "safety.clear": (b) => ["good", `Interlock ${spoken(b.interlock)} cleared`],
   "safety.estop": (b) => ["bad", `Emergency stop${by(b)}`],
   "safety.reset": (b) => ["warn", `Emergency stop reset${by(b)}`],
-  "act.refused": (b) => ["warn", `${spoken(b.actuator)} refused: ${spoken((b.reasons ?? []).join("; "))}`],
-  "fault.made": (b) => ["warn", `${spoken(b.fault)} of ${b.on} made by hand${by(b)}`],
-  "fault.mended": (b) => ["", `${spoken(b.fault)} mended${by(b)}`],
+  "safety.trip": (b) => ["bad", `Interlock ${spoken(b.interlock)} tripped: ${b.detail}`],
   "speed.set": (b) => ["", `Speed ${b.old}× → ${b.new}×${by(b)}`],
 };
 
-export function beginJournal() {
+/** Read the journal now and then, and show its newest rows. */
+export function startJournal() {
   const refresh = async () => {
     if (document.hidden) return;
+    /** @type {AuditModel | null} */
     const found = await call("GET", `/api/audit?limit=${ROWS}`, undefined, { quiet: true }).catch(() => null);
     if (found) show(found.entries);
   };
   refresh();
-  setInterval(refresh, EVERY_MS);
+  setInterval(refresh, PERIOD_MS);
 }
 
+/** @param {EntryModel[]} entries */
 function show(entries) {
-  redraw(byId("journal"), entries.map((entry) => entry.seq), () => entries.map((entry) => {
-    const [tone, text] = sentence(entry);
-    return h("li", { class: tone, title: `row ${entry.seq} · ${entry.kind} · sha256 ${entry.sha256.slice(0, 12)}…` },
-      h("time", { datetime: entry.utc, title: `${moment(entry.utc)} · ${inUtc(entry.utc)}`, text: stamp(entry.utc) }), h("span", { text }));
-  }));
+  const keys = entries.map((entry) => entry.seq);
+  redraw(byId("journal"), keys, () => entries.map(item));
 }
 
+/** @param {EntryModel} entry */
+function item(entry) {
+  const [tone, text] = sentence(entry);
+  const title = `row ${entry.seq} · ${entry.kind} · sha256 ${entry.sha256.slice(0, 12)}…`;
+  const time = { datetime: entry.utc, title: `${moment(entry.utc)} · ${inUtc(entry.utc)}`, text: stamp(entry.utc) };
+  return h("li", { class: tone, title }, h("time", time), h("span", { text }));
+}
+
+/**
+ * Return a row as a sentence. A row of an older version may lack a field: then its kind is shown.
+ * @param {EntryModel} entry
+ * @returns {Sentence}
+ */
 function sentence(entry) {
   try {
     return SENTENCES[entry.kind]?.(entry.body) ?? ["", spoken(entry.kind)];

@@ -1,29 +1,77 @@
-// Where the medium went: millilitres, the share that was used again, and whether the books balance.
+// The medium ledger: volumes, the recycled fraction, and the mass balance.
 
 import { byId, h, redraw } from "./dom.js";
-import { fixed, percent } from "./words.js";
+import { fixed, percent } from "./format.js";
 
-export function showLedger(found) {
-  redraw(byId("ledger-body"), found, () => (found ? picture(found) : []));
+/** @import { LedgerModel } from "../../types/api.d.ts" */
+
+const ERROR_TITLE =
+  "The difference that weighings found and no transfer explains. " +
+  "Its bound is three standard deviations of the transfers and weighings.";
+
+/**
+ * Show the ledger.
+ * @param {LedgerModel | undefined} ledger
+ */
+export function showLedger(ledger) {
+  redraw(byId("ledger-body"), ledger ?? null, () => ledger && picture(ledger));
 }
 
+/** @param {LedgerModel} found */
 function picture(found) {
-  const inside = Math.abs(found.mass_balance_error_ml) <= found.mass_balance_bound_ml;
-  const entered = found.recycled_ml + found.fresh_ml;
-  const bar = h("div", { class: "share", role: "img", "aria-label": `${percent(found.recycled_fraction)} of what entered the loop had been there before` }, h("b", {}));
-  bar.firstChild.style.width = `${found.recycled_fraction * 100}%`;
+  const fraction = percent(found.recycled_fraction);
+  const filled = h("b");
+  filled.style.width = `${found.recycled_fraction * 100}%`;
+  const label = `${fraction} of the medium that entered the loop was recycled`;
   return [
-    h("div", { class: "share-row" }, h("span", { class: "share-number", text: entered > 0 ? percent(found.recycled_fraction) : "–" }),
-      h("span", { class: "share-words" }, "recycled", h("small", { text: "of what entered the loop" }))),
-    bar,
-    h("table", { class: "books" }, h("tbody", {},
-      line("Fresh used", found.fresh_ml), line("Recycled", found.recycled_ml), line("Discarded", found.discarded_ml),
-      line("Glucose and base", found.glucose_ml + found.base_ml, "lesser"), line("Evaporated (est.)", found.evaporated_ml, "lesser"),
-      h("tr", { class: inside ? "balance" : "balance broken" },
-        h("th", { scope: "row" }, h("span", { class: "ok-mark", "aria-hidden": "true", text: inside ? "✓" : "!" }), "Balance error"),
-        h("td", { title: "What weighings found that no transfer explains, within three standard deviations of what was moved and weighed" },
-          fixed(found.mass_balance_error_ml, 2), h("small", { text: ` ± ${fixed(found.mass_balance_bound_ml, 2)} mL` }))))),
+    h(
+      "div",
+      { class: "share-row" },
+      h("span", { class: "share-number", text: found.recycled_ml + found.fresh_ml > 0 ? fraction : "–" }),
+      h("span", { class: "share-words" }, "recycled", h("small", { text: "of what entered the loop" })),
+    ),
+    h("div", { class: "share", role: "img", "aria-label": label }, filled),
+    h("table", { class: "books" }, h("tbody", {}, volumeRows(found), balanceRow(found))),
   ];
 }
 
-const line = (name, ml, rank) => h("tr", { class: rank }, h("th", { scope: "row", text: name }), h("td", {}, fixed(ml, 1), h("small", { text: " mL" })));
+/** @param {LedgerModel} found */
+function volumeRows(found) {
+  return [
+    line("Fresh used", found.fresh_ml),
+    line("Recycled", found.recycled_ml),
+    line("Discarded", found.discarded_ml),
+    line("Glucose and base", found.glucose_ml + found.base_ml, "lesser"),
+    line("Evaporated (est.)", found.evaporated_ml, "lesser"),
+  ];
+}
+
+/** @param {LedgerModel} found */
+function balanceRow(found) {
+  const closes = Math.abs(found.mass_balance_error_ml) <= found.mass_balance_bound_ml;
+  const mark = h("span", { class: "ok-mark", "aria-hidden": "true", text: closes ? "✓" : "!" });
+  return h(
+    "tr",
+    { class: closes ? "balance" : "balance broken" },
+    h("th", { scope: "row" }, mark, "Balance error"),
+    h(
+      "td",
+      { title: ERROR_TITLE },
+      fixed(found.mass_balance_error_ml, 2),
+      h("small", { text: ` ± ${fixed(found.mass_balance_bound_ml, 2)} mL` }),
+    ),
+  );
+}
+
+/**
+ * @param {string} name
+ * @param {number} ml
+ * @param {string} [rank]
+ */
+const line = (name, ml, rank) =>
+  h(
+    "tr",
+    { class: rank },
+    h("th", { scope: "row", text: name }),
+    h("td", {}, fixed(ml, 1), h("small", { text: " mL" })),
+  );

@@ -1,92 +1,129 @@
-// The page: signs in, asks what rig this is, then follows the live feed and hands each part what concerns it.
+// The page: signs in, reads the rig, then follows the live feed and passes each part of the state to its view.
 
-import { call } from "./api.js";
-import { beginAlarms, showAlarms } from "./alarms.js";
-import { Charts } from "./charts.js";
-import { beginDecisions } from "./decisions.js";
+import { AlarmList } from "./alarms/list.js";
+import { call, Failure } from "./api.js";
+import { Trends } from "./charts/trends.js";
+import { startDecisions } from "./decisions.js";
 import { signIn } from "./dialog.js";
 import { byId } from "./dom.js";
 import { Faults } from "./faults.js";
 import { Feed } from "./feed.js";
+import { useZone } from "./format.js";
 import { showGrade } from "./grade.js";
-import { handle } from "./handling.js";
-import { chooseTheme, Header } from "./header.js";
-import { beginJournal } from "./journal.js";
+import { enterWork } from "./handling.js";
+import { applyTheme, Header } from "./header.js";
+import { startJournal } from "./journal.js";
 import { showLedger } from "./ledger.js";
-import { Protocol } from "./protocol.js";
+import { Protocols } from "./protocol.js";
 import { Raster } from "./raster.js";
 import { Schematic } from "./schematic/view.js";
 import { showViability } from "./viability.js";
-import { useZone } from "./words.js";
 
-const AGAIN_MS = 1000;
+/** @import { VolumeView } from "../../types/api.d.ts" */
+/** @import { LiveMessage, LiveState, Rig } from "../../types/live.d.ts" */
 
-/** A link's token stands behind the #, so that no server and no log sees it; it leaves the address bar at once. */
-async function tokenOfLink() {
+const RETRY_MS = 1000;
+
+/** Sign in with the token of a link. It follows the #, so that no server logs it; the address bar drops it at once. */
+async function signInWithLink() {
   const token = new URLSearchParams(location.hash.slice(1)).get("token");
   if (!token) return;
   history.replaceState(null, "", location.pathname);
   await call("POST", "/api/session", undefined, { token }).catch(() => null);
 }
 
-async function rigOrSignIn() {
+/**
+ * Read the rig. Asks the user to sign in if necessary, and waits for the controller.
+ * @returns {Promise<Rig>}
+ */
+async function readRig() {
   for (;;) {
     try {
       return await call("GET", "/api/rig", undefined, { quiet: true });
     } catch (failure) {
-      if (failure.status === 401) await signIn((token) => call("POST", "/api/session", undefined, { token, quiet: true }));
-      else await new Promise((resolve) => setTimeout(resolve, AGAIN_MS));
+      if (failure instanceof Failure && failure.status === 401) {
+        await signIn((token) => call("POST", "/api/session", undefined, { token, quiet: true }));
+      } else {
+        await new Promise((resolve) => setTimeout(resolve, RETRY_MS));
+      }
     }
   }
 }
 
-async function begin() {
-  chooseTheme();
-  await tokenOfLink();
-  const rig = await rigOrSignIn();
-  useZone(rig.time_zone);
-  const { protocols } = await call("GET", "/api/protocols");
-  const mayOperate = rig.role !== "viewer";
-  const header = new Header(rig, mayOperate);
-  beginAlarms(mayOperate);
-  let volumes = {};
-  const enter = mayOperate ? (name, deed) => handle(rig.schematic.vessels.find((each) => each.name === name), volumes[name], deed) : null;
-  const schematic = new Schematic(rig, enter);
-  const charts = new Charts(rig);
-  const protocol = new Protocol(protocols, mayOperate);
-  const raster = new Raster(byId("raster"), rig.electrodes);
-  beginJournal();
-  beginDecisions();
-  if (rig.faults) new Faults(mayOperate);
-  measureAbove();
-  document.body.classList.add("ready");
-  const feed = new Feed(
-    (state, changes) => {
-      volumes = state.volumes;
-      header.update(state);
-      schematic.update(state);
-      charts.live(state);
-      if ("run" in changes) protocol.update(state.run);
-      if ("alarms" in changes || "set_aside" in changes) showAlarms(state.alarms, state.set_aside, enter);
-      if ("ledger" in changes) showLedger(state.ledger);
-      if ("grade" in changes) showGrade(state.grade);
-      if ("viability" in changes) showViability(state.viability);
-      raster.take(changes.spikes, Boolean(changes.whole), state.nerves);
-    },
-    (status) => {
-      header.link(status);
-      if (status === "refused") location.reload();
-    },
-  );
-  window.choroid = { feed };
+/** The views of the page. */
+class Page {
+  /**
+   * @param {Rig} rig
+   * @param {import("../../types/api.d.ts").ProtocolView[]} protocols
+   */
+  constructor(rig, protocols) {
+    const mayOperate = rig.role !== "viewer";
+    /** @type {Record<string, VolumeView>} */
+    this.volumes = {};
+    /** @type {(name: string, action?: string) => void} */
+    const enterFor = (name, action) => {
+      const vessel = rig.schematic.vessels.find((each) => each.name === name);
+      if (vessel) enterWork(vessel, this.volumes[name], action);
+    };
+    const enter = mayOperate ? enterFor : null;
+    this.alarms = new AlarmList(mayOperate, enter);
+    this.header = new Header(rig, mayOperate, (utc) => this.alarms.markAsOf(utc));
+    this.schematic = new Schematic(rig, enter);
+    this.trends = new Trends(rig);
+    this.protocols = new Protocols(protocols, mayOperate);
+    this.raster = new Raster(byId("raster", HTMLCanvasElement), rig.electrodes);
+    startJournal();
+    startDecisions();
+    if (rig.faults) new Faults(mayOperate);
+  }
+
+  /**
+   * Show the state after a message of the feed.
+   * @param {LiveState} state
+   * @param {LiveMessage} changes
+   */
+  update(state, changes) {
+    this.volumes = state.volumes;
+    this.header.update(state);
+    this.schematic.update(state);
+    this.trends.update(state);
+    if ("run" in changes) this.protocols.update(state.run);
+    if ("alarms" in changes || "set_aside" in changes) this.alarms.show(state.alarms, state.set_aside);
+    if ("ledger" in changes) showLedger(state.ledger);
+    if ("grade" in changes) showGrade(state.grade);
+    if ("viability" in changes) showViability(state.viability);
+    this.raster.update(changes.spikes, Boolean(changes.whole), state.nerves);
+  }
 }
 
-/** The columns fill what the head and alarms leave of the window. */
+/** Keep the height above the columns in `--above`: the columns fill the rest of the window. */
 function measureAbove() {
-  const above = [document.querySelector(".head"), byId("alarm-list"), byId("emergency"), byId("fault-banner")];
-  const measure = () => document.documentElement.style.setProperty("--above", `${above.reduce((sum, each) => sum + each.offsetHeight, 0)}px`);
+  const above = ["head", "alarm-list", "emergency", "fault-banner"].map((id) => byId(id));
+  const measure = () => {
+    const height = above.reduce((sum, each) => sum + each.offsetHeight, 0);
+    document.documentElement.style.setProperty("--above", `${height}px`);
+  };
   const observer = new ResizeObserver(measure);
   above.forEach((each) => observer.observe(each));
 }
 
-begin();
+async function start() {
+  applyTheme();
+  await signInWithLink();
+  const rig = await readRig();
+  useZone(rig.time_zone);
+  const { protocols } = await call("GET", "/api/protocols");
+  const page = new Page(rig, protocols);
+  measureAbove();
+  document.body.classList.add("ready");
+  const feed = new Feed(
+    (state, changes) => page.update(state, changes),
+    (status) => {
+      page.header.setLink(status);
+      if (status === "refused") location.reload();
+    },
+  );
+  Object.assign(window, { choroid: { feed } });
+}
+
+start();

@@ -1,102 +1,188 @@
-// Protocols: choose one, start it, hold it, let it go on, end it; and see what it does.
+// Protocols: choose one, start it, pause, resume or abort its run, and follow its steps.
 
-import { act, toast } from "./api.js";
+import { act, showDone } from "./api.js";
 import { ask } from "./dialog.js";
-import { byId, h, redraw, say } from "./dom.js";
-import { duration, inUtc, moment, result, step, typed, volume } from "./words.js";
+import { byId, h, redraw, setText } from "./dom.js";
+import { duration, inUtc, moment, typed, volume } from "./format.js";
+import { result, step } from "./words.js";
 
-const SHOWN = 9;
-const MARKS = { done: "✓", running: "", interrupted: "‖" };
-const MOVING = ["running", "restarting"];
+/** @import { ParamView, ProtocolView } from "../../types/api.d.ts" */
+/** @import { Run, Step, StepResult } from "../../types/live.d.ts" */
 
-export class Protocol {
+const SHOWN_STEPS = 9;
+const PAUSED = "‖";
+/** @type {Record<string, string>} */
+const MARKS = { done: "✓", running: "", interrupted: PAUSED };
+const ACTIVE = ["running", "restarting"];
+
+export class Protocols {
+  /**
+   * @param {ProtocolView[]} protocols
+   * @param {boolean} mayOperate
+   */
   constructor(protocols, mayOperate) {
     this.protocols = protocols;
     this.mayOperate = mayOperate;
+    /** @type {Run | null} */
     this.run = null;
-    const select = byId("protocol-select");
-    select.replaceChildren(...protocols.map((each) => h("option", { value: each.name, text: each.name })));
-    select.onchange = () => this.choose();
-    byId("start-form").onsubmit = (event) => { event.preventDefault(); this.start(); };
+    this.select = byId("protocol-select", HTMLSelectElement);
+    this.select.replaceChildren(...protocols.map((each) => h("option", { value: each.name, text: each.name })));
+    this.select.onchange = () => this.showParameters();
+    byId("start-form").onsubmit = (event) => {
+      event.preventDefault();
+      this.start();
+    };
     byId("pause-run").onclick = () => this.command("pause");
     byId("resume-run").onclick = () => this.command("resume");
     byId("abort-run").onclick = () => this.abort();
-    this.choose();
+    this.showParameters();
     this.update(null);
   }
 
-  choose() {
-    const chosen = this.protocols.find((each) => each.name === byId("protocol-select").value);
+  showParameters() {
+    const chosen = this.protocols.find((each) => each.name === this.select.value);
     if (!chosen) return;
-    say(byId("protocol-title"), chosen.title);
-    byId("params").replaceChildren(...chosen.params.map((param) => {
-      const id = `param-${param.name}`;
-      return h("label", { class: "param", for: id },
-        h("span", { class: "param-name", text: param.name }),
-        h("input", { id, name: param.name, value: typed(param.default, param.unit), "data-testid": id, spellcheck: "false", inputmode: param.unit ? "text" : "numeric" }),
-        h("span", { class: "param-help", text: `${param.help}; ${typed(param.low, param.unit)} to ${typed(param.high, param.unit)}` }));
-    }));
+    setText(byId("protocol-title"), chosen.title);
+    byId("params").replaceChildren(...chosen.params.map(parameter));
   }
 
   async start() {
-    const params = Object.fromEntries([...byId("params").querySelectorAll("input")].map((input) => [input.name, input.value.trim()]));
-    const body = { protocol: byId("protocol-select").value, params, reason: byId("start-reason").value.trim() };
-    const run = await act("POST", "/api/runs", body);
-    if (run) toast({ done: `${run.protocol} is ${run.state}` });
+    const inputs = [...byId("params").querySelectorAll("input")];
+    const params = Object.fromEntries(inputs.map((input) => [input.name, input.value.trim()]));
+    const reason = byId("start-reason", HTMLInputElement).value.trim();
+    const run = await act("POST", "/api/runs", { protocol: this.select.value, params, reason });
+    if (run) showDone(`${run.protocol} is ${run.state}`);
   }
 
-  /** What comes of it the feed tells: an answer that comes late would show a state that is over. */
+  /**
+   * Send a command to the run. The feed shows its effect: a late answer would show a state that is over.
+   * @param {"pause" | "resume" | "abort"} verb
+   * @param {string} [reason]
+   */
   async command(verb, reason = `${verb} on the page`) {
     if (this.run) await act("POST", `/api/runs/${encodeURIComponent(this.run.id)}/${verb}`, { reason });
   }
 
   async abort() {
-    const reason = await ask({ title: "Abort this run?", text: "What it moves comes to rest, what has moved is measured and recorded, and the run ends for good.", confirm: "Abort the run", danger: true });
+    const reason = await ask({
+      title: "Abort this run?",
+      text: "Its transfers stop, the volume moved so far is measured and recorded, and the run cannot be resumed.",
+      confirm: "Abort the run",
+      danger: true,
+    });
     if (reason !== null) await this.command("abort", reason);
   }
 
+  /**
+   * Show the run.
+   * @param {Run | null} run
+   */
   update(run) {
     this.run = run;
     const state = run ? run.state : "idle";
-    const active = Boolean(run) && !run.ended;
+    const active = run !== null && !run.ended;
     const badge = byId("run-state");
     badge.dataset.state = state;
-    say(badge, state);
+    setText(badge, state);
     byId("start-form").hidden = active;
     byId("run").hidden = !run;
+    this.enableButtons(state, active);
+    if (run) this.showRun(run, active);
+  }
+
+  /**
+   * @param {string} state
+   * @param {boolean} active
+   */
+  enableButtons(state, active) {
     byId("run-buttons").hidden = !active;
-    byId("start-run").disabled = active || !this.mayOperate;
-    byId("pause-run").disabled = !MOVING.includes(state) || !this.mayOperate;
-    byId("resume-run").disabled = state !== "held" || !this.mayOperate;
-    byId("abort-run").disabled = !active || state === "aborting" || !this.mayOperate;
-    if (!run) return;
-    say(byId("run-title"), run.protocol);
-    say(byId("run-about"), `${run.id} · since ${moment(run.started_utc)} · ${Object.entries(run.params).map(about).filter(Boolean).join(" · ")}`);
+    /** @type {(id: string, possible: boolean) => void} */
+    const enable = (id, possible) => {
+      byId(id, HTMLButtonElement).disabled = !possible || !this.mayOperate;
+    };
+    enable("start-run", !active);
+    enable("pause-run", ACTIVE.includes(state));
+    enable("resume-run", state === "held");
+    enable("abort-run", active && state !== "aborting");
+  }
+
+  /**
+   * @param {Run} run
+   * @param {boolean} active
+   */
+  showRun(run, active) {
+    setText(byId("run-title"), run.protocol);
+    const parameters = Object.entries(run.params).map(parameterText).filter(Boolean).join(" · ");
+    setText(byId("run-about"), `${run.id} · since ${moment(run.started_utc)} · ${parameters}`);
     byId("run-about").title = inUtc(run.started_utc);
     const message = run.messages.at(-1);
     byId("run-message").hidden = !message || !active;
-    say(byId("run-message"), message ?? "");
-    const shown = run.progress.slice(-SHOWN);
-    redraw(byId("steps"), [shown, state], () => shown.map((each) => this.step(each, state)).reverse());
-  }
-
-  step(each, state) {
-    const still = each.state === "running" && state !== "running";
-    return h("li", { class: `step ${each.state}${still ? " still" : ""}`, "data-testid": "step" },
-      h("span", { class: "step-mark", "aria-hidden": "true", text: still ? "‖" : MARKS[each.state] ?? "" }),
-      h("span", { class: "step-what" }, h("span", { class: "step-number", text: each.n }), each.branch ? `${each.branch}: ` : "", step(each.verb, each.args)),
-      h("span", { class: "step-result", title: bounds(each.result), text: result(each.result) }));
+    setText(byId("run-message"), message ?? "");
+    const shown = run.progress.slice(-SHOWN_STEPS);
+    redraw(byId("steps"), [shown, run.state], () => shown.map((each) => stepItem(each, run.state)).reverse());
   }
 }
 
+/** @param {ParamView} param */
+function parameter(param) {
+  const id = `param-${param.name}`;
+  const input = {
+    id,
+    name: param.name,
+    value: typed(param.default, param.unit),
+    "data-testid": id,
+    spellcheck: "false",
+    inputmode: param.unit ? "text" : "numeric",
+  };
+  const help = `${param.help}; ${typed(param.low, param.unit)} to ${typed(param.high, param.unit)}`;
+  return h(
+    "label",
+    { class: "param", for: id },
+    h("span", { class: "param-name", text: param.name }),
+    h("input", input),
+    h("span", { class: "param-help", text: help }),
+  );
+}
+
+/**
+ * @param {Step} each
+ * @param {string} runState
+ */
+function stepItem(each, runState) {
+  const paused = each.state === "running" && runState !== "running";
+  return h(
+    "li",
+    { class: `step ${each.state}${paused ? " still" : ""}`, "data-testid": "step" },
+    h("span", { class: "step-mark", "aria-hidden": "true", text: paused ? PAUSED : (MARKS[each.state] ?? "") }),
+    h(
+      "span",
+      { class: "step-what" },
+      h("span", { class: "step-number", text: each.n }),
+      each.branch ? `${each.branch}: ` : "",
+      step(each.verb, each.args),
+    ),
+    h("span", { class: "step-result", title: bounds(each.result), text: result(each.result) }),
+  );
+}
+
+/**
+ * Return the bounds of an amount for a tooltip.
+ * @param {StepResult | null} found
+ */
 function bounds(found) {
   if (!found || found.low_ul === undefined || found.low_ul === null) return null;
   return `between ${volume(found.low_ul).join(" ")} and ${volume(found.high_ul).join(" ")}`;
 }
 
-function about([name, value]) {
+/**
+ * Return a parameter of a run with its unit, which is the suffix of its name; empty for a zero count.
+ * @param {[string, number]} parameter
+ */
+function parameterText([name, value]) {
   if (name.endsWith("_ul")) return `${spaced(name.slice(0, -3))} ${volume(value).join(" ")}`;
   if (name.endsWith("_s")) return `${spaced(name.slice(0, -2))} ${duration(value)}`;
   return value ? `${spaced(name)} ${value}` : "";
 }
+
+/** @param {string} name */
 const spaced = (name) => name.replaceAll("_", " ");

@@ -1,115 +1,256 @@
-// The viability ring: one arc a part, as long as its weight, as full as its score; what is missing is left open. Its number
-// is the range of what is possible, which only widens when an input goes missing; coverage and what is known alone are beside it.
-// Under it welfare and the rating made of both in the same manner, and what the organoid's age and its review allow.
+// The viability card: a ring with one arc for each part, as long as its weight and as full as its score.
+//
+// The number in the ring is the possible range; it only widens when an input goes missing. Coverage and the score of
+// the known parts stand next to it, then the parts, the welfare and the rating made of both, and what may be asked of
+// the tissue.
 
 import { byId, h, redraw, s } from "./dom.js";
-import { capital, fixed, named, percent } from "./words.js";
+import { capital, fixed, percent } from "./format.js";
+import { named } from "./words.js";
 
-const SIZE = 180, MIDDLE = SIZE / 2, RADIUS = 78, GAP = 0.045;
+/** @import { Rating, ScoreGate, ScorePart, Stimulation, Viability } from "../../types/live.d.ts" */
 
+const SIZE = 180;
+const MIDDLE = SIZE / 2;
+const RADIUS = 78;
+const GAP = 0.045;
+const KNOWN_TITLE =
+  "The score of the known parts alone. It can rise when a bad reading goes missing: use the range for decisions";
+
+/**
+ * Show the scores, or that there are none yet.
+ * @param {Viability | null | undefined} found
+ */
 export function showViability(found) {
-  redraw(byId("viability-body"), found && shown(found), () => (found ? picture(found) : [h("p", { class: "empty", text: "The first score comes within a minute of rig time." })]));
+  const none = () => h("p", { class: "empty", text: "The first score follows within one minute of rig time." });
+  redraw(byId("viability-body"), found && keyOf(found), () => (found ? picture(found) : none()));
 }
 
-/** What the picture is made of: the inputs and the baselines change with every look and are not in it. */
-const shown = ({ inputs, baseline, ...rest }) => rest;
+/**
+ * Return what the picture shows: inputs and baseline change with each score and are not shown.
+ * @param {Viability} found
+ */
+function keyOf(found) {
+  return { ...found, inputs: undefined, baseline: undefined };
+}
 
+/** @param {Viability} found */
 function picture(found) {
   const parts = Object.entries(found.parts);
   const shut = Object.entries(found.gates).filter(([, gate]) => !gate.open);
   return [
-    h("div", { class: "vital-row" }, ring(found, shut.length > 0),
-      h("div", { class: "vital-words" },
-        h("strong", { text: shut.length ? "a gate is not open" : "is possible" }),
-        h("span", { text: `coverage ${percent(found.coverage)}`, title: "The weight of the parts that are known" }),
-        h("span", { class: "dim", "data-testid": "known", title: KNOWN, text: `of what is known: ${whole(found.of_known)}` }),
-        h("span", { class: "dim", "data-testid": "score", text: counted(found, shut.length > 0) }))),
-    shut.map(([name, gate]) => h("p", { class: "note", text: `${capital(named(name))}: ${gate.text}. ${gate.open === null ? "Until it is known, the score is 0" : "This alone makes the score 0"}.` })),
-    h("ul", { class: "parts" }, parts.map(([name, part]) => row(name, part, found.limiting === name))),
-    rating(found),
+    h("div", { class: "vital-row" }, ring(found, shut.length > 0), summary(found, shut.length > 0)),
+    shut.map(gateNote),
+    h(
+      "ul",
+      { class: "parts" },
+      parts.map(([name, part]) => partRow(name, part, found.limiting === name)),
+    ),
+    ratingTable(found),
+    stimulationNotes(found.stimulation),
     h("p", { class: "note", text: `${capital(found.label)}.` }),
   ];
 }
 
+/**
+ * @param {Viability} found
+ * @param {boolean} shut - whether a gate is shut or not known
+ */
+function summary(found, shut) {
+  const known = { class: "dim", "data-testid": "known", title: KNOWN_TITLE };
+  return h(
+    "div",
+    { class: "vital-words" },
+    h("strong", { text: shut ? "a gate is not open" : "is possible" }),
+    h("span", { text: `coverage ${percent(found.coverage)}`, title: "The weight of the parts that are known" }),
+    h("span", { ...known, text: `of what is known: ${percentOrDash(found.of_known)}` }),
+    h("span", { class: "dim", "data-testid": "score", text: scoreText(found, shut) }),
+  );
+}
+
+/** @param {[string, ScoreGate]} entry */
+function gateNote([name, gate]) {
+  const effect = gate.open === null ? "Until it is known, the score is 0" : "This alone makes the score 0";
+  return h("p", { class: "note", text: `${capital(named(name))}: ${gate.text}. ${effect}.` });
+}
+
+/**
+ * @param {Viability} found
+ * @param {boolean} shut
+ */
 function ring(found, shut) {
   const parts = Object.entries(found.parts);
   const total = parts.reduce((sum, [, part]) => sum + part.weight, 0);
-  const image = s("svg", { class: "ring", viewBox: `0 0 ${SIZE} ${SIZE}`, role: "img", "aria-label": `Viability possibly ${between(found)}, coverage ${percent(found.coverage)}` });
+  const label = `Viability possibly ${range(found)}, coverage ${percent(found.coverage)}`;
+  const image = s("svg", { class: "ring", viewBox: `0 0 ${SIZE} ${SIZE}`, role: "img", "aria-label": label });
   let angle = -Math.PI / 2;
   for (const [name, part] of parts) {
     const span = (part.weight / total) * 2 * Math.PI;
-    const begin = angle + GAP / 2, end = angle + span - GAP / 2;
+    image.append(...arcs(name, part, angle + GAP / 2, angle + span - GAP / 2));
     angle += span;
-    image.append(s("path", { class: part.coverage === 0 ? "arc missing" : "arc", d: arc(begin, end) }, s("title", { text: tell(name, part) })));
-    if (part.coverage > 0 && part.score > 0.01) {
-      image.append(s("path", { class: `arc full ${level(part.known)}`, d: arc(begin, begin + (end - begin) * part.score) }));
-    }
   }
-  image.append(s("text", { class: shut ? "ring-score shut" : "ring-score", x: MIDDLE, y: MIDDLE + 12, "text-anchor": "middle" },
-    s("tspan", { text: ends(found) }), s("tspan", { class: "ring-sign", dx: 2, text: "%" })));
+  const text = { class: shut ? "ring-score shut" : "ring-score", x: MIDDLE, y: MIDDLE + 12, "text-anchor": "middle" };
+  const sign = s("tspan", { class: "ring-sign", dx: 2, text: "%" });
+  image.append(s("text", text, s("tspan", { text: ends(found) }), sign));
   return image;
 }
 
-const KNOWN = "The parts that are known, by themselves. It can rise when a bad reading goes missing: judge by the range";
+/**
+ * Return the arcs of one part: its weight, and the share that its score fills.
+ * @param {string} name
+ * @param {ScorePart} part
+ * @param {number} begin - radians
+ * @param {number} end - radians
+ */
+function arcs(name, part, begin, end) {
+  const className = part.coverage === 0 ? "arc missing" : "arc";
+  const title = s("title", { text: partText(name, part) });
+  const weight = s("path", { class: className, d: arcPath(begin, end) }, title);
+  if (part.coverage === 0 || part.score <= 0.01) return [weight];
+  const d = arcPath(begin, begin + (end - begin) * part.score);
+  return [weight, s("path", { class: `arc full ${level(part.known)}`, d })];
+}
 
-/** What the API's and the journal's score is, and why it is the lower end. */
-function counted(found, shut) {
+/**
+ * Return the score that API and journal report, and why it is the lower end of the range.
+ * @param {Viability} found
+ * @param {boolean} shut
+ */
+function scoreText(found, shut) {
   const score = `score ${percent(found.score)}`;
   if (shut) return `${score} until every gate is open`;
   return found.coverage > 0.999 ? score : `${score}: what is missing counts as failed`;
 }
 
-function row(name, part, limiting) {
+/**
+ * @param {string} name
+ * @param {ScorePart} part
+ * @param {boolean} limiting
+ */
+function partRow(name, part, limiting) {
   const missing = part.coverage === 0;
-  const bar = h("i", { class: `bar ${level(part.known)}` }, h("b", {}));
-  bar.firstChild.style.width = `${Math.max(part.score * 100, 2)}%`;
-  const said = missing ? "missing" : part.coverage < 1 ? `${percent(part.coverage)} known` : value(part.value);
-  return h("li", { class: `part${limiting && !missing ? " limiting" : ""}${missing ? " unknown" : ""}`, title: tell(name, part) },
-    h("span", { class: "part-name", text: named(name) }), h("span", { class: "part-value", text: said }), missing ? null : bar,
-    h("span", { class: "part-weight", text: percent(part.weight), title: "weight" }));
+  const filled = h("b");
+  filled.style.width = `${Math.max(part.score * 100, 2)}%`;
+  const mark = limiting ? " limiting" : "";
+  return h(
+    "li",
+    { class: `part${missing ? " unknown" : mark}`, title: partText(name, part) },
+    h("span", { class: "part-name", text: named(name) }),
+    h("span", { class: "part-value", text: partValue(part) }),
+    missing ? null : h("i", { class: `bar ${level(part.known)}` }, filled),
+    h("span", { class: "part-weight", text: percent(part.weight), title: "weight" }),
+  );
 }
 
-/** Welfare and the rating made of both, each with what is possible, its coverage and what is known; and what may be asked of the tissue. */
-function rating({ welfare, happiness, stimulation }) {
-  const why = Object.entries(welfare.parts).map(([name, part]) => tell(name, part)).join("\n");
-  const line = (name, score, title) => h("tr", { title }, h("th", { scope: "row", text: name }),
-    h("td", { class: "strong", text: between(score) }), h("td", { text: percent(score.coverage) }), h("td", { class: "dim", text: whole(score.of_known) }));
+/** @param {ScorePart} part */
+function partValue(part) {
+  if (part.coverage === 0) return "missing";
+  return part.coverage < 1 ? `${percent(part.coverage)} known` : valueText(part.value);
+}
+
+/**
+ * Return welfare and the rating made of viability and welfare: possible range, coverage, and the score of what is
+ * known.
+ * @param {Viability} found
+ */
+function ratingTable({ welfare, happiness }) {
+  const parts = Object.entries(welfare.parts).map(([name, part]) => partText(name, part));
+  const headings = ["possible", "coverage", "of known"].map((text) => h("th", { scope: "col", text }));
+  return h(
+    "table",
+    { class: "rating", "data-testid": "rating" },
+    h("thead", {}, h("tr", {}, h("td"), headings)),
+    h(
+      "tbody",
+      {},
+      ratingRow("Welfare", welfare, parts.join("\n")),
+      ratingRow("“Happiness”", happiness, capital(happiness.label)),
+    ),
+  );
+}
+
+/**
+ * @param {string} name
+ * @param {Rating} score
+ * @param {string} title
+ */
+function ratingRow(name, score, title) {
+  return h(
+    "tr",
+    { title },
+    h("th", { scope: "row", text: name }),
+    h("td", { class: "strong", text: range(score) }),
+    h("td", { text: percent(score.coverage) }),
+    h("td", { class: "dim", text: percentOrDash(score.of_known) }),
+  );
+}
+
+/**
+ * Return what the stimulation envelope allows.
+ * @param {Stimulation | null} stimulation
+ */
+function stimulationNotes(stimulation) {
+  if (!stimulation || stimulation.tier === 0) return [];
+  const { tier, level: allowed, reason } = stimulation;
+  const title = reason && allowed !== "none" ? `${allowed} level: ${reason}` : reason;
+  const review = tier > 1 ? `, ${allowed}` : "";
+  const lost = stimulation.response_lost ? ", response lost: resting" : "";
   return [
-    h("table", { class: "rating", "data-testid": "rating" },
-      h("thead", {}, h("tr", {}, h("td", {}), ["possible", "coverage", "of known"].map((text) => h("th", { scope: "col", text })))),
-      h("tbody", {}, line("Welfare", welfare, why),
-        line("“Happiness”", happiness, capital(happiness.label)))),
-    stimulation && stimulation.tier > 0 && allowed(stimulation),
+    h(
+      "p",
+      { class: "allowed", title: capital(title || "what the stimulation envelope allows") },
+      h("span", { class: "dim", text: `Stimulation, tier ${tier}` }),
+      h("span", { text: `${percent(stimulation.load)} of budget${review}${lost}` }),
+    ),
+    tier > 1 && h("p", { class: "note", text: `${capital(reason)}.` }),
   ];
 }
 
-function allowed(stimulation) {
-  const asked = stimulation.reason && stimulation.level !== "none" ? `${stimulation.level} level: ${stimulation.reason}` : stimulation.reason;
-  return [
-    h("p", { class: "allowed", title: capital(asked || "what the stimulation envelope allows") },
-      h("span", { class: "dim", text: `Stimulation, tier ${stimulation.tier}` }),
-      h("span", { text: `${percent(stimulation.load)} of budget${stimulation.tier > 1 ? `, ${stimulation.level}` : ""}${stimulation.response_lost ? ", response lost: resting" : ""}` })),
-    stimulation.tier > 1 && h("p", { class: "note", text: `${capital(stimulation.reason)}.` }),
-  ];
-}
+/** @param {number | null} share */
+const percentOrDash = (share) => (share === null ? "–" : percent(share));
 
-const whole = (share) => (share === null ? "–" : percent(share));
-/** The least and the most that is possible, as whole per cent; one number where they are the same. */
+/**
+ * Return minimum and maximum of what is possible as whole per cent; one number where they are equal.
+ * @param {Rating} score
+ */
 function ends(score) {
   const [low, high] = [score.low, score.high].map((end) => Math.round(end * 100));
   return low === high ? `${low}` : `${low}–${high}`;
 }
-const between = (score) => `${ends(score)}\u00a0%`;
-const level = (score) => (score >= 0.8 ? "good" : score >= 0.5 ? "fair" : "poor");
-const value = (found) => (typeof found === "number" ? fixed(found, 2) : String(found));
 
-function tell(name, part) {
-  const known = part.coverage === 0 ? "missing, counts as failed" : `${value(part.value)}, scores ${fixed(part.score, 2)} (${fixed(part.low, 2)} to ${fixed(part.high, 2)})`;
-  const partly = part.coverage > 0 && part.coverage < 1 ? `; ${percent(part.coverage)} of it is known` : "";
-  return `${capital(named(name))}: ${known}${partly}; weight ${percent(part.weight)}${part.note ? `; ${part.note}` : ""}`;
+/** @param {Rating} score */
+const range = (score) => `${ends(score)}\u00a0%`;
+
+/** @param {number} score */
+function level(score) {
+  if (score >= 0.8) return "good";
+  return score >= 0.5 ? "fair" : "poor";
 }
 
-function arc(begin, end) {
-  const point = (angle) => `${(MIDDLE + RADIUS * Math.cos(angle)).toFixed(2)} ${(MIDDLE + RADIUS * Math.sin(angle)).toFixed(2)}`;
-  return `M ${point(begin)} A ${RADIUS} ${RADIUS} 0 ${end - begin > Math.PI ? 1 : 0} 1 ${point(end)}`;
+/** @param {ScorePart["value"]} value */
+const valueText = (value) => (typeof value === "number" ? fixed(value, 2) : String(value));
+
+/**
+ * Return a part as a sentence, for a tooltip.
+ * @param {string} name
+ * @param {ScorePart} part
+ */
+function partText(name, part) {
+  const scores = `${fixed(part.score, 2)} (${fixed(part.low, 2)} to ${fixed(part.high, 2)})`;
+  const known = part.coverage === 0 ? "missing, counts as failed" : `${valueText(part.value)}, scores ${scores}`;
+  const partly = part.coverage > 0 && part.coverage < 1 ? `; ${percent(part.coverage)} of it is known` : "";
+  const note = part.note ? `; ${part.note}` : "";
+  return `${capital(named(name))}: ${known}${partly}; weight ${percent(part.weight)}${note}`;
+}
+
+/**
+ * @param {number} begin - radians
+ * @param {number} end - radians
+ */
+function arcPath(begin, end) {
+  /** @param {number} angle */
+  const point = (angle) =>
+    `${(MIDDLE + RADIUS * Math.cos(angle)).toFixed(2)} ${(MIDDLE + RADIUS * Math.sin(angle)).toFixed(2)}`;
+  const large = end - begin > Math.PI ? 1 : 0;
+  return `M ${point(begin)} A ${RADIUS} ${RADIUS} 0 ${large} 1 ${point(end)}`;
 }

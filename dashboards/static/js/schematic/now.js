@@ -1,0 +1,91 @@
+// The texts of the schematic: what is being done, and what the colour of medium means.
+
+import { s, setText } from "../dom.js";
+import { statusOf } from "../feed.js";
+import { step } from "../words.js";
+import { phenolRed } from "./medium.js";
+
+/** @import { LiveState, Rig, Run, Step } from "../../../types/live.d.ts" */
+/** @import { Plan } from "./layout.js" */
+
+const RIGHT_MARGIN = 32;
+const LEGEND_PH = [6.6, 7, 7.4, 7.8];
+const LEGEND_ANCHORS = ["start", "middle", "middle", "end"];
+const LEGEND_WIDTH = 150;
+
+/** What is being done, in letters that can be read across a room. */
+export class Now {
+  /**
+   * @param {Rig} rig
+   * @param {Plan} plan
+   */
+  constructor(rig, plan) {
+    this.rig = rig;
+    const x = plan.width - RIGHT_MARGIN;
+    const y = plan.height - 40;
+    this.what = s("text", { class: "now-what", x, y, "text-anchor": "end" });
+    this.run = s("text", { class: "now-run", x, y: y - 32, "text-anchor": "end" });
+    this.node = s("g", { class: "now", "data-testid": "now" }, this.run, this.what);
+  }
+
+  /** @param {LiveState} state */
+  update(state) {
+    const { run } = state;
+    setText(this.run, run ? `${run.protocol} · ${run.state}` : "no protocol");
+    setText(this.what, stepText(run, state.utc) ?? this.circulation(state));
+  }
+
+  /** @param {LiveState} state */
+  circulation(state) {
+    const status = statusOf(state.actuators[this.rig.heart.pump ?? ""]);
+    if (!status) return "The heart pump does not respond";
+    return status.on ? "Circulating" : "The heart pump is stopped";
+  }
+}
+
+/**
+ * Return what a run does; null while none is active.
+ * @param {Run | null} run
+ * @param {string} utc
+ */
+function stepText(run, utc) {
+  const latest = run?.progress.at(-1);
+  if (!run || run.ended || !latest) return null;
+  return waitText(run, latest, utc) ?? step(latest.verb, latest.args);
+}
+
+/**
+ * Return “Next cycle in 6 h 40 min” when that is what a run waits for, else null.
+ * @param {Run} run
+ * @param {Step} latest
+ * @param {string} utc
+ */
+function waitText(run, latest, utc) {
+  if (latest.args.elapsed_s === undefined) return null;
+  const left = Date.parse(run.started_utc) / 1000 + latest.args.elapsed_s - Date.parse(utc) / 1000;
+  if (!(left > 0)) return null;
+  const hours = Math.floor(left / 3600);
+  return `Next cycle in ${hours ? `${hours} h ` : ""}${Math.ceil((left % 3600) / 60)} min`;
+}
+
+/**
+ * Return the legend of the colours of medium.
+ * @param {Plan} plan
+ */
+export function legend(plan) {
+  const right = plan.width - RIGHT_MARGIN;
+  const left = right - LEGEND_WIDTH;
+  const stops = LEGEND_PH.map((ph, i) => s("stop", { offset: `${(i * 100) / 3}%`, "stop-color": phenolRed(ph) }));
+  const numbers = LEGEND_PH.map((ph, i) => {
+    const place = { x: left + (i * LEGEND_WIDTH) / 3, y: 76, "text-anchor": LEGEND_ANCHORS[i] };
+    return s("text", { class: "legend", ...place, text: ph.toFixed(1) });
+  });
+  return s(
+    "g",
+    { class: "legend-place" },
+    s("defs", {}, s("linearGradient", { id: "phenol-red" }, stops)),
+    s("text", { class: "legend", x: right, y: 38, "text-anchor": "end", text: "Colour: pH, as phenol red" }),
+    s("rect", { x: left, y: 49, width: LEGEND_WIDTH, height: 9, rx: 4.5, fill: "url(#phenol-red)" }),
+    numbers,
+  );
+}

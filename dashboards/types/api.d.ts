@@ -1,0 +1,257 @@
+// Generated from dashboards/models by `make types`; do not edit.
+
+export interface ActuatorState {
+  status: Record<string, unknown> | null;
+  commanded: Record<string, unknown> | null;
+  basal: Record<string, unknown>;
+  guarantee: "device" | "guard" | "host";
+  at_s: number | null;
+  lease_until_s: number | null;
+  fault: string;
+}
+
+export interface AlarmModel {
+  id: string;
+  kind: string;
+  source: string;
+  state: string;
+  priority: string;
+  detail: string;
+  raised_utc: string;
+  consequence: string;
+  response: string;
+  respond_within: string;
+  acknowledged_by: string;
+  aside_by: string;
+  aside_reason: string;
+  until_utc: string;
+}
+
+export interface AlarmsModel {
+  alarms: AlarmModel[];
+  set_aside: AlarmModel[];
+}
+
+export interface AuditModel {
+  entries: EntryModel[];
+}
+
+export interface DecisionModel {
+  seq: number;
+  utc: string;
+  run: string | null;
+  cycle: number;
+  of: "loop" | "batch";
+  grade: string;
+  limiting: string;
+  grade_reasons: string[];
+  action: string;
+  eur: number;
+  risk: number;
+  worst: string;
+  reason: string;
+  others: WeighedUp[];
+  drawn_ml: number;
+  fresh_ml: number;
+  given_back_ml: number;
+  discarded_ml: number;
+  dialysate_ml: number;
+}
+
+export interface DecisionsModel {
+  decisions: DecisionModel[];
+}
+
+export interface EntryModel {
+  seq: number;
+  utc: string;
+  kind: string;
+  run: string | null;
+  body: Record<string, unknown>;
+  sha256: string;
+}
+
+export interface Error {
+  what: string;
+  where: string;
+  cause: string;
+  action: string;
+}
+
+export interface Errored {
+  error: Error;
+}
+
+export interface FaultKind {
+  kind: string;
+  group: string;
+  meaning: string;
+  targets: string[];
+  momentary: boolean;
+}
+
+export interface FaultsView {
+  kinds: FaultKind[];
+  lasting: LastingFault[];
+}
+
+export interface Goal {
+  point: string;
+  unit: string;
+  setpoint: number | null;
+  low: number | null;
+  high: number | null;
+}
+
+export interface HealthView {
+  ok: boolean;
+  reasons: string[];
+  tick_age_s: number | null;
+}
+
+export interface HeartView {
+  pump: string | null;
+  flow_ul_min: number;
+}
+
+export interface HistoryView {
+  point: string;
+  unit: string;
+  begin_utc_s: number;
+  end_utc_s: number;
+  rows: [number, number, number, number][];
+}
+
+export interface LastingFault {
+  number: number;
+  kind: string;
+  target: string;
+  meaning: string;
+  left_s: number | null;
+}
+
+export interface LedgerModel {
+  fresh_ml: number;
+  drawn_ml: number;
+  given_back_ml: number;
+  recycled_ml: number;
+  discarded_ml: number;
+  glucose_ml: number;
+  base_ml: number;
+  evaporated_ml: number;
+  mass_balance_error_ml: number;
+  mass_balance_bound_ml: number;
+  recycled_fraction: number;
+  vessels: VesselContent[];
+}
+
+export interface OrganoidView {
+  count: number;
+  diameter_mm: number;
+  age_d: number;
+  chamber: string;
+}
+
+export interface ParamView {
+  name: string;
+  unit: string;
+  default: number;
+  low: number;
+  high: number;
+  help: string;
+}
+
+export interface ProtocolView {
+  name: string;
+  title: string;
+  params: ParamView[];
+}
+
+export interface ProtocolsView {
+  protocols: ProtocolView[];
+}
+
+export interface ReadingView {
+  value: number | null;
+  unit: string;
+  quality: "good" | "suspect" | "stale" | "missing";
+  stable: boolean;
+  at_s: number | null;
+  detail: string;
+}
+
+export interface RigView {
+  name: string;
+  time_zone: string;
+  description: string;
+  simulated: boolean;
+  mixed: boolean;
+  faults: boolean;
+  organoid: OrganoidView;
+  electrodes: number;
+  goals: Goal[];
+  heart: HeartView;
+  mass_point: string;
+  periods_s: Record<string, number>;
+  return_valve: string | null;
+  schematic: Record<string, unknown>;
+  user: string;
+  role: string;
+}
+
+export interface RunModel {
+  id: string;
+  protocol: string;
+  state: string;
+  ended: boolean;
+  step: number;
+  started_utc: string;
+  params: Record<string, number>;
+  progress: StepModel[];
+  messages: string[];
+}
+
+export interface StateView {
+  at_s: number;
+  utc: string;
+  readings: Record<string, ReadingView>;
+  actuators: Record<string, ActuatorState>;
+  volumes: Record<string, VolumeView>;
+  trips: TripView[];
+  links: Record<string, string>;
+}
+
+export interface StepModel {
+  n: number;
+  verb: string;
+  args: Record<string, unknown>;
+  state: string;
+  result: Record<string, unknown> | null;
+}
+
+export interface TripView {
+  interlock: string;
+  point: string;
+  detail: string;
+  since_s: number | null;
+  actuators: string[];
+  latched: boolean;
+}
+
+export interface VesselContent {
+  name: string;
+  ml: number;
+  sd_ml: number;
+}
+
+export interface VolumeView {
+  ul: number;
+  sd_ul: number;
+}
+
+export interface WeighedUp {
+  action: string;
+  eur: number;
+  refused: string;
+  still: string;
+}

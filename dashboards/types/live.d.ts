@@ -1,0 +1,217 @@
+// What the page receives beyond the typed answers of the API: the graph of the rig, the live feed, grade and scores.
+
+import type {
+  ActuatorState,
+  AlarmModel,
+  HealthView,
+  LedgerModel,
+  RigView,
+  RunModel,
+  StateView,
+  StepModel,
+} from "./api.d.ts";
+
+/** A vessel of the rig; volumes in µL. */
+export interface Vessel {
+  name: string;
+  kind: string;
+  contains: string | null;
+  volume_ul: number;
+  capacity_ul: number;
+  floor_ul: number;
+  ceiling_ul: number | null;
+  organoid: boolean;
+}
+
+/** A line from one vessel to another, with the names of the devices on it. */
+export interface Line {
+  name: string;
+  from: string;
+  to: string;
+  pump: string | null;
+  valve: string | null;
+  filter: string | null;
+  passive: boolean;
+  organ: string | null;
+}
+
+/** A sensor's point and the vessel or line where it measures. */
+export interface Probe {
+  point: string;
+  model: string;
+  quantity: string;
+  unit: string;
+  at: string | null;
+}
+
+/** The points of the gas mixer, and the vessel that it supplies. */
+export interface Gas {
+  air: string | null;
+  co2: string | null;
+  o2: string | null;
+  vessel: string | null;
+}
+
+/** The rig as a graph, without geometry. */
+export interface SchematicGraph {
+  vessels: Vessel[];
+  lines: Line[];
+  filters: Record<string, { pore_um: number; area_cm2: number; max_pressure_kpa: number }>;
+  probes: Probe[];
+  heater: string | null;
+  gas: Gas | null;
+  electrodes: { count: number; vessel: string } | null;
+}
+
+/** The rig with its typed graph. */
+export type Rig = Omit<RigView, "schematic"> & { schematic: SchematicGraph };
+
+/** What an actuator last reported. */
+export interface ActuatorStatus {
+  kind: "pump" | "switch" | "level";
+  on: boolean;
+  flow_ul_min?: number;
+  delivered_ul?: number;
+  setpoint_ml_min?: number;
+  measured_ml_min?: number;
+}
+
+/** An actuator with its typed status. */
+export type Actuator = Omit<ActuatorState, "status"> & { status: ActuatorStatus | null };
+
+/** An amount (`ul`, within `low_ul` and `high_ul`) or a measurement (`value` in `unit`). */
+export interface StepResult {
+  ul?: number;
+  low_ul?: number | null;
+  high_ul?: number | null;
+  value?: number;
+  low?: number;
+  high?: number;
+  unit?: string;
+}
+
+/** The arguments of a step that the page can show. */
+export interface StepArguments {
+  volume_ul?: number;
+  point?: string;
+  seconds?: number;
+  elapsed_s?: number;
+  kind?: string;
+}
+
+/** One step of a run. */
+export type Step = Omit<StepModel, "args" | "result"> & {
+  branch: string;
+  args: StepArguments;
+  result: StepResult | null;
+};
+
+/** The run that is shown. */
+export type Run = Omit<RunModel, "progress"> & { progress: Step[] };
+
+/** An alarm on the page; `gone` marks one that is no longer in the controller's list but keeps its row. */
+export type Alarm = AlarmModel & { gone?: boolean };
+
+/** The firing of the electrode array. */
+export interface Nerves {
+  at_s: number;
+  firing_rate_hz: number;
+  active_electrodes: number;
+  electrodes: number;
+  rates_hz: number[];
+}
+
+/** A spike: time on the array's clock (s), and electrode. */
+export type Spike = [at: number, electrode: number];
+
+/** One part of a score. */
+export interface ScorePart {
+  value: number | string | null;
+  score: number;
+  low: number;
+  high: number;
+  known: number;
+  weight: number;
+  coverage: number;
+  note: string;
+}
+
+/** One gate of a score; `open` is null while it is not known. */
+export interface ScoreGate {
+  open: boolean | null;
+  text: string;
+}
+
+/** A score (0 to 1) with the range that is possible. */
+export interface Rating {
+  score: number;
+  low: number;
+  high: number;
+  coverage: number;
+  of_known: number | null;
+  label: string;
+}
+
+/** A score with its parts and gates. */
+export interface Score extends Rating {
+  parts: Record<string, ScorePart>;
+  gates: Record<string, ScoreGate>;
+  limiting: string;
+}
+
+/** What may be asked of the tissue. */
+export interface Stimulation {
+  tier: number;
+  load: number;
+  level: string;
+  reason: string;
+  response_lost: boolean;
+}
+
+/** Viability with the welfare, the rating made of both, and the stimulation envelope. */
+export interface Viability extends Score {
+  inputs: unknown;
+  baseline: unknown;
+  welfare: Score;
+  happiness: Rating;
+  stimulation: Stimulation | null;
+}
+
+/** One graded variable. */
+export interface GradedVariable {
+  grade: string | null;
+  reason: string;
+  limits: string;
+  input: { value: number } | string | null;
+}
+
+/** The grade of the loop or of a batch. */
+export interface Grade {
+  utc: string;
+  grade: string;
+  limiting?: string;
+  reasons?: string[];
+  of?: string;
+  cycle?: number;
+  confidence: number;
+  variables?: Record<string, GradedVariable>;
+}
+
+/** The whole state of the live feed. `spikes` holds the newest ones only. */
+export interface LiveState extends Omit<StateView, "actuators"> {
+  actuators: Record<string, Actuator>;
+  emergency: string | null;
+  run: Run | null;
+  alarms: Alarm[];
+  set_aside: Alarm[];
+  speed: number | null;
+  nerves: Nerves | null;
+  spikes: Spike[];
+  health?: Pick<HealthView, "ok" | "reasons">;
+  ledger?: LedgerModel;
+  grade?: Grade | null;
+  viability?: Viability | null;
+}
+
+/** One message of the feed: the whole state, or the parts of it that changed (an entry that is gone is null). */
+export type LiveMessage = Partial<LiveState> & { whole?: boolean; error?: unknown };
