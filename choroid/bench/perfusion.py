@@ -23,7 +23,6 @@ from controller.journal.journal import Journal
 from controller.ledger.ledger import Ledger
 from controller.rig.description import Rig
 from drivers.commands import Quality
-from sim.plant.columns import AMBIENT, COUNT
 from sim.plant.plant import Plant
 
 EPOCH = datetime(2026, 1, 1, tzinfo=UTC)
@@ -57,7 +56,7 @@ def as_it_is(rig: Rig, random: np.random.Generator) -> Rig:
 
 def working_harder(plant: Plant, random: np.random.Generator) -> None:
     """Tissue that does a quarter more or less than it should."""
-    plant.fleet.body[0, COUNT] *= float(np.exp(random.normal(0.0, 0.25)))
+    plant.fleet.body["count"][0] *= float(np.exp(random.normal(0.0, 0.25)))
 
 
 class Perfusion:
@@ -70,7 +69,7 @@ class Perfusion:
         self.rig = rig
         self.plant = Plant(as_it_is(rig, random), seed=seed, now=self._loop.time)
         body = self.plant.fleet.body[0]
-        body[AMBIENT] = rig.organs.skin.setpoint_c  # the skin's regulator is taken as ideal
+        body["ambient_c"] = rig.organs.skin.setpoint_c  # the skin's regulator is taken as ideal
         working_harder(self.plant, random)
         self.renewed = float(random.uniform(0.03, 0.3))
         clock = Clock(follow_system=False, epoch=EPOCH)

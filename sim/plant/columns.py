@@ -1,93 +1,203 @@
-"""The names of the columns in the plant's arrays.
+"""The plant's arrays: what each column and each field means.
 
-Amounts are mmol/L × µL = nmol for solutes, and in the same way "unit of concentration × µL" for the rest: mOsm/kg × µL,
-U/L × µL (LDH), CFU/mL × µL (microbes), days × µL (age), passes × µL (reuse). The last column is the liquid itself, in µL.
-So everything that flows is one row of numbers that are all moved by the same factor, and closes to rounding.
+Contents are rows of floats with one column for each :class:`Content`. Amounts are mmol/L × µL = nmol for solutes, and in the
+same way "unit of concentration × µL" for the rest: mOsm/kg × µL, U/L × µL (LDH), CFU/mL × µL (microbes), days × µL (age),
+passes × µL (reuse). The last column is the liquid itself (µL). So everything that flows is one row of numbers that are all
+scaled by the same factor, and mass balances close to rounding.
+
+Lines, vessels and rigs are records (numpy structured arrays) with the fields of the classes below. The compiled step reads
+them as attributes (`line.flow_ul_s`), Python as fields (`lines["flow_ul_s"]`).
 """
 
 from __future__ import annotations
 
-SPECIES = (
-    "glucose", "lactate", "ammonia", "alkalinity", "glutamine", "oxygen", "carbon", "osmoles", "trophic", "insulin",
-    "albumin", "ldh", "particles", "microbes", "age", "reuse",
-)  # fmt: skip
-"""What medium carries. `carbon` is all inorganic carbon (dissolved CO2 and bicarbonate), `alkalinity` the charge that
-bicarbonate and buffers balance; `osmoles` is inert and follows the water."""
+from enum import IntEnum
+from typing import NamedTuple
 
-GLC, LAC, AMM, ALK, GLN, OXY, CAR, OSM, TRO, INS, ALB, LDH, PAR, MIC, AGE, USE = range(len(SPECIES))
-LIQ = len(SPECIES)
-COLUMNS = LIQ + 1
+import numpy as np
 
-CAUSES = (
-    "gas", "metabolism", "turnover", "evaporation", "overflow", "leak", "filter", "pump", "return", "fault",
-    "hand",
-)  # fmt: skip
-"""Why an amount appeared or vanished; `return` counts the uses of medium, `fault` is what a fault put in or took, `hand`
-what a person did."""
-GAS, METABOLISM, TURNOVER, EVAPORATION, OVERFLOW, LEAK, FILTER, PUMP, RETURN, FAULT, HAND = range(len(CAUSES))
 
-# Of a line, one row of numbers each.
-(
-    COMMAND,  # µL/min by the maker's chart, signed
-    GAIN,  # what the pump really moves of it, new
-    OPEN,  # 1 the valve is open or there is none, 0 closed
-    SCALE,  # fault: factor on the flow
-    LEAKING,  # fault: µL/min
-    BUBBLE,  # fault: µL of air still to pass
-    WORN,  # fault: 0..1
-    REVOLUTIONS,
-    REVOLUTION_UL,  # µL a revolution, by the chart
-    RESISTANCE,  # kPa per µL/min of the tube
-    CELL_UL,  # a quarter of the dead volume
-    TUBE_KLA,  # 1/s through the wall
-    WATER_UL_S,  # water lost through the wall
-    MOVED,  # µL taken in since the beginning
-    ARRIVED,  # µL that came out at the other end since then
-    DRY,  # 1 while it pumps air because the vessel is empty
-    DRIED,  # how often that began
-    FLOW_UL_S,  # what flows, signed
-    PRESSURE,  # kPa behind the pump
-    KOA_UL_S,  # of the dialyser on it, small solutes
-    KOA_AT_UL_S,  # the dialysate flow at which that is so; 0: at any
-) = range(21)
-LINE_COLUMNS = 21
+class Content(IntEnum):
+    """The columns of a row of contents."""
 
-# How lines are plumbed, whole numbers.
-SOURCE, TARGET, FILTERED, BREATHES, RETURNS, DIALYSES = range(6)
-"""`DIALYSES` is the number of the vessel whose dialyser the line passes through, -1 for none."""
-LINK_COLUMNS = 6
+    GLUCOSE = 0
+    LACTATE = 1
+    AMMONIA = 2
+    ALKALINITY = 3
+    """The charge that bicarbonate and buffers balance."""
+    GLUTAMINE = 4
+    OXYGEN = 5
+    CARBON = 6
+    """All inorganic carbon: dissolved CO2 and bicarbonate."""
+    OSMOLES = 7
+    """Inert; they follow the water."""
+    TROPHIC = 8
+    INSULIN = 9
+    ALBUMIN = 10
+    LDH = 11
+    PARTICLES = 12
+    MICROBES = 13
+    AGE = 14
+    REUSE = 15
+    LIQUID = 16
 
-# Of a vessel, fixed numbers.
-CAPACITY, KLA, LIVE = range(3)
-VESSEL_COLUMNS = 3
 
-# Of a rig, one row of numbers.
-(
-    TEMPERATURE,  # °C
-    HEATER_W,
-    AMBIENT,  # °C
-    O2_FRACTION,
-    CO2_FRACTION,
-    VIABILITY,  # 0..1
-    VOLUME_MM3,  # of one organoid
-    DEAD,  # fraction of it that is necrotic core
-    COUNT,
-    FOULING,  # resistance of the filter over that of a new one
-    CLOG,  # fault: factor on it
-    TORN,  # fault: 0 or 1
-    FILTER_KPA,  # kPa per µL/min of a new filter
-    FOULING_PER_UL,
-    CORE_M,  # radius where oxygen falls below the death threshold
-    UPTAKE,  # nmol oxygen a second, all organoids
-    CHAMBER_FULL_UL,
-    OXYGEN_SURFACE,  # mmol/L at the organoids' surface
-    EVENTS,  # how often a vessel ran dry or over
-    JACKET_W_PER_K,  # through which a thermostat's bath warms the body; 0 without one
-    BATH,  # °C
-    BATH_GOAL,  # °C
-    BATH_PER_S,  # 1/s, how fast it goes there
-) = range(23)
-BODY_COLUMNS = 23
+class Cause(IntEnum):
+    """Why an amount appeared or vanished: the rows of the tally."""
 
-LOOP, CHAMBER, SPENT, SPILLS_TO = range(4)
-"""Places of a rig: numbers of vessels."""
+    GAS = 0
+    METABOLISM = 1
+    TURNOVER = 2
+    EVAPORATION = 3
+    OVERFLOW = 4
+    LEAK = 5
+    FILTER = 6
+    PUMP = 7
+    RETURN = 8
+    """Counts the uses of medium."""
+    FAULT = 9
+    """Added or removed by an injected fault."""
+    HAND = 10
+    """Added or removed by a person."""
+
+
+SPECIES = tuple(each.name.lower() for each in Content if each is not Content.LIQUID)
+"""What medium carries, by column."""
+COLUMNS = len(Content)
+CAUSES = tuple(each.name.lower() for each in Cause)
+
+
+class Link:
+    """How a pumped line is connected (whole numbers)."""
+
+    source: int
+    """Number of a vessel."""
+    target: int
+    """Number of a vessel."""
+    filtered: int
+    """1 when the line passes the sterile filter."""
+    breathes: int
+    """1 when gas and water pass the wall of the tube."""
+    returns: int
+    """1 when the line returns medium to the loop."""
+    dialyses: int
+    """Number of the vessel whose dialyser the line passes; -1 for none."""
+
+
+class Line:
+    """The state of a pumped line (floats)."""
+
+    command_ul_min: float
+    """By the manufacturer's chart, signed."""
+    gain: float
+    """The share of it that the pump moves with a new tube."""
+    open: float
+    """1: the valve is open or there is none; 0: closed."""
+    flow_scale: float
+    """Fault: factor on the flow."""
+    leak_ul_min: float
+    """Fault."""
+    bubble_ul: float
+    """Fault: air still to pass."""
+    worn: float
+    """Fault: 0 to 1."""
+    revolutions: float
+    revolution_ul: float
+    """Volume of a revolution, by the chart."""
+    kpa_per_ul_min: float
+    """Resistance of the tube."""
+    cell_ul: float
+    """A quarter of the dead volume."""
+    wall_kla_per_s: float
+    """Gas transfer through the wall."""
+    water_loss_ul_s: float
+    """Through the wall."""
+    moved_ul: float
+    """Volume that entered since the start."""
+    arrived_ul: float
+    """Volume that left at the other end since the start."""
+    dry: float
+    """1 while the pump moves air because the vessel is empty."""
+    times_dry: float
+    """How often that began."""
+    flow_ul_s: float
+    """Present flow, signed."""
+    pressure_kpa: float
+    """Behind the pump."""
+    koa_ul_s: float
+    """Mass transfer of the dialyser on the line, for small solutes."""
+    koa_at_ul_s: float
+    """The dialysate flow at which `koa_ul_s` holds; 0: at any."""
+
+
+class Trait:
+    """Constants of a vessel (floats)."""
+
+    capacity_ul: float
+    kla_per_s: float
+    """Gas transfer at the surface."""
+    live: float
+    """1 when its medium turns over: loop, chamber and process vessels."""
+
+
+class Body:
+    """The state of a rig outside its vessels and lines (floats)."""
+
+    temperature_c: float
+    heater_w: float
+    ambient_c: float
+    o2_fraction: float
+    co2_fraction: float
+    viability: float
+    """0 to 1."""
+    volume_mm3: float
+    """Of one organoid."""
+    dead_fraction: float
+    """Share of it that is necrotic core."""
+    count: float
+    """Number of organoids."""
+    fouling: float
+    """Resistance of the filter over that of a new one."""
+    clog: float
+    """Fault: factor on it."""
+    torn: float
+    """Fault: 0 or 1."""
+    filter_kpa_per_ul_min: float
+    """Resistance of a new filter."""
+    fouling_per_ul: float
+    core_m: float
+    """Radius at which oxygen falls below the threshold of death."""
+    uptake_nmol_s: float
+    """Oxygen, all organoids."""
+    chamber_full_ul: float
+    surface_oxygen_mm: float
+    """At the surface of the organoids."""
+    events: float
+    """How often a vessel ran dry or over."""
+    jacket_w_per_k: float
+    """Heat transfer from the bath of a thermostat; 0 without one."""
+    bath_c: float
+    bath_goal_c: float
+    bath_per_s: float
+    """Rate at which the bath approaches its goal (1/s)."""
+
+
+class Places(NamedTuple):
+    """Numbers of the vessels with a role."""
+
+    loop: int
+    chamber: int
+    spent: int
+    overflow: int
+    """Where a full chamber runs over to."""
+
+
+def _records(fields: type, kind: type[np.generic]) -> np.dtype[np.void]:
+    """Return the type of an array of records with the fields of a class."""
+    return np.dtype([(name, kind) for name in fields.__annotations__])
+
+
+LINK = _records(Link, np.int64)
+LINE = _records(Line, np.float64)
+TRAIT = _records(Trait, np.float64)
+BODY = _records(Body, np.float64)

@@ -7,10 +7,13 @@ from __future__ import annotations
 
 from math import exp, log
 
-from sim.plant.columns import ALK, AMM, CAR, GLC, GLN, LAC, OSM, OXY
+from sim.plant.columns import Content
 from sim.plant.compiled import compiled
 
-SMALL = (GLC, LAC, AMM, ALK, GLN, OXY, CAR, OSM)
+SMALL = (
+    Content.GLUCOSE, Content.LACTATE, Content.AMMONIA, Content.ALKALINITY, Content.GLUTAMINE, Content.OXYGEN,
+    Content.CARBON, Content.OSMOLES,
+)  # fmt: skip
 """What passes a membrane of 3 to 10 kDa freely. Albumin (66 kDa), LDH (140), growth factors (BDNF 27), particles and
 microbes stay."""
 INSULIN_KOA = 0.1

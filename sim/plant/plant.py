@@ -13,57 +13,12 @@ from math import pi, sin
 from controller.rig.description import Rig
 from sim.devices.port import BathRamp
 from sim.plant import chemistry, gas, heat, hydraulics
-from sim.plant.columns import (
-    ARRIVED,
-    BATH,
-    BATH_GOAL,
-    BATH_PER_S,
-    BUBBLE,
-    CAUSES,
-    CHAMBER,
-    CLOG,
-    CO2_FRACTION,
-    COMMAND,
-    CORE_M,
-    DEAD,
-    DRIED,
-    EVAPORATION,
-    EVENTS,
-    FLOW_UL_S,
-    FOULING,
-    HAND,
-    HEATER_W,
-    JACKET_W_PER_K,
-    LEAK,
-    LEAKING,
-    LIQ,
-    LOOP,
-    MIC,
-    MOVED,
-    O2_FRACTION,
-    OPEN,
-    OSM,
-    OVERFLOW,
-    OXY,
-    OXYGEN_SURFACE,
-    PRESSURE,
-    REVOLUTION_UL,
-    SCALE,
-    SOURCE,
-    SPECIES,
-    SPENT,
-    TARGET,
-    TEMPERATURE,
-    TORN,
-    UPTAKE,
-    VIABILITY,
-    VOLUME_MM3,
-    WORN,
-)  # fmt: skip
+from sim.plant.columns import CAUSES, SPECIES, Cause, Content
 from sim.plant.faults import Faults
 from sim.plant.fleet import Fleet
+from sim.plant.flows import MIN_UL
 from sim.plant.sensors import MODELS, Probe
-from sim.plant.step import LEAST_UL, command_now, ph_in
+from sim.plant.step import command_now, ph_in
 
 CONDUCTIVITY_US_CM_PER_MOSM = 52.0
 """Culture medium of 290 mOsm/kg conducts 14 to 16 mS/cm at 37 °C; nearly all of its osmoles are salt [P]."""
@@ -73,7 +28,7 @@ AERATED_MEDIUM_MV = 200.0
 
 GRID_S = 2.0
 DENSITY_G_PER_UL = 0.001
-FLOW_LOSSES = {"evaporation": EVAPORATION, "overflow": OVERFLOW, "leak": LEAK}
+FLOW_LOSSES = {"evaporation": Cause.EVAPORATION, "overflow": Cause.OVERFLOW, "leak": Cause.LEAK}
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,7 +82,7 @@ class Plant:
         self._names = self.fleet.vessel_names
         self._vessels, self._lines, self._body = self.fleet.vessels[0], self.fleet.lines[0], self.fleet.body[0]
         self._ph = self.fleet.ph[0]
-        self._loop, self._chamber, self._spent = (int(self.fleet.places[place]) for place in (LOOP, CHAMBER, SPENT))
+        self._loop, self._chamber, self._spent, _ = self.fleet.places
         self._gases: dict[str, float] = {}
         self._dried = [0.0] * len(self.fleet.line_names)
         self._told = 0.0
@@ -147,7 +102,7 @@ class Plant:
     def set_pump(self, point: str, flow_ul_min: float) -> None:
         """See :class:`sim.devices.port.PlantPort`."""
         self._advance(exact=True)
-        self._lines[self.fleet.pumps[point], COMMAND] = flow_ul_min
+        self._lines["command_ul_min"][self.fleet.pumps[point]] = flow_ul_min
         self._refresh()
 
     def set_switch(self, point: str, on: bool) -> None:
@@ -157,10 +112,10 @@ class Plant:
             self.switches[point] = on
             for number, valve in enumerate(self.fleet.valves):
                 if valve == point:
-                    self._lines[number, OPEN] = float(on)
+                    self._lines["open"][number] = float(on)
                     self._refresh()
             if point == self.rig.organs.skin.heater:
-                self._body[HEATER_W] = self.rig.organs.skin.power_w if on else 0.0
+                self._body["heater_w"] = self.rig.organs.skin.power_w if on else 0.0
 
     def set_gas(self, point: str, flow_ml_min: float) -> None:
         """See :class:`sim.devices.port.PlantPort`."""
@@ -170,7 +125,7 @@ class Plant:
         air, co2, o2 = (self._gases.get(name, 0.0) for name in (lung.air, lung.co2, lung.o2))
         fractions = gas.mixed(air, co2, o2)
         if fractions is not None:
-            self._body[O2_FRACTION], self._body[CO2_FRACTION] = fractions
+            self._body["o2_fraction"], self._body["co2_fraction"] = fractions
 
     def set_bath(self, point: str, course: BathRamp | None) -> None:
         """See :class:`sim.devices.port.PlantPort`; only the thermostat that is the rig's heater touches the rig."""
@@ -178,9 +133,13 @@ class Plant:
             return
         self._advance(exact=True)
         body = self._body
-        body[JACKET_W_PER_K] = 0.0 if course is None else heat.JACKET_W_PER_K
+        body["jacket_w_per_k"] = 0.0 if course is None else heat.JACKET_W_PER_K
         if course is not None:
-            body[BATH], body[BATH_GOAL], body[BATH_PER_S] = course.now_c, course.goal_c, 1.0 / course.constant_s
+            body["bath_c"], body["bath_goal_c"], body["bath_per_s"] = (
+                course.now_c,
+                course.goal_c,
+                1.0 / course.constant_s,
+            )
 
     def sense(self, point: str) -> float:
         """See :class:`sim.devices.port.PlantPort`."""
@@ -204,9 +163,11 @@ class Plant:
         self._advance(exact=True)
         number = self._names.index(vessel)
         before = self._vessels[number] * float(on_top)
-        if not 0.0 <= volume_ul <= spec.capacity_ul - before[LIQ] or (volume_ul > 0.0 and spec.contains is None):
+        if not 0.0 <= volume_ul <= spec.capacity_ul - before[Content.LIQUID] or (
+            volume_ul > 0.0 and spec.contains is None
+        ):
             raise ValueError(f"{volume_ul:g} µL of {spec.contains or 'no medium'} cannot be put into {vessel}")
-        self.fleet.replace(0, number, before + self.fleet.composition(spec.contains) * volume_ul, HAND)
+        self.fleet.replace(0, number, before + self.fleet.composition(spec.contains) * volume_ul, Cause.HAND)
 
     def take(self, vessel: str, volume_ul: float) -> None:
         """So much of what is in a vessel is poured off; of less all. Raises KeyError for a vessel that is none."""
@@ -215,26 +176,26 @@ class Plant:
         self._advance(exact=True)
         number = self._names.index(vessel)
         row = self._vessels[number]
-        left = max(1.0 - max(volume_ul, 0.0) / max(float(row[LIQ]), 1e-9), 0.0)
-        self.fleet.replace(0, number, row * left, HAND)
+        left = max(1.0 - max(volume_ul, 0.0) / max(float(row[Content.LIQUID]), 1e-9), 0.0)
+        self.fleet.replace(0, number, row * left, Cause.HAND)
 
     # --- what is really so ------------------------------------------------------------------------------
 
     @property
     def commanded_ul_min(self) -> dict[str, float]:
         """Pump → what it is told to move (µL/min by the maker's chart, signed)."""
-        return {pump: float(self._lines[number, COMMAND]) for pump, number in self.fleet.pumps.items()}
+        return {pump: float(self._lines["command_ul_min"][number]) for pump, number in self.fleet.pumps.items()}
 
     @property
     def losses_ul(self) -> dict[str, float]:
         """What has left the rig unasked, by cause (µL)."""
         tally = self.fleet.tally[0]
-        return {name: 0.0 - float(tally[cause, LIQ]) for name, cause in FLOW_LOSSES.items()}
+        return {name: 0.0 - float(tally[cause, Content.LIQUID]) for name, cause in FLOW_LOSSES.items()}
 
     @property
     def health(self) -> float:
         """The tissue's viability, 0 to 1."""
-        return float(self._body[VIABILITY])
+        return float(self._body["viability"])
 
     @property
     def firing_scale(self) -> float:
@@ -252,7 +213,7 @@ class Plant:
         concentrations, acidity = {}, {}
         for number, name in enumerate(self._names):
             amounts = self._vessels[number].tolist()
-            volume = max(amounts[LIQ], 1e-9)
+            volume = max(amounts[Content.LIQUID], 1e-9)
             found = {species: amounts[column] / volume for column, species in enumerate(SPECIES)}
             ph = acidity[name] = self._ph_of(number)
             found["co2"] = found["carbon"] / (1.0 + 10.0 ** (ph - chemistry.PK))
@@ -264,25 +225,25 @@ class Plant:
         self._refresh()
         return PlantTruth(
             at_s=self._at_s,
-            volumes_ul={name: float(self._vessels[number, LIQ]) for number, name in enumerate(self._names)},
+            volumes_ul={name: float(self._vessels[number, Content.LIQUID]) for number, name in enumerate(self._names)},
             concentrations=concentrations,
             ph=acidity,
-            temperature_c=float(body[TEMPERATURE]),
-            viability=float(body[VIABILITY]),
-            diameter_mm=float((6 * body[VOLUME_MM3] / pi) ** (1 / 3)),
+            temperature_c=float(body["temperature_c"]),
+            viability=float(body["viability"]),
+            diameter_mm=float((6 * body["volume_mm3"] / pi) ** (1 / 3)),
             firing_scale=self._firing_scale(),
-            filter_resistance=float(body[FOULING]) * self.faults.clog,
+            filter_resistance=float(body["fouling"]) * self.faults.clog,
             losses_ul=self.losses_ul,
-            moved_ul={name: float(lines[number, MOVED]) for number, name in enumerate(names)},
-            arrived_ul={name: float(lines[number, ARRIVED]) for number, name in enumerate(names)},
-            held_ul={name: float(held[number, LIQ]) for number, name in enumerate(names)},
+            moved_ul={name: float(lines["moved_ul"][number]) for number, name in enumerate(names)},
+            arrived_ul={name: float(lines["arrived_ul"][number]) for number, name in enumerate(names)},
+            held_ul={name: float(held[number, Content.LIQUID]) for number, name in enumerate(names)},
             held={name: dict(zip(SPECIES, held[number].tolist(), strict=False)) for number, name in enumerate(names)},
-            flows_ul_min={name: float(lines[number, FLOW_UL_S]) * 60.0 for number, name in enumerate(names)},
-            pressures_kpa={name: float(lines[number, PRESSURE]) for number, name in enumerate(names)},
-            core_mm=float(body[CORE_M]) * 1000.0,
-            dead_fraction=float(body[DEAD]),
-            oxygen_uptake_nmol_s=float(body[UPTAKE]),
-            oxygen_surface_mm=float(body[OXYGEN_SURFACE]),
+            flows_ul_min={name: float(lines["flow_ul_s"][number]) * 60.0 for number, name in enumerate(names)},
+            pressures_kpa={name: float(lines["pressure_kpa"][number]) for number, name in enumerate(names)},
+            core_mm=float(body["core_m"]) * 1000.0,
+            dead_fraction=float(body["dead_fraction"]),
+            oxygen_uptake_nmol_s=float(body["uptake_nmol_s"]),
+            oxygen_surface_mm=float(body["surface_oxygen_mm"]),
             tally={
                 cause: dict(zip((*SPECIES, "liquid"), self.fleet.tally[0, number].tolist(), strict=True))
                 for number, cause in enumerate(CAUSES)
@@ -292,7 +253,7 @@ class Plant:
     # --- inside -----------------------------------------------------------------------------------------
 
     def _ph_of(self, vessel: int) -> float:
-        return float(ph_in(self._vessels, self._ph, vessel)) if self._vessels[vessel, LIQ] > LEAST_UL else 7.4
+        return float(ph_in(self._vessels, self._ph, vessel)) if self._vessels[vessel, Content.LIQUID] > MIN_UL else 7.4
 
     def _truth_of(self, quantity: str, point: str, at: str | None) -> Callable[[], float]:
         """A function that gives the true value of what a probe at `at` (a vessel or a line) measures."""
@@ -303,48 +264,48 @@ class Plant:
             case "flow":
                 return lambda: self._gases.get(point, 0.0)
             case "liquid":
-                return lambda: 0.0 if line is None else 60.0 * float(self._lines[line, FLOW_UL_S])
+                return lambda: 0.0 if line is None else 60.0 * float(self._lines["flow_ul_s"][line])
             case "temperature":
-                return lambda: float(self._body[TEMPERATURE])
+                return lambda: float(self._body["temperature_c"])
             case "mass":
-                return lambda: float(self._vessels[self._spent, LIQ]) * DENSITY_G_PER_UL
+                return lambda: float(self._vessels[self._spent, Content.LIQUID]) * DENSITY_G_PER_UL
             case "pressure":
                 return lambda: 0.0 if line is None else self._pressure_kpa(line)
             case "ph":
                 return lambda: self._ph_of(vessel)
             case "co2":
-                return lambda: 1e6 * float(self._body[CO2_FRACTION])
+                return lambda: 1e6 * float(self._body["co2_fraction"])
             case "conductivity":
-                return lambda: CONDUCTIVITY_US_CM_PER_MOSM * self._per_volume(vessel, OSM)
+                return lambda: CONDUCTIVITY_US_CM_PER_MOSM * self._per_volume(vessel, Content.OSMOLES)
             case "orp":
                 return lambda: AERATED_MEDIUM_MV
         return lambda: self._saturation_pct(vessel)
 
     def _per_volume(self, vessel: int, species: int) -> float:
-        return float(self._vessels[vessel, species]) / max(float(self._vessels[vessel, LIQ]), 1.0)
+        return float(self._vessels[vessel, species]) / max(float(self._vessels[vessel, Content.LIQUID]), 1.0)
 
     def _saturation_pct(self, vessel: int) -> float:
-        return 100.0 * self._per_volume(vessel, OXY) / chemistry.AIR_SATURATION_MM
+        return 100.0 * self._per_volume(vessel, Content.OXYGEN) / chemistry.AIR_SATURATION_MM
 
     def _refresh(self) -> None:
         """Flows and pressures as pumps, valves and faults are now, not as of the last step."""
         self._apply_faults()
-        command_now(self.fleet.links, self._lines, self._body)
+        command_now(self.fleet.link_rows, self.fleet.line_rows[0], self.fleet.body_rows[0])
 
     def _pressure_kpa(self, line: int) -> float:
-        command = float(self._lines[line, COMMAND])
+        command = float(self._lines["command_ul_min"][line])
         if command == 0.0:
             return 0.0
-        kpa = float(self._lines[line, PRESSURE])
-        hz = hydraulics.ripple_hz(command, float(self._lines[line, REVOLUTION_UL]))
+        kpa = float(self._lines["pressure_kpa"][line])
+        hz = hydraulics.ripple_hz(command, float(self._lines["revolution_ul"][line]))
         return kpa * (1.0 + hydraulics.PULSATION * sin(2 * pi * hz * self._now()))
 
     def _firing_scale(self) -> float:
         body = self._body
-        warmth = max(0.0, 1.0 - abs(float(body[TEMPERATURE]) - 37.0) / 8.0)
-        volume = max(float(self._vessels[self._chamber, LIQ]), 1.0)
-        oxygen = float(self._vessels[self._chamber, OXY]) / volume
-        return float(body[VIABILITY]) ** 2 * warmth * min(1.0, oxygen / 0.06)
+        warmth = max(0.0, 1.0 - abs(float(body["temperature_c"]) - 37.0) / 8.0)
+        volume = max(float(self._vessels[self._chamber, Content.LIQUID]), 1.0)
+        oxygen = float(self._vessels[self._chamber, Content.OXYGEN]) / volume
+        return float(body["viability"]) ** 2 * warmth * min(1.0, oxygen / 0.06)
 
     def _advance(self, *, exact: bool) -> None:
         due_s = self._now() - self._at_s
@@ -364,7 +325,7 @@ class Plant:
         self._at_s += dt_s * steps
         if self._faulty:
             self._count_bubbles()
-        events = float(self._body[EVENTS])
+        events = float(self._body["events"])
         if events != self._told:
             self._told = events
             self._tell()
@@ -373,11 +334,12 @@ class Plant:
         """Say which vessels ran dry or over since the last time."""
         lines = self._lines
         for number, before in enumerate(self._dried):
-            count = float(lines[number, DRIED])
+            count = float(lines["times_dry"][number])
             if count != before:
                 self._dried[number] = count
                 links = self.fleet.links[number]
-                empty = self._names[links[SOURCE if lines[number, COMMAND] * lines[number, SCALE] > 0 else TARGET]]
+                forwards = lines["command_ul_min"][number] * lines["flow_scale"][number] > 0
+                empty = self._names[links["source" if forwards else "target"]]
                 self.events.append((self._at_s, f"{self.fleet.line_names[number]} pumped air: {empty} was empty"))
         spilled = self.fleet.spilled[0]
         for number, name in enumerate(self._names):
@@ -390,18 +352,18 @@ class Plant:
     def _apply_faults(self) -> None:
         """Carry the faults of this moment into the arrays; costs next to nothing while there are none."""
         faults = self.faults
-        self._body[CLOG], self._body[TORN] = faults.clog, float(faults.filter_torn)
+        self._body["clog"], self._body["torn"] = faults.clog, float(faults.filter_torn)
         if faults.contamination != self._contaminated:
             if faults.contamination > self._contaminated:
                 row = self._vessels[self._loop].copy()
-                row[MIC] += (faults.contamination - self._contaminated) * row[LIQ]
+                row[Content.MICROBES] += (faults.contamination - self._contaminated) * row[Content.LIQUID]
                 self.fleet.replace(0, self._loop, row)
             self._contaminated = faults.contamination
         if faults.wrong_medium != self._filled_wrong:
             for vessel, medium in faults.wrong_medium.items():
                 if self._filled_wrong.get(vessel) != medium:
                     number = self._names.index(vessel)
-                    volume = float(self._vessels[number, LIQ])
+                    volume = float(self._vessels[number, Content.LIQUID])
                     self.fleet.replace(0, number, self.fleet.composition(medium) * volume)
             self._filled_wrong = dict(faults.wrong_medium)
         faulty = bool(faults.flow_scale or faults.leak_ul_min or faults.bubble_ul or faults.wear)
@@ -410,15 +372,15 @@ class Plant:
         self._faulty = faulty
         for number, name in enumerate(self.fleet.line_names):
             line = self._lines[number]
-            line[SCALE] = faults.flow_scale.get(name, 1.0)
-            line[LEAKING] = faults.leak_ul_min.get(name, 0.0)
-            line[BUBBLE] = faults.bubble_ul.get(name, 0.0)
-            line[WORN] = faults.wear.get(name, 0.0)
+            line["flow_scale"] = faults.flow_scale.get(name, 1.0)
+            line["leak_ul_min"] = faults.leak_ul_min.get(name, 0.0)
+            line["bubble_ul"] = faults.bubble_ul.get(name, 0.0)
+            line["worn"] = faults.wear.get(name, 0.0)
 
     def _count_bubbles(self) -> None:
         for number, name in enumerate(self.fleet.line_names):
             if name in self.faults.bubble_ul:
-                left = float(self._lines[number, BUBBLE])
+                left = float(self._lines["bubble_ul"][number])
                 if left > 0.0:
                     self.faults.bubble_ul[name] = left
                 else:

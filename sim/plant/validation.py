@@ -17,20 +17,7 @@ from numpy.typing import NDArray
 
 from controller.rig.description import Rig
 from sim.plant import chemistry, dialysis, gas, heat, hydraulics, kinetics, membranes, organoid, sphere
-from sim.plant.columns import (
-    AGE,
-    AMM,
-    CO2_FRACTION,
-    COMMAND,
-    GLC,
-    HEATER_W,
-    LAC,
-    LIQ,
-    O2_FRACTION,
-    OPEN,
-    USE,
-    VIABILITY,
-)  # fmt: skip
+from sim.plant.columns import Content
 from sim.plant.fleet import Fleet
 
 F8 = NDArray[np.float64]
@@ -401,9 +388,9 @@ def v9() -> Validation:
 
 def _settled(rig: Rig, seeds: list[int]) -> Fleet:
     fleet = Fleet(rig, seeds)
-    fleet.lines[:, :, OPEN] = 1.0
-    fleet.body[:, O2_FRACTION], fleet.body[:, CO2_FRACTION] = 0.93 * gas.AIR_O2, 0.07
-    fleet.body[:, HEATER_W] = heat.LOSS_W_PER_K * (rig.organs.skin.setpoint_c - rig.organs.skin.ambient_c)
+    fleet.lines["open"] = 1.0
+    fleet.body["o2_fraction"], fleet.body["co2_fraction"] = 0.93 * gas.AIR_O2, 0.07
+    fleet.body["heater_w"] = heat.LOSS_W_PER_K * (rig.organs.skin.setpoint_c - rig.organs.skin.ambient_c)
     return fleet
 
 
@@ -414,17 +401,17 @@ def v10(rig: Rig, days: int = 14) -> Validation:
     line = {name: fleet.line_names.index(name) for name in fleet.line_names}
     draw, back, drop, feed = (line[name] for name in (
         organs.kidney.draw, organs.kidney.return_, organs.kidney.discard, organs.gut.feed))  # fmt: skip
-    heart, loop = line[organs.heart.line], int(fleet.places[0])
-    fleet.lines[:, heart, COMMAND] = organs.heart.flow_ul_min
-    batch_ul, flow = 0.4 * fleet.vessels[0, loop, LIQ], 4000.0
+    heart, loop = line[organs.heart.line], fleet.places.loop
+    fleet.lines["command_ul_min"][:, heart] = organs.heart.flow_ul_min
+    batch_ul, flow = 0.4 * fleet.vessels[0, loop, Content.LIQUID], 4000.0
     fresh = np.array([0.25, 1.0])
     dt_s, rows = 4.0, []
 
     def transfer(number: int, volume_ul: F8) -> None:
         seconds = float(volume_ul.max()) / flow * 60
-        fleet.lines[:, number, COMMAND] = volume_ul / seconds * 60
+        fleet.lines["command_ul_min"][:, number] = volume_ul / seconds * 60
         fleet.advance(dt_s, max(1, round(seconds / dt_s)))
-        fleet.lines[:, number, COMMAND] = 0.0
+        fleet.lines["command_ul_min"][:, number] = 0.0
 
     for _ in range(days):
         transfer(draw, np.full(2, batch_ul))
@@ -433,10 +420,10 @@ def v10(rig: Rig, days: int = 14) -> Validation:
         fleet.advance(dt_s, 225)
         transfer(back, np.full(2, batch_ul))
         fleet.advance(dt_s, round((86_400 - 3 * batch_ul / flow * 60 - 900) / dt_s))
-        rows.append((fleet.vessels[:, loop] / fleet.vessels[:, loop, LIQ, None]).copy())
-    viability = fleet.body[:, VIABILITY]
+        rows.append((fleet.vessels[:, loop] / fleet.vessels[:, loop, Content.LIQUID, None]).copy())
+    viability = fleet.body["viability"]
     loss = float(viability[1] - viability[0])
-    lactate, ammonia = float(rows[-1][0, LAC]), float(rows[-1][0, AMM])
+    lactate, ammonia = float(rows[-1][0, Content.LACTATE]), float(rows[-1][0, Content.AMMONIA])
     parts = [
         Part(f"viability lost against fresh medium after {days} d", "none", round(loss, 4), loss <= 0.02),
         Part("lactate, mM", "below grade C (10)", round(lactate, 2), lactate < 10),
@@ -445,7 +432,12 @@ def v10(rig: Rig, days: int = 14) -> Validation:
     when = [float(day + 1) for day in range(days)]
     curves: Curves = {}
     for rig_number, name in ((0, "75 % reused"), (1, "fresh only")):
-        for column, species in ((LAC, "lactate, mM"), (AMM, "ammonia, mM"), (GLC, "glucose, mM"), (USE, "passes")):
+        for column, species in (
+            (Content.LACTATE, "lactate, mM"),
+            (Content.AMMONIA, "ammonia, mM"),
+            (Content.GLUCOSE, "glucose, mM"),
+            (Content.REUSE, "passes"),
+        ):
             curves[f"{species}, {name}"] = (when, [float(row[rig_number, column]) for row in rows])
     return Validation(
         "V10", "75 % of spent medium reused without loss of viability", "no loss at 75 %",
@@ -463,17 +455,17 @@ def v12(rig: Rig, weeks: int = 13) -> Validation:
     """How long organoids live."""
     small = rig.organoid.model_copy(update={"count": 4, "diameter_mm": 0.5})
     fleet = _settled(rig.model_copy(update={"organoid": small}), [1])
-    loop = int(fleet.places[0])
+    loop = fleet.places.loop
     heart = fleet.line_names.index(rig.organs.heart.line)
-    fleet.lines[:, heart, COMMAND] = 15.0
+    fleet.lines["command_ul_min"][:, heart] = 15.0
     fresh = fleet.composition(rig.vessels[rig.organs.lung.vessel].contains)
     weeks_lived, seen = float(weeks), []
     for day in range(7 * weeks):
         fleet.advance(10.0, 8640)
-        row = fresh * fleet.vessels[0, loop, LIQ]
-        row[AGE] = 0.0
+        row = fresh * fleet.vessels[0, loop, Content.LIQUID]
+        row[Content.AGE] = 0.0
         fleet.replace(0, loop, row)
-        seen.append(float(fleet.body[0, VIABILITY]))
+        seen.append(float(fleet.body["viability"][0]))
         if seen[-1] < 0.5:
             weeks_lived = (day + 1) / 7
             break

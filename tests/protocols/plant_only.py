@@ -23,22 +23,7 @@ from protocols.dialysis import DialyserModel, koa_at
 from protocols.grading import Grade, Sample, grade
 from protocols.interval import Interval
 from protocols.mixing import MediumState
-from sim.plant.columns import (
-    AMBIENT,
-    AMM,
-    CAR,
-    CO2_FRACTION,
-    COMMAND,
-    GLC,
-    INS,
-    LAC,
-    LIQ,
-    METABOLISM,
-    O2_FRACTION,
-    OSM,
-    TEMPERATURE,
-    VIABILITY,
-)  # fmt: skip
+from sim.plant.columns import Cause, Content
 from sim.plant.dialysis import INSULIN_KOA, SMALL, exchange_share
 from sim.plant.fleet import Fleet
 
@@ -82,9 +67,9 @@ class Culture:
         self._sd = (lactate_sd, ammonia_rel_sd)
         self.fleet = Fleet(self.rig, [1])
         body = self.fleet.body[0]
-        body[CO2_FRACTION], body[O2_FRACTION], body[TEMPERATURE], body[AMBIENT] = 0.05, 0.19, 37.0, 37.0
+        body["co2_fraction"], body["o2_fraction"], body["temperature_c"], body["ambient_c"] = 0.05, 0.19, 37.0, 37.0
         heart = self.rig.lines[self.rig.organs.heart.line].pump or ""
-        self.fleet.lines[0, self.fleet.pumps[heart], COMMAND] = self.rig.organs.heart.flow_ul_min
+        self.fleet.lines["command_ul_min"][0, self.fleet.pumps[heart]] = self.rig.organs.heart.flow_ul_min
         names = self.fleet.vessel_names
         self.loop: Row = self.fleet.vessels[0, names.index("loop")]
         self.spent: Row = self.fleet.vessels[0, names.index("spent")]
@@ -96,18 +81,21 @@ class Culture:
     def live(self) -> None:
         """Until the next look."""
         self.fleet.advance(STEP_S, round(LOOK_H * 3600 / STEP_S))
-        made = float(self.fleet.tally[0, METABOLISM, LAC])
+        made = float(self.fleet.tally[0, Cause.METABOLISM, Content.LACTATE])
         self.rate_umol_d = (made - self._made) / 1000.0 * 24 / LOOK_H
         self._made = made
-        story, loop = self.story, self.loop / self.loop[LIQ]
-        story.viability.append(float(self._body[VIABILITY]))
-        story.lactate_mm, story.ammonia_mm = max(story.lactate_mm, loop[LAC]), max(story.ammonia_mm, loop[AMM])
-        story.insulin, story.passes = min(story.insulin, loop[INS]), max(story.passes, self._passes[0])
+        story, loop = self.story, self.loop / self.loop[Content.LIQUID]
+        story.viability.append(float(self._body["viability"]))
+        story.lactate_mm, story.ammonia_mm = (
+            max(story.lactate_mm, loop[Content.LACTATE]),
+            max(story.ammonia_mm, loop[Content.AMMONIA]),
+        )
+        story.insulin, story.passes = min(story.insulin, loop[Content.INSULIN]), max(story.passes, self._passes[0])
 
     def exchange(self) -> None:
         """What labs do: throw a volume away, give as much fresh."""
-        self.loop *= 1.0 - EXCHANGED_UL / self.loop[LIQ]
-        wanted_ul = Targets(self.rig).loop_ul - self.loop[LIQ]
+        self.loop *= 1.0 - EXCHANGED_UL / self.loop[Content.LIQUID]
+        wanted_ul = Targets(self.rig).loop_ul - self.loop[Content.LIQUID]
         self.loop += self._bottle("fresh", wanted_ul)
         self.story.fresh_ml += wanted_ul / 1000.0
 
@@ -124,11 +112,11 @@ class Culture:
             chosen = economy.treatment(bench, verdict, batch, self._believed(self.loop, 0), PH).chosen
             action, plan = chosen.action, chosen.plan
             self._dialyse(plan.dialysate_ul)
-            self.spent *= 1.0 - plan.discard_ul / self.spent[LIQ]
+            self.spent *= 1.0 - plan.discard_ul / self.spent[Content.LIQUID]
             for name, ul in (("fresh", plan.fresh_ul), ("glucose", plan.glucose_ul), ("base", plan.base_ul)):
-                self._passes[1] *= self.spent[LIQ] / (self.spent[LIQ] + ul)
+                self._passes[1] *= self.spent[Content.LIQUID] / (self.spent[Content.LIQUID] + ul)
                 self.spent += self._bottle(name, ul)
-            self._passes[1] += 1.0 - plan.fresh_ul / self.spent[LIQ]
+            self._passes[1] += 1.0 - plan.fresh_ul / self.spent[Content.LIQUID]
             self._pour(self.spent, self.loop, plan.give_back_ul, 1, 0)
             self.story.fresh_ml += plan.fresh_ul / 1000.0
             self.story.stocks_ml += (plan.glucose_ul + plan.base_ul) / 1000.0
@@ -146,21 +134,21 @@ class Culture:
         return economy.TreatmentContext(rules, prices, targets, targets.media, dialyser, least_ul, self.rate_umol_d)
 
     def _believed(self, row: Row, number: int) -> MediumState:
-        held = (row / row[LIQ]).tolist()
+        held = (row / row[Content.LIQUID]).tolist()
         lactate_sd, ammonia_rel_sd = self._sd
 
         def about(value: float, sd: float) -> Interval:
             return Interval.around(value, sd, floor=0.0)
 
         return MediumState(
-            float(row[LIQ]),
-            about(held[LAC], lactate_sd),
-            about(held[AMM], ammonia_rel_sd * held[AMM]),
-            about(held[GLC], 0.5),
-            about(held[CAR] - DISSOLVED_CO2_MM, lactate_sd),
-            about(held[OSM], 2.0),
+            float(row[Content.LIQUID]),
+            about(held[Content.LACTATE], lactate_sd),
+            about(held[Content.AMMONIA], ammonia_rel_sd * held[Content.AMMONIA]),
+            about(held[Content.GLUCOSE], 0.5),
+            about(held[Content.CARBON] - DISSOLVED_CO2_MM, lactate_sd),
+            about(held[Content.OSMOLES], 2.0),
             self._passes[number],
-            min(1.0, held[INS]),
+            min(1.0, held[Content.INSULIN]),
         )
 
     def _grade(self, bench: economy.TreatmentContext, body: MediumState) -> Grade:
@@ -173,10 +161,10 @@ class Culture:
         return self.fleet.composition(self.rig.vessels[self.rig.lines[of].from_].contains) * ul
 
     def _pour(self, source: Row, target: Row, ul: float, source_number: int, number: int) -> None:
-        row = source * (ul / source[LIQ])
+        row = source * (ul / source[Content.LIQUID])
         source -= row
         target += row
-        self._passes[number] += (self._passes[source_number] - self._passes[number]) * ul / target[LIQ]
+        self._passes[number] += (self._passes[source_number] - self._passes[number]) * ul / target[Content.LIQUID]
 
     def _koa_ul_min(self) -> float:
         """At the flow at which this rig dialyses."""
@@ -191,10 +179,12 @@ class Culture:
         line = self.rig.lines[kidney.dialyse or ""]
         koa = self._koa_ul_min()
         basal = self.fleet.composition(self.rig.vessels[line.from_].contains)
-        share = exchange_share(koa, kidney.dialysate_ul_min, ul, self.spent[LIQ])
+        share = exchange_share(koa, kidney.dialysate_ul_min, ul, self.spent[Content.LIQUID])
         for column in SMALL:
-            self.spent[column] += (basal[column] * self.spent[LIQ] - self.spent[column]) * share
-        self.spent[INS] *= 1.0 - exchange_share(INSULIN_KOA * koa, kidney.dialysate_ul_min, ul, self.spent[LIQ])
+            self.spent[column] += (basal[column] * self.spent[Content.LIQUID] - self.spent[column]) * share
+        self.spent[Content.INSULIN] *= 1.0 - exchange_share(
+            INSULIN_KOA * koa, kidney.dialysate_ul_min, ul, self.spent[Content.LIQUID]
+        )
         self.story.dialysate_ml += ul / 1000.0
 
 

@@ -78,7 +78,7 @@ def test_I7_every_species_closes_to_a_billionth(acts: list[Act]) -> None:
     assert off.shape == (COLUMNS,)
     for column, name in enumerate((*SPECIES, "liquid")):
         assert off[column] < 1e-9, name
-    assert np.isfinite(plant.fleet.body).all()
+    assert np.isfinite(plant.fleet.body_rows).all()
     assert (plant.fleet.held[0, :, :, -1] >= 0).all()
 
 

@@ -10,7 +10,7 @@ from scipy.integrate import solve_ivp
 
 from controller.rig.loading import load_rig
 from sim.plant import gas
-from sim.plant.columns import CO2_FRACTION, COMMAND, HEATER_W, O2_FRACTION, OPEN, SPECIES
+from sim.plant.columns import SPECIES
 from sim.plant.fleet import Fleet
 from tests.sim.plant.reference import Reference
 
@@ -33,18 +33,18 @@ DAY_PLAN: list[tuple[float, str, float]] = [
 
 def command(fleet: Fleet, what: str, value: float) -> None:
     if what == "heater":
-        fleet.body[:, HEATER_W] = value
+        fleet.body["heater_w"] = value
     elif what == "co2":
         fractions = gas.mixed(46.5, value, 0.0)
         assert fractions
-        fleet.body[:, O2_FRACTION], fleet.body[:, CO2_FRACTION] = fractions
+        fleet.body["o2_fraction"], fleet.body["co2_fraction"] = fractions
     elif what != "end":
-        fleet.lines[:, fleet.line_names.index(what), COMMAND] = value
+        fleet.lines["command_ul_min"][:, fleet.line_names.index(what)] = value
 
 
 def stepped(dt_s: float) -> NDArray[np.float64]:
     fleet = Fleet(BENCH, [1])
-    fleet.lines[:, :, OPEN] = 1.0
+    fleet.lines["open"] = 1.0
     at_s = 0.0
     for until_s, what, value in DAY_PLAN:
         if until_s > at_s:
@@ -56,7 +56,7 @@ def stepped(dt_s: float) -> NDArray[np.float64]:
 
 def solved(method: str, until: float) -> tuple[Reference, NDArray[np.float64]]:
     fleet = Fleet(BENCH, [1])
-    fleet.lines[:, :, OPEN] = 1.0
+    fleet.lines["open"] = 1.0
     reference = Reference(fleet)
     y, at_s = reference.pack(), 0.0
     for until_s, what, value in DAY_PLAN:

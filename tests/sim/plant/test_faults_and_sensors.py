@@ -11,7 +11,6 @@ import pytest
 from controller.rig.families import FAMILIES
 from controller.rig.loading import load_rig
 from sim.plant import hydraulics
-from sim.plant.columns import BUBBLE, GAIN
 from sim.plant.faults import Faults
 from sim.plant.fleet import Fleet
 from sim.plant.plant import Plant, PlantTruth
@@ -82,7 +81,7 @@ def test_a_bubble_takes_the_place_of_liquid_once() -> None:
     assert "draw" not in with_air.plant.faults.bubble_ul, "it has passed"
     missing = without.plant.truth().volumes_ul["spent"] - with_air.plant.truth().volumes_ul["spent"]
     assert missing == pytest.approx(250.0, rel=1e-3)
-    assert with_air.plant.fleet.lines[0, :, BUBBLE].sum() == 0.0
+    assert with_air.plant.fleet.lines["bubble_ul"][0].sum() == 0.0
     assert not with_air.plant.events, "air in the line is not an empty vessel"
     truth = with_air.plant.truth()
     assert without.plant.truth().arrived_ul["draw"] == pytest.approx(without.plant.truth().moved_ul["draw"])
@@ -244,14 +243,14 @@ def test_many_rigs_are_each_as_if_alone() -> None:
     together = Fleet(BENCH, [1, 2, 3])
     alone = Fleet(BENCH, [2])
     for fleet in (together, alone):
-        fleet.lines[:, 0, 0] = 2000.0
+        fleet.lines["command_ul_min"][:, 0] = 2000.0
         fleet.advance(2.0, 500)
     assert np.array_equal(together.vessels[1], alone.vessels[0])
     assert np.array_equal(together.body[1], alone.body[0])
-    assert together.lines[0, 0, GAIN] != together.lines[1, 0, GAIN]
+    assert together.lines["gain"][0, 0] != together.lines["gain"][1, 0]
 
 
 def test_pumps_differ_by_their_calibration() -> None:
     fleet = Fleet(BENCH, range(400))
-    assert fleet.lines[:, :, GAIN].std() == pytest.approx(hydraulics.GAIN_SPREAD, rel=0.1)
-    assert fleet.lines[:, :, GAIN].mean() == pytest.approx(1.0, abs=0.005)
+    assert fleet.lines["gain"].std() == pytest.approx(hydraulics.GAIN_SPREAD, rel=0.1)
+    assert fleet.lines["gain"].mean() == pytest.approx(1.0, abs=0.005)
