@@ -1,7 +1,7 @@
-"""What the lab of a protocol asks of the controller: steps, actions and facts of the rig.
+"""What the lab of a protocol asks of the controller beside its actions: steps, routes and facts of the rig.
 
 The controller implements it twice: a run (controller/runs/run.py, controller/runs/performer.py) and a rehearsal on paper
-(controller/runs/rehearsal.py). Answers of actions are plain JSON data, because they are journalled.
+(controller/runs/rehearsal.py). The actions are in :mod:`protocols.language`, with the verbs that need them.
 """
 
 from __future__ import annotations
@@ -46,46 +46,6 @@ class StepRunner(Protocol):
 
     def volumes_now(self) -> Mapping[str, VesselVolume]:
         """Return the vessel volumes as of the end of the branch's last step."""
-
-
-class Actions(Protocol):
-    """Carries out steps on the rig, or on paper. `step` is the controller's record of the step."""
-
-    def route(self, verb: str) -> Way:
-        """Return the route of a transfer verb; raises :class:`protocols.language.ProtocolError` without a line."""
-
-    async def transfer(self, step: Any, verb: str, volume_ul: float) -> dict[str, float | None]:
-        """Move liquid; returns `{ul, low, high}`, and `peak_kpa` where it passes the filter."""
-
-    async def measured(self, point: str, settle_s: float) -> dict[str, Any]:
-        """Take a settled reading."""
-
-    async def flow_of(self, pump: str) -> dict[str, Any]:
-        """Return the flow that a pump reports."""
-
-    async def calibrated(self, step: Any, point: str) -> dict[str, Any]:
-        """Set a probe's own calibration; returns `{before, after, places}`."""
-
-    async def slept(self, step: Any, seconds: float) -> None:
-        """Wait for the step's recorded deadline."""
-
-    async def slept_until(self, step: Any, elapsed_s: float) -> float:
-        """Wait for a time since the run's start; returns how late it was (s)."""
-
-    async def slept_until_clock(self, step: Any) -> str:
-        """Wait for the time of day that the step has recorded; returns it."""
-
-    def barrier(self) -> dict[str, Any]:
-        """Return the fields of :class:`protocols.language.Barrier`, from the filter passes on record."""
-
-    def noted(self, step: Any, kind: str, data: Mapping[str, Any]) -> None:
-        """Write a note to the journal, once."""
-
-    async def asked(self, step: Any, message: str) -> None:
-        """Hold until a person resumes, once for each message."""
-
-    async def estimated(self) -> dict[str, Any]:
-        """Return the soft sensor's estimate."""
 
 
 class Facts(Protocol):

@@ -15,11 +15,11 @@ organs and need no code at all; other verbs are a record and a method. "Add a ve
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
-from typing import Any
+from typing import Any, Protocol
 
 from protocols.dialysis import DialyserModel
 from protocols.grading import RuleSet
-from protocols.host import Actions, Facts, StepRunner, Way
+from protocols.host import Facts, StepRunner, Way
 from protocols.prices import Prices
 from protocols.results import NOTHING as NOTHING  # protocols of laboratories import it from here
 from protocols.results import Amount, Barrier, Calibrated, Measurement, VesselVolume
@@ -38,6 +38,7 @@ from protocols.verbs import (
     StepForm,
     TransferVerb,
     Verb,
+    interval_values,
 )
 
 VERSION = 1
@@ -73,11 +74,7 @@ MEASURE = Verb(
             "as": SAVE_AS,
         },
         "point",
-        {
-            "": SavedValue("interval.value", ""),
-            ".low": SavedValue("interval.low", ""),
-            ".high": SavedValue("interval.high", ""),
-        },
+        interval_values(""),
     ),
 )
 CALIBRATE = Verb(
@@ -168,6 +165,46 @@ TOGETHER = Verb(name="together", policy=Policy.BRANCHES, says="Run branches")
 
 
 # --- organs ----------------------------------------------------------------------------------------------
+
+
+class Actions(Protocol):
+    """Carries out steps on the rig, or on paper; answers are plain JSON data. `step` is the controller's record of it."""
+
+    def route(self, verb: str) -> Way:
+        """Return the route of a transfer verb; raises :class:`ProtocolError` without a line."""
+
+    async def transfer(self, step: Any, verb: str, volume_ul: float) -> dict[str, float | None]:
+        """Move liquid; returns `{ul, low, high}`, and `peak_kpa` where it passes the filter."""
+
+    async def measured(self, point: str, settle_s: float) -> dict[str, Any]:
+        """Take a settled reading."""
+
+    async def flow_of(self, pump: str) -> dict[str, Any]:
+        """Return the flow that a pump reports."""
+
+    async def calibrated(self, step: Any, point: str) -> dict[str, Any]:
+        """Set a probe's own calibration; returns `{before, after, places}`."""
+
+    async def slept(self, step: Any, seconds: float) -> None:
+        """Wait for the step's recorded deadline."""
+
+    async def slept_until(self, step: Any, elapsed_s: float) -> float:
+        """Wait for a time since the run's start; returns how late it was (s)."""
+
+    async def slept_until_clock(self, step: Any) -> str:
+        """Wait for the time of day that the step has recorded; returns it."""
+
+    def barrier(self) -> dict[str, Any]:
+        """Return the fields of :class:`Barrier`, from the filter passes on record."""
+
+    def noted(self, step: Any, kind: str, data: Mapping[str, Any]) -> None:
+        """Write a note to the journal, once."""
+
+    async def asked(self, step: Any, message: str) -> None:
+        """Hold until a person resumes, once for each message."""
+
+    async def estimated(self) -> dict[str, Any]:
+        """Return the soft sensor's estimate."""
 
 
 class Organ:
@@ -460,39 +497,5 @@ class Lab:
         """Return the vessel volumes as of the end of the branch's last step, by role: `loop`, `spent`, `waste`."""
         return self._steps.volumes_now()
 
-
-ORGANS: tuple[type[Organ], ...] = (Heart, Kidney, Gut, Liver, Immune, Lung, Skin)
-TRANSFERS: Mapping[str, TransferVerb] = {
-    verb.name: verb for organ in ORGANS for verb in vars(organ).values() if isinstance(verb, TransferVerb)
-}
-READINGS: Mapping[str, AnyReadingVerb] = {
-    verb.name: verb for organ in ORGANS for verb in vars(organ).values() if isinstance(verb, AnyReadingVerb)
-}
-METHODS: Mapping[str, Verb] = {
-    verb.name: verb
-    for verb in (
-        CALIBRATE,
-        BARRIER,
-        MEASURE,
-        ESTIMATE,
-        SLEEP,
-        SLEEP_UNTIL,
-        SLEEP_UNTIL_CLOCK,
-        ASK,
-        NOTE,
-        TOGETHER,
-    )
-}
-"""Verbs with a method of their own."""
-VERBS: Mapping[str, Verb] = {**TRANSFERS, **READINGS, **METHODS}
-"""The verb table: every verb of the lab by its name."""
-FORMER: Mapping[str, str] = {
-    former: verb.name
-    for organ in ORGANS
-    for attribute, verb in vars(organ).items()
-    if isinstance(verb, TransferVerb | AnyReadingVerb)
-    and (former := f"{organ.__name__.lower()}.{attribute}") != verb.name
-}
-"""Former name of a verb → its name. A second attribute of an organ for the same record is a former name."""
 
 ProtocolFunction = Callable[[Lab, Mapping[str, float]], Awaitable[None]]

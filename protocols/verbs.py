@@ -99,6 +99,12 @@ class StepForm:
         return [name for name, argument in self.arguments.items() if argument.required]
 
 
+def interval_values(unit: str) -> dict[str, SavedValue]:
+    """Return the values that a reading saves: mean and bounds."""
+    ends = {"": "value", ".low": "low", ".high": "high"}
+    return {end: SavedValue(f"interval.{attribute}", unit) for end, attribute in ends.items()}
+
+
 SAVE_AS = Argument("name", "save the result under this name")
 SETTLE = Argument("quantity", "wait so long before reading", "s")
 
@@ -237,12 +243,7 @@ class AnyReadingVerb(Verb):
         if self.name:
             return  # `method` is a former name
         self.name = f"{organ.__name__.lower()}.{method}"
-        saves = {
-            "": SavedValue("interval.value", self.unit),
-            ".low": SavedValue("interval.low", self.unit),
-            ".high": SavedValue("interval.high", self.unit),
-        }
-        self.form = StepForm(self.name, self.help, self._arguments(), "as", saves)
+        self.form = StepForm(self.name, self.help, self._arguments(), "as", interval_values(self.unit))
 
     def _arguments(self) -> dict[str, Argument]:
         return {"as": SAVE_AS}

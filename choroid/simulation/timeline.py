@@ -11,7 +11,8 @@ from controller.runs.grading import rules_of
 from controller.steps.branches import spoken
 from protocols.grading import Letter, RuleSet
 from protocols.interval import Interval
-from protocols.language import MEASURE, SLEEP, TOGETHER, VERBS
+from protocols.language import MEASURE, SLEEP, TOGETHER
+from protocols.table import VERBS
 from protocols.verbs import Policy
 
 ML = 1000.0

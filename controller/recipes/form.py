@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from protocols.blocks import BLOCKS
-from protocols.language import FORMER, VERBS
 from protocols.steps import DECISIONS, STEPS
+from protocols.table import FORMER, VERBS
 from protocols.verbs import Argument, StepForm, Verb
 
 FORMAT = 1

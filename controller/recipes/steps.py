@@ -16,7 +16,7 @@ from controller.rig.problems import Place, nearest
 from protocols import blocks
 from protocols.blocks import Call, End, If, Repeat, Together
 from protocols.expression import PLAIN, Expression, constant, unit_text
-from protocols.language import FORMER, MEASURE, NOTE, READINGS
+from protocols.language import MEASURE, NOTE
 from protocols.parameters import ParamError
 from protocols.program import Step
 from protocols.registry import Recipe
@@ -34,6 +34,7 @@ from protocols.steps import (
     WaitUntil,
     units_saved,
 )
+from protocols.table import FORMER, READINGS
 from protocols.verbs import AnyReadingVerb, Argument, StepForm, TransferVerb
 
 OWN_NOTES = ("grade", "recycle", "exchange")

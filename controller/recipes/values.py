@@ -12,10 +12,10 @@ from controller.rig.problems import Finding, Place, Problem
 from controller.rig.quantities import QuantityError, parse_quantity, usual_unit
 from protocols import expression
 from protocols.expression import BOOL, PLAIN, Expression, ExpressionError, constant
-from protocols.language import READINGS
 from protocols.parameters import Param
 from protocols.program import NAMES
 from protocols.steps import Template, template
+from protocols.table import READINGS
 from protocols.verbs import READING_UNITS, UNITS, Argument
 
 ANY_QUANTITY = Argument("quantity", "", None)

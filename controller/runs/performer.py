@@ -72,7 +72,7 @@ class DrivenRun(RunControl, Protocol):
 
 
 class Performer:
-    """Carries out the steps of one run on the rig (:class:`protocols.host.Actions`)."""
+    """Carries out the steps of one run on the rig (:class:`protocols.language.Actions`)."""
 
     def __init__(self, run: DrivenRun, bench: RunContext) -> None:
         self._run = run

@@ -11,7 +11,8 @@ from controller.rig.description import Rig
 from controller.safety.kernel import MAX_TRANSFER_S, SLACK, SLACK_S
 from drivers.device import Dosing
 from drivers.registry import MODELS
-from protocols.language import TRANSFERS, ProtocolError
+from protocols.language import ProtocolError
+from protocols.table import TRANSFERS
 
 MAX_REQUEST_UL = 1e9
 

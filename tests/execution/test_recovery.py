@@ -14,7 +14,8 @@ from controller.runs.runner import Runner
 from controller.steps.recovery import PATIENCE, StepProblem, Trouble, advise
 from controller.steps.steps import records_of
 from drivers.commands import Guarantee
-from protocols.language import TRANSFERS, VERBS, Lab
+from protocols.language import Lab
+from protocols.table import TRANSFERS, VERBS
 from protocols.verbs import Policy
 from tests.execution.protocols_for_tests import CATALOGUE, recipe
 from tests.execution.world import Controller, World

@@ -9,7 +9,8 @@ import json
 from pathlib import Path
 
 from controller.recipes.form import FORMS, VERB_OF
-from protocols.language import VERBS, ProtocolError
+from protocols.language import ProtocolError
+from protocols.table import VERBS
 from protocols.verbs import AnyReadingVerb, Argument, Policy, StepForm, Verb
 from tests.protocols import make_schema
 

@@ -12,9 +12,9 @@ from controller.recipes.file import RecipeError, read_recipe
 from controller.recipes.form import FORMS
 from controller.recipes.on_rig import check_on
 from controller.rig.loading import load_rig
-from protocols.language import FORMER, READINGS, TRANSFERS
 from protocols.parameters import complete
 from protocols.registry import UnknownProtocol
+from protocols.table import FORMER, READINGS, TRANSFERS
 from tests.protocols import make_pages, make_schema
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -18,22 +18,10 @@ from controller.runs.facts import RigFacts
 from controller.runs.performer import Performer
 from controller.runs.rehearsal import rehearse
 from controller.transfers.routes import route_of, routes_of
-from protocols.host import Actions
-from protocols.language import (
-    FORMER,
-    METHODS,
-    ORGANS,
-    READINGS,
-    TRANSFERS,
-    VERBS,
-    Kidney,
-    Lab,
-    Liver,
-    Lung,
-    ProtocolError,
-)
+from protocols.language import Actions, Kidney, Lab, Liver, Lung, ProtocolError
 from protocols.results import Amount, Measurement
 from protocols.steps import Read, WaitUntil
+from protocols.table import FORMER, METHODS, ORGANS, READINGS, TRANSFERS, VERBS
 from protocols.verbs import BoundTransfer, Policy, TransferVerb, Verb
 from tests.protocols import make_verbs
 

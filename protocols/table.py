@@ -1,0 +1,32 @@
+"""The verb table: every verb that :mod:`protocols.language` declares, by its name in the journal."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from protocols import language
+from protocols.language import Organ
+from protocols.verbs import AnyReadingVerb, TransferVerb, Verb
+
+ORGANS: tuple[type[Organ], ...] = tuple(
+    organ
+    for organ in vars(language).values()
+    if isinstance(organ, type) and issubclass(organ, Organ) and organ is not Organ
+)
+TRANSFERS: Mapping[str, TransferVerb] = {
+    verb.name: verb for organ in ORGANS for verb in vars(organ).values() if isinstance(verb, TransferVerb)
+}
+READINGS: Mapping[str, AnyReadingVerb] = {
+    verb.name: verb for organ in ORGANS for verb in vars(organ).values() if isinstance(verb, AnyReadingVerb)
+}
+METHODS: Mapping[str, Verb] = {verb.name: verb for verb in vars(language).values() if type(verb) is Verb}
+"""Verbs with a method of their own."""
+VERBS: Mapping[str, Verb] = {**TRANSFERS, **READINGS, **METHODS}
+FORMER: Mapping[str, str] = {
+    former: verb.name
+    for organ in ORGANS
+    for attribute, verb in vars(organ).items()
+    if isinstance(verb, TransferVerb | AnyReadingVerb)
+    and (former := f"{organ.__name__.lower()}.{attribute}") != verb.name
+}
+"""Former name of a verb → its name. A second attribute of an organ for the same record is a former name."""
