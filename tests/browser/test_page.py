@@ -176,6 +176,10 @@ def test_what_cannot_be_trusted_is_seen_at_once(browser: Browser, bad_day: Serve
         expect(bad.locator("title")).to_contain_text("no reply")
         expect(page.locator('[data-point="t_chamber.temperature"]')).to_have_attribute("data-quality", "stale")
         expect(page.locator('[data-point="ph_loop.ph"]')).to_have_attribute("data-quality", "good")
+        moving = page.locator('[data-point="balance.mass"]')
+        expect(moving).to_have_attribute("data-quality", "good")
+        expect(moving.locator(".chip-state")).to_have_text("settling")
+        expect(moving.locator(".chip-value")).to_have_css("text-decoration-line", "none")
         covered = page.evaluate(
             """() => [...document.querySelectorAll('.chip')].filter(chip => {
               const state = chip.querySelector('.chip-state'); if (!state.textContent) return false;

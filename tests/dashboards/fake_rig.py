@@ -283,6 +283,8 @@ class FakeController:
         """Probes that fail, with what they say."""
         self.silent: set[str] = set()
         """Probes that have said nothing for two minutes."""
+        self.moving: set[str] = set()
+        """Points whose device says that the value is in motion."""
         self.lost: dict[str, str] = {}
         """Actuators that do not answer any more, with why; what they said last stays."""
         self._flows = dict.fromkeys(PUMPS, 0.0) | {"reglo.heart": 2000.0}
@@ -368,6 +370,8 @@ class FakeController:
         readings["balance.mass"] = Reading(self.ledger.ul["spent"] / 1000 * 1.007, "g", Quality.GOOD, now_s)
         for point, detail in self.failing.items():
             readings[point] = replace(readings[point], quality=Quality.MISSING, detail=detail)
+        for point in self.moving:
+            readings[point] = replace(readings[point], stable=False)
         for point in self.silent:
             readings[point] = replace(readings[point], at_s=now_s - 2 * MINUTE_S)
         return readings

@@ -76,6 +76,7 @@ async def main(port: int, *, trouble: bool, flooded: bool, zone: str, locked: bo
     if trouble:
         controller.history.without.add("reglo.heart.flow")  # it has not answered for an hour
         controller.failing["ph_spent.ph"] = "ph_spent: no reply in 1.0 s"
+        controller.moving.add("balance.mass")
         controller.silent |= {"t_chamber.temperature", "p_heart.pressure"}
         controller.lost["reglo.heart"] = "reglo: no reply in 1.0 s"
         controller.alarms.event("device_lost", "ph_spent", "no reply in 1.0 s for 42 s")

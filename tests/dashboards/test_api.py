@@ -57,11 +57,19 @@ async def test_the_rig_tells_everything_the_schematic_is_drawn_from() -> None:
 async def test_state_carries_unit_quality_and_time_of_each_reading() -> None:
     async with world() as w, w.http(Role.VIEWER) as viewer:
         w.controller.failing["ph_loop.ph"] = "no reply"
+        w.controller.moving.add("balance.mass")
         w.controller.tick()
         state = (await viewer.get("/api/state")).json()
         assert state["readings"]["ph_loop.ph"]["quality"] == "missing"
         assert state["readings"]["ph_loop.ph"]["detail"] == "no reply"
         assert state["readings"]["t_chamber.temperature"]["unit"] == "degC"
+        assert [
+            (r["quality"], r["stable"])
+            for r in (state["readings"][n] for n in ("balance.mass", "t_chamber.temperature"))
+        ] == [
+            ("good", False),
+            ("good", True),
+        ]
         heart = state["actuators"]["reglo.heart"]
         assert heart["status"] == {"kind": "pump", "on": True, "flow_ul_min": 2000.0, "delivered_ul": 0.0}
         assert heart["basal"] == {"verb": "run", "flow_ul_min": 1000.0}
