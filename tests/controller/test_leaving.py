@@ -138,7 +138,7 @@ async def test_A1_an_end_that_does_not_come_to_one_leaves_the_rest_to_the_guard(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with heard(tmp_path) as (controller, _, ear):
-        monkeypatch.setattr(controller.gate, "fall_back", lambda reason: asyncio.sleep(1000.0))
+        monkeypatch.setattr(controller.gate, "fall_back", lambda reason, ending: asyncio.sleep(1000.0))
         begun_s = asyncio.get_running_loop().time()
     assert ear.closed
     assert ear.heard == [{"leave": True}]
