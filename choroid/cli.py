@@ -1,7 +1,7 @@
-"""The `choroid` command: parse words, call one function, print its answer.
+"""The `choroid` command: parse arguments, call one function, print its answer.
 
-Each subcommand's work lives in its own module and is imported only when it is asked for, so that `choroid --help`
-stays instant. Exit status: 0 done, 1 the thing asked for failed (and said why), 2 the words make no sense.
+The implementation of each subcommand is imported only when it runs, so that `choroid --help` stays fast. Exit
+status: 0 done, 1 failed with a message, 2 wrong arguments.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from choroid.common.failure import UserError
 
 
 def main(argv: list[str] | None = None) -> int:
-    """Run the command; `argv` defaults to the process's own arguments."""
+    """Run the command; `argv` defaults to the process's own arguments. Return the exit status."""
     keep_safe_path()
     try:
         require_own_packages()
@@ -37,7 +37,7 @@ def main(argv: list[str] | None = None) -> int:
 
 
 def _parser() -> argparse.ArgumentParser:
-    # Not before it is known that these are our own packages.
+    # Not before these are known to be our own packages.
     from choroid.commands import (
         commissioning,
         compare,

@@ -1,12 +1,12 @@
 """Alicat mass flow controllers, ASCII protocol, several on one line (MC-, M- and BC-series manuals).
 
-Every poll and every set-point is answered by one data frame: letter, absolute pressure, temperature,
-volumetric flow, mass flow, set-point, gas, and status words when something is wrong. Flows are taken as
-mL/min at the controller's standard conditions (SCCM), or L/min with the setting `units: slpm`.
+Every poll and every set-point is answered by one data frame: letter, absolute pressure, temperature, volumetric
+flow, mass flow, set-point, gas, and status words for faults. Flows are mL/min at the controller's standard
+conditions (SCCM), or L/min with the setting `units: slpm`.
 
-The firmware that `VE` announces decides the commands. From 10v05 on, `LV` tells the loop variable, `LS` sets the set-point,
-and its answer carries the unit. From 6v00 on, `FPF` tells full scale and unit, which must fit the rig file. An older firmware
-takes `LS` and `LV` for `L`, which locks its display, so they are never sent to one.
+The firmware version (`VE`) decides the commands. From 10v05 on, `LV` returns the loop variable, and `LS` sets the
+set-point; its answer has the unit. From 6v00 on, `FPF` returns full scale and unit, which must agree with the rig
+file. Older firmware takes `LS` and `LV` for `L`, which locks its display, so they are never sent to it.
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ from drivers.transport.replies import Form, bad_reply, decimals, take_line
 from drivers.transport.url import LineSettings
 
 DIGITS = 5
-"""A controller writes a flow with so many digits: until a data frame has shown its decimals, they are derived from this."""
+"""Number of digits of a flow: the decimals are derived from it until a data frame has shown them."""
 FULL_SCALE_BELOW = 0.99
-"""The controller's full scale may be this share of the one in the rig file: labels are rounded."""
+"""Minimum ratio of the controller's full scale to that of the rig file: labels are rounded."""
 FULL_SCALE_SINCE, LOOP_COMMANDS_SINCE = (6, 0), (10, 5)
-"""The first firmware with `FPF`, and the first with the whole set that this driver uses of `LS` and `LV`."""
+"""The first firmware with `FPF`, and the first with the parts of `LS` and `LV` that this driver uses."""
 TIMEOUT_S = 0.4
 SHARED_S = 0.2
-"""One data frame serves flow and set-point for so long."""
+"""Maximum age of a data frame that serves flow and set-point (s)."""
 MASS_FLOW = 37
 """Loop variable 37: the controller regulates mass flow (register 122)."""
 FAULTS = {
@@ -57,12 +57,12 @@ _LOOP_SETPOINT = re.compile(rb"[A-Z] +[+-]?\d{1,7}(?:\.\d{1,5})? +([+-]?\d{1,7}(
 _FULL_SCALE = re.compile(rb"[A-Z] +([+-]?\d{1,7}(?:\.\d{1,5})?) +\d{1,3} +(\S+) *")
 _VERSION = re.compile(rb"[A-Z] +((\d{1,2})v(\d{2})\b[ -~]*)")
 _LABELS = {"sccm": "SCCM", "slpm": "SLPM"}
-"""The controller's name of each unit that the rig file may say."""
+"""The controller's name of each unit of the rig file."""
 
 
 @dataclass(frozen=True, slots=True)
 class DataFrame:
-    """One data frame, flows in the controller's own unit."""
+    """One data frame; flows in the controller's unit."""
 
     pressure: float
     temperature_c: float
@@ -74,7 +74,7 @@ class DataFrame:
 
 
 class AlicatMfc(Device):
-    """One controller; its point `flow` is both measured (sensor) and set (actuator), in mL/min."""
+    """One controller; its point `flow` is measured (sensor) and set (actuator), in mL/min."""
 
     model = DeviceModel(
         id="alicat-mfc",
@@ -110,14 +110,14 @@ class AlicatMfc(Device):
             ),
         ),
         traps=(
-            "Nothing in the controller ends a flow when the host is gone: the guard does.",
-            "A flow meter answers with one number less: it is refused.",
+            "The controller does not end a flow when the host dies: the guard does.",
+            "A flow meter answers with one number fewer: it is refused.",
             "A set-point has as many decimals as the controller shows in its data frame, five digits in all: the step is"
             " 0.01 sccm for a full scale of 200 sccm, and 1 sccm for 20,000.",
-            "The engineering unit can be changed at the front panel. Firmware 10v05 and later tells it with every set-point,"
-            " 6v00 and later at verification, older ones never: compare those with the display.",
+            "The engineering unit can be changed at the front panel. Firmware 10v05 and later shows it with every set-point,"
+            " 6v00 and later at verification, older ones never: compare these with the display.",
             "An older firmware takes LS and LV for L and locks its display.",
-            "A set-point knob or front panel as source makes it ignore ours; the readback refuses it.",
+            "A set-point knob or front panel as source makes it ignore the commanded one; the readback detects it.",
         ),
     )
 
@@ -160,12 +160,12 @@ class AlicatMfc(Device):
 
     @property
     def step_ml_min(self) -> float:
-        """The finest step of a set-point (mL/min): the last digit that the controller shows of it."""
+        """Resolution of a set-point (mL/min): the last digit that the controller shows."""
         return 10.0**-self._decimals * self.ml_min_per_unit
 
     async def _identify(self) -> Identity:
         self.forget()
-        self._form = Form()  # another controller may have been plugged in
+        self._form = Form()  # another controller may have been connected
         await self.frame()
         firmware, version = await self._firmware()
         self._has_loop_commands = version >= LOOP_COMMANDS_SINCE
@@ -200,14 +200,16 @@ class AlicatMfc(Device):
         return Identity(model="mass flow controller", firmware=firmware)
 
     async def _firmware(self) -> tuple[str, tuple[int, int]]:
-        """Return what `VE` announces, and the version in it; ("", (0, 0)) for one that answers all but `VE` (8v17)."""
-        for _ in range(2):  # the first reply may only have been lost
+        """Return the answer to `VE` and the version in it; ("", (0, 0)) for a controller that does not answer `VE`
+        (8v17).
+        """
+        for _ in range(2):  # the first reply may simply have been lost
             with suppress(NoReply):
                 return await self._conversation.ask(self._letter + b"VE\r", self._version)
         return "", (0, 0)
 
     async def frame(self) -> DataFrame:
-        """The controller's data, not older than `SHARED_S`."""
+        """Return the controller's data, at most `SHARED_S` old."""
         loop = asyncio.get_running_loop()
         if self._frame is None or loop.time() - self._frame_at_s > SHARED_S:
             self._frame = await self._conversation.ask(self._letter + b"\r", self._data_frame)
@@ -215,11 +217,11 @@ class AlicatMfc(Device):
         return self._frame
 
     def forget(self) -> None:
-        """The set-point is about to change: the frame is old."""
+        """Invalidate the data frame: the set-point is about to change."""
         self._frame = None
 
     async def set(self, ml_min: float) -> None:
-        """Set the flow (mL/min), to the controller's own precision, and see that it repeats it."""
+        """Set the flow (mL/min), with the controller's resolution, and verify the set-point that it returns."""
         self.forget()
         wanted = ml_min / self.ml_min_per_unit
         number = b"%.*f" % (self._decimals, wanted)
@@ -227,17 +229,17 @@ class AlicatMfc(Device):
             line, told, label = await self._conversation.ask(
                 self._letter + b"LS " + number + b"\r", self._loop_setpoint
             )
-            if label != self._label:  # a garbled answer, or another unit: only verification tells them apart
+            if label != self._label:  # a garbled answer or another unit: only verification can tell
                 self._conversation.doubt()
                 self._conversation.distrust()
                 self._conversation.link.wake()
                 raise bad_reply(line, self.config.name, f"a set-point in {self._label}")
             self._check_setpoint(told, wanted)
-            self.forget()  # a poll that was under way when this began may just have brought the old set-point
+            self.forget()  # a poll that was running may just have returned the old set-point
             return
         frame = await self._conversation.ask(self._letter + b"S" + number + b"\r", self._data_frame)
         self._check_setpoint(frame.setpoint, wanted)
-        # A poll that was under way when this began may just have brought the old set-point: this frame is newer.
+        # A poll that was running may just have returned the old set-point: this frame is newer.
         self._frame, self._frame_at_s = frame, asyncio.get_running_loop().time()
 
     def _check_setpoint(self, told: float, wanted: float) -> None:
@@ -249,13 +251,14 @@ class AlicatMfc(Device):
                 action="set its set-point source to serial; check full_scale_ml_min in the rig file",
             )
 
-    # --- parsers: lines of other controllers on the line, and older ones of another kind, are skipped -----
+    # --- parsers: lines of other controllers, and older lines of another kind, are skipped ---------------------
 
     def _data_frame(self, buffer: bytearray) -> DataFrame | None:
         while (line := self._own_line(buffer)) is not None:
             if match := _FRAME.fullmatch(line):
                 texts = match[2].split()
-                # Each number has a fixed width, zeros before and after it; a sign stands before all that may be negative.
+                # Each number has a fixed width, padded with zeros; a sign precedes every number that can be
+                # negative.
                 form = tuple(size for text in texts for size in (len(text), decimals(text)))
                 self._form.check(form, line, self.config.name)
                 numbers = [float(text) for text in texts]
@@ -295,7 +298,7 @@ class AlicatMfc(Device):
         return (match[1].decode("ascii").strip(), (int(match[2]), int(match[3]))) if match else None
 
     def _own_match(self, buffer: bytearray, pattern: re.Pattern[bytes]) -> re.Match[bytes] | None:
-        """The controller's own next line that is of the form `pattern`; others are skipped."""
+        """Return the controller's own next line that matches `pattern`; skip others."""
         while (line := self._own_line(buffer)) is not None:
             if match := pattern.fullmatch(line):
                 return match
@@ -336,7 +339,7 @@ class _MassFlow(Sensor):
 
 
 class AlicatFlowController(GasFlow):
-    """The set-point, and what is measured, from one data frame."""
+    """Set-point and measured flow, from one data frame."""
 
     def __init__(self, controller: AlicatMfc) -> None:
         super().__init__(f"{controller.config.name}.flow", controller.conversation)
@@ -344,16 +347,16 @@ class AlicatFlowController(GasFlow):
 
     @property
     def full_scale_ml_min(self) -> float:
-        """As the rig file says."""
+        """Full scale of the rig file."""
         return self._controller.full_scale_ml_min
 
     @property
     def step_ml_min(self) -> float:
-        """The last digit that the controller shows of a set-point."""
+        """The last digit of a set-point that the controller shows."""
         return self._controller.step_ml_min
 
     async def status(self) -> LevelStatus:
-        """Set-point and measured mass flow (mL/min), as the controller says."""
+        """Return set-point and measured mass flow (mL/min) that the controller reports."""
         frame = await self._controller.frame()
         unit = self._controller.ml_min_per_unit
         return LevelStatus(setpoint=frame.setpoint * unit, measured=frame.mass * unit)

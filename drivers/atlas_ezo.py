@@ -1,7 +1,7 @@
 """Atlas Scientific EZO circuits on a UART: pH, dissolved oxygen, RTD temperature, conductivity, ORP (EZO data sheets).
 
 `R` asks for one reading and takes the circuit most of a second. Continuous mode is ended at verification:
-the reading returned is always the one that was asked for.
+the reading returned is always the one that was requested.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ from drivers.transport.replies import Form, bad_reply, decimals, number
 
 READING_TIMEOUT_S = 2.5
 CALIBRATION_TIMEOUT_S = 2.5
-"""It takes 900 ms."""
+"""A calibration takes 900 ms."""
 STATE_ASKS = 4
 EARLIEST_READING_S = 0.3
-"""No EZO circuit measures faster (600 to 900 ms): a sooner line is a repeated or a late one (C2)."""
+"""No EZO circuit measures faster (600 to 900 ms): an earlier line is a repeated or a late one (C2)."""
 
 
 class AtlasEzoSensor(AtlasEzo):
@@ -34,7 +34,7 @@ class AtlasEzoSensor(AtlasEzo):
     low: ClassVar[float]
     high: ClassVar[float]
     own_settings: ClassVar[frozenset[str]] = frozenset()
-    """Settings that this model has beside those of all circuits."""
+    """Settings of this model in addition to those of all circuits."""
     fixed_decimals: ClassVar[bool] = True
     """Whether a reading always has the same number of decimals."""
 
@@ -48,7 +48,7 @@ class AtlasEzoSensor(AtlasEzo):
         self.sensors[self.point] = _Reading(self)
 
     async def read(self) -> float:
-        """One new reading in `unit`."""
+        """Return one new reading in `unit`."""
         lines = await self._conversation.ask(
             b"R\r", self.answer(earliest_s=self._earliest_s), timeout_s=READING_TIMEOUT_S
         )
@@ -71,7 +71,9 @@ class AtlasEzoSensor(AtlasEzo):
         return value
 
     async def put_out_only(self, wanted: str) -> None:
-        """Leave `wanted` as the only output. Kept over a power cut: written only when it differs, to spare the memory."""
+        """Make `wanted` the only output. The circuit stores it: it is written only when it differs, to spare the
+        memory.
+        """
         outputs = await self._outputs()
         if {each.lower() for each in outputs} == {wanted.lower()}:
             return
@@ -131,7 +133,7 @@ _COMMANDS = (
     ("R", "one reading, after 0.6 to 0.9 s", "UART mode"),
 )
 _TRAPS = (
-    "It sends readings by itself after every restart: these are never taken for the one that was asked for.",
+    "It sends readings by itself after every restart: these are never taken for the one that was requested.",
     "Capitals of answers differ between firmware (`?Status`, `?STATUS`): both are understood.",
 )
 
@@ -311,7 +313,7 @@ class AtlasEzoEc(AtlasEzoSensor):
                 )
 
     async def _asked(self, letter: str) -> float:
-        """The number in the answer `?K,1.00` to `K,?`."""
+        """Return the number in the answer `?K,1.00` to `K,?`."""
         told = await self.query(f"{letter},?".encode())
         name, _, text = told.partition(b",")
         if name.upper() != f"?{letter}".encode():

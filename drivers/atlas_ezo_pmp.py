@@ -1,8 +1,7 @@
 """Atlas Scientific EZO-PMP, an embedded dosing pump (EZO-PMP data sheet, UART mode; firmware 1.06).
 
-A dose is a volume (`D,ml`, at full speed) or a volume over a time (`D,ml,min`): the pump stops by itself
-and says `*DONE,ml`, whenever that is. Its absolute total (`ATV,?`, steps of 0.01 mL) starts from zero at a
-power cycle.
+A dose is a volume (`D,ml`, at full speed) or a volume over a time (`D,ml,min`): the pump stops by itself and then
+sends `*DONE,ml`. Its absolute total (`ATV,?`, steps of 0.01 mL) starts from zero at a power cycle.
 """
 
 from __future__ import annotations
@@ -21,14 +20,16 @@ from drivers.settings import known_only
 from drivers.transport.link import Link
 from drivers.transport.replies import bad_reply
 
-LEAST_DOSE_UL = 500.0
+MIN_DOSE_UL = 500.0
 TOTAL_STEP_UL = 10.0
 FLOW_STEP_UL_MIN = 10.0
-"""A flow without end is told in mL/min with two decimals."""
+"""A continuous flow is sent in mL/min with two decimals."""
 REVOLUTION_UL = 800.0
-"""The data sheet tells no revolutions: what others' heads move with tubing of 3 mm bore (OMEGA FPU5 manual, table 9-2)."""
+"""The data sheet has no volume per revolution: value of other heads with tubing of 3 mm bore (OMEGA FPU5 manual,
+table 9-2).
+"""
 FULL_SPEED = 0.97
-"""From this share of the greatest flow on, a dose is given at full speed, untimed."""
+"""Share of the maximum flow from which a dose is given at full speed, untimed."""
 
 _DISPENSED = re.compile(rb"\?D,(\*|-\*|-?\d{1,7}\.\d{1,3}),([01])", re.IGNORECASE)
 _TOTAL = re.compile(rb"\?ATV,(\d{1,9}\.\d{1,3})", re.IGNORECASE)
@@ -47,8 +48,8 @@ class AtlasEzoPmp(AtlasEzo):
         capabilities=("run", "dispense", "total"),
         guarantee=Guarantee.DEVICE,
         manual="EZO-PMP data sheet, UART mode",
-        # ±1 % once calibrated, by the data sheet; twice that for tubing that has aged since.
-        dosing=Dosing(rel_sd=0.02, dose_sd_ul=5.0, least_ul=LEAST_DOSE_UL),
+        # ±1 % when calibrated, by the data sheet; twice that for tubing that has aged since.
+        dosing=Dosing(rel_sd=0.02, dose_sd_ul=5.0, least_ul=MIN_DOSE_UL),
     )
     circuit = "PMP"
     page = Page(
@@ -59,27 +60,27 @@ class AtlasEzoPmp(AtlasEzo):
             ("i", "who answers, firmware; fences late replies", "UART mode"),
             ("*OK,1", "response codes on", "UART mode"),
             ("Status", "reason of the last restart, supply voltage", "UART mode"),
-            ("DC,?", "greatest flow, which calibration changes", "UART mode"),
+            ("DC,?", "maximum flow, which calibration changes", "UART mode"),
             ("DC,mL/min,*", "pump without end", "UART mode"),
             ("D,mL and D,mL,min", "a dose at full speed, or over a time", "UART mode"),
-            ("D,?", "whether it runs, and which volume it was told", "UART mode"),
+            ("D,?", "whether it runs, and the commanded volume", "UART mode"),
             (
                 "ATV,?",
-                "absolute total, either way, in steps of 0.01 mL: all that is asked of a pump at rest",
+                "absolute total, either way, in steps of 0.01 mL: the only query to a pump at rest",
                 "UART mode",
             ),
             ("X", "stop", "UART mode"),
         ),
         traps=(
-            "`*DONE,mL` comes unasked at the end of a dose, perhaps before another answer.",
-            "By some firmware `X` is answered by `*OK` as well, by some not.",
+            "`*DONE,mL` is sent unsolicited at the end of a dose, perhaps before another answer.",
+            "Some firmware also answers `X` with `*OK`, some does not.",
             "Not calibrated, it is off by 8 to 17 % (measured on two units): `choroid calibrate`.",
             "Without its 12 V supply it answers `*UV,PUMPPWR`: a fault, and nothing is pumped.",
-            "It does not tell its flow; the one commanded is shown.",
-            "A flow without end is told in steps of 10 µL/min: one that lies between two, by more than 2 %, is refused;"
-            " a heart gets the step next to it.",
-            "Its line has no checksum, and one flipped bit makes `D,?` a dose of 7 mL (`D,7`). So a pump at rest is asked for"
-            " its total alone, a dose is read back before it is believed, and what is counted unasked raises `stray_flow`."
+            "It does not report its flow; the commanded flow is shown.",
+            "A continuous flow has steps of 10 µL/min: one that differs by more than 2 % from a step is refused;"
+            " a circulation pump gets the nearest step.",
+            "Its line has no checksum, and one flipped bit makes `D,?` a dose of 7 mL (`D,7`). A pump at rest is only asked"
+            " its total, a dose is read back before it is trusted, and an uncommanded volume raises `stray_flow`."
             " Keep its cable short and away from motors.",
         ),
     )
@@ -97,16 +98,16 @@ class AtlasEzoPmp(AtlasEzo):
         if b"*TOOFAST" in codes:
             return self._refusal("it cannot pump that fast", "ask for less flow, or calibrate it by volume and time")
         if b"*MINVOL" in codes:
-            return self._refusal("the dose is below its least volume", f"give {LEAST_DOSE_UL:g} µL or more")
+            return self._refusal("the dose is below its least volume", f"give {MIN_DOSE_UL:g} µL or more")
         return super()._error(codes)
 
     def _refusal(self, what: str, action: str) -> Refused:
         return Refused(what, where=f"{self.config.name}.pump", cause="the command is outside its range", action=action)
 
     async def stop(self) -> None:
-        """`X`: it answers `*DONE,ml`, by some firmware with `*OK` after it, by some without."""
+        """Send `X`: it answers `*DONE,ml`; some firmware adds `*OK`."""
         await self._conversation.ask(b"X\r", self.answer(ends=(b"*DONE", b"*OK")))
-        self._conversation.doubt()  # an *OK may follow, and must not end the next answer
+        self._conversation.doubt()  # an *OK may follow and must not end the next answer
 
 
 class DosingPump(Actuator):
@@ -121,31 +122,31 @@ class DosingPump(Actuator):
         self.where = f"{circuit.config.name}.pump"
         self._circuit = circuit
         self._doses = DoseBook(self.where)
-        self._greatest_ul_min = 0.0
+        self._max_ul_min = 0.0
         self._steps = FlowSteps(FLOW_STEP_UL_MIN, 0.0)
         self._flow_ul_min: float | None = None
         self._total_ul = 0.0
         self._resting = False
         self._told = 0
-        """Grows with each command: what was asked before it is old."""
+        """Incremented by every command: an earlier answer is out of date."""
         self._one_at_a_time = asyncio.Lock()
 
     def guarantee_for(self, command: Command) -> Guarantee:
-        """A dose ends by itself; a continuous flow does not (before twenty days)."""
+        """Return the guarantee: a dose ends by itself, a continuous flow does not (before twenty days)."""
         return Guarantee.GUARD if isinstance(command, Run) else Guarantee.DEVICE
 
-    def nearest(self, command: Command, most: float = math.inf) -> Command:
-        """See :meth:`drivers.device.Actuator.nearest`; `most` in µL/min."""
-        return Run(self._steps.nearest(command.flow_ul_min, most)) if isinstance(command, Run) else command
+    def nearest(self, command: Command, max_value: float = math.inf) -> Command:
+        """Return the nearest possible command; see :meth:`drivers.device.Actuator.nearest`. `max_value` in µL/min."""
+        return Run(self._steps.nearest(command.flow_ul_min, max_value)) if isinstance(command, Run) else command
 
     async def prepare(self) -> None:
-        """Part of verification: the greatest flow, which calibration changes."""
-        self._greatest_ul_min = 1000.0 * float((await self._ask(b"DC,?", _GREATEST))[1])
-        self._steps = FlowSteps(FLOW_STEP_UL_MIN, self._greatest_ul_min)
+        """Read the maximum flow, which calibration changes; part of verification."""
+        self._max_ul_min = 1000.0 * float((await self._ask(b"DC,?", _GREATEST))[1])
+        self._steps = FlowSteps(FLOW_STEP_UL_MIN, self._max_ul_min)
         self._resting = False
 
     async def apply(self, command: Command) -> None:
-        """Run, Dispense or Stop; see :meth:`drivers.device.Actuator.apply`."""
+        """Execute Run, Dispense or Stop; see :meth:`drivers.device.Actuator.apply`."""
         self._circuit.conversation.require_verified()
         async with self._one_at_a_time:
             match command:
@@ -159,9 +160,10 @@ class DosingPump(Actuator):
                     raise refuse(self, self.where, command)
 
     async def status(self) -> PumpStatus:
-        """What the pump says; while it rests and its total stands, whether it runs is not asked (see the traps).
+        """Return the status that the pump reports; at rest with an unchanged total it is not asked whether it runs
+        (see traps).
 
-        The pump does not tell its flow: it is the one commanded, else the greatest it can do.
+        The pump does not report its flow: it is the commanded one, or else its maximum.
         """
         told = self._told
         total_ul = 1000.0 * float((await self._ask(b"ATV,?", _TOTAL))[1])
@@ -172,8 +174,8 @@ class DosingPump(Actuator):
             if running:
                 total_ul = 1000.0 * float((await self._ask(b"ATV,?", _TOTAL))[1])
         self._total_ul = total_ul
-        self._resting = not running and told == self._told  # else it was commanded while this was asked
-        flow_ul_min = self._greatest_ul_min if self._flow_ul_min is None else self._flow_ul_min
+        self._resting = not running and told == self._told  # otherwise a command was sent while this was queried
+        flow_ul_min = self._max_ul_min if self._flow_ul_min is None else self._flow_ul_min
         return PumpStatus(running, flow_ul_min if running else 0.0, self._total_ul, TOTAL_STEP_UL)
 
     async def _stop(self) -> None:
@@ -209,16 +211,16 @@ class DosingPump(Actuator):
         if self._doses.given(dose.dose_id):
             return
         self._check_flow(dose.flow_ul_min)
-        if dose.volume_ul < LEAST_DOSE_UL - TOTAL_STEP_UL / 2 or not math.isfinite(dose.volume_ul):
+        if dose.volume_ul < MIN_DOSE_UL - TOTAL_STEP_UL / 2 or not math.isfinite(dose.volume_ul):
             raise self._refusal(
                 f"{dose.volume_ul:g} µL is below its least dose",
-                f"give {LEAST_DOSE_UL:g} µL or more at a time",
+                f"give {MIN_DOSE_UL:g} µL or more at a time",
             )
         if await self._running():
             raise self._refusal("it is still running", "stop it, or wait until the dose before has ended")
         command = b"D,%s" % _decimal(dose.volume_ul / 1000.0, 2)
-        flow_ul_min = min(dose.flow_ul_min, self._greatest_ul_min)
-        if dose.flow_ul_min < FULL_SPEED * self._greatest_ul_min:
+        flow_ul_min = min(dose.flow_ul_min, self._max_ul_min)
+        if dose.flow_ul_min < FULL_SPEED * self._max_ul_min:
             command += b",%s" % _decimal(dose.volume_ul / dose.flow_ul_min, 3)
         self._doses.begin(dose.dose_id)
         try:
@@ -227,7 +229,8 @@ class DosingPump(Actuator):
             self._doses.not_begun(dose.dose_id)
             raise
         self._doses.accept(dose.dose_id)
-        # From here on something has moved: a dose that is stopped now is never given again under the same name (A4).
+        # From here on some volume may have moved: a dose that is stopped now is never given again under its id
+        # (A4).
         await on_or_off(self._understood(dose.volume_ul / 1000.0), self._stop)
 
     async def _start(self, command: bytes, flow_ul_min: float) -> None:
@@ -237,12 +240,12 @@ class DosingPump(Actuator):
         self._flow_ul_min = flow_ul_min
 
     def _commanded(self) -> None:
-        """What was asked of it before, or is being asked, says nothing of whether it runs."""
+        """Invalidate earlier answers, and those under way, about whether the pump runs."""
         self._resting = False
         self._told += 1
 
     async def _understood(self, volume_ml: float) -> None:
-        """See that a dose has arrived as it was sent."""
+        """Verify that the pump received a dose as it was sent."""
         heard = (await self._ask(b"D,?", _DISPENSED))[1]
         if heard.endswith(b"*") or abs(float(heard) - volume_ml) > TOTAL_STEP_UL / 1000.0:
             raise DeviceFault(
@@ -253,9 +256,9 @@ class DosingPump(Actuator):
             )
 
     def _check_flow(self, flow_ul_min: float) -> None:
-        if not 0 < flow_ul_min <= self._greatest_ul_min:
+        if not 0 < flow_ul_min <= self._max_ul_min:
             raise self._refusal(
-                f"{flow_ul_min:g} µL/min cannot be pumped; it carries up to {self._greatest_ul_min:g}",
+                f"{flow_ul_min:g} µL/min cannot be pumped; it carries up to {self._max_ul_min:g}",
                 "ask for less flow",
             )
 
@@ -275,6 +278,6 @@ class DosingPump(Actuator):
 
 
 def _decimal(value: float, digits: int) -> bytes:
-    """`value` with at most `digits` decimals and without a needless tail: 5.00 is `5`, 0.50 is `0.5`."""
+    """Return `value` with at most `digits` decimals and without trailing zeros: 5.00 is `5`, 0.50 is `0.5`."""
     text = f"{value:.{digits}f}"
     return (text.rstrip("0").rstrip(".") if "." in text else text).encode()

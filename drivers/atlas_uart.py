@@ -1,9 +1,8 @@
-"""What all Atlas Scientific EZO circuits share on a UART (data sheets, “UART mode”, “Response codes”).
+"""Base class of all Atlas Scientific EZO circuits on a UART (data sheets, “UART mode”, “Response codes”).
 
-A command ends with CR. Its answer is any number of data lines and then `*OK` or `*ER`. Between and beside
-these come lines that nobody asked for: readings in continuous mode, `*RS` `*RE` after a restart, `*OV`
-`*UV` for the supply, `*WA` `*SL`, `*DONE,…` from a pump. Each line is classified before anything is taken
-from it.
+A command ends with CR. Its answer is any number of data lines and then `*OK` or `*ER`. Unsolicited lines may come
+in between: readings in continuous mode, `*RS` `*RE` after a restart, `*OV` `*UV` for the supply, `*WA` `*SL`,
+`*DONE,…` from a pump. Each line is classified before it is used.
 """
 
 from __future__ import annotations
@@ -27,7 +26,7 @@ _PRINTABLE = re.compile(rb"[\x20-\x7e]*")
 
 
 class AtlasEzo(Device):
-    """One EZO circuit on its own UART; `circuit` is its own name, in capitals without dots."""
+    """One EZO circuit on its own UART; `circuit` is the name it reports, in capitals without dots."""
 
     circuit: str
     line = LINE
@@ -41,7 +40,7 @@ class AtlasEzo(Device):
             config.name,
             timeout_s=TIMEOUT_S,
             barrier=SyncQuery(b"i\r", self._identity_answer),
-            unsolicited=self._overhear,
+            unsolicited=self._unsolicited,
         )
         link.attach(self._conversation, self.verify)
 
@@ -75,28 +74,28 @@ class AtlasEzo(Device):
         return Identity(model=f"EZO-{name}", firmware=firmware)
 
     async def _settle_in(self) -> None:
-        """Bring the circuit's own settings into order; each model adds its own."""
+        """Correct the circuit's own settings; each model adds its own."""
 
     async def _silence(self) -> None:
-        """End continuous mode, which every restart turns on; its lines may run into our first commands."""
+        """End continuous mode, which every restart turns on; its lines may interfere with the first commands."""
         for last in (False, False, True):
             try:
                 await self.command(b"C,0")
             except (NoReply, BadReply, Refused):
                 if last:
                     raise
-                # One flipped bit, or somebody at a terminal, may have turned its response codes off: then no answer
-                # would ever be taken for one, not even to the question by which we get back into step.
+                # One flipped bit, or a user at a terminal, may have turned the response codes off: then no answer
+                # would be accepted, not even that of the barrier.
                 await self.link.tell(b"*OK,1\r", pause_s=TIMEOUT_S, where=self.config.name)
             else:
                 return
 
     async def command(self, command: bytes, *, timeout_s: float | None = None) -> None:
-        """Send a command that answers `*OK`."""
+        """Send a command that is answered by `*OK`."""
         await self._conversation.ask(command + b"\r", self.answer(), timeout_s=timeout_s)
 
     async def query(self, command: bytes) -> bytes:
-        """Send a query that answers one line beginning with `?`, and return that line."""
+        """Send a query that is answered by one line with `?`, and return that line."""
         answer = await self._conversation.ask(command + b"\r", self.answer())
         lines = [line for line in answer if line.startswith(b"?")]
         if len(lines) != 1:
@@ -105,9 +104,9 @@ class AtlasEzo(Device):
         return lines[0]
 
     def answer(self, *, earliest_s: float = 0.0, ends: tuple[bytes, ...] = (b"*OK",)) -> Parser[list[bytes]]:
-        """A parser of one whole answer up to a line of `ends` or `*ER`; it returns the data lines.
+        """Return a parser of one complete answer up to a line of `ends` or `*ER`; it returns the data lines.
 
-        What comes sooner than `earliest_s` after the request cannot be the answer to it and is skipped (C2).
+        A line that arrives less than `earliest_s` (s) after the request cannot be its answer and is skipped (C2).
         """
         lines: list[bytes] = []
         codes: list[bytes] = []
@@ -126,7 +125,7 @@ class AtlasEzo(Device):
                     return lines
                 if code.startswith(b"*"):
                     codes.append(code)
-                    self._news(line)
+                    self._event(line)
                 elif not early:
                     lines.append(line)
             return None
@@ -134,7 +133,7 @@ class AtlasEzo(Device):
         return parse
 
     def _identity_answer(self) -> Parser[tuple[str, str]]:
-        """A parser of the answer to `i` that skips everything older than it."""
+        """Return a parser of the answer to `i` that skips everything older."""
         found: list[tuple[str, str]] = []
 
         def parse(buffer: bytearray) -> tuple[str, str] | None:
@@ -144,34 +143,34 @@ class AtlasEzo(Device):
                 elif line.upper() == b"*OK" and found:
                     return found[-1]
                 elif line.startswith(b"*"):
-                    self._news(line)
+                    self._event(line)
             return None
 
         return parse
 
     def _error(self, codes: list[bytes]) -> DeviceError:
-        """The error for `*ER`, told by the codes that came before it."""
+        """Return the error for `*ER`, with the codes that preceded it."""
         if fault := self._fault:
             self._fault = None
             return fault
-        told = ", ".join(code.decode("ascii", "replace") for code in (*codes, b"*ER"))
+        listed = ", ".join(code.decode("ascii", "replace") for code in (*codes, b"*ER"))
         return Refused(
-            f"the circuit refuses the command ({told})",
+            f"the circuit refuses the command ({listed})",
             where=self.config.name,
             cause="it does not know it in its present state or firmware",
             action="check the model in the rig file; update the circuit's firmware",
         )
 
-    def _overhear(self, buffer: bytearray) -> None:
-        """Lines that came while nothing was asked."""
+    def _unsolicited(self, buffer: bytearray) -> None:
+        """Process lines that arrived without a request."""
         while (at := buffer.find(b"\r")) >= 0:
             line = bytes(buffer[:at])
             del buffer[: at + 1]
             if line.startswith(b"*"):
-                self._news(line)
+                self._event(line)
 
-    def _news(self, line: bytes) -> None:
-        """A code nobody asked for: a restart undoes our settings, a bad supply spoils the next answer."""
+    def _event(self, line: bytes) -> None:
+        """Process an unsolicited code: a restart resets the settings, a bad supply invalidates the next answer."""
         code = line.split(b",", 1)[0].upper()
         if code in (b"*RS", b"*RE"):
             self._conversation.restarted()

@@ -1,8 +1,8 @@
 """Bronkhorst mass flow controllers, ProPar in binary or ASCII (RS232 interface manual 9.17.027, pages 22 to 26).
 
-Both forms carry the same message: node, command, data. A read names the index under which the instrument answers; this
-driver gives every read another one, so that a late answer is known by its number. Flow and set-point travel as shares of
-full scale, 32000 being 100 %; the setting `full_scale_ml_min` says what that is.
+Both forms carry the same message: node, command, data. A read contains the index under which the instrument
+answers; this driver gives every read another index, so that a late answer is recognised. Flow and set-point are
+shares of full scale, 32000 being 100 %; the setting `full_scale_ml_min` defines 100 %.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ from drivers.transport.url import LineSettings
 
 TIMEOUT_S = 0.3
 SHARED_S = 0.2
-"""One reading serves both the flow and its readback for so long."""
+"""Maximum age of a reading that serves both the flow and its readback (s)."""
 FULL_SCALE = 32000
-MOST_POSITIVE = 41942
-"""131 %; what is above is a negative number."""
+MAX_POSITIVE = 41942
+"""131 %; larger numbers are negative ones."""
 ANY_NODE = 128
 
 STATUS, WRITE, ANSWER, READ = 0, 1, 2, 4
@@ -49,7 +49,7 @@ _STATUS = {
 
 
 class BronkhorstPropar(Device):
-    """One controller; its point `flow` is both measured (sensor) and set (actuator), in mL/min."""
+    """One controller; its point `flow` is measured (sensor) and set (actuator), in mL/min."""
 
     model = DeviceModel(
         id="bronkhorst-propar",
@@ -75,7 +75,7 @@ class BronkhorstPropar(Device):
             ("read process 1 parameter 0", "measured flow, 32000 = 100 %", "p. 22-26"),
             ("read process 1 parameter 1", "set-point", "p. 22-26"),
             ("write process 1 parameter 1", "set-point, acknowledged by a status message", "p. 22-26"),
-            ("read process 1 parameter 13", "capacity: who is there, and back in step", "p. 22-26"),
+            ("read process 1 parameter 13", "capacity: identification and barrier", "p. 22-26"),
         ),
         traps=(
             "The set-point is held when the host dies: the guard process sets the basal flow, the instrument does nothing.",
@@ -83,7 +83,7 @@ class BronkhorstPropar(Device):
             "differs and the command fails.",
             "Node 128 reaches any instrument on RS232; on RS485 each needs its own node as address, or all would answer.",
             "100 % is that of the selected fluid: after changing it, correct full_scale_ml_min.",
-            "Binary messages have no checksum: only framing, length, sequence and index tell noise from an answer.",
+            "Binary messages have no checksum: only framing, length, sequence and index separate noise from an answer.",
         ),
     )
 
@@ -103,7 +103,7 @@ class BronkhorstPropar(Device):
         self._sequence = 0
         self._flow_raw = 0
         self._flow_at_s = -1.0
-        # The barrier's answer is a float under index 0; no other read asks for either.
+        # The barrier's answer is a float under index 0; no other read requests either.
         self._conversation = Conversation(
             link,
             config.name,
@@ -143,7 +143,7 @@ class BronkhorstPropar(Device):
         )
 
     async def flow(self) -> float:
-        """The measured flow (mL/min), not older than `SHARED_S`; slightly negative at rest is the zero's drift."""
+        """Return the measured flow (mL/min), at most `SHARED_S` old; slightly negative at rest is zero drift."""
         loop = asyncio.get_running_loop()
         async with self._flow_lock:
             if self._flow_at_s < 0.0 or loop.time() - self._flow_at_s > SHARED_S:
@@ -152,15 +152,15 @@ class BronkhorstPropar(Device):
             return self.ml_min(self._flow_raw)
 
     async def setpoint_raw(self) -> int:
-        """The set-point as it stands in the instrument, 32000 = 100 %."""
+        """Return the set-point in the instrument, 32000 = 100 %."""
         return _signed(await self._read(INTEGER, SETPOINT, 2))
 
     def ml_min(self, raw: int) -> float:
-        """A share of full scale as flow."""
+        """Return a share of full scale as a flow."""
         return raw * self.full_scale_ml_min / FULL_SCALE
 
     async def write_setpoint(self, raw: int) -> None:
-        """Write the set-point and see that it stands."""
+        """Write the set-point and verify it by readback."""
         self._flow_at_s = -1.0
         message = bytes((WRITE, PROCESS, SETPOINT)) + raw.to_bytes(2, "big")
         sequence = self._next()
@@ -176,7 +176,7 @@ class BronkhorstPropar(Device):
     # --- messages -------------------------------------------------------------------------------------------
 
     def _next(self) -> int:
-        """1 to 31 in turn: what the answer carries back."""
+        """Return the next index, 1 to 31 in turn, that the answer carries."""
         self._sequence = self._sequence % 31 + 1
         return self._sequence
 
@@ -192,7 +192,7 @@ class BronkhorstPropar(Device):
         return b":" + (bytes((len(message) + 1, self._node)) + message).hex().upper().encode() + b"\r\n"
 
     def _take(self, buffer: bytearray, sequence: int) -> bytes | None:
-        """The next message of this node that is an answer to `sequence` (in ASCII: any), without its packing."""
+        """Return the next message of this node that answers `sequence` (in ASCII: any), unpacked."""
         while True:
             if self._mode == "binary":
                 body = _take_binary(buffer)
@@ -213,7 +213,7 @@ class BronkhorstPropar(Device):
                 return message
 
     def _answer(self, index: int, kind: int, size: int) -> Parser[bytes]:
-        """A parser of the value that comes back under `index`; a status instead of it is an error."""
+        """Return a parser of the value under `index`; a status message instead of it raises an error."""
         head = bytes((ANSWER, PROCESS, kind | index))
 
         def parse(buffer: bytearray) -> bytes | None:
@@ -267,7 +267,7 @@ class BronkhorstFlowController(GasFlow):
 
     @property
     def full_scale_ml_min(self) -> float:
-        """As the rig file says."""
+        """Full scale of the rig file."""
         return self._controller.full_scale_ml_min
 
     @property
@@ -276,7 +276,7 @@ class BronkhorstFlowController(GasFlow):
         return self.full_scale_ml_min / FULL_SCALE
 
     async def status(self) -> LevelStatus:
-        """Set-point and measured flow (mL/min), as the instrument says."""
+        """Return set-point and measured flow (mL/min) that the instrument reports."""
         raw = await self._controller.setpoint_raw()
         return LevelStatus(setpoint=self._controller.ml_min(raw), measured=await self._controller.flow())
 
@@ -290,11 +290,11 @@ class BronkhorstFlowController(GasFlow):
 
 
 def _take_binary(buffer: bytearray) -> bytes | None:
-    """Cut the first whole binary message off `buffer`: what stands between DLE STX and DLE ETX, DLEs halved."""
+    """Remove the first complete binary message from `buffer`: the part between DLE STX and DLE ETX, DLEs unescaped."""
     while True:
         start = buffer.find(b"\x10\x02")
         if start < 0:
-            del buffer[: max(0, len(buffer) - 1)]  # the last byte may be half a beginning
+            del buffer[: max(0, len(buffer) - 1)]  # the last byte may be the first half of a start
             return None
         del buffer[:start]
         body, at = bytearray(), 2
@@ -311,7 +311,7 @@ def _take_binary(buffer: bytearray) -> bytes | None:
             elif buffer[at + 1] == _ETX:
                 del buffer[: at + 2]
                 return bytes(body)
-            else:  # a DLE that stands alone begins another message, or is noise
+            else:  # a single DLE starts another message, or is noise
                 break
             if len(body) > _LONGEST:
                 break
@@ -321,7 +321,7 @@ def _take_binary(buffer: bytearray) -> bytes | None:
 
 
 def _unhexed(line: bytes) -> bytes:
-    """The bytes of an ASCII message after its colon; none for anything else."""
+    """Return the bytes of an ASCII message after its colon; empty for anything else."""
     digits = line[1:]
     if line[:1] != b":" or len(digits) % 2 or not all(byte in b"0123456789ABCDEFabcdef" for byte in digits):
         return b""
@@ -330,7 +330,7 @@ def _unhexed(line: bytes) -> bytes:
 
 def _signed(data: bytes) -> int:
     raw = int.from_bytes(data, "big")
-    return raw if raw <= MOST_POSITIVE else raw - 65536
+    return raw if raw <= MAX_POSITIVE else raw - 65536
 
 
 def _node(config: DeviceConfig) -> int:

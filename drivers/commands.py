@@ -1,6 +1,6 @@
-"""What is said to a device and what it says of itself: plain data that anything may import, the safety kernel first.
+"""Commands to devices and their statuses: plain data that every package may import, including the safety kernel.
 
-Inner units throughout: µL, µL/min, mL/min for gas, s. :mod:`drivers.device` hands these on to whoever writes a driver.
+Units: µL, µL/min, mL/min for gas, s.
 """
 
 from __future__ import annotations
@@ -10,31 +10,33 @@ from enum import StrEnum
 from typing import Literal
 
 FLOW_TOLERANCE = 0.02
-"""How far the flow of a pump may be from the one commanded, as a share of it: more is another flow."""
+"""Allowed relative difference between commanded and actual pump flow; a larger one counts as another flow."""
 
 
 class Guarantee(StrEnum):
-    """Who brings an actuator to rest if the host dies."""
+    """What brings an actuator to rest if the host dies."""
 
     DEVICE = "device"
-    """The device itself: a finite volume or a finite time was given to it."""
+    """The device itself: it was given a finite volume or a finite time."""
     GUARD = "guard"
     """The guard process, which opens the link and commands the basal state."""
     HOST = "host"
-    """Only the controller; the weakest guarantee, and said so on every page."""
+    """The controller only: the weakest guarantee, and shown as such on every page."""
 
 
 class Quality(StrEnum):
-    """How far a reading may be trusted. Only `GOOD` may be acted on; the others only ever make the system more careful."""
+    """How far a reading may be trusted. Only `GOOD` may be acted on; the others can only make the system more
+    careful.
+    """
 
     GOOD = "good"
-    """Read, plausible, and where it jumped confirmed by a second reading."""
+    """Measured, plausible, and after a jump confirmed by a second reading."""
     SUSPECT = "suspect"
-    """The device itself doubts the value, or physics does not allow it (:mod:`controller.readings.plausibility`)."""
+    """The device reports doubt, or the value is physically impossible (:mod:`controller.readings.plausibility`)."""
     STALE = "stale"
-    """The value stands still as that of a frozen probe, or nothing has come for several periods."""
+    """The value does not change, as with a frozen probe, or no value has arrived for several periods."""
     MISSING = "missing"
-    """No value came, or the device says that it has none to give."""
+    """No value arrived, or the device reports that it has none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,9 +48,9 @@ class Run:
 
 @dataclass(frozen=True, slots=True)
 class Dispense:
-    """Deliver `volume_ul` (µL, > 0) at about `flow_ul_min` (µL/min), then stop by itself.
+    """Deliver `volume_ul` (µL, > 0) at about `flow_ul_min` (µL/min), then stop without a further command.
 
-    `dose_id` names the dose: a driver that is given the same id twice delivers once (behaviour A4).
+    `dose_id` names the dose: a driver that receives the same id twice delivers once (A4).
     """
 
     volume_ul: float
@@ -58,9 +60,9 @@ class Dispense:
 
 @dataclass(frozen=True, slots=True)
 class Switch:
-    """Switch on or off; with `for_s` the device itself falls back to off after that many seconds, where it can.
+    """Switch on or off; with `for_s` the device itself returns to off after that many seconds, where it can.
 
-    Where it cannot (:class:`Guarantee` tells), the gate switches it off then, and the guard if the host dies meanwhile.
+    Where it cannot (see :class:`Guarantee`), the gate switches it off, or the guard if the host has died.
     """
 
     on: bool
@@ -81,10 +83,11 @@ class Stop:
 
 @dataclass(frozen=True, slots=True)
 class Calibrate:
-    """Tell a probe that what it measures now is `value` (its own unit): one place of its calibration is set to that.
+    """Set one point of a probe's calibration: what it measures now is `value`, in its own unit.
 
-    The middle comes first and discards the others. A probe keeps it over a power cut. Setting the same again in the same
-    buffer changes nothing. Not a :data:`Command`: it moves nothing, and has a door of its own in the gate.
+    The middle point comes first and deletes the others. A probe keeps its points without power. Setting the same
+    point again in the same buffer changes nothing. This is not a :data:`Command`: it moves nothing, and the gate
+    has a separate method for it.
     """
 
     place: Literal["mid", "low", "high"]
@@ -93,8 +96,8 @@ class Calibrate:
 
 @dataclass(frozen=True, slots=True)
 class CalibrationStatus:
-    """What a probe says of its calibration: how many places are set, and its slope below and above the middle (1: ideal;
-    None where it does not tell).
+    """Calibration that a probe reports: number of points, and slope below and above the middle (1: ideal; None: not
+    reported).
     """
 
     places: int
@@ -107,11 +110,11 @@ Command = Run | Dispense | Switch | Level | Stop
 
 @dataclass(frozen=True, slots=True)
 class PumpStatus:
-    """What a pump says of itself. `delivered_ul` is its own running total (µL), zeroed only by a power cycle.
+    """Status that a pump reports. `delivered_ul` is its own running total (µL), zeroed only by a power cycle.
 
-    `resolution_ul` is the step in which that total counts: the volume really counted lies within
-    `delivered_ul` ± `resolution_ul`, so a difference of two totals is uncertain by as much. `host_counted`: the driver
-    counts for a pump that cannot, from zero in each process.
+    `resolution_ul` is the step of that total: the true count lies within `delivered_ul` ± `resolution_ul`, so the
+    difference of two totals is uncertain by the same amount. `host_counted`: the driver counts for a pump that
+    cannot, from zero in each process.
     """
 
     running: bool
@@ -123,14 +126,14 @@ class PumpStatus:
 
 @dataclass(frozen=True, slots=True)
 class SwitchStatus:
-    """What a switch says of itself."""
+    """Status that a switch reports."""
 
     on: bool
 
 
 @dataclass(frozen=True, slots=True)
 class LevelStatus:
-    """What a continuous output says of itself: commanded set-point and measured value, in its own unit."""
+    """Status that a continuous output reports: set-point and measured value, in its own unit."""
 
     setpoint: float
     measured: float

@@ -1,9 +1,9 @@
-"""What every driver is made of: points that can be read, actuators that take desired-state commands.
+"""Base classes of drivers: sensors that are read and actuators that take desired-state commands.
 
-A driver is one plain class a device. It owns no clock, no thread and no policy: it turns commands into the
-manufacturer's bytes and bytes into numbers in Choroid's inner units (µL, µL/min, mL/min for gas, °C, kPa, g,
-% of air saturation, pH, s). Policy (limits, leases, interlocks) lives above, in the safety gate, which is the
-only caller of :meth:`Actuator.apply`.
+A driver is one plain class per device. It has no clock, no thread and no policy. It turns commands into the
+manufacturer's bytes, and bytes into numbers in Choroid's internal units (µL, µL/min, mL/min for gas, °C, kPa, g, %
+of air saturation, pH, s). Policy (limits, leases, interlocks) is in the safety gate, the only caller of
+:meth:`Actuator.apply`.
 """
 
 from __future__ import annotations
@@ -37,19 +37,19 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class Dosing:
-    """How well a pump model doses before anybody has calibrated it on its rig; volumes in µL."""
+    """Dosing accuracy of a pump model before it is calibrated on its rig; volumes in µL."""
 
     rel_sd: float = 0.10
-    """Standard deviation of delivered over asked from one pump to the next: tubing, bore, head."""
+    """Standard deviation of delivered over requested volume from one pump to the next: tubing, bore, head."""
     dose_sd_ul: float = 10.0
-    """Scatter from dose to dose, however small the dose: about one roller's pocket of liquid."""
+    """Standard deviation from dose to dose, independent of the dose: about the content of one roller pocket."""
     least_ul: float = 100.0
-    """The least dose worth asking for."""
+    """Smallest useful dose."""
 
 
 @dataclass(frozen=True, slots=True)
 class DeviceModel:
-    """The catalogue entry of a driver: what `choroid devices` lists."""
+    """Catalogue entry of a driver, as `choroid devices` lists it."""
 
     id: str
     vendor: str
@@ -59,28 +59,30 @@ class DeviceModel:
     capabilities: tuple[str, ...]
     guarantee: Guarantee
     manual: str
-    verification: str = "verified against the manual and a simulator written apart from it"
+    verification: str = "verified against the manual and a simulator written independently of it"
     dosing: Dosing | None = None
-    """Of a pump; None is the usual (:class:`Dosing`)."""
+    """Dosing accuracy of a pump; None stands for the default (:class:`Dosing`)."""
 
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """What a driver's documentation page tells beside its catalogue entry; docs/devices is generated from it.
+    """Content of a driver's documentation page in addition to its catalogue entry; docs/devices is generated from
+    it.
 
-    `commands` is every command that the driver sends: as the manual writes it, what for, and the manual's section.
+    `commands` lists every command that the driver sends: as the manual writes it, its purpose, and the manual's
+    section.
     """
 
     wiring: str
     settings: tuple[tuple[str, str], ...] = ()
-    """Key in the rig file, meaning with unit and default."""
+    """Key in the rig file; meaning with unit and default."""
     commands: tuple[tuple[str, str, str], ...] = ()
     traps: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class Identity:
-    """Who answered: model text, serial number and firmware as far as the device tells them."""
+    """Identity that a device reports: model text, serial number and firmware, where it has them."""
 
     model: str
     serial: str = ""
@@ -89,7 +91,7 @@ class Identity:
 
 @dataclass(frozen=True, slots=True)
 class ChannelConfig:
-    """One channel of a device: the name of its point and its own settings (plain numbers, inner units)."""
+    """One channel of a device: the name of its point and its settings (numbers in internal units)."""
 
     point: str
     settings: Mapping[str, float | str | bool] = field(default_factory=dict)
@@ -97,7 +99,7 @@ class ChannelConfig:
 
 @dataclass(frozen=True, slots=True)
 class DeviceConfig:
-    """What the rig says of one device. `name` is its name in the rig; points are called `name.point`."""
+    """A device as the rig file describes it. `name` is its name in the rig; its points are called `name.point`."""
 
     name: str
     address: str = ""
@@ -118,30 +120,38 @@ class Sensor(ABC):
 
     @abstractmethod
     async def read(self) -> float:
-        """Return a fresh value in `unit`; raise a :class:`DeviceError` rather than a doubtful number."""
+        """Return a fresh value in `unit`.
+
+        Raises:
+            DeviceError: No value, or a doubtful one.
+        """
 
 
 class Actuator(ABC):
     """One output of a device. Only the safety gate calls :meth:`apply`.
 
-    `guarantee` is that of its usual finite command; :meth:`guarantee_for` tells it for each.
+    `guarantee` belongs to its usual finite command; :meth:`guarantee_for` returns that of any command.
     """
 
     kind: Literal["pump", "switch", "level"]
     unit: str
     guarantee: Guarantee
     revolution_ul: float | None = None
-    """What one turn of a pump's head moves by its own reckoning (µL); None where that is not known."""
+    """Volume that the pump counts for one revolution of its head (µL); None where it is unknown."""
 
     def guarantee_for(self, command: Command) -> Guarantee:
-        """Who brings the output to rest if the host dies after `command`."""
+        """Return what brings the output to rest if the host dies after `command`."""
         return self.guarantee
 
-    def nearest(self, command: Command, most: float = math.inf) -> Command:
-        """What this output can do that is nearest to `command`, by what is known of it now; mostly `command` itself.
+    def nearest(self, command: Command, max_value: float = math.inf) -> Command:
+        """Return the possible command that is nearest to `command`; usually `command` itself.
 
-        A pump whose speed goes in coarse steps refuses a flow between two of them. Who cannot do without a flow, such as
-        the gate for the heart, asks here first, and then commands what can be had: a step of at most `most` (its unit).
+        A pump with coarse speed steps refuses a flow between two steps. A caller that needs some flow, such as the
+        gate for the circulation pump, calls this method first and then commands the result.
+
+        Args:
+            command: Requested command.
+            max_value: Upper limit of the result, in the output's unit.
         """
         return command
 
@@ -149,18 +159,22 @@ class Actuator(ABC):
     async def apply(self, command: Command) -> None:
         """Bring the output to the commanded state; applying the same command twice equals once (A4).
 
-        Raises :class:`Refused` for a command that this actuator does not know or can only carry out as another one
-        (:meth:`nearest`), any :class:`DeviceError` otherwise.
-        A cancelled call leaves the output commanded off if the command had begun to turn it on (A2).
+        If the call is cancelled after it has begun to turn the output on, the output is commanded off (A2).
+
+        Raises:
+            Refused: The actuator does not support this command, or only with another value (:meth:`nearest`).
+            DeviceError: Any other failure.
         """
 
     @abstractmethod
     async def status(self) -> Status:
-        """Read back what the device says it is doing."""
+        """Return the status that the device reports."""
 
 
 class Calibrator(ABC):
-    """How a probe's own calibration is set. Only the safety gate calls :meth:`calibrate`. `low` to `high`: in `unit`."""
+    """Access to a probe's own calibration. Only the safety gate calls :meth:`calibrate`. `low` and `high` are in
+    `unit`.
+    """
 
     unit: str
     low: float
@@ -168,11 +182,16 @@ class Calibrator(ABC):
 
     @abstractmethod
     async def calibrate(self, command: Calibrate) -> None:
-        """Set one place; raises :class:`Refused` for one that the probe does not take, any :class:`DeviceError` otherwise."""
+        """Set one calibration point.
+
+        Raises:
+            Refused: The probe does not accept this point.
+            DeviceError: Any other failure.
+        """
 
     @abstractmethod
     async def state(self) -> CalibrationStatus:
-        """Read back what the probe says of its calibration."""
+        """Return the calibration that the probe reports."""
 
 
 class Device(ABC):
@@ -180,12 +199,12 @@ class Device(ABC):
 
     model: ClassVar[DeviceModel]
     line: ClassVar[LineSettings]
-    """The factory's line settings; the link's text may say otherwise."""
+    """Factory line settings; the link's text may override them."""
     page: ClassVar[Page | None] = None
     queries: ClassVar[re.Pattern[bytes] | None] = None
-    """The form of every request that changes nothing in the device; None where a driver does not declare it.
+    """Pattern of every request that changes nothing in the device; None where a driver does not declare it.
 
-    On a link that only asks (`choroid talk --read-only`) nothing else is sent, and :meth:`verify` sets nothing.
+    A read-only link (`choroid talk --read-only`) sends nothing else, and :meth:`verify` sets nothing there.
     """
 
     def __init__(self, link: Link, config: DeviceConfig) -> None:
@@ -199,13 +218,15 @@ class Device(ABC):
     @property
     @abstractmethod
     def conversation(self) -> Conversation:
-        """This driver's side of the link; `conversation.verified` tells whether commands pass (A6)."""
+        """This driver's side of the link; `conversation.verified` tells whether commands are allowed (A6)."""
 
     async def verify(self) -> Identity:
-        """Ask who is there and bring the device's settings into order; runs after every (re)connection.
+        """Identify the device and correct its settings; runs after every (re)connection.
 
-        No command is accepted before it has succeeded (A6). Raises :class:`WrongDevice` if another model
-        answers. It never changes an output.
+        No command is accepted before it has succeeded (A6). It never changes an output.
+
+        Raises:
+            WrongDevice: Another model answers.
         """
         with self.conversation.verifying():
             self.identity = await self._identify()
@@ -213,7 +234,7 @@ class Device(ABC):
 
     @abstractmethod
     async def _identify(self) -> Identity:
-        """What :meth:`verify` does on this device."""
+        """Identify this device for :meth:`verify`."""
 
     async def close(self) -> None:
         """Turn all outputs off (A3), even if one fails or the caller is cancelled; the link stays open."""
@@ -241,7 +262,7 @@ class Device(ABC):
 
 
 async def run_to_end(work: Coroutine[Any, Any, T]) -> T:
-    """Await `work` whole even when the caller is cancelled meanwhile; that is passed on afterwards."""
+    """Await `work` to its end even if the caller is cancelled; raise the cancellation afterwards."""
     task = asyncio.ensure_future(work)
     cancelled = False
     while not task.done():
@@ -251,27 +272,27 @@ async def run_to_end(work: Coroutine[Any, Any, T]) -> T:
             cancelled = True
     if cancelled:
         if not task.cancelled():
-            task.exception()  # seen: the cancellation matters more
+            task.exception()  # retrieved; the cancellation takes precedence
         raise asyncio.CancelledError
     return task.result()
 
 
 async def on_or_off(turn_on: Awaitable[T], turn_off: Callable[[], Coroutine[Any, Any, object]]) -> T:
-    """Await `turn_on`; if it fails or is cancelled half-way, command off before passing that on (A2)."""
+    """Await `turn_on`; if it fails or is cancelled, command the output off and re-raise (A2)."""
     try:
         return await turn_on
     except BaseException as error:
         try:
             await run_to_end(turn_off())
         except asyncio.CancelledError:
-            pass  # a second cancellation; the first is on its way already
+            pass  # a second cancellation; the first one is raised below
         except DeviceError as second:
             error.add_note(f"and it could not be commanded off afterwards: {second}")
         raise
 
 
 def refuse(actuator: Actuator, where: str, command: Command) -> Refused:
-    """The error for a command that this kind of actuator does not know."""
+    """Return the error for a command that this kind of actuator does not support."""
     return Refused(
         f"a {actuator.kind} does not know {type(command).__name__}",
         where=where,

@@ -1,4 +1,4 @@
-"""Doses given once: which dose ids an actuator has already had (A4)."""
+"""Register of dose ids that an actuator has accepted, so that no dose is given twice (A4)."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ _REMEMBERED = 256
 
 
 class DoseBook:
-    """Remembers the doses of one pump.
+    """Register of the doses of one pump.
 
-    A dose is *given* once the device has accepted it, and *in doubt* when the device may have started it
-    and was then stopped: in doubt it is never given again under the same id, since part of it may have been
+    A dose is *given* once the device has accepted it. It is *in doubt* when the device may have started it and was
+    then stopped. A dose in doubt is never given again under the same id, because part of it may have been
     delivered.
     """
 
@@ -22,7 +22,11 @@ class DoseBook:
         self._doses: OrderedDict[str, bool] = OrderedDict()
 
     def given(self, dose_id: str) -> bool:
-        """Whether this dose was accepted before; raises :class:`Refused` when that is in doubt."""
+        """Return whether this dose was accepted before.
+
+        Raises:
+            Refused: It is in doubt.
+        """
         sure = self._doses.get(dose_id)
         if sure is False:
             raise Refused(
@@ -34,15 +38,15 @@ class DoseBook:
         return sure is True
 
     def begin(self, dose_id: str) -> None:
-        """From now on the device may have started this dose."""
+        """Record that from now on the device may have started this dose."""
         self._note(dose_id, sure=False)
 
     def accept(self, dose_id: str) -> None:
-        """The device has confirmed that it started this dose."""
+        """Record that the device has confirmed the start of this dose."""
         self._note(dose_id, sure=True)
 
     def not_begun(self, dose_id: str) -> None:
-        """The device has refused it: it may be asked again."""
+        """Record that the device has refused this dose: it may be requested again."""
         self._doses.pop(dose_id, None)
 
     def _note(self, dose_id: str, *, sure: bool) -> None:

@@ -1,10 +1,10 @@
-"""What can go wrong with a device. Every one says what happened, where, the likely cause and the next action."""
+"""Errors of devices. Each one says what happened, where, the likely cause and the next action."""
 
 from __future__ import annotations
 
 
 class DeviceError(Exception):
-    """Something went wrong with a device: what happened, where, the likely cause and the next action."""
+    """Base class of device errors: what happened, where, likely cause, next action."""
 
     def __init__(self, what: str, *, where: str, cause: str, action: str) -> None:
         super().__init__(f"{where}: {what}. Likely cause: {cause}. Next: {action}.")
@@ -15,27 +15,27 @@ class DeviceError(Exception):
 
 
 class LinkDown(DeviceError):
-    """The line itself is not open."""
+    """The line is not open."""
 
 
 class NoReply(DeviceError):
-    """The line is open; the device did not answer in time."""
+    """The line is open, but the device did not answer in time."""
 
 
 class BadReply(DeviceError):
-    """Bytes came that are not a valid answer to what was asked; nothing was taken from them."""
+    """The received bytes are not a valid answer to the request; no value was taken from them."""
 
 
 class Refused(DeviceError):
-    """The device answered that it will not do this."""
+    """The device rejected the command, or the driver rejected it for the device."""
 
 
 class WouldCommand(DeviceError):
-    """What was to be sent would command or set something, on a link that only asks; it was not sent."""
+    """The request would command or set something on a read-only link; it was not sent."""
 
 
 class WrongDevice(DeviceError):
-    """Something else than the configured model answers on this address."""
+    """Another model than the configured one answers at this address."""
 
 
 class DeviceFault(DeviceError):

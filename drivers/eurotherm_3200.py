@@ -1,8 +1,9 @@
 """Eurotherm 3200 temperature controllers on Modbus RTU (HA028651, section 15.5: parameter Modbus addresses).
 
-Addresses are those on the wire; values are 16-bit integers with the decimal places set in the controller. Set-points go
-to the remote set-point alone (address 26): the target set-point and SP1/SP2 are kept in EEPROM, which bears 100 000
-writes. What the controller really regulates to is its working set-point (address 5), and that is the readback.
+Addresses are wire addresses; values are 16-bit integers with the decimal places set in the controller. Set-points
+go only to the remote set-point (address 26): the target set-point and SP1/SP2 are stored in EEPROM, which is
+limited to 100 000 writes. The readback is the working set-point (address 5), to which the controller really
+regulates.
 """
 
 from __future__ import annotations
@@ -24,12 +25,12 @@ from drivers.transport.url import LineSettings
 
 TIMEOUT_S = 0.3
 SHARED_S = 0.2
-"""One reading of the process values serves all points for so long."""
+"""Maximum age of the process values that serve all points (s)."""
 REFRESH_S = 1.5
-"""The remote set-point is written again this often, while somebody polls; it is not kept in EEPROM."""
+"""Interval at which the remote set-point is repeated while the device is polled (s); it is not stored in EEPROM."""
 SETTLE_S = 0.1
 SETTLE_TRIES = 5
-"""How long, and how often, the working set-point is given to follow the remote one."""
+"""Time and number of readings for the working set-point to follow the remote one."""
 
 PROCESS_VALUES = 1
 """1 process value, 2 target set-point, 3 manual output, 4 working output, 5 working set-point."""
@@ -55,8 +56,8 @@ class Eurotherm3200(Device):
     queries = MODBUS_READS
     page = Page(
         wiring="RS-485 or RS-232 by the option fitted, Modbus RTU, 9600 8N1 unless set otherwise. At the front panel: "
-        "remote set-point selected, the decimal places as in `decimals`, SP1 a temperature that is safe with nobody "
-        "there.",
+        "remote set-point selected, the decimal places as in `decimals`, SP1 a temperature that is safe without "
+        "supervision.",
         settings=(
             ("decimals", "decimal places of the controller's display, 0 to 2 (default 1)"),
             ("low_c, high_c", "set-points allowed (degC; default 25 and 42)"),
@@ -72,12 +73,12 @@ class Eurotherm3200(Device):
             "Target set-point (2), SP1 (24) and SP2 (25) wear the EEPROM: this driver never writes them.",
             "The remote set-point must be selected at the front panel, else the working set-point does not follow and "
             "the command fails.",
-            "As far as we know the controller falls back to SP1 when the remote set-point is not repeated for about 5 s; "
+            "The controller probably falls back to SP1 when the remote set-point is not repeated for about 5 s; "
             "the driver repeats it with every poll (poll every 2 s), and never after a new connection. The fallback is "
-            "not counted upon: the guarantee is the guard's.",
-            "A set-point rate limit makes the working set-point lag: switch it off, ramps are the protocol's business.",
-            "Rest is a set-point below anything used, not “off”: a controller that also cools would cool to it.",
-            "Line settings of the factory are not told by the manual pages read; check them at the front panel.",
+            "not relied on: the guarantee is the guard's.",
+            "A set-point rate limit makes the working set-point lag: switch it off, ramps belong to the protocol.",
+            "Rest is a set-point below all used ones, not “off”: a controller that also cools would cool to it.",
+            "The manual pages used do not state the factory line settings; check them at the front panel.",
         ),
     )
 
@@ -89,9 +90,9 @@ class Eurotherm3200(Device):
         if not decimals.is_integer():
             raise bad_setting(where, "decimals", f"is “{decimals:g}”", "write 0, 1 or 2")
         self._scale: float = 10.0**-decimals
-        most_c = 32767 * self._scale
-        limits_c = limits_of(settings, where, most_c=min(most_c, 1000.0))
-        rest_c = number_of(settings, "rest_c", where, default=20.0, low=-50.0, high=most_c)
+        max_c = 32767 * self._scale
+        limits_c = limits_of(settings, where, max_c=min(max_c, 1000.0))
+        rest_c = number_of(settings, "rest_c", where, default=20.0, low=-50.0, high=max_c)
         if rest_c >= limits_c[0]:
             raise bad_setting(
                 where, "rest_c", f"is {rest_c:g}, not below low_c ({limits_c[0]:g})", "write a cooler temperature"
@@ -102,7 +103,7 @@ class Eurotherm3200(Device):
             link,
             where,
             timeout_s=TIMEOUT_S,
-            # Three registers: no other question here has an answer as long.
+            # Three registers: no other query here has an answer of this length.
             barrier=SyncQuery(
                 read_registers_frame(unit, PROCESS_VALUES, 3),
                 lambda: self.unit.reply_parser(ReadHoldingRegistersResponse, 5 + 6),
@@ -126,7 +127,7 @@ class Eurotherm3200(Device):
         return self._conversation
 
     async def _identify(self) -> Identity:
-        self.setpoint.forget()  # what was commanded before the line was lost is not repeated unasked
+        self.setpoint.forget()  # a set-point from before the line was lost is not repeated without a new command
         self.forget()
         low, high = struct.unpack(">hh", await self.unit.read_holding_registers(INPUT_RANGE, 2))
         if low >= high:
@@ -142,8 +143,8 @@ class Eurotherm3200(Device):
         return Identity(model="3200 series", firmware=f"{version:04X}")
 
     async def values(self) -> tuple[int, ...]:
-        """Process value, target set-point, manual output, working output, working set-point, not older than
-        `SHARED_S`.
+        """Return process value, target set-point, manual output, working output, working set-point; at most
+        `SHARED_S` old.
         """
         loop = asyncio.get_running_loop()
         async with self._reading:
@@ -156,20 +157,20 @@ class Eurotherm3200(Device):
             return self._values
 
     def forget(self) -> None:
-        """The set-point is about to change: what was read is old."""
+        """Invalidate the values: the set-point is about to change."""
         self._values = ()
         self._changes += 1
 
     def celsius(self, raw: int) -> float:
-        """A temperature register in °C."""
+        """Return a temperature register in °C."""
         return raw * self._scale
 
     def raw(self, celsius: float) -> int:
-        """°C as a temperature register."""
+        """Return °C as a temperature register."""
         return round(celsius / self._scale)
 
     async def temperature_c(self) -> float:
-        """The process value (°C); outside the input range it is a fault."""
+        """Return the process value (°C); raise a fault outside the input range."""
         value_c = self.celsius((await self.values())[0])
         if not self._range_c[0] <= value_c <= self._range_c[1]:
             raise DeviceFault(
@@ -201,11 +202,11 @@ class _Power(Sensor):
 
     async def read(self) -> float:
         raw = (await self._controller.values())[3]
-        return self._controller.celsius(raw)  # outputs have the display's decimal places, too
+        return self._controller.celsius(raw)  # outputs also have the display's decimal places
 
 
 class RemoteSetpoint(Thermostat):
-    """Address 26, repeated while somebody polls; read back from the working set-point."""
+    """Address 26, repeated while the device is polled; read back from the working set-point."""
 
     def __init__(self, controller: Eurotherm3200, limits_c: tuple[float, float]) -> None:
         super().__init__(f"{controller.config.name}.setpoint", controller.conversation, limits_c)
@@ -214,29 +215,29 @@ class RemoteSetpoint(Thermostat):
         self._written_at_s = 0.0
 
     def forget(self) -> None:
-        """Nothing is repeated until the next command."""
+        """Stop repeating until the next command."""
         self._held = None
 
     async def setpoint_c(self) -> float:
-        """The working set-point (°C); 0 when it is that of rest."""
+        """Return the working set-point (°C); 0 when it is that of rest."""
         await self.repeat()
         raw = (await self._controller.values())[4]
         return 0.0 if raw == self._controller.rest_raw else self._controller.celsius(raw)
 
     async def measured_c(self) -> float:
-        """The process value (°C)."""
+        """Return the process value (°C)."""
         return await self._controller.temperature_c()
 
     async def start(self, value_c: float) -> None:
-        """Write the remote set-point and see the working set-point follow."""
+        """Write the remote set-point and verify that the working set-point follows."""
         await self._hold(self._controller.raw(value_c))
 
     async def rest(self) -> None:
-        """Write the set-point of rest and see the working set-point follow."""
+        """Write the set-point of rest and verify that the working set-point follows."""
         await self._hold(self._controller.rest_raw)
 
     async def repeat(self) -> None:
-        """Write what is held once more if that is due and no command is under way."""
+        """Repeat the held set-point if it is due and no command is running."""
         if self._held is None or self.one_at_a_time.locked():
             return
         if asyncio.get_running_loop().time() - self._written_at_s >= REFRESH_S:

@@ -1,4 +1,4 @@
-"""What mass flow controllers have in common: a set-point between nothing and full scale."""
+"""Base class of mass flow controllers: a set-point between zero and full scale."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from drivers.output import Output
 
 
 class GasFlow(Output):
-    """The set-point of one gas. Nothing in the device ends it: if the host dies, the guard sets the basal flow."""
+    """Set-point of one gas. The device never ends it by itself: if the host dies, the guard sets the basal flow."""
 
     kind = "level"
     unit = "mL/min"
@@ -20,41 +20,41 @@ class GasFlow(Output):
     @property
     @abstractmethod
     def full_scale_ml_min(self) -> float:
-        """The greatest flow."""
+        """Full-scale flow."""
 
     @property
     @abstractmethod
     def step_ml_min(self) -> float:
-        """The finest step of a set-point."""
+        """Resolution of the set-point."""
 
     @abstractmethod
     async def status(self) -> LevelStatus:
-        """Set-point and measured flow (mL/min), as the device says."""
+        """Return set-point and measured flow (mL/min) that the device reports."""
 
     @abstractmethod
     async def is_open(self) -> bool:
-        """Whether the device's set-point is above nothing."""
+        """Return whether the device's set-point is above zero."""
 
     @abstractmethod
     async def write(self, ml_min: float) -> None:
-        """Set the flow, and see by the device's own word that it did."""
+        """Set the flow and verify it by readback."""
 
-    def nearest(self, command: Command, most: float = math.inf) -> Command:
-        """Full scale for what is beyond it: a lung that gets less oxygen than it asked for is better than one with none.
+    def nearest(self, command: Command, max_value: float = math.inf) -> Command:
+        """Return full scale for a flow above it, and zero for one that rounds to zero.
 
-        A flow that rounds to none is none.
+        A lung that gets less oxygen than requested is better than one that gets none.
         """
         if isinstance(command, Level):
-            ml_min = min(command.value, self.full_scale_ml_min, most)
+            ml_min = min(command.value, self.full_scale_ml_min, max_value)
             return Level(0.0 if 0.0 < ml_min <= self.step_ml_min / 2 else ml_min)
         return command
 
     async def rest(self) -> None:
-        """Close, and see that it did."""
+        """Close the flow and verify it by readback."""
         await self.write(0.0)
 
     async def obey(self, command: Command) -> None:
-        """Level (mL/min)."""
+        """Execute a Level command (mL/min)."""
         if not isinstance(command, Level):
             raise refuse(self, self.where, command)
         ml_min = command.value

@@ -1,7 +1,8 @@
 """Hamilton Arc sensors on Modbus RTU: pH Arc and VisiFerm DO (“pH ARC Sensors Modbus RTU Programmer's Manual”).
 
-The manual counts registers from 1, sends 32-bit values least significant word first, and answers a command only when
-its whole block is read. A measured value comes with its unit, its status and its range in one block of ten registers.
+The manual counts registers from 1, sends 32-bit values least significant word first, and answers a command only
+when its complete block is read. A measured value comes with its unit, status and range in one block of ten
+registers.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ from drivers.transport.url import LineSettings
 TIMEOUT_S = 0.5
 
 PMC1, PMC6 = 2090, 2410
-"""Registers of the primary value and of the temperature, as the manual counts them: on the wire one less."""
+"""Registers of the primary value and of the temperature, as the manual counts them: the wire address is one less."""
 PMC_REGISTERS = 10
 OPERATOR_LEVEL = 4288
 LEVEL_REGISTERS = 4
@@ -52,12 +53,12 @@ UNITS = {
 
 T_OUT_OF_MEASURING_RANGE, T_OUT_OF_OPERATING_RANGE, CALIBRATION, WARNING, ERROR = 0x01, 0x02, 0x04, 0x08, 0x10
 UNUSABLE = T_OUT_OF_MEASURING_RANGE | ERROR
-"""Status bits under which the sensor itself does not answer for its value."""
+"""Status bits under which the sensor's value is not valid."""
 
 
 @dataclass(frozen=True, slots=True)
 class ArcMeasurement:
-    """One block: `unit` and `status` are bit fields, the range is what the sensor can measure in that unit."""
+    """One block: `unit` and `status` are bit fields, the range is the sensor's measuring range in that unit."""
 
     unit: int
     value: float
@@ -67,7 +68,7 @@ class ArcMeasurement:
 
     @property
     def quality(self) -> Quality:
-        """What the status says of the value."""
+        """Quality derived from the status."""
         if self.status & UNUSABLE or not self.low <= self.value <= self.high:
             return Quality.MISSING
         return Quality.SUSPECT if self.status else Quality.GOOD
@@ -101,7 +102,7 @@ class HamiltonArc(Device):
             ("read 4288, 4 registers", "operator level", "register 4288"),
             ("write 4288, 4 registers", "log in, only if operator_level is set and differs", "register 4288"),
             ("write 2090, 2 registers", "select the unit, only at level S and only if it differs", "register 2090"),
-            ("read 4872, 2 registers", "quality indicator: brings the line back into step", "register 4872"),
+            ("read 4872, 2 registers", "quality indicator: barrier", "register 4872"),
         ),
         traps=(
             "The manual counts registers from 1: register 2090 is sent as 2089.",
@@ -110,11 +111,11 @@ class HamiltonArc(Device):
             "Sources differ on the stop bits: if a sensor does not answer, try `?stop=1` in the link.",
             "More than 100 000 writes damage the sensor's memory: the unit is written once, never in a loop.",
             "The level falls back to U at every power-up; the driver needs it only to select a unit.",
-            "The order of characters in text registers is not printed in the pages read, so no text is taken from the "
-            "sensor: what it is follows from its unit.",
-            "Which Modbus exception a wrong level or password gives is not printed either: each is a refusal here.",
-            "Whether %-sat is the factory's unit of a VisiFerm is not certain: another unit is refused with words, or "
-            "changed once if the rig gives level S.",
+            "The order of characters in text registers is not printed in the pages used, so no text is read from the "
+            "sensor: its kind follows from its unit.",
+            "The Modbus exception for a wrong level or password is not printed either: any exception is a refusal here.",
+            "Whether %-sat is the factory's unit of a VisiFerm is not certain: another unit is refused with an error, or "
+            "changed once if the rig file gives level S.",
             "Status bits 1 (temperature beyond the measuring range) and 16 (error) leave no value, 2, 4, 8 and "
             "unknown ones make it suspect.",
         ),
@@ -132,7 +133,7 @@ class HamiltonArc(Device):
             link,
             config.name,
             timeout_s=TIMEOUT_S,
-            # Two registers: no late answer to anything else is as long.
+            # Two registers: no late answer to anything else has this length.
             barrier=SyncQuery(
                 read_registers_frame(unit, QUALITY_INDICATOR - 1, 2),
                 lambda: self._unit.reply_parser(ReadHoldingRegistersResponse, 5 + 4),
@@ -194,13 +195,13 @@ class HamiltonArc(Device):
         )
 
     async def measurement(self, register: int) -> ArcMeasurement:
-        """The whole block of ten registers at `register` (counted from 1)."""
+        """Return the complete block of ten registers at `register` (counted from 1)."""
         data = await self._unit.read_holding_registers(register - 1, PMC_REGISTERS)
         return ArcMeasurement(_u32(data), _f32(data[4:]), _u32(data[8:]), _f32(data[12:]), _f32(data[16:]))
 
 
 class _Value(Sensor):
-    """A measured value; its quality is what the sensor's own status says of it."""
+    """A measured value; its quality follows from the sensor's status."""
 
     def __init__(self, arc: HamiltonArc, register: int, unit_code: int, unit: str) -> None:
         self._arc = arc
@@ -209,7 +210,7 @@ class _Value(Sensor):
         self.unit = unit
 
     async def read(self) -> float:
-        """The value in `unit`; a value without sense or in another unit is a fault."""
+        """Return the value in `unit`; raise a fault for an invalid value or another unit."""
         told = await self._arc.measurement(self._register)
         where = self._arc.config.name
         if told.unit != self._unit_code:
@@ -256,18 +257,18 @@ class HamiltonVisifermDo(HamiltonArc):
     model = replace(
         _model("hamilton-visiferm-do", "VisiFerm DO Arc", "pH ARC Sensors Modbus RTU Programmer's Manual 624300/01"),
         verification="written from the pH Arc's manual and open drivers of the VisiFerm, against a simulator written "
-        "apart from it",
+        "independently of it",
     )
     point, unit, unit_code = "oxygen", "%", PERCENT_SAT
 
 
 def unit_text(code: int) -> str:
-    """A unit as people write it."""
+    """Return a unit for messages."""
     return UNITS.get(code, f"unit 0x{code:X}")
 
 
 def low_word_first(value: int) -> tuple[int, int]:
-    """A 32-bit value as two registers, the least significant word first."""
+    """Return a 32-bit value as two registers, the least significant word first."""
     return value & 0xFFFF, value >> 16
 
 

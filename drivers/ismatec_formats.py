@@ -1,4 +1,4 @@
-"""The number formats of the Ismatec Reglo ICC (manual 14-036-E §14.6), each way and nothing lenient."""
+"""Number formats of the Ismatec Reglo ICC (manual 14-036-E §14.6), strict in both directions."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ TUBING_MM = (
     *(0.13, 0.19, 0.25, 0.38, 0.44, 0.51, 0.57, 0.64, 0.76, 0.89, 0.95, 1.02, 1.09),
     *(1.14, 1.22, 1.30, 1.42, 1.52, 1.65, 1.75, 1.85, 2.06, 2.29, 2.54, 2.79, 3.17),
 )
-"""Inner diameters the pump knows (mm)."""
+"""Inner tubing diameters that the pump supports (mm)."""
 
 TIME_UNIT_S = 0.1
 """§14.6 says tenths of a second; some of the manual's examples read as seconds, hence a setting."""
@@ -24,7 +24,7 @@ _FLOW = re.compile(rb"(\d{1,6}(?:\.\d{1,6})?) (ml|ul)/min", re.IGNORECASE)
 
 
 def volume_2(value: float) -> bytes:
-    """`value` (mL or mL/min, > 0) as `mmmmse`, that is m.mmm × 10^(se): 0.0013 is `1300-3`."""
+    """Return `value` (mL or mL/min, > 0) as `mmmmse`, that is m.mmm × 10^(se): 0.0013 is `1300-3`."""
     if not 0 < value < math.inf:
         raise ValueError(f"{value} cannot be written as a positive volume")
     exponent = math.floor(math.log10(value))
@@ -37,7 +37,7 @@ def volume_2(value: float) -> bytes:
 
 
 def parse_volume_1(text: bytes, where: str) -> float:
-    """`1200E-2` as 0.012 (mL or mL/min)."""
+    """Return `1200E-2` as 0.012 (mL or mL/min)."""
     match = _VOLUME_1.fullmatch(text)
     if match is None:
         raise bad_reply(text, where, "a volume such as 1200E-2")
@@ -45,7 +45,7 @@ def parse_volume_1(text: bytes, where: str) -> float:
 
 
 def time_2(seconds: float, unit_s: float = TIME_UNIT_S) -> bytes:
-    """`seconds` as eight digits in units of `unit_s`."""
+    """Return `seconds` as eight digits in units of `unit_s`."""
     count = round(seconds / unit_s)
     if not 0 <= count <= TIME_MOST:
         raise ValueError(f"{seconds} s is out of the range of the pump's times")
@@ -53,14 +53,14 @@ def time_2(seconds: float, unit_s: float = TIME_UNIT_S) -> bytes:
 
 
 def parse_count(text: bytes, where: str) -> int:
-    """One to ten digits (Discrete types and Time1)."""
+    """Return the number in one to ten digits (Discrete types and Time1)."""
     if not _DISCRETE_4.fullmatch(text):
         raise bad_reply(text, where, "a count of one to ten digits")
     return int(text)
 
 
 def parse_tubing_mm(text: bytes, where: str) -> float:
-    """`3.17 mm` as 3.17."""
+    """Return `3.17 mm` as 3.17."""
     match = _TUBING.fullmatch(text)
     if match is None:
         raise bad_reply(text, where, "a tubing diameter such as 3.17 mm")
@@ -68,7 +68,7 @@ def parse_tubing_mm(text: bytes, where: str) -> float:
 
 
 def parse_flow_ul_min(text: bytes, where: str) -> float:
-    """`11.4 ml/min` as 11400.0 (µL/min)."""
+    """Return `11.4 ml/min` as 11400.0 (µL/min)."""
     match = _FLOW.fullmatch(text)
     if match is None:
         raise bad_reply(text, where, "a flow such as 11.4 ml/min")
@@ -76,12 +76,12 @@ def parse_flow_ul_min(text: bytes, where: str) -> float:
 
 
 def tubing_2(diameter_mm: float) -> bytes:
-    """1.02 (mm) as `0102`."""
+    """Return 1.02 (mm) as `0102`."""
     return b"%04d" % round(diameter_mm * 100)
 
 
 def why_not_started(reason: bytes) -> tuple[str, str]:
-    """What `xe` answers after a refused start, as what happened and what to do."""
+    """Return problem and action for the reason that `xe` reports after a refused start."""
     code, _, limit = reason.decode("ascii", "replace").partition(" ")
     match code:
         case "C":

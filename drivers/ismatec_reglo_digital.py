@@ -1,9 +1,9 @@
-"""Ismatec Reglo Digital and IPC, peristaltic pumps with one motor (IPC manual 14-013 Rev. D pp. 36-41; Reglo Digital
-operating manual p. 31; REGLO-CPF p. 36).
+"""Ismatec Reglo Digital and IPC, peristaltic pumps with one motor (IPC manual 14-013 Rev. D pp. 36-41; Reglo
+Digital operating manual p. 31; REGLO-CPF p. 36).
 
-The two speak one dialect and differ in how speed is told: the Reglo Digital takes a flow (`f`), the IPC a percentage
-of its greatest speed (`S`). A continuous flow runs in mode `M` or `L`, a dose in mode `O`: the pump itself stops when
-the volume is delivered. Neither tells its direction or its mode; both are set before every start.
+Both use one dialect and differ in how the speed is set: the Reglo Digital takes a flow (`f`), the IPC a percentage
+of its maximum speed (`S`). A continuous flow runs in mode `M` or `L`, a dose in mode `O`: the pump itself stops
+when the volume is delivered. Neither reports direction or mode; both are set before every start.
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ from drivers.transport.url import LineSettings
 TIMEOUT_S = 0.6
 ECHO_TOLERANCE = 0.01
 RECHECK_EVERY = 12
-"""The flow of a running pump is asked again every so many polls: a person may have used the pump's own keys."""
+"""Polls between two readings of a running pump's flow: the pump's own keys may have been used."""
 STEP_PERCENT = 0.1
-LEAST_FLOW_UL_MIN = 0.1
-MOST_RPM, IPC_MOST_RPM = 100.0, 45.0
-"""Speed of the motor at the greatest flow that the pump tells, by the makers' data sheets."""
-MOST_COUNTS = 99_999
-"""A dose is five digits, with the decimals that `[` tells."""
+MIN_FLOW_UL_MIN = 0.1
+MAX_RPM, IPC_MAX_RPM = 100.0, 45.0
+"""Motor speed at the maximum flow that the pump reports, by the manufacturers' data sheets."""
+MAX_COUNTS = 99_999
+"""A dose is five digits, with the decimals that `[` reports."""
 
 _MODEL_TEXT = re.compile(rb"[A-Z][A-Za-z0-9 /-]{1,30} \d{3,4}")
 _TUBING = re.compile(rb"(\d{1,2}\.\d{1,2}) mm")
@@ -71,15 +71,15 @@ class IsmatecRegloDigital(Device):
             ),
         ),
         commands=(
-            ("a#", "who is there; also brings request and reply back in step", "14-013 pp. 36–41"),
+            ("a#", "identification; barrier", "14-013 pp. 36–41"),
             ("aI, aH, aE", "stop, start, does it run", "14-013 pp. 36–41"),
             ("aJ, aK", "direction, clockwise and counter-clockwise", "14-013 pp. 36–41"),
             ("aM, aL, aO", "modes: flow, speed, dose by volume", "14-013 pp. 36–41"),
-            ("af, afmmmmse", "flow (Reglo Digital), mL/min; asked again while it runs", "as open clients use it"),
-            ("aS, aS00603", "speed (IPC), 60.3 % of the greatest; asked again while it runs", "14-013 pp. 36–41"),
+            ("af, afmmmmse", "flow (Reglo Digital), mL/min; read again while it runs", "as open clients use it"),
+            ("aS, aS00603", "speed (IPC), 60.3 % of the maximum; read again while it runs", "14-013 pp. 36–41"),
             ("a[, a[02500", "decimals of a dose, and the dose with that many", "14-013 pp. 36–41"),
             ("a+, a+0317", "tubing, 1/100 mm; written only when it differs, at rest", "14-013 pp. 36–41"),
-            ("a!", "greatest flow with this tubing, as calibrated", "14-013 pp. 36–41"),
+            ("a!", "maximum flow with this tubing, as calibrated", "14-013 pp. 36–41"),
             ("a:", "total volume; never reset by this driver", "14-013 pp. 36–41"),
             ("a-", "end an overload, before a stop only", "REGLO-CPF p. 36"),
             ("aV, aVM, aVH", "time of a dose, 0.1 s, min or h; only by `choroid talk`", "14-013 p. 39"),
@@ -87,20 +87,19 @@ class IsmatecRegloDigital(Device):
             ("aU", "roller steps of a dose; only by `choroid talk`", "14-013 p. 39"),
         ),
         traps=(
-            "In overload the pump answers every command with #: told as a fault. A stop ends the overload (`-`) and"
+            "In overload the pump answers every command with #: reported as a fault. A stop ends the overload (`-`) and"
             " stops at once after that; whether a pump starts by itself when the overload ends is not documented.",
-            "Direction and mode cannot be asked: somebody who changes them at the keys goes unseen until the next"
-            " start.",
-            "`[` without an argument asks for decimals, with five digits it sets the dose: a lost digit would be another"
+            "Direction and mode cannot be read: a change at the keys goes unnoticed until the next start.",
+            "`[` without an argument queries the decimals, with five digits it sets the dose: a lost digit would be another"
             " question, so the reply must be `*`.",
             "For about 5 s after power-on (IPC: 3 s) the pump does not answer.",
-            "The speed of an IPC goes in steps of 0.1 % of its greatest. A flow that this would change by more than 2 % is"
-            " refused; a heart gets the step next to it.",
-            "The total is told in four digits and grows coarser as it grows; whether it counts backwards in reverse is"
+            "The speed of an IPC goes in steps of 0.1 % of its maximum. A flow that this would change by more than 2 % is"
+            " refused; a circulation pump gets the nearest step.",
+            "The total has four digits and becomes coarser as it grows; whether it counts backwards in reverse is"
             " not documented.",
             "The flow of a Reglo Digital (`f`) is known from open clients, not from its manual, and they disagree by a factor"
-            " of a thousand: as the ICC documents it, 1200E-2 is 0.012 mL/min; one that has run such pumps takes it for"
-            " 12. Before tissue hangs on it, set a flow, compare it with the pump's display, and set `mantissa`.",
+            " of a thousand: as the ICC documents it, 1200E-2 is 0.012 mL/min; one client in real use takes it for"
+            " 12. Before tissue depends on it, set a flow, compare it with the pump's display, and set `mantissa`.",
         ),
     )
 
@@ -114,7 +113,7 @@ class IsmatecRegloDigital(Device):
         )
         mantissa = choice_of(config.settings, "mantissa", config.name, default="decimal", among=("decimal", "whole"))
         self.count_ml_min = 1000.0 if mantissa == "whole" else 1.0
-        """How much more a flow is than its text says when that is read as the ICC's manual does."""
+        """Factor between a flow and its text read as the ICC's manual defines it."""
         self._conversation = Conversation(
             link,
             config.name,
@@ -146,7 +145,7 @@ class IsmatecRegloDigital(Device):
         return Identity(model=name, firmware=firmware)
 
     async def set(self, command: bytes) -> None:
-        """Send a command that is answered by one character; :class:`Refused` unless that is `*`."""
+        """Send a command that is answered by one character; raise :class:`Refused` unless it is `*`."""
         answer = await self.status_of(command)
         if answer == b"#":
             raise Refused(
@@ -167,7 +166,7 @@ class IsmatecRegloDigital(Device):
         return await self._conversation.ask(self.address + query + b"\r", self._data_line)
 
     async def match(self, query: bytes, pattern: re.Pattern[bytes], wanted: str) -> re.Match[bytes]:
-        """What `query` is answered with, if it is as a whole of the form `pattern`; else :class:`BadReply`."""
+        """Send `query` and return its answer, which must match `pattern` completely; else raise :class:`BadReply`."""
         line = await self.get(query)
         match = pattern.fullmatch(line)
         if match is None:
@@ -175,7 +174,7 @@ class IsmatecRegloDigital(Device):
             raise bad_reply(line, self.config.name, wanted)
         return match
 
-    # --- parsers: a status is one character without an end, data is a line ended by CR LF -----------------
+    # --- parsers: a status is one character without an end, data is a line that ends with CR LF ----------------
 
     def _one_character(self, buffer: bytearray) -> bytes | None:
         if not buffer:
@@ -193,14 +192,14 @@ class IsmatecRegloDigital(Device):
         return take_line(buffer, b"\r\n", self.config.name)
 
     def _model_text(self, buffer: bytearray) -> str | None:
-        """The reply to `#`, such as `IPC 403`; whatever older replies come first is skipped."""
+        """Return the reply to `#`, such as `IPC 403`; skip older replies before it."""
         while (line := take_line(buffer, b"\r\n", self.config.name)) is not None:
             if match := _MODEL_TEXT.fullmatch(line.lstrip(b"*#+-")):
                 return match[0].decode("ascii")
         return None
 
     def overloaded(self) -> DeviceFault:
-        """The fault that # to a plain question means."""
+        """Return the fault that # in answer to a query means."""
         return DeviceFault(
             "the pump answers # to a plain question: it is overloaded",
             where=self.config.name,
@@ -221,47 +220,48 @@ class DigitalPump(RotaryPump):
         self._tubing_mm = _tubing_mm(device.config)
         self._decimals = 2
         self._flow_ul_min = 0.0
-        self._flows_told = 0
-        self._endless = False
-        """Whether what runs was started here, without end, and in the direction of `_flow_ul_min`."""
+        self._flows_set = 0
+        self._continuous = False
+        """Whether this process started the running flow, continuous and in the direction of `_flow_ul_min`."""
         self._polls = 0
         self._was_running = True
 
     async def prepare(self) -> None:
-        """Part of verification: the tubing is the one in the rig; the greatest flow; the decimals of a dose."""
+        """Set the tubing of the rig file; read the maximum flow and the decimals of a dose. Part of verification."""
         if self._tubing_mm is not None:
             told = float((await self._device.match(b"+", _TUBING, "a tubing diameter such as 1.6 mm"))[1])
-            if abs(told - self._tubing_mm) > 0.0501:  # some tell one decimal
+            if abs(told - self._tubing_mm) > 0.0501:  # some report one decimal
                 try:
                     await self._device.set(b"+" + tubing_2(self._tubing_mm))
                 except Refused:
-                    # It runs, and by the wrong tubing moves another flow than it says; whoever wants it starts it again.
+                    # It runs with the wrong tubing, so its flow differs from the reported one; the requester starts
+                    # it again.
                     await self._stop()
                     await self._device.set(b"+" + tubing_2(self._tubing_mm))
         self._max_flow_ul_min = parse_flow_ul_min((await self._device.get(b"!")).strip(), self.where)
-        self.revolution_ul = self._max_flow_ul_min / (IPC_MOST_RPM if self._device.percent else MOST_RPM)
-        self._least_flow_ul_min = LEAST_FLOW_UL_MIN
+        self.revolution_ul = self._max_flow_ul_min / (IPC_MAX_RPM if self._device.percent else MAX_RPM)
+        self._min_flow_ul_min = MIN_FLOW_UL_MIN
         if self._device.percent:
-            self._least_flow_ul_min = self._max_flow_ul_min * STEP_PERCENT / 100.0
-            self._steps = FlowSteps(self._least_flow_ul_min, self._max_flow_ul_min)
+            self._min_flow_ul_min = self._max_flow_ul_min * STEP_PERCENT / 100.0
+            self._steps = FlowSteps(self._min_flow_ul_min, self._max_flow_ul_min)
         self._decimals = int((await self._device.match(b"[", _DECIMALS, "a number of decimals"))[0])
-        self._endless = False
+        self._continuous = False
         self._flow_ul_min = math.copysign(await self._flow(), self._flow_ul_min)
         self._polls = 0
         self._was_running = True
 
     async def status(self) -> PumpStatus:
-        """What the pump says: running, flow, and its own total (µL, in the steps that it is told in).
+        """Return running state, flow, and the pump's own total (µL, in steps of its format).
 
-        The flow of a running pump is asked when it was not seen to run before, after a poll that failed, and every so
-        many polls. The direction is the one it was last started in, since the pump does not tell it.
+        The flow of a running pump is read when it was not running before, after a failed poll, and every few polls.
+        The direction is that of the last start, since the pump does not report it.
         """
-        polls, self._polls = self._polls, 0  # a poll that fails is followed by a whole one
+        polls, self._polls = self._polls, 0  # a failed poll is followed by a complete one
         running = await self._running()
         if running and (polls % RECHECK_EVERY == 0 or not self._was_running):
-            told = self._flows_told
+            told = self._flows_set
             flow_ul_min = await self._flow()
-            if told == self._flows_told:  # else another one was set meanwhile
+            if told == self._flows_set:  # otherwise another flow was set meanwhile
                 self._flow_ul_min = math.copysign(flow_ul_min, self._flow_ul_min)
         total = await self._device.match(b":", _TOTAL, "a volume such as 4.983 ml")
         unit_ul = _UNIT_UL[total[3].lower()]
@@ -283,19 +283,19 @@ class DigitalPump(RotaryPump):
         return answer == b"+"
 
     async def _halt(self) -> None:
-        self._endless = False
+        self._continuous = False
         if await self._device.status_of(b"I") == b"#":
-            await self._device.set(b"-")  # overloaded: it hears nothing else
+            await self._device.set(b"-")  # overloaded: it accepts nothing else
             await self._device.set(b"I")
 
     async def _aim(self, flow_ul_min: float, volume_ul: float | None) -> None:
-        self._endless = False
+        self._continuous = False
         if volume_ul is None:
             await self._device.set(b"L" if self._device.percent else b"M")
         else:
             counts = round(volume_ul / 1000.0 * 10**self._decimals)
             self._check_dose(volume_ul, counts * 1000.0 / 10**self._decimals)
-            if counts > MOST_COUNTS:
+            if counts > MAX_COUNTS:
                 raise self._refusal(f"{volume_ul:g} µL cannot be given at once", "give less at a time")
             await self._device.set(b"O")
             await self._device.set(b"[%05d" % counts)
@@ -309,13 +309,13 @@ class DigitalPump(RotaryPump):
             raise self._refusal(
                 f"it will not start (it answers {answer.decode()})", "look at the pump's display; free its head"
             )
-        if answer != b"*":  # one wrong bit makes + of *: it may turn
+        if answer != b"*":  # one wrong bit turns * into +: it may turn
             self._conversation.doubt()
             raise bad_reply(answer, self.where, "* (started), - or # (not started)")
-        self._endless = not dose
+        self._continuous = not dose
 
     async def _retune(self, flow_ul_min: float) -> bool:
-        if not self._endless or (flow_ul_min > 0) != (self._flow_ul_min > 0):
+        if not self._continuous or (flow_ul_min > 0) != (self._flow_ul_min > 0):
             return False
         await self._set_flow(flow_ul_min)
         return True
@@ -323,7 +323,7 @@ class DigitalPump(RotaryPump):
     # --- speed ----------------------------------------------------------------------------------------------
 
     async def _set_flow(self, flow_ul_min: float) -> None:
-        """Set the speed and read it back: the pump rounds it, and may have clipped it."""
+        """Set the speed and read it back: the pump rounds it, and may have limited it."""
         wanted = abs(flow_ul_min)
         if self._device.percent:
             tenths = max(1, round(1000.0 * wanted / self._max_flow_ul_min))
@@ -338,11 +338,11 @@ class DigitalPump(RotaryPump):
                 f"stay below the tubing's {self._max_flow_ul_min:g} µL/min, or fit wider tubing",
             )
         self._flow_ul_min = math.copysign(taken, flow_ul_min)
-        self._flows_told += 1
+        self._flows_set += 1
         self._polls = 0
 
     async def _flow(self) -> float:
-        """The flow that is set (µL/min)."""
+        """Return the flow that is set (µL/min)."""
         if not self._device.percent:
             told_ml_min = parse_volume_1(await self._device.get(b"f"), self.where)
             return 1000.0 * told_ml_min * self._device.count_ml_min

@@ -1,8 +1,8 @@
 """Ismatec Reglo ICC, a peristaltic pump of four independent channels (manual 14-036-E Rev. C §14–18).
 
-Each channel is one pump point. A continuous flow runs in flow-rate mode (`M`), a dose in volume-at-rate
-mode (`O`): the pump itself stops when the volume is delivered, whatever happens to the host. A channel that
-is running is never re-aimed blindly: the pump's own state is asked before it is changed.
+Each channel is one pump point. A continuous flow runs in flow-rate mode (`M`), a dose in volume-at-rate mode (`O`):
+the pump itself stops when the volume is delivered, whatever happens to the host. A running channel is never
+reconfigured blindly: the pump's own state is read before it is changed.
 """
 
 from __future__ import annotations
@@ -49,22 +49,22 @@ from drivers.transport.url import LineSettings
 
 TIMEOUT_S = 0.6
 LEAST_FLOW_UL_MIN = 0.1
-MOST_RPM = 100.0
-"""At which the pump moves the greatest flow that it tells (`!`)."""
+MAX_RPM = 100.0
+"""Speed at the maximum flow that the pump reports (`!`)."""
 STEP_RPM = 0.01
-"""The finest step of the speed (manual, command `S`)."""
-MOST_DOSE_UL = 1e7
+"""Resolution of the speed (manual, command `S`)."""
+MAX_DOSE_UL = 1e7
 TOTAL_STEP_UL = 1000.0
 """The pump's own total (`xG`) counts whole millilitres."""
 ECHO_TOLERANCE = 0.005
-"""The pump rounds what it is told to what its motor can do; more than this is another value."""
+"""Maximum relative difference between a value and its echo: the pump rounds to what its motor can do."""
 RECHECK_EVERY = 12
-"""A resting channel's total and a running one's settings are asked again every so many polls: a person may
-have used the pump's own keys.
+"""Polls between two readings of a resting channel's total and a running one's settings: the pump's own keys may
+have been used.
 """
 
 TIME_TOLERANCE = 0.02
-"""A time that its unit would change by more than this is refused."""
+"""A time that its unit would change by more than this share is refused."""
 
 _EVENT = re.compile(rb"\^X([1-4])\|([AB123])$")
 _FAULTS = {b"2": "overheated", b"3": "overcurrent"}
@@ -73,14 +73,14 @@ _MODEL_TEXT = re.compile(rb"[A-Z][A-Za-z /-]{2,30} \d{3,4} \d{3,4}$")
 
 @dataclass(frozen=True, slots=True)
 class PumpWear:
-    """What tubing life is counted by: revolutions and running time (s) of a channel since its reset."""
+    """Basis of tubing life: revolutions and running time (s) of a channel since its reset."""
 
     revolutions: int
     run_s: float
 
 
 class IsmatecRegloIcc(Device):
-    """One Reglo ICC; `config.channels` name its channels "1" to "4"."""
+    """One Reglo ICC; `config.channels` names its channels "1" to "4"."""
 
     model = DeviceModel(
         id="ismatec-reglo-icc",
@@ -91,7 +91,7 @@ class IsmatecRegloIcc(Device):
         capabilities=("run", "dispense", "total", "reverse", "channels"),
         guarantee=Guarantee.DEVICE,
         manual="14-036-E Rev. C §14–18",
-        # Tubing of small bore drifts by 5 to 15 %; a dose ends somewhere within one of eight roller pockets.
+        # Tubing of small bore drifts by 5 to 15 %; a dose ends anywhere within one of eight roller pockets.
         dosing=Dosing(rel_sd=0.08, dose_sd_ul=10.0, least_ul=50.0),
     )
     line = LineSettings(baud=9600, bits=8, parity="N", stop=1)
@@ -110,18 +110,18 @@ class IsmatecRegloIcc(Device):
         ),
         commands=(
             ("a~1, a~0", "address channels one by one, or the pump as a whole", "§14–18"),
-            ("0#", "model text: who answers; fences late replies", "§14–18"),
+            ("0#", "model text: identification; barrier against late replies", "§14–18"),
             ("0xE0, 0xE1", "turn event messages off, or on", "§14–18"),
             ("0x!", "protocol version", "§14–18"),
-            ("c+", "tubing diameter: asked, and set only when it differs", "§14–18"),
-            ("c!", "greatest flow with this tubing", "§14–18"),
+            ("c+", "tubing diameter: read, and set only when it differs", "§14–18"),
+            ("c!", "maximum flow with this tubing", "§14–18"),
             ("cM, cO", "mode: flow rate, or volume at rate", "§14–18"),
             ("cJ, cK", "direction clockwise, counter-clockwise", "§14–18"),
-            ("cxM, cxD", "mode and direction, asked of a running channel", "§14–18"),
+            ("cxM, cxD", "mode and direction, read from a running channel", "§14–18"),
             ("cf", "flow, with the pump's echo compared", "§14–18"),
             ("cv", "volume of a dose, with the pump's echo compared", "§14–18"),
             ("cG, cxT", "mode volume over time, and its time; read back", "§14–18"),
-            ("cxR, cxU, cxW, cxY", "calibration: direction, volume, time, start; only by a person's tool", "§14–18"),
+            ("cxR, cxU, cxW, cxY", "calibration: direction, volume, time, start; only by an operator's tool", "§14–18"),
             ("cxV, cxZ", "calibration: what was measured, or cancel", "§14–18"),
             ("cH, cI", "start, stop", "§14–18"),
             ("cE", "whether the channel runs", "§14–18"),
@@ -137,14 +137,14 @@ class IsmatecRegloIcc(Device):
         ),
         traps=(
             "A status is one character without an end, data is a line: which one comes depends on the command.",
-            "The manual contradicts itself on the unit of times (0.1 s or 1 s); `time_unit_s` says which yours means.",
+            "The manual contradicts itself on the unit of times (0.1 s or 1 s); `time_unit_s` selects it.",
             "The pump clips a flow that its tubing cannot carry; its echo is compared, and a clipped value is refused.",
-            "Some firmware says 1.43 mm for tubing of 1.42 mm.",
+            "Some firmware reports 1.43 mm for tubing of 1.42 mm.",
             "In legacy addressing all channels turn together: name the one channel that carries tubing. Only then may"
             " several pumps share a line. Totals are those of the pump's first channel, as far as is documented.",
-            "Pauses (`xI`) and the cyclic modes (`Q`, `P`, `N`) are not used: what is held or repeated by the pump alone"
-            " would be out of the controller's sight.",
-            "Events of a natural end are not needed (the state is asked), nor is one sent for a commanded stop.",
+            "Pauses (`xI`) and the cyclic modes (`Q`, `P`, `N`) are not used: what the pump alone holds or repeats"
+            " would be invisible to the controller.",
+            "Events of a natural end are not needed (the state is polled); a commanded stop sends none.",
             "The manual prints the caret of event messages as 0x53; on the wire it is 0x5E.",
         ),
     )
@@ -171,7 +171,7 @@ class IsmatecRegloIcc(Device):
             )
         self._pump = _pump_address(config)
         self._whole = self._pump if self.legacy else b"0"
-        """Whom commands of the pump, rather than of a channel, are addressed to."""
+        """Address of commands to the pump rather than to a channel."""
         self._conversation = Conversation(
             link,
             config.name,
@@ -212,15 +212,15 @@ class IsmatecRegloIcc(Device):
         return Identity(model="Reglo ICC", firmware=f"{words[2] if len(words) > 2 else ''} protocol {protocol}".strip())
 
     async def address_channels(self) -> None:
-        """Address channels one by one (or the pump as a whole), whatever the pump was told before.
+        """Select channel addressing (or whole-pump addressing), whatever was selected before.
 
-        A pump that has lost power for a moment forgets it without a word; then a start meant for one channel would turn
-        all of them. So this goes before each start.
+        A pump that lost power for a moment silently forgets it; then a start meant for one channel would turn all
+        of them. So this precedes each start.
         """
         await self.set(self._pump + (b"~0" if self.legacy else b"~1"))
 
     async def set(self, command: bytes) -> None:
-        """Send a command that is answered by one character; :class:`Refused` unless that is `*`."""
+        """Send a command that is answered by one character; raise :class:`Refused` unless it is `*`."""
         answer = await self.status_of(command)
         if answer != b"*":
             raise Refused(
@@ -238,7 +238,7 @@ class IsmatecRegloIcc(Device):
         """Send a query that is answered by a line, and return that line."""
         return await self._conversation.ask(command + b"\r", self._data_line)
 
-    # --- parsers: a status is one character without an end, data is a line ended by CR LF -----------------
+    # --- parsers: a status is one character without an end, data is a line that ends with CR LF ----------------
 
     def _one_character(self, buffer: bytearray) -> bytes | None:
         if not self._skip_events(buffer):
@@ -263,17 +263,17 @@ class IsmatecRegloIcc(Device):
         return take_line(buffer, b"\r\n", self.config.name)
 
     def _model_text(self, buffer: bytearray) -> str | None:
-        """The reply to `#`, such as `REGLO ICC 0208 306`; whatever older replies come first is skipped."""
+        """Return the reply to `#`, such as `REGLO ICC 0208 306`; skip older replies before it."""
         while (line := take_line(buffer, b"\r\n", self.config.name)) is not None:
             if match := _MODEL_TEXT.search(line):
                 return match[0].decode("ascii")
             self._event(line)
         return None
 
-    # --- events: lines that begin with ^, sent unasked while they are turned on -------------------------------
+    # --- events: lines that start with ^, sent unsolicited while they are enabled --------------------------------
 
     def _skip_events(self, buffer: bytearray) -> bool:
-        """Take the events that stand before the reply; whether anything else has come."""
+        """Process the events before the reply; return whether anything else has arrived."""
         while buffer[:1] == b"^":
             line = take_line(buffer, b"\r\n", self.config.name)
             if line is None:
@@ -282,7 +282,7 @@ class IsmatecRegloIcc(Device):
         return bool(buffer)
 
     def _hear(self, buffer: bytearray) -> None:
-        """Events that come while nothing is asked."""
+        """Process events that arrive without a request."""
         at = buffer.find(b"^")
         del buffer[: at if at >= 0 else len(buffer)]
         with suppress(BadReply):
@@ -295,7 +295,7 @@ class IsmatecRegloIcc(Device):
 
 
 class IsmatecChannel(Actuator):
-    """One channel. `Run` is guarded by lease and guard process; `Dispense` ends by the pump itself."""
+    """One channel. `Run` is covered by its lease and the guard process; the pump itself ends a `Dispense`."""
 
     kind = "pump"
     unit = "uL/min"
@@ -308,7 +308,7 @@ class IsmatecChannel(Actuator):
         known_only(config.settings, self.where, frozenset({"tubing_mm", "direction"}))
         self._pump = pump
         self._number = address
-        """What its commands begin with: its own number, or in legacy addressing the pump's."""
+        """Address of its commands: its own number, or in legacy addressing the pump's."""
         self._channel = number.encode()
         self._fault = ""
         self._forward = b"J" if _direction(config, self.where) == "cw" else b"K"
@@ -317,8 +317,8 @@ class IsmatecChannel(Actuator):
         self._max_flow_ul_min = 0.0
         self._steps = FlowSteps(1.0, 0.0)
         self._flow_ul_min = 0.0
-        self._flows_told = 0
-        """Grows whenever a flow is set: what was asked of the pump before that is old."""
+        self._flows_set = 0
+        """Incremented by every new flow: an earlier answer of the pump is out of date."""
         self._total_ul = 0.0
         self._was_running = True
         self._total_sure = False
@@ -326,22 +326,23 @@ class IsmatecChannel(Actuator):
         self._one_at_a_time = asyncio.Lock()
 
     def guarantee_for(self, command: Command) -> Guarantee:
-        """A dose ends by itself; a continuous flow does not."""
+        """Return the pump's guarantee for a dose; a continuous flow is only ended by the guard."""
         return Guarantee.GUARD if isinstance(command, Run) else Guarantee.DEVICE
 
-    def nearest(self, command: Command, most: float = math.inf) -> Command:
-        """See :meth:`drivers.device.Actuator.nearest`; `most` in µL/min."""
-        return Run(self._steps.nearest(command.flow_ul_min, most)) if isinstance(command, Run) else command
+    def nearest(self, command: Command, max_value: float = math.inf) -> Command:
+        """Return the nearest possible command; see :meth:`drivers.device.Actuator.nearest`. `max_value` in µL/min."""
+        return Run(self._steps.nearest(command.flow_ul_min, max_value)) if isinstance(command, Run) else command
 
     async def prepare(self) -> None:
-        """Part of verification: the tubing the pump reckons with is the one in the rig; its greatest flow."""
+        """Set the tubing of the rig file and read the maximum flow; part of verification."""
         if self._tubing_mm is not None:
             set_mm = parse_tubing_mm(await self._get(b"+"), self.where)
-            if abs(set_mm - self._tubing_mm) > 0.015:  # some firmware says 1.43 for 1.42
+            if abs(set_mm - self._tubing_mm) > 0.015:  # some firmware reports 1.43 for 1.42
                 try:
                     await self._set(b"+" + tubing_2(self._tubing_mm))
                 except Refused:
-                    # It runs, and by the wrong tubing moves another flow than it says; whoever wants it starts it again.
+                    # It runs with the wrong tubing, so its flow differs from the reported one; the requester starts
+                    # it again.
                     await self._stop()
                     await self._set(b"+" + tubing_2(self._tubing_mm))
         self._max_flow_ul_min = parse_flow_ul_min(await self._get(b"!"), self.where)
@@ -351,14 +352,14 @@ class IsmatecChannel(Actuator):
         self._total_sure = False
 
     def _geared(self) -> None:
-        """Take over what the greatest flow says of a revolution, and of the steps of the motor."""
-        self.revolution_ul = self._max_flow_ul_min / MOST_RPM
+        """Derive the volume per revolution and the motor's steps from the maximum flow."""
+        self.revolution_ul = self._max_flow_ul_min / MAX_RPM
         self._steps = FlowSteps(self.revolution_ul * STEP_RPM, self._max_flow_ul_min)
 
     async def apply(self, command: Command) -> None:
-        """Run, Dispense or Stop; see :meth:`drivers.device.Actuator.apply`."""
+        """Execute Run, Dispense or Stop; see :meth:`drivers.device.Actuator.apply`."""
         self._pump.conversation.require_verified()
-        # A stop must never slip in between the settings of a start and the start itself.
+        # A stop must never be executed between the settings of a start and the start itself.
         async with self._one_at_a_time:
             if isinstance(command, Run | Dispense) and command.flow_ul_min != 0.0:
                 await self._pump.address_channels()
@@ -373,9 +374,10 @@ class IsmatecChannel(Actuator):
                     raise refuse(self, self.where, command)
 
     async def status(self) -> PumpStatus:
-        """What the pump says: running, flow (µL/min, signed), its own total (µL, in steps of 1 mL).
+        """Return running state, flow (µL/min, signed), and the pump's own total (µL, in steps of 1 mL).
 
-        Raises :class:`DeviceFault` if the pump has told a fault since it was last commanded (with `events` on).
+        Raises:
+            DeviceFault: The pump has reported a fault since its last command (with `events` on).
         """
         if self._fault:
             raise DeviceFault(
@@ -389,39 +391,41 @@ class IsmatecChannel(Actuator):
         if running or not self._total_sure or recheck:
             before_ul = self._total_ul
             self._total_ul = 1000.0 * parse_count(await self._get(b"xG"), self.where)
-            # Any digit of it may have been garbled: at rest it is asked until it has been told twice in a row.
+            # Any digit of it may have been garbled: at rest it is read until two readings in a row agree.
             self._total_sure = not running and self._total_ul == before_ul
             if self._total_ul == 0.0 < before_ul:
-                # Only a loss of power sets it back: the tubing is again the one that is stored, not the one that was set.
+                # Only a loss of power sets it back: then the stored tubing applies again, not the one that was set.
                 self._pump.conversation.restarted()
-        told = self._flows_told
+        told = self._flows_set
         if running and (recheck or not self._was_running):
             flow_ul_min = 1000.0 * parse_volume_1(await self._get(b"f"), self.where)
             flow_ul_min = flow_ul_min if await self._get(b"xD") == self._forward else -flow_ul_min
-            if told == self._flows_told:
+            if told == self._flows_set:
                 self._flow_ul_min = flow_ul_min
         self._was_running = running
-        self._polls = self._polls + 1 if told == self._flows_told else 0
+        self._polls = self._polls + 1 if told == self._flows_set else 0
         return PumpStatus(running, self._flow_ul_min if running else 0.0, self._total_ul, TOTAL_STEP_UL)
 
     async def wear(self) -> PumpWear:
-        """Revolutions and running time of this channel since its counters were reset (`xC`, `xJ`)."""
+        """Return revolutions and running time of this channel since its counters were reset (`xC`, `xJ`)."""
         revolutions = parse_count(await self._get(b"xC"), self.where)
         run_s = parse_count(await self._get(b"xJ"), self.where) * self._pump.time_unit_s
         return PumpWear(revolutions, run_s)
 
     def told(self, channel: bytes, cause: bytes) -> None:
-        """The pump says by itself why a channel ended (`^X`)."""
+        """Process the pump's report why a channel ended (`^X`)."""
         if channel == self._channel and cause in _FAULTS:
             self._fault = _FAULTS[cause]
 
-    # --- calibration: for a tool at the bench, where a person stands by; no controller calls these --------------
+    # --- calibration: for a tool at the bench with an operator; the controller never calls these ----------------
 
     async def calibrate(self, volume_ul: float, seconds: float) -> None:
-        """Pump what the pump takes for `volume_ul` (µL) in `seconds`; it stops by itself. Then weigh what came.
+        """Pump the nominal volume `volume_ul` (µL) in `seconds` (s); it stops by itself. Then weigh the result.
 
-        Raises :class:`Refused` if the channel runs or cannot pump so fast. Follow it with :meth:`calibrated` or
-        :meth:`cancel_calibration`.
+        Follow it with :meth:`calibrated` or :meth:`cancel_calibration`.
+
+        Raises:
+            Refused: The channel runs, or cannot pump so fast.
         """
         self._pump.conversation.require_verified()
         async with self._one_at_a_time:
@@ -435,7 +439,7 @@ class IsmatecChannel(Actuator):
             await on_or_off(self._set(b"xY"), self._cancel_calibration)
 
     async def calibrated(self, measured_ul: float) -> float:
-        """Tell the pump what :meth:`calibrate` really moved (µL); returns the greatest flow it now believes (µL/min)."""
+        """Enter the volume that :meth:`calibrate` really moved (µL); return the resulting maximum flow (µL/min)."""
         self._pump.conversation.require_verified()
         async with self._one_at_a_time:
             if await self._running():
@@ -454,7 +458,7 @@ class IsmatecChannel(Actuator):
             return self._max_flow_ul_min
 
     async def cancel_calibration(self) -> None:
-        """Stop calibrating, or give up waiting for what was measured."""
+        """Cancel a calibration that runs or waits for the measured volume."""
         self._pump.conversation.require_verified()
         async with self._one_at_a_time:
             await self._cancel_calibration()
@@ -466,7 +470,7 @@ class IsmatecChannel(Actuator):
     # --- commands -----------------------------------------------------------------------------------------
 
     async def _stop(self) -> None:
-        """Stop, and see that it stopped; once more if the reply was lost (stopping twice is harmless)."""
+        """Stop and verify by readback; retry once if the reply was lost (stopping twice is harmless)."""
         try:
             await self._stop_once()
         except (NoReply, BadReply, DeviceFault):
@@ -504,10 +508,10 @@ class IsmatecChannel(Actuator):
         if self._doses.given(dose.dose_id):
             return
         self._check_flow(dose.flow_ul_min)
-        if not 0 < dose.volume_ul <= MOST_DOSE_UL:
+        if not 0 < dose.volume_ul <= MAX_DOSE_UL:
             raise self._refusal(
                 f"{dose.volume_ul:g} µL cannot be given at once",
-                f"give more than 0 and up to {MOST_DOSE_UL:g} µL",
+                f"give more than 0 and up to {MAX_DOSE_UL:g} µL",
             )
         if await self._running():
             raise self._refusal("it is still running", "stop it, or wait until the dose before has ended")
@@ -524,7 +528,9 @@ class IsmatecChannel(Actuator):
         self._doses.accept(dose.dose_id)
 
     async def _aim_over_time(self, dose: Dispense) -> None:
-        """`G`: the pump finds the speed itself. It is asked last, since it is refused unless volume and time fit."""
+        """Prepare a dose in mode `G`, where the pump finds the speed itself; sent last, since volume and time must
+        fit.
+        """
         await self._set(self._forward)
         await self._set_volume(b"v", dose.volume_ul)
         await self._set_time(b"xT", dose.volume_ul / dose.flow_ul_min * 60.0)
@@ -536,7 +542,7 @@ class IsmatecChannel(Actuator):
         answer = await self._pump.status_of(self._number + b"H")
         if answer == b"*":
             return
-        if answer not in (b"-", b"#"):  # one wrong bit makes + of *: it may turn
+        if answer not in (b"-", b"#"):  # one wrong bit turns * into +: it may turn
             self._pump.conversation.doubt()
             raise bad_reply(answer, self.where, "* (started), - or # (not started)")
         if dose_id is not None:
@@ -544,7 +550,9 @@ class IsmatecChannel(Actuator):
         raise self._refusal(*why_not_started(await self._get(b"xe")))
 
     async def _set_volume(self, name: bytes, value_ul: float) -> None:
-        """Set a flow (`f`) or a volume (`v`, `xU`, `xV`) and compare the pump's echo: it may have clipped the value."""
+        """Set a flow (`f`) or a volume (`v`, `xU`, `xV`) and compare the pump's echo: it may have limited the
+        value.
+        """
         wanted_ml = abs(value_ul) / 1000.0
         echoed_ml = parse_volume_1(await self._get(name + volume_2(wanted_ml)), self.where)
         if abs(echoed_ml - wanted_ml) > ECHO_TOLERANCE * wanted_ml:
@@ -555,7 +563,7 @@ class IsmatecChannel(Actuator):
             )
         if name == b"f":
             self._flow_ul_min = value_ul
-            self._flows_told += 1
+            self._flows_set += 1
 
     async def _set_time(self, name: bytes, seconds: float) -> None:
         """Set a time (`xT`, `xW`) and read it back."""
@@ -577,7 +585,7 @@ class IsmatecChannel(Actuator):
                 "ask for less, or fit wider tubing and enter it in the rig file",
             )
 
-    # --- talk ---------------------------------------------------------------------------------------------
+    # --- requests -----------------------------------------------------------------------------------------
 
     async def _running(self) -> bool:
         answer = await self._pump.status_of(self._number + b"E")
@@ -611,7 +619,9 @@ def _tubing_mm(config: ChannelConfig, where: str) -> float | None:
     wanted = number_of(config.settings, "tubing_mm", where, default=0.0, low=0.13, high=3.17)
     if all(abs(wanted - known) > 0.0051 for known in TUBING_MM):
         known_text = ", ".join(f"{known:.2f}" for known in TUBING_MM)
-        raise bad_setting(where, "tubing", f"is {wanted:g} mm, which the pump does not know", f"choose {known_text} mm")
+        raise bad_setting(
+            where, "tubing", f"is {wanted:g} mm, which the pump does not support", f"choose {known_text} mm"
+        )
     return wanted
 
 

@@ -1,8 +1,8 @@
 """Julabo circulators and thermostats by text commands (operating manuals, chapter “Interface commands”).
 
-`in_…` commands are answered, `out_…` commands are not, and are obeyed only in remote mode: what was told is therefore
-always asked back. The thermostat wants 250 ms between commands. On RS485 each command and each answer begins with the
-address, such as `A032_`.
+`in_…` commands are answered. `out_…` commands are not answered, and are obeyed only in remote mode: every setting
+is therefore read back. The thermostat needs 250 ms between commands. On RS485 each command and each answer starts
+with the address, such as `A032_`.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ from drivers.transport.url import LineSettings
 
 TIMEOUT_S = 0.5
 PAUSE_S = 0.26
-"""From one command to the next: 250 ms and a little."""
+"""Interval between commands: 250 ms and a margin (s)."""
 GRAIN_C = 0.051
-"""Older models keep one decimal place."""
+"""Older models have one decimal place."""
 
 BATH, POWER, EXTERNAL = b"in_pv_00", b"in_pv_01", b"in_pv_02"
 SETPOINT, RUNNING = b"in_sp_00", b"in_mode_05"
@@ -57,19 +57,19 @@ class Julabo(Device):
             ("external", "true: the Pt100 outside the bath is read too, and is what the set-point is compared with"),
         ),
         commands=(
-            ("version", "who is there; back in step", "interface commands"),
+            ("version", "identification; barrier", "interface commands"),
             ("status", "why a command was not obeyed", "interface commands"),
             ("in_pv_00, 01, 02", "bath, heating power, external sensor", "interface commands"),
             ("in_sp_00, out_sp_00", "set-point", "interface commands"),
             ("in_mode_05, out_mode_05", "is it running; start and stop", "interface commands"),
         ),
         traps=(
-            "It regulates on when the host dies: the guard process stops it; its own over-temperature cut-out is the last "
-            "word, set it by hand.",
-            "Nothing answers out_… commands: in local mode they are lost without a word. The driver asks back and says so.",
+            "It regulates on when the host dies: the guard process stops it; its own over-temperature cut-out is the final "
+            "protection, set it by hand.",
+            "out_… commands are not answered: in local mode they are silently lost. The driver reads back and reports it.",
             "Answers end LF, in older models CR LF; both are read.",
             "250 ms between commands make a status of three questions last about a second: poll every 5 s, not faster.",
-            "Stop stops pump and regulation both (out_mode_05 0): what the circulator warms is no longer circulated.",
+            "Stop ends both circulation and regulation (out_mode_05 0): what the circulator warms is no longer circulated.",
             "The working set-point must be the first (SP 1) and local programmers must be off.",
         ),
     )
@@ -77,7 +77,7 @@ class Julabo(Device):
     def __init__(self, link: Link, config: DeviceConfig) -> None:
         super().__init__(link, config)
         known_only(config.settings, config.name, frozenset({"low_c", "high_c", "external"}))
-        limits_c = limits_of(config.settings, config.name, most_c=400.0)
+        limits_c = limits_of(config.settings, config.name, max_c=400.0)
         external = flag_of(config.settings, "external", config.name, default=False)
         self._prefix = _prefix(config)
         self._ready_at_s = 0.0
@@ -108,19 +108,19 @@ class Julabo(Device):
         return Identity(model=told[0].decode("ascii").strip())
 
     async def value(self, question: bytes) -> float:
-        """The number that answers `question`."""
+        """Return the number that answers `question`."""
         await self._pause()
         match = await self._conversation.ask(self._prefix + question + b"\r", self._matching(_NUMBER))
         return float(match[1])
 
     async def say(self, command: bytes) -> None:
-        """Tell it `command`, which it does not answer."""
+        """Send `command`, which is not answered."""
         await self._pause()
-        self._ready_at_s = asyncio.get_running_loop().time() + PAUSE_S  # also when this is cancelled while it waits
+        self._ready_at_s = asyncio.get_running_loop().time() + PAUSE_S  # also if this is cancelled while it waits
         await self._conversation.tell(self._prefix + command + b"\r", pause_s=PAUSE_S)
 
     async def condition(self) -> str:
-        """What it says of itself, such as “02 REMOTE STOP”."""
+        """Return the status text, such as “02 REMOTE STOP”."""
         await self._pause()
         match = await self._conversation.ask(self._prefix + b"status\r", self._matching(_STATUS))
         return f"{match[1].decode()} {match[2].decode().strip()}"
@@ -131,7 +131,7 @@ class Julabo(Device):
             await asyncio.sleep(wait_s)
 
     def _matching(self, pattern: re.Pattern[bytes]) -> Parser[re.Match[bytes]]:
-        """A parser of this thermostat's lines; others' and those of another kind are skipped."""
+        """Return a parser of this thermostat's lines; it skips other devices' lines and other kinds."""
 
         def parse(buffer: bytearray) -> re.Match[bytes] | None:
             while (line := take_line(buffer, b"\n", self.config.name)) is not None:
@@ -163,17 +163,17 @@ class WorkingSetpoint(Thermostat):
         self._thermostat = thermostat
 
     async def setpoint_c(self) -> float:
-        """The set-point (°C); 0 while it is stopped."""
+        """Return the set-point (°C); 0 while stopped."""
         if not await self._running():
             return 0.0
         return await self._thermostat.value(SETPOINT)
 
     async def measured_c(self) -> float:
-        """Bath or external sensor (°C)."""
+        """Return the temperature of bath or external sensor (°C)."""
         return await self._thermostat.value(self._thermostat.regulated)
 
     async def start(self, value_c: float) -> None:
-        """Tell the set-point, then start; each is asked back."""
+        """Set the set-point, then start; read both back."""
         if abs(await self._thermostat.value(SETPOINT) - value_c) > 0.0049:
             await self._thermostat.say(b"out_sp_00 " + _decimal(value_c))
             if abs((stands := await self._thermostat.value(SETPOINT)) - value_c) > GRAIN_C:
@@ -184,7 +184,7 @@ class WorkingSetpoint(Thermostat):
                 raise await self._disobeyed("it does not start")
 
     async def rest(self) -> None:
-        """Tell it to stop, and ask whether it did; once more if it did not hear."""
+        """Stop and read back; retry once if the command was not received."""
         for _ in range(2):
             await self._thermostat.say(b"out_mode_05 0")
             if not await self._running():
@@ -204,7 +204,7 @@ class WorkingSetpoint(Thermostat):
 
 
 def _decimal(value: float) -> bytes:
-    """With one or two decimal places, as the manual writes them."""
+    """Return a number with one or two decimal places, as the manual writes it."""
     text = f"{value:.2f}"
     return (text[:-1] if text.endswith("0") else text).encode("ascii")
 

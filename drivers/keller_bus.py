@@ -1,8 +1,7 @@
-"""The Keller bus, a second language of the same transmitters on the same wires (“Communication protocol
-X-Line”).
+"""The Keller bus, a second protocol of the same transmitters on the same wires (“Communication protocol X-Line”).
 
-Function 48 opens the conversation after power-up and tells class, group and firmware; 69 tells the serial number and 73
-one measured value. The checksum is that of Modbus with its bytes the other way round.
+Function 48 must come first after power-up and returns class, group and firmware; 69 returns the serial number and
+73 one measured value. The checksum is that of Modbus with its bytes swapped.
 """
 
 from __future__ import annotations
@@ -18,7 +17,7 @@ from drivers.transport.link import Parser
 
 INITIALISE, SERIAL, READ_FLOAT = 48, 69, 73
 NOT_INITIALISED = 32
-"""The error that every function but 48 gives until that has been called once after power-up."""
+"""Error of every function but 48 until 48 has been called once after power-up."""
 X_LINE = (5, 20)
 """Class and group of the X-Line."""
 
@@ -27,7 +26,7 @@ _REPLY_BYTES = 10
 
 @dataclass(frozen=True, slots=True)
 class KellerIdentity:
-    """What function 48 answers: device class and group, and the firmware's year and week."""
+    """Answer of function 48: device class and group, and the firmware's year and week."""
 
     device_class: int
     group: int
@@ -36,22 +35,22 @@ class KellerIdentity:
 
     @property
     def firmware(self) -> str:
-        """As Keller writes it: "5.20-12.40"."""
+        """Firmware in Keller's notation: "5.20-12.40"."""
         return f"{self.device_class}.{self.group}-{self.year}.{self.week}"
 
 
 def with_checksum(frame: bytes) -> bytes:
-    """`frame` followed by its checksum, high byte first."""
+    """Return `frame` followed by its checksum, high byte first."""
     return frame + FramerRTU.compute_CRC(frame).to_bytes(2, "little")
 
 
 def initialise_frame(unit: int) -> bytes:
-    """The request of function 48."""
+    """Return the request of function 48."""
     return with_checksum(bytes((unit, INITIALISE)))
 
 
 def identity_parser(unit: int) -> Parser[KellerIdentity]:
-    """A parser of the answer to function 48; everything else is skipped."""
+    """Return a parser of the answer to function 48; it skips everything else."""
 
     def parse(buffer: bytearray) -> KellerIdentity | None:
         while len(buffer) >= _REPLY_BYTES:
@@ -66,29 +65,31 @@ def identity_parser(unit: int) -> Parser[KellerIdentity]:
 
 
 Refusal = Callable[[int, int], DeviceError]
-"""The error for (function, code): 1 unknown function, 2 bad parameter, 3 bad data, 32 not initialised."""
+"""Returns the error for (function, code): 1 unknown function, 2 bad parameter, 3 bad data, 32 not initialised."""
 
 
 @dataclass(frozen=True, slots=True)
 class KellerValue:
-    """What function 73 answers: a value (bar or °C; NaN and infinities are errors of the channel) and a status byte."""
+    """Answer of function 73: a value (bar or °C; NaN and infinities are channel errors) and a status byte."""
 
     value: float
     status: int
 
 
 def serial_frame(unit: int) -> bytes:
-    """The request of function 69."""
+    """Return the request of function 69."""
     return with_checksum(bytes((unit, SERIAL)))
 
 
 def float_frame(unit: int, channel: int) -> bytes:
-    """The request of function 73 for `channel` (0 calculated, 1 and 2 pressures, 3 temperature, 4 that of P1)."""
+    """Return the request of function 73 for `channel`: 0 calculated, 1 and 2 pressures, 3 temperature, 4 that of
+    P1.
+    """
     return with_checksum(bytes((unit, READ_FLOAT, channel)))
 
 
 def serial_parser(unit: int, refusal: Refusal) -> Parser[int]:
-    """A parser of the answer to function 69 that skips all else; an error of the transmitter raises `refusal`."""
+    """Return a parser of the answer to function 69 that skips all else; a device error raises `refusal`."""
     data = _data_parser(unit, SERIAL, 4, refusal)
 
     def parse(buffer: bytearray) -> int | None:
@@ -99,7 +100,7 @@ def serial_parser(unit: int, refusal: Refusal) -> Parser[int]:
 
 
 def float_parser(unit: int, refusal: Refusal) -> Parser[KellerValue]:
-    """A parser of the answer to function 73 that skips all else; an error of the transmitter raises `refusal`."""
+    """Return a parser of the answer to function 73 that skips all else; a device error raises `refusal`."""
     data = _data_parser(unit, READ_FLOAT, 5, refusal)
 
     def parse(buffer: bytearray) -> KellerValue | None:
@@ -110,7 +111,7 @@ def float_parser(unit: int, refusal: Refusal) -> Parser[KellerValue]:
 
 
 def _data_parser(unit: int, function: int, size: int, refusal: Refusal) -> Parser[bytes]:
-    """A parser of `size` bytes of data in answer to `function`."""
+    """Return a parser of `size` bytes of data in answer to `function`."""
     good, bad = bytes((unit, function)), bytes((unit, function | 0x80))
 
     def parse(buffer: bytearray) -> bytes | None:

@@ -1,6 +1,6 @@
-"""Keller pressure transmitters of series 30 and 40 on Keller's own bus (“Communication protocol Serie 30”, 13 to 16).
+"""Keller pressure transmitters of series 30 and 40 on the Keller bus (“Communication protocol Serie 30”, 13 to 16).
 
-For lines on which the transmitters already speak it; on a line with Modbus devices `keller-x-line` is the same hardware.
+For lines whose transmitters already use it; on a line with Modbus devices `keller-x-line` drives the same hardware.
 Function 48 must come first after every power-up: until then a transmitter answers everything else with error 32.
 """
 
@@ -29,7 +29,7 @@ from drivers.transport.url import LineSettings
 
 TIMEOUT_S = 0.3
 DEVICE_CLASS = 5
-"""Transmitters of series 30 and 40, whatever their group."""
+"""Device class of the transmitters of series 30 and 40, whatever their group."""
 PRESSURE_1 = 1
 TEMPERATURES = {"T": 3, "TOB1": 4}
 KPA_PER_BAR = 100.0
@@ -59,18 +59,18 @@ class KellerBus(Device):
             ("temperature_channel", "TOB1, the pressure sensor's own temperature (default), or T"),
         ),
         commands=(
-            ("48", "opens the conversation after power-up; class, group and firmware", "pp. 13–16"),
-            ("69", "serial number; the fence for late replies", "pp. 13–16"),
+            ("48", "first function after power-up; class, group and firmware", "pp. 13–16"),
+            ("69", "serial number; barrier against late replies", "pp. 13–16"),
             ("73 1", "P1 in bar, float, and a status byte", "pp. 13–16"),
             ("73 3 or 73 4", "temperature T or TOB1 in °C, and a status byte", "pp. 13–16"),
         ),
         traps=(
             "K converters and many USB-RS485 dongles echo what is sent: write `?echo=1` in the link.",
             "The checksum is that of Modbus with its bytes in opposite order.",
-            "The answer to 73 does not say which channel it is of: after anything odd the serial number is asked first.",
+            "The answer to 73 does not name its channel: after any irregularity the serial number is read first.",
             "Error 32 means that it lost power: it is initialised again by itself.",
             "Not-a-number is a channel error and infinity an over- or underflow: both are faults, never readings.",
-            "What the bits of the status byte mean is not on the pages read: anything but 0 makes a value suspect.",
+            "The pages used do not explain the bits of the status byte: anything but 0 makes a value suspect.",
             "Functions 95 (zero), 66 (address) and 31, 33 (coefficients, configuration) write the memory: never sent.",
         ),
     )
@@ -134,11 +134,11 @@ class KellerBus(Device):
         )
 
     async def value(self, channel: int) -> KellerValue:
-        """Value and status of `channel`; raises a :class:`DeviceError`."""
+        """Return value and status of `channel`; raise a :class:`DeviceError` on failure."""
         return await self._conversation.ask(float_frame(self._unit, channel), float_parser(self._unit, self._refusal))
 
     async def read(self, channel: int, what: str) -> tuple[float, Quality]:
-        """The value of `channel` (bar or °C), called `what` in errors, and its quality."""
+        """Return the value of `channel` (bar or °C), called `what` in errors, and its quality."""
         told = await self.value(channel)
         if not math.isfinite(told.value):
             broken = math.isnan(told.value)
@@ -160,7 +160,7 @@ class _Pressure(Sensor):
         self._transmitter = transmitter
 
     async def read(self) -> float:
-        """P1 in kPa, less the setting `zero_kpa`."""
+        """Return P1 in kPa, less the setting `zero_kpa`."""
         bar, self.quality = await self._transmitter.read(PRESSURE_1, "pressure")
         return bar * KPA_PER_BAR - self._transmitter.zero_kpa
 

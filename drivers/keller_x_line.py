@@ -26,8 +26,8 @@ TIMEOUT_S = 0.3
 CHANNEL_0 = 0x0000
 PRESSURE_1 = 0x0002
 HOUSING = 0x0008
-"""TOB1: the temperature of the pressure sensor in its housing (degC)."""
-LEAST_C, MOST_C = -60.0, 200.0
+"""TOB1: temperature of the pressure sensor in its housing (°C)."""
+MIN_C, MAX_C = -60.0, 200.0
 KPA_PER_BAR = 100.0
 
 
@@ -53,17 +53,17 @@ class KellerXLine(Device):
             ("zero_kpa", "taken off every reading, -200 to 200 kPa (default 0)"),
         ),
         commands=(
-            ("Keller bus 48", "opens the conversation after power-up; class, group and firmware", "pp. 13–16"),
+            ("Keller bus 48", "first function after power-up; class, group and firmware", "pp. 13–16"),
             (
                 "FC03 0x0000, 4 registers",
-                "calculated channel and P1: verification, and the fence for late replies",
+                "calculated channel and P1: verification, and barrier against late replies",
                 "pp. 13–16",
             ),
             ("FC03 0x0002, 2 registers", "P1 in bar, float, high word first", "pp. 13–16"),
         ),
         traps=(
             "K converters and many USB-RS485 dongles echo what is sent: write `?echo=1` in the link.",
-            "The same port speaks two languages with the checksum's bytes in opposite order.",
+            "The same port uses two protocols with the checksum's bytes in opposite order.",
             "Not-a-number is a channel error and infinity an over- or underflow: both are faults, never readings.",
             "The zero command (0xFF00) writes the transmitter's memory and is never sent; use `zero_kpa`.",
         ),
@@ -78,7 +78,7 @@ class KellerXLine(Device):
             link,
             config.name,
             timeout_s=TIMEOUT_S,
-            # Two floats instead of one: no late answer to a reading is as long.
+            # Two floats instead of one: no late answer to a reading has this length.
             barrier=SyncQuery(
                 read_registers_frame(unit, CHANNEL_0, 4),
                 lambda: self._unit.reply_parser(ReadHoldingRegistersResponse, 5 + 8),
@@ -97,7 +97,7 @@ class KellerXLine(Device):
         try:
             told = await self._conversation.ask(initialise_frame(self._unit.unit), identity_parser(self._unit.unit))
         except (NoReply, BadReply):
-            firmware = ""  # a gateway may pass nothing but Modbus: then its registers must tell
+            firmware = ""  # a gateway may pass nothing but Modbus: then its registers must identify it
             await self._has_its_registers()
         else:
             if (told.device_class, told.group) != X_LINE:
@@ -109,12 +109,12 @@ class KellerXLine(Device):
         return Identity(model="X-Line", firmware=firmware)
 
     async def _has_its_registers(self) -> None:
-        """Where only Modbus passes: the housing temperature stands where this family has it, and is plausible."""
+        """Check the housing temperature register where only Modbus passes: it must be present and plausible."""
         try:
             celsius = _float(await self._unit.read_holding_registers(HOUSING, 2))
         except Refused as error:
             raise self._another("it has no housing temperature in register 8") from error
-        if math.isfinite(celsius) and not LEAST_C <= celsius <= MOST_C:  # not a number is a broken channel of its own
+        if math.isfinite(celsius) and not MIN_C <= celsius <= MAX_C:  # NaN is a separate channel fault
             raise self._another(f"it tells {celsius:g} degC as the temperature of its housing")
 
     def _another(self, what: str) -> WrongDevice:
@@ -126,7 +126,7 @@ class KellerXLine(Device):
         )
 
     async def read(self) -> float:
-        """P1 in kPa, less the setting `zero_kpa`."""
+        """Return P1 in kPa, less the setting `zero_kpa`."""
         p1_bar = _float(await self._unit.read_holding_registers(PRESSURE_1, 2))
         if not math.isfinite(p1_bar):
             raise DeviceFault(

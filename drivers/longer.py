@@ -1,8 +1,8 @@
 """Longer peristaltic pumps (BT, L, T and WT series) with the E9 protocol over RS-485.
 
-A frame is E9, address, length, message, check byte (XOR of everything between); E8 and E9 inside are stuffed. The pump
-knows one command, run at a speed or stand (`WJ`), and one question (`RJ`). It cannot end a dose by itself and does not
-count: both are done here, and said to be (:attr:`~drivers.device.Guarantee.HOST`).
+A frame is E9, address, length, message, check byte (XOR of everything between); E8 and E9 inside are stuffed. The
+pump has one command, run at a speed or stand (`WJ`), and one query (`RJ`). It cannot end a dose by itself and does
+not count: the driver does both, with the guarantee :attr:`~drivers.device.Guarantee.HOST`.
 """
 
 from __future__ import annotations
@@ -29,12 +29,12 @@ FLAG, STUFF = 0xE9, 0xE8
 RUN, FULL_SPEED = 1, 2
 CLOCKWISE = 1
 DRIVES = {"bt100": 0.1, "l100": 0.1, "t100-wx10": 0.1, "wt600-2j": 1.0}
-"""Drive → what one count of its speed is (rpm)."""
-MOST_RPM = 6553.5
+"""Drive → speed step (rpm)."""
+MAX_RPM = 6553.5
 
 
 def frame(address: int, message: bytes) -> bytes:
-    """The whole frame that carries `message` to or from `address`, stuffed."""
+    """Return the frame that carries `message` to or from `address`, stuffed."""
     inner = bytes((address, len(message))) + message
     inner += bytes((reduce(xor, inner),))
     return bytes((FLAG,)) + inner.replace(b"\xe8", b"\xe8\x00").replace(b"\xe9", b"\xe8\x01")
@@ -51,10 +51,10 @@ class Longer(Device):
         transports=("serial", "tcp", "sim"),
         capabilities=("run", "dispense", "reverse"),
         guarantee=Guarantee.HOST,
-        # The host ends its doses: half a second at the drive's usual flow comes on top.
+        # The host ends its doses: half a second at the drive's usual flow is added.
         dosing=Dosing(dose_sd_ul=20.0),
-        manual="the maker's articles on its E9 protocol (L100-1S-2, WT600-2J)",
-        verification="checked against the maker's and others' published frames and a simulator written apart from it",
+        manual="the manufacturer's articles on its E9 protocol (L100-1S-2, WT600-2J)",
+        verification="checked against published frames of the manufacturer and others, and an independent simulator",
     )
     line = LineSettings(baud=9600, bits=8, parity="E", stop=1)
     queries = re.compile(rb"\xe9.{2,4}RJ.{1,2}", re.DOTALL)
@@ -74,17 +74,17 @@ class Longer(Device):
         ),
         traps=(
             "The pump cannot end a dose: this driver times it and stops it. If the controller dies in a dose, the pump"
-            " runs on until the guard process stops it, or a person does.",
+            " runs on until the guard process or a person stops it.",
             "The pump does not count: the total is speed times time as seen by this driver, since it was started.",
-            "The protocol has no way to ask who is there: any E9 drive at this address is accepted. A wrong `drive` makes"
-            " flows wrong by ten.",
+            "The protocol has no identification: any E9 drive at this address is accepted. A wrong `drive` makes"
+            " flows wrong by a factor of ten.",
             "Sources differ on the order of the last two bytes of a status. Each command is read back, and with the"
-            " wrong `reply_order` the first stop or the first run backwards says so.",
-            "A wrong check byte is answered by silence. Changing the address (`WID`) wears the drive's memory and is"
+            " wrong `reply_order` the first stop or the first reverse run reports it.",
+            "A frame with a wrong check byte is not answered. Changing the address (`WID`) wears the drive's memory and is"
             " never done here.",
-            "A flow that lies between two steps of the drive's speed, by more than 2 %, is refused; a heart gets the step"
-            " next to it.",
-            "Full speed (prime) started at the keys is told as `max_rpm`.",
+            "A flow that differs by more than 2 % from a speed step is refused; a circulation pump gets the nearest"
+            " step.",
+            "Full speed (prime) started at the keys is reported as `max_rpm`.",
         ),
     )
 
@@ -120,12 +120,12 @@ class Longer(Device):
         return Identity(model=f"E9 drive, taken for {self.drive}")
 
     async def write(self, speed: int, state: int, direction: int) -> None:
-        """`WJ`: `speed` in the drive's counts, `state` bits RUN and FULL_SPEED, `direction` 1 for clockwise."""
+        """Send `WJ`: `speed` in the drive's counts, `state` bits RUN and FULL_SPEED, `direction` 1 for clockwise."""
         message = b"WJ" + speed.to_bytes(2, "big") + bytes((state, direction))
         await self._conversation.ask(frame(self.address, message), self._answer(b"WJ", 0))
 
     async def read(self) -> tuple[int, int, int]:
-        """`RJ`: speed in counts, state bits, direction (1 clockwise)."""
+        """Send `RJ`; return speed in counts, state bits and direction (1 clockwise)."""
         told = await self._conversation.ask(frame(self.address, b"RJ"), self._answer(b"RJ", 4))
         state, direction = (told[2], told[3]) if self.state_first else (told[3], told[2])
         if state > RUN | FULL_SPEED or direction > 1:
@@ -134,7 +134,7 @@ class Longer(Device):
         return int.from_bytes(told[:2], "big"), state, direction
 
     def _answer(self, code: bytes, size: int) -> Parser[bytes]:
-        """A parser for this pump's answer to `code`: the `size` bytes after it. Anything else is skipped."""
+        """Return a parser for this pump's answer to `code`: the `size` bytes after it; anything else is skipped."""
 
         def parse(buffer: bytearray) -> bytes | None:
             while (at := buffer.find(FLAG)) >= 0:
@@ -152,27 +152,27 @@ class Longer(Device):
 
 
 class LongerPump(RotaryPump):
-    """The motor of a Longer pump. A dose is ended by this driver, not by the pump."""
+    """The motor of a Longer pump. The driver, not the pump, ends a dose."""
 
     def __init__(self, device: Longer) -> None:
         super().__init__(f"{device.config.name}.pump", device.conversation, guarantee=Guarantee.HOST)
         self._device = device
         step_rpm = DRIVES[device.drive]
-        self._gear(device.config, step_rpm=step_rpm, most_rpm=MOST_RPM)
+        self._gear(device.config, step_rpm=step_rpm, max_rpm=MAX_RPM)
         self._ul_min_per_count = step_rpm * self._ul_per_rev
         self._count = HostCount(LATENCY_S)
         self._aimed = (0, CLOCKWISE)
-        """Counts of speed and direction that the pump was last given, or told at verification."""
+        """Counts of speed and direction last sent to the pump, or read at verification."""
         self._volume_ul = 0.0
 
     async def prepare(self) -> None:
-        """Part of verification: the pump answers; its speed and direction are kept for a stop."""
+        """Verify that the pump answers; keep its speed and direction for a stop. Part of verification."""
         speed, state, direction = await self._device.read()
         self._aimed = speed, direction
-        self._count.looked(self._flow(speed, state, direction))
+        self._count.update(self._flow(speed, state, direction))
 
     async def status(self) -> PumpStatus:
-        """What the pump says; its total is this driver's count (µL)."""
+        """Return the pump's status; its total is this driver's count (µL)."""
         flow_ul_min = await self._look()
         return PumpStatus(
             flow_ul_min != 0.0, flow_ul_min, self._count.total_ul, self._count.resolution_ul, host_counted=True
@@ -210,12 +210,12 @@ class LongerPump(RotaryPump):
         await self._confirm()
         return True
 
-    # --- talk -----------------------------------------------------------------------------------------------
+    # --- requests -----------------------------------------------------------------------------------------
 
     async def _confirm(self) -> None:
-        """See that the pump does what it was told to."""
+        """Verify that the pump does what was commanded."""
         told = await self._device.read()
-        self._count.looked(self._flow(*told), commanded=True)
+        self._count.update(self._flow(*told), commanded=True)
         if told != (self._aimed[0], RUN, self._aimed[1]):
             raise DeviceFault(
                 f"told to run at {self._aimed[0]} counts, it reads back {told[0]} counts, state {told[1]},"
@@ -228,7 +228,7 @@ class LongerPump(RotaryPump):
 
     async def _look(self, *, commanded: bool = False) -> float:
         flow_ul_min = self._flow(*await self._device.read())
-        self._count.looked(flow_ul_min, commanded=commanded)
+        self._count.update(flow_ul_min, commanded=commanded)
         return flow_ul_min
 
     def _flow(self, speed: int, state: int, direction: int) -> float:
@@ -243,9 +243,9 @@ class LongerPump(RotaryPump):
 
 
 def _unstuffed(buffer: bytearray) -> tuple[bytes | None, int]:
-    """The bytes between the flag and the end of the first frame, and how many were used for them.
+    """Return the bytes between the flag and the end of the first frame, and the number of bytes used for them.
 
-    (None, 0) while it is incomplete; (b"", 0) if it can be no frame.
+    Returns (None, 0) while it is incomplete; (b"", 0) if it cannot be a frame.
     """
     inner = bytearray()
     at = 1
@@ -254,7 +254,7 @@ def _unstuffed(buffer: bytearray) -> tuple[bytes | None, int]:
             return None, 0
         byte = buffer[at]
         if byte == FLAG:
-            return b"", 0  # another frame begins: this one was cut off
+            return b"", 0  # another frame starts: this one was truncated
         if byte == STUFF:
             if at + 1 >= len(buffer):
                 return None, 0

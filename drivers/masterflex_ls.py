@@ -1,8 +1,8 @@
-"""Masterflex L/S computerised drives with the satellite protocol (manual A-1299-1127B, as open clients quote it).
+"""Masterflex L/S computerised drives with the satellite protocol (manual A-1299-1127B, as quoted by open clients).
 
-Frames are STX, `P` and the drive's number, commands, CR; an acknowledgement is the one byte ACK or NAK. A drive forgets
-its number when it loses power, and is given it again at verification. A dose is a number of revolutions: the drive
-itself stops. It counts revolutions; the volume of one lives in the rig file.
+Frames are STX, `P` and the drive's number, commands, CR; an acknowledgement is the one byte ACK or NAK. A drive
+forgets its number when it loses power, and receives it again at verification. A dose is a number of revolutions:
+the drive itself stops. It counts revolutions; the volume per revolution is in the rig file.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ TIMEOUT_S = 0.6
 STEP_RPM = 0.1
 STEP_REV = 0.01
 MOST_REV = 99_999.99
-MOST_RPM = 999.9
+MAX_RPM = 999.9
 STARTED_S = 0.15
-"""How long a start may take to show in the status before it is asked once more."""
+"""Maximum delay until a start shows in the status before it is read once more (s)."""
 STX, ENQ, ACK, NAK = b"\x02", b"\x05", b"\x06", b"\x15"
 RUNNING = 3
 _FAULTS = {5: "no feedback from the motor", 6: "motor overload", 7: "excessive motor feedback"}
@@ -41,7 +41,7 @@ _UNNUMBERED = re.compile(rb"P\?([ -~])\r")
 
 @dataclass(frozen=True, slots=True)
 class DriveState:
-    """What `I` tells, as far as it is known."""
+    """The known parts of the answer to `I`."""
 
     remote: bool
     state: int
@@ -60,36 +60,36 @@ class MasterflexLs(Device):
         capabilities=("run", "dispense", "total", "reverse"),
         guarantee=Guarantee.DEVICE,
         manual="A-1299-1127B, as quoted by open clients",
-        verification="checked against the frames of open clients and a simulator written apart from it; the manual's own"
-        " pages were not at hand",
+        verification="checked against the frames of open clients and an independent simulator; the manual's own"
+        " pages were not available",
     )
     line = LineSettings(baud=4800, bits=7, parity="O", stop=1)
     queries = re.compile(rb"\x05|\x02P[0-9]{2}[ISC]\r")
     page = Page(
-        wiring="RS-232, 9-pin; 4800 baud, SEVEN bits, ODD parity, one stop bit. One drive a line: numbering a chain of"
-        " fresh drives is not done here.",
+        wiring="RS-232, 9-pin; 4800 baud, SEVEN bits, ODD parity, one stop bit. One drive per line: numbering a chain of"
+        " new drives is not supported here.",
         settings=(
             ("ul_per_rev", "volume of one revolution of this tubing, µL, measured; no default"),
             ("max_rpm", "the drive's greatest speed, rpm, from its rating plate; no default"),
             ("direction", "cw or ccw: which way a positive flow turns; default cw"),
         ),
         commands=(
-            ("ENQ, PnnCR", "who is there; give a fresh drive its number", "start-up"),
+            ("ENQ, PnnCR", "identification; give a new drive its number", "start-up"),
             ("I", "status: local or remote, what the motor does, last error", "status"),
             ("R", "remote, before a start if the drive is local", "commands"),
-            ("S+ddd.d, S", "speed and direction, and what is set", "commands"),
+            ("S+ddd.d, S", "speed and direction, and the current setting", "commands"),
             ("Z, Vddddd.dd, G", "revolutions to go: zero, set, go", "commands"),
-            ("G0, H", "go without end, halt", "commands"),
-            ("C", "revolutions in all; never reset by this driver", "commands"),
+            ("G0, H", "run continuously, halt", "commands"),
+            ("C", "total revolutions; never reset by this driver", "commands"),
         ),
         traps=(
             "G0 was seen to be answered by NAK although the drive ran: a start counts by the status, not by its answer.",
             "A reversal is refused while the drive runs: it is halted first.",
             "Two of the five digits of a status are not known and not used.",
-            "How wide the reply to `C` is, is not documented here: any number with a decimal point is taken.",
-            "Speed goes in steps of 0.1 rpm. A flow that this would change by more than 2 % is refused; a heart gets the step"
-            " next to it.",
-            "An acknowledgement is one byte without a sender. After a lost one the line is left alone for a second.",
+            "The width of the reply to `C` is not documented: any number with a decimal point is accepted.",
+            "Speed goes in steps of 0.1 rpm. A flow that this would change by more than 2 % is refused; a heart pump gets"
+            " the nearest step.",
+            "An acknowledgement is one byte without a sender. After a lost one the line stays silent for a second.",
             "`Z` before each dose: whether `V` sets or adds to what a halted dose left over is not documented.",
         ),
     )
@@ -119,7 +119,7 @@ class MasterflexLs(Device):
         return Identity(model=f"L/S drive {self.number:02d}")
 
     async def _give_number(self) -> None:
-        """A drive that was switched on asks for a number: `P?`."""
+        """Give its number to a drive that was switched on and asks for it (`P?`)."""
         await self._conversation.ask(ENQ, self._matching(_UNNUMBERED))
         if await self._conversation.ask(STX + b"P%02d\r" % self.number, self._acknowledged) != ACK:
             raise WrongDevice(
@@ -130,11 +130,11 @@ class MasterflexLs(Device):
             )
 
     async def tell(self, commands: bytes) -> bytes:
-        """Send commands; ACK or NAK."""
+        """Send commands; return ACK or NAK."""
         return await self._conversation.ask(self._frame(commands), self._acknowledged)
 
     async def set(self, commands: bytes) -> None:
-        """Send commands; :class:`Refused` unless they are acknowledged."""
+        """Send commands; raise :class:`Refused` unless they are acknowledged."""
         if await self.tell(commands) != ACK:
             error = (await self.state()).error
             raise Refused(
@@ -145,12 +145,12 @@ class MasterflexLs(Device):
             )
 
     async def state(self) -> DriveState:
-        """`I`: what the drive does."""
+        """Send `I`; return the drive's state."""
         told = await self._conversation.ask(self._frame(b"I"), self._of_this_drive)
         return DriveState(told[2] == b"1", int(told[5]), int(told[6]))
 
     async def ask(self, query: bytes, pattern: re.Pattern[bytes]) -> re.Match[bytes]:
-        """What `query` is answered with."""
+        """Send `query` and return the answer."""
         return await self._conversation.ask(self._frame(query), self._matching(pattern))
 
     def _frame(self, commands: bytes) -> bytes:
@@ -180,7 +180,7 @@ class MasterflexLs(Device):
         return parse
 
     def _of_this_drive(self, buffer: bytearray) -> re.Match[bytes] | None:
-        """The last status in the buffer that is this drive's: no number but ours is taken."""
+        """Return the last status in the buffer that carries this drive's number."""
         for match in _STATUS.finditer(bytes(buffer)):
             if int(match[1]) == self.number:
                 del buffer[: match.end()]
@@ -194,21 +194,22 @@ class SatellitePump(RotaryPump):
     def __init__(self, device: MasterflexLs) -> None:
         super().__init__(f"{device.config.name}.pump", device.conversation)
         self._device = device
-        self._gear(device.config, step_rpm=STEP_RPM, most_rpm=MOST_RPM)
+        self._gear(device.config, step_rpm=STEP_RPM, max_rpm=MAX_RPM)
         self._clockwise = True
         self._turned_before = 0.0
-        self._endless = False
-        """Whether what runs was started here, without end and in the direction of `_clockwise`."""
+        self._continuous = False
+        """Whether this process started the running flow, continuous and in the direction of `_clockwise`."""
 
     async def prepare(self) -> None:
-        """Part of verification: the drive tells its speed in the known form."""
+        """Verify that the drive reports its speed in the known format."""
         await self._speed()
-        self._endless = False
+        self._continuous = False
 
     async def status(self) -> PumpStatus:
-        """What the drive says: running, flow, and its revolutions as a volume (µL).
+        """Return running state, flow, and the drive's revolutions as a volume (µL).
 
-        Raises :class:`DeviceFault` while the drive tells a fault of its motor.
+        Raises:
+            DeviceFault: The drive reports a fault of its motor.
         """
         state = (await self._device.state()).state
         if state in _FAULTS:
@@ -232,11 +233,11 @@ class SatellitePump(RotaryPump):
         return (await self._device.state()).state == RUNNING
 
     async def _halt(self) -> None:
-        self._endless = False
-        await self._device.tell(b"H")  # whatever it answers: what it does is read back
+        self._continuous = False
+        await self._device.tell(b"H")  # whatever it answers: its state is read back
 
     async def _aim(self, flow_ul_min: float, volume_ul: float | None) -> None:
-        self._endless = False
+        self._continuous = False
         revolutions = 0
         if volume_ul is not None:
             revolutions = round(volume_ul / self._ul_per_rev / STEP_REV)
@@ -262,25 +263,25 @@ class SatellitePump(RotaryPump):
                     cause="the drive is in local mode, or its head is open",
                     action="look at its display; it was commanded off",
                 )
-        self._endless = not dose
+        self._continuous = not dose
 
     async def _started(self) -> bool:
-        """Whether it runs, or has run: a small dose may be over before it is looked at."""
+        """Return whether the drive runs, or has run: a small dose may be over before the status is read."""
         return await self._running() or await self._turned() != self._turned_before
 
     async def _retune(self, flow_ul_min: float) -> bool:
-        if not self._endless or ((flow_ul_min > 0) is self._forward) is not self._clockwise:
+        if not self._continuous or ((flow_ul_min > 0) is self._forward) is not self._clockwise:
             return False
         await self._set_speed(flow_ul_min)
         return True
 
-    # --- talk -----------------------------------------------------------------------------------------------
+    # --- requests -----------------------------------------------------------------------------------------
 
     async def _turned(self) -> float:
         return float((await self._device.ask(b"C", _TURNED))[1])
 
     async def _speed(self) -> tuple[float, bool]:
-        """Speed that is set (rpm), and whether clockwise."""
+        """Return the speed that is set (rpm), and whether clockwise."""
         told = await self._device.ask(b"S", _SPEED)
         return float(told[2]), told[1] == b"+"
 

@@ -1,8 +1,9 @@
-"""Masterflex L/S, I/P and B/T drives of the USB generation (the maker's own masterflex-serial 2.0.2, BSD-3).
+"""Masterflex L/S, I/P and B/T drives of the USB generation (the manufacturer's masterflex-serial 2.0.2, BSD-3).
 
-A dialect of the Ismatec commands at 115200 baud. The drive must first be put into its serial mode (`RE1`); outside of
-it every command is answered by `~`. A continuous flow runs in mode `L`, a dose in the time mode `N` with one batch: the
-drive itself stops when the time is over. The drive counts revolutions; the volume of one lives in the rig file.
+A dialect of the Ismatec commands at 115200 baud. The drive must first be put into its serial mode (`RE1`); outside
+of it every command is answered by `~`. A continuous flow runs in mode `L`, a dose in the time mode `N` with one
+batch: the drive itself stops when the time is over. The drive counts revolutions; the volume per revolution is in
+the rig file.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ TIMEOUT_S = 0.5
 STEP_RPM = 0.01
 TIME_STEP_S = 0.1
 MOST_TIME_S = 359_999.9
-MOST_RPM = 9999.99
+MAX_RPM = 9999.99
 
 _MODEL = re.compile(rb"([!-~]{2,40}) (\d{1,6})")
 _STATUS = re.compile(rb"([1-8]),([01]),([01])")
@@ -43,13 +44,13 @@ class MasterflexUsb(Device):
         transports=("serial", "tcp", "sim"),
         capabilities=("run", "dispense", "total", "reverse"),
         guarantee=Guarantee.DEVICE,
-        manual="masterflex-serial 2.0.2, the maker's client",
-        verification="checked against the maker's own client and a simulator written apart from it",
+        manual="masterflex-serial 2.0.2, the manufacturer's client",
+        verification="checked against the manufacturer's client and an independent simulator",
     )
     line = LineSettings(baud=115200, bits=8, parity="N", stop=1)
     queries = re.compile(rb"[1-8](?:[#(]|R[BC])\r")
     page = Page(
-        wiring="USB socket on the back with the maker's cable, seen as a serial port; on I/P drives also the DB9 port."
+        wiring="USB socket on the back with the manufacturer's cable, seen as a serial port; on I/P drives also the DB9 port."
         " 115200 8N1.",
         settings=(
             ("ul_per_rev", "volume of one revolution of this tubing, µL, measured; no default"),
@@ -68,11 +69,11 @@ class MasterflexUsb(Device):
             ("aRB", "revolutions since they were reset; never reset by this driver", "message.py VOLUME_REV"),
         ),
         traps=(
-            "Known from the maker's client, not from a manual: lengths and ends of replies are taken as it takes them.",
-            "Acknowledgements are one character; whether CR LF follows is not told: both are taken.",
-            "`~` means that the drive has left its serial mode, by its panel or a power cut: it is verified anew.",
-            "A dose is a time: it is as exact as the speed and ul_per_rev are. Time goes in steps of 0.1 s; the speed is"
-            " moved a little so that the volume is met.",
+            "Known from the manufacturer's client, not from a manual: lengths and ends of replies follow that client.",
+            "Acknowledgements are one character; it is unknown whether CR LF follows: both are accepted.",
+            "`~` means that the drive has left its serial mode, by its panel or a power cut: it is verified again.",
+            "A dose is a time: it is as accurate as the speed and ul_per_rev. Time goes in steps of 0.1 s; the speed is"
+            " adjusted slightly so that the volume is exact.",
             "Whether revolutions are counted backwards in reverse is not documented.",
         ),
     )
@@ -113,11 +114,11 @@ class MasterflexUsb(Device):
         return Identity(model=name, firmware=f"{firmware} protocol {protocol}")
 
     async def enable(self) -> None:
-        """`RE1`: put the drive into its serial mode; it stays as it is in all else."""
+        """Send `RE1`: put the drive into its serial mode; nothing else changes."""
         await self.set(b"RE1")
 
     async def set(self, command: bytes) -> None:
-        """Send a command that is acknowledged; :class:`Refused` unless by `*`."""
+        """Send a command; raise :class:`Refused` unless it is acknowledged by `*`."""
         answer = await self.acknowledgement(command)
         if answer == b"~":
             raise self.out_of_serial_mode()
@@ -130,7 +131,7 @@ class MasterflexUsb(Device):
             )
 
     async def acknowledgement(self, command: bytes) -> bytes:
-        """Send a command and return how it was acknowledged: `*`, `#` or `~`."""
+        """Send a command and return its acknowledgement: `*`, `#` or `~`."""
         return await self._conversation.ask(self.address + command + b"\r", self._one_character)
 
     async def get(self, query: bytes) -> bytes:
@@ -138,7 +139,7 @@ class MasterflexUsb(Device):
         return await self._conversation.ask(self.address + query + b"\r", self._data_line)
 
     async def match(self, query: bytes, pattern: re.Pattern[bytes], wanted: str) -> re.Match[bytes]:
-        """What `query` is answered with, if it is as a whole of the form `pattern`; else a bad reply."""
+        """Send `query` and return its answer, which must match `pattern` completely; else raise :class:`BadReply`."""
         line = await self.get(query)
         match = pattern.fullmatch(line)
         if match is None:
@@ -147,7 +148,7 @@ class MasterflexUsb(Device):
         return match
 
     def out_of_serial_mode(self) -> Refused:
-        """The error for `~`; the drive is verified anew, which brings it back."""
+        """Return the error for `~`; the drive is verified again, which restores its serial mode."""
         self._conversation.restarted()
         return Refused(
             "the drive is no longer in its serial mode",
@@ -184,9 +185,9 @@ class MasterflexUsb(Device):
         return take_line(buffer, b"\r\n", self.config.name)
 
     def _model_text(self, buffer: bytearray) -> tuple[str, str] | None:
-        """The reply to `#`: model and protocol; whatever older replies come first is skipped.
+        """Return the reply to `#`, model and protocol; skip older replies before it.
 
-        Out of serial mode `~` is all that comes: no reading can follow it that would be taken for another.
+        Outside of serial mode only `~` arrives: no later reading can be confused with it.
         """
         if buffer.strip(b"\r\n") == b"~":
             buffer.clear()
@@ -203,19 +204,19 @@ class MasterflexPump(RotaryPump):
     def __init__(self, device: MasterflexUsb) -> None:
         super().__init__(f"{device.config.name}.pump", device.conversation)
         self._device = device
-        self._gear(device.config, step_rpm=STEP_RPM, most_rpm=MOST_RPM)
-        self._aimed = (0.0, True)
+        self._gear(device.config, step_rpm=STEP_RPM, max_rpm=MAX_RPM)
+        self._target = (0.0, True)
         """Speed (rpm) and whether clockwise."""
-        self._endless = False
-        """Whether what runs was started here without end."""
+        self._continuous = False
+        """Whether this process started the running flow, continuous."""
 
     async def prepare(self) -> None:
-        """Part of verification: the drive tells its state in the known form."""
+        """Verify that the drive reports its state in the known format."""
         await self._state()
-        self._endless = False
+        self._continuous = False
 
     async def status(self) -> PumpStatus:
-        """What the drive says: running, flow, and its revolutions as a volume (µL)."""
+        """Return running state, flow, and the drive's revolutions as a volume (µL)."""
         running, clockwise = await self._state()
         turned = await self._device.match(b"RB", _NUMBER, "a number of revolutions")
         flow_ul_min = 0.0
@@ -231,13 +232,13 @@ class MasterflexPump(RotaryPump):
         return (await self._state())[0]
 
     async def _halt(self) -> None:
-        self._endless = False
+        self._continuous = False
         if await self._device.acknowledgement(b"I") != b"*":
-            await self._device.enable()  # out of its serial mode it does not hear
+            await self._device.enable()  # outside of its serial mode it does not receive commands
             await self._device.set(b"I")
 
     async def _aim(self, flow_ul_min: float, volume_ul: float | None) -> None:
-        self._endless = False
+        self._continuous = False
         rpm = abs(flow_ul_min) / self._ul_per_rev
         clockwise = self._forward if flow_ul_min > 0 else not self._forward
         if volume_ul is None:
@@ -258,19 +259,19 @@ class MasterflexPump(RotaryPump):
 
     async def _go(self, dose: bool) -> None:
         await self._device.set(b"H")
-        self._endless = not dose
+        self._continuous = not dose
 
     async def _retune(self, flow_ul_min: float) -> bool:
         clockwise = self._forward if flow_ul_min > 0 else not self._forward
-        if not self._endless or clockwise != self._aimed[1]:
+        if not self._continuous or clockwise != self._target[1]:
             return False
         await self._set_speed(abs(flow_ul_min) / self._ul_per_rev, clockwise)
         return True
 
-    # --- talk -----------------------------------------------------------------------------------------------
+    # --- requests -----------------------------------------------------------------------------------------
 
     async def _state(self) -> tuple[bool, bool]:
-        """Whether it runs, and whether clockwise."""
+        """Return whether the drive runs, and whether clockwise."""
         told = await self._device.match(b"RC", _STATUS, "address, running and direction")
         if told[1] != self._device.address:
             self._conversation.doubt()
@@ -289,7 +290,7 @@ class MasterflexPump(RotaryPump):
             raise self._refusal(
                 f"the drive took {taken:g} instead of {steps * STEP_RPM:g} rpm", "stay below what the drive can turn"
             )
-        self._aimed = taken, clockwise
+        self._target = taken, clockwise
 
     async def _set_time(self, seconds: float) -> None:
         """Set the time of a dose and read it back."""
@@ -306,7 +307,7 @@ class MasterflexPump(RotaryPump):
 
 
 def _skip_ends(buffer: bytearray) -> None:
-    """Drop the end of an acknowledgement that came before."""
+    """Remove the end of an earlier acknowledgement."""
     del buffer[: len(buffer) - len(buffer.lstrip(b"\r\n"))]
 
 

@@ -1,4 +1,4 @@
-"""Balances that speak MT-SICS level 0 and 1 (Mettler-Toledo reference manual “MT-SICS Interface Commands”).
+"""Balances with MT-SICS level 0 and 1 (Mettler-Toledo reference manual “MT-SICS Interface Commands”).
 
 `SI` asks for the weight of this moment. The answer `S S` carries a stable weight, `S D` a dynamic one: true, and still
 in motion. Overload, underload, a busy balance and every error code are faults, never numbers.
@@ -61,10 +61,10 @@ class MettlerSics(Device):
             ("SI", "the weight of this moment, stable or dynamic", "level 0"),
         ),
         traps=(
-            "`S` waits for a stable weight and may not answer for long while a pump runs: `SI` is asked instead. A "
+            "`S` waits for a stable weight and may not answer for a long time while a pump runs: `SI` is used instead. A "
             "dynamic weight (`S D`) is a good reading that is not stable.",
-            "Some balances ignore a command that comes before the last answer: one question at a time.",
-            "`SIR` and `SR` send without end until `@`: never used.",
+            "Some balances ignore a command that comes before the last answer: one query at a time.",
+            "`SIR` and `SR` send continuously until `@`: never used.",
             "The balance answers in the unit of its display; anything but g is a fault, never a reading.",
         ),
     )
@@ -78,7 +78,7 @@ class MettlerSics(Device):
         )
         # A dynamic weight may come with fewer digits than a stable one.
         self._forms = {b"S": Form(), b"D": Form()}
-        self.mass = Mass(self)
+        self.mass = MettlerMass(self)
         self.sensors["mass"] = self.mass
         link.attach(self._conversation, self.verify)
 
@@ -88,7 +88,7 @@ class MettlerSics(Device):
         return self._conversation
 
     async def _identify(self) -> Identity:
-        self._forms = {b"S": Form(), b"D": Form()}  # another balance may have been plugged in
+        self._forms = {b"S": Form(), b"D": Form()}  # another balance may have been connected
         return Identity(model="MT-SICS balance", serial=await self._conversation.ask(b"I4\r\n", self._serial))
 
     def _serial(self, buffer: bytearray) -> str | None:
@@ -128,7 +128,7 @@ class MettlerSics(Device):
         return None
 
     async def weigh(self) -> tuple[float, bool]:
-        """Ask for the weight of this moment (g, gross), and whether it is stable."""
+        """Return the current weight (g, gross), and whether it is stable."""
         return await self._conversation.ask(b"SI\r\n", self.weight)
 
     def _not_understood(self) -> Refused:
@@ -140,8 +140,8 @@ class MettlerSics(Device):
         )
 
 
-class Mass(Sensor):
-    """The weight on the pan less `tare_g`."""
+class MettlerMass(Sensor):
+    """Net weight on the pan: gross weight less `tare_g`."""
 
     unit = "g"
 
@@ -149,6 +149,6 @@ class Mass(Sensor):
         self._balance = balance
 
     async def read(self) -> float:
-        """Return the weight of this moment (g)."""
+        """Return the current net weight (g)."""
         gross_g, self.stable = await self._balance.weigh()
         return gross_g - self._balance.tare_g

@@ -1,10 +1,10 @@
-"""Relay boards with one Modbus coil a relay (Waveshare wiki “Modbus RTU Relay”, protocol V2 and V3).
+"""Relay boards with one Modbus coil per relay (Waveshare wiki “Modbus RTU Relay”, protocol V2 and V3).
 
-Coils 0 to n are the relays (functions 1, 5, 15). Writing coil 0x0200 + n with a time in tenths of a second
-instead of 0xFF00 closes relay n for that long: the board itself opens it again, even if the host dies. What
-a second such command does to a running one is not documented; a board that ignored it would open the relay
-early, which is the safe side and shows in the readback. Boards of other makers may not know the timed
-command: set `flash: false` for them, and the safety gate ends their pulses.
+Coils 0 to n are the relays (functions 1, 5, 15). Writing coil 0x0200 + n with a time in tenths of a second instead
+of 0xFF00 closes relay n for that time: the board itself opens it again, even if the host dies. What a second such
+command does to a running one is not documented; a board that ignored it would open the relay early, which is the
+safe side and shows in the readback. Boards of other manufacturers may not support the timed command: set `flash:
+false` for them, and the safety gate ends their pulses.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ from drivers.transport.url import LineSettings
 TIMEOUT_S = 0.3
 FLASH_ON = 0x0200
 FLASH_UNIT_S = 0.1
-FLASH_MOST = 0x7FFF
+MAX_FLASH_UNITS = 0x7FFF
 SHARED_S = 0.2
-"""One reading of all coils serves every relay's status for so long."""
+"""Maximum age of a coil reading that serves every relay's status (s)."""
 
 
 class ModbusCoilRelay(Device):
@@ -60,10 +60,10 @@ class ModbusCoilRelay(Device):
             ),
         ),
         traps=(
-            "Boards of other makers may not know the timed command: set `flash: false`, and the controller ends their"
+            "Boards of other manufacturers may not support the timed command: set `flash: false`, and the controller ends the"
             " pulses, to a tenth of a second or so, and the guard if the controller is gone.",
-            "What a second timed command does to a running one is not documented; the readback tells.",
-            "The boards have no identity: any device with coils at this address is taken for one.",
+            "What a second timed command does to a running one is not documented; the readback shows it.",
+            "The boards have no identity: any device with coils at this address is accepted.",
         ),
     )
 
@@ -92,24 +92,26 @@ class ModbusCoilRelay(Device):
         return Identity(model=f"{self._count}-relay board")
 
     async def coil(self, number: int) -> bool:
-        """Whether relay `number` is closed, by the board's own word, not older than `SHARED_S`."""
+        """Return whether the board reports relay `number` as closed; at most `SHARED_S` old."""
         loop = asyncio.get_running_loop()
         if not self._coils or loop.time() - self._coils_at_s > SHARED_S:
             changes, asked_s = self._changes, loop.time()
             coils = await self.unit.read_coils(0, self._count)
             if changes != self._changes:
-                return coils[number]  # true when it was asked for; a command went out meanwhile, so it is not shared
+                return coils[
+                    number
+                ]  # correct when it was requested, but a command was sent meanwhile, so it is not shared
             self._coils, self._coils_at_s = coils, asked_s
         return self._coils[number]
 
     def forget(self) -> None:
-        """The coils change: what was read of them, or is being read, is old."""
+        """Invalidate what was read of the coils, or is being read: they change."""
         self._changes += 1
         self._coils = []
 
 
 class RelayChannel(Output):
-    """One relay. `Switch(on, for_s)` ends by the board itself where the board can."""
+    """One relay. A `Switch(on, for_s)` is ended by the board where it can."""
 
     kind = "switch"
     unit = ""
@@ -125,13 +127,15 @@ class RelayChannel(Output):
         self._board = board
 
     def guarantee_for(self, command: Command) -> Guarantee:
-        """A timed closure ends by the board, an untimed one does not; open is open."""
+        """Return the board's guarantee for a timed closure or opening; an untimed closure is only ended by the
+        guard.
+        """
         if isinstance(command, Switch) and command.on and command.for_s is None:
             return Guarantee.GUARD
         return self.guarantee
 
     async def obey(self, command: Command) -> None:
-        """Switch, with a time where the board can keep one."""
+        """Execute a Switch command, timed by the board where it can."""
         match command:
             case Switch(on=False):
                 await self.off()
@@ -141,19 +145,19 @@ class RelayChannel(Output):
                 raise refuse(self, self.where, command)
 
     async def status(self) -> SwitchStatus:
-        """Whether the relay is closed, read from the board."""
+        """Return whether the relay is closed, read from the board."""
         return SwitchStatus(await self._board.coil(self.number))
 
     async def _closed_for(self, for_s: float | None) -> None:
         tenths = None if for_s is None or not self._board.flash else for_s / FLASH_UNIT_S
-        if tenths is not None and not 0.5 < tenths < FLASH_MOST + 0.5:  # neither is anything compared with NaN
+        if tenths is not None and not 0.5 < tenths < MAX_FLASH_UNITS + 0.5:  # also refuses NaN
             raise Refused(
                 f"{for_s:g} s is not a time this board can keep",
                 where=self.where,
                 cause="the lease in the rig file is too short or too long",
-                action=f"choose {FLASH_UNIT_S:g} to {FLASH_MOST * FLASH_UNIT_S:g} s",
+                action=f"choose {FLASH_UNIT_S:g} to {MAX_FLASH_UNITS * FLASH_UNIT_S:g} s",
             )
-        was_on = await self._board.coil(self.number)  # if so, its earlier time still runs when the command fails
+        was_on = await self._board.coil(self.number)  # if closed, its earlier time still runs when the command fails
         await self.on(self._close(None if tenths is None else round(tenths)), was_on=was_on)
 
     async def _close(self, tenths: int | None) -> None:
@@ -164,7 +168,7 @@ class RelayChannel(Output):
             await self._board.unit.write_coil_value(FLASH_ON + self.number, tenths)
 
     async def rest(self) -> None:
-        """Open it, and see that it is open."""
+        """Open the relay and verify it by readback."""
         self._board.forget()
         await self._board.unit.write_coil(self.number, False)
         self._board.forget()

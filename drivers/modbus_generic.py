@@ -1,8 +1,9 @@
-"""Any Modbus RTU device, described in YAML instead of code (Modbus Application Protocol V1.1b3; docs/generic-modbus.md).
+"""Any Modbus RTU device, described in YAML instead of code (Modbus Application Protocol V1.1b3;
+docs/generic-modbus.md).
 
-The description names the device's points: where each value stands, of which type, scale and unit, within which limits it
-is believed, and which registers may be written, within which limits and to which value of rest. Neighbours are read in
-one request, and one reading serves every point of its block for `SHARED_S`.
+The description defines the device's points: address, type, scale and unit of each value, the limits of valid
+readings, and which registers may be written, within which limits and with which value of rest. Neighbours are read
+in one request, and one reading serves every point of its block for `SHARED_S`.
 """
 
 from __future__ import annotations
@@ -45,11 +46,11 @@ from drivers.transport.modbus import (
 from drivers.transport.url import LineSettings
 
 SHARED_S = 0.2
-"""One reading of a block serves all its points for so long."""
+"""Maximum age of a reading of a block that serves all its points (s)."""
 LONGEST_S = 604_800.0
-"""A week: no timed switch is meant to last longer."""
+"""A week: maximum duration of a timed switch (s)."""
 EEPROM_S = 60.0
-"""A register kept in EEPROM is written at most this often, except to bring it to rest."""
+"""Minimum interval between writes to a register in EEPROM (s), except to bring it to rest."""
 
 
 class ModbusGeneric(Device):
@@ -64,7 +65,7 @@ class ModbusGeneric(Device):
         capabilities=("read", "level", "switch"),
         guarantee=Guarantee.GUARD,
         manual="Modbus Application Protocol V1.1b3; the described device's own register table",
-        verification="the protocol against golden frames and a simulator written apart; the register table is the user's",
+        verification="the protocol against golden frames and an independent simulator; the register table is the user's",
     )
     line = LineSettings(baud=9600, bits=8, parity="N", stop=1)
     queries = MODBUS_READS
@@ -83,14 +84,14 @@ class ModbusGeneric(Device):
             ("function 06, 16", "a set-point; read first, not written when it stands already", "V1.1b3 §6.6, §6.12"),
         ),
         traps=(
-            "Nothing in Modbus ends an output when the host dies: the guard process writes the value of rest. A device's "
+            "Modbus does not end an output when the host dies: the guard process writes the value of rest. A device's "
             "own watchdog, if it has one, must be set on the device.",
             "Manuals count registers from 0 or from 1 (and print 40001): see counted_from. A neighbour's value that looks "
-            "plausible is the sign of a slip by one.",
-            "Word order of 32-bit values differs between makers: a float that is absurd or tiny is the sign.",
-            "A Modbus answer does not say which register it tells. After a lost answer the driver asks a question whose "
-            "answer is as long as no other before going on; a device that answers no such question is given `late` seconds.",
-            "The status of a level at rest says set-point 0, whatever value of rest was written.",
+            "plausible shows that the number is off by one.",
+            "Word order of 32-bit values differs between manufacturers: an absurd or tiny float shows a wrong order.",
+            "A Modbus answer does not name its register. After a lost answer the driver sends a query whose "
+            "answer has a unique length; a device that answers no such query is given `late` seconds.",
+            "The status of a level at rest shows set-point 0, whatever value of rest was written.",
         ),
     )
 
@@ -152,9 +153,10 @@ class ModbusGeneric(Device):
         return Identity(model=self.description.name)
 
     async def _find_barrier(self) -> None:
-        """Where no part of the description will do, find out whether the device answers a longer question.
+        """Find out whether the device answers a longer query, where no part of the description has a unique length.
 
-        Most refuse it, which is an answer, too; a device that is silent then has the time `late` to answer late.
+        Most devices refuse it, which is an answer, too. A device that is silent is given the time `late` to answer
+        late.
         """
         if self._barrier(self.unit.unit) is not None:
             return
@@ -167,11 +169,11 @@ class ModbusGeneric(Device):
             self._conversation.fence(longer)
 
     def block_of(self, point: str) -> ReadBlock:
-        """The block in which `point` is read."""
+        """Return the block that contains `point`."""
         return self._blocks[point]
 
     async def value(self, point: PointSpec) -> float:
-        """A point's value in its unit; DeviceFault for a raw value that means none, and beyond `limits`."""
+        """Return a point's value in its unit; raise DeviceFault for an invalid raw value, or one beyond `limits`."""
         raw = await self.raw(point)
         value = point.value(raw)
         if raw in point.invalid or not math.isfinite(value):
@@ -191,12 +193,14 @@ class ModbusGeneric(Device):
         return value
 
     async def raw(self, point: PointSpec) -> float:
-        """The number that stands in the device, not older than `SHARED_S`."""
+        """Return the raw number in the device, at most `SHARED_S` old."""
         data = await self.block_of(point.name).read()
         return raw_in(self.block_of(point.name).spec, point, data)
 
     def _barrier(self, unit: int) -> SyncQuery | None:
-        """A read whose answer is as long as no other of this description: a part of a block that splits no point."""
+        """Return a read with an answer of unique length: part of a block that splits no point; None if there is
+        none.
+        """
         described = self.description
         used = {(block.function, block.count) for block in described.blocks}
         if (check := described.check) is not None:
@@ -212,7 +216,7 @@ class ModbusGeneric(Device):
         return None
 
     def _longer_barrier(self, unit: int) -> SyncQuery:
-        """A read that is longer than any other: the device answers it, or refuses it, which no reading is taken for."""
+        """Return a read that is longer than any other: the device answers it, or refuses it, unlike any reading."""
         blocks = self.description.blocks
         block = next((block for block in blocks if block.function in (HOLDING, INPUTS)), blocks[0])
         longest = max(each.count for each in blocks)
@@ -238,7 +242,7 @@ class ModbusGeneric(Device):
 
 
 def _or_refused(parser: Callable[[], Parser[bytes]]) -> Parser[bytes]:
-    """A parser that takes an exception answer for an answer."""
+    """Return a parser that accepts an exception answer as an answer."""
     parse = parser()
 
     def either(buffer: bytearray) -> bytes | None:
@@ -262,12 +266,12 @@ class ReadBlock:
         self._one_at_a_time = asyncio.Lock()
 
     def forget(self) -> None:
-        """Something in the block is about to change: what was read of it, or is being read, is old."""
+        """Invalidate what was read of the block, or is being read: it is about to change."""
         self._data = None
         self._forgotten += 1
 
     async def read(self) -> bytes:
-        """Its content, not older than `SHARED_S`; who asks while it is being read gets the same answer."""
+        """Return the block's content, at most `SHARED_S` old; concurrent callers share one reading."""
         loop = asyncio.get_running_loop()
         async with self._one_at_a_time:
             if self._data is not None and loop.time() - self._at_s <= SHARED_S:
@@ -280,7 +284,7 @@ class ReadBlock:
 
 
 async def read_words(unit: ModbusUnit, function: int, address: int, count: int) -> bytes:
-    """2 bytes a register; for bits one byte each, 0 or 1."""
+    """Return the registers, 2 bytes each; for bits one byte each, 0 or 1."""
     if function == COILS:
         return bytes(await unit.read_coils(address, count))
     if function == INPUT_BITS:
@@ -291,7 +295,7 @@ async def read_words(unit: ModbusUnit, function: int, address: int, count: int) 
 
 
 def raw_in(block: BlockSpec, point: PointSpec, data: bytes) -> float:
-    """The raw number of `point` in the `data` of its block."""
+    """Return the raw number of `point` in the `data` of its block."""
     at = point.address - block.address
     if not point.type:
         return float(data[at])
@@ -307,12 +311,12 @@ class DescribedSensor(Sensor):
         self._point = point
 
     async def read(self) -> float:
-        """The value in the point's unit."""
+        """Return the value in the point's unit."""
         return await self._device.value(self._point)
 
 
 class _Register(Output):
-    """What both kinds of output have in common."""
+    """Common part of both kinds of output."""
 
     def __init__(self, device: ModbusGeneric, point: PointSpec, *, eeprom: bool) -> None:
         super().__init__(f"{device.config.name}.{point.name}", device.conversation)
@@ -326,13 +330,13 @@ class _Register(Output):
         return await self._device.raw(self._point)
 
     async def _rest(self, rest: float, write: Callable[[], Coroutine[Any, Any, None]]) -> None:
-        """Write the value of rest and see that it stands."""
+        """Write the value of rest and verify it by readback."""
         if self._eeprom:
             try:
                 if await self._raw() == rest:
                     return
             except DeviceError:
-                pass  # that it could not be read is no reason not to bring it to rest
+                pass  # a failed read is no reason not to bring it to rest
         await self._written(rest, write)
 
     async def _written(self, wanted: float, write: Callable[[], Coroutine[Any, Any, None]]) -> None:
@@ -374,7 +378,7 @@ class LevelRegister(_Register):
         self._at_rest = point.raw(point.words(point.level.rest))
 
     async def obey(self, command: Command) -> None:
-        """Level, in the point's unit."""
+        """Execute a Level command, in the point's unit."""
         match command:
             case Level(value=value) if value == 0.0 and not self._spec.low <= 0.0 <= self._spec.high:
                 await self.off()  # a level at rest reads 0, so 0 is rest
@@ -384,7 +388,7 @@ class LevelRegister(_Register):
                 raise refuse(self, self.where, command)
 
     async def status(self) -> LevelStatus:
-        """Set-point (0 at rest) and, if the description names one, the measured value, in the point's unit."""
+        """Return set-point (0 at rest) and, if the description names one, the measured value, in the point's unit."""
         raw = await self._raw()
         setpoint = 0.0 if raw == self._at_rest else self._point.value(raw)
         measured = setpoint
@@ -418,7 +422,7 @@ class LevelRegister(_Register):
 
 
 class SwitchRegister(_Register):
-    """A coil, or a register with one number for on and one for off. `for_s` cannot be kept by the device."""
+    """A coil, or a register with one number for on and one for off. The device cannot time `for_s`."""
 
     kind = "switch"
 
@@ -428,7 +432,7 @@ class SwitchRegister(_Register):
         self._spec = point.switch
 
     async def obey(self, command: Command) -> None:
-        """Switch."""
+        """Execute a Switch command."""
         match command:
             case Switch(on=False):
                 await self.off()
@@ -445,7 +449,7 @@ class SwitchRegister(_Register):
                 raise refuse(self, self.where, command)
 
     async def status(self) -> SwitchStatus:
-        """Whether it is on, read from the device: anything but the number for off counts as on."""
+        """Return whether it is on, read from the device: any number but that of off counts as on."""
         return SwitchStatus(await self._raw() != self._spec.off)
 
     async def _switch_on(self) -> None:
@@ -472,7 +476,7 @@ class SwitchRegister(_Register):
 
 
 async def write_words(unit: ModbusUnit, function: int, address: int, words: bytes) -> None:
-    """Write the registers that `words` fill (2 bytes each) with function 6 or 16."""
+    """Write the registers of `words` (2 bytes each) with function 6 or 16."""
     values: Sequence[int] = [int.from_bytes(words[at : at + 2], "big") for at in range(0, len(words), 2)]
     if function == 6:
         await unit.write_register(address, values[0])

@@ -1,4 +1,4 @@
-"""What the description of a Modbus device says, once it is read: points, blocks, and how numbers stand in registers."""
+"""Content of a Modbus device description: points, blocks, and the encoding of numbers in registers."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ TYPES: Mapping[str, tuple[str, int]] = {
     "i32": (">i", 2),
     "f32": (">f", 2),
 }
-"""Name, struct format with the high word first, registers."""
+"""Name → struct format with the high word first, number of registers."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +43,7 @@ class SwitchSpec:
 
 @dataclass(frozen=True, slots=True)
 class PointSpec:
-    """One value of the device. `address` is the wire address; `limits` bound what is believed of a reading."""
+    """One value of the device. `address` is the wire address; a reading outside `limits` is a fault."""
 
     name: str
     function: int
@@ -62,20 +62,24 @@ class PointSpec:
 
     @property
     def count(self) -> int:
-        """Registers (or bits of functions 1 and 2) that the value takes."""
+        """Number of registers (or bits of functions 1 and 2) of the value."""
         return TYPES[self.type][1] if self.type else 1
 
     def raw(self, words: bytes) -> float:
-        """The number in `words` (2 bytes a register as on the wire), before scale and offset."""
+        """Return the number in `words` (2 bytes per register as on the wire), before scale and offset."""
         number: float = struct.unpack(TYPES[self.type][0], self._in_order(words))[0]
         return number if self.bit is None else float(int(number) >> self.bit & 1)
 
     def value(self, raw: float) -> float:
-        """`raw` in the point's unit."""
+        """Return `raw` in the point's unit."""
         return raw * self.scale + self.offset
 
     def words(self, value: float) -> bytes:
-        """The registers' bytes for `value` (in the point's unit); OverflowError if the type cannot hold it."""
+        """Return the registers' bytes for `value` (in the point's unit).
+
+        Raises:
+            OverflowError: The type cannot hold the value.
+        """
         raw = (value - self.offset) / self.scale
         code = TYPES[self.type][0]
         try:
@@ -90,7 +94,7 @@ class PointSpec:
 
 @dataclass(frozen=True, slots=True)
 class BlockSpec:
-    """What is read in one request: `count` registers or bits of `function` from `address`, and whose they are."""
+    """One request: `count` registers or bits of `function` from `address`, and the points in it."""
 
     function: int
     address: int
@@ -100,7 +104,7 @@ class BlockSpec:
 
 @dataclass(frozen=True, slots=True)
 class CheckSpec:
-    """A value that tells this model from others: read at every verification, as raw number."""
+    """A value that identifies this model: read at every verification, as raw number."""
 
     point: PointSpec
     low: float
@@ -109,7 +113,7 @@ class CheckSpec:
 
 @dataclass(frozen=True, slots=True)
 class Description:
-    """A whole device."""
+    """A complete device."""
 
     name: str
     maker: str

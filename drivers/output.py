@@ -1,8 +1,8 @@
-"""What outputs that stay as they were commanded have in common: the order in which a command is carried out.
+"""Outputs that keep their commanded state (relays, valves, gas flows, set-points): order of execution of commands.
 
-Relays, valves, gas flows, set-points: a driver of one model says how its output is brought to rest and what else it
-obeys. That no command comes between the writes of another, that rest is tried for again, and that what could not be
-turned on properly ends at rest is kept here.
+A driver defines how its output is brought to rest and which other commands it supports. This module ensures that
+the writes of two commands never interleave, that rest is retried, and that an output which could not be turned on
+properly ends at rest.
 """
 
 from __future__ import annotations
@@ -18,26 +18,28 @@ from drivers.transport.conversation import Conversation
 
 
 class Output(Actuator):
-    """One output. Unless its driver says otherwise nothing in the device ends it: if the host dies, the guard does."""
+    """One output. Unless its driver says otherwise, the device never ends it by itself: if the host dies, the guard
+    does.
+    """
 
     guarantee = Guarantee.GUARD
 
     def __init__(self, where: str, conversation: Conversation) -> None:
         self.where = where
         self.one_at_a_time = asyncio.Lock()
-        """Held while a command is carried out."""
+        """Held while a command is executed."""
         self._conversation = conversation
 
     @abstractmethod
     async def rest(self) -> None:
-        """Bring it to rest, and see by the device's own word that it is there."""
+        """Bring the output to rest and verify it by readback."""
 
     @abstractmethod
     async def obey(self, command: Command) -> None:
-        """Carry out anything but a Stop; raises :func:`drivers.device.refuse`'s error for what it does not know."""
+        """Execute any command except Stop; raise the error of :func:`drivers.device.refuse` for an unsupported one."""
 
     async def apply(self, command: Command) -> None:
-        """See :meth:`drivers.device.Actuator.apply`."""
+        """Execute `command`; see :meth:`drivers.device.Actuator.apply`."""
         self._conversation.require_verified()
         async with self.one_at_a_time:
             if isinstance(command, Stop):
@@ -46,15 +48,15 @@ class Output(Actuator):
                 await self.obey(command)
 
     async def off(self) -> None:
-        """To rest; once more if the reply was lost or told otherwise (being told twice to rest is harmless)."""
+        """Bring the output to rest; retry once after a lost reply or a contradicting readback (rest is idempotent)."""
         try:
             await self.rest()
         except (NoReply, BadReply, DeviceFault):
             await self.rest()
 
     async def on(self, start: Awaitable[object], *, was_on: bool) -> None:
-        """Await `start`; if it fails half-way the output ends at rest (A2).
+        """Await `start`; if it fails half-way, bring the output to rest (A2).
 
-        Unless it was on before: then the failed command has not turned it on, and the readback tells what stands.
+        With `was_on` it is left as it is: the failed command did not turn it on, and the readback shows its state.
         """
         await (start if was_on else on_or_off(start, self.off))

@@ -1,4 +1,4 @@
-"""The documentation page of each driver, generated from the driver itself: `choroid devices --write docs/devices`."""
+"""Documentation pages of the drivers, generated from the drivers: `choroid devices --write docs/devices`."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from drivers.commands import Guarantee
 from drivers.device import Device, Page
 
 GUARANTEES = {
-    Guarantee.DEVICE: "the device itself: it is given finite volumes or times and ends them without us",
-    Guarantee.GUARD: "the guard, a second process that opens the link and commands rest",
-    Guarantee.HOST: "the host alone: if the controller and the guard are both gone, the output goes on",
+    Guarantee.DEVICE: "the device itself: it gets finite volumes or times and ends them without the host",
+    Guarantee.GUARD: "the guard, a second process that opens the link and brings the output to rest",
+    Guarantee.HOST: "the host alone: if the controller and the guard are both gone, the output continues",
 }
 READS_ONLY = "nothing to bring to rest: it only measures"
 INDEX = "README.md"
@@ -19,14 +19,14 @@ _ACTING = frozenset({"run", "dispense", "switch", "level", "position", "setpoint
 
 
 def pages(models: Mapping[str, type[Device]]) -> dict[str, str]:
-    """File name → text of every page, and of the index; the same models give the same text."""
+    """Return file name → text of every page and of the index; deterministic for the same models."""
     ordered = [models[name] for name in sorted(models)]
     texts = {f"{driver.model.id}.md": page_of(driver) for driver in ordered}
     return {INDEX: _index(ordered), **texts}
 
 
 def page_of(driver: type[Device]) -> str:
-    """The page of one driver, in Markdown."""
+    """Return the page of one driver, in Markdown."""
     model, page = driver.model, driver.page or Page(wiring="")
     acts = any(word in _ACTING for word in model.capabilities)
     lines = [
@@ -46,14 +46,14 @@ def page_of(driver: type[Device]) -> str:
     if page.wiring:
         lines += ["## Wiring", "", page.wiring, ""]
     lines += ["## Settings", ""]
-    lines += _table(("key", "meaning"), [(f"`{key}`", told) for key, told in page.settings]) or [
+    lines += _table(("key", "meaning"), [(f"`{key}`", meaning) for key, meaning in page.settings]) or [
         "None beyond its link.",
         "",
     ]
     if page.commands:
-        lines += ["## What is sent", ""]
-        rows = [(f"`{sent}`", why, where) for sent, why, where in page.commands]
-        lines += _table(("command", "what for", "in the manual"), rows)
+        lines += ["## Commands", ""]
+        rows = [(f"`{command}`", purpose, section) for command, purpose, section in page.commands]
+        lines += _table(("command", "purpose", "in the manual"), rows)
     if page.traps:
         lines += ["## Traps", "", *(f"- {trap}" for trap in page.traps), ""]
     return "\n".join(lines)
@@ -75,7 +75,7 @@ def _index(drivers: Sequence[type[Device]]) -> str:
             "",
             "# Devices",
             "",
-            "Every driver is tried against a simulated device that was written apart from it, and against the same"
+            "Every driver is tested against an independently written simulated device, and against the same"
             " properties: `choroid conformance`. To add one: [writing a driver](../writing-a-driver.md).",
             "",
             *_table(("model", "device", "kind", "line"), rows),

@@ -1,4 +1,4 @@
-"""Which models there are, and how a rig's devices get their links."""
+"""Registry of driver models; opens the links of a rig's devices."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ from drivers.vici_actuator import ViciActuator
 from drivers.watson_marlow import WatsonMarlow
 
 ENTRY_POINTS = "choroid.drivers"
-"""Third parties' drivers: entry points of this group, each a Device class."""
+"""Entry-point group of third-party drivers; each entry is a Device class."""
 
 _BUILT_IN: tuple[type[Device], ...] = (
     IsmatecRegloIcc,
@@ -72,22 +72,21 @@ _BUILT_IN: tuple[type[Device], ...] = (
 MODELS: dict[str, type[Device]] = {driver.model.id: driver for driver in _BUILT_IN}
 
 
-def load_third_party(told: Callable[[str], None] | None = None) -> list[str]:
-    """Add the drivers that installed packages offer; return their model ids. A built-in model is never
-    replaced.
+def load_third_party(report: Callable[[str], None] | None = None) -> list[str]:
+    """Add the drivers of installed packages and return their model ids. A built-in model is never replaced.
 
-    One that cannot be loaded is left out and told of in one line, to `told` or on standard error: whatever is wrong with
-    it, no other device of the rig is the worse for it.
+    A driver that cannot be loaded is left out and reported in one line, to `report` or on standard error. It never
+    affects other devices of the rig.
     """
     added = []
     for entry in entry_points(group=ENTRY_POINTS):
         try:
             driver = entry.load()
             if not (isinstance(driver, type) and issubclass(driver, Device)):
-                raise TypeError(f"it is {driver!r} and no subclass of drivers.device.Device")
+                raise TypeError(f"it is {driver!r}, not a subclass of drivers.device.Device")
             model = driver.model.id
-        except Exception as error:  # it is somebody else's code: it may raise anything
-            (told or _on_standard_error)(_unloadable(entry, error))
+        except Exception as error:  # third-party code may raise anything
+            (report or _report_on_stderr)(_unloadable(entry, error))
             continue
         if model not in MODELS:
             MODELS[model] = driver
@@ -98,52 +97,56 @@ def load_third_party(told: Callable[[str], None] | None = None) -> list[str]:
 def _unloadable(entry: EntryPoint, error: Exception) -> str:
     package = "an unnamed package" if entry.dist is None else f"{entry.dist.name} {entry.dist.version}"
     return (
-        f"{package}: its driver “{entry.name}” ({entry.value}) cannot be loaded"
+        f"{package}: driver “{entry.name}” ({entry.value}) cannot be loaded"
         f" ({type(error).__name__}: {' '.join(str(error).split())}). Likely cause: a broken or outdated installation of"
-        f" that package. Next: reinstall, update or remove it; all other drivers are there"
+        f" that package. Next: reinstall, update or remove it; all other drivers are loaded"
     )
 
 
-def _on_standard_error(line: str) -> None:
+def _report_on_stderr(line: str) -> None:
     print(f"choroid: {line}", file=sys.stderr)
 
 
 def catalogue() -> list[DeviceModel]:
-    """Every model, by id."""
+    """Return every model, sorted by id."""
     return [MODELS[name].model for name in sorted(MODELS)]
 
 
 def build(model: str, link: Link, config: DeviceConfig) -> Device:
-    """The driver of `model` on `link`; raises :class:`BadSetting` for an unknown model or setting.
+    """Return the driver of `model` on `link`. Nothing is sent.
 
-    Nothing is sent. The driver attaches itself to the link, which verifies it when it is started and after
-    every reopening.
+    The driver attaches itself to the link, which verifies it at the start and after every reopening.
+
+    Raises:
+        BadSetting: Unknown model or setting.
     """
     return _driver(model, config.name)(link, config)
 
 
 def open_link(url: str, models: Iterable[str], opener: Opener = open_real, *, capture: Capture | None = None) -> Link:
-    """The link at `url` for devices of `models`, not yet started.
+    """Return the link at `url` for devices of `models`, not yet started.
 
-    Its line settings are the models' own unless the url says otherwise; models that do not agree cannot
-    share a line and raise :class:`BadSetting`.
+    The models' line settings apply unless the url overrides them.
+
+    Raises:
+        BadSetting: The models need different line settings, so they cannot share a line.
     """
     parsed = LinkUrl.parse(url)
     return Link(parsed, opener, line=line_settings(parsed, models), capture=capture)
 
 
 def line_settings(url: LinkUrl, models: Iterable[str]) -> LineSettings:
-    """How the line at `url` must be set for devices of `models`."""
+    """Return the line settings at `url` for devices of `models`."""
     wanted: dict[LineSettings, str] = {}
     for model in models:
         wanted.setdefault(url.line(_driver(model, str(url)).line), model)
     if len(wanted) > 1:
-        told = ", ".join(f"{model}: {line.text}" for line, model in wanted.items())
+        listed = ", ".join(f"{model}: {line.text}" for line, model in wanted.items())
         raise BadSetting(
-            f"its devices want different line settings ({told})",
+            f"its devices need different line settings ({listed})",
             where=f"link {url}",
-            cause="factory settings differ between makers",
-            action="set all devices alike and write it in the link, such as ?baud=9600&parity=N",
+            cause="factory settings differ between manufacturers",
+            action="set all devices to the same values and write these in the link, such as ?baud=9600&parity=N",
         )
     return next(iter(wanted), url.line(LineSettings()))
 
@@ -155,6 +158,6 @@ def _driver(model: str, where: str) -> type[Device]:
         raise BadSetting(
             f"there is no driver for model “{model}”",
             where=where,
-            cause="a slip in the rig file, or a driver package that is not installed",
+            cause="a mistake in the rig file, or a driver package that is not installed",
             action=f"choose one of {', '.join(sorted(MODELS))}",
         ) from None

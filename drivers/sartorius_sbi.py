@@ -1,4 +1,4 @@
-"""Balances that speak SBI, the Sartorius Balance Interface (operating instructions of GC803S, LE2202S, Cubis MSE).
+"""Balances with SBI, the Sartorius Balance Interface (operating instructions of GC803S, LE2202S, Cubis MSE).
 
 `ESC P` asks for what the display shows: sign, number and, only while the weight is stable, the unit. A weight without
 a unit is in motion; its unit is that of the last stable weight.
@@ -18,7 +18,7 @@ from drivers.transport.replies import bad_reply, take_line
 from drivers.transport.url import LineSettings
 
 TIMEOUT_S = 1.5
-"""At 1200 baud a question and its longest answer alone take a quarter of a second."""
+"""At 1200 baud a query and its longest answer alone take a quarter of a second."""
 PRINT, MODEL = b"\x1bP\r\n", b"\x1bx1_\r\n"
 
 _ID = rb"(?:[A-Za-z][A-Za-z0-9# .+-]{5})?"
@@ -61,18 +61,18 @@ class SartoriusSbi(Device):
             ),
         ),
         commands=(
-            ("ESC P", "print what the display shows", "data input format"),
-            ("ESC x1_", "model; also brings the line back into step", "data input format"),
+            ("ESC P", "print the display", "data input format"),
+            ("ESC x1_", "model; barrier", "data input format"),
         ),
         traps=(
-            "The line settings 1200 7O1 are the older models' by common knowledge, not by a page read: newer ones "
+            "The line settings 1200 7O1 of older models are common knowledge, not from a manual page: newer ones "
             "come with 9600 8N1 or 8O1. Compare with the menu and write them into the link.",
             "Set printing to “manual, without stability”: with stability the balance answers only when the weight "
-            "stands still, and with automatic printing ESC P switches that on and off instead of asking.",
+            "stands still, and with automatic printing ESC P switches that on and off instead of requesting a value.",
             "A weight in motion comes without its unit: it is taken, as a good reading that is not stable, only after "
             "a stable weight was in gram.",
             "The setting for legal metrology puts brackets around the last digit: such lines are refused.",
-            "Both line forms are understood, 16 characters and 22 with an ID code.",
+            "Both line formats are accepted, 16 characters and 22 with an ID code.",
         ),
     )
 
@@ -85,7 +85,7 @@ class SartoriusSbi(Device):
         self._conversation = Conversation(
             link, config.name, timeout_s=TIMEOUT_S, barrier=SyncQuery(MODEL, lambda: self._model_text)
         )
-        self.mass = Mass(self)
+        self.mass = SartoriusMass(self)
         self.sensors["mass"] = self.mass
         link.attach(self._conversation, self.verify)
 
@@ -95,7 +95,7 @@ class SartoriusSbi(Device):
         return self._conversation
 
     async def _identify(self) -> Identity:
-        self._gram_seen = self._unit_is_gram  # another balance may have been plugged in
+        self._gram_seen = self._unit_is_gram  # another balance may have been connected
         text = await self._conversation.ask(MODEL, self._model_text)
         if len(text) < 3 or not any(character.isdigit() for character in text):
             raise WrongDevice(
@@ -107,7 +107,7 @@ class SartoriusSbi(Device):
         return Identity(model=text)
 
     def _model_text(self, buffer: bytearray) -> str | None:
-        """The parser of the answer to `ESC x1_`: the first line that is neither a weight nor a special code."""
+        """Parse the answer to `ESC x1_`: the first line that is neither a weight nor a special code."""
         while (line := take_line(buffer, b"\r\n", self.config.name)) is not None:
             if _SPECIAL.fullmatch(line) or _WEIGHT.fullmatch(line) or not line.strip():
                 continue
@@ -133,7 +133,7 @@ class SartoriusSbi(Device):
         raise DeviceFault(told, where=self.config.name, cause=cause, action=action)
 
     async def weigh(self) -> tuple[float, bool]:
-        """Ask for the weight of this moment (g, gross), and whether it is stable."""
+        """Return the current weight (g, gross), and whether it is stable."""
         value, unit = await self._conversation.ask(PRINT, self.weight)
         if unit == "g":
             self._gram_seen = True
@@ -156,8 +156,8 @@ class SartoriusSbi(Device):
         return value, False
 
 
-class Mass(Sensor):
-    """The weight on the pan less `tare_g`."""
+class SartoriusMass(Sensor):
+    """Net weight on the pan: gross weight less `tare_g`."""
 
     unit = "g"
 
@@ -165,6 +165,6 @@ class Mass(Sensor):
         self._balance = balance
 
     async def read(self) -> float:
-        """Return the weight of this moment (g)."""
+        """Return the current net weight (g)."""
         gross_g, self.stable = await self._balance.weigh()
         return gross_g - self._balance.tare_g

@@ -1,8 +1,8 @@
-"""Sensirion SLF3x liquid flow sensors behind an SCC1 cable, which speaks SHDLC.
+"""Sensirion SLF3x liquid flow sensors behind an SCC1 cable, which uses SHDLC.
 
-A frame stands between two flag bytes; what looks like a flag, an escape, XON or XOFF inside it is escaped. The answer
-repeats address and command and carries a state: zero, or the error that the cable reports. One measurement holds flow,
-temperature and the sensor's own flags: the three points of this driver share it.
+A frame is enclosed by two flag bytes; a flag, escape, XON or XOFF inside it is escaped. The answer repeats address
+and command and has a state: zero, or the cable's error. One measurement has flow, temperature and the sensor's
+flags: the three points of this driver share it.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ from drivers.transport.url import LineSettings
 
 TIMEOUT_S = 0.3
 SHARED_S = 0.05
-"""So old may a measurement be when another of its points is read: the sensor's own interval is longer."""
+"""Maximum age of a measurement that serves the other points (s): less than the sensor's own interval."""
 FIRST_MEASUREMENT_S = 1.0
-"""The first measurement after a start comes within 60 ms and one interval."""
+"""The first measurement after a start arrives within 60 ms plus one interval."""
 
 FLAG, ESCAPE = 0x7E, 0x7D
 _ESCAPED = frozenset({FLAG, ESCAPE, 0x11, 0x13})
@@ -43,7 +43,7 @@ UL_MIN_PER_UNIT = {0x0843: 1e-3, 0x0844: 1.0, 0x0845: 1000.0, 0x0834: 60.0, 0x08
 COUNTS_PER_CELSIUS = 200.0
 AIR_IN_LINE, HIGH_FLOW = 0x01, 0x02
 OUT_OF_RANGE = 32767
-"""The end of the number range: the flow is not known beyond it."""
+"""End of the number range: the flow beyond it is unknown."""
 
 _ERRORS = {
     1: "the data have a wrong size",
@@ -57,7 +57,7 @@ _ERRORS = {
 
 @dataclass(frozen=True, slots=True)
 class FlowMeasurement:
-    """One measurement: flow (µL/min), temperature (°C), and whether the flow may be trusted."""
+    """One measurement: flow (µL/min), temperature (°C), and whether the flow is valid."""
 
     flow_ul_min: float
     temperature_c: float
@@ -78,7 +78,7 @@ class SensirionSlf3x(Device):
         guarantee=Guarantee.HOST,
         manual="Sensirion's open libraries sensirion-shdlc-driver 1.0.2 and sensirion-uart-scc1 2.0.0 (the SHDLC "
         "specification is not public)",
-        verification="verified against the maker's libraries and a simulator written apart from it that they accept",
+        verification="verified against the manufacturer's libraries and an independent simulator that they accept",
     )
     line = LineSettings(baud=115200, bits=8, parity="N", stop=1)
     queries = re.compile(rb"\x7e.(?:[\xd1\x24\x50]\x00|[\xd0\x53\x35].).*\x7e", re.DOTALL)
@@ -91,24 +91,24 @@ class SensirionSlf3x(Device):
             ("interval_ms", "time between two measurements inside the sensor (20 to 1000 ms), default 100"),
         ),
         commands=(
-            ("D1", "version of the cable; brings the line back into step", "SHDLC"),
+            ("D1", "version of the cable; barrier", "SHDLC"),
             ("24", "sensor type, must be 3", "SCC1"),
             ("50", "product id and serial number of the sensor", "SCC1"),
             ("53 liquid", "scale factor and unit of the flow", "SCC1"),
-            ("34", "stop measuring: a cable does not tell which liquid it measures", "SCC1"),
+            ("34", "stop measuring: a cable does not report which liquid it measures", "SCC1"),
             ("33 interval liquid", "start continuous measurement", "SCC1"),
             ("35 03", "last measurement: flow, temperature, flags", "SCC1"),
         ),
         traps=(
-            "The scale differs between models and is read from the sensor: 500 per mL/min is that of the 1300F only.",
-            "The flow of liquid is no good with air in the line: the point `air` is 1 then and the flow missing.",
+            "The scale differs between models and is read from the sensor: 500 per mL/min applies to the 1300F only.",
+            "The flow is not valid with air in the line: then the point `air` is 1 and the flow missing.",
             "Above its range the sensor flags high flow: the value is then suspect, at the end of the number range "
             "it is a fault.",
             "The flow is right only for the liquid of the chosen calibration.",
-            "After a power cut the first question starts a measurement of the factory's choice and is answered with "
-            "nothing: the driver takes that as the sign to start its own again.",
+            "After a power cut the first query starts a measurement with factory settings and is answered with "
+            "no data: the driver then starts its own measurement again.",
             "Flag bits 0 (air) and 1 (high flow) follow public drivers of the same sensors on I2C; other bits are "
-            "taken for harmless.",
+            "considered harmless.",
         ),
     )
 
@@ -160,12 +160,14 @@ class SensirionSlf3x(Device):
                 action="check the model in the rig file; report the unit",
             )
         self._ul_min_per_count = UL_MIN_PER_UNIT[unit] / scale
-        if not self.link.read_only:  # else it measures for whoever has started it, or :meth:`measurement` says not
+        if (
+            not self.link.read_only
+        ):  # otherwise it measures for another client, or :meth:`measurement` reports that it does not
             await self._measure()
         return Identity(model=PRODUCTS.get(product, f"SLF3x 0x{product:06X}"), serial=serial, firmware=_dots(version))
 
     async def _product(self) -> tuple[int, str]:
-        """Product id without its revision, and serial number."""
+        """Return product id without its revision, and serial number."""
         text = (await self._ask(PRODUCT)).rstrip(b"\0")
         try:
             return int(text[:8].decode("ascii"), 16) >> 8, text[8:].decode("ascii")
@@ -173,9 +175,9 @@ class SensirionSlf3x(Device):
             raise bad_reply(text, self.config.name, "a product id") from None
 
     async def _measure(self) -> None:
-        """Have the sensor measure our liquid at our interval, and wait for the first measurement.
+        """Start measuring the configured liquid and interval; wait for the first measurement.
 
-        A cable that measures already does not tell which liquid for, so it is always stopped first.
+        A cable that already measures does not report for which liquid, so it is always stopped first.
         """
         with suppress(Refused):  # nothing to stop
             await self._ask(STOP)
@@ -193,7 +195,11 @@ class SensirionSlf3x(Device):
             await asyncio.sleep(0.05)
 
     async def measurement(self) -> FlowMeasurement:
-        """The sensor's last measurement, asked for once for all points; raises a :class:`DeviceError`."""
+        """Return the sensor's last measurement, requested once for all points.
+
+        Raises:
+            DeviceError: No valid measurement.
+        """
         loop = asyncio.get_running_loop()
         if self._last is None or loop.time() - self._last_at_s > SHARED_S or not self._conversation.verified:
             self._last = None
@@ -237,7 +243,7 @@ class SensirionSlf3x(Device):
         return await self._conversation.ask(request_frame(self._address, command, data), self.answer(command))
 
     def answer(self, command: int) -> Parser[bytes]:
-        """A parser of the answer to `command` that returns its data; frames of others and broken ones are skipped."""
+        """Return a parser of the answer to `command` that returns its data; other and broken frames are skipped."""
 
         def parse(buffer: bytearray) -> bytes | None:
             while (frame := take_frame(buffer)) is not None:
@@ -306,23 +312,23 @@ class _Air(Sensor):
 
 
 def request_frame(address: int, command: int, data: bytes = b"") -> bytes:
-    """The whole frame that sends `command` with `data` (at most 255 bytes) to `address`."""
+    """Return the frame that sends `command` with `data` (at most 255 bytes) to `address`."""
     body = bytes((address, command, len(data))) + data
     return b"\x7e" + stuffed(body + bytes((checksum(body),))) + b"\x7e"
 
 
 def checksum(body: bytes) -> int:
-    """The ones' complement of the sum of all bytes, as they are before stuffing."""
+    """Return the ones' complement of the sum of all bytes before stuffing."""
     return ~sum(body) & 0xFF
 
 
 def stuffed(data: bytes) -> bytes:
-    """`data` with flags, escapes, XON and XOFF replaced by an escape and the byte with bit 5 inverted."""
+    """Return `data` with flags, escapes, XON and XOFF replaced by an escape and the byte with bit 5 inverted."""
     return b"".join(bytes((ESCAPE, byte ^ 0x20)) if byte in _ESCAPED else bytes((byte,)) for byte in data)
 
 
 def unstuffed(data: bytes) -> bytes | None:
-    """What `data` was before stuffing; None if its escapes make no sense."""
+    """Return `data` before stuffing; None for invalid escapes."""
     pieces = data.split(b"\x7d")
     if any(not piece or piece[0] ^ 0x20 not in _ESCAPED for piece in pieces[1:]):
         return None
@@ -330,16 +336,16 @@ def unstuffed(data: bytes) -> bytes | None:
 
 
 def take_frame(buffer: bytearray) -> bytes | None:
-    """Cut the first sound answer off `buffer`: address, command, state, length, data; None while there is none.
+    """Remove the first valid answer from `buffer`: address, command, state, length, data; None while there is none.
 
-    The flag that ends a frame may begin the next: it is left where it is unless the frame was sound.
+    The flag that ends a frame may start the next: it stays in the buffer unless the frame was valid.
     """
     while (begin := buffer.find(FLAG)) >= 0:
         end = buffer.find(FLAG, begin + 1)
         if end < 0:
             del buffer[:begin]
             if len(buffer) > 2 * _FRAME_MOST:
-                buffer.clear()  # noise: no frame is as long
+                buffer.clear()  # noise: longer than any frame
             return None
         frame = unstuffed(bytes(buffer[begin + 1 : end]))
         if (

@@ -1,4 +1,4 @@
-"""Reading a device's own settings from the rig, with errors that name the device and the setting."""
+"""Read a device's settings from the rig file; errors name the device and the setting."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ class BadSetting(DeviceError):
 
 
 def bad_setting(where: str, name: str, what: str, action: str) -> BadSetting:
-    """The error for setting `name` of device `where`."""
-    return BadSetting(f"setting {name} {what}", where=where, cause="a slip in the rig file", action=action)
+    """Return the error for setting `name` of device `where`."""
+    return BadSetting(f"setting {name} {what}", where=where, cause="a mistake in the rig file", action=action)
 
 
 def number_of(
@@ -25,7 +25,7 @@ def number_of(
     low: float,
     high: float,
 ) -> float:
-    """The number `name` among `settings`, between `low` and `high`."""
+    """Return the number `name` of `settings`, between `low` and `high`."""
     value = settings.get(name, default)
     if isinstance(value, bool) or not isinstance(value, (int, float)) or not low <= value <= high:
         raise bad_setting(where, name, f"is “{value}”", f"write a number from {low:g} to {high:g}")
@@ -35,7 +35,7 @@ def number_of(
 def choice_of(
     settings: Mapping[str, float | str | bool], name: str, where: str, *, default: str, among: tuple[str, ...]
 ) -> str:
-    """The word `name` among `settings`, one of `among`."""
+    """Return the word `name` of `settings`, one of `among`."""
     value = settings.get(name, default)
     if value not in among:
         raise bad_setting(where, name, f"is “{value}”", f"choose {' or '.join(among)}")
@@ -43,7 +43,7 @@ def choice_of(
 
 
 def flag_of(settings: Mapping[str, float | str | bool], name: str, where: str, *, default: bool) -> bool:
-    """The yes or no `name` among `settings`."""
+    """Return the boolean `name` of `settings`."""
     value = settings.get(name, default)
     if not isinstance(value, bool):
         raise bad_setting(where, name, f"is “{value}”", "write true or false")
@@ -51,7 +51,7 @@ def flag_of(settings: Mapping[str, float | str | bool], name: str, where: str, *
 
 
 def known_only(settings: Mapping[str, float | str | bool], where: str, known: frozenset[str]) -> None:
-    """Raise :class:`BadSetting` for a setting this model does not have (D7)."""
+    """Raise :class:`BadSetting` for a setting that this model does not have (D7)."""
     if unknown := sorted(set(settings) - known):
         names = ", ".join(sorted(known)) or "none"
         raise bad_setting(where, unknown[0], "is unknown", f"this model knows: {names}")

@@ -1,7 +1,7 @@
-"""What devices that keep a temperature have in common: a set-point that stays within its limits.
+"""Base class of thermostats: a set-point that stays within limits.
 
-The status of a thermostat at rest says set-point 0, as that of a closed gas valve does; set-points of 0 °C and below are
-therefore not offered.
+A thermostat at rest reports set-point 0, as a closed gas valve does. Set-points of 0 °C and below are therefore not
+offered.
 """
 
 from __future__ import annotations
@@ -17,22 +17,20 @@ from drivers.settings import bad_setting, number_of
 from drivers.transport.conversation import Conversation
 
 LOW_C, HIGH_C = 25.0, 42.0
-"""Set-points allowed unless the rig file says otherwise: warm enough to be of use, cool enough to harm no culture at
-once.
-"""
+"""Default limits of set-points (°C): warm enough to be useful, cool enough not to harm a culture at once."""
 
 
-def limits_of(settings: Mapping[str, float | str | bool], where: str, *, most_c: float) -> tuple[float, float]:
-    """The settings `low_c` and `high_c` (°C): between them every set-point must lie."""
-    low_c = number_of(settings, "low_c", where, default=LOW_C, low=1.0, high=most_c)
-    high_c = number_of(settings, "high_c", where, default=max(HIGH_C, low_c), low=1.0, high=most_c)
+def limits_of(settings: Mapping[str, float | str | bool], where: str, *, max_c: float) -> tuple[float, float]:
+    """Return the settings `low_c` and `high_c` (°C), the limits of every set-point."""
+    low_c = number_of(settings, "low_c", where, default=LOW_C, low=1.0, high=max_c)
+    high_c = number_of(settings, "high_c", where, default=max(HIGH_C, low_c), low=1.0, high=max_c)
     if low_c > high_c:
         raise bad_setting(where, "low_c", f"is above high_c ({low_c:g} > {high_c:g})", "write the lower one in low_c")
     return low_c, high_c
 
 
 class Thermostat(Output):
-    """One regulated temperature. Its device keeps regulating when the host dies: the guard brings it to rest."""
+    """One regulated temperature. The device keeps regulating when the host dies: the guard brings it to rest."""
 
     kind = "level"
     unit = "degC"
@@ -43,18 +41,18 @@ class Thermostat(Output):
 
     @abstractmethod
     async def setpoint_c(self) -> float:
-        """What the device says it regulates to (°C); 0 when it is at rest."""
+        """Return the set-point that the device reports (°C); 0 at rest."""
 
     @abstractmethod
     async def measured_c(self) -> float:
-        """The temperature as the device measures it (°C)."""
+        """Return the temperature that the device measures (°C)."""
 
     @abstractmethod
     async def start(self, value_c: float) -> None:
-        """Regulate to `value_c`, and see by the device's own word that it does; nothing is written that stands."""
+        """Regulate to `value_c` and verify it by readback; a setting that is already right is not written."""
 
     async def obey(self, command: Command) -> None:
-        """Level (°C; 0 for rest)."""
+        """Execute a Level command (°C; 0 for rest)."""
         if not isinstance(command, Level):
             raise refuse(self, self.where, command)
         value_c = command.value
@@ -72,5 +70,5 @@ class Thermostat(Output):
         await self.on(self.start(value_c), was_on=was_on)
 
     async def status(self) -> LevelStatus:
-        """Set-point (0 at rest) and measured temperature (°C), as the device says."""
+        """Return set-point (0 at rest) and measured temperature (°C) that the device reports."""
         return LevelStatus(setpoint=await self.setpoint_c(), measured=await self.measured_c())

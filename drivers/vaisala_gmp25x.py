@@ -1,6 +1,6 @@
 """Vaisala GMP251 and GMP252 carbon dioxide probes on Modbus RTU (user guides M211799EN and M211897EN, appendix A).
 
-Register n is address n - 1, a 32-bit float travels least significant word first, and what the probe cannot tell is a
+Register n is address n - 1, a 32-bit float is sent least significant word first, and an unavailable value is a
 quiet NaN. Each reading is judged by the two status registers that are read after it.
 """
 
@@ -29,15 +29,15 @@ CO2, VOLATILE, STATUS = 1, 521, 2049
 """Registers as the guide counts them."""
 CRITICAL, ERROR, WARNING = 1, 2, 4
 NOT_RELIABLE, NOT_READY = 2, 256
-LEAST_PPM, MOST_PPM = -5_000.0, 400_000.0
-"""The output ends at about 320 000 ppm; beyond these it was no carbon dioxide that was read."""
+MIN_PPM, MAX_PPM = -5_000.0, 400_000.0
+"""The output ends at about 320 000 ppm; a value beyond these limits was not carbon dioxide."""
 
 IDENTIFY, MEI_IDENTIFICATION, BASIC = 0x2B, 0x0E, 0x01
 
 
 @dataclass(frozen=True, slots=True)
 class Compensation:
-    """A volatile compensation value: its register, and what the guide allows."""
+    """A volatile compensation value: its register, and the range that the guide allows."""
 
     register: int
     low: float
@@ -80,21 +80,21 @@ class VaisalaGmp25x(Device):
         commands=(
             ("read 1, 2 registers", "carbon dioxide, ppm", "A.2, measurement data"),
             ("read 2049, 2 registers", "device status and CO2 status", "A.2.3"),
-            ("read 1, 4 registers", "brings the line back into step", "A.2, measurement data"),
+            ("read 1, 4 registers", "barrier", "A.2, measurement data"),
             ("read 521, 8 registers", "volatile compensation, only if any is set in the rig", "A.2.2"),
             ("write 521, 523, 525, 527", "the one that is set in the rig and differs", "A.2.2"),
-            ("43/14", "who is there; the layout is that of the Modbus standard", "A.1, function codes"),
+            ("43/14", "identification; its layout is that of the Modbus standard", "A.1, function codes"),
         ),
         traps=(
             "Registers 513 to 519 are EEPROM (30 000 writes): the driver writes only the volatile ones.",
             "A compensation value works only if its mode (773 to 775) is switched on, which the driver does not touch.",
-            "For humidity to be compensated rightly, temperature and pressure must be compensated too.",
+            "For humidity to be compensated correctly, temperature and pressure must be compensated too.",
             "Volatile values are lost at a probe reset: they are compared at each reading and written again where they "
             "differ; that reading is suspect.",
-            "While it starts up the probe says “not ready”, then “not reliable”: the reading is a fault, then missing.",
-            "A value that it cannot tell is NaN, never a Modbus exception.",
+            "During start-up the probe reports “not ready”, then “not reliable”: the reading is a fault, then missing.",
+            "An unavailable value is NaN, never a Modbus exception.",
             "A Vaisala probe of another kind answers the same registers with another quantity: identification "
-            "(43/14) must name a GMP25x; where a gateway does not pass it, nothing can be checked.",
+            "(43/14) must name a GMP25x; behind a gateway that does not pass it, this cannot be checked.",
         ),
     )
 
@@ -111,7 +111,7 @@ class VaisalaGmp25x(Device):
             link,
             config.name,
             timeout_s=TIMEOUT_S,
-            # Four registers: no late answer to anything else is as long.
+            # Four registers: no late answer to anything else has this length.
             barrier=SyncQuery(
                 read_registers_frame(unit, CO2 - 1, 4),
                 lambda: self._unit.reply_parser(ReadHoldingRegistersResponse, 5 + 8),
@@ -130,7 +130,7 @@ class VaisalaGmp25x(Device):
         try:
             told = await self._conversation.ask(identification_frame(self._unit.unit), self._identification())
         except (NoReply, BadReply, Refused):
-            told = {}  # a gateway may pass nothing but registers: then those must tell
+            told = {}  # a gateway may pass only registers: then these must identify it
             await self._has_its_registers()
         else:
             whole = " ".join(told.values()).upper()
@@ -141,7 +141,7 @@ class VaisalaGmp25x(Device):
         return Identity(model=told.get(1, "GMP25x"), firmware=told.get(2, ""))
 
     async def _has_its_registers(self) -> None:
-        """Where nothing but registers passes: the compensation values stand where this family has them, and are such."""
+        """Check the compensation registers where only registers pass: they must be present and plausible."""
         try:
             data = await self._unit.read_holding_registers(VOLATILE - 1, 2 * len(COMPENSATIONS))
         except Refused as error:
@@ -160,7 +160,7 @@ class VaisalaGmp25x(Device):
         )
 
     async def _compensate(self) -> bool:
-        """Write the volatile compensation values that differ, see that the probe has taken them; whether any did."""
+        """Write the compensation values that differ and verify them; return whether any differed."""
         if not self._compensations or not (differing := await self._differing()):
             return False
         for each, wanted in differing.items():
@@ -176,7 +176,7 @@ class VaisalaGmp25x(Device):
         return True
 
     async def _differing(self) -> dict[Compensation, float]:
-        """The compensations that the probe now has otherwise than the rig wants them."""
+        """Return the compensation values that differ from the rig file."""
         data = await self._unit.read_holding_registers(VOLATILE - 1, 2 * len(COMPENSATIONS))
         return {
             each: wanted
@@ -190,7 +190,7 @@ class VaisalaGmp25x(Device):
 
     async def _co2(self) -> float:
         ppm = _float(await self._unit.read_holding_registers(CO2 - 1, 2))
-        if math.isfinite(ppm) and not LEAST_PPM <= ppm <= MOST_PPM:
+        if math.isfinite(ppm) and not MIN_PPM <= ppm <= MAX_PPM:
             raise WrongDevice(
                 f"it reads {ppm:g} ppm, which no probe of this family measures",
                 where=self.config.name,
@@ -200,7 +200,7 @@ class VaisalaGmp25x(Device):
         return ppm
 
     async def read(self) -> tuple[float, Quality]:
-        """Carbon dioxide (ppm) and what the probe's status says of it."""
+        """Return carbon dioxide (ppm) and the quality derived from the probe's status."""
         ppm = await self._co2()
         device, co2 = struct.unpack(">HH", await self._unit.read_holding_registers(STATUS - 1, 2))
         if device & (CRITICAL | ERROR):
@@ -210,7 +210,7 @@ class VaisalaGmp25x(Device):
                 cause="weak supply, a concentration beyond its range, or a broken probe",
                 action="check the supply; read its errors with the maker's software",
             )
-        otherwise = await self._compensate()  # a reset of the probe clears what is volatile
+        otherwise = await self._compensate()  # a reset of the probe clears volatile values
         if co2 & NOT_READY or not math.isfinite(ppm):
             raise DeviceFault(
                 "it has no measurement yet" if co2 & NOT_READY else "it puts out no number",
@@ -223,7 +223,7 @@ class VaisalaGmp25x(Device):
         return ppm, Quality.SUSPECT if device or co2 or otherwise else Quality.GOOD
 
     def _identification(self) -> Parser[dict[int, str]]:
-        """A parser of the answer to 43/14: texts by object id (0 vendor, 1 product, 2 version)."""
+        """Return a parser of the answer to 43/14: texts by object id (0 vendor, 1 product, 2 version)."""
         unit = self._unit.unit
 
         def parse(buffer: bytearray) -> dict[int, str] | None:
@@ -257,25 +257,25 @@ class _CarbonDioxide(Sensor):
         self._probe = probe
 
     async def read(self) -> float:
-        """Carbon dioxide (ppm by volume)."""
+        """Return carbon dioxide (ppm by volume)."""
         ppm, self.quality = await self._probe.read()
         return ppm
 
 
 def _float(data: bytes) -> float:
-    """The float in the first two registers of `data`, the least significant word first."""
+    """Return the float in the first two registers of `data`, least significant word first."""
     value: float = struct.unpack(">f", data[2:4] + data[:2])[0]
     return value
 
 
 def identification_frame(unit: int) -> bytes:
-    """The frame that asks `unit` for its basic identification (Modbus Application Protocol V1.1b3 §6.21)."""
+    """Return the frame that asks `unit` for its basic identification (Modbus Application Protocol V1.1b3 §6.21)."""
     frame = bytes((unit, IDENTIFY, MEI_IDENTIFICATION, BASIC, 0))
     return frame + FramerRTU.compute_CRC(frame).to_bytes(2, "big")
 
 
 def _objects(buffer: bytearray) -> tuple[dict[int, str], int] | None:
-    """The objects of an identification and the length of its frame; None while it is incomplete."""
+    """Return the objects of an identification and the length of its frame; None while it is incomplete."""
     if len(buffer) < 8:
         return None
     texts: dict[int, str] = {}

@@ -1,7 +1,7 @@
-"""VICI universal and microelectric actuators that turn a multi-position valve (Valco technical notes, pages 14 to 16).
+"""VICI universal and microelectric actuators of multi-position valves (Valco technical notes, pages 14 to 16).
 
-`CP` tells the position, `NP` the number of positions, `AM` the actuator mode; `GOn` moves by the shorter way and, as the
-factory sets it (IFM0), says nothing. A move is therefore told, waited for, and read back.
+`CP` returns the position, `NP` the number of positions, `AM` the actuator mode; `GOn` moves by the shorter way and,
+with the factory setting (IFM0), is not answered. A move is therefore sent, waited for, and read back.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ from drivers.output import Output
 from drivers.settings import bad_setting, known_only, number_of
 from drivers.transport.conversation import Conversation, SyncQuery
 from drivers.transport.link import Link, Parser
-from drivers.transport.replies import LINE_MOST, bad_reply
+from drivers.transport.replies import MAX_LINE_BYTES, bad_reply
 from drivers.transport.url import LineSettings
 
 TIMEOUT_S = 0.3
 TELL_S = 0.05
 ARRIVALS = 3
-"""How often the position is asked for after a move before it counts as not reached."""
-MOST_POSITIONS = 40
+"""Number of position readings after a move before it counts as failed."""
+MAX_POSITIONS = 40
 
 _LINE_END = re.compile(rb"[\r\n]")
 
@@ -54,17 +54,17 @@ class ViciActuator(Device):
         commands=(
             ("CP", "current position", "p. 14-16"),
             ("NP", "number of positions", "p. 14-16"),
-            ("AM", "actuator mode; back in step", "p. 14-16"),
+            ("AM", "actuator mode; barrier", "p. 14-16"),
             ("GOn", "move to position n by the shorter way", "p. 14-16"),
         ),
         traps=(
             "The valve stays where it is when the host dies: the guard process sends it to rest_position.",
-            "Level 0 is rest_position, and so is what the status says there: that position is not asked for by its number.",
+            "Level 0 is rest_position, and the status shows 0 there: that position is not commanded by its number.",
             "On the shorter way the valve passes the positions between: stop what flows before moving.",
-            "After the last retry of a move the position is unknown: the driver then sends the valve to rest.",
-            "Number width and text of the replies differ between firmwares (CP1, CP01, “Position is = 1”): all are read.",
-            "An ID, once set in the actuator, belongs into `address`; without one leave it empty. Whether replies name it "
-            "is not certain: give each actuator a line of its own.",
+            "After the last retry of a move the position is unknown: the driver then moves the valve to rest.",
+            "Number width and text of the replies differ between firmwares (CP1, CP01, “Position is = 1”): all are accepted.",
+            "An ID, once set in the actuator, belongs into `address`; without one leave it empty. It is not certain whether "
+            "replies contain it: give each actuator its own line.",
         ),
     )
 
@@ -73,12 +73,12 @@ class ViciActuator(Device):
         settings, where = config.settings, config.name
         known_only(settings, where, frozenset({"positions", "rest_position", "move_s"}))
         if "positions" not in settings:
-            raise bad_setting(where, "positions", "is missing", f"write the valve's positions, 2 to {MOST_POSITIONS}")
-        self.positions = _whole(settings["positions"], "positions", where, 2, MOST_POSITIONS)
+            raise bad_setting(where, "positions", "is missing", f"write the valve's positions, 2 to {MAX_POSITIONS}")
+        self.positions = _whole(settings["positions"], "positions", where, 2, MAX_POSITIONS)
         self.rest_position = _whole(settings.get("rest_position", 1), "rest_position", where, 1, self.positions)
         self.move_s = number_of(settings, "move_s", where, default=2.0, low=0.1, high=30.0)
         self._still_at_s = 0.0
-        """Loop time at which the last move is over at the latest."""
+        """Loop time by which the last move has certainly ended."""
         self._id = _id(config)
         self._conversation = Conversation(
             link,
@@ -110,17 +110,17 @@ class ViciActuator(Device):
         return Identity(model=f"{count}-position actuator, mode {mode}")
 
     async def ask(self, what: bytes) -> int:
-        """The number that the actuator answers to `CP`, `NP` or `AM`; asked when no move is under way."""
-        # While its motor turns, some firmwares hear nothing: silence then must not count as a failure.
+        """Return the number in the answer to `CP`, `NP` or `AM`; queried when no move is running."""
+        # While the motor turns, some firmware receives nothing: silence must not count as a failure then.
         while True:
             wait_s = self._still_at_s - asyncio.get_running_loop().time()
-            if wait_s <= 1e-6:  # the loop counts time in steps, which may end a hair too early
+            if wait_s <= 1e-6:  # loop time has a finite resolution and may end slightly early
                 break
             await asyncio.sleep(wait_s)
         return await self._conversation.ask(self._request(what), self._number(what))
 
     async def go(self, position: int) -> None:
-        """Move to `position`, wait for it and see that the valve is there."""
+        """Move to `position`, wait, and verify by readback."""
         self._still_at_s = asyncio.get_running_loop().time() + TELL_S + self.move_s
         await self._conversation.tell(self._request(b"GO%d" % position), pause_s=TELL_S)
         reached = 0
@@ -141,7 +141,9 @@ class ViciActuator(Device):
         return self._id + command + b"\r"
 
     def _number(self, what: bytes) -> Parser[int]:
-        """A parser of `CP03` and the like, with or without the ID, and of the long form; other lines are skipped."""
+        """Return a parser of `CP03` and the like, with or without the ID, and of the long form; other lines are
+        skipped.
+        """
         own = b"(?:" + re.escape(self._id) + b")? ?"
         long = {b"CP": rb"Position is *= *\"?(\d{1,2})\"?"}.get(what, rb"(?!)()")
         pattern = re.compile(own + b"(?:" + what + rb" *(\d{1,7})|" + long + rb") *")
@@ -156,7 +158,7 @@ class ViciActuator(Device):
                     raise self._two_position()
                 if any(byte > 0x7E or byte < 0x20 for byte in line):
                     raise bad_reply(line, self.config.name, "a line of text")
-            if len(buffer) > LINE_MOST:
+            if len(buffer) > MAX_LINE_BYTES:
                 raise bad_reply(bytes(buffer), self.config.name, "a line that ends")
             return None
 
@@ -190,7 +192,7 @@ class _Position(Sensor):
 
 
 class ValvePosition(Output):
-    """The valve. A move ends by itself; the position stays: if the host dies, the guard sends it to rest."""
+    """The valve. A move ends by itself, but the position stays: if the host dies, the guard moves it to rest."""
 
     kind = "level"
     unit = "position"
@@ -200,7 +202,7 @@ class ValvePosition(Output):
         self._actuator = actuator
 
     async def obey(self, command: Command) -> None:
-        """Level (a position, 0 for rest)."""
+        """Execute a Level command (a position, 0 for rest)."""
         match command:
             case Level(value=0.0):
                 await self.off()
@@ -210,7 +212,7 @@ class ValvePosition(Output):
                 raise refuse(self, self.where, command)
 
     async def status(self) -> LevelStatus:
-        """The position as the actuator says it, as set-point and as measured value; 0 is rest."""
+        """Return the position that the actuator reports, as set-point and as measured value; 0 is rest."""
         position = await self._actuator.ask(b"CP")
         told = 0.0 if position == self._actuator.rest_position else float(position)
         return LevelStatus(setpoint=told, measured=told)
@@ -227,11 +229,11 @@ class ValvePosition(Output):
                 action=f"ask for a whole position from 1 to {positions} other than {rest}, or 0 for rest",
             )
         if await self._actuator.ask(b"CP") != value:
-            # On the way the valve passes other positions: one that was not reached is no place to stay.
+            # On the way the valve passes other positions: it must not stay where it did not arrive.
             await self.on(self._actuator.go(int(value)), was_on=False)
 
     async def rest(self) -> None:
-        """Go to the position of rest, if it is not there."""
+        """Move to the position of rest, unless it is there."""
         if await self._actuator.ask(b"CP") != self._actuator.rest_position:
             await self._actuator.go(self._actuator.rest_position)
 

@@ -1,8 +1,9 @@
-"""Watson-Marlow peristaltic pumps with the ASCII protocol: 323, 505Di, 520, 530, 620 and 720 (manuals 505Di p. 6, 323
-p. 29, 620DuN p. 82, 720DuN p. 77, 530Du p. 40 "Historical basic protocol").
+"""Watson-Marlow peristaltic pumps with the ASCII protocol: 323, 505Di, 520, 530, 620 and 720 (manuals 505Di p. 6,
+323 p. 29, 620DuN p. 82, 720DuN p. 77, 530Du p. 40 "Historical basic protocol").
 
-No command is acknowledged; only questions are answered. Each command is therefore followed by the status question
-`RS`, and counts as carried out when the status says so. All but the 323 dose a number of pulses of their own tacho.
+No command is acknowledged; only queries are answered. Each command is therefore followed by the status query `RS`,
+and counts as executed when the status shows it. All series but the 323 dose a number of pulses of their own
+tachometer.
 """
 
 from __future__ import annotations
@@ -19,19 +20,19 @@ from drivers.rotary_pump import HostCount, RotaryPump, needed_number
 from drivers.settings import bad_setting, choice_of, known_only, number_of
 from drivers.transport.conversation import Conversation
 from drivers.transport.link import Link
-from drivers.transport.replies import LINE_MOST, bad_reply
+from drivers.transport.replies import MAX_LINE_BYTES, bad_reply
 from drivers.transport.url import LineSettings
 
 TIMEOUT_S = 0.6
 COMMAND_GAP_S = 0.020
-"""Between two commands at least 10 ms must pass."""
+"""Minimum interval between two commands is 10 ms."""
 BITS_A_BYTE = 11
 LATENCY_S = 0.1
 STARTED_S = 0.15
-"""How long a dose may take to show in the status before it is asked once more."""
+"""Maximum delay until a dose shows in the status before it is read once more (s)."""
 MOST_PULSES = 99_999_999
 PULSES = {"520": 10_982.0, "530": 10_982.0, "620": 10_982.0, "720": 10_982.0}
-"""Tacho pulses a revolution of the head; the 505Di has 800 or 1280 by version, the 323 tells none."""
+"""Tacho pulses per revolution of the head; the 505Di has 800 or 1280 by version, the 323 reports none."""
 SERIES = ("323", "505", "520", "530", "620", "720")
 
 _NUMBER = r"\d{1,6}(?:\.\d{1,4})?"
@@ -44,7 +45,7 @@ _LONG = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class PumpReport:
-    """What `RS` tells. The 323 tells neither volume nor tacho."""
+    """Answer to `RS`. The 323 reports neither volume nor tacho."""
 
     type: str
     rpm: float
@@ -87,18 +88,18 @@ class WatsonMarlow(Device):
             ("nDOx", "dose x tacho pulses, not on the 323", "720DuN p. 77"),
         ),
         traps=(
-            "No command is acknowledged and no error is reported: a command has worked when the status says so.",
+            "No command is acknowledged and no error is reported: a command has worked when the status shows it.",
             "The 323 cannot end a dose, nor count: this driver times and counts there. If the controller dies in a dose,"
-            " a 323 runs on until the guard process stops it.",
-            "The 323 echoes what it hears (factory setting); the echo is recognised, no setting is needed.",
-            "A 323 does not say its number: only by its echo can two on one line be told apart. Give each its own line.",
-            "Tacho pulses a revolution: 10982 in the 620 and 720 manuals, 10892 (likely a slip) in the 530 manual:"
+            " a 323 continues until the guard process stops it.",
+            "The 323 echoes what it receives (factory setting); the echo is recognised, no setting is needed.",
+            "A 323 does not send its number: two on one line differ only by their echo. Give each its own line.",
+            "Tacho pulses a revolution: 10982 in the 620 and 720 manuals, 10892 (probably a misprint) in the 530 manual:"
             " measure a dose once, and set pulses_per_rev if it is off by 0.8 %.",
-            "The pump tells mL a revolution with two decimals: with narrow tubing measure it and set ul_per_rev.",
+            "The pump reports mL per revolution with two decimals: with narrow tubing measure it and set ul_per_rev.",
             "Whether a dose clears the tacho, and how the tacho wraps, is not documented. This driver never clears it.",
-            "The dose is written without leading zeros; the manuals do not say whether they may be left out.",
-            "A speed is rounded to the pump's step (0.1 rpm, 323: 1 rpm): the status tells the flow that results. A flow that"
-            " this would change by more than 2 % is refused; a heart gets the step next to it.",
+            "The dose is written without leading zeros; the manuals do not say whether they may be omitted.",
+            "A speed is rounded to the pump's step (0.1 rpm, 323: 1 rpm): the status shows the resulting flow. A flow that"
+            " this would change by more than 2 % is refused; a circulation pump gets the nearest step.",
         ),
     )
 
@@ -132,11 +133,11 @@ class WatsonMarlow(Device):
         return Identity(model=report.type)
 
     async def report(self) -> PumpReport:
-        """`RS`: what the pump says of itself."""
+        """Send `RS`; return the pump's report."""
         return await self._conversation.ask(b"%dRS\r" % self.number, self._report)
 
     async def tell(self, command: bytes) -> None:
-        """Send a command, and wait until the next may follow. It is not acknowledged: read back what it did."""
+        """Send a command and wait until the next may follow. It is not acknowledged: read back its effect."""
         request = b"%d%s\r" % (self.number, command)
         sent_s = len(request) * BITS_A_BYTE / self.link.line.baud
 
@@ -151,7 +152,7 @@ class WatsonMarlow(Device):
         try:
             await self._conversation.exchange(request, echoed, timeout_s=2 * sent_s + COMMAND_GAP_S)
         except NoReply:
-            pass  # so it should be, unless the pump echoes
+            pass  # the normal case, unless the pump echoes
         except BadReply:
             self._conversation.doubt()
         except asyncio.CancelledError:
@@ -159,13 +160,13 @@ class WatsonMarlow(Device):
             raise
 
     def _report(self, buffer: bytearray) -> PumpReport | None:
-        """The status ends with `!`; echoes of requests may stand before it, each ended by CR."""
+        """Parse the status, which ends with `!`; echoes of requests may precede it, each ended by CR."""
         while (at := buffer.find(b"!")) >= 0:
             *echoes, text = (part.strip() for part in bytes(buffer[:at]).split(b"\r"))
             del buffer[: at + 1]
             if self.series == "323":
                 if echoes and echoes[-1] and echoes[-1] != b"%dRS" % self.number:
-                    continue  # the echo of a request to another pump: this is its answer
+                    continue  # the echo of a request to another pump: this is that pump's answer
                 if match := _SHORT.fullmatch(text):
                     return PumpReport(match[1].decode("ascii"), float(match[2]), match[3] == b"CW", match[4] == b"1")
             elif (match := _LONG.fullmatch(text)) and int(match[7]) == self.number:
@@ -177,13 +178,13 @@ class WatsonMarlow(Device):
                     float(match[2]),
                     int(match[8]),
                 )
-        if len(buffer) > LINE_MOST:
+        if len(buffer) > MAX_LINE_BYTES:
             raise bad_reply(bytes(buffer), self.config.name, "a status that ends with !")
         return None
 
 
 class _Pump(RotaryPump):
-    """What all series have in common."""
+    """Common part of all series."""
 
     step_rpm = 0.1
 
@@ -195,25 +196,25 @@ class _Pump(RotaryPump):
             settings, "max_rpm", where, low=1.0, high=999.9, what="the drive's greatest speed, rpm"
         )
         self._forward = choice_of(settings, "direction", where, default="cw", among=("cw", "ccw")) == "cw"
-        self._endless = False
-        """Whether what runs was started here without end."""
-        self._aimed = (0.0, True)
+        self._continuous = False
+        """Whether this process started the running flow, continuous."""
+        self._target = (0.0, True)
         """Speed (rpm) and whether clockwise."""
         self._volume_ul = 0.0
 
     def prepare(self, report: PumpReport) -> None:
-        """Part of verification: what a revolution gives, and so what flows there can be."""
+        """Derive the volume per revolution and the flow range; part of verification."""
         settings, where = self._device.config.settings, self._device.config.name
         what = "the volume of one revolution of the tubing, µL"
         if "ul_per_rev" in settings or not report.ml_per_rev:
             self._ul_per_rev = needed_number(settings, "ul_per_rev", where, low=0.01, high=1e6, what=what)
         else:
             self._ul_per_rev = 1000.0 * report.ml_per_rev
-        self._least_flow_ul_min = self.step_rpm * self._ul_per_rev
+        self._min_flow_ul_min = self.step_rpm * self._ul_per_rev
         self._max_flow_ul_min = self._max_rpm * self._ul_per_rev
         self._steps = FlowSteps(self.step_rpm * self._ul_per_rev, self._max_flow_ul_min)
         self.revolution_ul = self._ul_per_rev
-        self._endless = False
+        self._continuous = False
 
     async def _running(self) -> bool:
         return (await self._look()).running
@@ -222,27 +223,27 @@ class _Pump(RotaryPump):
         return await self._device.report()
 
     async def _halt(self) -> None:
-        self._endless = False
+        self._continuous = False
         await self._device.tell(b"ST")
         await self._look(commanded=True)
 
     async def _aim(self, flow_ul_min: float, volume_ul: float | None) -> None:
-        self._endless = False
+        self._continuous = False
         self._volume_ul = volume_ul or 0.0
-        self._aimed = self._speed(flow_ul_min)
+        self._target = self._speed(flow_ul_min)
         await self._set(running=False)
 
     async def _retune(self, flow_ul_min: float) -> bool:
         rpm, clockwise = self._speed(flow_ul_min)
-        if not self._endless or clockwise != self._aimed[1]:
+        if not self._continuous or clockwise != self._target[1]:
             return False
-        self._aimed = rpm, clockwise
+        self._target = rpm, clockwise
         await self._set(running=True)
         return True
 
     async def _set(self, *, running: bool) -> PumpReport:
-        """Set speed and, at rest, direction; see that the pump has taken them, after a second try if need be."""
-        rpm, clockwise = self._aimed
+        """Set speed and, at rest, direction; verify them by readback, with one retry."""
+        rpm, clockwise = self._target
         for _ in range(2):
             await self._device.tell(b"SP%.*f" % (0 if self.step_rpm == 1.0 else 1, rpm))
             if not running:
@@ -293,7 +294,7 @@ class TachoPump(_Pump):
         self._pulses_before = 0
 
     async def status(self) -> PumpStatus:
-        """What the pump says: running, flow, and its tacho as a volume (µL, in steps of a pulse)."""
+        """Return running state, flow, and the tacho as a volume (µL, in steps of a pulse)."""
         report = await self._device.report()
         per_pulse_ul = self._ul_per_rev / self._pulses_per_rev
         return PumpStatus(report.running, self._flow(report), (report.pulses or 0) * per_pulse_ul, per_pulse_ul)
@@ -319,16 +320,16 @@ class TachoPump(_Pump):
             await asyncio.sleep(STARTED_S)
             started = await self._turned()
         self._started(started)
-        self._endless = not dose
+        self._continuous = not dose
 
     async def _turned(self) -> bool:
-        """Whether it runs, or has run: a small dose may be over before it is looked at."""
+        """Return whether the pump runs, or has run: a small dose may be over before the status is read."""
         report = await self._device.report()
         return report.running or report.pulses != self._pulses_before
 
 
 class TimedPump(_Pump):
-    """The 323, which only runs and stands: doses are timed, and volumes counted, by this driver."""
+    """The 323, which only runs or stands: the driver times doses and counts volumes."""
 
     step_rpm = 1.0
 
@@ -339,10 +340,10 @@ class TimedPump(_Pump):
     def prepare(self, report: PumpReport) -> None:
         """See :meth:`_Pump.prepare`."""
         super().prepare(report)
-        self._count.looked(self._flow(report))
+        self._count.update(self._flow(report))
 
     async def status(self) -> PumpStatus:
-        """What the pump says: running and flow; the total is this driver's count (µL)."""
+        """Return running state and flow; the total is this driver's count (µL)."""
         report = await self._look()
         return PumpStatus(
             report.running, self._flow(report), self._count.total_ul, self._count.resolution_ul, host_counted=True
@@ -350,18 +351,18 @@ class TimedPump(_Pump):
 
     async def _look(self, *, commanded: bool = False) -> PumpReport:
         report = await self._device.report()
-        self._count.looked(self._flow(report), commanded=commanded)
+        self._count.update(self._flow(report), commanded=commanded)
         return report
 
     async def _go(self, dose: bool) -> None:
         await self._device.tell(b"GO")
-        begun_s = asyncio.get_running_loop().time()
+        started_s = asyncio.get_running_loop().time()
         self._started((await self._look(commanded=True)).running)
         if dose:
-            # What lies between the command and its taking effect is the same at the end, and cancels out.
-            ran_s = asyncio.get_running_loop().time() - begun_s
-            self._end_after(max(0.0, self._volume_ul / (self._aimed[0] * self._ul_per_rev) * 60.0 - ran_s))
-        self._endless = not dose
+            # The delay between a command and its effect is the same at the end, and cancels out.
+            ran_s = asyncio.get_running_loop().time() - started_s
+            self._end_after(max(0.0, self._volume_ul / (self._target[0] * self._ul_per_rev) * 60.0 - ran_s))
+        self._continuous = not dose
 
 
 def _series(config: DeviceConfig) -> str:

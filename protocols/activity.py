@@ -66,7 +66,9 @@ def activity(
     weights: Mapping[str, float] = WEIGHTS,
     corners: Mapping[str, Corners] = CORNERS,
 ) -> ScorePart:
-    """The activity as one part, of `weight`, of another score. `weights` and `corners` are for sensitivity analysis."""
+    """Return the activity as one part, of `weight`, of another score. `weights` and `corners` are for sensitivity
+    analysis.
+    """
     name = "activity"
     known_weight = known = low = value = high = 0.0
     for field, share in weights.items():
@@ -95,14 +97,18 @@ def activity(
 
 
 def terms(heard: Heard) -> tuple[float, ...]:
-    """What each part of :data:`WEIGHTS` scores, times what is trusted: their weighted sum is the activity (0..1)."""
+    """Return what each part of :data:`WEIGHTS` scores, times what is trusted: their weighted sum is the activity
+    (0..1).
+    """
     trusted = _trust(heard)[1]
     readings = ((field, getattr(heard, field)) for field in WEIGHTS)
     return tuple(0.0 if seen is None else CORNERS[field].score(seen.value) * trusted for field, seen in readings)
 
 
 def _trust(heard: Heard) -> tuple[float, float, float]:
-    """Factor for signal quality and hypersynchrony: at worst, as it seems, at best. What is not known is at its worst."""
+    """Factor for signal quality and hypersynchrony: at worst, as it seems, at best. What is not known is at its
+    worst.
+    """
     calm = SEIZURE_FACTOR if heard.seizure_like else 1.0
     if heard.signal_quality is None:
         return 0.0, 0.0, calm

@@ -30,7 +30,7 @@ class Analyte:
     """For values by mass, such as mg/dL."""
 
     def deviation(self, value: float) -> float:
-        """The usual standard deviation of one assay of this value."""
+        """Return the usual standard deviation of one assay of this value."""
         return max(self.sd, self.rel_sd * value)
 
 
@@ -67,7 +67,7 @@ class Assay:
         return ANALYTES[self.analyte].species
 
     def same(self, other: Assay) -> bool:
-        """Whether both are one finding, entered twice."""
+        """Return whether both are one finding, entered twice."""
         return (self.analyte, self.where, self.taken, self.value) == (
             other.analyte,
             other.where,
@@ -90,7 +90,7 @@ class Assay:
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> Self:
-        """What :meth:`to_json` wrote."""
+        """Return what :meth:`to_json` wrote."""
         return cls(
             data["analyte"],
             data["where"],

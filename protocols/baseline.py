@@ -38,23 +38,25 @@ class Norm:
     hours: int
 
     def ratio(self, value: float) -> float:
-        """`value` in terms of the norm."""
+        """Return `value` in terms of the norm."""
         return value / self.value
 
     def z(self, value: float) -> float:
-        """How many spreads the logarithm of `value` lies above the norm; −inf for 0."""
+        """Return how many spreads the logarithm of `value` lies above the norm; −inf for 0."""
         return math.log(value / self.value) / self.spread if value > 0.0 else -math.inf
 
 
 @dataclass(frozen=True, slots=True)
 class Baseline:
-    """One signal's hours, (hour, value) oldest first, and the lowest norm that is allowed (`anchor`, as of its hour)."""
+    """One signal's hours, (hour, value) oldest first, and the lowest norm that is allowed (`anchor`, as of its
+    hour).
+    """
 
     hours: tuple[tuple[int, float], ...] = ()
     anchor: tuple[int, float] | None = None
 
     def norm(self, hour: int) -> Norm | None:
-        """The norm as of `hour`; None while warming up, or for a signal that has always been 0."""
+        """Return the norm as of `hour`; None while warming up, or for a signal that has always been 0."""
         if len(self.hours) < WARM_UP_H:
             return None
         values = [value for _, value in self.hours]

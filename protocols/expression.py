@@ -67,12 +67,12 @@ class Expression:
     """Raises :class:`MissingValue`; a division by zero raises ZeroDivisionError."""
 
     def number(self, values: Values) -> float:
-        """The value as a number."""
+        """Return the value as a number."""
         return float(self.evaluate(values))
 
 
 def constant(value: float, unit: str) -> Expression:
-    """A number as an expression."""
+    """Return a number as an expression."""
     return Expression(f"{value:g} {unit}".strip(), unit, frozenset(), lambda values: value)
 
 
@@ -316,5 +316,5 @@ class _Parser:
 
 
 def unit_text(unit: str) -> str:
-    """A unit as it is said to people."""
+    """Return a unit as it is said to people."""
     return {BOOL: "a condition", GRADE: "a grade", PLAIN: "a plain number"}.get(unit, f"a quantity in {unit}")

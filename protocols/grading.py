@@ -44,7 +44,7 @@ class Rule:
     source: str = ""
 
     def letter(self, worst: float) -> Letter:
-        """The grade of one value."""
+        """Return the grade of one value."""
         for letter, edge in zip(_ORDER, self.edges, strict=False):
             if self.sense == "high":
                 good = worst < edge if self.strict else worst <= edge
@@ -57,7 +57,7 @@ class Rule:
         return Letter.D
 
     def judged(self, interval: Interval) -> tuple[Letter, Letter]:
-        """The grade of the pessimistic end and that of the best value."""
+        """Return the grade of the pessimistic end and that of the best value."""
         if self.sense == "high":
             worst = self.letter(interval.high)
         elif self.sense == "low":
@@ -67,7 +67,7 @@ class Rule:
         return worst, self.letter(interval.value)
 
     def limits(self) -> str:
-        """The edges as text."""
+        """Return the edges as text."""
         if self.sense == "band":
             return "; ".join(f"{letter} {lo:g} to {hi:g}" for letter, (lo, hi) in zip("ABC", self.edges, strict=True))
         sign = {"high": "<" if self.strict else "≤", "low": ">" if self.strict else "≥"}[self.sense]
@@ -83,7 +83,7 @@ class RuleSet:
     rules: tuple[Rule, ...]
 
     def rule(self, name: str) -> Rule | None:
-        """The rule of one variable, if it has one."""
+        """Return the rule of one variable, if it has one."""
         return next((rule for rule in self.rules if rule.name == name), None)
 
 
@@ -161,7 +161,7 @@ class Grade:
         }
 
     def of(self, variable: str) -> Letter | None:
-        """The grade of one variable."""
+        """Return the grade of one variable."""
         return next((finding.letter for finding in self.findings if finding.variable == variable), None)
 
 

@@ -19,7 +19,9 @@ LABEL = "care-quality proxy, not evidence of feeling; “happiness” is a nickn
 
 @dataclass(frozen=True, slots=True)
 class Happiness:
-    """√(V·W) with its interval; `coverage` is the mean of theirs, and `of_known` √ of theirs, None where one has none."""
+    """√(V·W) with its interval; `coverage` is the mean of theirs, and `of_known` √ of theirs, None where one has
+    none.
+    """
 
     score: float
     low: float
@@ -47,7 +49,7 @@ class Happiness:
 
 
 def happiness(viability: Score, welfare: Score) -> Happiness:
-    """The rating of one moment."""
+    """Return the rating of one moment."""
     known = None
     if viability.of_known is not None and welfare.of_known is not None:
         known = round(math.sqrt(viability.of_known * welfare.of_known), 6)

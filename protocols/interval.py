@@ -30,12 +30,12 @@ class Interval:
 
     @classmethod
     def exact(cls, value: float) -> Self:
-        """A number that is known for certain."""
+        """Return a number that is known for certain."""
         return cls(value, value, value)
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> Self:
-        """What :meth:`to_json` wrote."""
+        """Return what :meth:`to_json` wrote."""
         return cls(data["value"], data["low"], data["high"])
 
     def to_json(self) -> dict[str, float]:
@@ -48,5 +48,5 @@ class Interval:
         return max(self.value - self.low, self.high - self.value) / K_BOUND
 
     def scaled(self, factor: float) -> Interval:
-        """The same in another unit; `factor` > 0."""
+        """Return the same in another unit; `factor` > 0."""
         return Interval(self.value * factor, self.low * factor, self.high * factor)

@@ -128,7 +128,7 @@ class MediaState:
         return math.sqrt(max(float(self.covariance[state, state]), 0.0))
 
     def interval(self, where: Where, species: str) -> Interval:
-        """What is believed of one of :data:`SPECIES` in a vessel."""
+        """Return what is believed of one of :data:`SPECIES` in a vessel."""
         state = _number(where, species)
         return Interval.around(float(self.mean[state]), self.sd(state), floor=0.0)
 
@@ -145,7 +145,7 @@ class MediaState:
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> Self:
-        """What :meth:`to_json` wrote."""
+        """Return what :meth:`to_json` wrote."""
         lower = np.zeros((STATES, STATES))
         lower[np.tril_indices(STATES)] = data["covariance"]
         covariance = lower + lower.T - np.diag(np.diag(lower))
@@ -153,12 +153,12 @@ class MediaState:
 
 
 def of_composition(composition: Composition) -> Array:
-    """A medium's species, shape (6,)."""
+    """Return a medium's species, shape (6,)."""
     return np.array([getattr(composition, name) for name in SPECIES])
 
 
 def label_sd(species: Array) -> Array:
-    """How far a bottle with these species may be from its label, shape (6,)."""
+    """Return how far a bottle with these species may be from its label, shape (6,)."""
     sd: Array = np.maximum(np.array(FRESH_REL_SD) * species, np.array(FRESH_SD))
     return sd
 
@@ -172,7 +172,9 @@ def begin(
     tissue_mm3: float,
     water_ul_d: tuple[float, float],
 ) -> MediaState:
-    """A rig whose vessels hold fresh medium and `tissue_mm3` of tissue; `water_ul_d` is the loop's loss and its doubt."""
+    """Return a rig whose vessels hold fresh medium and `tissue_mm3` of tissue; `water_ul_d` is the loop's loss and
+    its doubt.
+    """
     parts = of_composition(loop), of_composition(spent)
     glucose = tissue_mm3 * 1e-6 * GLUCOSE_MM_PER_S * DAY_S * 1e3  # mm³ → L, mmol → µmol
     rates = glucose * np.array([LACTATE_PER_GLUCOSE, 1.0, AMMONIA_PER_GLUCOSE])
@@ -232,7 +234,7 @@ def _step(state: MediaState, days: float, water_ul_d: float) -> MediaState:
 
 
 def _lived(cloud: Array, days: float, volume_ul: float) -> Array:
-    """The balances over `days`, for each sigma point of `cloud` (m, STATES)."""
+    """Return the balances over `days`, for each sigma point of `cloud` (m, STATES)."""
     after = cloud.copy()
     glucose = np.maximum(cloud[:, LOOP + GLUCOSE], 0.0)
     # µmol/day over µL → mM: a factor of a thousand.
@@ -339,7 +341,7 @@ def titrated(state: MediaState, ph: float, pco2: float) -> MediaState:
 
 
 def surprise(state: MediaState, where: Where, species: str, value: float, sd: float) -> float:
-    """How many standard deviations (of estimate and assay together) an assay lies off."""
+    """Return how many standard deviations (of estimate and assay together) an assay lies off."""
     look, own_sd = _assay(where, species, sd)
     variance = float(look @ state.covariance @ look) + own_sd**2
     return abs(value - float(look @ state.mean)) / math.sqrt(variance)
@@ -364,7 +366,7 @@ def assayed(state: MediaState, where: Where, species: str, value: float, sd: flo
 
 
 def _assay(where: Where, species: str, sd: float) -> tuple[Array, float]:
-    """What an assay sees of the states, (STATES,), and the deviation of its own."""
+    """Return what an assay sees of the states, (STATES,), and the deviation of its own."""
     look = np.zeros(STATES)
     look[_number(where, species)] = 1.0
     look[LABORATORY + INDEX[species]] = sd
@@ -385,7 +387,7 @@ def _within(belief: unscented.Belief) -> unscented.Belief:
 
 
 def estimate(state: MediaState, *, titrated: bool) -> MediaEstimate:
-    """The state as concentrations with bounds."""
+    """Return the state as concentrations with bounds."""
     return MediaEstimate(
         loop=_values(state, "loop"),
         spent=_values(state, "spent"),

@@ -51,7 +51,7 @@ class Param:
 
 
 def complete(params: tuple[Param, ...], given: Mapping[str, float]) -> dict[str, float]:
-    """Every parameter by its key, defaults filled in; `given` is by name, in inner units."""
+    """Return every parameter by its key, defaults filled in; `given` is by name, in inner units."""
     known = {param.name: param for param in params}
     unknown = sorted(set(given) - set(known))
     if unknown:

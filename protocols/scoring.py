@@ -85,7 +85,7 @@ class ScorePart:
 
 
 def part(name: str, weight: float, corners: Corners, reading: Interval | None, note: str = "") -> ScorePart:
-    """A part from a reading; None, or a reading that is no finite number, is missing."""
+    """Return a part from a reading; None, or a reading that is no finite number, is missing."""
     if reading is None or not all(math.isfinite(v) for v in (reading.low, reading.value, reading.high)):
         return missing(name, weight, note)
     low, score, high = (max(FLOOR, s) for s in corners.range(reading))
@@ -93,7 +93,7 @@ def part(name: str, weight: float, corners: Corners, reading: Interval | None, n
 
 
 def missing(name: str, weight: float, note: str = "") -> ScorePart:
-    """A part of which nothing is known."""
+    """Return a part of which nothing is known."""
     return ScorePart(name, weight, FLOOR, FLOOR, 1.0, 1.0, 0.0, None, note)
 
 
@@ -191,7 +191,7 @@ def combined(parts: tuple[ScorePart, ...], gates: tuple[Veto, ...] = (), *, vers
 
 
 def _limiting(parts: tuple[ScorePart, ...], gates: tuple[Veto, ...]) -> str:
-    """The shut gate, else the part that costs most."""
+    """Return the shut gate, else the part that costs most."""
     for veto in gates:
         if not veto.is_open:
             return veto.name

@@ -53,7 +53,7 @@ class MediaValues:
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> Self:
-        """What :meth:`to_json` wrote."""
+        """Return what :meth:`to_json` wrote."""
         return cls(**{name: Interval.from_json(part) for name, part in data.items()})
 
     def to_json(self) -> dict[str, Any]:
@@ -73,7 +73,7 @@ class MediaEstimate:
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> Self:
-        """What :meth:`to_json` wrote."""
+        """Return what :meth:`to_json` wrote."""
         return cls(
             MediaValues.from_json(data["loop"]),
             MediaValues.from_json(data["spent"]),

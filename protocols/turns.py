@@ -14,7 +14,7 @@ from protocols.language import Lab
 
 
 async def first_turn(lab: Lab) -> float:
-    """Where a grid begins that has its first turn now (s since the run's start)."""
+    """Return where a grid begins that has its first turn now (s since the run's start)."""
     return await lab.sleep_until(0.0)
 
 

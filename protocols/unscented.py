@@ -20,7 +20,9 @@ Belief = tuple[Array, Array]
 
 
 def points(mean: Array, covariance: Array, least_sd: Array) -> Array:
-    """Sigma points, shape (2·n, n); `least_sd` (n,) is added to each deviation, so that what is certain has points too."""
+    """Sigma points, shape (2·n, n); `least_sd` (n,) is added to each deviation, so that what is certain has points
+    too.
+    """
     root = np.linalg.cholesky(covariance + np.diag(least_sd**2))
     spread = math.sqrt(mean.size) * root.T
     return np.concatenate((mean + spread, mean - spread))
@@ -34,12 +36,14 @@ def moments(cloud: Array) -> Belief:
 
 
 def predicted(belief: Belief, least_sd: Array, step: Callable[[Array], Array]) -> Belief:
-    """What a belief becomes under `step`, which takes and gives sigma points (2·n, n); process noise is the caller's."""
+    """Return what a belief becomes under `step`, which takes and gives sigma points (2·n, n); process noise is the
+    caller's.
+    """
     return moments(step(points(*belief, least_sd)))
 
 
 def linear_map(belief: Belief, matrix: Array) -> Belief:
-    """What a belief becomes under a linear map (n, n): exactly."""
+    """Return what a belief becomes under a linear map (n, n): exactly."""
     mean, covariance = belief
     return matrix @ mean, _symmetric(matrix @ covariance @ matrix.T)
 
@@ -49,8 +53,9 @@ def observed(
 ) -> tuple[Belief, float]:
     """Correct by one reading `seen` ± `sd` of the scalar `look` (points (2·n, n) to values (2·n,)).
 
-    A reading further than `gate` standard deviations from what was expected has its weight cut to that of one at the gate
-    (Huber): it pulls, and no more the further out it is. Returns the new belief and how many deviations it lay off.
+    A reading further than `gate` standard deviations from what was expected has its weight cut to that of one at
+    the gate (Huber): it pulls, and no more the further out it is. Returns the new belief and how many deviations it
+    lay off.
     """
     mean, covariance = belief
     cloud = points(mean, covariance, least_sd)

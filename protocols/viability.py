@@ -82,7 +82,7 @@ class Vitals:
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> Self:
-        """What :meth:`to_json` wrote."""
+        """Return what :meth:`to_json` wrote."""
         own = {each.name for each in fields(cls)}
         values = {name: _read(value) for name, value in data.items()}
         heard = Heard(**{name: value for name, value in values.items() if name not in own})
@@ -133,7 +133,7 @@ def gates_of(vitals: Vitals) -> tuple[Veto, ...]:
 
 
 def shut_gate(vitals: Vitals) -> str | None:
-    """The name of the first gate that is shut, without the cost of the score."""
+    """Return the name of the first gate that is shut, without the cost of the score."""
     temperature, short = vitals.temperature_c, vitals.oxygen_short_s
     if temperature is None or not COLDEST_C <= temperature.value <= HOTTEST_C:
         return "temperature"

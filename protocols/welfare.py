@@ -63,7 +63,7 @@ class Treatment:
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> Self:
-        """What :meth:`to_json` wrote."""
+        """Return what :meth:`to_json` wrote."""
         read: dict[str, Any] = {n: Interval.from_json(v) if isinstance(v, Mapping) else v for n, v in data.items()}
         return cls(**read)
 

@@ -29,7 +29,7 @@ TURN_BYTES = 3.5
 
 
 def bench_bus() -> dict[str, Any]:
-    """Two lives of the same bus in virtual time: polled once a second, and polled as fast as it goes."""
+    """Return two lives of the same bus in virtual time: polled once a second, and polled as fast as it goes."""
     limit_s = (DEVICES - DEAD) * ((FRAMES_BYTES + TURN_BYTES) * BITS_A_BYTE / BAUD + KellerXLine.think_s)
     calm = run_virtual(_life(PERIOD_S))
     fast = run_virtual(_life(limit_s / 4))
@@ -77,7 +77,7 @@ async def _life(every_s: float) -> dict[str, float]:
 
 
 def _crowded(every_s: float) -> Rig:
-    """The bench rig with nothing but pressure transmitters, all on one line."""
+    """Return the bench rig with nothing but pressure transmitters, all on one line."""
     rig = load_rig(bench_rig(), models=MODELS)
     one = rig.devices["p_heart"]
     devices = {

@@ -96,7 +96,7 @@ class Laboratory:
             self._enter(*entry[1:])
 
     def truth(self, where: Where) -> dict[str, float]:
-        """What is really in a vessel, by analyte."""
+        """Return what is really in a vessel, by analyte."""
         species = self._plant.truth().concentrations[where]
         label = species["alkalinity"] + BUFFER_MM_PER_PH * (BUFFER_REFERENCE_PH - PH_OF_FRESH)
         return {

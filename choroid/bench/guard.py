@@ -77,7 +77,7 @@ class ToldPlant(Plant):
         super().set_gas(point, flow_ml_min)
 
     def at_basal(self) -> bool:
-        """Whether every output is at its basal state."""
+        """Return whether every output is at its basal state."""
         for point, command in self._basal.items():
             match command:
                 case Run(flow_ul_min=value) | Level(value=value):
@@ -93,7 +93,7 @@ class ToldPlant(Plant):
         return True
 
     def at_work(self) -> bool:
-        """Whether the controller has the heart at more than its basal flow."""
+        """Return whether the controller has the heart at more than its basal flow."""
         basal = self._basal[self._heart]
         return isinstance(basal, Run) and self.told.get(self._heart, 0.0) > 1.5 * basal.flow_ul_min
 
@@ -129,7 +129,9 @@ class _Bench:
         return process
 
     async def to_basal(self, how: int, busy: int = 0) -> float:
-        """Lose a controller while `busy` processes load the machine; returns how long it took to the basal state (s)."""
+        """Lose a controller while `busy` processes load the machine; returns how long it took to the basal state
+        (s).
+        """
         process = await self.controller()
         with _loaded(busy):
             await asyncio.sleep(SETTLE_S if busy else 0.0)
@@ -147,7 +149,7 @@ class _Bench:
         await self.until(lambda: self.status().get("state") == "at rest", "the guard is done")
 
     def status(self) -> dict[str, Any]:
-        """What the guard says of itself; empty when it does not answer."""
+        """Return what the guard says of itself; empty when it does not answer."""
         with contextlib.suppress(OSError), connect(self.data) as connection:
             send(connection, {"status": True})
             select.select([connection], [], [], ANSWER_S)  # the lab stands meanwhile
@@ -157,7 +159,7 @@ class _Bench:
         return {}
 
     def takeovers(self) -> int:
-        """How often the guard has brought the rig to its basal state."""
+        """Return how often the guard has brought the rig to its basal state."""
         return (self.data / LOG).read_text(encoding="utf-8").count("to its basal state")
 
     async def until(self, true: Callable[[], bool], what: str) -> None:

@@ -73,7 +73,7 @@ def _drawn(path: Path) -> dict[str, Any]:
 
 
 def _draw_ms(history: History, begin: float, end: float) -> float:
-    """The median of five, drawn in at most 1,000 stretches a series."""
+    """Return the median of five, drawn in at most 1,000 stretches a series."""
     times = []
     for _ in range(5):
         began = _now()

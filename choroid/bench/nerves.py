@@ -82,7 +82,7 @@ def _pipeline(electrodes: int, rate_hz: int) -> dict[str, float]:
 
 
 def _simulated_array() -> dict[str, float]:
-    """What the simulated array and the whole core cost, as a share of one core in real time."""
+    """Return what the simulated array and the whole core cost, as a share of one core in real time."""
     now = [0.0]
 
     def sleep(seconds: float) -> None:
@@ -105,7 +105,7 @@ def _simulated_array() -> dict[str, float]:
 
 
 def _in_process() -> tuple[list[float], int]:
-    """A reflex inside the engine, in real time on a thread of its own as in the engine's process."""
+    """Return a reflex inside the engine, in real time on a thread of its own as in the engine's process."""
     latencies: list[float] = []
     with tempfile.TemporaryDirectory() as folder:
         array = simulated_array(electrodes=32, seed=1)
@@ -148,13 +148,13 @@ def _in_process() -> tuple[list[float], int]:
 
 
 def _paired(began: list[int], asked: list[int]) -> list[tuple[int, int]]:
-    """Each pulse with the latest spike before it."""
+    """Return each pulse with the latest spike before it."""
     spikes = np.array(asked)
     return [(frame, int(spikes[np.searchsorted(spikes, frame) - 1])) for frame in began]
 
 
 async def _gateway() -> tuple[list[float], int]:
-    """A remote agent on loopback against a real engine process, which answers each spike as soon as it
+    """Return a remote agent on loopback against a real engine process, which answers each spike as soon as it
     hears it.
     """
     with tempfile.TemporaryDirectory() as folder:

@@ -37,7 +37,7 @@ Each = Callable[[], Awaitable[None]]
 
 
 def as_it_is(rig: Rig, random: np.random.Generator) -> Rig:
-    """What really stands on the bench: bottles off their labels, organoids larger or smaller than noted."""
+    """Return what really stands on the bench: bottles off their labels, organoids larger or smaller than noted."""
     media = {}
     for name, medium in rig.media.items():
         off = 1.0 + random.normal(0.0, 1.0, 4) * (0.02, 0.015, 0.06, 0.005)

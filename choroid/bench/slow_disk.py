@@ -100,7 +100,9 @@ def bench_slow_disk(fsync_s: float = FSYNC_S, for_s: float = FOR_S) -> dict[str,
 
 
 def _machine_lags_ms(beside: subprocess.Popen[bytes]) -> list[float]:
-    """How late a process that does nothing wakes up as long as another one runs: what the machine's load alone costs."""
+    """Return how late a process that does nothing wakes up as long as another one runs: what the machine's load
+    alone costs.
+    """
     lags_ms = []
     while beside.poll() is None:
         due_s = time.perf_counter() + LOOK_S  # noqa: TID251  (a benchmark)
@@ -148,7 +150,7 @@ async def _watch(path: Path, data: Path, for_s: float) -> dict[str, Any]:
 
 
 def _waits_s(journal: Journal) -> list[float]:
-    """How long each dose has waited: from its row `act` to the device's status in `act.outcome` (s)."""
+    """Return how long each dose has waited: from its row `act` to the device's status in `act.outcome` (s)."""
     acts = {row.seq: row.at_s for row in journal.entries(kinds=("act",)) if row.body["command"][0] == "dispense"}
     outcomes = journal.entries(kinds=("act.outcome",))
     return [

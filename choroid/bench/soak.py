@@ -220,7 +220,7 @@ def _now_s() -> float:
 
 
 def as_text(answer: dict[str, Any]) -> str:
-    """The figures for people."""
+    """Return the figures for people."""
     lines = [
         f"{answer['hours']:g} {answer['time']} hours",
         f"{'process':<24}{'memory MB':>18}{'descriptors':>16}{'tasks':>12}",

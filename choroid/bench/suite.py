@@ -128,7 +128,7 @@ def bench(
 
 
 def as_text(answer: dict[str, Any]) -> str:
-    """The figures for people, one a line."""
+    """Return the figures for people, one a line."""
     lines = [f"on {answer['machine']['cpus']} CPUs, Python {answer['machine']['python']}"]
     for name, figures in answer["benchmarks"].items():
         lines.append(f"\n{name}")

@@ -36,7 +36,7 @@ def validate(plots: Path | None = None) -> dict[str, Any]:
 
 
 def as_text(answer: dict[str, Any]) -> str:
-    """A table for people, each test with its parts, its source and its reservations."""
+    """Return a table for people, each test with its parts, its source and its reservations."""
     lines = [f"{'':4} {'':7} {'kind':12} test"]
     for test in answer["tests"]:
         lines += ["", f"{test['id']:4} {test['verdict']:7} {test['kind']:12} {test['title']}"]

@@ -109,7 +109,7 @@ def replay(text_or_file: str) -> dict[str, Any]:
 
 
 def summary(results: Sequence[dict[str, Any]], failures: list[dict[str, Any]]) -> dict[str, Any]:
-    """What many trials come to."""
+    """Return what many trials come to."""
     by_kind: dict[str, dict[str, int]] = {}
     for result in results:
         for kind, count in result["faults"].items():
@@ -134,12 +134,12 @@ def summary(results: Sequence[dict[str, Any]], failures: list[dict[str, Any]]) -
 
 
 def command(text: str) -> str:
-    """What to type to run a trial again."""
+    """Return what to type to run a trial again."""
     return f"choroid campaign --replay '{text}'"
 
 
 def read_faults(path: Path) -> tuple[Fault, ...]:
-    """A JSON file: a list of faults, or a trial's text. Raises :class:`UserError`."""
+    """Return a JSON file: a list of faults, or a trial's text. Raises :class:`UserError`."""
     try:
         data = json.loads(path.read_text(encoding="utf-8"))
         if isinstance(data, dict):
@@ -214,7 +214,7 @@ def _run_all(
 def _failures(
     executor: Executor, results: Sequence[dict[str, Any]], shrinking: bool, progress: bool
 ) -> list[dict[str, Any]]:
-    """Every violation with the command that replays it; the first of each invariant shrunk."""
+    """Return every violation with the command that replays it; the first of each invariant shrunk."""
     failures = []
     first: dict[str, dict[str, Any]] = {}
     for number, result in enumerate(results):

@@ -49,7 +49,9 @@ def _wishes(controller: Controller, lab: SimulatedLab, output: str, number: int)
 
 
 def beside(rig: Rig, line: str) -> list[str]:
-    """The other pumps of the vessel that is weighed, if `line` touches it: none may run together with another."""
+    """Return the other pumps of the vessel that is weighed, if `line` touches it: none may run together with
+    another.
+    """
     spent = rig.organs.kidney.vessel
     touching = {name: each.pump for name, each in rig.lines.items() if each.pump and spent in (each.from_, each.to)}
     return [pump for name, pump in touching.items() if name != line] if line in touching else []

@@ -72,7 +72,7 @@ class _Search:
         return future
 
     def violations(self) -> list[dict[str, Any]]:
-        """What the trials with every interlock broke."""
+        """Return what the trials with every interlock broke."""
         return [
             {"run": number, **violation}
             for number, future in sorted(self._whole.items())
@@ -98,7 +98,7 @@ def _parallel(search: _Search, names: tuple[str, ...], runs: int) -> Iterator[tu
 
 
 def as_text(answer: dict[str, Any]) -> str:
-    """The table for people."""
+    """Return the table for people."""
     lines = [f"{'without':<24}{'found in trial':>15}  by"]
     for name, found in answer["detected"].items():
         if found is None:

@@ -205,7 +205,9 @@ class Doses:
         self._judge_steps(controller)
 
     def _judge_stray(self, stray: _Stray) -> None:
-        """It was booked and told once it could be seen; what moves while no controller is there, the balance sees alone."""
+        """It was booked and told once it could be seen; what moves while no controller is there, the balance sees
+        alone.
+        """
         latest_s = self._telling.time_to_tell(max(stray.at_s, stray.until_s), STRAY_TOLD_S)
         earliest_s = stray.at_s - STRAY_SEEN_S
         seen = any(line == stray.line and earliest_s <= at_s <= latest_s for at_s, line in self._strays_booked)
@@ -251,7 +253,7 @@ class Doses:
             )
 
     def _excused(self) -> bool:
-        """Whether something misleads pumps or balance, and somebody has been told of it."""
+        """Return whether something misleads pumps or balance, and somebody has been told of it."""
         since_s = self._troubles.misled_since_s(asyncio.get_running_loop().time())
         return since_s is not None and any(
             at_s >= since_s for kind, at_s in self._telling.last_s.items() if kind in DOUBTING

@@ -80,7 +80,7 @@ class LifeLoop(VirtualTimeLoop):
         self._parked[life].timers.clear()
 
     def frozen(self, life: int) -> bool:
-        """Whether nothing of `life` runs at present."""
+        """Return whether nothing of `life` runs at present."""
         return life in self._parked
 
     async def bury(self, life: int) -> None:
@@ -98,7 +98,7 @@ class LifeLoop(VirtualTimeLoop):
             task._log_destroy_pending = False  # type: ignore[attr-defined]
 
     def tasks_of(self, life: int) -> list[asyncio.Task[Any]]:
-        """Every task of `life` that has not ended."""
+        """Return every task of `life` that has not ended."""
         left = self._tasks[life] = [task for task in self._tasks.get(life, ()) if not task.done()]
         return list(left)
 

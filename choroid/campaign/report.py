@@ -8,7 +8,7 @@ DAY_S = 86_400.0
 
 
 def as_text(answer: dict[str, Any]) -> str:
-    """The table by kind of fault, the figures, and each violation with the command that replays it."""
+    """Return the table by kind of fault, the figures, and each violation with the command that replays it."""
     lines = [
         f"{answer['runs']} trial(s), {answer['simulated_s'] / DAY_S:,.1f} days of life in {answer['wall_s']:.0f} s,"
         f" {answer['faults_injected']:,} faults, {answer['restarts']} restarts, {answer['cycles']} cycles of medium,"

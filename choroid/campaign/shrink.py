@@ -26,7 +26,7 @@ class Shrinker:
         self.tries = 0
 
     def shrink(self, trial: Trial) -> Trial:
-        """The shortest trial found that still fails; `trial` itself must fail."""
+        """Return the shortest trial found that still fails; `trial` itself must fail."""
         trial = self._fewer(trial)
         trial = self._shorter(trial)
         return self._plainer(trial)

@@ -101,7 +101,7 @@ class DelayedWriter:
             self._begin(self._disk.wait_s)
 
     def again(self) -> bool:
-        """Whether a commit is under way, or will be tried again."""
+        """Return whether a commit is under way, or will be tried again."""
         return self._due is not None
 
     def look(self) -> None:

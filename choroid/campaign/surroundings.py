@@ -182,6 +182,6 @@ class Surroundings:
             self._tell("gas within hard limits", "sour", f"the loop is at pH {acidity:.2f}, and CO2 is not shut (I1)")
 
     def _gas_troubled(self, now_s: float) -> bool:
-        """Whether CO2 could perhaps not be shut, or only late."""
+        """Return whether CO2 could perhaps not be shut, or only late."""
         lung = self._rig.organs.lung
         return self._troubles.near(lung.co2, now_s) or self._troubles.near(lung.ph, now_s)

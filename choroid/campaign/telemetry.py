@@ -26,7 +26,7 @@ class Service:
         self.gaps: list[str] = []
 
     def take(self, payload: bytes) -> bool:
-        """Whether the message was taken; a number that is skipped is remembered as a gap."""
+        """Return whether the message was taken; a number that is skipped is remembered as a gap."""
         if not self.up:
             return False
         seq = int(json.loads(payload)["seq"])

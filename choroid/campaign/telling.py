@@ -75,11 +75,11 @@ class Telling:
         self._down.append((since_s, until_s))
 
     def time_to_tell(self, begin_s: float, within_s: float) -> float:
-        """When a controller has been at work for `within_s` since `begin_s`."""
+        """Return when a controller has been at work for `within_s` since `begin_s`."""
         return time_to_tell(begin_s, within_s, self._down)
 
     def nobody_at(self, at_s: float) -> bool:
-        """Whether no controller was at work at a moment, or within a look before it."""
+        """Return whether no controller was at work at a moment, or within a look before it."""
         return self._down_within(at_s - 2 * self._look_s, at_s) > 0.0
 
     def judge(self, injector: Injector) -> None:
@@ -116,7 +116,9 @@ class Telling:
 
 
 def time_to_tell(begin_s: float, within_s: float, down: Sequence[tuple[float, float]]) -> float:
-    """When a controller has been at work for `within_s` since `begin_s`; `down` are the times (s) when none was, in order."""
+    """Return when a controller has been at work for `within_s` since `begin_s`; `down` are the times (s) when none
+    was, in order.
+    """
     end_s = begin_s + within_s
     for since_s, until_s in down:
         if since_s > end_s:

@@ -48,7 +48,9 @@ class Troubles:
         return frozenset(name for name, device in self._rig.devices.items() if device.link in links)
 
     def backwards(self, line: str, at_s: float) -> bool:
-        """Whether a motor turns backwards and drains what it should fill: nobody can know that but the rig's keeper."""
+        """Return whether a motor turns backwards and drains what it should fill: nobody can know that but the rig's
+        keeper.
+        """
         pump = self._rig.lines[line].pump
         return any(
             fault.kind == "reversed" and fault.target == pump and fault.at_s <= at_s <= fault.end_s + NOTICED_S
@@ -56,11 +58,11 @@ class Troubles:
         )
 
     def disturbed(self, now_s: float) -> bool:
-        """Whether a fault in hardware is on at this moment, or was within the last minutes."""
+        """Return whether a fault in hardware is on at this moment, or was within the last minutes."""
         return any(fault.at_s <= now_s <= fault.at_s + fault.for_s + DISTURBED_S for fault in self._faults)
 
     def near(self, point: str, now_s: float) -> bool:
-        """Whether something ails a point, its device, its line or the controller's computer, or did lately."""
+        """Return whether something ails a point, its device, its line or the controller's computer, or did lately."""
         device = point.partition(".")[0]
         where = {point, device, self._rig.devices[device].link, "host"}
         return any(
@@ -71,7 +73,7 @@ class Troubles:
         )
 
     def misread(self, point: str, since_s: float, until_s: float) -> bool:
-        """Whether a sensor's value was not the true one at some moment between two."""
+        """Return whether a sensor's value was not the true one at some moment between two."""
         return any(
             fault.target == point
             and fault.kind in MISREADING

@@ -55,7 +55,7 @@ class Trial:
     without: str | None = None
 
     def to_text(self) -> str:
-        """One line of JSON; :meth:`from_text` reads it."""
+        """Return one line of JSON; :meth:`from_text` reads it."""
         return json.dumps(asdict(self), separators=(",", ":"), sort_keys=True)
 
     @classmethod
@@ -72,7 +72,7 @@ class Trial:
             ) from None
 
     def with_faults(self, faults: Sequence[Fault]) -> Trial:
-        """The same with other faults."""
+        """Return the same with other faults."""
         return replace(self, faults=tuple(faults))
 
 
@@ -130,12 +130,12 @@ def _provoked(rng: np.random.Generator, bare: Trial, end_s: float, mild: bool) -
 
 
 def _fresh_ml(edits: Mapping[str, Any]) -> float:
-    """What the reservoir holds at the beginning (mL)."""
+    """Return what the reservoir holds at the beginning (mL)."""
     return rig_of(Trial(0, 0.0, "exchange", {}, dict(edits))).vessels["reservoir"].volume_ul / 1000.0
 
 
 def _edits(rng: np.random.Generator) -> dict[str, Any]:
-    """What differs from the bench rig, by dotted place: volumes, flows, polling, set-points."""
+    """Return what differs from the bench rig, by dotted place: volumes, flows, polling, set-points."""
     edits: dict[str, Any] = {}
 
     def perhaps(place: str, value: Any) -> None:
@@ -170,7 +170,7 @@ def _bench() -> str:
 
 
 def rig_of(trial: Trial) -> Rig:
-    """The rig of a trial: the bench rig with what differs. Raises :class:`RigError` when that is not sound."""
+    """Return the rig of a trial: the bench rig with what differs. Raises :class:`RigError` when that is not sound."""
     data = json.loads(_bench())
     for place, value in trial.rig.items():
         *way, last = place.split(".")
@@ -185,14 +185,16 @@ def rig_of(trial: Trial) -> Rig:
 
 
 def interlocks(rig: Rig) -> tuple[str, ...]:
-    """What `--without` may name."""
+    """Return what `--without` may name."""
     return (*(rule.name for rule in limits_of(rig).interlocks), *SPECIAL)
 
 
 def limits_without(rig: Rig, interlock: str | None) -> Limits:
-    """The kernel's limits of `rig` with interlocks taken away: to show that a campaign finds that they are missing.
+    """Return the kernel's limits of `rig` with interlocks taken away: to show that a campaign finds that they are
+    missing.
 
-    `interlock` is one of :func:`interlocks`, or several with commas between; raises :class:`UserError` for any other.
+    `interlock` is one of :func:`interlocks`, or several with commas between; raises :class:`UserError` for any
+    other.
     """
     limits = limits_of(rig)
     for name in (interlock or "").split(",") if interlock else ():

@@ -1,1 +1,1 @@
-"""The words of the command line, by what they are about; what they ask for is imported only then."""
+"""Command-line parsers, grouped by subject; each command's implementation is imported only when it runs."""

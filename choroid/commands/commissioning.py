@@ -1,4 +1,4 @@
-"""Before tissue goes in: `commission`."""
+"""`choroid commission`: checks before tissue is put in."""
 
 from __future__ import annotations
 
@@ -11,12 +11,10 @@ from choroid.commands.options import command, emit, json_option
 
 def add(commands: Any) -> None:
     """Add `commission` to `commands`."""
-    parser = command(
-        commands, "commission", _commission, "find out by effect whether a rig is wired and plumbed as its file says"
-    )
+    parser = command(commands, "commission", _commission, "verify wiring and plumbing of a rig by their effects")
     parser.add_argument("rig", type=Path, help="the rig file")
     parser.add_argument("--data", type=Path, default=Path("choroid-data"), help="the rig's data directory")
-    parser.add_argument("--by", required=True, metavar="NAME", help="who answers for it, for the record")
+    parser.add_argument("--by", required=True, metavar="NAME", help="person responsible, for the record")
     json_option(parser)
 
 

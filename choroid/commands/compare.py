@@ -1,4 +1,4 @@
-"""The words of `choroid compare` on the command line."""
+"""Parser of `choroid compare`."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-HELP = "ways of keeping medium side by side on the same seeds: medium used, true viability, the score against the truth"
+HELP = "compare protocols on the same seeds: medium used, true viability, the score against the truth"
 
 
 def add(commands: Any) -> None:
@@ -21,12 +21,14 @@ def add(commands: Any) -> None:
         metavar="ARM,ARM,…",
         help="protocols, protocol@rig.yaml, protocol+assays (weekly); the last is the reference (default recycle,exchange)",
     )
-    parser.add_argument("--days", type=float, default=10.0, help="days of life of each run (default 10)")
-    parser.add_argument("--seeds", type=int, default=4, help="seeds 1 to this (default 4)")
+    parser.add_argument("--days", type=float, default=10.0, help="simulated days of each run (default 10)")
+    parser.add_argument("--seeds", type=int, default=4, help="number of seeds, from 1 (default 4)")
     parser.add_argument("--jobs", type=int, default=1, help="processes (default 1)")
-    parser.add_argument("--resume", type=Path, metavar="DIR", help="keep finished runs here; go on where it ended")
-    parser.add_argument("--svg", type=Path, metavar="FILE", help="write a picture there (needs matplotlib)")
-    parser.add_argument("--json", action="store_true", help="one JSON object on standard output, nothing else there")
+    parser.add_argument(
+        "--resume", type=Path, metavar="DIR", help="keep finished runs here; continue an interrupted comparison"
+    )
+    parser.add_argument("--svg", type=Path, metavar="FILE", help="write a figure there (needs matplotlib)")
+    parser.add_argument("--json", action="store_true", help="print one JSON object on standard output and nothing else")
 
 
 def _compare(arguments: argparse.Namespace) -> int:

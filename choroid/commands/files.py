@@ -1,4 +1,4 @@
-"""What there is: `check` a rig file, list `devices`."""
+"""Parsers of `check` and `devices`."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ from choroid.commands.options import command, emit, json_option
 
 def add(commands: Any) -> None:
     """Add `check` and `devices` to `commands`."""
-    check = command(commands, "check", _check, "is this rig file sound?")
+    check = command(commands, "check", _check, "validate a rig file")
     check.add_argument("rig", type=Path, help="the rig file")
     check.add_argument(
         "--hazards",
         action="store_true",
-        help="the table of hazards: what detects each, what acts, how soon, what is missing",
+        help="show the hazard table: detection, action, time and gaps of each hazard",
     )
     json_option(check)
 
-    devices = command(commands, "devices", _devices, "the devices that have drivers")
+    devices = command(commands, "devices", _devices, "list the supported devices")
     json_option(devices)
 
 

@@ -1,4 +1,4 @@
-"""The guard and the emergency stop: `guard`, `stop`, `service`."""
+"""Parsers of the guard and the emergency stop: `guard`, `stop`, `service`."""
 
 from __future__ import annotations
 
@@ -12,30 +12,33 @@ from choroid.commands.options import command
 
 def add(commands: Any) -> None:
     """Add `guard`, `stop` and `service` to `commands`."""
-    guard = command(commands, "guard", _guard, "watch a rig's controller; bring the rig to rest when it is lost")
+    guard = command(
+        commands,
+        "guard",
+        _guard,
+        "watch a rig's controller; bring the rig to its basal state when the controller is lost",
+    )
     guard.add_argument("rig", type=Path, help="the rig file")
     _data(guard, "the controller's data directory (default ./choroid-data)")
 
     stop = command(commands, "stop", _stop, "emergency stop through the guard: perfusion to basal, no stimulation")
     _data(stop, "the running rig's data directory (default ./choroid-data)")
-    stop.add_argument("--reason", default="emergency stop on the command line", help="why, for the record")
+    stop.add_argument("--reason", default="emergency stop on the command line", help="reason, for the record")
 
-    service = commands.add_parser("service", help="guard and controller as services of this computer")
+    service = commands.add_parser("service", help="install guard and controller as services of this computer")
     verbs = service.add_subparsers(title="verbs", metavar="VERB", required=True)
     install = command(verbs, "install", _install, "write systemd units for a rig: the guard and the controller")
     install.add_argument("rig", type=Path, help="the rig file")
     _data(install, "journal and history (default ./choroid-data)")
     where = install.add_mutually_exclusive_group()
     where.add_argument("--system", dest="user", action="store_false", help="for the computer (default)")
-    where.add_argument(
-        "--user", dest="user", action="store_true", help="for the user logged in; much less is protected"
-    )
+    where.add_argument("--user", dest="user", action="store_true", help="for the current user; much less protection")
     install.set_defaults(user=False)
     install.add_argument("--root", type=Path, default=Path("/"), metavar="DIR", help="write below DIR (default /)")
     install.add_argument(
         "--run-as", default="choroid", metavar="USER", help="account of the services (default choroid)"
     )
-    install.add_argument("--memory", default="4G", metavar="SIZE", help="the controller's most memory (default 4G)")
+    install.add_argument("--memory", default="4G", metavar="SIZE", help="memory limit of the controller (default 4G)")
 
 
 def _data(parser: argparse.ArgumentParser, what: str) -> None:

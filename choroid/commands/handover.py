@@ -1,4 +1,4 @@
-"""The words of `choroid handover`."""
+"""Parser of `choroid handover`."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ from typing import Any
 
 def add(commands: Any) -> None:
     """Add the subcommand to `commands`."""
-    text = "what another rig must know of a culture that moves there: write the file here, take it there"
+    text = "move a culture's records to another rig: write a file here, take it over there"
     parser: argparse.ArgumentParser = commands.add_parser("handover", help=text, description=text)
     parser.set_defaults(handler=_handover)
     parser.add_argument("rig", type=Path, help="the rig file")
     parser.add_argument("--data", type=Path, default=Path("choroid-data"), help="its data directory")
     way = parser.add_mutually_exclusive_group(required=True)
-    way.add_argument("--write", type=Path, metavar="FILE", help="write what this rig knows of its culture")
-    way.add_argument("--take", type=Path, metavar="FILE", help="take over what another rig has written")
-    parser.add_argument("--who", default="", help="who takes it, for the record")
-    parser.add_argument("--json", action="store_true", help="one JSON object on standard output, nothing else there")
+    way.add_argument("--write", type=Path, metavar="FILE", help="write this rig's records of its culture")
+    way.add_argument("--take", type=Path, metavar="FILE", help="take over another rig's file")
+    parser.add_argument("--who", default="", help="person who takes it over, for the record")
+    parser.add_argument("--json", action="store_true", help="print one JSON object on standard output and nothing else")
 
 
 def _handover(arguments: argparse.Namespace) -> int:

@@ -1,4 +1,4 @@
-"""The words of `choroid kills`."""
+"""Parser of `choroid kills`."""
 
 from __future__ import annotations
 
@@ -13,27 +13,27 @@ from choroid.commands.options import speed
 
 def add(commands: Any) -> None:
     """Add the subcommand to `commands`."""
-    text = "kill the controller at the journal's rows, in real processes, and see that nothing is lost or given twice"
+    text = "kill a real controller process at each journal row; verify that no dose is lost or given twice"
     parser: argparse.ArgumentParser = commands.add_parser("kills", help=text, description=text)
     parser.set_defaults(handler=_kills)
     parser.add_argument("recipes", nargs="*", help="shipped recipes (default: all)")
     parser.add_argument("--rig", type=Path, help="a rig file whose links are all sim: (default: the bench rig)")
     parser.add_argument("--every", type=_count, default=1, metavar="N", help="every N-th boundary (default: each)")
-    parser.add_argument("--sample", type=_count, metavar="N", help="N boundaries of each recipe, evenly spread")
-    parser.add_argument("--jobs", type=_count, default=1, metavar="J", help="so many trials at a time (default 1)")
-    parser.add_argument("--speed", type=speed, default=30.0, help="times life, 1 to 600 (default 30)")
-    parser.add_argument("--resume", type=Path, metavar="DIR", help="keep trials here; go on where it ended")
+    parser.add_argument("--sample", type=_count, metavar="N", help="N boundaries of each recipe, evenly spaced")
+    parser.add_argument("--jobs", type=_count, default=1, metavar="J", help="trials in parallel (default 1)")
+    parser.add_argument("--speed", type=speed, default=30.0, help="speed factor, 1 to 600 (default 30)")
     parser.add_argument(
-        "--random", type=_count, metavar="N", help="strike a rig N times at random, in real time, instead"
+        "--resume", type=Path, metavar="DIR", help="keep finished trials here; continue an interrupted run"
     )
-    parser.add_argument("--seed", type=int, default=1, help="from which --random draws (default 1)")
-    parser.add_argument("--json", action="store_true", help="one JSON object on standard output, nothing else there")
+    parser.add_argument("--random", type=_count, metavar="N", help="kill at N random moments in real time instead")
+    parser.add_argument("--seed", type=int, default=1, help="seed of --random (default 1)")
+    parser.add_argument("--json", action="store_true", help="print one JSON object on standard output and nothing else")
 
 
 def _count(text: str) -> int:
     number = int(text)
     if number < 1:
-        raise argparse.ArgumentTypeError(f"{text}: write a whole number from 1 on")
+        raise argparse.ArgumentTypeError(f"{text}: write a positive integer")
     return number
 
 
@@ -41,7 +41,7 @@ def _kills(arguments: argparse.Namespace) -> int:
     from choroid.common.examples import bench_rig
     from choroid.kills.matrix import as_text, kills
 
-    signal.signal(signal.SIGTERM, signal.default_int_handler)  # else the processes of the trials under way would stay
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # otherwise the processes of running trials would remain
     if arguments.random is not None:
         from choroid.kills import strikes
         from choroid.kills.random_kills import random_kills

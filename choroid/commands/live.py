@@ -1,4 +1,4 @@
-"""A rig in real time, simulated or not: `demo`, `run`, `lab`."""
+"""Parsers of the real-time commands: `demo`, `run`, `lab`."""
 
 from __future__ import annotations
 
@@ -11,48 +11,53 @@ from choroid.commands.options import command, json_option, port, seconds, seed, 
 
 def add(commands: Any) -> None:
     """Add `demo`, `run` and `lab` to `commands`."""
-    demo = command(commands, "demo", _demo, "watch a simulated rig live on a page")
+    demo = command(commands, "demo", _demo, "show a simulated rig live in the browser")
     demo.add_argument(
-        "--port", type=port, default=8090, help="the page's port on 127.0.0.1 (default 8090; 0 = any free one)"
+        "--port", type=port, default=8090, help="port of the page on 127.0.0.1 (default 8090; 0 = any free port)"
     )
-    demo.add_argument("--for", dest="duration", metavar="TIME", help="end by itself after this long, say 60s or 5min")
-    demo.add_argument("--speed", type=speed, default=60.0, help="times life, 1 to 600 (default 60)")
+    demo.add_argument("--for", dest="duration", metavar="TIME", help="end after this time, such as 60s or 5min")
+    demo.add_argument("--speed", type=speed, default=60.0, help="speed factor, 1 to 600 (default 60)")
     demo.add_argument("--seed", type=seed, default=1, help="the simulated lab's seed (default 1)")
-    demo.add_argument("--rig", type=Path, help="a rig whose links are all sim: (default: the bench rig)")
-    demo.add_argument("--data", type=Path, help="where journal and history live (default: a temporary directory)")
+    demo.add_argument("--rig", type=Path, help="a rig file whose links are all sim: (default: the bench rig)")
+    demo.add_argument("--data", type=Path, help="directory of journal and history (default: a temporary one)")
 
-    run = command(commands, "run", _run, "run a rig: the controller, its page and its nerves")
+    run = command(commands, "run", _run, "run a rig: controller, web page and electrode engine")
     run.add_argument("rig", type=Path, help="the rig file")
     run.add_argument(
-        "--data", type=Path, default=Path("choroid-data"), help="journal and history (default ./choroid-data)"
+        "--data",
+        type=Path,
+        default=Path("choroid-data"),
+        help="directory of journal and history (default ./choroid-data)",
     )
     run.add_argument("--host", default="127.0.0.1", help="address of the page (default 127.0.0.1)")
-    run.add_argument("--port", type=port, default=8090, help="port of the page (default 8090; 0 = any free one)")
+    run.add_argument("--port", type=port, default=8090, help="port of the page (default 8090; 0 = any free port)")
     run.add_argument(
         "--health-port",
         type=port,
         default=0,
-        help="port of 127.0.0.1 that answers monitors 200 or 503 (default: any free one, named in endpoint.json)",
+        help="port on 127.0.0.1 that answers monitors with 200 or 503 (default: any free port, written to endpoint.json)",
     )
-    run.add_argument("--capture", type=Path, metavar="FILE", help="keep every byte of every link (see choroid replay)")
+    run.add_argument(
+        "--capture", type=Path, metavar="FILE", help="record every byte of every link (see choroid replay)"
+    )
 
     run.add_argument(
         "--restart-controller",
         action="store_true",
-        help="let the guard start this command again when the controller is lost (for use without a service manager)",
+        help="the guard restarts this command when the controller is lost (for use without a service manager)",
     )
 
-    lab = command(commands, "lab", _lab, "serve a rig's simulated devices over TCP and pty, in real time")
+    lab = command(commands, "lab", _lab, "serve a rig's simulated devices over TCP or pseudo-terminals in real time")
     lab.add_argument("rig", type=Path, help="the rig file")
     lab.add_argument("--host", default="127.0.0.1", help="address to serve on (default 127.0.0.1)")
-    lab.add_argument("--base-port", type=port, default=0, help="first TCP port (default: any free ones)")
+    lab.add_argument("--base-port", type=port, default=0, help="first TCP port (default: any free ports)")
     lab.add_argument("--pty", action="store_true", help="serve pseudo-terminals instead of TCP")
-    lab.add_argument("--speed", type=speed, default=1.0, help="times life, 1 to 600 (default 1)")
-    lab.add_argument("--seed", type=seed, default=1, help="the lab's seed (default 1)")
-    lab.add_argument("--write", type=Path, metavar="FILE", help="write a rig file that points at the endpoints")
-    lab.add_argument("--faults", type=Path, metavar="FILE", help="faults that befall it, at a time or by chance (YAML)")
-    lab.add_argument("--by-hand", action="store_true", help="take faults typed in, such as: unplug sim:gas for 30 s")
-    lab.add_argument("--for", dest="duration", metavar="TIME", help="end by itself after this long")
+    lab.add_argument("--speed", type=speed, default=1.0, help="speed factor, 1 to 600 (default 1)")
+    lab.add_argument("--seed", type=seed, default=1, help="seed of the simulated lab (default 1)")
+    lab.add_argument("--write", type=Path, metavar="FILE", help="write a rig file with the endpoints as links")
+    lab.add_argument("--faults", type=Path, metavar="FILE", help="faults to inject, at given or random times (YAML)")
+    lab.add_argument("--by-hand", action="store_true", help="accept typed faults, such as: unplug sim:gas for 30 s")
+    lab.add_argument("--for", dest="duration", metavar="TIME", help="end after this time")
     json_option(lab)
 
 

@@ -1,4 +1,4 @@
-"""How good it is: `validate` the plant, its `sensitivity`, `bench` the house, `soak` for leaks."""
+"""Parsers of the measuring commands: `validate`, `sensitivity`, `bench`, `soak`."""
 
 from __future__ import annotations
 
@@ -12,31 +12,31 @@ from choroid.commands.options import command, emit, json_option, seconds, seed
 
 def add(commands: Any) -> None:
     """Add `validate`, `sensitivity` and `bench` to `commands`."""
-    validate = command(commands, "validate", _validate, "the simulated plant beside what papers report, V1 to V12")
+    validate = command(commands, "validate", _validate, "compare the simulated plant with published figures, V1 to V12")
     validate.add_argument("--plots", type=Path, metavar="DIR", help="write figures there (needs matplotlib)")
     json_option(validate)
 
     sensitivity.add(commands)
-    bench = command(commands, "bench", _bench, "measure the numbers of the house on this machine")
+    bench = command(commands, "bench", _bench, "measure the performance figures on this machine")
     bench.add_argument("only", nargs="*", help="names of benchmarks (default: all)")
     trial = bench.add_argument_group("of the estimator")
-    trial.add_argument("--seeds", type=int, help="how many cultures (default 20)")
-    trial.add_argument("--days", type=float, help="days of life of each (default 14)")
+    trial.add_argument("--seeds", type=int, help="number of cultures (default 20)")
+    trial.add_argument("--days", type=float, help="simulated days of each (default 14)")
     trial.add_argument("--first", type=int, metavar="SEED", help="the first seed (default 201)")
     trial.add_argument("--jobs", type=int, help="processes (default: one for each processor)")
     trial.add_argument(
-        "--whole", action="store_true", default=None, help="through the whole stack: slower by far (default: light)"
+        "--whole", action="store_true", default=None, help="use the whole stack: much slower (default: light)"
     )
     watch = bench.add_argument_group("of the guard")
-    watch.add_argument("--rounds", type=int, help="controllers lost in each way (default 3)")
-    watch.add_argument("--load-for", metavar="TIME", help="how long the machine is loaded (default 60 s)")
+    watch.add_argument("--rounds", type=int, help="controllers lost per kind of failure (default 3)")
+    watch.add_argument("--load-for", metavar="TIME", help="duration of the load (default 60 s)")
     json_option(bench)
 
-    soak = command(commands, "soak", _soak, "a long run: do memory, descriptors or tasks grow?")
+    soak = command(commands, "soak", _soak, "long run: check for growth of memory, descriptors or tasks")
     soak.add_argument("rig", type=Path, help="the rig file")
-    soak.add_argument("--hours", type=float, default=72.0, help="how long (default 72)")
+    soak.add_argument("--hours", type=float, default=72.0, help="duration (default 72)")
     soak.add_argument("--real", action="store_true", help="real processes in real time (default: virtual time)")
-    soak.add_argument("--seed", type=seed, default=1, help="the lab's seed in virtual time (default 1)")
+    soak.add_argument("--seed", type=seed, default=1, help="seed of the simulated lab in virtual time (default 1)")
     json_option(soak)
 
 

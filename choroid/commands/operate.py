@@ -1,4 +1,4 @@
-"""Words to a controller that runs: `protocol`, `assay`, `alarms`, `bypass`, `users`; and `repair`, for one that does not."""
+"""Parsers of commands to a running controller (`protocol`, `assay`, `alarms`, `bypass`, `users`), and of `repair`."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from choroid.commands.options import command, emit, json_option, named, params_o
 
 def add(commands: Any) -> None:
     """Add `protocol`, `assay`, `alarms`, `bypass`, `users` and `repair` to `commands`."""
-    repair = command(commands, "repair", _repair, "what of a damaged or lost journal can be recovered, and do it")
+    repair = command(commands, "repair", _repair, "examine a damaged or lost journal and repair it")
     repair.add_argument("data", type=Path, help="the data folder of a controller that does not run")
-    repair.add_argument("--apply", action="store_true", help="do it; the old files are kept in a folder beside")
-    repair.add_argument("--new-journal", action="store_true", help="begin an empty journal; the old files are kept")
-    repair.add_argument("--reason", default="", help="why a new journal begins, for its first row")
+    repair.add_argument("--apply", action="store_true", help="repair; the old files are kept in a separate folder")
+    repair.add_argument("--new-journal", action="store_true", help="start an empty journal; the old files are kept")
+    repair.add_argument("--reason", default="", help="reason for the new journal, for its first row")
     json_option(repair)
 
     protocol = commands.add_parser("protocol", help="start, pause, resume, abort a protocol on a running rig")
@@ -24,52 +24,55 @@ def add(commands: Any) -> None:
     start.add_argument("protocol", help="its name, or a recipe file (.yaml)")
     params_option(start)
     for name, help_text in (
-        ("pause", "stop its running transfer and hold"),
-        ("resume", "go on with the remainder"),
+        ("pause", "stop the running transfer and hold"),
+        ("resume", "continue with the remainder"),
         ("abort", "stop for good"),
         ("status", "where it stands"),
     ):
         verb = command(verbs, name, _protocol, help_text)
-        verb.add_argument("run", nargs="?", help="the run (default: the one that is active, else the latest)")
+        verb.add_argument("run", nargs="?", help="the run (default: the active one, else the latest)")
     for name, verb in verbs.choices.items():
         verb.set_defaults(verb=name)
         verb.add_argument("--data", type=Path, default=Path("choroid-data"), help="the running rig's data directory")
-        verb.add_argument("--reason", default="", help="why, for the record")
+        verb.add_argument("--reason", default="", help="reason, for the record")
         json_option(verb)
 
-    assay = command(commands, "assay", _assay, "tell a running rig what the laboratory found in its medium")
+    assay = command(commands, "assay", _assay, "enter a laboratory result of a running rig's medium")
     assay.add_argument("analyte", help="lactate, glucose, ammonia, glutamine, bicarbonate or osmolality")
-    assay.add_argument("value", help='with its unit, say "8.2 mM"')
+    assay.add_argument("value", help='value with unit, such as "8.2 mM"')
     assay.add_argument("--vessel", required=True, help="where the sample was taken: loop, spent, or a vessel's name")
     assay.add_argument(
-        "--taken", required=True, metavar="TIME", help="when: 10:40 (today), or a date and time (2026-05-04T10:40)"
+        "--taken",
+        required=True,
+        metavar="TIME",
+        help="time of the sample: 10:40 (today), or a date and time (2026-05-04T10:40)",
     )
-    assay.add_argument("--sd", default="", help="its standard deviation with unit (default: that of usual instruments)")
-    assay.add_argument("--method", default="", help="how it was measured, for the record")
+    assay.add_argument("--sd", default="", help="standard deviation with unit (default: that of typical instruments)")
+    assay.add_argument("--method", default="", help="method, for the record")
     assay.add_argument("--zone", default="", help="time zone of --taken (default: that of the controller's machine)")
     assay.add_argument("--sure", action="store_true", help="use it although it contradicts the estimate")
     assay.add_argument("--data", type=Path, default=Path("choroid-data"), help="the running rig's data directory")
-    assay.add_argument("--reason", default="", help="why, for the record")
+    assay.add_argument("--reason", default="", help="reason, for the record")
     json_option(assay)
 
-    bypass = command(commands, "bypass", _bypass, "set an interlock of a running rig aside for a short time")
-    bypass.add_argument("interlock", nargs="?", help="its name (default: show what is bypassed)")
-    bypass.add_argument("--minutes", type=float, default=15.0, help="for how long, at most 60 (default 15)")
-    bypass.add_argument("--end", action="store_true", help="let it act again at once")
+    bypass = command(commands, "bypass", _bypass, "bypass an interlock of a running rig for a short time")
+    bypass.add_argument("interlock", nargs="?", help="its name (default: list the bypasses)")
+    bypass.add_argument("--minutes", type=float, default=15.0, help="duration, at most 60 (default 15)")
+    bypass.add_argument("--end", action="store_true", help="end the bypass at once")
     bypass.add_argument("--data", type=Path, default=Path("choroid-data"), help="the running rig's data directory")
-    bypass.add_argument("--reason", default="", help="why it is safe, for the record; required")
+    bypass.add_argument("--reason", default="", help="reason why it is safe, for the record; required")
     json_option(bypass)
     _add_alarms(commands)
 
-    users = commands.add_parser("users", help="who may use a running rig's page: list, add, remove")
+    users = commands.add_parser("users", help="accounts of a running rig: list, add, remove")
     verbs = users.add_subparsers(title="verbs", metavar="VERB", required=True)
-    command(verbs, "list", _users, "everybody who holds a token or a session")
-    add = command(verbs, "add", _users, "give somebody a token; it is shown once")
+    command(verbs, "list", _users, "list all users with a token or a session")
+    add = command(verbs, "add", _users, "create a token for a user; it is shown once")
     add.add_argument("--role", choices=("viewer", "operator", "engineer", "admin"), default="viewer")
-    remove = command(verbs, "remove", _users, "take back every token and session of somebody, at once")
+    remove = command(verbs, "remove", _users, "revoke every token and session of a user at once")
     for verb in (add, remove):
-        verb.add_argument("name", help="their name, as the record shall show it")
-        verb.add_argument("--reason", default="", help="why, for the record")
+        verb.add_argument("name", help="name of the user, as shown in the record")
+        verb.add_argument("--reason", default="", help="reason, for the record")
     for name, verb in verbs.choices.items():
         verb.set_defaults(verb=name)
         verb.add_argument("--data", type=Path, default=Path("choroid-data"), help="the running rig's data directory")
@@ -81,7 +84,7 @@ def _add_alarms(commands: Any) -> None:
         "alarms", help="the alarms of a running rig: list, acknowledge, shelve, test the channels"
     )
     verbs = alarms.add_subparsers(title="verbs", metavar="VERB", required=True)
-    command(verbs, "list", _alarms, "every alarm that is announced or set aside, the most urgent first")
+    command(verbs, "list", _alarms, "every alarm that is announced, shelved or out of service, the most urgent first")
     for name, help_text in (
         ("ack", "acknowledge an alarm: you have seen it and act"),
         ("shelve", "do not announce an alarm for a limited time; interlocks act as before"),
@@ -91,12 +94,12 @@ def _add_alarms(commands: Any) -> None:
         verb = command(verbs, name, _alarms, help_text)
         verb.add_argument("alarm", help="its id, as the list shows it, say device_lost:balance")
     verbs.choices["shelve"].add_argument("--for", dest="for_", metavar="TIME", required=True, help="say 30min")
-    command(verbs, "channels", _alarms, "every channel: what it takes, whether it works, what waits")
-    command(verbs, "test", _alarms, "send a test message over every channel; exit status 1 when one fails")
+    command(verbs, "channels", _alarms, "every channel: its priorities, its state, what waits")
+    command(verbs, "test", _alarms, "send a test message over every channel; exit status 1 if one fails")
     for name, verb in verbs.choices.items():
         verb.set_defaults(verb=name)
         verb.add_argument("--data", type=Path, default=Path("choroid-data"), help="the running rig's data directory")
-        verb.add_argument("--reason", default="", help="why, for the record (shelve and out-of-service need one)")
+        verb.add_argument("--reason", default="", help="reason, for the record (shelve and out-of-service need one)")
         json_option(verb)
 
 

@@ -1,4 +1,4 @@
-"""What commands have in common: options that many take, and how an answer is printed."""
+"""Options shared by many commands, and printing of answers."""
 
 from __future__ import annotations
 
@@ -13,36 +13,36 @@ Handler = Callable[[argparse.Namespace], int]
 
 
 def emit(answer: Mapping[str, Any], *, as_json: bool, text: str) -> None:
-    """Print one JSON object alone, or the text for people."""
+    """Print one JSON object only, or the text for people."""
     print(json.dumps(answer, ensure_ascii=False) if as_json else text)
 
 
 def command(commands: Any, name: str, handler: Handler, help_text: str) -> argparse.ArgumentParser:
-    """Add a subcommand that `handler` carries out."""
+    """Add a subcommand that `handler` executes."""
     parser: argparse.ArgumentParser = commands.add_parser(name, help=help_text, description=help_text)
     parser.set_defaults(handler=handler, json=False)
     return parser
 
 
 def json_option(parser: argparse.ArgumentParser) -> None:
-    """`--json`."""
-    parser.add_argument("--json", action="store_true", help="one JSON object on standard output, nothing else there")
+    """Add `--json`."""
+    parser.add_argument("--json", action="store_true", help="print one JSON object on standard output and nothing else")
 
 
 def params_option(parser: argparse.ArgumentParser) -> None:
-    """`--set NAME=QUANTITY`."""
+    """Add `--set NAME=QUANTITY`."""
     parser.add_argument(
         "--set",
         dest="params",
         action="append",
         default=[],
         metavar="NAME=QUANTITY",
-        help='say batch="18 mL"; repeatable',
+        help='parameter, such as batch="18 mL"; repeatable',
     )
 
 
 def named(params: list[str]) -> dict[str, str]:
-    """What :func:`params_option` gathered, by name."""
+    """Return the values of :func:`params_option`, by name."""
     named = {}
     for text in params:
         name, equals, value = text.partition("=")
@@ -52,28 +52,28 @@ def named(params: list[str]) -> dict[str, str]:
     return named
 
 
-MOST_SPEED = 600.0
-"""Times life; what the scaled loop takes."""
+MAX_SPEED = 600.0
+"""Maximum speed factor; limit of the scaled loop."""
 
 
 def port(text: str) -> int:
-    """The type of a TCP port; 0 is any free one."""
+    """Return `text` as a TCP port; 0 stands for any free port."""
     return _whole(text, 0, MAX_PORT, f"a port from 0 to {MAX_PORT}")
 
 
 def seed(text: str) -> int:
-    """The type of a seed."""
-    return _whole(text, 0, 2**63 - 1, "a whole number from 0 on")
+    """Return `text` as a seed."""
+    return _whole(text, 0, 2**63 - 1, "a whole number, 0 or more")
 
 
 def speed(text: str) -> float:
-    """The type of a speed, times life."""
+    """Return `text` as a speed factor."""
     try:
         number = float(text)
     except ValueError:
         number = 0.0
-    if not 1.0 <= number <= MOST_SPEED:
-        raise argparse.ArgumentTypeError(f"“{text}” is not possible; write a number from 1 to {MOST_SPEED:g}")
+    if not 1.0 <= number <= MAX_SPEED:
+        raise argparse.ArgumentTypeError(f"“{text}” is not possible; write a number from 1 to {MAX_SPEED:g}")
     return number
 
 
@@ -88,7 +88,7 @@ def _whole(text: str, least: int, most: int, wanted: str) -> int:
 
 
 def seconds(text: str | None) -> float | None:
-    """A time written with its unit."""
+    """Return a time with unit in seconds."""
     if text is None:
         return None
     from controller.rig.quantities import parse_quantity

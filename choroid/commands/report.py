@@ -1,4 +1,4 @@
-"""The words of `choroid report` on the command line."""
+"""Parser of `choroid report`."""
 
 from __future__ import annotations
 
@@ -12,20 +12,20 @@ from choroid.report.period import FORMS
 
 def add(commands: Any) -> None:
     """Add the subcommand to `commands`."""
-    text = "what became of a rig in a period: organ figures, alarms, medium, scores, as HTML that prints well"
+    text = "report of a period: organ figures, alarms, medium, scores; as text or printable HTML"
     parser: argparse.ArgumentParser = commands.add_parser("report", help=text, description=text)
     parser.add_argument("rig", type=Path, help="the rig file")
     parser.add_argument("--from", dest="begin", metavar="TIME", help=f"{FORMS} (default: the first record)")
     parser.add_argument("--to", dest="end", metavar="TIME", help="the same (default: now, or the last record)")
-    parser.add_argument("--zone", metavar="NAME", help="of days and times without one, and of the report (default UTC)")
+    parser.add_argument("--zone", metavar="NAME", help="time zone of the options and of the report (default UTC)")
     parser.add_argument(
         "--data",
         type=Path,
         default=Path("choroid-data"),
-        help="journal and history; only read (default ./choroid-data)",
+        help="directory of journal and history; only read (default ./choroid-data)",
     )
-    parser.add_argument("--html", type=Path, metavar="FILE", help="write the report there; print it for a PDF")
-    parser.add_argument("--json", action="store_true", help="one JSON object on standard output, nothing else there")
+    parser.add_argument("--html", type=Path, metavar="FILE", help="write the report as HTML; print it for a PDF")
+    parser.add_argument("--json", action="store_true", help="print one JSON object on standard output and nothing else")
     parser.set_defaults(handler=_report)
 
 

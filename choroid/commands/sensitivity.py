@@ -1,4 +1,4 @@
-"""The words of `choroid sensitivity` on the command line; the work is imported only when it is asked for."""
+"""Parser of `choroid sensitivity`."""
 
 from __future__ import annotations
 
@@ -12,19 +12,21 @@ from choroid.commands.options import seed
 
 def add(commands: Any) -> None:
     """Add the subcommand to `commands`."""
-    words = "what hangs on the weights, corners and inputs of viability, welfare and happiness"
+    words = "sensitivity of viability, welfare and happiness to weights, corners and inputs"
     parser = commands.add_parser("sensitivity", help=words, description=words)
-    parser.add_argument("rig", type=Path, nargs="?", help="example days as far as this rig can measure them")
-    parser.add_argument("--data", type=Path, help="the journalled days of this data directory (default: example days)")
-    parser.add_argument("--truth", action="store_true", help="beside the plant's truth, under faults (takes minutes)")
-    parser.add_argument("--hours", type=float, default=12.0, help="with --truth: hours of each fault (default 12)")
-    parser.add_argument("--seed", type=seed, default=1, help="of the draws, or of the simulated lab (default 1)")
+    parser.add_argument("rig", type=Path, nargs="?", help="use example days with the inputs that this rig can measure")
     parser.add_argument(
-        "--seeds", type=int, metavar="N", help="with --truth: seeds 1 to N together, in place of --seed"
+        "--data", type=Path, help="use the journalled days of this data directory (default: example days)"
     )
-    parser.add_argument("--draws", type=int, default=1000, help="draws of all weights (default 1000)")
+    parser.add_argument(
+        "--truth", action="store_true", help="compare with the plant's truth under faults (takes minutes)"
+    )
+    parser.add_argument("--hours", type=float, default=12.0, help="with --truth: duration of each fault (default 12)")
+    parser.add_argument("--seed", type=seed, default=1, help="seed of the draws, or of the simulated lab (default 1)")
+    parser.add_argument("--seeds", type=int, metavar="N", help="with --truth: use seeds 1 to N instead of --seed")
+    parser.add_argument("--draws", type=int, default=1000, help="number of random draws of all weights (default 1000)")
     parser.add_argument("--plots", type=Path, metavar="DIR", help="write figures there (needs matplotlib)")
-    parser.add_argument("--json", action="store_true", help="one JSON object on standard output, nothing else there")
+    parser.add_argument("--json", action="store_true", help="print one JSON object on standard output and nothing else")
     parser.set_defaults(handler=_sensitivity)
 
 

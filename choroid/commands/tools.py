@@ -1,4 +1,4 @@
-"""The words of the tools on the command line; each tool is imported only when it is asked for."""
+"""Parsers of the tools; each tool is imported only when it runs."""
 
 from __future__ import annotations
 
@@ -11,50 +11,54 @@ from typing import Any
 
 def add(commands: Any) -> None:
     """Add every tool's subcommand to `commands`, and `--write` to `devices`."""
-    conformance = _command(commands, "conformance", _conformance, "try every driver against what all drivers must do")
-    conformance.add_argument("models", nargs="*", help="models (default: all that are installed)")
+    conformance = _command(commands, "conformance", _conformance, "test drivers against the properties of all drivers")
+    conformance.add_argument("models", nargs="*", help="models (default: all installed ones)")
     conformance.add_argument(
-        "--score", action="store_true", help="try broken drivers instead: which are found out, by what"
+        "--score", action="store_true", help="test broken drivers instead: which are detected, and by which property"
     )
     conformance.add_argument(
         "--every", action="store_true", help="with --score: each broken driver on every model it fits"
     )
     _json(conformance)
-    probe = _command(commands, "probe", _probe, "what is on this port? asks only, at the makers' own line settings")
+    probe = _command(
+        commands, "probe", _probe, "identify the device on a port; only queries, at the manufacturers' line settings"
+    )
     probe.add_argument("port", help="a port such as /dev/ttyUSB0, or a link such as tcp://192.0.2.7:4001")
     _json(probe)
-    talk = _command(commands, "talk", _talk, "speak with one device of a rig, and see every byte with its meaning")
+    talk = _command(
+        commands, "talk", _talk, "send commands to one device of a rig, and show every byte with its meaning"
+    )
     talk.add_argument("device", help="its name in the rig file")
-    talk.add_argument("--rig", type=Path, required=True, help="the rig file; no controller may be running on it")
-    talk.add_argument("--raw", action="store_true", help="send other lines as they are typed, past every limit")
-    talk.add_argument("--read-only", action="store_true", help="ask only; allowed while a controller runs the rig")
+    talk.add_argument("--rig", type=Path, required=True, help="the rig file; no controller may run on it")
+    talk.add_argument("--raw", action="store_true", help="send other lines as typed, without any limit")
+    talk.add_argument("--read-only", action="store_true", help="only queries; allowed while a controller runs the rig")
     talk.add_argument(
         "--beside-controller", action="store_true", help="talk even while a controller runs the rig, at your own risk"
     )
-    talk.add_argument(
-        "--data", type=Path, default=Path("choroid-data"), help="where a controller of this rig keeps its journal"
-    )
-    calibrate = commands.add_parser("calibrate", help="record what was measured of a pump or a sensor, and list it")
+    talk.add_argument("--data", type=Path, default=Path("choroid-data"), help="data directory of this rig's controller")
+    calibrate = commands.add_parser("calibrate", help="record and list calibrations of pumps and sensors")
     kinds = calibrate.add_subparsers(title="kinds", metavar="KIND", required=True)
-    pump = _command(kinds, "pump", _calibrate_pump, "a pump, by balance or by stopwatch")
+    pump = _command(kinds, "pump", _calibrate_pump, "calibrate a pump by balance or stopwatch")
     pump.add_argument("--by", dest="method", choices=["balance", "stopwatch"], default="balance", help="(balance)")
-    pump.add_argument("--density", default="1 g/mL", help="of what was weighed (default 1 g/mL)")
-    sensor = _command(kinds, "sensor", _calibrate_sensor, "a sensor, against buffers or references")
+    pump.add_argument("--density", default="1 g/mL", help="density of the weighed liquid (default 1 g/mL)")
+    sensor = _command(kinds, "sensor", _calibrate_sensor, "calibrate a sensor with buffers or references")
     for parser, example, valid in ((pump, "5 mL=4.87 g", "30 d"), (sensor, "7.00=6.94", "7 d")):
         parser.add_argument("point", help="device.point of the rig")
-        parser.add_argument("measured", nargs="+", help=f'asked or true=measured, say "{example}"; one a run or buffer')
+        parser.add_argument(
+            "measured", nargs="+", help=f'asked or true=measured, say "{example}"; one per run or buffer'
+        )
         parser.add_argument("--rig", type=Path, required=True, help="the rig file")
-        parser.add_argument("--valid", default=valid, help=f"for how long it is trusted (default {valid})")
-        parser.add_argument("--who", help="who measured (default: the user logged in)")
+        parser.add_argument("--valid", default=valid, help=f"validity (default {valid})")
+        parser.add_argument("--who", help="person who measured (default: the user logged in)")
         parser.add_argument("--note", default="", help="lot of buffer, length of tubing, …")
-    for parser in (pump, sensor, _command(kinds, "list", _calibrate_list, "what is calibrated, and until when")):
-        parser.add_argument("--data", type=Path, default=Path("choroid-data"), help="where records are kept")
+    for parser in (pump, sensor, _command(kinds, "list", _calibrate_list, "list calibrations and their validity")):
+        parser.add_argument("--data", type=Path, default=Path("choroid-data"), help="directory of the records")
         _json(parser)
-    replay = _command(commands, "replay", _replay, "do the wishes of a capture still give the same bytes?")
-    replay.add_argument("file", type=Path, help="what --capture of run or simulate wrote")
+    replay = _command(commands, "replay", _replay, "check that the commands of a capture still give the same bytes")
+    replay.add_argument("file", type=Path, help="file written by --capture of run or simulate")
     _json(replay)
     commands.choices["devices"].add_argument(
-        "--write", type=Path, metavar="FOLDER", help="write each driver's documentation page into this folder"
+        "--write", type=Path, metavar="FOLDER", help="write each driver's documentation page into this directory"
     )
     commands.choices["devices"].add_argument(
         "--conformance", action="store_true", help="the same as `choroid conformance`"
@@ -62,7 +66,7 @@ def add(commands: Any) -> None:
 
 
 def devices(arguments: argparse.Namespace) -> int | None:
-    """What `choroid devices` does with the options of :func:`add`; None when there are none of them."""
+    """Execute `choroid devices` with the options of :func:`add`; return None when there are none of them."""
     if arguments.conformance:
         return _conformance(argparse.Namespace(models=[], score=False, json=arguments.json))
     if arguments.write is not None:
@@ -172,7 +176,7 @@ def _command(commands: Any, name: str, handler: Any, help_text: str) -> argparse
 
 
 def _json(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--json", action="store_true", help="one JSON object on standard output, nothing else there")
+    parser.add_argument("--json", action="store_true", help="print one JSON object on standard output and nothing else")
 
 
 def _emit(answer: Mapping[str, Any], arguments: argparse.Namespace, text: str) -> None:

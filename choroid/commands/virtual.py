@@ -1,4 +1,4 @@
-"""The whole stack in virtual time: `simulate`, `campaign`, `plan`."""
+"""Parsers of the commands in virtual time: `simulate`, `campaign`, `plan`."""
 
 from __future__ import annotations
 
@@ -14,49 +14,54 @@ def add(commands: Any) -> None:
     simulate = command(commands, "simulate", _simulate, "run the whole stack on the simulated lab in virtual time")
     simulate.add_argument("rig", type=Path, help="the rig file")
     simulate.add_argument("--protocol", default="recycle", help="a protocol's name or file (default recycle)")
-    simulate.add_argument("--days", type=float, default=1.0, help="days of life (default 1)")
-    simulate.add_argument("--seed", type=seed, default=1, help="the lab's seed (default 1)")
-    simulate.add_argument("--data", type=Path, help="keep journal and history here (default: thrown away)")
+    simulate.add_argument("--days", type=float, default=1.0, help="simulated days (default 1)")
+    simulate.add_argument("--seed", type=seed, default=1, help="seed of the simulated lab (default 1)")
+    simulate.add_argument("--data", type=Path, help="keep journal and history here (default: deleted)")
     simulate.add_argument(
-        "--tended", action="store_true", help="somebody comes once a day and does what the alarms ask for"
+        "--tended", action="store_true", help="a simulated technician does once a day what the alarms ask for"
     )
     simulate.add_argument(
-        "--assay-every", type=float, metavar="DAYS", help="and has the loop's medium assayed so often"
+        "--assay-every",
+        type=float,
+        metavar="DAYS",
+        help="the technician has the loop's medium assayed at this interval",
     )
-    simulate.add_argument("--capture", type=Path, metavar="FILE", help="keep every byte of every link")
+    simulate.add_argument("--capture", type=Path, metavar="FILE", help="record every byte of every link")
     params_option(simulate)
     json_option(simulate)
 
-    campaign = command(commands, "campaign", _campaign, "the whole stack with faults drawn at random, many times over")
-    campaign.add_argument("--runs", type=int, default=20, help="how many trials (default 20)")
-    campaign.add_argument("--days", type=float, default=0.25, help="days of life of each (default 0.25)")
-    campaign.add_argument("--seed", type=seed, default=1, help="all is drawn from it (default 1)")
+    campaign = command(commands, "campaign", _campaign, "many trials of the whole stack with random faults")
+    campaign.add_argument("--runs", type=int, default=20, help="number of trials (default 20)")
+    campaign.add_argument("--days", type=float, default=0.25, help="simulated days of each (default 0.25)")
+    campaign.add_argument("--seed", type=seed, default=1, help="seed of the random draws (default 1)")
     campaign.add_argument("--jobs", type=int, help="processes (default: one for each processor)")
     campaign.add_argument("--faults", type=Path, metavar="FILE", help="the same faults for every trial (JSON)")
     campaign.add_argument(
-        "--faults-a-day", type=float, default=60.0, help="mean number of faults drawn for a day of life (default 60)"
+        "--faults-a-day", type=float, default=60.0, help="mean number of faults per simulated day (default 60)"
     )
     campaign.add_argument(
         "--without",
         metavar="INTERLOCK",
-        help="take interlocks away (a,b), to see it fail; each: one after the other, in which trial is each found?",
+        help="remove interlocks (a,b) to see the campaign fail; each: one after the other, with the trial that detects it",
     )
-    campaign.add_argument("--resume", type=Path, metavar="DIR", help="keep finished trials here; go on where it ended")
+    campaign.add_argument(
+        "--resume", type=Path, metavar="DIR", help="keep finished trials here; continue an interrupted campaign"
+    )
     campaign.add_argument(
         "--ray", metavar="ADDRESS", help="run the trials on this Ray cluster (local: on this machine)"
     )
-    campaign.add_argument("--replay", metavar="TEXT_OR_FILE", help="run one trial again")
+    campaign.add_argument("--replay", metavar="TEXT_OR_FILE", help="repeat one trial")
     json_option(campaign)
 
-    plan = command(commands, "plan", _plan, "what a protocol would do: the same run, on the twin")
+    plan = command(commands, "plan", _plan, "show what a protocol would do, by a run on the twin")
     plan.add_argument("rig", type=Path, help="the rig file")
     plan.add_argument("protocol", help="the protocol's name or file")
-    plan.add_argument("--hours", type=float, default=24.0, help="look this far ahead (default 24)")
-    plan.add_argument("--seed", type=seed, default=1, help="the twin's seed (default 1)")
+    plan.add_argument("--hours", type=float, default=24.0, help="time to look ahead (default 24)")
+    plan.add_argument("--seed", type=seed, default=1, help="seed of the twin (default 1)")
     plan.add_argument(
-        "--data", type=Path, help="begin where this data directory's journal ends (default: the rig file)"
+        "--data", type=Path, help="start from the end of this data directory's journal (default: the rig file)"
     )
-    plan.add_argument("--svg", type=Path, metavar="FILE", help="write a picture of the steps there")
+    plan.add_argument("--svg", type=Path, metavar="FILE", help="write a diagram of the steps")
     params_option(plan)
     json_option(plan)
 

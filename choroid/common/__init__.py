@@ -1,1 +1,1 @@
-"""What several commands share: errors for people, child processes, signals."""
+"""Tools shared by several commands: user errors, child processes, signals."""

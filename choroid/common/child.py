@@ -17,10 +17,10 @@ from pathlib import Path
 from choroid.common.failure import UserError
 
 PACKAGES = ("choroid", "dashboards", "controller", "protocols", "drivers", "sim")
-"""The import packages of this program, which lie side by side (decision 14)."""
+"""The import packages of this program, side by side in one directory (decision 14)."""
 
 HOME = Path(__file__).resolve().parents[2]
-"""Where the packages lie."""
+"""Directory that contains the packages."""
 
 
 class ShadowedPackage(UserError, ImportError):
@@ -28,7 +28,7 @@ class ShadowedPackage(UserError, ImportError):
 
 
 def python(module: str, *words: str) -> list[str]:
-    """Return the command that runs `module` of this program in a Python of its own."""
+    """Return the command line that runs `module` of this program in its own Python process."""
     return [sys.executable, "-P", "-m", module, *words]
 
 

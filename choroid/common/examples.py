@@ -1,4 +1,4 @@
-"""The shipped examples."""
+"""The shipped example files."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pathlib import Path
 
 
 def bench_rig() -> Path:
-    """Return the bench rig's file: in the checkout, or carried by the wheel."""
+    """Return the path of the bench rig, in the checkout or in the wheel."""
     checkout = Path(__file__).resolve().parents[2] / "examples" / "rigs" / "bench.yaml"
     if checkout.is_file():
         return checkout

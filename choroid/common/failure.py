@@ -1,4 +1,4 @@
-"""Turns the errors a user can cause, or meet, into one readable text; anything else is a bug and keeps its traceback."""
+"""Turn errors that a user can cause or meet into readable text; anything else is a bug and keeps its traceback."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import sqlite3
 
 
 def explain(error: Exception) -> str | None:
-    """The text for standard error, or None when `error` is not of the kind that a user can act on."""
+    """Return the text for standard error, or None when `error` is not of a kind that a user can correct."""
     from choroid.client.errors import ClientError
     from controller.journal.terms import JournalError
     from controller.ledger.ledger import LedgerError
@@ -39,4 +39,4 @@ def explain(error: Exception) -> str | None:
 
 
 class UserError(Exception):
-    """The user can mend this; the message says what, where, the likely cause and the next action."""
+    """An error that the user can correct; the message says what, where, the likely cause and the next action."""

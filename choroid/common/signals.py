@@ -1,4 +1,4 @@
-"""SIGUSR1 is an emergency stop: it needs neither the web server nor a password, only the rights of the controller's user."""
+"""SIGUSR1 as emergency stop: needs neither web server nor password, only the rights of the controller's user."""
 
 from __future__ import annotations
 
@@ -10,7 +10,9 @@ from controller.process.controller import Controller
 
 
 def stop_rig_on_usr1(controller: Controller) -> None:
-    """Let SIGUSR1 to this process call :meth:`~controller.process.controller.Controller.emergency_stop`, from now on."""
+    """Call :meth:`~controller.process.controller.Controller.emergency_stop` on SIGUSR1 to this process, from now
+    on.
+    """
     loop = asyncio.get_running_loop()
     stopping: set[asyncio.Task[None]] = set()
 

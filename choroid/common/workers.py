@@ -1,4 +1,4 @@
-"""Processes that compute beside this one, and end with it however it ends."""
+"""Worker processes that end with this process, however it ends."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from typing import ParamSpec, TypeVar
 P = ParamSpec("P")
 T = TypeVar("T")
 TIDY_S = 30.0
-"""How long a process whose parent is gone may take to remove its temporary files."""
+"""Time for a worker whose parent is gone to remove its temporary files (s)."""
 _idle = Event()
-"""In a worker: nothing is under way."""
+"""In a worker: no task is running."""
 _idle.set()
 
 
@@ -27,7 +27,9 @@ class Workers(ProcessPoolExecutor):
     """A pool of `jobs` processes."""
 
     def __init__(self, jobs: int) -> None:
-        os.environ["PYTHONSAFEPATH"] = "1"  # a stray module in the working directory is none of theirs (choroid.child)
+        os.environ["PYTHONSAFEPATH"] = (
+            "1"  # keep stray modules in the working directory out of the workers (choroid.common.child)
+        )
         super().__init__(jobs, mp_context=multiprocessing.get_context("spawn"), initializer=_end_with_parent)
 
     def submit(self, fn: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> Future[T]:
@@ -37,7 +39,7 @@ class Workers(ProcessPoolExecutor):
 
 @contextmanager
 def workers(jobs: int) -> Iterator[Workers]:
-    """A pool of `jobs` processes; what raises within the block cancels all that has not begun."""
+    """Yield a pool of `jobs` processes; an exception within the block cancels all tasks that have not started."""
     with Workers(jobs) as pool:
         try:
             yield pool
@@ -55,10 +57,11 @@ def _busily(fn: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
 
 
 def _end_with_parent() -> None:
-    """A parent that is killed cannot tell its workers, and a simulation would go on for an hour for nobody.
+    """End this worker when its parent dies: a killed parent cannot tell it, and a simulation would run on for an
+    hour.
 
-    What a shell begins in the background ignores SIGINT, and so would its children. SIGTERM stays as it is: by it a pool
-    ends its processes when one of them has died.
+    A background process of a shell ignores SIGINT, and so would its children. SIGTERM keeps its default: a pool
+    uses it to end its processes when one of them has died.
     """
     signal.signal(signal.SIGINT, signal.default_int_handler)
     Thread(target=_watch, daemon=True).start()

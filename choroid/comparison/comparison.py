@@ -1,9 +1,9 @@
-"""`choroid compare`: ways of keeping medium side by side, each on the same seeds, and what the difference is sure of.
+"""`choroid compare`: protocols side by side on the same seeds, with the confidence of their differences.
 
-Each run is the whole stack in virtual time and depends on nothing but its arm and seed. The last arm is the one that the
-others are compared with. Differences are paired by seed, with intervals of Student's t. The score is compared with the
-plant's truth, day by day. A simulated technician looks after every rig (:mod:`choroid.simulation.technician`), because
-over weeks bottles run out and levels have to be read.
+Each run is the whole stack in virtual time and depends only on its arm and seed. The last arm is the reference.
+Differences are paired by seed, with intervals of Student's t. The score is compared with the plant's truth once a
+day. A simulated technician tends every rig (:mod:`choroid.simulation.technician`), because over weeks bottles run
+out and levels must be measured.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ BINS = 10
 DAY_S = 86_400.0
 ASSAYS = "+assays"
 ASSAY_EVERY_D = 7.0
-"""Of an arm whose protocol ends in :data:`ASSAYS`."""
+"""Interval of assays of an arm whose protocol ends in :data:`ASSAYS` (days)."""
 
 
 def compare(
@@ -40,10 +40,13 @@ def compare(
     svg: Path | None = None,
     progress: bool = True,
 ) -> dict[str, Any]:
-    """Run every arm for `days` on seeds 1 to `seeds`, `jobs` at a time; returns the answer of `--json`.
+    """Run every arm for `days` on seeds 1 to `seeds`, `jobs` at a time; return the answer of `--json`.
 
-    An arm is a protocol, or `protocol@other-rig.yaml`; `protocol+assays` has lactate and glucose assayed every week. With
-    `resume`, finished runs are kept in that folder and not run again. Raises :class:`UserError` for what makes no sense.
+    An arm is a protocol, or `protocol@other-rig.yaml`; `protocol+assays` has lactate and glucose assayed every
+    week. With `resume`, finished runs are kept in that folder and not repeated.
+
+    Raises:
+        UserError: Invalid arguments.
     """
     if seeds < 1 or jobs < 1 or not days > 0:
         raise UserError("a comparison needs --seeds of 1 or more, --jobs of 1 or more, --days above 0")
@@ -83,7 +86,7 @@ def compare(
 
 
 def case(rig: Path, arm: str, seed: int, days: float) -> dict[str, Any]:
-    """One run as plain data."""
+    """Return one run's arguments as plain data."""
     protocol, _, other = arm.partition("@")
     assays = ASSAY_EVERY_D if protocol.endswith(ASSAYS) else None
     named = {"arm": arm, "rig": other or str(rig), "protocol": protocol.removesuffix(ASSAYS), "assay_every_d": assays}
@@ -91,7 +94,7 @@ def case(rig: Path, arm: str, seed: int, days: float) -> dict[str, Any]:
 
 
 def key(what: Mapping[str, Any]) -> str:
-    """What tells one run from another: the rig by what it says, not by where it lies."""
+    """Return the identity of a run: the rig by its content, not by its path."""
     from controller.rig.loading import effective_hash, load_rig
 
     rig = what.get("rig_sha256") or effective_hash(load_rig(Path(what["rig"])))
@@ -99,7 +102,7 @@ def key(what: Mapping[str, Any]) -> str:
 
 
 def run(what: Mapping[str, Any]) -> dict[str, Any]:
-    """One run of the whole stack, sampled once a day and at its end."""
+    """Run one case of the whole stack, sampled once a day and at its end; return the result."""
     from choroid.simulation.simulate import simulate
     from controller.process.controller import Controller
     from controller.rig.loading import effective_hash, load_rig
@@ -154,7 +157,7 @@ def run(what: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def summary(results: Sequence[Mapping[str, Any]], arms: Sequence[str]) -> dict[str, Any]:
-    """Each arm's means, each pair's differences with their intervals, the score against the truth."""
+    """Return each arm's means, each pair's differences with intervals, and the score against the truth."""
     by_arm = {arm: [each for each in results if each["arm"] == arm] for arm in arms}
     reference = arms[-1]
     answer: dict[str, Any] = {"reference": reference, "arms": {}, "pairs": {}}
@@ -187,7 +190,7 @@ def summary(results: Sequence[Mapping[str, Any]], arms: Sequence[str]) -> dict[s
 
 
 def mean(values: Sequence[float]) -> float:
-    """The mean, to six digits."""
+    """Return the mean, rounded to six digits."""
     return round(sum(values) / len(values), 6)
 
 
@@ -207,7 +210,7 @@ def paired(differences: Sequence[float]) -> dict[str, float | None]:
 
 
 def _ratio(pairs: Sequence[tuple[float, float]]) -> dict[str, float | None]:
-    """Paired ratios; nothing where the reference used none."""
+    """Return the mean of paired ratios; None where the reference used nothing."""
     if any(reference <= 0.0 for _, reference in pairs):
         return {"mean": None, "low": None, "high": None}
     return paired([used / reference for used, reference in pairs])
@@ -232,14 +235,14 @@ def agreement(samples: Sequence[Mapping[str, float]]) -> dict[str, Any]:
 
 
 def as_text(answer: Mapping[str, Any]) -> str:
-    """The table for people."""
+    """Return the table as text."""
     lines = [
         f"{answer['seeds']} seed(s) of {answer['days']:g} d each; the reference is {answer['reference']}",
         f"{'arm':<44}{'fresh mL':>10}{'stocks':>8}{'dialysate':>11}{'EUR':>8}{'lactate':>9}{'ammonia':>9}{'insulin':>9}"
         f"{'true mean':>11}{'at end':>9}",
     ]
     for arm, row in answer["arms"].items():
-        eur = f"{row['consumables_eur']:.2f}" if row["priced"] else "–"  # only the recycler reckons with prices
+        eur = f"{row['consumables_eur']:.2f}" if row["priced"] else "–"  # only the recycler calculates prices
         lines.append(
             f"{arm:<44}{row['fresh_medium_ml']:>10.1f}{row['stocks_ml']:>8.1f}{row['dialysate_ml']:>11.1f}"
             f"{eur:>8}{row['worst_lactate_mm']:>9.2f}{row['worst_ammonia_mm']:>9.3f}"
@@ -261,7 +264,7 @@ def as_text(answer: Mapping[str, Any]) -> str:
             f" mean truth {row['truth']:.4f}"
         )
     for arm, row in answer["arms"].items():
-        lines.append(f"  {arm}: somebody had to do {row['tended']:.1f} things a run")
+        lines.append(f"  {arm}: the technician did {row['tended']:.1f} tasks per run")
         lines += [f"  {arm}, seed {h['seed']}, held {_until(h)}: {h['why']}" for h in row["holds"]]
     broken = sum(row["violations"] for row in answer["arms"].values())
     return "\n".join([*lines, f"violations: {broken or 'none'}"])
@@ -293,7 +296,7 @@ def _kept(folder: Path | None) -> dict[str, dict[str, Any]]:
             try:
                 result = json.loads(line)
             except ValueError:
-                continue  # the last line of a comparison that was cut off
+                continue  # the last line of an interrupted comparison
             done[key(result)] = result
     return done
 

@@ -1,4 +1,4 @@
-"""The picture of a comparison: fresh medium used, true viability and lactate over the days, one colour an arm."""
+"""Figure of a comparison: fresh medium, true viability and lactate over the days, one colour per arm."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def draw(path: Path, results: Sequence[Mapping[str, Any]], arms: Sequence[str]) 
     """Write an SVG; raises :class:`~choroid.common.failure.UserError` where matplotlib is not installed."""
     matplotlib = plotting()
     matplotlib.use("svg")
-    matplotlib.rcParams["svg.hashsalt"] = "choroid"  # the same picture gives the same bytes
+    matplotlib.rcParams["svg.hashsalt"] = "choroid"  # the same data gives the same bytes
     from matplotlib import pyplot
 
     figure, axes = pyplot.subplots(len(PANELS), 1, figsize=(7.0, 7.5), sharex=True, layout="constrained")

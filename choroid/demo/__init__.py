@@ -1,1 +1,1 @@
-"""`choroid demo`: a simulated rig with its page."""
+"""`choroid demo`: a simulated rig with its web page."""

@@ -1,6 +1,6 @@
-"""`choroid demo`: a simulated rig, its controller and its page in one process, at 60 times life.
+"""`choroid demo`: a simulated rig, its controller and its page in one process, at 60 times real time.
 
-Everything but the electrode engine shares one scaled loop; the engine is a process of its own and stays in real time,
+Everything but the electrode engine shares one scaled loop; the engine is a separate process and stays in real time,
 whatever the demo's speed. Nothing here can reach a real device.
 """
 
@@ -33,13 +33,13 @@ from sim.lab import SimulatedLab
 from sim.virtual_time import MAX_SPEED, ScaledLoop, run_scaled
 
 SHOWN = {"least": "18 mL", "every": "2 h"}
-"""A good loop would be left alone for days. Who opens the page sees medium move within two minutes (at 60 times life)."""
+"""Parameters of the demonstration run: good medium would be left alone for days, here it moves within two minutes."""
 
 
 def demo(
     *, rig_path: Path | None, port: int, duration_s: float | None, speed: float, seed: int, data: Path | None
 ) -> int:
-    """Run until interrupted, or for `duration_s` real seconds; returns the exit status."""
+    """Run until interrupted, or for `duration_s` real seconds; return the exit status."""
     path = rig_path or bench_rig()
     rig = load_checked_rig(path, models=MODELS)
     if not rig.simulated:
@@ -56,7 +56,7 @@ POUR_EVERY_S = 10.0
 
 
 async def pour(lab: SimulatedLab, controller: Controller, stop: asyncio.Event) -> None:
-    """Do to the simulated vessels what somebody enters on the page: there are no hands in a demo."""
+    """Apply to the simulated vessels what a user enters on the page: a demo has no hands."""
     seen = controller.journal.next_seq - 1
     while not stop.is_set():
         await asyncio.sleep(POUR_EVERY_S)
@@ -74,18 +74,18 @@ async def pour(lab: SimulatedLab, controller: Controller, stop: asyncio.Event) -
 
 
 class LoopSpeed:
-    """The speed control that only a simulated rig has."""
+    """Speed control, which only a simulated rig has."""
 
     def __init__(self, loop: ScaledLoop) -> None:
         self._loop = loop
 
     @property
     def speed(self) -> float:
-        """Times life."""
+        """Speed factor."""
         return self._loop.speed
 
     def set_speed(self, speed: float) -> None:
-        """Change it; raises ValueError outside 1 to 600."""
+        """Change the speed; raise ValueError outside 1 to 600."""
         self._loop.set_speed(speed)
 
 
@@ -130,4 +130,4 @@ async def _demo(rig: Rig, port: int, duration_s: float | None, speed: float, see
 
 
 def _now() -> datetime:
-    return datetime.now(UTC).replace(microsecond=0)  # noqa: TID251  (where the demo's own calendar begins)
+    return datetime.now(UTC).replace(microsecond=0)  # noqa: TID251  (the start of the demo's own calendar)

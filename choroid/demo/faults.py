@@ -1,4 +1,4 @@
-"""The demo page's faults: what can befall the simulated lab, made and mended by hand."""
+"""The fault panel of the demo page: faults of the simulated lab, started and ended by hand."""
 
 from __future__ import annotations
 
@@ -14,7 +14,9 @@ from sim.lab import SimulatedLab
 
 
 class LabFaults:
-    """Fulfils :class:`dashboards.simulated.FaultsControl` for one lab, in its usual amounts; make it inside its loop."""
+    """Implements :class:`dashboards.simulated.FaultsControl` for one lab, with default amounts; create it inside
+    its loop.
+    """
 
     def __init__(self, rig: Rig, lab: SimulatedLab, seed: int) -> None:
         self._injector = Injector(lab, (), seed=seed)
@@ -31,11 +33,11 @@ class LabFaults:
         ]
 
     def kinds(self) -> list[dict[str, Any]]:
-        """Every kind that can befall this lab."""
+        """Return every kind of fault that fits this lab."""
         return self._kinds
 
     def lasting(self) -> list[dict[str, Any]]:
-        """What is on at this moment, with how long it still lasts (s of rig time; None: until it is mended)."""
+        """Return the present faults with their remaining time (s of rig time; None: until ended by hand)."""
         now_s = self._injector.now_s
         return [
             {
@@ -49,17 +51,17 @@ class LabFaults:
         ]
 
     def make(self, kind: str, target: str, for_s: float) -> None:
-        """Let it happen now, for `for_s` (0: until it is mended); raises ValueError for what cannot be."""
+        """Start a fault for `for_s` (0: until ended by hand); raise ValueError for an impossible one."""
         self._injector.inject(Fault(kind, target, self._injector.now_s, for_s))
 
     def mend(self, number: int) -> str:
-        """Take one back and say what it was; raises KeyError for one that does not last."""
+        """End a fault and return its description; raise KeyError for one that does not last."""
         applied = dict(self._open())[number]
         self._injector.end(applied)
         return describe(applied)
 
     def clear(self) -> None:
-        """Take everything back."""
+        """End all faults."""
         self._injector.clear()
 
     def _open(self) -> list[tuple[int, Applied]]:

@@ -66,8 +66,8 @@ class MortalFile(JournalFile):
 
 
 class OfRuns:
-    """Counts the rows that come of a run: its own, and the gate's about what the run commands. The regulators' rows fall
-    between them at no fixed place.
+    """Counts the rows that come of a run: its own, and the gate's about what the run commands. The regulators' rows
+    fall between them at no fixed place.
     """
 
     def __init__(self) -> None:
@@ -75,7 +75,7 @@ class OfRuns:
         self._actuators: set[str] = set()
 
     def counts(self, kind: str, body: Mapping[str, Any], run: str | None) -> bool:
-        """Whether a row counts; it has been counted then."""
+        """Return whether a row counts; it has been counted then."""
         if str(body.get("by", "")).startswith("run:"):
             self._actuators.add(body["actuator"])
         counts = run is not None or (kind.startswith("act") and body.get("actuator") in self._actuators)

@@ -64,7 +64,9 @@ class Process:
         os.close(self._stdin)
 
     def _ended(self, by: signal.Signals, seconds: float) -> bool:
-        """Whether it has ended `seconds` after the signal; one that has ended gets none, for its number may be another's."""
+        """Return whether it has ended `seconds` after the signal; one that has ended gets none, for its number may
+        be another's.
+        """
         deadline_s = time.monotonic() + seconds  # noqa: TID251  (real processes)
         if self.returncode is None and self.pid is not None:
             os.kill(self.pid, by)

@@ -142,7 +142,7 @@ def table(outcomes: Sequence[Struck]) -> list[dict[str, Any]]:
 
 
 def as_text(answer: Mapping[str, Any]) -> str:
-    """The table for people."""
+    """Return the table for people."""
 
     def shown(value: float | None, form: str) -> str:
         return "-" if value is None else format(value, form)

@@ -129,7 +129,8 @@ def compare(outcome: KillOutcome, reference: KillOutcome) -> None:
 
 
 def weigh_up(outcome: KillOutcome) -> None:
-    """Add to `outcome.problems` what the lab's truth tells of each line: a dose given twice or lost, or not as booked (A10).
+    """Add to `outcome.problems` what the lab's truth tells of each line: a dose given twice or lost, or not as
+    booked (A10).
 
     A dose may be missing only where the run was held for it, and only as far as somebody has accepted.
     """
@@ -286,7 +287,7 @@ class _Bench:
         raise TrialFailed(f"the run did not come to its end; see {self._folder.name}")
 
     def _last_state(self) -> str | None:
-        """Where the journal leaves the run."""
+        """Return where the journal leaves the run."""
         journal = JournalReader(self.data / "journal.db")
         try:
             states = [entry.body["to"] for entry in journal.entries(kinds=("run.state",))]
@@ -295,7 +296,7 @@ class _Bench:
         return states[-1] if states else None
 
     def truth(self) -> dict[str, Any]:
-        """What the lab says is really so."""
+        """Return what the lab says is really so."""
         log = self._folder / "lab.log"
         before = log.stat().st_size
         self._lab.tell("truth")
@@ -352,7 +353,9 @@ class _Bench:
 
 
 def _awake(endpoint: dict[str, str]) -> bool:
-    """Whether the controller has heard every device: until then a run would ask a person what nobody has measured yet."""
+    """Return whether the controller has heard every device: until then a run would ask a person what nobody has
+    measured yet.
+    """
     with contextlib.suppress(OSError, UserError):
         state = call(endpoint, "GET", "/api/state")
         heard = all(output["status"] is not None for output in state["actuators"].values())
@@ -371,7 +374,9 @@ def _end_guards(plan: Path) -> None:
 
 
 def _without_nerves(path: Path) -> str:
-    """The rig file's text without an electrode array: its engine is a process of its own, and no recipe uses it."""
+    """Return the rig file's text without an electrode array: its engine is a process of its own, and no recipe uses
+    it.
+    """
     description: dict[str, Any] = yaml.safe_load(path.read_text(encoding="utf-8"))
     description.pop("nerves", None)
     return yaml.safe_dump(description, sort_keys=False, allow_unicode=True)

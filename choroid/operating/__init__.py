@@ -1,1 +1,1 @@
-"""Commands to a running controller."""
+"""Clients of a running controller."""

@@ -1,4 +1,4 @@
-"""`choroid alarms …`: the alarms of a running rig, and the channels over which people are told of them."""
+"""`choroid alarms …`: alarms of a running rig, and the channels that announce them."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from choroid.common.failure import UserError
 from choroid.operating.remote import call, endpoint_of
 
 TEST_S = 60.0
-"""A test waits for every channel, also for one that does not answer."""
+"""A test waits for every channel, including unresponsive ones (s)."""
 VERBS = {"ack": "acknowledge", "shelve": "shelve", "out-of-service": "out-of-service", "return": "return"}
 
 
 def alarms(verb: str, *, data: Path, alarm: str, for_: str, reason: str) -> dict[str, Any]:
-    """Carry out one verb; raises :class:`UserError` with the API's own words."""
+    """Execute one verb; raise :class:`UserError` with the API's message."""
     endpoint = endpoint_of(data)
     if verb == "channels":
         return call(endpoint, "GET", "/api/alarms/channels")
@@ -31,20 +31,20 @@ def alarms(verb: str, *, data: Path, alarm: str, for_: str, reason: str) -> dict
 
 
 def check(answer: dict[str, Any]) -> None:
-    """Raise :class:`UserError` when a test found a channel that does not deliver."""
+    """Raise :class:`UserError` if a test found a channel that does not deliver."""
     failed = [each for each in answer.get("channels", ()) if not each.get("ok", True)]
     if failed:
-        told = "; ".join(f"{each['name']}: {each.get('detail') or each.get('problem')}" for each in failed)
+        failures = "; ".join(f"{each['name']}: {each.get('detail') or each.get('problem')}" for each in failed)
         raise UserError(
-            f"alarms do not get through over {told}. Likely cause: its address, account or network. Next: correct its secret"
-            " file, which is read anew at each delivery, and test again"
+            f"alarms are not delivered over {failures}. Likely cause: its address, account or network. Next: correct its"
+            " secret file, which is read at each delivery, and test again"
         )
 
 
 def as_text(answer: dict[str, Any]) -> str:
-    """The answer for people."""
+    """Return the answer as text."""
     if "channels" in answer:
-        return "\n".join(map(_channel, answer["channels"])) or "no channel: this rig tells nobody of alarms"
+        return "\n".join(map(_channel, answer["channels"])) or "no channel: this rig announces no alarms"
     if "alarms" not in answer:
         return f"{answer['id']}: {answer['state']}"
     zone = ZoneInfo(answer.get("time_zone", "UTC"))

@@ -1,4 +1,4 @@
-"""`choroid assay …`: tell a running rig what the laboratory found in its medium."""
+"""`choroid assay …`: enter a laboratory result of a running rig's medium."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def assay(
     reason: str,
     data: Path,
 ) -> dict[str, Any]:
-    """Enter one assay; returns what it did to the estimate. Raises :class:`UserError` with the API's own words."""
+    """Enter one assay; return its effect on the estimate. Raise :class:`UserError` with the API's message."""
     body = {
         "analyte": analyte,
         "value": value,
@@ -37,7 +37,7 @@ def assay(
 
 
 def as_text(answer: dict[str, Any]) -> str:
-    """What it did, for people."""
+    """Return the effect as text."""
     unit = answer["unit"]
     lines = [
         f"{answer['analyte']} in {answer['vessel']}, taken {answer['taken_utc']}:"

@@ -1,4 +1,4 @@
-"""`choroid bypass`: set an interlock of a running rig aside for a short time, or let it act again (I6)."""
+"""`choroid bypass`: bypass an interlock of a running rig for a short time, or end a bypass (I6)."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from choroid.operating.remote import call, endpoint_of
 
 
 def bypass(interlock: str | None, *, data: Path, minutes: float, reason: str, end: bool) -> dict[str, Any]:
-    """Begin or end the bypass of `interlock`; with None, change nothing.
+    """Start or end the bypass of `interlock`; with None, change nothing.
 
     Returns:
-        `bypasses`: every bypass that stands afterwards.
+        `bypasses`: every bypass in force afterwards.
 
     Raises:
-        UserError: with the controller's own words.
+        UserError: With the controller's message.
     """
     endpoint = endpoint_of(data)
     if interlock is not None:
@@ -29,7 +29,7 @@ def bypass(interlock: str | None, *, data: Path, minutes: float, reason: str, en
 
 
 def as_text(answer: dict[str, Any]) -> str:
-    """The bypasses for people."""
+    """Return the bypasses as text."""
     if not answer["bypasses"]:
         return "no interlock is bypassed"
     return "\n".join(

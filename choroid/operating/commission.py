@@ -1,4 +1,4 @@
-"""`choroid commission`: with a person at the rig, find out by effect whether it is wired and plumbed as its file says."""
+"""`choroid commission`: verify wiring and plumbing of a rig by their effects, with a person at the rig."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ YES = ("y", "yes")
 
 
 def commission_rig(path: Path, *, data: Path, by: str) -> dict[str, Any]:
-    """Commission the rig in `path`, with questions on the terminal; returns the report as `--json` prints it.
+    """Commission the rig in `path`, with questions on the terminal; return the report of `--json`.
 
     Raises:
-        UserError: The rig is simulated, no guard can be had, or the person has not confirmed the preparations.
-        JournalError: A controller keeps `data`.
+        UserError: The rig is simulated, no guard is available, or the preparations were not confirmed.
+        JournalError: A controller uses `data`.
     """
     load_third_party()
     rig = load_checked_rig(path, models=MODELS)
@@ -41,13 +41,13 @@ def commission_rig(path: Path, *, data: Path, by: str) -> dict[str, Any]:
             " served.yaml`, then commission served.yaml to see how it goes"
         )
     if len(by.strip()) < 2:
-        raise UserError("somebody has to answer for it. Next: --by NAME")
+        raise UserError("a responsible person is required. Next: --by NAME")
     data.mkdir(parents=True, exist_ok=True)
     return asyncio.run(_commission(rig, data, by.strip())).to_json()
 
 
 def as_text(answer: dict[str, Any]) -> str:
-    """Return the report for people; each check was told when it was made."""
+    """Return the report as text; each check was reported when it was made."""
     failed = [check for check in answer["checks"] if not check["ok"]]
     if not failed:
         return f"rig {answer['rig']} is commissioned: {len(answer['checks'])} checks passed (wiring {answer['wiring'][:12]})"
@@ -80,7 +80,7 @@ async def _commission(rig: Rig, data: Path, by: str) -> Report:
             heartbeat.ending()
             owing = await bench.close()
             if owing:
-                _tell(f"could not be brought to the basal state: {', '.join(owing)}; the guard goes on")
+                _tell(f"could not be brought to the basal state: {', '.join(owing)}; the guard continues")
                 heartbeat.leave()
             else:
                 heartbeat.goodbye()
@@ -99,13 +99,13 @@ def _tell(text: str) -> None:
 
 
 async def _ask(question: str) -> bool:
-    """Ask on the terminal; the control loop goes on meanwhile. The end of the input means no."""
+    """Ask on the terminal while the control loop continues. The end of the input means no."""
     print(f"{question} [y/N] ", end="", file=sys.stderr, flush=True)
     loop = asyncio.get_running_loop()
     answered: asyncio.Future[str] = loop.create_future()
     try:
         loop.add_reader(sys.stdin, _hear, answered)
-    except (OSError, ValueError):  # a plain file: it never keeps anybody waiting
+    except (OSError, ValueError):  # a plain file is always ready
         return sys.stdin.readline().strip().lower() in YES
     try:
         return (await answered).strip().lower() in YES

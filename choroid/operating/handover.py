@@ -1,8 +1,9 @@
-"""`choroid handover`: what another rig must know of a culture that moves there, as a file; and its taking there.
+"""`choroid handover`: write a culture's records to a file, and take them over on another rig.
 
-The file holds volumes, what the medium has been through, lot numbers, the last estimate and grade, and the culture's own
-baseline hour by hour, so that its scores go on where they were. It is read off the journal, which may be in use; it is
-taken into a journal that no controller has open. Vessels are told by their part (`loop`, `chamber`): names are a rig's own.
+The file holds volumes, the history of the medium, lot numbers, the last estimate and grade, and the culture's own
+baseline hour by hour, so that its scores continue. It is read from the journal, which may be in use; it is taken
+into a journal that no controller has open. Vessels are named by their part (`loop`, `chamber`), since vessel names
+are specific to a rig.
 """
 
 from __future__ import annotations
@@ -34,16 +35,16 @@ from protocols.soft_sensor import VERSION
 
 FORMAT = 2
 KINDS = ("estimate", "note.grade", "note.hand_over")
-"""Rows of which the last one is told."""
-MOST_CARRIED_S = 7 * 86_400.0
-"""What a file says of medium that is older than this is no guide to it any more."""
+"""Kinds of rows of which the last one is written."""
+MAX_CARRIED_S = 7 * 86_400.0
+"""Maximum age of a file (s): older data no longer describes the medium."""
 CARRIED_REL_SD = 0.01
-"""How well the volume of a loop is known that was clamped, carried and opened again: tubing ends drip."""
+"""Relative standard deviation of a loop's volume after clamping, transport and reopening: tubing ends drip."""
 
 
 def written(rig_path: Path, data: Path, file: Path) -> dict[str, Any]:
-    """Write what the journal in `data` knows of the culture into `file`; returns it."""
-    from choroid.simulation.plan import copied  # the twin's own way of reading a journal that is in use
+    """Write the records of the culture from the journal in `data` into `file`; return them."""
+    from choroid.simulation.plan import copied  # the twin's method of reading a journal in use
 
     rig = load_checked_rig(rig_path, models=MODELS)
     with tempfile.TemporaryDirectory(prefix="choroid-handover-") as folder:
@@ -85,10 +86,17 @@ async def _told(rig: Rig, journal_path: Path) -> dict[str, Any]:
 
 
 def taken(rig_path: Path, data: Path, file: Path, *, who: str, now: datetime | None = None) -> dict[str, Any]:
-    """Take `file` into the journal in `data`; returns what it says. Nothing is taken of a file that is not whole.
+    """Take `file` into the journal in `data`; return its content. An incomplete file changes nothing.
 
-    Raises :class:`UserError` for such a file, for a volume that does not fit, for one that is too old and for one that was
-    taken before. `now` (UTC) is the machine's unless it is given.
+    Args:
+        rig_path: The rig file.
+        data: Data folder of the rig.
+        file: The hand-over file.
+        who: Person who takes it over.
+        now: Present time (UTC); default: the machine's.
+
+    Raises:
+        UserError: The file is invalid, too old or already taken, or a volume does not fit.
     """
     rig = load_checked_rig(rig_path, models=MODELS)
     told = _read(file)
@@ -100,10 +108,10 @@ def taken(rig_path: Path, data: Path, file: Path, *, who: str, now: datetime | N
 async def _take(rig: Rig, path: Path, told: Mapping[str, Any], who: str, now: datetime | None) -> None:
     clock = Clock(follow_system=now is None, epoch=now)
     carried_s = max((clock.utc() - datetime.fromisoformat(told["at"])).total_seconds(), 0.0)
-    if carried_s > MOST_CARRIED_S:
+    if carried_s > MAX_CARRIED_S:
         raise UserError(
-            f"the file tells of {told['at']}, {carried_s / 86_400:.0f} days ago; nothing was taken. Likely cause: an old"
-            " file, or a clock that is wrong. Next: write it anew where the culture is, or set the clock"
+            f"the file is of {told['at']}, {carried_s / 86_400:.0f} days ago; nothing was taken. Likely cause: an old"
+            " file, or a clock that is wrong. Next: write it again where the culture is, or set the clock"
         )
     journal = Journal(path, clock, durable=True)
     try:
@@ -113,7 +121,7 @@ async def _take(rig: Rig, path: Path, told: Mapping[str, Any], who: str, now: da
             if not 0.0 <= vessel["ul"] <= limit_ul:
                 raise UserError(
                     f"{vessel['ul'] / 1000:.2f} mL were handed over in the {part}, “{parts[part]}” of {rig.name} holds"
-                    f" {limit_ul / 1000:g} mL. Next: move the culture to a rig that is large enough, or take medium off"
+                    f" {limit_ul / 1000:g} mL. Next: move the culture to a rig that is large enough, or remove medium"
                 )
         if any(row.body["sha256"] == _hash(told) for row in journal.entries(kinds=("handover.taken",))):
             raise UserError("this file was taken here before; nothing was done")
@@ -135,7 +143,7 @@ async def _take(rig: Rig, path: Path, told: Mapping[str, Any], who: str, now: da
 
 
 def as_text(told: Mapping[str, Any]) -> str:
-    """The file for people."""
+    """Return the file as text."""
     lines = [f"the culture of {told['rig']}, as of {told['at']}"]
     for part, vessel in told["vessels"].items():
         lines.append(
@@ -152,12 +160,14 @@ def as_text(told: Mapping[str, Any]) -> str:
 
 
 def _parts(rig: Rig) -> dict[str, str]:
-    """What moves with the culture: part → vessel of this rig."""
+    """Return the parts that move with the culture: part → vessel of this rig."""
     return {"loop": rig.organs.lung.vessel, "chamber": rig.organoid.chamber}
 
 
 def _own_names(medium: dict[str, Any], rig: Rig) -> dict[str, Any]:
-    """Medium that nobody entered a lot of is called after its vessel: elsewhere, after the rig as well."""
+    """Return the medium with a unique name if it has no lot: elsewhere, one named after its vessel gets the rig's
+    name too.
+    """
     for each in (*medium["parcels"], *medium["lots"]):
         if each["lot"].endswith(AT_THE_START):
             each["lot"] = f"{each['lot']}, {rig.name}"
@@ -165,7 +175,7 @@ def _own_names(medium: dict[str, Any], rig: Rig) -> dict[str, Any]:
 
 
 def _older(medium: Mapping[str, Any], seconds: float) -> dict[str, Any]:
-    """The same medium `seconds` later."""
+    """Return the same medium `seconds` later."""
     parcel = medium["parcel"]
     return {**medium, "parcel": {**parcel, "age_s": parcel["age_s"] + seconds}}
 
@@ -179,8 +189,8 @@ def _read(file: Path) -> dict[str, Any]:
         sound = False
     if not sound:
         raise UserError(
-            f"{file} is no whole hand-over file of format {FORMAT}; nothing was taken. Likely cause: it was edited, cut"
-            " short, or written by another release. Next: write it anew with `choroid handover RIG --write FILE`"
+            f"{file} is not a complete hand-over file of format {FORMAT}; nothing was taken. Likely cause: it was edited,"
+            " truncated, or written by another release. Next: write it again with `choroid handover RIG --write FILE`"
         )
     return told
 

@@ -1,7 +1,7 @@
-"""`choroid ledger`: what is in each vessel and where each batch went, from a rig's journal; and what operators enter.
+"""`choroid ledger`: content of each vessel and path of each batch, from a rig's journal; and operator entries.
 
-The ledger is rebuilt from a copy of the journal, so that it can be asked of a rig that runs, that stands, or that is gone.
-`choroid load`, `level` and `tubing` speak to the running controller, which writes who and why.
+The ledger is rebuilt from a copy of the journal, so it can be read whether the rig runs or not. `choroid load`,
+`level` and `tubing` use the running controller, which records who entered what and why.
 """
 
 from __future__ import annotations
@@ -27,9 +27,13 @@ ML = 1000.0
 
 
 def ledger(rig_path: Path, data: Path, *, batch: str | None = None) -> dict[str, Any]:
-    """`{"at", "vessels": [...], "batches": [...]}` as of the journal's last row; with `batch`, that one alone.
+    """Return `{"at", "vessels": [...], "batches": [...]}` as of the journal's last row; with `batch`, only that
+    one.
 
-    Volumes in mL. Raises :class:`UserError` where there is no journal, or no such batch.
+    Volumes are in mL.
+
+    Raises:
+        UserError: There is no journal, or no such batch.
     """
     load_third_party()
     rig = load_rig(rig_path, models=MODELS)
@@ -52,7 +56,7 @@ def _answer(found: Ledger, at: datetime, batch: str | None) -> dict[str, Any]:
     where = found.whereabouts
     if batch is not None and batch not in where.batches:
         raise UserError(
-            f"no batch has the number “{batch}”. Likely cause: a slip, or nobody has entered it. Next: choose among"
+            f"no batch has the number “{batch}”. Likely cause: a mistyped number, or it was never entered. Next: choose among"
             f" {', '.join(where.batches)}"
         )
     volumes = found.volumes()
@@ -74,7 +78,7 @@ def _in_ml(batch: dict[str, Any]) -> dict[str, Any]:
 
 
 def _copied(source: Path, target: Path) -> datetime:
-    """Copy a journal that may be in use; the time of its last row."""
+    """Copy a journal that may be in use; return the time of its last row."""
     if not source.is_file():
         raise UserError(
             f"there is no journal in {source.parent}. Likely cause: no controller has run with this --data. Next: name"
@@ -92,7 +96,7 @@ def _copied(source: Path, target: Path) -> datetime:
 
 
 def as_text(answer: dict[str, Any], *, batch: bool) -> str:
-    """For people: vessels with what is in them, or one batch with where it went."""
+    """Return the vessels with their content, or one batch with its path, as text."""
     lines = [f"as of {answer['at']}"]
     if not batch:
         for vessel in answer["vessels"]:
@@ -111,19 +115,21 @@ def as_text(answer: dict[str, Any], *, batch: bool) -> str:
 
 
 def enter(data: Path, path: tuple[str, str, str], body: dict[str, Any]) -> dict[str, Any]:
-    """Tell the running controller: `path` is (kind, name, verb), such as ("vessels", "reservoir", "load")."""
+    """Send an entry to the running controller: `path` is (kind, name, verb), such as ("vessels", "reservoir",
+    "load").
+    """
     kind, name, verb = path
     told = {key: value for key, value in body.items() if value is not None}
     return call(endpoint_of(data), "POST", f"/api/{kind}/{quote(name, safe='')}/{verb}", told)
 
 
 def pumps(data: Path) -> dict[str, Any]:
-    """Every pump of the running controller with calibration and tubing."""
+    """Return every pump of the running controller with calibration and tubing."""
     return call(endpoint_of(data), "GET", "/api/pumps")
 
 
 def pumps_as_text(answer: dict[str, Any]) -> str:
-    """One line a pump, for people."""
+    """Return one line per pump."""
     lines = []
     for each in answer["pumps"]:
         tubing, calibration = each["tubing"], each["calibration"]

@@ -1,7 +1,7 @@
-"""`choroid protocol …`: speak to a running controller through its HTTP API, like any other client.
+"""`choroid protocol …`: control a running controller through its HTTP API, like any other client.
 
-`choroid run` leaves `endpoint.json` (address and a command-line token, readable by its owner alone) in its data
-directory; whoever may read that directory may command the rig.
+`choroid run` writes `endpoint.json` (address and a command-line token, readable by its owner only) into its data
+directory: whoever can read that directory can command the rig.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ def act(
     params: dict[str, str],
     reason: str,
 ) -> dict[str, Any]:
-    """Carry out one verb and return the run as the API shows it; raises :class:`UserError` with the API's own words."""
+    """Execute one verb and return the run as the API shows it; raise :class:`UserError` with the API's message."""
     endpoint = endpoint_of(data)
     if verb == "start":
         if protocol is not None and protocol.endswith((".yaml", ".yml")):
@@ -42,7 +42,7 @@ def act(
 
 
 def as_text(answer: dict[str, Any]) -> str:
-    """One run for people: state, then each step."""
+    """Return one run as text: state, then each step."""
     lines = [f"{answer['id']}  {answer['protocol']}  {answer['state']}  since {answer.get('started_utc', '')}"]
     for step in answer.get("progress", [])[-12:]:
         lines.append(f"  {step['n']:>4}  {step['verb']:<22}{step['state']}")
@@ -51,9 +51,9 @@ def as_text(answer: dict[str, Any]) -> str:
 
 
 def _installed(path: Path, data: Path, endpoint: dict[str, str]) -> str:
-    """Check a recipe file and make it known to the controller by its name: a link in the data directory's `recipes`.
+    """Check a recipe file and link it into the data directory's `recipes`, so that the controller knows its name.
 
-    The file itself stays where it is, so that a run of it is held when somebody edits it.
+    The file itself stays where it is: an edit holds a run of it.
     """
     recipe = of_file(path)
     over = {"complete", "stopped", "aborted"}
@@ -73,7 +73,7 @@ def _installed(path: Path, data: Path, endpoint: dict[str, str]) -> str:
 
 
 def endpoint_of(data: Path) -> dict[str, str]:
-    """Where the controller of this data directory answers; raises :class:`UserError` when none runs."""
+    """Return where the controller of this data directory answers; raise :class:`UserError` if none runs."""
     left = next((folder for folder in folders_of(data) if (folder / ENDPOINT).exists()), data)
     try:
         found = json.loads((left / ENDPOINT).read_text(encoding="utf-8"))

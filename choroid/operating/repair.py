@@ -1,4 +1,4 @@
-"""`choroid repair`: what of a damaged or lost journal can be recovered, and doing it."""
+"""`choroid repair`: examine and repair a damaged or lost journal."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from controller.journal.repair import Survey, apply, begin_anew, survey
 
 
 def repair(data: Path, *, do: bool, new_journal: bool = False, reason: str = "") -> dict[str, Any]:
-    """Look at the journal in `data`, and repair it if `do`; returns what was found and done, as plain data.
+    """Examine the journal in `data`, and repair it if `do`; return findings and actions as plain data.
 
     Raises:
-        UserError: when there is no such folder, or a new journal is asked for without a reason.
-        JournalError: when a controller owns the journal, or it cannot be written.
+        UserError: There is no such folder, or a new journal is requested without a reason.
+        JournalError: A controller uses the journal, or it cannot be written.
     """
     if not data.is_dir():
         raise UserError(f"there is no data folder {data}. Next: name the folder that `choroid run --data` was given")
@@ -66,12 +66,12 @@ def _told(found: Survey) -> dict[str, Any]:
 
 
 def as_text(answer: dict[str, Any]) -> str:
-    """The answer for people."""
+    """Return the answer as text."""
     if "journal" not in answer:
         return f"{answer['done']}; the old files are in {answer['aside']}"
     lines = [f"journal                  {answer['journal']}"]
-    lines.append(f"sound rows               {answer['sound_rows']}, from {answer['source']}")
-    lines.append(f"the last of them         {answer['sound_until_utc'] or '-'}")
+    lines.append(f"valid rows{answer['sound_rows']}, from {answer['source']}")
+    lines.append(f"last valid row{answer['sound_until_utc'] or '-'}")
     lines.append(f"damage                   {answer['damage'] or 'none'}")
     if answer["missing_rows"]:
         lines.append(
@@ -79,7 +79,7 @@ def as_text(answer: dict[str, Any]) -> str:
         )
     if answer["readable_after"]:
         lines.append(
-            f"rows behind the damage   {answer['readable_after']} can be read; their chain is broken, not kept"
+            f"rows after the damage  {answer['readable_after']} are readable; their chain is broken, so they are not kept"
         )
     for run, told in answer["open_runs"].items():
         lines.append(f"open run                 {run} ({told['protocol']}), {told['state']}: it will be held")
@@ -101,7 +101,7 @@ def as_text(answer: dict[str, Any]) -> str:
     elif answer["needed"]:
         lines.append("\nnothing was changed. Next: stop the controller, then `choroid repair DATA --apply`")
     else:
-        lines.append("\nthere is nothing to repair")
+        lines.append("\nnothing to repair")
     return "\n".join(lines)
 
 

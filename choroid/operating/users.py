@@ -1,4 +1,4 @@
-"""`choroid users …`: who may use a running rig's page and API."""
+"""`choroid users …`: accounts of a running rig's page and API."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from choroid.operating.remote import call, endpoint_of
 
 
 def users(verb: str, *, data: Path, name: str, role: str, reason: str) -> dict[str, Any]:
-    """Carry out one verb (list, add, remove); raises :class:`UserError` with the API's own words."""
+    """Execute one verb (list, add, remove); raise :class:`UserError` with the API's message."""
     endpoint = endpoint_of(data)
     if verb == "add":
         return call(endpoint, "POST", "/api/users", {"name": name, "role": role, "reason": reason})
@@ -20,11 +20,11 @@ def users(verb: str, *, data: Path, name: str, role: str, reason: str) -> dict[s
 
 
 def as_text(answer: dict[str, Any]) -> str:
-    """The list, or the new token with what to do with it."""
+    """Return the list, or the new token with instructions."""
     if "token" in answer:
         return (
-            f"{answer['token']}\n{answer['name']} may come in as {answer['role']} with this token; it is shown only now."
-            " In a browser: the page's address with #token=… behind it"
+            f"{answer['token']}\n{answer['name']} may log in as {answer['role']} with this token; it is shown only now."
+            " In a browser: the page's address followed by #token=…"
         )
     lines = [f"{'name':<24}{'role':<10}{'tokens':>7}{'sessions':>10}"]
     lines += [f"{u['name']:<24}{u['role']:<10}{u['tokens']:>7}{u['sessions']:>10}" for u in answer["users"]]

@@ -90,7 +90,7 @@ def _drawn(piece: Sequence[Slot], x: Callable[[float], float], y: Callable[[floa
 
 
 def _pieces(slots: Sequence[Slot], step: float) -> list[list[Slot]]:
-    """What is joined by a line."""
+    """Return what is joined by a line."""
     apart = BREAK_SLOTS * max(step, _usual_step(slots))
     pieces: list[list[Slot]] = []
     for slot in slots:

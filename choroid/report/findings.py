@@ -127,7 +127,7 @@ def _viability(period: Period) -> list[ReportFinding]:
 
 
 def _coverage(period: Period) -> list[ReportFinding]:
-    """One line for all series that share a verdict: one lost cable must not fill a page."""
+    """Return one line for all series that share a verdict: one lost cable must not fill a page."""
     watch, bad = LEAST_COVERAGE
     shares = {point: course.coverage for point, course in period.courses.items()}
     found = []

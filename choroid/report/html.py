@@ -30,7 +30,7 @@ SECTIONS = (
 
 
 def html(period: Period, found: Sequence[ReportFinding], *, zone: tzinfo, made_at: float, release: str) -> str:
-    """The whole report. `made_at` is UTC seconds; all times are shown in `zone`."""
+    """Return the whole report. `made_at` is UTC seconds; all times are shown in `zone`."""
     rig = period.rig
     title = f"{rig.name}: {moment(period.begin, zone)} to {moment(period.end, zone)}"
     parts = [

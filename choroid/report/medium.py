@@ -96,7 +96,7 @@ def medium(period: Period, zone: tzinfo) -> str:
 
 
 def _batches(begin: Booked, end: Booked) -> str:
-    """Where each lot of medium went in the period and where it is."""
+    """Return where each lot of medium went in the period and where it is."""
     before = {lot["lot"]: lot["passed_ul"] for lot in begin.batches}
     rows: Rows = [
         (
@@ -159,7 +159,7 @@ def grades(period: Period, zone: tzinfo) -> str:
 
 
 def viability(period: Period, zone: tzinfo) -> str:
-    """The score over time."""
+    """Return the score over time."""
     if not period.scores:
         return section("viability", "Viability", "<p>No data: no score was journalled in the period.</p>")
     slots = [

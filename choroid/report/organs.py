@@ -15,7 +15,7 @@ from controller.figures.records import Period
 
 
 def organs(period: Period, zone: tzinfo) -> str:
-    """Each organ's figures and plots, the worst first."""
+    """Return each organ's figures and plots, the worst first."""
     order = sorted(period.organs, key=lambda organ: -organ.verdict)
     return section("organs", "Organs", "".join(_organ(period, organ, zone) for organ in order), page=True)
 

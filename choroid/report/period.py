@@ -24,7 +24,7 @@ class Asked:
 
 
 def zone_of(name: str) -> ZoneInfo:
-    """A zone of the IANA data base, such as Europe/Zurich; raises :class:`UserError` for an unknown one."""
+    """Return a zone of the IANA data base, such as Europe/Zurich; raises :class:`UserError` for an unknown one."""
     try:
         return ZoneInfo(name)
     except (ZoneInfoNotFoundError, ValueError, OSError):
@@ -42,7 +42,7 @@ def asked(
     recorded: tuple[float, float] | None,
     zone: ZoneInfo | None = None,
 ) -> Asked:
-    """The period that `--from` and `--to` mean.
+    """Return the period that `--from` and `--to` mean.
 
     `now` (UTC seconds) is where `7d` counts back from unless `--to` says otherwise; `recorded` is from the first to the
     last record, what `begin` and `end` mean and what nothing at all means. Days and times without a zone are those of

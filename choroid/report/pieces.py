@@ -17,14 +17,14 @@ Rows = Iterable[Sequence[str]]
 
 
 def section(anchor: str, title: str, body: str, *, page: bool = False) -> str:
-    """One section of the page."""
+    """Return one section of the page."""
     kind = ' class="page"' if page else ""
     return f'<section id="{anchor}"{kind}><h2>{title}</h2>{body}</section>'
 
 
 def table(heads: Sequence[str], rows: Rows, *, kind: str = "") -> str:
-    """Cells are HTML already. A head that begins with # is of numbers, one with @ of what stays on its line. Only a table
-    of a `kind` is broken over pages.
+    """Cells are HTML already. A head that begins with # is of numbers, one with @ of what stays on its line. Only a
+    table of a `kind` is broken over pages.
     """
     classes = [f' class="{CELLS.get(head[:1], "t")}"' for head in heads]
     top = "".join(f"<th{side}>{escape(head.lstrip('#@'))}</th>" for head, side in zip(heads, classes, strict=True))
@@ -37,7 +37,7 @@ def table(heads: Sequence[str], rows: Rows, *, kind: str = "") -> str:
 
 
 def mark(verdict: FigureStatus) -> str:
-    """A verdict as a coloured word."""
+    """Return a verdict as a coloured word."""
     word = "not judged" if verdict is FigureStatus.NONE else verdict.name.lower()
     return f'<span class="mark {verdict.name.lower()}">{word}</span>'
 

@@ -32,7 +32,7 @@ def report(
     html_path: Path | None = None,
     now: float | None = None,
 ) -> dict[str, Any]:
-    """What `choroid report --json` prints; writes the HTML to `html_path` if given.
+    """Return what `choroid report --json` prints; writes the HTML to `html_path` if given.
 
     `now` (UTC seconds; default: the clock's) is what relative periods count back from. Raises :class:`UserError`,
     :class:`~controller.rig.loading.RigError` or :class:`~controller.journal.journal.JournalError`.
@@ -56,7 +56,7 @@ def report(
 
 
 def as_text(answer: dict[str, Any]) -> str:
-    """The report for a terminal: what stands out, then every organ's figures."""
+    """Return the report for a terminal: what stands out, then every organ's figures."""
     lines = [f"{answer['rig']}: {answer['shown_from']} to {answer['shown_to']} ({answer['zone']})", ""]
     lines += [f"  {finding['verdict'].upper():<6}{finding['text']}" for finding in answer["findings"]]
     if not answer["findings"]:

@@ -22,7 +22,7 @@ NOTE = (
 
 
 def summary(period: Period, found: Sequence[ReportFinding]) -> str:
-    """The period at a glance: findings, and each organ's worst figure."""
+    """Return the period at a glance: findings, and each organ's worst figure."""
     counts = Counter(finding.verdict for finding in found)
     graded = Counter(grade.grade for grade in period.grades)
     scores = [score.score for score in period.scores]
@@ -65,7 +65,7 @@ def summary(period: Period, found: Sequence[ReportFinding]) -> str:
 
 
 def alarms(period: Period) -> str:
-    """How often each alarm stood, and how soon somebody saw it."""
+    """Return how often each alarm stood, and how soon somebody saw it."""
     rows = [
         (
             f'{escape(alarm.alarm)}<br><span class="basis">{escape(alarm.detail)}</span>',
@@ -91,7 +91,7 @@ def alarms(period: Period) -> str:
 
 
 def people(period: Period, zone: tzinfo) -> str:
-    """What people did, and why."""
+    """Return what people did, and why."""
     if not period.deeds:
         return section("people", "Interventions by people", "<p>Nobody intervened in the period.</p>")
     rows = [
@@ -108,7 +108,7 @@ def people(period: Period, zone: tzinfo) -> str:
 
 
 def protocols(period: Period, zone: tzinfo) -> str:
-    """Which protocols ran, and what they said."""
+    """Return which protocols ran, and what they said."""
     if not period.runs:
         return section("protocols", "Protocols run", "<p>No protocol was under way in the period.</p>")
     rows = []
@@ -139,7 +139,7 @@ def protocols(period: Period, zone: tzinfo) -> str:
 
 
 def calibrations(period: Period, now: float, zone: tzinfo) -> str:
-    """What is known of each calibration, and until when it holds."""
+    """Return what is known of each calibration, and until when it holds."""
     if not period.calibrations:
         text = "<p>No data: no calibration is on record (<code>choroid calibrate</code>).</p>"
         return section("calibrations", "Calibrations", text)
@@ -190,7 +190,7 @@ def faults(period: Period, zone: tzinfo) -> str:
 
 
 def record(period: Period, zone: tzinfo) -> str:
-    """Whether the journal is whole, and which rig and release it was."""
+    """Return whether the journal is whole, and which rig and release it was."""
     chain = period.chain
     said = f"verified, {chain.rows:,} rows".replace(",", "\u202f") if chain.ok else f"BROKEN: {chain.problem}"
     rows = [
@@ -213,7 +213,7 @@ def record(period: Period, zone: tzinfo) -> str:
 
 
 def _figure(period: Period, organ: str, key: str) -> Figure:
-    """One figure by name; KeyError for one that its organ does not have."""
+    """Return one figure by name; KeyError for one that its organ does not have."""
     figures = {figure.key: figure for each in period.organs if each.name == organ for figure in each.figures}
     return figures[key]
 

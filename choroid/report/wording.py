@@ -18,7 +18,7 @@ _UNITS_S = (("d", 86_400.0), ("h", 3600.0), ("min", 60.0))
 
 
 def unit_text(unit: str) -> str:
-    """The unit as people write it."""
+    """Return the unit as people write it."""
     return UNITS.get(unit, unit).replace("m2", "m²")
 
 
@@ -37,12 +37,12 @@ def number(value: float, low: float | None = None, high: float | None = None) ->
 
 
 def quantity(value: float, unit: str) -> str:
-    """A number with its unit."""
+    """Return a number with its unit."""
     return f"{number(value)} {unit_text(unit)}".strip()
 
 
 def interval(value: float, low: float | None, high: float | None) -> str:
-    """The 95 % interval, empty when there is none; one that is open above says so."""
+    """Return the 95 % interval, empty when there is none; one that is open above says so."""
     if low is None:
         return ""
     if high is None:
@@ -64,7 +64,7 @@ def moment(at: float, zone: tzinfo) -> str:
 
 
 def percent(share: float | None) -> str:
-    """A share as per cent, to a tenth."""
+    """Return a share as per cent, to a tenth."""
     if share is None:
         return ""
     return "100 %" if share >= 0.9995 else f"{100.0 * share:.1f} %"

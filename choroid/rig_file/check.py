@@ -1,4 +1,4 @@
-"""`choroid check`: is a rig file sound, and is each of its hazards covered? Everything that is wrong, with line and fix."""
+"""`choroid check`: validate a rig file and the coverage of its hazards; every problem with line and fix."""
 
 from __future__ import annotations
 
@@ -38,15 +38,7 @@ def load_rig(path: Path | str) -> Rig:
 
 
 def check_rig(path: Path | str) -> dict[str, Any]:
-    """Judge a rig file, as `choroid check --json` does. Nothing is opened or moved.
-
-    Args:
-        path: The rig file.
-
-    Returns:
-        `{ok, file, rig, hash, problems, hazards}`. A problem has file, line, key, what and fix. `hazards` is the whole
-        table, and None where the file is not sound in itself; a time without end is None.
-    """
+    """Validate a rig file, as `choroid check --json` does. Nothing is opened or moved."""
     path = Path(path)
     load_third_party()
     answer: dict[str, Any] = {
@@ -63,10 +55,10 @@ def check_rig(path: Path | str) -> dict[str, Any]:
 
 
 def as_text(answer: dict[str, Any], *, hazards: bool = False) -> str:
-    """Return the verdict for people; with `hazards` the whole table before it."""
+    """Return the verdict as text; with `hazards` preceded by the table."""
     lines = _table(answer["hazards"]) if hazards and answer["hazards"] is not None else []
     if hazards and answer["hazards"] is None:
-        lines = ["no hazard table: the file is not sound in itself", ""]
+        lines = ["no hazard table: the file is invalid", ""]
     for row in answer["hazards"] or ():
         if row["accepted"] is not None:
             lines.append(
@@ -74,7 +66,7 @@ def as_text(answer: dict[str, Any], *, hazards: bool = False) -> str:
                 f" ({row['accepted']['by']})"
             )
     if answer["ok"]:
-        lines.append(f"{answer['file']}: rig {answer['rig']} is sound (hash {answer['hash'][:12]})")
+        lines.append(f"{answer['file']}: rig {answer['rig']} is valid (hash {answer['hash'][:12]})")
         return "\n".join(lines)
     lines += [f"{p['file']}:{p['line']}: {p['key']}: {p['what']}. {p['fix']}" for p in answer["problems"]]
     count = len(answer["problems"])
@@ -106,7 +98,7 @@ def _row(hazard: Hazard) -> dict[str, Any]:
 
 
 def _table(rows: list[dict[str, Any]]) -> list[str]:
-    """Return the table's lines, each column as wide as it has to be; below it what the estimates rest on."""
+    """Return the table's lines with aligned columns; the basis of the estimates is below it."""
     cells = [
         [
             row["hazard"], row["place"], row["sensor"], row["interlock"], ", ".join(row["actuators"]), row["limits"],

@@ -13,22 +13,25 @@ from drivers.transport.opener import by_path
 from drivers.transport.url import LinkUrl
 
 GUARD = "guard"
-"""What a guard calls itself in its claims."""
+"""Name of a guard in its claims."""
 GUARD_LETS_GO_S = 15.0
-"""How long a controller waits for the guard of its own data folder to let go of the links (s)."""
+"""Maximum time that a controller waits for the guard of its own data folder to release the links (s)."""
 
 
 async def claim_rig(rig: Rig, data: Path, *, wait_s: float = 0.0) -> tuple[Claim, ...]:
-    """Claim every link of `rig`, and the rig, for the controller that keeps its records in `data`.
+    """Claim every link of `rig`, and the rig, for the controller with the data folder `data`.
 
-    The guard of the same folder may still have the links: it lets go when it sees the controller, so its claims are no
-    reason to refuse, and nothing is claimed then. Raises :class:`ClaimHeld` when anybody else has one.
+    The guard of the same folder may still hold the links: it releases them when it sees the controller, so its
+    claims are no reason to refuse; nothing is claimed then.
+
+    Raises:
+        ClaimHeld: Another program holds a claim.
     """
     claims.introduce(f"controller of rig {rig.name}", data)
     links = {spec.link for spec in rig.devices.values()}
     keys = [claims.rig_key(rig.name, links)]
     for link in sorted(links):
-        # A host or an adapter that cannot be found now is claimed when the link is opened.
+        # A host or adapter that cannot be found now is claimed when the link is opened.
         with contextlib.suppress(OSError, DeviceError):
             keys += await claims.link_keys(await by_path(LinkUrl.parse(link)))
     try:

@@ -1,7 +1,7 @@
-"""The guard of a controller: use the service that runs, or start one; and have another when it is lost.
+"""The guard of a controller: connect to the running service, or start one; replace it when it is lost.
 
-A guard that runs as a service of its own (`choroid guard`, :mod:`choroid.running.services`) outlives the controller's
-container and service manager. Where there is none, the controller starts one, in a session of its own.
+A guard that runs as its own service (`choroid guard`, :mod:`choroid.running.services`) outlives the controller's
+container and service manager. Where there is none, the controller starts one in its own session.
 """
 
 from __future__ import annotations
@@ -31,21 +31,21 @@ from controller.rig.loading import load_rig
 from drivers.registry import MODELS, load_third_party
 
 READY_S = 30.0
-"""How long a guard may take to come up (s); on a machine that is busy Python alone takes some seconds."""
+"""Maximum start-up time of a guard (s); on a busy machine Python alone takes some seconds."""
 SERVICE_BACK_S = 2.5
-"""How long a service manager gets to bring its guard back (s) before the controller starts one of its own."""
+"""Time for a service manager to restart its guard before the controller starts one itself (s)."""
 ANSWER_S = 5.0
 STOP_CONNECT_S = 3.0
 """How long `choroid stop` looks for a guard in one folder (s)."""
 STOP_ANSWER_S = 6.0
-"""How long `choroid stop` waits to hear what was done (s)."""
+"""Maximum wait of `choroid stop` for the result (s)."""
 POLL_S = 0.05
 
 
 def write_plan(rig: Rig, data: Path) -> str:
-    """Leave the guard's plan in `data`, and return its text."""
+    """Write the guard's plan into `data` and return its text."""
     plan, text = data / PLAN, guard_plan(rig).to_json()
-    if not plan.exists() or plan.read_bytes() != text.encode():  # a full disk must not cost the plan that is there
+    if not plan.exists() or plan.read_bytes() != text.encode():  # a full disk must not destroy the existing plan
         beside = plan.with_suffix(".new")
         beside.write_text(text, encoding="utf-8")
         beside.replace(plan)
@@ -58,17 +58,17 @@ def guard(path: Path, data: Path) -> NoReturn:
     rig = load_rig(path, models=MODELS)
     data = open_folder(data, guard_plan(rig).to_json()).records
     if not ((data / PLAN).exists() and holders(data / OWNER)):
-        write_plan(rig, data)  # else a controller runs, and what that runs counts until it starts again
+        write_plan(rig, data)  # otherwise a controller runs, and its plan holds until it restarts
     words = python("controller.guard", str(data / PLAN))
     sys.stderr.flush()
     os.execv(words[0], words)  # noqa: S606  (our own module: a process that has not loaded what only a rig file needs)
 
 
 def stop(data: Path, *, who: str, reason: str) -> str:
-    """Stop the rig of `data` through its guard, which needs neither the page nor a password. Returns what was done.
+    """Stop the rig of `data` through its guard, without page or password; return the result.
 
     Raises:
-        UserError: no guard answers.
+        UserError: No guard answers.
     """
     failed = UserError(
         f"no guard answers in {data}. Likely cause: no controller runs there, or --data names another folder. Next: send"
@@ -105,10 +105,10 @@ def _connected(folder: Path) -> socket.socket | None:
 
 
 class GuardFinder:
-    """Brings a controller of `rig` and a guard together."""
+    """Connects a controller of `rig` with a guard."""
 
     def __init__(self, rig: Rig, data: Path, *, restart: bool = False) -> None:
-        """`restart`: the guard may start this process's command again when it is lost."""
+        """`restart`: the guard may restart this process's command when it is lost."""
         text = write_plan(rig, data)
         self._data = data
         self._hello: Message = {"hello": True, "rig": rig.name, "plan": digest(text)}
@@ -117,22 +117,22 @@ class GuardFinder:
         self._service = False
 
     async def guarded(self) -> Guarded:
-        """Have a guard before anything is done to the rig.
+        """Connect to a guard before anything is done to the rig.
 
         Raises:
-            UserError: there is none, and none could be started; the rig must not run then.
+            UserError: There is none and none could be started; the rig must not run then.
         """
         return Guarded(await self._found(0.0), self.restore)
 
     async def restore(self) -> SocketChannel:
-        """Have another guard in place of one that is lost. Raises as :meth:`guarded`."""
+        """Connect to another guard after one was lost. Raises as :meth:`guarded`."""
         return await self._found(SERVICE_BACK_S if self._service else 0.0)
 
     async def _found(self, patience_s: float) -> SocketChannel:
-        """Connect to the guard that is there; after `patience_s` start one, and wait for that."""
+        """Connect to the present guard; after `patience_s` (s) start one and wait for it."""
         begun_s = _now_s()
         started: subprocess.Popen[bytes] | None = None
-        refused = "nobody listens at its socket"
+        refused = "no process listens at its socket"
         while True:
             connection: socket.socket | None = None
             try:
@@ -144,7 +144,7 @@ class GuardFinder:
                     connection.close()
                     if _now_s() < begun_s + READY_S:
                         await asyncio.sleep(POLL_S)
-                        continue  # it is there, and may be busy with a controller before this one
+                        continue  # it exists, and may be busy with a previous controller
                 elif started is None and _now_s() >= begun_s + patience_s:
                     started = self._start()
             else:
@@ -153,20 +153,20 @@ class GuardFinder:
             failed = started is not None and started.poll() not in (None, 0)
             if failed or _now_s() > begun_s + patience_s + READY_S:
                 raise UserError(
-                    f"the guard of {self._data} is not there: {refused}. Nothing was done to the rig, for without a guard"
+                    f"the guard of {self._data} does not answer: {refused}. Nothing was done to the rig, as without a guard"
                     f" nothing brings it to rest when this process fails. Likely cause: see the end of {self._data / LOG}."
-                    f" Next: run `choroid guard RIG --data {self._data}` by hand and read what it says"
+                    f" Next: run `choroid guard RIG --data {self._data}` by hand and read its output"
                 )
             await asyncio.sleep(POLL_S)
 
     async def _greet(self, connection: socket.socket) -> Message:
-        """Say hello, and return the guard's welcome. Raises OSError with the reason when there is none."""
+        """Send the greeting and return the guard's welcome; raise OSError with the reason when there is none."""
         send(connection, self._hello)
         until_s = _now_s() + ANSWER_S
         while _now_s() < until_s:
             messages = receive(connection)
             if messages is None:
-                raise ConnectionError("the guard hung up")
+                raise ConnectionError("the guard closed the connection")
             for message in messages:
                 if "welcome" in message:
                     found: Message = message["welcome"]
@@ -177,9 +177,9 @@ class GuardFinder:
         raise TimeoutError("the guard does not answer")
 
     def _start(self) -> subprocess.Popen[bytes]:
-        """Start a guard that outlives a terminal that is closed and a group or family that is killed.
+        """Start a guard that survives the closing of a terminal and the killing of a process group or family.
 
-        The process that is returned ends at once; the guard is its child.
+        The returned process ends at once; the guard is its child.
         """
         plan = self._data / PLAN
         with (self._data / LOG).open("ab") as said:

@@ -1,4 +1,4 @@
-"""Opening the journal of `choroid run`: the rig is kept alive whatever has become of it."""
+"""Opening the journal of `choroid run`: life support runs whatever the state of the journal."""
 
 from __future__ import annotations
 
@@ -12,17 +12,20 @@ from controller.journal.journal import Journal
 from controller.journal.terms import JournalError, JournalLost
 
 JOURNAL = "journal.db"
-"""Its name in a data folder."""
+"""File name in a data folder."""
 
 
 def open_journal(path: Path, clock: Clock, no_folder: str = "", *, threaded: bool = True) -> Journal:
     """Open a journal; one that cannot be used is replaced by the record of a degraded time, and that is told.
 
-    `no_folder`: why the data folder cannot be used, when `path` is in a spare one; no journal is kept there.
-    `threaded`: whether a thread of its own waits for the disk (real time).
+    Args:
+        path: The journal's file.
+        clock: Source of UTC.
+        no_folder: Why the data folder cannot be used, when `path` is in a spare one; no journal is kept there.
+        threaded: Whether a separate thread waits for the disk (real time).
 
     Raises:
-        JournalInUse: when another process owns the journal.
+        JournalInUse: Another process owns the journal.
     """
     try:
         if no_folder:

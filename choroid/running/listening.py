@@ -1,7 +1,7 @@
-"""The nerves of a rig in real time: a `NervesSource` over the electrode engine's process, kept going in the background.
+"""The electrode engine of a rig in real time: a `NervesSource` over its process, kept running in the background.
 
-The page and the perfusion never wait for the engine: until it is ready, and whenever it is gone, there is simply no
-summary, which lowers the coverage of scores and, when it lasts, is an alarm of its own.
+Page and perfusion never wait for the engine: while it is not ready, there is no summary, which lowers the coverage
+of scores and raises an alarm if it lasts.
 """
 
 from __future__ import annotations
@@ -23,23 +23,24 @@ logger = logging.getLogger(__name__)
 
 FIRST_PAUSE_S = 2.0
 LONGEST_PAUSE_S = 300.0
-"""An engine that ends is started again after a pause that doubles each time, in seconds of life: what makes it fail at once
-must not make it stimulate anew each second."""
+"""Maximum pause before an engine is restarted, in simulated seconds; the pause doubles each time, so that a
+repeated failure cannot stimulate anew each second.
+"""
 STEADY_S = 600.0
-"""After so long a life an engine's end is one of its own, and the pause begins anew."""
+"""After this life time (s) the end of an engine counts as a new failure, and the pause starts from its minimum."""
 
 
 NOT_ALLOWED_YET = "the controller has not allowed stimulation yet"
 
 
 class EngineNerves:
-    """The engine's process and the connection to its door, as one source.
+    """The engine's process and the connection to it, as one source.
 
-    It is started again when it ends, which gives nobody more of the tissue than before: its leases ended with it, and the
-    new one books from the ledger what the old one gave, and what it may have given. It begins only when the old one is
-    dead, so that there are never two at one array. One that hangs is not killed: nobody knows why, and a person is told.
-    Only an emergency stop kills it, when it does not confirm. Each engine begins stopped, and is allowed to stimulate when
-    no emergency stop stands.
+    It is restarted when it ends. That gives no client more of the tissue: its leases ended with it, and the new
+    engine books from the ledger what the old one delivered and may have delivered. It starts only after the old one
+    is dead, so that there are never two engines on one array. A hanging engine is not killed, since the cause is
+    unknown: an alarm is raised. Only an emergency stop kills it, when it does not confirm. Each engine starts
+    stopped, and is allowed to stimulate when no emergency stop is active.
     """
 
     def __init__(self, rig: Rig, data_dir: Path, seed: int) -> None:
@@ -55,13 +56,13 @@ class EngineNerves:
 
     @property
     def engine(self) -> EngineHandle | None:
-        """The engine's process once it is ready: address and token of the door."""
+        """The engine's process when it is ready: address and tokens of its API."""
         return self._engine
 
     async def start(self) -> None:
-        """Have the engine started and kept going, beside whatever else runs; returns at once.
+        """Start the engine in the background and keep it running; return at once.
 
-        A failure is logged and leaves the rig without nerves for a while, never without care.
+        A failure is logged and leaves the rig without nerves for a while, never without life support.
         """
         self._keeping = asyncio.create_task(self._keep(), name="electrode engine")
 
@@ -75,10 +76,10 @@ class EngineNerves:
                 self.ledger_problem = str(error)
                 logger.error("the electrode engine did not start: %s", error)
             except ValueError:
-                logger.exception("this rig's electrode engine cannot be started; the rig goes on without nerves")
+                logger.exception("this rig's electrode engine cannot be started; the rig continues without nerves")
                 return
             except Exception:
-                logger.exception("the electrode engine did not start; the rig goes on without nerves meanwhile")
+                logger.exception("the electrode engine did not start; the rig continues without nerves meanwhile")
             if lived_s > life_s(STEADY_S):
                 pause_s = FIRST_PAUSE_S
             logger.warning("the electrode engine is started again in %g s", pause_s)
@@ -86,7 +87,7 @@ class EngineNerves:
             pause_s = min(2 * pause_s, LONGEST_PAUSE_S)
 
     async def _live(self) -> float:
-        """One life of the engine, from its start to its end; returns how long (s of the loop) its door was open."""
+        """Run the engine once, from its start to its end; return how long its API was open (s of the loop)."""
         loop = asyncio.get_running_loop()
         self._engine = await spawn_engine(self._rig, self._data_dir, self._seed, NOT_ALLOWED_YET)
         self.ledger_problem = ""
@@ -95,7 +96,7 @@ class EngineNerves:
             await self._engine.order(self._stopped, ALLOWED_WITHIN_S)
             self._gateway = GatewayNerves(self._engine.address, self._engine.token)
             print(
-                f"Nerves: the door for agents is {self._engine.address}; {self._data_dir / ENDPOINT} holds a token",
+                f"Nerves: the address for agents is {self._engine.address}; {self._data_dir / ENDPOINT} holds a token",
                 file=sys.stderr,
                 flush=True,
             )
@@ -106,7 +107,7 @@ class EngineNerves:
         return loop.time() - began_s
 
     async def _let_go(self) -> None:
-        """Disconnect, end the engine's process if it still lives, and leave no address of a door that is shut."""
+        """Disconnect, end the engine's process if it still runs, and remove its address file."""
         gateway, self._gateway = self._gateway, None
         engine, self._engine = self._engine, None
         if gateway is not None:
@@ -116,11 +117,11 @@ class EngineNerves:
             (self._data_dir / ENDPOINT).unlink(missing_ok=True)
 
     def forbid_stimulation(self, why: str) -> None:
-        """Let no engine that starts from now on stimulate, until :meth:`allow_stimulation`."""
+        """Forbid stimulation for every engine that starts from now on, until :meth:`allow_stimulation`."""
         self._stopped = why
 
     async def stop_stimulation(self, why: str) -> str:
-        """Stop stimulation and cancel every waiting pulse (A9); return how it ended, in words for the record.
+        """Stop stimulation and cancel every waiting pulse (A9); return the result, for the record.
 
         An engine that does not confirm within 150 ms is killed. Later ones start stopped.
         """
@@ -133,17 +134,17 @@ class EngineNerves:
         return "the electrode engine did not confirm and was killed" + ("" if engine.dead else "; it is not dead yet")
 
     async def allow_stimulation(self) -> None:
-        """End :meth:`stop_stimulation`; the leases of before are gone."""
+        """End :meth:`stop_stimulation`; earlier leases stay ended."""
         self._stopped = ""
         if self._engine is not None:
             await self._engine.order("", ALLOWED_WITHIN_S)
 
     async def summary(self) -> NervesSummary | None:
-        """The latest firing summary, or None while the engine is not there."""
+        """Return the latest firing summary, or None without an engine."""
         return await self._gateway.summary() if self._gateway else None
 
     def recent_spikes(self) -> list[tuple[float, int]]:
-        """The last seconds' spikes (seconds, electrode)."""
+        """Return the spikes of the last seconds (seconds, electrode)."""
         return self._gateway.recent_spikes() if self._gateway else []
 
     async def close(self) -> None:
@@ -154,9 +155,9 @@ class EngineNerves:
 
 
 async def follow_health(nerves: EngineNerves, plant: Plant, stop: asyncio.Event) -> None:
-    """Tell the simulated array, once a second of real life or so, how lively the plant's tissue is.
+    """Send the liveliness of the plant's tissue to the simulated array about once per real second.
 
-    This is the simulator's own back channel (tissue to electrodes); the controller has no part in it.
+    This is a channel of the simulator only (tissue to electrodes); the controller has no part in it.
     """
     while not stop.is_set():
         if nerves.engine is not None:

@@ -1,10 +1,10 @@
-"""The electrode engine as a child process: `spawn_engine` for the parent, `python -m
-choroid.nerves_process` the child.
+"""The electrode engine as a child process: `spawn_engine` for the parent, `python -m choroid.running.nerves_process`
+for the child.
 
-Only here the engine and the simulated array meet. The child says on standard output, in one JSON line,
-where its door is; it reads the tissue's health from standard input, the simulator's own back channel; and
-it ends when that closes, so that it never outlives its parent. The parent stops stimulation over the same pipe
-(A9), which no stranger can fill, and the child confirms on standard output.
+Only this module connects the engine with the simulated array. The child writes the address of its API to standard
+output, as one JSON line. It reads the tissue's health from standard input (a channel of the simulator) and ends when
+that closes, so that it never outlives its parent. The parent stops stimulation over the same pipe (A9), which no
+other process can fill, and the child confirms on standard output.
 """
 
 from __future__ import annotations
@@ -46,28 +46,28 @@ LEDGER = "stimulation.db"
 BLOCK_FRAMES = 25
 LEAD_FRAMES = 5
 BUFFER_FRAMES = 12_500
-"""What the simulated hardware can hold back for a stalled reader: 0.5 s; what is older is lost, as a gap."""
+"""Frames that the simulated hardware can buffer for a stalled reader: 0.5 s; older ones are lost, as a gap."""
 
 MOST_WHY = 500
 START_WITHIN_S = 60.0
 LEDGER_BYTES_S = 50e6
-"""The ledger of an older release gets an index at its first start, at more than twice this pace: so much longer may that
-start take.
+"""The first start with an older release's ledger builds its index, at more than twice this rate (bytes/s): the
+start may take longer accordingly.
 """
 END_WITHIN_S = 5.0
 STOPPED_WITHIN_S = 0.15
-"""An engine that has not confirmed a stop after so long (real seconds) is killed: nobody knows what it delivers."""
+"""An engine that has not confirmed a stop after this real time (s) is killed: what it delivers is unknown."""
 DIES_WITHIN_S = 1.0
-"""How long (s of real time) an emergency stop waits for a killed engine; a hung disk can hold one for ever."""
+"""Maximum wait of an emergency stop for a killed engine (s of real time); a hung disk can hold one for ever."""
 ALLOWED_WITHIN_S = 5.0
-"""An engine that has not confirmed the end of a stop after so long hangs."""
+"""An engine that has not confirmed the end of a stop after this time (s) hangs."""
 
 
 class PacedArray:
-    """The simulated array in real time, as a device: frames come as a crystal gives them, lost if nobody
-    fetches them.
+    """The simulated array in real time, as a device: frames come at the rate of its crystal, and are lost if not
+    fetched.
 
-    `clock` (seconds) and `sleep` are those of the machine, or a test's.
+    `clock` (seconds) and `sleep` are those of the machine, or of a test.
     """
 
     def __init__(
@@ -75,7 +75,7 @@ class PacedArray:
         array: SimulatedArray,
         info: ArrayInfo,
         *,
-        clock: Callable[[], float] = time.monotonic,  # noqa: TID251  (this is the array's own crystal)
+        clock: Callable[[], float] = time.monotonic,  # noqa: TID251  (the array's own crystal)
         sleep: Callable[[float], None] = time.sleep,  # noqa: TID251  (on the real-time thread, which has no loop)
     ) -> None:
         self.info = info
@@ -89,11 +89,11 @@ class PacedArray:
         self._closed = False
 
     def now_frame(self) -> int:
-        """The frame that the crystal is at."""
+        """Return the frame number of the crystal's present time."""
         return int((self._clock() - self._start_s) * self.info.sample_rate_hz)
 
     def read(self) -> FrameBlock:
-        """Wait until the next block is complete."""
+        """Wait until the next block is complete, and return it."""
         first = self._array.next_frame + self._lost
         end = first + self.info.block_frames
         behind = self.now_frame() - end
@@ -112,7 +112,7 @@ class PacedArray:
         return FrameBlock(first, samples, deliveries)
 
     def deliver(self, pulse: Pulse) -> None:
-        """Stimulate exactly at its frame; if that is past, as soon as possible, but never after
+        """Stimulate exactly at the pulse's frame; if that is past, as soon as possible, but never after
         `not_after`.
         """
         frame = max(pulse.at_frame, self.now_frame() + 1, self._array.next_frame + self._lost)
@@ -124,17 +124,17 @@ class PacedArray:
         self._waiting.append((frame, pulse))
 
     def impedances(self) -> tuple[Impedance, ...]:
-        """As the array measures them, once an hour."""
+        """Return the impedances that the array measures once an hour."""
         now = self._array.next_frame + self._lost
         measured = now - now % round(3600 * self.info.sample_rate_hz)
         return tuple(Impedance(kohm, measured) for kohm in self._array.impedances_kohm())
 
     def set_health(self, health: float) -> None:
-        """The tissue's health, 0 to 1; from any thread."""
+        """Set the tissue's health, 0 to 1; callable from any thread."""
         self._array.health = min(max(health, 0.0), 1.0)
 
     def close(self) -> None:
-        """Take no more pulses."""
+        """Accept no more pulses."""
         self._closed = True
 
 
@@ -147,7 +147,7 @@ def simulated_array(
     clock: Callable[[], float] | None = None,
     sleep: Callable[[float], None] | None = None,
 ) -> PacedArray:
-    """The simulated array with the data sheet that the rig gives it."""
+    """Return the simulated array with the data sheet that the rig file gives."""
     info = ArrayInfo(
         name=f"simulated array of {electrodes} electrodes",
         electrodes=electrodes,
@@ -170,7 +170,7 @@ def simulated_array(
 
 @dataclass
 class EngineHandle:
-    """A running engine: where its door is, and the line to its tissue.
+    """A running engine: the address of its API, and the channel to its tissue.
 
     `token` may read and audit (the controller's); `agent_token` may read and stimulate (a remote agent's).
     """
@@ -187,13 +187,11 @@ class EngineHandle:
         self._hearing = asyncio.create_task(self._hear(), name="electrode engine's confirmations")
 
     def set_health(self, health: float) -> None:
-        """Tell the simulated tissue how lively it is (0 to 1). Never waits; a dead engine is none of its
-        concern.
-        """
+        """Set the liveliness of the simulated tissue (0 to 1). Never waits; a dead engine is ignored."""
         self._tell({"health": round(min(max(health, 0.0), 1.0), 4)})
 
     async def order(self, stopped: str, within_s: float = STOPPED_WITHIN_S) -> bool:
-        """Stop stimulation for the reason `stopped`, or allow it again where that is empty.
+        """Stop stimulation for the reason `stopped`, or allow it again if that is empty.
 
         Returns whether the engine has confirmed it. One that does not confirm within `within_s` (s of real time) is
         killed. It is dead when this returns, or a disk holds it in the kernel, where it delivers nothing (:attr:`dead`).
@@ -228,7 +226,7 @@ class EngineHandle:
             stdin.write(json.dumps(message).encode() + b"\n")
 
     async def _hear(self) -> None:
-        """Take in the engine's confirmations until it ends; what is not confirmed by then never will be."""
+        """Receive the engine's confirmations until it ends; later ones can no longer come."""
         assert self._process.stdout is not None  # noqa: S101  (a pipe was asked for)
         try:
             while line := await self._process.stdout.readline():
@@ -236,18 +234,18 @@ class EngineHandle:
                 if done is not None and not done.done():
                     done.set_result(True)
         except (ValueError, KeyError, TypeError):
-            logger.exception("the electrode engine said something that was not understood")
+            logger.exception("the electrode engine sent an unknown message")
         finally:
             for done in self._waiting.values():
                 if not done.done():
                     done.set_result(False)
 
     async def ended(self) -> int:
-        """Wait until the process is dead, whatever killed it; returns its exit status (negative: the signal)."""
+        """Wait until the process is dead for any reason; return its exit status (negative: the signal)."""
         return await self._process.wait()
 
     async def close(self) -> None:
-        """End the engine: politely, and after 5 s of real time by force."""
+        """End the engine: by request, and after 5 s of real time by force."""
         process = self._process
         if process.stdin is not None:
             process.stdin.close()
@@ -261,7 +259,7 @@ class EngineHandle:
 
 
 def tissue_said(organoid: Organoid) -> dict[str, Any]:
-    """What the rig file says of the organoid's age and review, as the engine takes it."""
+    """Return the rig file's data on the organoid's age and review, in the engine's format."""
     review = organoid.review
     return {
         "age_d": organoid.age_d,
@@ -272,7 +270,7 @@ def tissue_said(organoid: Organoid) -> dict[str, Any]:
 
 
 async def spawn_engine(rig: Rig, data_dir: Path, seed: int, stopped: str = "") -> EngineHandle:
-    """Start the engine of a rig whose array is simulated, and return when its door is open.
+    """Start the engine of a rig with a simulated array, and return when its API is open.
 
     With a reason in `stopped` it refuses all stimulation until :meth:`EngineHandle.order` allows it. Writes
     `nerves.json` (address and the agent's token, for its owner's eyes only) into `data_dir`. Takes about 3 s, 10 s the
@@ -316,14 +314,17 @@ async def spawn_engine(rig: Rig, data_dir: Path, seed: int, stopped: str = "") -
         status = await process.wait()
         raise RuntimeError(
             f"the electrode engine ended with status {status} before it was ready;"
-            " likely cause: as standard error says above; next: run `python -m choroid.nerves_process` by hand"
+            " likely cause: as standard error says above; next: run `python -m choroid.running.nerves_process` by hand"
         )
     return EngineHandle(said["address"], said["token"], said["agent_token"], process.pid, process)
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """The child."""
-    parser = argparse.ArgumentParser(prog="python -m choroid.nerves_process", description=__doc__)
+    """Run the child; return its exit status."""
+    parser = argparse.ArgumentParser(
+        prog="python -m choroid.running.nerves_process",
+        description="The electrode engine of a rig, as a child process.",
+    )
     parser.add_argument("--config", required=True, help="JSON: electrodes, material, diameter_um, seed, data_dir")
     config = json.loads(parser.parse_args(arguments).config)
     Path(config["data_dir"]).mkdir(parents=True, exist_ok=True)
@@ -381,10 +382,7 @@ async def _child(config: dict[str, Any]) -> None:
 
 
 async def _listen(device: PacedArray, brake: Brake, stop: asyncio.Event) -> None:
-    """Follow the parent's orders and the tissue's health on standard input until it closes.
-
-    Lines that are not understood change nothing.
-    """
+    """Follow the parent's orders and the tissue's health on standard input until it closes; ignore unknown lines."""
     reader = asyncio.StreamReader(limit=4096)
     loop = asyncio.get_running_loop()
     transport, _ = await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), sys.stdin)
@@ -411,7 +409,7 @@ async def _listen(device: PacedArray, brake: Brake, stop: asyncio.Event) -> None
 
 
 def _leave_endpoint(path: Path, content: dict[str, str]) -> None:
-    """Tell this user's agents where the door is; readable by the owner alone."""
+    """Write the address of the API for this user's agents; readable by the owner only."""
     path.unlink(missing_ok=True)
     descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     with os.fdopen(descriptor, "w", encoding="utf-8") as file:

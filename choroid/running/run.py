@@ -1,6 +1,6 @@
-"""`choroid run`: the controller of a rig in real time, its guard, its page, and its nerves.
+"""`choroid run`: the controller of a rig in real time, with guard, web page and electrode engine.
 
-The guard is a second process that watches the controller's heartbeat; whatever happens to this one, it brings every
+The guard is a second process that watches the controller's heartbeat; if this process fails, the guard brings every
 actuator that cannot end by itself to its basal state.
 """
 
@@ -48,7 +48,7 @@ from drivers.registry import MODELS, load_third_party
 from drivers.transport.opener import Opener, open_real
 
 ENDED_BY_GUARD = 3
-"""Exit status when the guard has asked the controller to end; a service manager must not start it again then."""
+"""Exit status when the guard has asked the controller to end; a service manager must not restart it then."""
 NOTIFY_S = 1.0
 
 
@@ -62,16 +62,25 @@ def run(
     capture: Path | None = None,
     restart_controller: bool = False,
 ) -> int:
-    """Run until interrupted; returns the exit status. Resumes what a crash interrupted, by each step's policy.
+    """Run until interrupted; resume what a crash interrupted, by each step's policy.
 
-    `capture` is a new file for every byte of every link. `restart_controller`: the guard starts this command again when
-    it is lost.
+    Args:
+        path: The rig file.
+        data: Data folder.
+        host: Address of the page.
+        port: Port of the page.
+        health_port: Port of the health check; 0 for any free one.
+        capture: New file for every byte of every link.
+        restart_controller: The guard restarts this command when it is lost.
+
+    Returns:
+        The exit status.
     """
     load_third_party()
     rig = load_checked_rig(path, models=MODELS)
     if rig.simulated:
         raise UserError(
-            f"every link of {path} is simulated (sim:), and a real run opens none of those. Next: `choroid demo --rig"
+            f"every link of {path} is simulated (sim:), and a real run cannot open these. Next: `choroid demo --rig"
             f" {path}` shows it on a page; `choroid lab {path} --write served.yaml` serves its devices, for"
             " `choroid run served.yaml`"
         )
@@ -108,17 +117,19 @@ async def keep(
     time_scale: float = 1.0,
     restart_controller: bool = False,
 ) -> int:
-    """Keep the rig until a signal comes: guard, controller, page, nerves, sinks. Returns the exit status.
+    """Run the rig until a signal: guard, controller, page, nerves, sinks. Return the exit status.
 
-    Raises :class:`~choroid.common.failure.UserError` when no guard can be had,
-    :class:`~drivers.transport.claims.ClaimHeld` when another program has a link of the rig, and
-    :class:`~controller.journal.journal.JournalError` when another controller keeps `data`, before anything is done.
-    `journal` and `time_scale` (how much faster than life the loop may run) are for the kill matrix, which runs all of it
-    in a process that dies at a given row; everybody else leaves them.
+    `journal` and `time_scale` (speed factor of the loop) are for the kill matrix, which runs everything in a
+    process that dies at a given row.
+
+    Raises:
+        UserError: No guard is available.
+        ClaimHeld: Another program holds a link of the rig.
+        JournalError: Another controller uses `data`; nothing was done.
     """
     with contextlib.ExitStack() as undone:
-        # All that may fail comes before the guard: that of a controller which may not run, because another one does, would
-        # bring to rest what that keeps alive.
+        # All that may fail comes before the guard: the guard of a controller that may not run, because another one
+        # does, would bring that other one's rig to rest.
         folder = open_folder(data, guard_plan(rig).to_json())
         data = folder.records
         if journal is None:
@@ -198,7 +209,7 @@ async def keep(
 
 
 def _notices(folder: DataFolder, auth: Auth) -> dict[tuple[str, str], str]:
-    """Return the alarms about this start's files, (kind, source) -> detail; they stand until the next start."""
+    """Return the alarms about this start's files, (kind, source) -> detail; they stay active until the next start."""
     found = {}
     if folder.problem:
         found["data_folder_lost", "data folder"] = folder.problem
@@ -208,7 +219,7 @@ def _notices(folder: DataFolder, auth: Auth) -> dict[tuple[str, str], str]:
 
 
 async def _tell_service_manager(controller: Controller, stop: asyncio.Event, ready: asyncio.Event) -> None:
-    """Renew the service manager's watchdog while the control loop lives, and end when the guard wants that."""
+    """Renew the service manager's watchdog while the control loop runs; end when the guard requests it."""
     while True:
         if controller.health().tick_age_s <= DEAD_AFTER_S or not ready.is_set():
             notify("WATCHDOG=1")
@@ -221,20 +232,20 @@ async def _tell_service_manager(controller: Controller, stop: asyncio.Event, rea
 
 @dataclass(slots=True)
 class UnopenedSink:
-    """One whose outbox cannot be opened: readings go into the history alone, and an alarm says why."""
+    """A sink whose outbox cannot be opened: readings go only into the history, and an alarm gives the reason."""
 
     name: str
     problem: str | None
 
     def offer(self, state: State) -> None:
-        """Nothing is kept of it."""
+        """Drop the readings."""
 
     async def run(self) -> None:
-        """There is nothing to send."""
+        """Return at once: nothing is sent."""
 
 
 def _sinks(rig: Rig, data: Path) -> tuple[list[Outbox], tuple[OutboxSink | UnopenedSink, ...]]:
-    """Where the rig file says that readings go, each with an outbox of its own: one that is down keeps no other waiting."""
+    """Return the telemetry sinks of the rig file, each with its own outbox: a failed one does not delay the others."""
     outboxes: list[Outbox] = []
     sinks: list[OutboxSink | UnopenedSink] = []
 
@@ -265,7 +276,7 @@ def _sinks(rig: Rig, data: Path) -> tuple[list[Outbox], tuple[OutboxSink | Unope
 
 
 def _nerves(rig: Rig, data: Path) -> EngineNerves | None:
-    """The electrode engine of this rig, if it has an array that this version can drive."""
+    """Return the electrode engine of this rig, if it has an array that this version supports."""
     if rig.nerves is None:
         return None
     if not rig.nerves.link.startswith("sim:"):
@@ -278,9 +289,9 @@ def _nerves(rig: Rig, data: Path) -> EngineNerves | None:
 
 
 def leave_endpoint(data: Path, url: str, token: str, health_url: str = "") -> None:
-    """Tell `choroid protocol …` where this controller answers; readable by the owner alone, whole or not at all.
+    """Write where this controller answers, for `choroid protocol …`; readable by the owner only, atomically.
 
-    The rig does not depend on it: where it cannot be written, this says so and goes on.
+    The rig does not depend on it: a write error is reported, and the run continues.
     """
     path = data / ENDPOINT
     beside = path.with_suffix(".new")

@@ -1,7 +1,8 @@
-"""systemd units of a rig: the guard and the controller as two services that do not end each other.
+"""systemd units of a rig: guard and controller as two services that do not end each other.
 
-Each has a cgroup of its own, so what ends the controller with all its children does not reach the guard. The guard starts
-first. The controller wants it and is not bound to it. They meet at a socket in the data directory, which both may write.
+Each has its own cgroup, so what ends the controller with all its children does not reach the guard. The guard
+starts first. The controller wants it and is not bound to it. They meet at a socket in the data directory, which
+both may write.
 """
 
 from __future__ import annotations
@@ -50,9 +51,10 @@ KeyringMode=private
 RemoveIPC=no
 UMask=0077
 """
-"""Claims of links are in /run/lock, where controller and guard must see each other's. In /run/choroid they meet when the data
-folder cannot be used (:mod:`choroid.running.data_folder`). RemoveIPC would also remove what the
-other service of the same account uses."""
+"""Claims of links are in /run/lock, where controller and guard must see each other's. They meet in /run/choroid
+when the data folder cannot be used (:mod:`choroid.running.data_folder`). RemoveIPC would also remove what the
+other service of the same account uses.
+"""
 
 _GUARD = """\
 # Written by `choroid service install`.
@@ -132,7 +134,7 @@ CapabilityBoundingSet=
 
 
 def units(rig: str, path: Path, data: Path, *, user: bool, run_as: str, memory: str) -> dict[str, str]:
-    """Return the units by file name. `rig` is the rig's name, `path` and `data` are absolute."""
+    """Return the units by file name. `rig` is the rig's name; `path` and `data` are absolute."""
     slug = re.sub(r"[^a-z0-9]+", "_", rig.lower()).strip("_") or "rig"
     guard, controller = f"choroid-guard-{slug}.service", f"choroid-controller-{slug}.service"
     shared_tmp = any(str(each).startswith(("/tmp/", "/var/tmp/")) for each in (path, data))  # noqa: S108  (paths given)
@@ -164,15 +166,15 @@ def units(rig: str, path: Path, data: Path, *, user: bool, run_as: str, memory: 
 
 
 def install(path: Path, *, data: Path, user: bool, root: Path, run_as: str, memory: str) -> str:
-    """Write the units below `root`; returns what was written and what to do next.
+    """Write the units below `root`; return a report with the next steps.
 
     Raises:
-        UserError: the rig is simulated, or a path cannot be written into a unit.
+        UserError: The rig is simulated, or a path cannot be written into a unit.
     """
     load_third_party()
     rig = load_checked_rig(path, models=MODELS)
     if rig.simulated:
-        raise UserError(f"every link of {path} is simulated (sim:), and a service opens none of those")
+        raise UserError(f"every link of {path} is simulated (sim:), and a service cannot open these")
     folder = root / (Path.home().relative_to("/") / USER_UNITS if user else SYSTEM_UNITS)
     made = units(rig.name, path.resolve(), data.resolve(), user=user, run_as=run_as, memory=memory)
     folder.mkdir(parents=True, exist_ok=True)
@@ -188,12 +190,12 @@ def install(path: Path, *, data: Path, user: bool, root: Path, run_as: str, memo
     return (
         f"wrote {folder / guard} and {folder / controller} (program in {HOME})\nNext:\n  {prepare}\n"
         f"  systemctl{scope} daemon-reload\n  systemctl{scope} enable --now {guard} {controller}\n"
-        f"To stop the rig: systemctl{scope} stop {controller}  (the guard goes on and sees that the rig stays at rest)"
+        f"To stop the rig: systemctl{scope} stop {controller}  (the guard continues and keeps the rig at rest)"
     )
 
 
 def _quoted(path: Path) -> str:
-    """Return a path as a unit file takes it, in commands and in lists of paths alike."""
+    """Return a path in the syntax of a unit file, for commands and for lists of paths."""
     text = str(path)
     if re.search(r"[\x00-\x1f\"'$\\]", text):
         raise UserError(f"{text!r} has a character that a unit file cannot hold safely. Next: use another folder")

@@ -1,1 +1,1 @@
-"""`choroid sensitivity`: how far the scores can be trusted."""
+"""`choroid sensitivity`: how reliable the scores are."""

@@ -1,7 +1,7 @@
-"""How the scores agree with the plant's truth over many seeds: rank correlation, calibration, coverage.
+"""Agreement of the scores with the plant's truth over many seeds: rank correlation, calibration, coverage.
 
-Each seed lives every fault of :mod:`choroid.sensitivity.truth`. Looks of one life follow each other and are not
-independent, so what is told of a figure's sureness is its spread from seed to seed.
+Each seed runs every fault of :mod:`choroid.sensitivity.truth`. Samples of one run are not independent, so the
+reliability of a figure is its spread over the seeds.
 """
 
 from __future__ import annotations
@@ -17,15 +17,16 @@ from choroid.comparison.comparison import agreement
 from choroid.sensitivity.truth import FAULTS, ScreenedFault, against_truth
 
 TOLD = ("score", "of_known")
-"""What is set against the truth: the score itself, and the same product over what is known, which the page shows."""
+"""Scores that are compared with the truth: the score itself, and the score of what is known, which the page shows."""
 
 
 def over_seeds(
     path: Path, *, seeds: int, hours: float, faults: Sequence[ScreenedFault] = FAULTS, progress: bool = True
 ) -> dict[str, Any]:
-    """Live every fault for `hours` on seeds 1 to `seeds`; :func:`summary` says what came of it.
+    """Run every fault for `hours` on seeds 1 to `seeds`; return their :func:`summary`.
 
-    Raises :class:`UserError` for real links, or no seeds.
+    Raises:
+        UserError: Real links, or no seeds.
     """
     if seeds < 1 or not hours > 0:
         raise UserError("the scores beside the truth need --seeds of 1 or more and --hours above 0")
@@ -38,12 +39,13 @@ def over_seeds(
 
 
 def summary(lives: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """Join answers of :func:`against_truth`, one a seed.
+    """Join the answers of :func:`against_truth`, one per seed.
 
-    `told`: for each of :data:`TOLD` all looks of all seeds and faults together
-    (:func:`choroid.comparison.comparison.agreement`), and the minimum and maximum rank correlation of a seed. `faults`: of
-    each, how often the truth fell, how often the score fell with it, the rank correlations, and the share of looks with
-    the truth inside the interval.
+    Returns:
+        `told`: for each of :data:`TOLD` the agreement of all samples of all seeds and faults
+            (:func:`choroid.comparison.comparison.agreement`), and the minimum and maximum rank correlation of a
+            seed. `faults`: for each, how often the truth fell, how often the score fell with it, the rank
+            correlations, and the share of samples with the truth inside the interval.
     """
     samples = {name: [_samples(life, name) for life in lives] for name in TOLD}
     answer: dict[str, Any] = {"told": {}, "faults": {}}
@@ -66,7 +68,7 @@ def summary(lives: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
 
 
 def _samples(life: Mapping[str, Any], name: str) -> list[dict[str, float]]:
-    """One seed's looks as :func:`agreement` takes them; what nothing is known of is left out."""
+    """Return one seed's samples in the form of :func:`agreement`; unknown scores are left out."""
     looks = [look for found in life["faults"].values() for look in found["looks"]]
     return [
         {"score": look[name], "low": look["low"], "high": look["high"], "truth": look["true"]}
@@ -76,7 +78,7 @@ def _samples(life: Mapping[str, Any], name: str) -> list[dict[str, float]]:
 
 
 def as_text(answer: Mapping[str, Any]) -> str:
-    """The tables for people."""
+    """Return the tables as text."""
     lines = [
         f"{answer['rig']}, {answer['seeds']} seed{'s' * (answer['seeds'] != 1)}, {answer['hours']:g} h of each fault"
     ]

@@ -1,9 +1,9 @@
-"""What hangs on the weights, corners and inputs of viability, welfare and happiness.
+"""Sensitivity of viability, welfare and happiness to weights, corners and inputs.
 
-No weight of these scores is published (biology.md §4), so whoever reads them must be able to see what a different choice
-would have said. With a data directory the journalled inputs of a rig are scored again; without, a table of example days.
-Each weight ×0.5 and ×1.5 (the others scaled so that all still sum to 1), each corner moved out and in by a fifth of its
-flank, each input missing; and how stable the order of days is when all weights vary at random at once.
+No weight of these scores is published (biology.md §4), so readers must be able to see the effect of another choice.
+With a data directory the journalled inputs of a rig are scored again; without, a table of example days. Each weight
+×0.5 and ×1.5 (the others scaled so that the sum stays 1), each corner moved out and in by a fifth of its flank,
+each input missing; and the stability of the order of days when all weights vary at random at once.
 """
 
 from __future__ import annotations
@@ -30,10 +30,10 @@ from protocols.viability import Vitals
 from protocols.welfare import Treatment
 
 SHARE = 0.5
-"""How far a weight is moved."""
+"""Relative change of a weight."""
 FLANK = 0.2
-"""How far a corner is moved, as a share of the flank that it bounds."""
-MOST_MOMENTS = 200
+"""Change of a corner as a share of the flank that it bounds."""
+MAX_MOMENTS = 200
 DRAWS = 1000
 SCORES = ("viability", "welfare", "happiness")
 LISTED = 8
@@ -44,7 +44,7 @@ CornersBy = dict[str, Corners]
 
 @dataclass(frozen=True, slots=True)
 class Moment:
-    """What was known at one moment, and of which day it is."""
+    """Known inputs at one moment, and the day it belongs to."""
 
     day: str
     vitals: Vitals
@@ -53,7 +53,7 @@ class Moment:
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """Everything that somebody chose: weights and corners."""
+    """One choice of weights and corners."""
 
     viability: Mapping[str, float]
     welfare: Mapping[str, float]
@@ -63,7 +63,7 @@ class Choice:
     heard_corners: Mapping[str, Corners]
 
     def scores(self, moment: Moment) -> tuple[float, float, float]:
-        """Viability, welfare, happiness of a moment."""
+        """Return viability, welfare and happiness of a moment."""
         alive = viability.viability(
             moment.vitals,
             weights=self.viability,
@@ -126,11 +126,11 @@ def sensitivity(
     return answer
 
 
-# --- what is scored -------------------------------------------------------------------------------------
+# --- inputs ---------------------------------------------------------------------------------------------
 
 
 def _journalled(data: Path) -> list[Moment]:
-    """The hours of a journal, thinned evenly to :data:`MOST_MOMENTS`."""
+    """The hours of a journal, thinned evenly to :data:`MAX_MOMENTS`."""
     with contextlib.closing(JournalReader(data / "journal.db")) as reader:
         moments = [
             Moment(
@@ -144,7 +144,7 @@ def _journalled(data: Path) -> list[Moment]:
             f"no scores with their inputs are in {data / 'journal.db'}. Likely cause: it was written by a release before"
             " viability-2, or ran for less than a minute. Next: leave --data away to see example days"
         )
-    step = max(1, -(-len(moments) // MOST_MOMENTS))
+    step = max(1, -(-len(moments) // MAX_MOMENTS))
     return moments[::step]
 
 
@@ -164,7 +164,7 @@ def _days(moments: Sequence[Moment]) -> dict[str, dict[str, float]]:
     }
 
 
-# --- one thing at a time --------------------------------------------------------------------------------
+# --- one change at a time -------------------------------------------------------------------------------
 
 Means = tuple[float, float, float]
 Change = tuple[str, str, tuple[Means, Means]]
@@ -186,13 +186,13 @@ def _weight_changes(moments: Sequence[Moment]) -> Iterator[Change]:
 
 
 def _with(field: str, table: Mapping[str, Any]) -> Choice:
-    """The proposal with one of its tables replaced."""
+    """Return the proposal with one of its tables replaced."""
     changed: dict[str, Any] = {field: table}
     return replace(PROPOSED, **changed)
 
 
 def reweighted(weights: Mapping[str, float], factors: Mapping[str, float]) -> Weights:
-    """`weights` times `factors` (1 where there is none), scaled so that they sum to 1."""
+    """Return `weights` times `factors` (default 1), scaled so that they sum to 1."""
     raw = {name: weight * factors.get(name, 1.0) for name, weight in weights.items()}
     total = sum(raw.values())
     return {name: weight / total for name, weight in raw.items()}
@@ -211,7 +211,7 @@ def _corner_changes(moments: Sequence[Moment]) -> Iterator[Change]:
 
 
 def _moved(corners: Corners, corner: str, by: float) -> Corners | None:
-    """With one corner moved by a share of its flank; None where the flank has no end."""
+    """Return the corners with one of them moved by a share of its flank; None where the flank is unbounded."""
     low = corner.endswith("low")
     flank = corners.one_low - corners.zero_low if low else corners.zero_high - corners.one_high
     if not np.isfinite(flank) or flank <= 0.0:
@@ -220,7 +220,7 @@ def _moved(corners: Corners, corner: str, by: float) -> Corners | None:
 
 
 def _missing(moments: Sequence[Moment]) -> Iterator[Change]:
-    """Each input taken away: one end is the score without it, the other as it is."""
+    """Yield the change by each missing input: from the score without it to the score with it."""
     nominal = _means(PROPOSED, moments)
     takers: list[tuple[str, Callable[[Moment], Moment]]] = []
     for name in ("temperature_c", "oxygen_short_s", "ldh", "oxygen_uptake", "growth", "lactate_yield", "grade"):
@@ -239,15 +239,18 @@ def _missing(moments: Sequence[Moment]) -> Iterator[Change]:
         yield "missing", name, (without, nominal)
 
 
-# --- everything at once ---------------------------------------------------------------------------------
+# --- all weights at once --------------------------------------------------------------------------------
 
 
 def _ranks(moments: Sequence[Moment], seed: int, draws: int) -> dict[str, Any]:
-    """How the order of days by happiness holds when every weight is drawn from 0.5 to 1.5 times its own.
+    """Return the stability of the order of days by happiness when every weight is drawn from 0.5 to 1.5 times its
+    own.
 
-    `spearman`: quantiles (5, 50, 95 %) of the rank correlation with the order as proposed; `swapped`: the mean share of
-    pairs of days that change places; `first` and `last`: in which share of the draws the best and the worst day stay so.
-    Ties count as they are: a day that scores 0 by a gate does so whatever the weights are.
+    Returns:
+        `spearman`: quantiles (5, 50, 95 %) of the rank correlation with the proposed order; `swapped`: the mean
+            share of pairs of days that change places; `first` and `last`: the share of draws in which the best and
+            the worst day stay the same. Ties count as they are: a day that a gate sets to 0 stays at 0 for all
+            weights.
     """
     days = list(dict.fromkeys(moment.day for moment in moments))
     if len(days) < 3:
@@ -279,7 +282,7 @@ def _ranks(moments: Sequence[Moment], seed: int, draws: int) -> dict[str, Any]:
 
 
 class _Table:
-    """Every part's score of every moment, so that weights alone can be varied quickly."""
+    """Every part's score at every moment, so that weights can be varied quickly."""
 
     def __init__(self, moments: Sequence[Moment]) -> None:
         alive = [viability.viability(moment.vitals) for moment in moments]
@@ -291,7 +294,7 @@ class _Table:
         self._place = list(viability.WEIGHTS).index("activity")
 
     def happiness(self, alive: Mapping[str, float], kept: Mapping[str, float], heard: Mapping[str, float]) -> Array:
-        """Of each moment, by these weights."""
+        """Return the happiness of each moment with these weights."""
         parts = self._alive.copy()
         parts[:, self._place] = np.maximum(FLOOR, self._heard @ np.array(list(heard.values())))
         v = self._open * np.exp(np.log(parts) @ np.array(list(alive.values())))
@@ -310,7 +313,7 @@ def _by_day(values: Array, member: NDArray[np.int64], days: int) -> Array:
 
 
 def spearman(a: Array, b: Array) -> float:
-    """Rank correlation, ties sharing their mean rank; of what stands still it is 0, unless both do."""
+    """Return the rank correlation; ties share their mean rank; 0 for a constant unless both are constant."""
     ranks = [_rank(each) for each in (a, b)]
     if ranks[0].std() == 0.0 or ranks[1].std() == 0.0:
         return 1.0 if np.array_equal(ranks[0], ranks[1]) else 0.0
@@ -318,7 +321,7 @@ def spearman(a: Array, b: Array) -> float:
 
 
 def _rank(values: Array) -> Array:
-    """Ranks, ties sharing their mean."""
+    """Return the ranks; ties share their mean."""
     _, inverse, counts = np.unique(np.round(values, 12), return_inverse=True, return_counts=True)
     ends = np.cumsum(counts)
     means: Array = ends - (counts - 1) / 2.0
@@ -331,11 +334,11 @@ def _swapped(a: Array, b: Array) -> float:
     return float(np.mean((before * after)[pairs] < 0))
 
 
-# --- for people and the command line --------------------------------------------------------------------
+# --- output ---------------------------------------------------------------------------------------------
 
 
 def as_text(answer: Mapping[str, Any]) -> str:
-    """The tornado table and the order of days."""
+    """Return the tornado table and the order of days as text."""
     nominal, ranks = answer["nominal"], answer["ranks"]
     lines = [
         f"{answer['moments']} moments of {len(answer['days'])} days ({answer['source']});"

@@ -1,4 +1,6 @@
-"""Example days for the sensitivity analysis: made up, one for each way in which a day goes wrong, every input known."""
+"""Example days for the sensitivity analysis: invented, one for each way in which a day goes wrong, every input
+known.
+"""
 
 from __future__ import annotations
 
@@ -106,7 +108,7 @@ EXAMPLE_DAYS: Days = {
 
 
 def as_measured(days: Days, rig: Rig) -> Days:
-    """The days as this rig would see them without a laboratory: what it has no probe for is missing."""
+    """Return the days as this rig would measure them without a laboratory: inputs without a probe are missing."""
     outlet = any(
         each.at == rig.organoid.chamber and f"{name}.oxygen" != rig.organs.lung.oxygen and "do" in each.model
         for name, each in rig.devices.items()

@@ -1,8 +1,5 @@
-"""The scores beside the plant's truth, under faults in virtual time: does the score fall when the tissue does?
-
-The whole, unchanged stack lives part of a healthy day first, so that the organoid has a baseline. Each fault then begins
-from a copy of that journal, on a plant of its own; `none` is the control. The faults are those that a lab fears: warmth,
-flow and with it oxygen, food, ammonia, and a probe that lies. The controller is told of none of them.
+"""Comparison of the scores with the plant's truth under faults in virtual time: does the score fall with the
+tissue?
 """
 
 from __future__ import annotations
@@ -33,18 +30,18 @@ from sim.lab import SimulatedLab
 from sim.virtual_time import run_virtual
 
 WARM_H = 8.0
-"""Long enough for the six whole hours that the firing's baseline takes."""
+"""Long enough for the six whole hours that the baseline of the firing needs."""
 LOOK_S = 900.0
 TRUE_FALL = 0.02
-"""A truth that has fallen by less has not fallen."""
+"""A smaller fall of the truth does not count."""
 
 Trace = list[tuple[float, float, dict[str, Any]]]
-"""(hours, true viability, the scores) at each look."""
+"""(hours, true viability, the scores) at each sample."""
 
 
 @dataclass(frozen=True, slots=True)
 class ScreenedFault:
-    """One fault: what the lab holds that the rig file does not say, and what is done to it at the start."""
+    """One fault: how the lab differs from the rig file, and what is done to it at the start."""
 
     name: str
     rig: Callable[[Rig], Rig] = lambda rig: rig
@@ -52,7 +49,7 @@ class ScreenedFault:
 
 
 def bottles(**changes: float) -> Callable[[Rig], Rig]:
-    """Every medium in the lab as if it were the loop's, with these species (mM) changed."""
+    """Return a change of the rig: every medium in the lab becomes the loop's, with these species (mM) changed."""
 
     def changed(rig: Rig) -> Rig:
         media = {name: medium.model_copy(update=changes) for name, medium in rig.media.items()}
@@ -87,7 +84,7 @@ FAULTS = (
 def against_truth(
     path: Path, *, seed: int, hours: float, faults: Sequence[ScreenedFault] = FAULTS, progress: bool = True
 ) -> dict[str, Any]:
-    """Live every fault for `hours`; :func:`summary` says what is told of each. Raises :class:`UserError` for real links."""
+    """Run every fault for `hours`; return the :func:`summary` of each. Raise :class:`UserError` for real links."""
     rig = load_rig(path, models=MODELS)
     if not rig.simulated:
         raise UserError(
@@ -115,7 +112,7 @@ def _told(progress: bool, what: str) -> None:
 
 
 async def live(rig: Rig, fault: ScreenedFault, data: Path, seed: int, hours: float, epoch: datetime) -> Trace:
-    """Run the stack on a lab with this fault, recycling as ever; returns what was true and what was said."""
+    """Run the stack with recycling on a lab with this fault; return truth and scores."""
     loop = asyncio.get_running_loop()
     lab = SimulatedLab(fault.rig(rig), seed=seed)
     nerves = RateNerves(lab.plant, electrodes=rig.nerves.electrodes, seed=seed) if rig.nerves else None
@@ -146,11 +143,7 @@ async def live(rig: Rig, fault: ScreenedFault, data: Path, seed: int, hours: flo
 
 
 def summary(trace: Trace) -> dict[str, Any]:
-    """What became of truth and scores, from the first look, before the fault, to the last.
-
-    `agrees`: both fell, or neither did. `covered`: the share of looks at which the truth lay in the score's interval.
-    `ranks`: rank correlation of score and truth over the looks (None when the truth stood still). `looks`: all of them.
-    """
+    """Return the change of truth and scores, from the first sample, before the fault, to the last."""
     truth = np.array([true for _, true, _ in trace])
     scores = np.array([said["score"] for _, _, said in trace])
     fell = bool(truth[0] - truth[-1] > TRUE_FALL)
@@ -176,7 +169,7 @@ def summary(trace: Trace) -> dict[str, Any]:
 
 
 def as_text(answer: Mapping[str, Any]) -> str:
-    """One line for each fault."""
+    """Return one line per fault."""
     head = f"{'fault':<30}{'true viability':>18}{'score':>18}{'high end':>18}{'of what is known':>20}  limited by"
     lines = [f"{answer['rig']}, seed {answer['seed']}, {answer['hours']:g} h of each fault", head]
     for name, found in answer["faults"].items():

@@ -1,1 +1,1 @@
-"""The simulated laboratory as commands use it."""
+"""The simulated laboratory as used by commands."""

@@ -1,4 +1,4 @@
-"""The figures of a simulated run: what the controller believed beside what the plant knows."""
+"""Figures of a simulated run: the controller's estimates compared with the plant's truth."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ ML = 1000.0
 
 
 def figures(lab: SimulatedLab, controller: Controller, run_id: str) -> dict[str, Any]:
-    """Everything `choroid simulate --json` promises but time and speed. Volumes in mL, scores 0 to 1.
+    """Return the figures of `choroid simulate --json` except time and speed. Volumes in mL, scores 0 to 1.
 
-    The mass balance is that of the vessel that closes worst: ledger less truth, against three standard deviations of
-    what the ledger claims for it and what a dose under way may have moved; `vessels` lists them all.
+    The mass balance is that of the worst vessel: ledger minus truth, against three standard deviations of the
+    ledger and what a running dose may have moved; `vessels` lists all.
     """
     truth = lab.plant.truth()
     believed = controller.ledger.volumes()
@@ -81,7 +81,7 @@ def figures(lab: SimulatedLab, controller: Controller, run_id: str) -> dict[str,
 
 
 def holds(controller: Controller, run_id: str) -> list[dict[str, Any]]:
-    """When the run waited for a person: `from_utc`, `until_utc` (None: it still does), and `why` in its own words."""
+    """Return the times when the run waited for a person: `from_utc`, `until_utc` (None: it still does), and `why`."""
     found: list[dict[str, Any]] = []
     why = ""
     for row in controller.journal.entries(kinds=("run.message", "run.state")):
@@ -97,7 +97,7 @@ def holds(controller: Controller, run_id: str) -> list[dict[str, Any]]:
 
 
 def rated(name: str, score: Mapping[str, Any] | None) -> dict[str, float | None]:
-    """A score with its range, its coverage (`_confidence`) and what is known alone; before the first, nothing is known."""
+    """Return a score with its range, coverage (`_confidence`) and known part; None before the first score."""
     found = score or {"score": 0.0, "coverage": 0.0, "low": 0.0, "high": 1.0, "of_known": None}
     return {
         name: found["score"],
@@ -109,9 +109,9 @@ def rated(name: str, score: Mapping[str, Any] | None) -> dict[str, float | None]
 
 
 def under_way(controller: Controller) -> dict[str, float]:
-    """Vessel → the most (µL) that doses without an outcome may have moved into it or out of it by now.
+    """Return, by vessel, the maximum (µL) that doses without an outcome may have moved by now.
 
-    The ledger books a dose at its end, so this is doubt that its standard deviations have not got.
+    The ledger books a dose at its end, so its standard deviations do not include this.
     """
     doses: dict[tuple[str | None, int], Entry] = {}
     for row in controller.journal.entries(kinds=("step.act", "step.refused", "moved")):
@@ -133,7 +133,9 @@ def under_way(controller: Controller) -> dict[str, float]:
 
 
 def decisions(controller: Controller) -> dict[str, Any]:
-    """What the recycler chose, how often; what the consumables of that cost (EUR, without risk); the latest reason."""
+    """Return the recycler's choices with their counts, the cost of their consumables (EUR, without risk), the last
+    reason.
+    """
     actions: dict[str, int] = {}
     eur, reason = 0.0, ""
     for row in controller.journal.entries(kinds=("note.recycle",)):
@@ -145,7 +147,7 @@ def decisions(controller: Controller) -> dict[str, Any]:
 
 
 def violations(lab: SimulatedLab, controller: Controller, vessels: dict[str, dict[str, float]]) -> list[str]:
-    """What must never happen, and did: overflow, a pump run dry, a bound broken, a chain that does not hold."""
+    """Return violations: overflow, a pump run dry, an exceeded bound, a broken journal chain."""
     found = [f"{at_s:.0f} s: {text}" for at_s, text in lab.plant.events]
     for name, vessel in vessels.items():
         if abs(vessel["error_ml"]) > max(vessel["bound_ml"], 0.001):

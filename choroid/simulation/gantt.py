@@ -1,4 +1,6 @@
-"""A plan as a picture: one lane for each kind of step of each branch, time from left to right. Plain SVG, nothing to load."""
+"""A plan as a diagram: one lane per kind of step and branch, time from left to right. Plain SVG without
+dependencies.
+"""
 
 from __future__ import annotations
 

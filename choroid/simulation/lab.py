@@ -1,4 +1,6 @@
-"""`choroid lab`: serve a rig's simulated devices over TCP or pty, in real time or faster, for anyone's client."""
+"""`choroid lab`: serve a rig's simulated devices over TCP or pseudo-terminals, in real time or faster, for any
+client.
+"""
 
 from __future__ import annotations
 
@@ -34,10 +36,10 @@ def lab(
     faults: Path | None = None,
     by_hand: bool = False,
 ) -> int:
-    """Serve until interrupted (or for `duration_s` real seconds); returns the exit status.
+    """Serve until interrupted (or for `duration_s` real seconds); return the exit status.
 
-    `faults` is a file of faults (docs/faults.md) that befall the lab; with `by_hand` they can be typed in as well. What
-    happens is told on standard error.
+    `faults` is a file of faults (docs/faults.md) for the lab; with `by_hand` they can be typed in as well. Events
+    are reported on standard error.
     """
     rig = load_checked_rig(path)
     mishaps = Mishaps(rig, faults, by_hand=by_hand, seed=seed)
@@ -54,7 +56,7 @@ def lab(
         try:
             endpoints = await (bench.serve_pty() if pty else bench.serve_tcp(host, base_port))
             if write is not None:
-                write.write_text(pointing_at(path, endpoints), encoding="utf-8")  # noqa: ASYNC240  (once, at start)
+                write.write_text(pointing_at(path, endpoints), encoding="utf-8")  # noqa: ASYNC240  (once, at the start)
             print(json.dumps({"endpoints": endpoints}) if as_json else table(rig, endpoints), flush=True)
             async with mishaps.befalling(bench):
                 await stop.wait()
@@ -66,7 +68,7 @@ def lab(
 
 
 def stop_on_signals(stop: asyncio.Event, duration_s: float | None) -> None:
-    """Set `stop` at SIGINT, SIGTERM, or after `duration_s` real seconds (whatever the loop's speed)."""
+    """Set `stop` on SIGINT, SIGTERM, or after `duration_s` real seconds (whatever the loop's speed)."""
     loop = asyncio.get_running_loop()
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGALRM):
         loop.add_signal_handler(number, stop.set)
@@ -75,7 +77,7 @@ def stop_on_signals(stop: asyncio.Event, duration_s: float | None) -> None:
 
 
 def table(rig: Rig, endpoints: dict[str, str]) -> str:
-    """The endpoints for people: one line a link, with the devices on it."""
+    """Return the endpoints as text: one line per link, with its devices."""
     lines = [f"lab {rig.name}: {len(rig.devices)} simulated devices (Ctrl-C ends)"]
     for link, endpoint in endpoints.items():
         names = [
@@ -88,18 +90,18 @@ def table(rig: Rig, endpoints: dict[str, str]) -> str:
 
 
 def pointing_at(path: Path, endpoints: dict[str, str]) -> str:
-    """The rig file's text with each device's link replaced by its endpoint (comments are not kept)."""
+    """Return the rig file's text with each device's link replaced by its endpoint (comments are lost)."""
     description: dict[str, Any] = yaml.safe_load(path.read_text(encoding="utf-8"))
     seen_from_anywhere(path, description)
     for device in description["devices"].values():
         device["link"] = as_link(endpoints.get(device["link"], device["link"]))
     description["mixed"] = True  # the electrode array stays simulated: sim:array
-    # Behind its endpoints the rig is simulated still: its pumps are as their makers say, until somebody calibrates them.
+    # The served rig is still simulated: its pumps have factory calibration until calibrated.
     description["upkeep"] = {"calibration": "factory"} | (description.get("upkeep") or {})
     header = "# Written by `choroid lab`: the same rig, its links pointing at the served simulated devices.\n"
     return header + yaml.safe_dump(description, sort_keys=False, allow_unicode=True)
 
 
 def as_link(endpoint: str) -> str:
-    """A pty path becomes a serial link; a TCP endpoint is one already."""
+    """Return the link of an endpoint: a pty path becomes a serial link; a TCP endpoint is already one."""
     return endpoint if "://" in endpoint else f"serial://{endpoint}"

@@ -1,4 +1,4 @@
-"""Faults for a lab that is being served: from a file, and typed in by hand; what happens is told on standard error."""
+"""Faults for a served lab, from a file or typed in by hand; events are reported on standard error."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from sim.faults.targets import targets
 from sim.lab import SimulatedLab
 
 DRAWN_DAYS = 365.0
-"""How far ahead chance is asked; nobody leaves a lab on for longer."""
+"""Horizon of random faults (days); a lab is not served for longer."""
 HELP = """what can be typed:
   KIND [TARGET] [for TIME] [amount AMOUNT]   such as: unplug sim:gas for 30 s; offset ph_loop.ph amount 0.1 pH
   list                                       what lasts now
@@ -33,7 +33,7 @@ HELP = """what can be typed:
 
 
 class Mishaps:
-    """What is to befall one lab. Raises :class:`UserError` when the file is not sound, OSError when it cannot be read."""
+    """Faults for one lab. Raises :class:`UserError` for an invalid file, OSError for an unreadable one."""
 
     def __init__(self, rig: Rig, faults: Path | None, *, by_hand: bool, seed: int) -> None:
         self._rig = rig
@@ -51,7 +51,7 @@ class Mishaps:
 
     @contextlib.asynccontextmanager
     async def befalling(self, lab: SimulatedLab) -> AsyncIterator[None]:
-        """Let it all happen to `lab` for as long as the context lasts."""
+        """Apply the faults to `lab` as long as the context lasts."""
         schedule = self._script.schedule(np.random.default_rng([self._seed, 0xFA]), DRAWN_DAYS)
         injector = self._injector = Injector(
             lab, schedule, conditions=self._script.conditions, seed=self._seed, told=self._tell
@@ -85,7 +85,7 @@ class Mishaps:
                 self.typed(text)
 
     def typed(self, text: str) -> None:
-        """Do what somebody has typed."""
+        """Execute a typed line."""
         injector = self._injector
         if injector is None:
             return
@@ -96,7 +96,7 @@ class Mishaps:
             case ["end", number] if number.isdecimal():
                 found = dict(_lasting(injector)).get(int(number))
                 if found is None:
-                    _say(f"nothing that lasts has number {number}; see: list")
+                    _say(f"no present fault has number {number}; see: list")
                 else:
                     injector.end(found)
             case ["clear"]:
@@ -121,7 +121,7 @@ class Mishaps:
 
 
 def describe(applied: Applied) -> str:
-    """A fault in a few words."""
+    """Return a short description of a fault."""
     fault = applied.fault
     length = f" for {fault.for_s:g} s" if fault.for_s else "" if KINDS[fault.kind].momentary else " for good"
     unit = getattr(KINDS[fault.kind].amount, "unit", "")
@@ -130,7 +130,7 @@ def describe(applied: Applied) -> str:
 
 
 def kinds(rig: Rig) -> str:
-    """Every kind that can befall a lab of this rig, with its targets."""
+    """Return every kind of fault for this rig, with its targets."""
     return "\n".join(
         f"{name:16} {kind.meaning}\n{'':16} on {', '.join(targets(name, rig))}"
         for name, kind in KINDS.items()

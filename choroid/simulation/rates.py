@@ -1,7 +1,7 @@
-"""The rate-level nerves of an accelerated run: the plant's tissue, heard through the rate model of the array.
+"""Rate-level nerves of an accelerated run: the plant's tissue through the rate model of the array.
 
-At thousands of times life no one can generate 25,000 frames a second of life; the rate-level model of the same network
-(checked against the sample-level array) tells firing rates instead. There are no single spikes here.
+At thousands of times real time, 25,000 frames per simulated second cannot be generated; the rate-level model of the
+same network (checked against the sample-level array) gives firing rates instead. There are no single spikes.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from sim.neurons.rates import RateModel
 from sim.plant.plant import Plant
 
 ACTIVE_HZ = 5 / 60
-"""An electrode counts as active from five spikes a minute (a common convention; electrodes.md §5)."""
+"""Rate from which an electrode counts as active: five spikes a minute (a common convention; electrodes.md §5)."""
 UNTOUCHED = StimulationTreatment(0.0, 24.0, None, False, 0, "none", "the rate-level model takes no pulses")
 
 
@@ -26,7 +26,7 @@ class RateNerves:
         self._model = RateModel(electrodes, seed)
 
     async def summary(self) -> NervesSummary | None:
-        """The firing rates of this moment (Hz), given the tissue's true liveliness."""
+        """Return the current firing rates (Hz) for the tissue's true liveliness."""
         now_s = asyncio.get_running_loop().time()
         rates = self._model.rates_hz(self._plant.firing_scale, now_s)
         active = rates[rates >= ACTIVE_HZ]
@@ -40,8 +40,8 @@ class RateNerves:
         )
 
     def recent_spikes(self) -> list[tuple[float, int]]:
-        """No single spikes at rate level."""
+        """Return no spikes: the rate level has none."""
         return []
 
     async def close(self) -> None:
-        """Nothing to close."""
+        """Do nothing."""

@@ -1,7 +1,7 @@
 """`choroid simulate`: the whole, unchanged stack on the simulated lab, in virtual time.
 
-The controller, drivers and protocols are those of a real run; only the loop and the links differ. The answer sets
-what the controller believes (ledger, grades, score) beside what the plant knows (truth).
+Controller, drivers and protocols are those of a real run; only the loop and the links differ. The answer compares
+the controller's estimates (ledger, grades, score) with the plant's truth.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from sim.lab import SimulatedLab
 from sim.virtual_time import run_virtual
 
 EPOCH = datetime(2026, 1, 1, tzinfo=UTC)
-"""Where virtual UTC begins: fixed, so that the same seed gives the same journal."""
+"""Start of virtual UTC: fixed, so that the same seed gives the same journal."""
 
 DAY_S = 86_400.0
 
@@ -45,16 +45,16 @@ Watch = Callable[[float, SimulatedLab, Controller], None]
 
 @dataclass(frozen=True, slots=True)
 class StartPoint:
-    """Where a simulation begins that goes on from a rig's own journal (`choroid plan`)."""
+    """Start of a simulation that continues a rig's own journal (`choroid plan`)."""
 
     data: Path
-    """A copy of the journal is in it, or nothing."""
+    """Directory with a copy of the journal, or empty."""
     epoch: datetime
     """UTC of the journal's end."""
     rig: Rig
-    """As described, its links simulated."""
+    """The rig as described, with simulated links."""
     lab_rig: Rig
-    """The same with present volumes and media: what the lab in software holds."""
+    """The same with present volumes and media: the content of the simulated lab."""
 
 
 def simulate(
@@ -107,7 +107,7 @@ def simulate(
     rig = load_checked_rig(Path(path), models=MODELS) if start is None else start.rig
     if not rig.simulated:
         raise UserError(
-            f"{path} has real links, and a simulation never opens those. Next: simulate a rig whose links are all sim:"
+            f"{path} has real links, and a simulation never opens these. Next: simulate a rig whose links are all sim:"
         )
     kept = None if data is None else Path(data)
     if kept is not None:
@@ -155,9 +155,9 @@ def _on_a_loop(work: Callable[[], Coroutine[Any, Any, dict[str, Any]]]) -> dict[
 
 @contextlib.contextmanager
 def _rarely_collected() -> Iterator[None]:
-    """Let the cyclic garbage collector rest: a run makes objects by the million, nearly none of them in cycles.
+    """Disable the cyclic garbage collector: a run makes millions of objects, almost none of them in cycles.
 
-    `_run` has it look once an hour of life; left to itself it would take 8 % of the time.
+    `_run` calls it once per simulated hour; by default it would take 8 % of the time.
     """
     gc.freeze()
     gc.disable()
@@ -227,7 +227,7 @@ async def _run(
 
 
 def _rated(answer: dict[str, Any], name: str) -> str:
-    """A score never stands alone: while little has been measured it is low whatever the rig is like."""
+    """Return a score with range and coverage: while little has been measured it is low whatever the rig's state."""
     known = answer[f"{name}_of_known"]
     return (
         f"{answer[f'{name}_low']:.3f} to {answer[f'{name}_high']:.3f} possible, score {answer[name]:.3f},"
@@ -236,7 +236,7 @@ def _rated(answer: dict[str, Any], name: str) -> str:
 
 
 def as_text(answer: dict[str, Any]) -> str:
-    """The figures for people."""
+    """Return the figures as text."""
     grades = ", ".join(f"{letter} {count}" for letter, count in answer["grade_counts"].items() if count) or "none"
     loop = answer["true_loop"]
     lines = [

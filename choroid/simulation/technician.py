@@ -1,8 +1,8 @@
-"""Somebody who looks after a simulated rig as the alarms ask: bottles, the waste, the loop's level, tubing, held runs.
+"""A simulated technician who tends a rig as the alarms ask: bottles, waste, level of the loop, tubing, held runs.
 
-What is done is done twice, as in life: with hands (on the plant) and in the books (through what operators have). The rig is
-looked at every hour by whoever is called (:meth:`Technician.look`): once a day on a round, and at once for a run that waits.
-Every so many days a drop of the loop's medium goes to the laboratory as well.
+Each action is done twice, as in reality: on the plant, and in the records through the operators' entries. The
+caller calls :meth:`Technician.look` every simulated hour; the technician makes a round once a day, and comes at
+once for a waiting run. At a set interval a drop of the loop's medium is assayed as well.
 """
 
 from __future__ import annotations
@@ -23,23 +23,23 @@ from sim.lab import SimulatedLab
 DAY_S = 86_400.0
 NAME = "technician"
 FILL_REL_SD = 0.005
-"""How exactly a bottle holds what its label says."""
+"""Relative standard deviation of a new bottle's volume."""
 READ_SD_UL = 300.0
-"""How exactly a level is read off the loop."""
+"""Standard deviation of a level reading of the loop (µL)."""
 LEFT_UL, LEFT_SD_UL = 0.0, 500.0
-"""What is believed to be left in a waste that was emptied."""
-MOST_RESUMES = 3
-"""So often in a row a run is resumed that is held again before the next round; then it is left as it is."""
+"""Assumed remainder of an emptied waste, and its standard deviation (µL)."""
+MAX_RESUMES = 3
+"""Maximum number of consecutive resumes of a run that is held again before the next round."""
 ASSAYED = ("lactate", "glucose")
-"""What a benchtop analyser tells of a drop; too little medium to be missed in the loop."""
+"""Analytes that a benchtop analyser measures in a drop; too little medium to matter in the loop."""
 STREAM = 0x7EC4
-"""Sets these draws apart from the plant's, which begin with the same seed."""
+"""Separates these random draws from the plant's, which use the same seed."""
 
 
 class Technician:
-    """Of one lab and the controller that runs it; assays every `assay_every_d` days, or never.
+    """Technician of one lab and its controller; assays every `assay_every_d` days, or never.
 
-    `done` tells what was done, the oldest first: `day`, `what`, `why`.
+    `done` lists the actions, the oldest first: `day`, `what`, `why`.
     """
 
     def __init__(
@@ -64,14 +64,14 @@ class Technician:
         self.done: list[dict[str, Any]] = []
 
     async def look(self, elapsed_s: float) -> None:
-        """`elapsed_s` of life have gone by: go round if it is time, and see whether a run waits."""
+        """Make a round if it is due after `elapsed_s` (s of simulated time), and check for a waiting run."""
         runs = self._controller.runs
         due = elapsed_s >= self._next_round_s - 1.0
         waiting = runs.active is not None and runs.active.state is RunState.HELD
         if due:
             self._next_round_s += DAY_S
             self._resumed = 0
-        if not due and (not waiting or self._resumed >= MOST_RESUMES):
+        if not due and (not waiting or self._resumed >= MAX_RESUMES):
             return
         day = round(elapsed_s / DAY_S, 2)
         if elapsed_s >= self._next_assay_s - 1.0:
@@ -90,13 +90,15 @@ class Technician:
             self._tell(day, f"resumed {held.protocol}", held.messages[-1] if held.messages else "")
             await runs.resume(held.id, NAME, "looked after what the alarms asked for")
 
-    # --- inside -----------------------------------------------------------------------------------------
+    # --- internal ---------------------------------------------------------------------------------------
 
     def _tell(self, day: float, what: str, why: str) -> None:
         self.done.append({"day": day, "what": what, "why": why})
 
     def _half_used(self) -> Iterator[str]:
-        """Whoever comes for a run that waits leaves no bottle less than half full, and no waste more than that."""
+        """Yield what a visit for a waiting run replaces: bottles less than half full, and waste more than half
+        full.
+        """
         for name, vessel in self._lab.rig.vessels.items():
             held_ul = self._controller.ledger.volumes()[name].ul
             if vessel.kind == "source" and held_ul < vessel.volume_ul / 2:
@@ -127,7 +129,7 @@ class Technician:
         return f"read {vessel} as {read_ul / 1000:.1f} mL ({found.sigmas:+.1f} standard deviations)"
 
     def _assay(self, day: float) -> None:
-        """What the laboratory finds in the loop; a finding that is doubted was looked at again, and is right."""
+        """Assay the loop; confirm a doubted result, which is correct."""
         loop = self._lab.rig.organs.lung.vessel
         true = self._lab.plant.truth().concentrations[loop]
         taken = self._controller.clock.utc_text()

@@ -1,1 +1,1 @@
-"""Tools around the drivers: what is on a port, talk to a device, replay a capture, calibrate, try conformance."""
+"""Tools for devices: identify, talk, replay a capture, calibrate, test conformance."""

@@ -1,7 +1,7 @@
-"""`choroid calibrate`: from what was measured at the bench to a record with a date.
+"""`choroid calibrate`: turn bench measurements into a dated calibration record.
 
-Nothing is moved or set here: a pump is run from its own keys or by a protocol, a probe is held into buffers and read
-with `choroid talk`. What was measured is given in words; the record goes into the rig's data directory.
+Nothing is moved or set here: a pump is run from its own keys or by a protocol, a probe is held into buffers and
+read with `choroid talk`. The measurements are given as text; the record goes into the rig's data directory.
 """
 
 from __future__ import annotations
@@ -40,15 +40,15 @@ def pump(
     by: str | None = None,
     note: str = "",
 ) -> dict[str, Any]:
-    """Record a pump's calibration; the record as `choroid calibrate pump --json` prints it.
+    """Record a pump's calibration; return the record of `choroid calibrate pump --json`.
 
-    `measured`: by balance "asked volume=weight", by stopwatch "asked flow=volume in time".
+    `measured`: by balance "requested volume=weight", by stopwatch "requested flow=volume in time".
     """
     rig, kind = _point(rig_path, point)
     if kind.kind != "pump":
         raise UserError(f"{point} is a {kind}, not a pump. Next: `choroid calibrate sensor` is for sensors")
     if not 0.5 <= density_g_ml <= 2.0:
-        raise UserError(f"a density of {density_g_ml:g} g/mL is that of no medium. Next: give 0.5 to 2 g/mL")
+        raise UserError(f"a density of {density_g_ml:g} g/mL is not that of a medium. Next: give 0.5 to 2 g/mL")
     read = _weighed(density_g_ml) if method == "balance" else _timed
     pairs = tuple(read(text) for text in measured)
     gain, spread = pump_fit(pairs)
@@ -112,26 +112,26 @@ def sensor(
 
 
 def listed(data: Path) -> dict[str, Any]:
-    """`{"calibrations": [...], "expired": n}`: the newest record of each point, each with `expired`."""
+    """Return `{"calibrations": [...], "expired": n}`: the latest record of each point, each with `expired`."""
     now_utc, _ = _times("1 s")
     records = [{**asdict(each), "expired": each.expired(now_utc)} for _, each in sorted(current(data).items())]
     return {"calibrations": records, "expired": sum(each["expired"] for each in records)}
 
 
 def as_text(record: dict[str, Any]) -> str:
-    """One record for people."""
+    """Return one record as text."""
     if record["kind"] == "pump":
         tubing = "" if record["tubing_mm"] is None else f", tubing {record['tubing_mm']:g} mm"
-        told = f"gives {record['gain']:.4f} of what it is asked for (± {record['spread']:.1%}{tubing})"
+        text = f"gives {record['gain']:.4f} of what it is asked for (± {record['spread']:.1%}{tubing})"
     else:
         unit = record["unit"]
-        told = f"true = {record['gain']:.4f} × reading {record['offset']:+.4g} {unit} (± {record['spread']:.2g} {unit})"
+        text = f"true = {record['gain']:.4f} × reading {record['offset']:+.4g} {unit} (± {record['spread']:.2g} {unit})"
     dates = f"by {record['by']} at {record['at_utc'][:16]}, valid until {record['expires_utc'][:10]}"
-    return f"{record['point']}: {told}; {dates}" + (", EXPIRED" if record.get("expired") else "")
+    return f"{record['point']}: {text}; {dates}" + (", EXPIRED" if record.get("expired") else "")
 
 
 def list_as_text(answer: dict[str, Any]) -> str:
-    """All records for people."""
+    """Return all records as text."""
     return "\n".join(as_text(each) for each in answer["calibrations"]) or "nothing has been calibrated yet"
 
 
@@ -162,13 +162,13 @@ def _timed(text: str) -> Pair:
     volume, time = _halves(got, " in ")
     seconds = parse_quantity(time, "s")
     if seconds <= 0:
-        raise UserError(f"“{text}”: the time must be longer than nothing")
+        raise UserError(f"“{text}”: the time must be longer than 0")
     return _above_zero(text, parse_quantity(asked, "uL/min"), 60.0 * parse_quantity(volume, "uL") / seconds)
 
 
 def _above_zero(text: str, asked: float, true: float) -> Pair:
     if asked <= 0 or true <= 0:
-        raise UserError(f"“{text}”: both sides must be more than nothing. Next: leave a failed run out")
+        raise UserError(f"“{text}”: both sides must be above 0. Next: omit a failed run")
     return asked, true
 
 
@@ -188,12 +188,14 @@ def _number(text: str) -> float:
     except ValueError:
         value = float("nan")
     if not abs(value) < 1e6:
-        raise UserError(f"“{text}” is no number of the sensor's own unit. Next: write it without a unit, such as 7.00")
+        raise UserError(
+            f"“{text}” is not a number in the sensor's own unit. Next: write it without a unit, such as 7.00"
+        )
     return value
 
 
 def _times(valid: str) -> tuple[str, str]:
-    """Now and now + `valid`, as in every record."""
+    """Return the present time and the end of validity, in the format of every record."""
     valid_s = parse_quantity(valid, "s")
     if not 0 < valid_s <= MOST_VALID_S:
         raise QuantityError(f"valid for {valid}? Next: give a time up to a year, such as 30 d")

@@ -1,4 +1,4 @@
-"""Ports and links as the tools open them: a device path or a link's text, and the lab in software for `sim:`."""
+"""Ports and links of the tools: a device path or a link's text; `sim:` is the simulated lab."""
 
 from __future__ import annotations
 
@@ -9,7 +9,9 @@ from drivers.transport.url import LinkUrl
 
 
 def link_of(text: str) -> LinkUrl:
-    """The link that `text` means: `/dev/ttyUSB0`, or a link as in a rig file; raises :class:`UserError` otherwise."""
+    """Return the link for `text`: `/dev/ttyUSB0`, or a link as in a rig file; raise :class:`UserError` for anything
+    else.
+    """
     try:
         return LinkUrl.parse(f"serial://{text}" if text.startswith("/") else text)
     except ValueError as error:
@@ -19,7 +21,7 @@ def link_of(text: str) -> LinkUrl:
 
 
 def must_exist(url: LinkUrl) -> None:
-    """Raise :class:`UserError` for a serial port that is not there, and tell those that are."""
+    """Raise :class:`UserError` for a missing serial port; the message lists the existing ones."""
     if url.scheme == "serial" and url.usb is None and not Path(url.target).exists():
         ports = [str(path) for pattern in ("ttyUSB*", "ttyACM*", "ttyS[0-3]") for path in Path("/dev").glob(pattern)]
         raise UserError(

@@ -1,4 +1,4 @@
-"""What bytes mean, as far as a driver's page and the Modbus standard tell."""
+"""The meaning of bytes, from a driver's page and the Modbus standard."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _FUNCTIONS = {
 
 
 def meaning(driver: type[Device], direction: Direction, data: bytes) -> str:
-    """One phrase for a piece of traffic, or "" when nothing is known of it."""
+    """Return one phrase for a piece of traffic, or "" if it is unknown."""
     if told := _modbus(direction, data):
         return told
     if direction == ">":
@@ -47,7 +47,7 @@ def _modbus(direction: Direction, data: bytes) -> str:
 
 
 def _by_page(driver: type[Device], data: bytes) -> str:
-    """The command of the driver's page whose fixed part is the longest in `data`."""
+    """Return the command of the driver's page whose fixed part in `data` is the longest."""
     if driver.page is None:
         return ""
     text = data.decode("latin-1").strip()
@@ -61,7 +61,7 @@ def _by_page(driver: type[Device], data: bytes) -> str:
 
 
 def _core(command: str) -> str:
-    """The part of a command as the manual writes it that is always the same: without address and parameters."""
+    """Return the constant part of a command as the manual writes it: without address and parameters."""
     word = command.split(" ")[0]
     word = re.sub(r"^[acX](?=.)", "", word)
     return re.sub(r"(?<=.)(n\.nn|n+|m[Ll](,min|/min)?|,\*)$", "", word)

@@ -1,8 +1,8 @@
-"""One link of a capture, played again in virtual time: the same happens to it, in the same order, at the same moments.
+"""Replay of one link of a capture in virtual time: the same events, in the same order, at the same times.
 
-What happened *to* the driver (a line opened or lost, bytes heard, wishes made and dropped) is done again. What the driver did
-(requests sent, wishes ended) is waited for: much happens at one moment, and whether a wish was made before or after another
-one ended decides which request goes first.
+Events that affected the driver (line opened or lost, bytes received, requests to the driver started and cancelled)
+are repeated. Actions of the driver (bytes sent, requests ended) are waited for: much happens at one loop time, and
+the order of a new request and the end of another decides which bytes are sent first.
 """
 
 from __future__ import annotations
@@ -22,22 +22,22 @@ from drivers.transport.url import LineSettings, LinkUrl
 
 COMMANDS: Mapping[str, type[Command]] = {each.__name__: each for each in (Run, Dispense, Switch, Level, Stop)}
 PATIENCE = 30
-"""So many rounds of the loop, at one moment, what the driver did then is waited for."""
+"""Maximum number of loop rounds, at one loop time, to wait for an action of the driver."""
 LEEWAY_S = 1e-9
 
 
 class ReplayedDevice:
-    """The other end of the line: opens, says and breaks what the capture says, and notes each request with its time."""
+    """The far end of the line: opens, sends and breaks as in the capture, and records each request with its time."""
 
     def __init__(self) -> None:
         self.sent: list[tuple[float, bytes]] = []
         self._peer = Peer(lambda request: None)
         self._openings: asyncio.Queue[bool] = asyncio.Queue()
         self._waiting: dict[int, list[tuple[float, Callable[[], None]]]] = {}
-        """By the number of a request that is still to come: what followed it, and how long after it (s)."""
+        """By the number of an outstanding request: what followed it, and after which time (s)."""
 
     async def open(self, url: LinkUrl, line: LineSettings) -> Streams:
-        """Open, or fail to, as soon as the capture says so."""
+        """Open, or fail to open, when the capture does."""
         if not await self._openings.get():
             raise ConnectionRefusedError("it could not be opened when this was captured")
         reader, writer = await self._peer.open(url, line)
@@ -51,11 +51,11 @@ class ReplayedDevice:
         return reader, writer
 
     def opened(self, could: bool) -> None:
-        """The line could be opened, or could not."""
+        """Record whether the line could be opened."""
         self._openings.put_nowait(could)
 
     def after(self, request: int, delay_s: float, data: bytes | None) -> None:
-        """Say `data`, or break the line (None), now; or `delay_s` after the request of that number if it is late."""
+        """Send `data`, or break the line (None): now, or `delay_s` after the request of that number if it is late."""
 
         def do() -> None:
             if data is None:
@@ -76,7 +76,7 @@ class ReplayedDevice:
 
 
 class Playback:
-    """Plays the rows of one link; `far` is the link's other end, `devices` are the drivers on it by name."""
+    """Replays the rows of one link; `far` is the link's far end, `devices` are its drivers by name."""
 
     def __init__(self, rows: Sequence[Mapping[str, Any]], far: ReplayedDevice, devices: Mapping[str, Device]) -> None:
         self._rows = deque(rows)
@@ -87,12 +87,12 @@ class Playback:
         self._tasks: dict[int, asyncio.Task[None]] = {}
         self._ended: set[int] = set()
         self._requests = 0
-        """Of the capture, up to the present row."""
+        """Number of the capture's requests up to the present row."""
         self._requested_s = rows[0]["t"] if rows else 0.0
         self._rounds = 0
         self._looking = False
-        """Whether the next round is waited for."""
-        # Timers of one moment run in the order in which they were set: these come before all that the drivers will set.
+        """Whether the next loop round is awaited."""
+        # Timers of one loop time run in the order of their creation: these precede all timers of the drivers.
         for moment_s in dict.fromkeys(row["t"] for row in rows):
             self._loop.call_at(moment_s, self._at)
 
@@ -103,13 +103,13 @@ class Playback:
         await asyncio.sleep(LEEWAY_S)
 
     async def close(self) -> None:
-        """Drop the wishes that are still under way."""
+        """Cancel the running requests."""
         for task in self._tasks.values():
             task.cancel()
         await asyncio.gather(*self._tasks.values(), return_exceptions=True)
 
     def _at(self) -> None:
-        """Play all rows up to now, unless what the driver did is still missing: then look again in the next round."""
+        """Play all rows up to now, unless an action of the driver is missing: then check again in the next round."""
         if self._looking:
             return
         while self._rows and self._rows[0]["t"] <= self._loop.time():
@@ -128,7 +128,7 @@ class Playback:
         self._at()
 
     def _happened(self, row: Mapping[str, Any]) -> bool:
-        """Whether the driver has done what this row says; rows of what is done to it need not be waited for."""
+        """Return whether the driver has done what this row records; True for rows of events that affect it."""
         if ">" in row:
             return len(self._far.sent) > self._requests
         return "ended" not in row or row["ended"] in self._ended
@@ -148,23 +148,23 @@ class Playback:
             self._tasks[row["dropped"]].cancel()
 
     async def _made(self, row: Mapping[str, Any] | None) -> None:
-        """Make a wish, and all those that were made at the very moment at which the one before had ended.
+        """Make a request, and all those that were made at the same time at which the previous one ended.
 
-        A program that waits for one wish makes its next in the same step of its task. Begun by a task of its own, that one
-        would come after whatever else the end of the first has woken.
+        A program that waits for one request makes the next in the same step of its task. A separate task would make
+        it after everything else that the end of the first one has woken.
         """
         task = asyncio.current_task()
         assert task is not None  # noqa: S101  (a coroutine runs in a task)
         while row is not None:
             self._tasks[row["wish"]] = task
-            with suppress(DeviceError):  # so it may have been then: the bytes tell
+            with suppress(DeviceError):  # it may also have failed then: the bytes decide
                 await self._perform(row)
             self._ended.add(row["wish"])
             row = self._next(row["wish"])
         self._at()
 
     def _next(self, ended: int) -> Mapping[str, Any] | None:
-        """Take the rows which say that `ended` has ended and that a wish was made then; return the latter."""
+        """Consume the rows that record the end of `ended` and a request made at that time; return the latter."""
         rows = self._rows
         if not rows or rows[0].get("ended") != ended:
             return None

@@ -1,4 +1,4 @@
-"""`choroid probe PORT`: what is on a port? Only questions are asked, and only at the makers' own line settings.
+"""`choroid probe PORT`: identify the device on a port, with queries only, at the manufacturers' line settings.
 
 No question here sets, starts, stops or stores anything in the device that it is meant for. Models of third parties are not
 asked (:func:`unasked`).
@@ -23,16 +23,17 @@ from drivers.transport.url import LineSettings, LinkUrl
 from drivers.vaisala_gmp25x import identification_frame
 
 WAIT_S = 0.7
-"""No device here thinks longer about who it is."""
+"""Maximum time of a device to identify itself (s)."""
 QUIET_S = 0.08
 ENDS = (b"\r\n", b"\r")
-"""The end of a line. Before a question that ends so, it is sent alone: it ends what earlier questions have left in the line
-buffer of a device that reads lines. By itself it asks and sets nothing."""
+"""Line ends. A query with such an end is preceded by the end alone, which completes what earlier queries have left
+in the line buffer of a device that reads lines. By itself it neither asks nor sets anything.
+"""
 
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """`request` asks a device of `model` at `line`; what holds `answer` is its, and the group tells more of it.
+    """One query: `request` asks a device of `model` at `line`; a reply that matches `answer` is its own.
 
     `model` may name several, "a or b", where the answer is the same for each.
     """
@@ -93,7 +94,7 @@ QUESTIONS: tuple[Question, ...] = (
         re.compile(rb"\x01\x03\x02(..)..", re.DOTALL),
     ),
     Question(
-        "bronkhorst-propar",  # the measured flow, of whatever node is on the line
+        "bronkhorst-propar",  # the measured flow, of any node on the line
         b":06800401210120\r\n",
         re.compile(rb":06[0-9A-F]{2}0201(?:21|20)([0-9A-F]{4})\r\n"),
         LineSettings(baud=38400),
@@ -102,9 +103,9 @@ QUESTIONS: tuple[Question, ...] = (
     Question(
         "masterflex-usb",
         b"1RC\r",
-        re.compile(rb"\A([1-8],[01],[01]|~)(?:\r\n)?\Z"),  # ~: it is not in its serial mode
+        re.compile(rb"\A([1-8],[01],[01]|~)(?:\r\n)?\Z"),  # `~`: it is not in its serial mode
         LineSettings(baud=115200),
-        serial_only=True,  # to a drive of another maker behind a serial server it may mean something else
+        serial_only=True,  # behind a serial server it may mean something else to a drive of another manufacturer
     ),
     Question(
         "sartorius-sbi",
@@ -127,7 +128,7 @@ QUESTIONS: tuple[Question, ...] = (
         last=True,
     ),
 )
-"""Asked in this order, line setting by line setting, the makers' own."""
+"""Sent in this order, line setting by line setting."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,9 +150,13 @@ def unasked() -> list[str]:
 async def probe(
     url: LinkUrl, opener: Opener, *, wait_s: float = WAIT_S, progress: Callable[[str], object] = lambda _: None
 ) -> list[Found]:
-    """Ask at each line setting until something answers at one of them; what answered. `progress` is told each question.
+    """Query at each line setting until a device answers; return what answered. `progress` receives each query.
 
-    Raises OSError or :class:`DeviceError` when the port cannot be opened. A TCP link has no line setting to choose.
+    A TCP link has no line setting to choose.
+
+    Raises:
+        OSError: The port cannot be opened.
+        DeviceError: The port cannot be opened.
     """
     for last in (False, True):
         for line, asked in _by_line(url, [question for question in QUESTIONS if question.last is last]).items():
@@ -200,9 +205,9 @@ async def _ask_all(
 
 
 async def _ask(streams: Streams, request: bytes, wait_s: float) -> bytes:
-    """Send `request`; what comes until it is quiet, or for `wait_s` seconds."""
+    """Send `request`; return what arrives until silence, or within `wait_s` (s)."""
     reader, writer = streams
-    with suppress(TimeoutError):  # what came before the question is no answer to it
+    with suppress(TimeoutError):  # earlier bytes are no answer to the query
         async with asyncio.timeout(QUIET_S):
             while await reader.read(4096):
                 pass
@@ -228,18 +233,18 @@ def _told(question: Question, heard: bytes) -> str | None:
 
 
 def _shown(data: bytes) -> str:
-    """As text if it is text, else in hexadecimal."""
+    """Return `data` as text if it is text, else in hexadecimal."""
     text = data.strip(b"\r\n")
     return printable(data) if text and all(0x20 <= byte < 0x7F for byte in text) else data.hex(" ")
 
 
 def run(port: str, opener: Opener) -> dict[str, Any]:
-    """`{"port": …, "found": [{model, line, asked, answered}], "unasked": [model, …]}`, asked in real time."""
+    """Return `{"port": …, "found": [{model, line, asked, answered}], "unasked": [model, …]}`; runs in real time."""
     from choroid.tools.lines import link_of, must_exist
 
     url = link_of(port)
     if url.scheme == "sim":
-        raise UserError(f"{port} is in the lab in software, and is what the rig file says. Next: name a real port")
+        raise UserError(f"{port} is a simulated link, and its device is that of the rig file. Next: name a real port")
     must_exist(url)
     found = asyncio.run(probe(url, opener, progress=_show_progress))
     return {"port": str(url), "found": [asdict(each) for each in found], "unasked": unasked()}
@@ -251,7 +256,7 @@ def _show_progress(text: str) -> None:
 
 
 def as_text(answer: dict[str, Any]) -> str:
-    """What was found, with a line for the rig file."""
+    """Return the result as text, with a line for the rig file."""
     if not answer["found"]:
         return (
             f"{answer['port']}: nothing answered any of the questions asked. Likely cause: the device is off, at another"
@@ -260,14 +265,14 @@ def as_text(answer: dict[str, Any]) -> str:
         )
     lines = []
     for each in answer["found"]:
-        lines.append(f"{each['model']} at {each['line']}: asked {each['asked']}, it said {each['answered']}")
+        lines.append(f"{each['model']} at {each['line']}: query {each['asked']}, answer {each['answered']}")
         lines.append(f"  in a rig file:  model: {each['model']}   link: {answer['port']}")
         if each["model"] == "modbus-generic":
             lines.append(
                 "  Unit 1 speaks Modbus RTU and none of the drivers here; describe its registers (docs/generic-modbus.md)."
             )
     if len(answer["found"]) > 1:
-        lines.append("More than one answers as these do: several devices share the line, or one speaks like another.")
+        lines.append("Several models match: several devices share the line, or one answers like another.")
     return "\n".join(lines)
 
 

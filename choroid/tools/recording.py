@@ -32,7 +32,9 @@ FORMAT = 2
 
 
 class Recording:
-    """One capture file. `opener` wraps the real one; `watched` has every driver that is built meanwhile note its wishes."""
+    """One capture file. `opener` wraps the real one; `watched` records the requests to every driver that is built
+    meanwhile.
+    """
 
     def __init__(self, path: Path, rig: Rig) -> None:
         self._links = list(dict.fromkeys(spec.link for spec in rig.devices.values()))
@@ -55,11 +57,11 @@ class Recording:
             self._file.write(json.dumps(row, separators=(",", ":"), default=dict) + "\n")
 
     def note(self, link: str, **row: Any) -> None:
-        """One row of what happened on `link` now."""
+        """Record an event of `link` at the present time."""
         self._write({"t": asyncio.get_running_loop().time(), "link": self._links.index(link), **row})
 
     def close(self) -> None:
-        """End the file; what happens later is not in it."""
+        """End the file; later events are not recorded."""
         with contextlib.suppress(RuntimeError):  # no loop: it ends by an error, before or after its time
             self._write({"t": asyncio.get_running_loop().time(), "end": True})
         file, self._file = self._file, None
@@ -67,7 +69,7 @@ class Recording:
             file.close()
 
     def opener(self, opener: Opener) -> Opener:
-        """`opener`, with every opening and every byte noted."""
+        """Return `opener` with every opening and every byte recorded."""
 
         async def opening(url: LinkUrl, line: LineSettings) -> Streams:
             link = str(url)
@@ -100,7 +102,7 @@ class Recording:
 
     @contextlib.contextmanager
     def watched(self) -> Iterator[None]:
-        """While this lasts, every driver that is built notes what is asked of it."""
+        """Record the requests to every driver that is built within this context."""
         plain = dict(MODELS)
         try:
             for name, driver in plain.items():
@@ -122,7 +124,7 @@ class Recording:
         return type(driver.__name__, (driver,), {"__init__": build, "__doc__": driver.__doc__})
 
     def watch(self, link: str, device: str, point: str, part: Sensor | Actuator) -> None:
-        """Note every wish to `part`."""
+        """Record every request to `part`."""
         if isinstance(part, Sensor):
             read = part.read
             part.read = lambda: self._wish(link, read(), device, point, "read")  # type: ignore[method-assign]
@@ -156,7 +158,7 @@ class Recording:
 
 
 class _Reader(asyncio.StreamReader):
-    """Stands before a line's reader and notes what comes through, whichever way a link takes it."""
+    """Precedes a line's reader and records what passes, by either path of a link."""
 
     def __init__(self, inner: asyncio.StreamReader, heard: Callable[[bytes], None]) -> None:
         super().__init__()
@@ -166,7 +168,7 @@ class _Reader(asyncio.StreamReader):
     async def read(self, n: int = -1) -> bytes:
         try:
             chunk = await self._inner.read(n)
-        except Exception:  # a line that breaks with an error is lost as well as one that ends
+        except Exception:  # a line that breaks with an error is lost like one that ends
             self._heard(b"")
             raise
         self._heard(chunk)
@@ -186,7 +188,7 @@ class _Reader(asyncio.StreamReader):
 
 @contextlib.contextmanager
 def recorded(path: Path | None, rig: Rig, opener: Opener) -> Iterator[Opener]:
-    """`opener` itself, or, with a `path`, one whose every byte is kept there together with the wishes."""
+    """Yield `opener` itself, or, with a `path`, one that records every byte and request there."""
     if path is None:
         yield opener
         return

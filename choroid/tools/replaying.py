@@ -1,7 +1,7 @@
-"""`choroid replay FILE`: do the same wishes still give the same bytes?
+"""`choroid replay FILE`: check that the same requests to the drivers still give the same bytes.
 
-Each link of a capture is built again in virtual time, with what was heard then at its far end: the same wishes are made
-at the same moments, and every request is compared, byte for byte, with the one that was captured. Nothing is opened.
+Each link of a capture is rebuilt in virtual time, with the captured replies at its far end: the same requests are
+made at the same times, and every byte string that is sent is compared with the captured one. Nothing is opened.
 """
 
 from __future__ import annotations
@@ -23,29 +23,29 @@ from drivers.transport.capture import printable
 from sim.virtual_time import VirtualTimeLoop
 
 READABLE = (1, FORMAT)
-"""Captures of format 1 tell neither when a wish ended nor where they end."""
+"""Captures of format 1 contain neither the end of a request nor their own end."""
 
 
 @dataclass(slots=True)
 class _Track:
-    """What a capture holds of one link."""
+    """The content of a capture for one link."""
 
     link: str
     rows: list[dict[str, Any]] = field(default_factory=list)
     devices: list[dict[str, Any]] = field(default_factory=list)
     cut_s: float = math.inf
-    """When the capture breaks off (loop time, s): what was sent from then on may be missing in it. Never, if it was ended."""
+    """Loop time at which the capture breaks off (s): later bytes may be missing. Infinite if it was ended properly."""
 
 
 def replay(path: Path) -> dict[str, Any]:
     """Replay the capture in `path`.
 
     Returns:
-        `{"links": [{link, requests, wishes, same, difference}], "same": bool, "whole": bool}`. A capture that is not whole
-        breaks off, and what was sent from there on is not judged.
+        `{"links": [{link, requests, wishes, same, difference}], "same": bool, "whole": bool}`. A capture that is
+            not whole breaks off, and what was sent after that is not judged.
 
     Raises:
-        UserError: The file is no capture.
+        UserError: The file is not a capture.
     """
     load_third_party()
     tracks = _read(path)
@@ -55,7 +55,7 @@ def replay(path: Path) -> dict[str, Any]:
 
 
 def as_text(answer: dict[str, Any]) -> str:
-    """The verdict for people."""
+    """Return the verdict as text."""
     lines = []
     for link in answer["links"]:
         told = "all the same bytes" if link["same"] else link["difference"]
@@ -81,7 +81,7 @@ def _read(path: Path) -> list[_Track]:
                 tracks[device.pop("link")].devices.append(device)
         except (ValueError, KeyError, TypeError, IndexError):
             raise UserError(
-                f"{path} is no capture. Likely cause: another file. Next: make one with `choroid run RIG --capture FILE`"
+                f"{path} is not a capture. Likely cause: a wrong file. Next: make one with `choroid run RIG --capture FILE`"
             ) from None
         last_s, ended = -math.inf, False
         for line in file:
@@ -92,7 +92,7 @@ def _read(path: Path) -> list[_Track]:
                 if not ended:
                     tracks[row.pop("link")].rows.append(row)
             except (ValueError, KeyError, TypeError, IndexError):
-                break  # the program that captured was killed while it wrote its last line
+                break  # the capturing program was killed while it wrote its last line
     if not ended:
         for track in tracks:
             track.cut_s = last_s
@@ -122,7 +122,9 @@ def _replayed(track: _Track) -> dict[str, Any]:
 
 
 async def _play(track: _Track) -> list[tuple[float, str]]:
-    """Make the captured wishes at their moments; every request that was sent, its time and bytes in hexadecimal."""
+    """Make the captured requests at their times; return every byte string that was sent, with its time, in
+    hexadecimal.
+    """
     far = ReplayedDevice()
     link = open_link(track.link, [device["model"] for device in track.devices], far.open)
     devices = {device["name"]: build(device["model"], link, _config(device)) for device in track.devices}

@@ -1,11 +1,11 @@
-"""`choroid talk DEVICE`: speak with one device of a rig, and see every byte with its meaning.
+"""`choroid talk DEVICE`: send commands to one device of a rig, and show every byte with its meaning.
 
-Words ask through the driver: `id`, `read`, `status`, `stop`. None of them can set anything in motion: what moves goes
-through the safety gate of a running rig, and nowhere else. With `--raw`, other lines are sent as they are typed, past
-every limit; whoever does that stands beside the device, and at the end its outputs are turned off.
+The commands `id`, `read`, `status` and `stop` use the driver. None of them can start anything: all motion goes
+through the safety gate of a running rig. With `--raw`, other lines are sent as typed, without any limit; the user
+must stand at the device, and its outputs are turned off at the end.
 
-While a controller runs the same rig, or another device on the same link, the talk is refused; with `--read-only` it may
-ask, and with `--beside-controller` everything else as well.
+While a controller runs the same rig, or another device on the same link, talking is refused; `--read-only` allows
+queries, and `--beside-controller` everything.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ with --raw:  any other line is sent with the device's line end; `hex 01 03 …` 
 
 
 class _Shown(Capture):
-    """A capture that shows each piece at once."""
+    """A capture that prints each piece at once."""
 
     def __init__(self, driver: type[Device], say: Say) -> None:
         super().__init__()
@@ -56,7 +56,7 @@ class _Shown(Capture):
         self._began_s: float | None = None
 
     def add(self, at_s: float, direction: Direction, data: bytes) -> None:
-        """Record and show."""
+        """Record and print a piece."""
         super().add(at_s, direction, data)
         self._began_s = at_s if self._began_s is None else self._began_s
         told = meaning(self._driver, direction, data)
@@ -65,7 +65,7 @@ class _Shown(Capture):
 
 
 class Talk:
-    """One talk with one device, on a link of its own."""
+    """One session with one device, on its own link."""
 
     def __init__(
         self, name: str, spec: DeviceSpec, opener: Opener, say: Say, *, raw: bool, read_only: bool = False
@@ -88,7 +88,7 @@ class Talk:
         self._raw_sent = False
 
     async def begin(self) -> None:
-        """Open the line and verify the device; a device that does not answer is told, and may be asked again."""
+        """Open the line and verify the device; a failure is printed, and queries stay possible."""
         failures = await self.link.start()
         for error in failures.values():
             self._say(f"! {error}")
@@ -96,7 +96,7 @@ class Talk:
             self._say(f"= {self.device.identity}")
 
     async def line(self, text: str) -> bool:
-        """Carry out one line; returns whether the talk goes on."""
+        """Execute one line; return whether the session continues."""
         words = text.split()
         if not words:
             return True
@@ -116,7 +116,7 @@ class Talk:
                 case "status":
                     await self._each({point: each.status for point, each in self.device.actuators.items()}, points)
                 case "stop" if self._read_only:
-                    self._say("! “stop” commands, and with --read-only nothing is commanded")
+                    self._say("! “stop” is a command, and --read-only allows only queries")
                 case "stop":
                     await self._each({point: self._stopping(point) for point in self.device.actuators}, points)
                 case _ if self._raw:
@@ -166,7 +166,7 @@ class Talk:
             return
         conversation = self.device.conversation
         self._raw_sent = True
-        with suppress(DeviceError):  # every byte is shown as it comes; that no driver waits for it is no fault
+        with suppress(DeviceError):  # every byte is printed as it arrives; no driver waits for it
             await self.link.exchange(
                 request, lambda _: None, timeout_s=conversation.timeout_s, where=conversation.where
             )
@@ -177,7 +177,7 @@ class Talk:
         return b"\r\n" if barrier is not None and barrier.request.endswith(b"\r\n") else b"\r"
 
     async def end(self) -> None:
-        """Turn off what raw lines may have turned on, and leave the line."""
+        """Turn off what raw lines may have turned on, and close the line."""
         try:
             if self._raw_sent and self.device.conversation.verified:
                 self._say("turning every output off")
@@ -191,13 +191,21 @@ class Talk:
 def talk(
     name: str, path: Path, *, raw: bool, data: Path, read_only: bool = False, beside_controller: bool = False
 ) -> int:
-    """Talk until the input ends; returns the exit status.
+    """Run a session until the input ends; return the exit status.
 
-    `data` is where a controller of this rig would keep its journal. Raises :class:`UserError` for a device that is not
-    there, or that a controller has, unless `read_only` or `beside_controller`.
+    Args:
+        name: Device in the rig file.
+        path: The rig file.
+        raw: Send unknown lines as typed.
+        data: Where a controller of this rig would keep its journal.
+        read_only: Send queries only.
+        beside_controller: Talk even if a controller uses the device.
+
+    Raises:
+        UserError: There is no such device, or a controller uses it.
     """
     if raw and read_only:
-        raise UserError("--raw sends what commands, and --read-only forbids it. Next: leave out one of the two")
+        raise UserError("--raw can send commands, and --read-only forbids these. Next: leave out one of the two")
     load_third_party()
     rig = load_rig(path, models=MODELS)
     if name not in rig.devices:
@@ -214,7 +222,7 @@ async def _talk(name: str, rig: Rig, raw: bool, read_only: bool, beside: bool) -
     opener = lab.opener if lab else open_beside if beside else open_real
     conversation = Talk(name, spec, opener, _print, raw=raw, read_only=read_only)
     if raw:
-        _print("! raw lines pass no limit and no interlock: stand beside the device. `help` tells the words")
+        _print("! raw lines bypass all limits and interlocks: stay at the device. `help` lists the commands")
     loop = asyncio.get_running_loop()
     try:
         await conversation.begin()

@@ -10,9 +10,10 @@ from drivers.registry import MODELS
 
 
 def write(folder: Path) -> dict[str, Any]:
-    """Write every page into `folder` and take away those of drivers that are gone; `{"written": [...], "removed": [...]}`.
+    """Write every page into `folder` and remove those of deleted drivers; return `{"written": [...], "removed":
+    [...]}`.
 
-    Only pages that differ are written. Nothing else in the folder is touched.
+    Only pages that differ are written. Other files in the folder are not touched.
     """
     folder.mkdir(parents=True, exist_ok=True)
     wanted = pages(MODELS)
@@ -26,9 +27,9 @@ def write(folder: Path) -> dict[str, Any]:
 
 
 def as_text(answer: dict[str, Any]) -> str:
-    """What was written, for people."""
+    """Return the changes as text."""
     lines = [f"wrote {name}" for name in answer["written"]] + [f"removed {name}" for name in answer["removed"]]
-    return "\n".join(lines) or "every page was up to date"
+    return "\n".join(lines) or "every page is up to date"
 
 
 def _differs(path: Path, text: str) -> bool:

@@ -1,4 +1,4 @@
-"""What a driver owes whoever uses it: units, bounds, a spared memory, and a loop that is never kept.
+"""Properties of units, bounds, memory endurance and blocking.
 
 The ids in brackets are those of docs/behaviours.md (D7, F6).
 """
@@ -19,11 +19,11 @@ from drivers.settings import BadSetting
 from drivers.transport.link import Link
 from drivers.transport.url import LinkUrl
 
-CALL_MOST_S = 0.015
-"""A driver that keeps the loop for longer in one step makes every other device on the loop late."""
+MAX_CALL_S = 0.015
+"""Maximum time that a driver may block the loop in one step (s): a longer one delays every other device."""
 CALL_TRIES = 8
 CALL_AWAITS = 500
-"""A call that awaits more often than this polls without waiting."""
+"""A call with more awaits than this polls without waiting."""
 POLLS = 40
 COMMANDS_A_DAY = 1440
 RECONNECTIONS_A_DAY = 24
@@ -31,7 +31,9 @@ READS_A_DAY = 86_400 // 5
 
 
 async def keeps_units_and_ranges(bench: Bench) -> None:
-    """Every point has a unit, readings are finite, and no command outside the range reaches an output (D7, F6)."""
+    """Check that every point has a unit, readings are finite, and no command outside the range reaches an output
+    (D7, F6).
+    """
     model = bench.driver.model
     expect(bool(model.id and model.vendor and model.name and model.manual), f"its catalogue entry has gaps: {model}")
     link = Link(LinkUrl.parse("sim:conformance"), line=bench.driver.line)
@@ -63,7 +65,7 @@ async def keeps_units_and_ranges(bench: Bench) -> None:
 
 
 async def spares_the_memory(bench: Bench) -> None:
-    """Verified every hour, read every 5 s and commanded every minute, it seldom writes the device's memory."""
+    """Check the memory writes of a driver that is verified hourly, read every 5 s and commanded every minute."""
     commands = await accepted_commands(bench)
     async with on_stage(bench) as stage:
         if (first := stage.far.memory_writes()) is None:
@@ -96,7 +98,7 @@ async def spares_the_memory(bench: Bench) -> None:
 
 
 async def never_blocks(bench: Bench) -> None:
-    """No call keeps the event loop from its other work."""
+    """Check that no call blocks the event loop."""
     commands = await accepted_commands(bench)
     slowest: dict[str, float] = {}
     parsed_s = math.inf
@@ -104,7 +106,7 @@ async def never_blocks(bench: Bench) -> None:
         async with on_stage(bench) as stage:
             works = [("verify", stage.device.verify), *works_of(stage.device, commands)]
             for name, work in works:
-                if name in slowest and slowest[name] < CALL_MOST_S:
+                if name in slowest and slowest[name] < MAX_CALL_S:
                     continue
                 steps = SteppedCoroutine(work(), most=CALL_AWAITS)
                 await steps.whole()
@@ -113,15 +115,15 @@ async def never_blocks(bench: Bench) -> None:
                     await actuator.apply(Stop())
                 await asyncio.sleep(SETTLE_S)
             parsed_s = min(parsed_s, stage.said_longest_s)
-        if max(parsed_s, *slowest.values()) < CALL_MOST_S:
+        if max(parsed_s, *slowest.values()) < MAX_CALL_S:
             return
-    expect(parsed_s < CALL_MOST_S, f"what comes keeps the loop for {1000 * parsed_s:.0f} ms at once")
+    expect(parsed_s < MAX_CALL_S, f"what comes keeps the loop for {1000 * parsed_s:.0f} ms at once")
     for name, longest_s in slowest.items():
-        expect(longest_s < CALL_MOST_S, f"{name} keeps the loop for {1000 * longest_s:.0f} ms in one step")
+        expect(longest_s < MAX_CALL_S, f"{name} keeps the loop for {1000 * longest_s:.0f} ms in one step")
 
 
 def _impossible(actuator: Actuator) -> list[Command]:
-    """Commands that no device can carry out, or that are for another kind of actuator."""
+    """Return commands that no device can execute, or that are for another kind of actuator."""
     match actuator.kind:
         case "pump":
             flows = (math.nan, math.inf, -math.inf, 1e12)

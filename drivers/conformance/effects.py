@@ -1,4 +1,4 @@
-"""What a driver owes its commands: the output does what was commanded, at once, as much and that way; and it stops.
+"""Properties of commands: the output does what was commanded, at once and in full; and it stops.
 
 The ids in brackets are those of docs/behaviours.md (A1 to A7).
 """
@@ -31,15 +31,17 @@ ODD_FLOWS_UL_MIN = (123.4, -57.3, 1.0, -2345.6, 0.01, 1e-4, 3e5, 1e6, 1e8)
 ODD_LEVELS = (33.33, 36.6, 7.77, 0.013, 4e-4, 199.0, 250.0, 1e4, 70_000.0)
 LEVEL_TOLERANCE = 0.02
 CELSIUS_TOLERANCE = 0.06
-"""A temperature may be off by half of the coarsest controller's last digit, whatever its size."""
+"""Tolerance of a temperature (°C): half of the coarsest controller's last digit."""
 GRAIN = 1e-4
-"""An output may be off by this share of the greatest level that it takes: the last digit of its protocol."""
+"""Tolerance of an output as a share of its maximum level: the last digit of its protocol."""
 WITHIN_A_COMMAND = (0.0, 0.01, 0.05, 0.1, 0.3, 0.8)
-"""When a stop comes while a command is still being carried out (s)."""
+"""Moments of a stop during the execution of a command (s)."""
 
 
 async def does_what_it_is_told(bench: Bench) -> None:
-    """Each command has its effect, as much and that way, when it returns; nothing else moves; a refused one has none (A7)."""
+    """Check that each command has its full effect when it returns, and moves nothing else; a refused one has none
+    (A7).
+    """
     taken = 0
     async with on_stage(bench) as stage:
         for point, actuator in stage.device.actuators.items():
@@ -70,7 +72,9 @@ async def does_what_it_is_told(bench: Bench) -> None:
 
 
 async def stops_at_once(bench: Bench) -> None:
-    """When Stop returns the output rests, and it stays at rest; also amid another command, and after a failed one (A2)."""
+    """Check that the output rests when Stop returns, and stays at rest; also during another command and after a
+    failed one (A2).
+    """
     for point, command in await turning_on(bench):
         for number, after_s in enumerate(WITHIN_A_COMMAND):
             async with on_stage(bench) as stage:
@@ -88,7 +92,7 @@ async def stops_at_once(bench: Bench) -> None:
 
 
 async def knows_what_was_begun_before_it(bench: Bench) -> None:
-    """A driver that was made anew tells what the output does, leaves it so, and stops it (A7)."""
+    """Check that a new driver reports the output's state, leaves it as it is, and can stop it (A7)."""
     for point, command in await turning_on(bench):
         async with on_stage(bench) as first:
             await first.device.actuators[point].apply(command)
@@ -110,7 +114,7 @@ async def knows_what_was_begun_before_it(bench: Bench) -> None:
 
 
 async def notices_a_power_cut(bench: Bench) -> None:
-    """An output that a power cut has brought to rest is not said to be on, nor is it started again (A7)."""
+    """Check that an output stopped by a power cut is reported as stopped, and not started again (A7)."""
     for point, command in await turning_on(bench):
         async with on_stage(bench) as stage:
             actuator = stage.device.actuators[point]
@@ -130,7 +134,7 @@ async def notices_a_power_cut(bench: Bench) -> None:
 
 
 async def names_what_it_can_do(bench: Bench) -> None:
-    """`nearest` names a command that has its effect, the same way round, of at most what was allowed; twice is once."""
+    """Check that `nearest` returns an executable command within the limit and of the same sign, and is idempotent."""
     tried_any = 0
     async with on_stage(bench) as stage:
         for point, actuator in stage.device.actuators.items():
@@ -165,7 +169,7 @@ async def names_what_it_can_do(bench: Bench) -> None:
 
 
 def wanted(command: Command) -> float | None:
-    """How much a command asks for, with its sign; None where it is Stop."""
+    """Return the commanded amount with its sign; None for Stop."""
     match command:
         case Run(flow_ul_min=flow) | Dispense(flow_ul_min=flow):
             return flow
@@ -177,7 +181,7 @@ def wanted(command: Command) -> float | None:
 
 
 def _many(bench: Bench, point: str, actuator: Actuator) -> Sequence[Command]:
-    """Commands of all sizes, one after the other without a stop between them."""
+    """Return commands of all sizes, one after the other without a stop between them."""
     given = [each for each in bench.commands.get(point, ()) if not isinstance(each, Dispense)]
     match actuator.kind:
         case "pump":
@@ -213,13 +217,13 @@ def _expect_effect(stage: Stage, point: str, command: Command, greatest: float) 
 
 
 def _allowed(stage: Stage, point: str, value: float) -> float:
-    """By how much a level may differ from `value`."""
+    """Return the allowed deviation of a level from `value`."""
     celsius = stage.device.actuators[point].unit == "degC"
     return CELSIUS_TOLERANCE if celsius else LEVEL_TOLERANCE * abs(value)
 
 
 def _tells(status: object, stage: Stage, point: str, untold: frozenset[Untold] = frozenset()) -> bool:
-    """Whether a status tells what the output truly does, apart from what the protocol leaves `untold`."""
+    """Return whether a status reports what the output truly does, except for what the protocol leaves `untold`."""
     does = stage.far.outputs().get(point, 0.0)
     match status:
         case PumpStatus(running=running, flow_ul_min=flow):

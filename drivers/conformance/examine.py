@@ -1,4 +1,4 @@
-"""Try properties on benches, each on a loop of its own, and say what came out."""
+"""Try properties on benches, each on its own loop, and collect the verdicts."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from drivers.conformance.trying import NotApplicable, Property
 from drivers.conformance.watchdog import GaveUp, watchdog
 
 Runner = Callable[[Coroutine[Any, Any, None]], object]
-"""Runs one coroutine on a fresh loop to its end: asyncio.run, or a loop in virtual time."""
+"""Runs one coroutine to its end on a new loop: asyncio.run, or a virtual-time loop."""
 
 
 @dataclass(frozen=True, slots=True)
 class PropertyVerdict:
-    """What came out for one driver and one property; `told` says why when it did not simply pass."""
+    """Verdict for one driver and one property; `told` has the reason unless it simply passed."""
 
     model: str
     property: str
@@ -26,33 +26,33 @@ class PropertyVerdict:
     told: str = ""
 
 
-REAL_MOST_S = 120.0
-"""A property on one driver takes about a second; a hanging driver is given up after so long (s of real time)."""
-LOOP_MOST_S = 200_000.0
+MAX_REAL_S = 120.0
+"""A property on one driver takes about a second; a hanging driver is aborted after this real time (s)."""
+MAX_LOOP_S = 200_000.0
 """The same in loop time (s)."""
 
 
 def examine(
-    bench: Bench, run: Runner, properties: Mapping[str, Property] = PROPERTIES, *, most_s: float = REAL_MOST_S
+    bench: Bench, run: Runner, properties: Mapping[str, Property] = PROPERTIES, *, max_s: float = MAX_REAL_S
 ) -> list[PropertyVerdict]:
-    """Every property on one bench. Whatever a driver raises where it must not is a failure, never an error of ours.
+    """Return the verdict of every property on one bench. Any exception of the driver is a failure of the driver.
 
-    A property that has not ended after `most_s` seconds of real time fails too, and the next one is tried.
+    A property that has not ended after `max_s` seconds of real time also fails, and the next one is tried.
     """
-    return [_verdict(bench, name, one, run, most_s) for name, one in properties.items()]
+    return [_verdict(bench, name, one, run, max_s) for name, one in properties.items()]
 
 
-def _verdict(bench: Bench, name: str, one: Property, run: Runner, most_s: float) -> PropertyVerdict:
+def _verdict(bench: Bench, name: str, one: Property, run: Runner, max_s: float) -> PropertyVerdict:
     async def bounded() -> None:
-        async with asyncio.timeout(LOOP_MOST_S):
+        async with asyncio.timeout(MAX_LOOP_S):
             await one.holds(bench)
 
     try:
-        with watchdog(most_s):
+        with watchdog(max_s):
             run(bounded())
     except NotApplicable as why:
         return PropertyVerdict(bench.model, name, "n/a", str(why))
-    except (Exception, GaveUp) as error:  # an assertion of ours or anything that the driver let out
+    except (Exception, GaveUp) as error:  # an assertion of the kit, or any exception that the driver did not handle
         told = str(error) if isinstance(error, AssertionError | GaveUp) else f"{type(error).__name__}: {error}"
         return PropertyVerdict(bench.model, name, "fail", told)
     return PropertyVerdict(bench.model, name, "pass")

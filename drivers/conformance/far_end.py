@@ -1,7 +1,7 @@
-"""The far end of a bench's line: a device that knows what is physically true, and can be told what its sensors measure.
+"""The far end of a bench's line: a device that knows the physical truth, and whose measured values can be set.
 
-A far end is a simulator or a script. It is written from the device's manual and never from the driver: the two are
-independent readings, and the conformance kit compares them.
+A far end is a simulator or a script. It is written from the device's manual and never from the driver: the
+conformance kit compares two independent readings of the manual.
 """
 
 from __future__ import annotations
@@ -16,40 +16,41 @@ Deliver = Callable[[bytes], None]
 
 
 class FarEnd(Protocol):
-    """A device at the far end of the line, powered. Made while the loop runs in which it lives.
+    """A powered device at the far end of the line. Created while its loop runs.
 
-    All values are physical truth in the units of :mod:`drivers.device`, by the point's name, whatever the wire says.
+    All values are physical truth in the units of :mod:`drivers.device`, by the point's name, whatever the protocol
+    uses.
     """
 
     def connect(self, deliver: Deliver) -> None:
-        """All that the device says goes to `deliver`, reply by reply."""
+        """Send all output of the device to `deliver`, reply by reply."""
 
     def receive(self, data: bytes) -> None:
-        """Bytes from the driver."""
+        """Receive bytes from the driver."""
 
     def outputs(self) -> Mapping[str, float]:
-        """What each output does at this moment; {} if the device has none.
+        """Return the current state of each output; {} if the device has none.
 
-        A pump: its flow (µL/min), negative when it pumps backwards. A switch: 1.0 or 0.0. A level: its value in the
-        actuator's unit. An output at rest may be left out.
+        A pump: its flow (µL/min), negative in reverse. A switch: 1.0 or 0.0. A level: its value in the actuator's
+        unit. An output at rest may be omitted.
         """
         ...
 
     def delivered(self) -> Mapping[str, float]:
-        """What each pump has moved since it was made (µL), forwards and backwards both counted as positive."""
+        """Return the volume that each pump has moved since its creation (µL); both directions count as positive."""
         ...
 
     def measure(self, point: str, value: float) -> None:
-        """Make `value` true at `point` (the unit of the bench's :class:`Sense`): from now on the device measures that."""
+        """Make `value` true at `point` (unit of the bench's :class:`Sense`): from now on the device measures it."""
 
     def measured(self) -> Mapping[str, float]:
-        """What is true at this moment where the device measures, by point."""
+        """Return the current truth at each measured point."""
         ...
 
     def doubt(self, point: str) -> bool:
-        """Make the device say, in its own protocol, that its reading at `point` is not to be trusted.
+        """Make the device mark its reading at `point` as unreliable, in its own protocol.
 
-        False if the protocol cannot say that.
+        Return False if the protocol cannot express that.
         """
         ...
 
@@ -61,24 +62,24 @@ class FarEnd(Protocol):
         ...
 
     def misset(self) -> bool:
-        """Somebody has changed the device's own settings at its panel: units, modes, what it says by itself.
+        """Change the device's own settings, as a person at its panel would: units, modes, unsolicited output.
 
-        False if it has none that matter.
+        Return False if it has none that matter.
         """
         ...
 
     def power_cycle(self) -> None:
-        """The device loses power and comes back."""
+        """Interrupt the device's power for a moment."""
 
     def memory_writes(self) -> int | None:
-        """How often it has written its non-volatile memory; None when nobody counts."""
+        """Return the number of writes to the non-volatile memory; None if they are not counted."""
         ...
 
 
 class ScriptedEnd:
-    """A far end from a function of the request; what else it can do is given where there is any.
+    """A far end defined by a function of the request; further abilities are optional.
 
-    Without `measured`, what was last set by `measure` is what is true.
+    Without `measured`, the last value set by `measure` is the truth.
     """
 
     def __init__(
@@ -111,7 +112,7 @@ class ScriptedEnd:
         self.memory_writes = memory_writes
 
     def connect(self, deliver: Deliver) -> None:
-        """All that the script says goes to `deliver`."""
+        """Send all output of the script to `deliver`."""
         self._deliver = deliver
 
     def measure(self, point: str, value: float) -> None:
@@ -120,7 +121,7 @@ class ScriptedEnd:
         self._measure(point, value)
 
     def receive(self, data: bytes) -> None:
-        """Answer `data` by the script."""
+        """Answer `data` with the script's reply."""
         said = self._answers(data)
         for n, say in enumerate(() if said is None else (said,) if isinstance(said, bytes) else said):
             delay_s, reply = say if isinstance(say, tuple) else (self._delay_s + 1e-6 * n, say)

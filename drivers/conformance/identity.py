@@ -1,4 +1,4 @@
-"""What a driver owes whoever trusts it: it speaks for the configured device, set as it needs it, and for no other.
+"""Properties of identity: the driver accepts the configured device only, with the settings that it needs.
 
 The ids in brackets are those of docs/behaviours.md (A6, C2, F6).
 """
@@ -14,7 +14,7 @@ from drivers.errors import DeviceError, LinkDown
 
 
 async def takes_no_other_device_for_its_own(bench: Bench) -> None:
-    """A device of another model that answers in its place is not verified, and its outputs are left alone (A6)."""
+    """Check that a device of another model is not verified, and that its outputs are not changed (A6)."""
     if not bench.impostors:
         raise NotApplicable("the bench has no other device to put in its place")
     for name, impostor in bench.impostors.items():
@@ -27,7 +27,7 @@ async def takes_no_other_device_for_its_own(bench: Bench) -> None:
 
 
 async def notices_an_exchanged_device(bench: Bench) -> None:
-    """After the line was lost it verifies anew who is there: another model is not trusted for the one before (A6)."""
+    """Check that a device of another model is detected after the line was lost (A6)."""
     if not bench.impostors:
         raise NotApplicable("the bench has no other device to put in its place")
     name, impostor = next(iter(bench.impostors.items()))
@@ -50,7 +50,7 @@ async def notices_an_exchanged_device(bench: Bench) -> None:
 
 
 async def speaks_to_its_own_address(bench: Bench) -> None:
-    """A device of the model at another address is not taken for the configured one (C2)."""
+    """Check that a device of the same model at another address is not accepted (C2)."""
     if bench.other is None:
         raise NotApplicable("it has its line for itself")
     async with on_stage(bench, far=bench.far_end(bench.other), verified=False) as stage:
@@ -63,7 +63,7 @@ async def speaks_to_its_own_address(bench: Bench) -> None:
 
 
 async def copes_with_changed_settings(bench: Bench) -> None:
-    """Where somebody changed the device's own settings, it sets them right or refuses; it never reads wrongly (F6)."""
+    """Check that changed settings of the device are corrected or refused; readings are never wrong (F6)."""
     async with on_stage(bench) as stage:
         if not stage.far.misset():
             raise NotApplicable("the bench knows no setting of the device that matters")

@@ -1,4 +1,4 @@
-"""What a driver owes the process that it runs in: one clock, no threads, nothing left behind, and an end to every wait.
+"""Properties of a driver as part of its process: one clock, no threads, no leaks, and an end to every wait.
 
 The ids in brackets are those of docs/behaviours.md (C3, R1 to R4).
 """
@@ -24,8 +24,8 @@ from drivers.conformance.stage import SETTLE_S, accepted_commands, on_stage
 from drivers.conformance.trying import expect, now_s, works_of
 from drivers.errors import DeviceError
 
-SILENT_MOST_S = 6.0
-"""A call to a device that does not answer has failed within so long: a stop that was not heard has been tried again."""
+MAX_SILENT_S = 6.0
+"""Maximum time until a call to a silent device fails (s): a stop that was not received has been retried by then."""
 ENDED_MOST_S = 60.0
 WARM_POLLS, POLLS = 20, 70
 GROWTH_BYTES = 4096
@@ -45,15 +45,17 @@ _DIRECT = frozenset(
         "today",
     }
 )
-"""Clocks and sleeps that are not the loop's, by the name of their C function."""
+"""Clocks and sleeps other than the loop's, by the name of their C function."""
 _INDIRECT = frozenset(
     {"start_new_thread", "start_joinable_thread", "fork", "fork_exec", "urandom", "random", "getrandbits"}
 )
-"""Threads, processes and chance, whoever in the standard library is asked for them."""
+"""Threads, processes and randomness, whichever module of the standard library provides them."""
 
 
 async def gives_up_in_time(bench: Bench) -> None:
-    """When the device is silent every call fails in good time with a DeviceError; none hangs or makes up an answer (C3)."""
+    """Check that every call to a silent device fails in time with a DeviceError; none hangs or invents an answer
+    (C3).
+    """
     commands = await accepted_commands(bench)
     async with on_stage(bench) as stage:
         works = works_of(stage.device, [*commands, *((point, Stop()) for point in stage.device.actuators)])
@@ -79,14 +81,16 @@ async def gives_up_in_time(bench: Bench) -> None:
                 raise AssertionError(f"{name}: the device is silent, and the call ends without an error ({value!r})")
             lasted_s = now_s() - since_s
             expect(
-                lasted_s <= SILENT_MOST_S,
-                f"{name}: the device is silent, and the bus is kept for {lasted_s:.1f} s; {SILENT_MOST_S:g} s are the most",
+                lasted_s <= MAX_SILENT_S,
+                f"{name}: the device is silent, and the bus is kept for {lasted_s:.1f} s; {MAX_SILENT_S:g} s are the most",
             )
             stage.honest()
 
 
 async def leaves_nothing_behind(bench: Bench) -> None:
-    """After all was asked and the link closed no task, thread or descriptor is left; polls need no more memory (R3, R4)."""
+    """Check that after use and closing no task, thread or descriptor is left, and that polls do not leak memory
+    (R3, R4).
+    """
     commands = await accepted_commands(bench)
     tasks, threads, descriptors = asyncio.all_tasks(), set(threading.enumerate()), _descriptors()
     async with on_stage(bench) as stage:
@@ -128,7 +132,7 @@ async def leaves_nothing_behind(bench: Bench) -> None:
 
 
 async def lives_by_the_loop(bench: Bench) -> None:
-    """It reads no clock but the loop's, sleeps only on the loop, starts no thread or process, and draws no lots (R2)."""
+    """Check that only the loop's clock and sleep are used, and neither threads, processes nor randomness (R2)."""
     commands = await accepted_commands(bench)
     async with on_stage(bench) as stage:
         works = [("verify", stage.device.verify), *works_of(stage.device, commands), ("close", stage.device.close)]
@@ -143,7 +147,7 @@ async def lives_by_the_loop(bench: Bench) -> None:
 
 @contextmanager
 def _watched() -> Iterator[list[str]]:
-    """Collect each call of a forbidden C function by code that is neither the standard library's nor ours."""
+    """Collect each call of a forbidden C function by code outside of the standard library and this kit."""
     seen: list[str] = []
 
     def profile(frame: FrameType, event: str, function: Any) -> None:
@@ -175,7 +179,7 @@ def _watched() -> Iterator[list[str]]:
 
 
 def _owner_matters(name: str, function: Any) -> bool:
-    """Whether a C function of this name is a clock: of the module `time`, or of a date."""
+    """Return whether a C function of this name is a clock only for some owners: of the module `time`, or of a date."""
     owner = getattr(function, "__self__", None)
     return (
         getattr(owner, "__name__", "") in ("time", "datetime", "date") if name in ("now", "utcnow", "today") else True
@@ -183,7 +187,7 @@ def _owner_matters(name: str, function: Any) -> bool:
 
 
 def _ours(file: str) -> bool:
-    """Whether code is the kit's, the standard library's or the loop's, and not a driver's."""
+    """Return whether code belongs to the kit, the standard library or the loop, not to a driver."""
     path = Path(file)
     return (
         (file.startswith(_STDLIB) and "site-packages" not in file)
@@ -193,7 +197,7 @@ def _ours(file: str) -> bool:
 
 
 def _descriptors() -> set[str]:
-    """The open file descriptors of this process, where the system tells them."""
+    """Return the open file descriptors of this process, where the system lists them."""
     try:
         return set(os.listdir("/proc/self/fd"))
     except OSError:

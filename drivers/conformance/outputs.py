@@ -1,4 +1,4 @@
-"""What a driver owes its outputs: off when cancelled, closed or in doubt, and never said to be what they are not.
+"""Properties of outputs: off when cancelled, closed or in doubt, and always reported as they are.
 
 The ids in brackets are those of docs/behaviours.md (A1 to A7).
 """
@@ -28,13 +28,15 @@ from drivers.conformance.trying import NotApplicable, SteppedCoroutine, expect, 
 from drivers.errors import DeviceError, LinkDown
 
 DOSE_FLOW_TOLERANCE = 0.25
-"""The flow of a dose is only about what was asked for, as a share of it: what counts is its volume."""
+"""Tolerance of a dose's flow, as a share: only its volume matters."""
 CANCEL_AT = (0.0, 0.5, 0.95)
-"""Where in each await a command is cancelled: before its request is sent, while it is under way, just before the reply."""
+"""Moments of cancellation within each await: before its request is sent, in the middle, just before the reply."""
 
 
 async def verifies_first(bench: Bench) -> None:
-    """Nothing is sent for a command or a reading before verification, and verification changes no output."""
+    """Check that nothing is sent for a command or a reading before verification, and that verification changes no
+    output.
+    """
     async with on_stage(bench, mute=True) as stage:
         device = stage.device
         expect(not device.conversation.verified, "it counts as verified although nothing ever answered")
@@ -56,7 +58,7 @@ async def verifies_first(bench: Bench) -> None:
 
 
 async def same_command_twice_is_once(bench: Bench) -> None:
-    """A command applied twice leaves outputs, status and duration as applied once (A4)."""
+    """Check that applying a command twice gives the same outputs, status and duration as applying it once (A4)."""
     for point, command in await turning_on(bench):
         ended_s = []
         for times in (1, 2):
@@ -85,7 +87,7 @@ async def same_command_twice_is_once(bench: Bench) -> None:
 
 
 async def cancelled_anywhere_ends_at_rest(bench: Bench) -> None:
-    """Cancelled at any await, a command that turns on leaves the output off, or says that it owes that (A2)."""
+    """Check that a cancelled command leaves the output off, or reports that it could not be turned off (A2)."""
     for point, command in await turning_on(bench):
         async with on_stage(bench) as stage:
             await stage.device.actuators[point].status()
@@ -98,7 +100,7 @@ async def cancelled_anywhere_ends_at_rest(bench: Bench) -> None:
 
 
 async def _cancelled_at(bench: Bench, point: str, command: Command, at: int, after_s: float) -> None:
-    """Cancel `after_s` seconds into await number `at`."""
+    """Cancel the command `after_s` seconds into await number `at`."""
     async with on_stage(bench) as stage:
         actuator = stage.device.actuators[point]
         resting = await actuator.status()
@@ -114,7 +116,7 @@ async def _cancelled_at(bench: Bench, point: str, command: Command, at: int, aft
 
 
 async def lost_confirmation_ends_at_rest(bench: Bench) -> None:
-    """If the reply to what turned the output on is lost, the command fails and the output is off (A2)."""
+    """Check that a command fails and the output is off if the reply to its start is lost (A2)."""
     for point, command in await turning_on(bench):
         async with on_stage(bench) as stage:
             was = lost = False
@@ -137,7 +139,7 @@ async def lost_confirmation_ends_at_rest(bench: Bench) -> None:
 
 
 async def closing_turns_off(bench: Bench) -> None:
-    """close() brings every output to rest, twice without harm, and wholly even if it is cancelled (A3)."""
+    """Check that close() brings every output to rest, is idempotent, and completes even if it is cancelled (A3)."""
     commands = await turning_on(bench)
     for point, command in commands:
         for cancelled in (False, True):
@@ -168,7 +170,7 @@ async def closing_turns_off(bench: Bench) -> None:
 
 
 async def ends_by_itself_where_it_says_so(bench: Bench) -> None:
-    """A command with the guarantee “device” ends although nobody speaks to the device any more (A1, A5)."""
+    """Check that a command with the guarantee “device” ends without further communication (A1, A5)."""
     tried = 0
     for point, command in await turning_on(bench):
         async with on_stage(bench) as stage:
@@ -189,7 +191,7 @@ async def ends_by_itself_where_it_says_so(bench: Bench) -> None:
 
 
 async def reads_back(bench: Bench) -> None:
-    """A device that confirms a command and does nothing is found out, by an error or by its status (A7)."""
+    """Check that a device which confirms a command and does nothing is detected, by an error or the status (A7)."""
     tried = 0
     for point, command in await turning_on(bench):
         honest = await _turning_on(bench, point, command)
@@ -233,7 +235,7 @@ async def reads_back(bench: Bench) -> None:
 
 
 async def _turning_on(bench: Bench, point: str, command: Command) -> tuple[int, list[tuple[float, bytes]]] | None:
-    """The number of the request that turns the output on, and what the device answers to it."""
+    """Return the number of the request that turns the output on, and the device's answer to it."""
     async with on_stage(bench) as stage:
         await stage.device.actuators[point].status()
         await asyncio.sleep(SETTLE_S)
@@ -262,7 +264,7 @@ async def _turning_on(bench: Bench, point: str, command: Command) -> tuple[int, 
 
 
 async def says_what_it_does(bench: Bench) -> None:
-    """After a command the status is what was commanded, and after Stop it is rest (A7)."""
+    """Check that the status after a command is the commanded one, and rest after Stop (A7)."""
     for point, command in await turning_on(bench):
         async with on_stage(bench) as stage:
             actuator = stage.device.actuators[point]
@@ -288,7 +290,7 @@ async def says_what_it_does(bench: Bench) -> None:
 
 
 async def _end_of(stage: Stage) -> float:
-    """Wait until every output rests by itself; loop time (s)."""
+    """Wait until every output rests by itself; return the loop time (s)."""
     for _ in range(round(20 * DOSE_S)):
         if not stage.moved:
             return now_s()
@@ -297,7 +299,7 @@ async def _end_of(stage: Stage) -> float:
 
 
 def _alike(one: Status, other: Status) -> bool:
-    """Equal but for what goes on by itself: running totals and measured values."""
+    """Return whether statuses are equal except for running totals and measured values."""
     match one, other:
         case PumpStatus(), PumpStatus():
             return (one.running, one.flow_ul_min) == (other.running, other.flow_ul_min)

@@ -1,4 +1,4 @@
-"""The far end of a link for a test: exact bytes in, scripted bytes out, in memory."""
+"""The far end of a link for a test, in memory: exact bytes in, scripted bytes out."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from drivers.transport.opener import Streams
 from drivers.transport.url import LineSettings, LinkUrl
 
 Say = bytes | tuple[float, bytes]
-"""Bytes to answer with, at once (after `Peer.delay_s`) or after so many seconds."""
+"""Bytes to answer with: at once (after `Peer.delay_s`), or after a delay (s)."""
 Answers = Callable[[bytes], Iterable[Say] | bytes | None]
 
 
@@ -28,7 +28,7 @@ class Peer:
         self._transport: _Transport | None = None
 
     async def open(self, _url: LinkUrl, line: LineSettings) -> Streams:
-        """The opener to give to a link."""
+        """Open the peer's end of the line; give this method to a link as its opener."""
         if self.refuse_to_open:
             raise ConnectionRefusedError("the far end refuses")
         self.openings += 1
@@ -42,7 +42,7 @@ class Peer:
         return reader, asyncio.StreamWriter(transport, protocol, reader, loop)
 
     def heard(self, data: bytes) -> None:
-        """The driver wrote `data`."""
+        """Process `data` that the driver wrote."""
         self.sent.append(data)
         said = self.answers(data)
         for n, say in enumerate(() if said is None else (said,) if isinstance(said, bytes) else said):
@@ -50,12 +50,12 @@ class Peer:
             asyncio.get_running_loop().call_later(delay_s, self.say, reply)  # equal times would have no order
 
     def say(self, data: bytes) -> None:
-        """Bytes of the device's own accord."""
+        """Send unsolicited bytes of the device."""
         if self._transport is not None and not self._transport.is_closing() and self._reader is not None:
             self._reader.feed_data(data)
 
     def hang_up(self) -> None:
-        """The cable is pulled."""
+        """Close the line, as if the cable were pulled."""
         if self._transport is not None:
             self._transport.close()
 

@@ -1,6 +1,6 @@
-"""The properties that every driver must have, each tried against the device's own truth.
+"""The properties that every driver must have, each judged by the device's true state.
 
-A property raises AssertionError with what it saw, or NotApplicable with why it says nothing of this driver.
+A property raises AssertionError with its observation, or NotApplicable with the reason why it does not apply.
 """
 
 from __future__ import annotations
@@ -104,4 +104,4 @@ PROPERTIES: Mapping[str, Property] = {
     "one-clock": Property("lives by the loop: no other clock, sleep, thread or chance (R2)", lives_by_the_loop),
     "no-blocking": Property("never keeps the event loop (R1)", never_blocks),
 }
-"""By name, in the order in which they are tried."""
+"""By name, in the order of examination."""

@@ -1,4 +1,4 @@
-"""What a driver owes to replies that are whole and not for it: echoes, leftovers, endless ones, and sealed ones that broke.
+"""Properties of complete but wrong replies: echoes, leftovers, endless replies, and checksum errors.
 
 The ids in brackets are those of docs/behaviours.md (C2).
 """
@@ -18,15 +18,15 @@ from drivers.errors import DeviceError
 
 ENDLESS = 160
 CHUNK = 1024
-"""An endless reply: so many pieces of so many bytes."""
-KEPT_MOST = 65_536
-"""A driver keeps at most so many bytes of a reply that does not end."""
+"""Number and size of the pieces of an endless reply."""
+MAX_KEPT_BYTES = 65_536
+"""Maximum number of bytes of an endless reply that a driver may keep."""
 FILLERS = (b"0", b"\x01", b"7,")
 ECHO_S = 0.001
 
 
 async def takes_no_echo_for_a_reply(bench: Bench) -> None:
-    """On a line that echoes, a request is never taken for a reading, and a command that is only echoed is not done (C2)."""
+    """Check that an echoed request is never accepted as a reading, nor an echoed command as done (C2)."""
     commands = await accepted_commands(bench)
     for instead in (True, False):
         async with on_stage(bench) as stage:
@@ -56,7 +56,7 @@ async def takes_no_echo_for_a_reply(bench: Bench) -> None:
 
 
 async def takes_no_leftover_for_a_reply(bench: Bench) -> None:
-    """A reply that comes once more after its exchange has ended is not taken for the answer to the next request (C2)."""
+    """Check that a repeated reply is not accepted as the answer to the next request (C2)."""
     async with on_stage(bench) as stage:
         for after_s in (0.05, 0.5):
             for point, sensor in stage.device.sensors.items():
@@ -81,7 +81,7 @@ async def takes_no_leftover_for_a_reply(bench: Bench) -> None:
 
 
 async def checks_what_is_sealed(bench: Bench) -> None:
-    """No reply with a single wrong bit is taken for a reading or a status where replies carry a checksum (C2)."""
+    """Check that no reply with a wrong bit is accepted where replies have a checksum (C2)."""
     if not bench.checksum:
         raise NotApplicable("its replies carry no checksum")
     async with on_stage(bench) as stage:
@@ -105,7 +105,7 @@ async def checks_what_is_sealed(bench: Bench) -> None:
 
 
 async def keeps_no_endless_reply(bench: Bench) -> None:
-    """A reply that does not end is given up; nothing of it is kept without bound, and all is well afterwards (C2)."""
+    """Check that an endless reply is abandoned, that its memory is bounded, and that the driver recovers (C2)."""
     for filler in FILLERS:
         async with on_stage(bench) as stage:
             for name, work in works_of(stage.device, [])[:2]:
@@ -116,17 +116,17 @@ async def keeps_no_endless_reply(bench: Bench) -> None:
                     return ((0.0, begin), *((1e-4 * n, filler * CHUNK) for n in range(ENDLESS)))
 
                 stage.replies = endless
-                if filler == FILLERS[0]:  # to watch the memory makes everything slow
+                if filler == FILLERS[0]:  # tracing the memory is slow
                     tracemalloc.start()
                 try:
                     before = tracemalloc.get_traced_memory()[0]
                     told = await tried(work())
-                    await asyncio.sleep(SETTLE_S)  # the rest of it has come
+                    await asyncio.sleep(SETTLE_S)  # the rest of it has arrived
                     stage.link.capture.forget()
                     kept = tracemalloc.get_traced_memory()[0] - before
                 finally:
                     tracemalloc.stop()
-                expect(kept <= KEPT_MOST, f"{name} ({told}), endless {filler!r}: {kept} bytes are kept")
+                expect(kept <= MAX_KEPT_BYTES, f"{name} ({told}), endless {filler!r}: {kept} bytes are kept")
                 stage.honest()
                 expect(await stage.recovered(), f"{name} ({told}), an endless reply of {filler!r}: not verified again")
                 expect(
@@ -140,7 +140,7 @@ async def _resting(stage: Stage) -> dict[str, Status]:
 
 
 async def _judge(stage: Stage, name: str, value: object, resting: dict[str, Status], told: str) -> None:
-    """Raise AssertionError if `value` is a wrong reading, or a status of an output on while it is at rest."""
+    """Raise AssertionError if `value` is a wrong reading, or a status of an output that is on while it is at rest."""
     if isinstance(value, float):
         near_truth(stage, name.removeprefix("reading "), value, told)
     if isinstance(value, PumpStatus | SwitchStatus | LevelStatus) and not stage.moved:
@@ -164,7 +164,7 @@ def _heard(replies: list[bytes]) -> Spoil:
 
 
 def _flipping(at: int) -> Spoil:
-    """One wrong bit, another in each byte."""
+    """Return a function that flips one bit, another one in each byte."""
 
     def flip(reply: bytes) -> Sequence[tuple[float, bytes]]:
         place = min(at, len(reply) - 1)

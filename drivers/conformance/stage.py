@@ -1,6 +1,6 @@
-"""The stage of a bench: a driver and its far end, with a hand on every byte between them.
+"""The stage of a bench: a driver and its far end, with control of every byte between them.
 
-On the stage every byte can be held back, spoilt, doubled or delayed, while the far end tells what is true.
+Every byte can be held back, altered, doubled or delayed, while the far end knows the truth.
 """
 
 from __future__ import annotations
@@ -20,22 +20,22 @@ from drivers.transport.link import Link
 from drivers.transport.url import LinkUrl
 
 Spoil = Callable[[bytes], Sequence[tuple[float, bytes]]]
-"""What becomes of a reply: pieces and their delays (s). Pieces never overtake each other, as on a wire."""
+"""Turns a reply into pieces with delays (s). Pieces never overtake each other, as on a wire."""
 
 SETTLE_S = 1.0
-"""Longer than any driver may serve an old frame, and than any reply is under way."""
+"""Longer than any driver may serve an old frame, and than any reply is in transit."""
 RECOVERY_S = 25.0
-"""A driver that was confused or cut off must be verified again within so long: five attempts of the supervisor's."""
+"""Maximum time until a confused or disconnected driver is verified again (s): five attempts of the supervisor."""
 
 FLOWS_UL_MIN = (2000.0, 500.0, 100.0, 20.0, 5.0, 10_000.0, 50_000.0)
 DOSE_S = 30.0
-"""How long a dose on the bench takes."""
+"""Duration of a dose on the bench (s)."""
 LEVELS = (10.0, 37.0, 2.0, 1.0, 0.5, 0.05, 100.0)
 TIMED_S = 5.0
 
 
 class Stage:
-    """A driver and its far end, with a hand on every byte between them."""
+    """A driver and its far end, with control of every byte between them."""
 
     def __init__(self, bench: Bench, config: DeviceConfig | None = None, far: FarEnd | None = None) -> None:
         self.bench = bench
@@ -45,11 +45,11 @@ class Stage:
                 if sense.values:
                     self.far.measure(point, sense.values[0])
         self.requests: Callable[[bytes], bytes | None] = lambda data: data
-        """What becomes of a request: bytes for the device, or None."""
+        """Turns a request into bytes for the device, or None to drop it."""
         self.replies: Spoil = lambda data: ((0.0, data),)
         self.peer = Peer(self._asked)
         self.said_longest_s = 0.0
-        """The longest that the loop was kept by bytes that came, of the processor's time (s)."""
+        """Maximum time that received bytes blocked the loop (s of processor time)."""
         self._last_s = 0.0
         self.far.connect(self._said)
         self.link = Link(LinkUrl.parse("sim:conformance"), self.peer.open, line=bench.driver.line)
@@ -76,13 +76,13 @@ class Stage:
         self.said_longest_s = max(self.said_longest_s, time.thread_time() - began)
 
     def exchange(self, far: FarEnd) -> None:
-        """Put another device in the place of the one at the far end; the old one hears and says nothing any more."""
+        """Put another device at the far end; the old one no longer receives or sends."""
         self.far.connect(lambda data: None)
         self.far = far
         far.connect(self._said)
 
     def honest(self) -> None:
-        """Let all bytes through again."""
+        """Let all bytes pass unchanged again."""
         self.requests = lambda data: data
         self.replies = lambda data: ((0.0, data),)
 
@@ -98,7 +98,7 @@ class Stage:
         return dict(self.far.outputs()) != self.rest
 
     async def recovered(self) -> bool:
-        """Wait until the driver is verified and every reply under way has come."""
+        """Wait until the driver is verified and every reply in transit has arrived."""
         loop = asyncio.get_running_loop()
         end_s = loop.time() + RECOVERY_S
         while loop.time() < end_s:
@@ -117,14 +117,14 @@ async def on_stage(
     far: FarEnd | None = None,
     verified: bool = True,
 ) -> AsyncIterator[Stage]:
-    """A stage whose driver is verified, or, when `mute`, has a device that hears nothing.
+    """Yield a stage whose driver is verified, or, when `mute`, has a device that receives nothing.
 
-    With `far`, at that far end; without `verified`, whatever comes of it.
+    `far` replaces the far end; without `verified`, the result of verification is ignored.
     """
     stage = Stage(bench, config, far)
     if mute:
         stage.requests = lambda data: None
-    await asyncio.sleep(2.0)  # what a device says at power-up has passed
+    await asyncio.sleep(2.0)  # messages of the device at power-up have passed
     failures = await stage.link.start()
     try:
         if not mute:
@@ -138,7 +138,9 @@ async def on_stage(
 
 
 def kinds(actuator: Actuator) -> list[list[Command]]:
-    """For each kind of command that an actuator may know, candidates of which the first accepted one is used."""
+    """Return, for each kind of command that an actuator may support, candidates of which the first accepted one is
+    used.
+    """
     match actuator.kind:
         case "pump":
             doses = [Dispense(flow * DOSE_S / 60.0, flow, "bench") for flow in FLOWS_UL_MIN]
@@ -150,7 +152,9 @@ def kinds(actuator: Actuator) -> list[list[Command]]:
 
 
 async def accepted_commands(bench: Bench) -> list[tuple[str, Command]]:
-    """Commands that turn an output on: all kinds for the first two points, one for each further point up to four."""
+    """Return commands that turn an output on: all kinds for the first two points, one for each further point up to
+    four.
+    """
     found: list[tuple[str, Command]] = []
     async with on_stage(bench) as stage:
         for number, (point, actuator) in enumerate(stage.device.actuators.items()):
@@ -184,11 +188,11 @@ async def _first_accepted(stage: Stage, actuator: Actuator, candidates: list[Com
         if does:
             return command
         accepted = accepted or command
-    return accepted  # without any effect: the properties that look at effects say so
+    return accepted  # without any effect: the properties that check effects report it
 
 
 def is_on(status: Status, resting: Status) -> bool:
-    """Whether a status tells of an output that is not at rest; `resting` is what it says at rest."""
+    """Return whether a status reports an output that is not at rest; `resting` is its status at rest."""
     match status, resting:
         case PumpStatus(running=running), _:
             return running

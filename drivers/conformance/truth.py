@@ -1,4 +1,4 @@
-"""What a driver owes its readings: the value, the unit and the sign that are physically true, and doubt where there is some.
+"""Properties of readings: the physically true value, unit and sign, and doubt where the device doubts.
 
 The ids in brackets are those of docs/behaviours.md (F6, I2).
 """
@@ -15,14 +15,16 @@ from drivers.conformance.trying import NotApplicable, expect
 from drivers.errors import DeviceError
 
 ROUNDS = 2
-"""Every value of the bench comes up as often as this, so that a reading that was kept would be seen."""
+"""Number of times that every value of the bench is used, so that a cached reading is detected."""
 CALM_S = 5.0
 IDLE_S = 120.0
-"""A reading that nobody has asked for meanwhile must be fresh all the same."""
+"""A reading after this idle time must be fresh (s)."""
 
 
 async def reads_what_is_true(bench: Bench) -> None:
-    """Every sensor reads each value that the bench makes true: in its unit, with its sign, and fresh (F6)."""
+    """Check that every sensor reads each value that the bench makes true: in its unit, with its sign, and fresh
+    (F6).
+    """
     async with on_stage(bench) as stage:
         device = stage.device
         if not device.sensors:
@@ -41,7 +43,7 @@ async def reads_what_is_true(bench: Bench) -> None:
 
 
 async def _make_true(stage: Stage, number: int) -> None:
-    """Make a value true at each point: another one at each, so that two that are exchanged are seen."""
+    """Make a value true at each point: a different one at each, so that exchanged points are detected."""
     for place, (point, sense) in enumerate(stage.bench.senses.items()):
         if sense.values:
             stage.far.measure(point, sense.values[(number + place) % len(sense.values)])
@@ -49,7 +51,7 @@ async def _make_true(stage: Stage, number: int) -> None:
 
 
 async def _compare(stage: Stage, point: str) -> None:
-    """Read `point`, and compare with what was true before and after that: a bath goes on by itself meanwhile."""
+    """Read `point` and compare it with the truth before and after: a bath changes by itself meanwhile."""
     sensor, sense = stage.device.sensors[point], _sense(stage.bench, point)
     before = _truth(stage, point)
     try:
@@ -70,7 +72,7 @@ async def _compare(stage: Stage, point: str) -> None:
 
 
 async def says_when_its_device_doubts(bench: Bench) -> None:
-    """A reading that the device itself does not trust is an error or of lowered quality, and recovers no trust (I2)."""
+    """Check that a reading which the device itself doubts is an error or of lowered quality (I2)."""
     doubtful = [point for point, sense in bench.senses.items() if sense.doubts]
     tried = 0
     for point in doubtful:
@@ -96,7 +98,7 @@ async def says_when_its_device_doubts(bench: Bench) -> None:
 
 
 async def tells_motion_from_rest(bench: Bench) -> None:
-    """A value that the device says is in motion is a good reading that is not stable; one at rest is stable (A10)."""
+    """Check that a value in motion is a good reading that is not stable, and one at rest is stable (A10)."""
     tried = 0
     for point in [point for point, sense in bench.senses.items() if sense.moves]:
         async with on_stage(bench) as stage:
@@ -126,7 +128,7 @@ async def tells_motion_from_rest(bench: Bench) -> None:
 
 
 async def tells_measured_from_commanded(bench: Bench) -> None:
-    """The status of a level tells what is measured, not what was commanded (A7)."""
+    """Check that the status of a level has the measured value, not the commanded one (A7)."""
     tried = 0
     async with on_stage(bench) as stage:
         for point, actuator in stage.device.actuators.items():

@@ -1,4 +1,4 @@
-"""What all properties are tried with: patience, truth, and a coroutine whose every await is seen."""
+"""Tools of all properties: retries, comparison with the truth, and a coroutine whose every await is observed."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from drivers.errors import DeviceError
 
 
 class NotApplicable(Exception):
-    """The property says nothing of this driver; the text says why."""
+    """The property does not apply to this driver; the text says why."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,14 +28,14 @@ class Property:
     holds: Callable[[Bench], Coroutine[Any, Any, None]]
 
 
-def expect(condition: bool, told: str) -> None:
-    """Raise AssertionError(told) unless `condition`; unlike a bare assert it works under python -O."""
+def expect(condition: bool, context: str) -> None:
+    """Raise AssertionError with `message` unless `condition`; unlike a bare assert it works under python -O."""
     if not condition:
-        raise AssertionError(told)
+        raise AssertionError(context)
 
 
 async def turning_on(bench: Bench) -> list[tuple[str, Command]]:
-    """Commands that turn outputs on, by point; a driver without outputs is not meant."""
+    """Return commands that turn outputs on, by point; raise NotApplicable for a driver without outputs."""
     commands = await accepted_commands(bench)
     if not commands:
         raise NotApplicable("it has no outputs")
@@ -46,7 +46,7 @@ Work = tuple[str, Callable[[], Awaitable[object]]]
 
 
 def works_of(device: Device, commands: Sequence[tuple[str, Command]]) -> list[Work]:
-    """Everything that can be asked of a device: each reading, each status, and `commands`."""
+    """Return every possible call of a device: each reading, each status, and `commands`."""
     works: list[Work] = [(f"reading {point}", sensor.read) for point, sensor in device.sensors.items()]
     works += [(f"status of {point}", actuator.status) for point, actuator in device.actuators.items()]
     for point, command in commands:
@@ -54,8 +54,8 @@ def works_of(device: Device, commands: Sequence[tuple[str, Command]]) -> list[Wo
     return works
 
 
-def near_truth(stage: Stage, point: str, value: float, told: str) -> None:
-    """Raise AssertionError unless `value` is what the far end says is true at `point`; `told` begins the sentence."""
+def near_truth(stage: Stage, point: str, value: float, context: str) -> None:
+    """Raise AssertionError unless `value` is the truth at `point`; `context` begins the message."""
     sense = stage.bench.senses.get(point)
     truth = stage.far.measured().get(point)
     if sense is None or truth is None:
@@ -65,12 +65,12 @@ def near_truth(stage: Stage, point: str, value: float, told: str) -> None:
         )
     expect(
         abs(value - truth) <= sense.drift or sense.near(value, truth),
-        f"{told}, {point} reads {value:g} {sense.unit}; the truth is {truth:g} {sense.unit}",
+        f"{context}, {point} reads {value:g} {sense.unit}; the truth is {truth:g} {sense.unit}",
     )
 
 
 async def patiently(work: Callable[[], Awaitable[Any]]) -> Any:
-    """Try again for as long as a driver may need to get back into step."""
+    """Retry for the time that a driver may need to synchronise."""
     for attempt in range(12):
         try:
             return await work()
@@ -82,7 +82,7 @@ async def patiently(work: Callable[[], Awaitable[Any]]) -> Any:
 
 
 async def tried(work: Awaitable[object]) -> str:
-    """Await `work`; "done", or the kind of DeviceError that it raised."""
+    """Await `work`; return "done", or the name of the DeviceError that it raised."""
     try:
         await work
     except DeviceError as error:
@@ -91,12 +91,12 @@ async def tried(work: Awaitable[object]) -> str:
 
 
 def now_s() -> float:
-    """Loop time (s)."""
+    """Return the loop time (s)."""
     return asyncio.get_running_loop().time()
 
 
 class SteppedCoroutine:
-    """A coroutine whose every await is seen: timed, and cancelled `after_s` seconds into one of them."""
+    """A coroutine whose every await is observed: timed, and cancelled `after_s` seconds into one of them."""
 
     def __init__(
         self, work: Awaitable[object], cancel_at: int | None = None, after_s: float = 0.0, most: int | None = None
@@ -104,12 +104,12 @@ class SteppedCoroutine:
         self._work = work
         self._cancel_at = cancel_at
         self._after_s = after_s
-        self._most = most
-        """More awaits than this are an AssertionError."""
+        self._max_awaits = most
+        """Maximum number of awaits; more raise an AssertionError."""
         self.lasted_s: list[float] = []
-        """How long each await lasted, in loop time (s)."""
+        """Duration of each await in loop time (s)."""
         self.longest_s = 0.0
-        """The longest that the loop was kept between two awaits, on the real clock (s)."""
+        """Maximum time that the loop was blocked between two awaits, on the real clock (s)."""
 
     async def whole(self) -> object:
         """Run it to its end, in the task that awaits this."""
@@ -132,8 +132,10 @@ class SteppedCoroutine:
                 asyncio.get_running_loop().call_later(self._after_s, task.cancel)
             since_s = now_s()
             error = None
-            if self._most is not None and len(self.lasted_s) >= self._most:
-                error = AssertionError(f"it awaits more than {self._most} times in one call: it polls without waiting")
+            if self._max_awaits is not None and len(self.lasted_s) >= self._max_awaits:
+                error = AssertionError(
+                    f"it awaits more than {self._max_awaits} times in one call: it polls without waiting"
+                )
                 continue
             try:
                 yield future

@@ -1,4 +1,4 @@
-"""What a driver owes the accounts: a dose is given once and whole, and the total counts what was really moved.
+"""Properties of volumes: a dose is given once and in full, and the total counts what was really moved.
 
 The ids in brackets are those of docs/behaviours.md (A4, A5, A10, F2, F3).
 """
@@ -18,18 +18,20 @@ from drivers.errors import Refused
 
 COUNT_S = 20.0
 STEPS = 10.0
-"""A total that counts in coarse steps is watched for so many of them."""
+"""Number of steps of a coarse total for which it is observed."""
 DOSE_TOLERANCE = 0.03
-"""A dose may differ by this share from what was asked for: 2 % of the pump's own steps, and the start and stop."""
-LOST_MOST = 12
-"""So many of the replies to the start of a dose are lost, one at a time."""
+"""Tolerance of a dose as a share: 2 % for the pump's own steps, and the start and stop."""
+MAX_LOST = 12
+"""Number of replies to the start of a dose that are lost, one at a time."""
 GROWN_UL = 1e-6
 COARSE_UL = 1000.0
-"""No pump here counts in coarser steps than whole millilitres."""
+"""Coarsest step of a total (µL): no pump here is coarser than whole millilitres."""
 
 
 async def counts_what_it_moves(bench: Bench) -> None:
-    """The total grows by what was moved, either way; never falls; and outlives a verification and a lost line (F3)."""
+    """Check that the total grows by the moved volume in both directions, never falls, and survives reconnection
+    (F3).
+    """
     runs = [(point, command) for point, command in await turning_on(bench) if isinstance(command, Run | Dispense)]
     if not runs:
         raise NotApplicable("it has no pump")
@@ -60,7 +62,7 @@ async def counts_what_it_moves(bench: Bench) -> None:
 
 
 class _Count:
-    """A pump's total beside the truth, from where both began."""
+    """A pump's total and the truth, from a common start."""
 
     def __init__(self, stage: Stage, point: str, status: PumpStatus) -> None:
         self.stage, self.point = stage, point
@@ -69,16 +71,16 @@ class _Count:
         self._moved_ul = moved_ul(stage, point)
 
     def long_enough_s(self, flow_ul_min: float) -> float:
-        """How long a flow takes to move many of the steps in which the total counts (s)."""
+        """Return the time in which a flow moves many steps of the total (s)."""
         return 60.0 * STEPS * self._first.resolution_ul / abs(flow_ul_min)
 
     @classmethod
     async def begun(cls, stage: Stage, point: str) -> _Count:
-        """Begin to count."""
+        """Start counting."""
         return cls(stage, point, await _pump_status(stage, point))
 
     async def compare(self, told: str) -> None:
-        """Raise AssertionError unless the total has grown by what was moved."""
+        """Raise AssertionError unless the total has grown by the moved volume; `context` begins the message."""
         before_ul = moved_ul(self.stage, self.point)
         status = await patiently(partial(_pump_status, self.stage, self.point))
         low_ul, high_ul = before_ul - self._moved_ul, moved_ul(self.stage, self.point) - self._moved_ul
@@ -101,7 +103,9 @@ class _Count:
 
 
 async def gives_a_dose_once_and_whole(bench: Bench) -> None:
-    """A dose moves its volume, that way round, and ends; the same id moves nothing more, whatever happened (A4, A5, A10)."""
+    """Check that a dose moves its volume in its direction and ends, and that its id moves nothing more (A4, A5,
+    A10).
+    """
     doses = [(point, each) for point, each in await turning_on(bench) if isinstance(each, Dispense)]
     if not doses:
         raise NotApplicable("it gives no doses")
@@ -113,7 +117,7 @@ async def gives_a_dose_once_and_whole(bench: Bench) -> None:
             await _stopped(stage, point, dose)
         async with on_stage(bench) as stage:
             await _in_turn(stage, point, dose)
-        for number in range(LOST_MOST):
+        for number in range(MAX_LOST):
             async with on_stage(bench) as stage:
                 if not await _lost(stage, point, dose, number):
                     break
@@ -148,7 +152,7 @@ async def _whole(stage: Stage, point: str, dose: Dispense) -> None:
 
 
 async def _stopped(stage: Stage, point: str, dose: Dispense) -> None:
-    """Half-way stopped, the same id gives nothing more."""
+    """Check that the same id gives nothing more after a dose was stopped half-way."""
     actuator = stage.device.actuators[point]
     before_ul = moved_ul(stage, point)
     await actuator.apply(dose)
@@ -161,7 +165,7 @@ async def _stopped(stage: Stage, point: str, dose: Dispense) -> None:
 
 
 async def _in_turn(stage: Stage, point: str, dose: Dispense) -> None:
-    """Two doses of different ids are given both; then the first id once more gives nothing."""
+    """Check that two doses of different ids are both given, and the first id once more gives nothing."""
     actuator = stage.device.actuators[point]
     before_ul = moved_ul(stage, point)
     for dose_id in ("first", "second", "first", "second"):
@@ -175,7 +179,9 @@ async def _in_turn(stage: Stage, point: str, dose: Dispense) -> None:
 
 
 async def _lost(stage: Stage, point: str, dose: Dispense, number: int) -> bool:
-    """The reply `number` to the start of a dose is lost: what is moved is never more than the dose."""
+    """Check that no more than the dose is moved when reply `number` to its start is lost; return whether it was
+    sent.
+    """
     actuator = stage.device.actuators[point]
     await actuator.status()
     await asyncio.sleep(SETTLE_S)
@@ -210,7 +216,9 @@ async def _lost(stage: Stage, point: str, dose: Dispense, number: int) -> bool:
 
 
 def moved_ul(stage: Stage, point: str) -> float:
-    """What the pump has truly moved (µL); a bench that does not say is told so."""
+    """Return the volume that the pump has truly moved (µL); raise AssertionError if the bench does not
+    provide it.
+    """
     moved = stage.far.delivered()
     if not moved and not stage.moved and point not in moved:
         return 0.0  # it has never moved

@@ -1,4 +1,4 @@
-"""An end to what a driver under trial never ends: a call that hangs, blocks the thread, or spins without time passing."""
+"""Time limit for a driver under trial: ends a call that hangs, blocks the thread, or spins."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import NoReturn
 
-AGAIN_S = 0.5
-"""A driver that swallows the alarm gets it again as often as this."""
+REPEAT_S = 0.5
+"""Interval at which the alarm is repeated for a driver that swallows it (s)."""
 
 
 class GaveUp(BaseException):
@@ -18,26 +18,26 @@ class GaveUp(BaseException):
 
 
 @contextmanager
-def watchdog(most_s: float) -> Iterator[None]:
-    """Raise :class:`GaveUp` in the running code when the block has not ended after `most_s` seconds of real time.
+def watchdog(max_s: float) -> Iterator[None]:
+    """Raise :class:`GaveUp` in the running code when the block has not ended after `max_s` seconds of real time.
 
-    Only in the main thread of a system with interval timers; elsewhere the block runs unwatched.
+    Works only in the main thread of a system with interval timers; elsewhere the block runs without a limit.
     """
     if threading.current_thread() is not threading.main_thread() or not hasattr(signal, "setitimer"):
         yield
         return
 
     rung: list[float] = []
-    text = f"it has not ended after {most_s:g} s of real time: it hangs, blocks or spins"
+    text = f"it has not ended after {max_s:g} s of real time: it hangs, blocks or spins"
 
     def ring(*_: object) -> NoReturn:
-        rung.append(most_s)
+        rung.append(max_s)
         if (loop := asyncio._get_running_loop()) is not None:
-            loop.stop()  # what is raised within a callback ends only that callback
+            loop.stop()  # an exception within a callback ends only that callback
         raise GaveUp(text)
 
     before = signal.signal(signal.SIGALRM, ring)
-    signal.setitimer(signal.ITIMER_REAL, most_s, AGAIN_S)
+    signal.setitimer(signal.ITIMER_REAL, max_s, REPEAT_S)
     try:
         yield
     except Exception as error:

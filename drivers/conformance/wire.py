@@ -1,4 +1,4 @@
-"""What a driver owes its line: nothing spoilt, late or foreign is taken for a reading, and it comes back by itself.
+"""Properties of a driver on its line: no altered, late or foreign reply is accepted, and it recovers by itself.
 
 The ids in brackets are those of docs/behaviours.md (C1, C2).
 """
@@ -28,14 +28,16 @@ GARBAGE = (
 )
 LATE_S = (0.25, 0.61, 1.05, 1.6, 2.6, 4.0)
 CUTS = 10
-HEARD_S = 0.3
-"""A device has begun to obey within so long."""
+OBEYED_S = 0.3
+"""Maximum time until a device starts to obey (s)."""
 HALF_OPEN_S = 30.0
-"""A dead connection is opened anew within so long, while it is asked every second."""
+"""Maximum time until a dead connection is reopened while it is polled every second (s)."""
 
 
 async def survives_garbage(bench: Bench) -> None:
-    """Garbage before or instead of replies raises nothing but DeviceErrors, is never a reading, and passes (C2)."""
+    """Check that garbage before or instead of replies raises only DeviceErrors, is never a reading, and is overcome
+    (C2).
+    """
 
     async def with_garbage(garbage: bytes, instead: bool) -> None:
         def spoil(reply: bytes) -> Sequence[tuple[float, bytes]]:
@@ -49,7 +51,7 @@ async def survives_garbage(bench: Bench) -> None:
 
 
 async def survives_truncation(bench: Bench) -> None:
-    """A reply that is cut off at any place is an error or nothing, never another reading (C2)."""
+    """Check that a truncated reply is an error or nothing, never another reading (C2)."""
     for cut in range(CUTS):
 
         def cut_off(reply: bytes, cut: int = cut) -> Sequence[tuple[float, bytes]]:
@@ -60,28 +62,29 @@ async def survives_truncation(bench: Bench) -> None:
 
 
 async def survives_flipped_bits(bench: Bench) -> None:
-    """A reply with one wrong bit never crashes the driver, which is right again afterwards (C2)."""
+    """Check that a reply with one wrong bit never crashes the driver, which recovers afterwards (C2)."""
     for at in range(8):
 
         def flip(reply: bytes, at: int = at) -> Sequence[tuple[float, bytes]]:
             place = min(len(reply) - 1, len(reply) * at // 8)
             return ((0.0, reply[:place] + bytes((reply[place] ^ (1 << at),)) + reply[place + 1 :]),)
 
-        # without a checksum a flipped digit is another number: no driver can know, so readings are not compared
+        # without a checksum a flipped digit is another number that no driver can detect, so readings are not
+        # compared
         await _spoilt(bench, flip, f"a bit flipped at {at}/8", compare=False)
 
 
 async def asks_in_harmless_words(bench: Bench) -> None:
-    """No single wrong bit makes a command of what is asked again and again of a device at rest (F2).
+    """Check that no single wrong bit turns a poll of a device at rest into a command (F2).
 
-    Most text protocols have no checksum, and a question is asked ten thousand times a day: `D,?`, the obvious question to
+    Most text protocols have no checksum, and a query is sent ten thousand times a day: `D,?`, the obvious query of
     an EZO-PMP, is one bit from `D,7`, a dose of 7 mL.
     """
     async with on_stage(bench) as stage:
         device = stage.device
         if not device.actuators:
             raise NotApplicable("it has no outputs")
-        for _ in range(2):  # what is asked only once after a start is not what is polled
+        for _ in range(2):  # a query that is sent only once after a start is not a poll
             stage.peer.sent.clear()
             for _, work in works_of(device, []):
                 await asyncio.sleep(SETTLE_S)
@@ -95,7 +98,7 @@ async def asks_in_harmless_words(bench: Bench) -> None:
             stage.requests = lambda data: None
             for request in flipped:
                 stage.far.receive(request)
-                await asyncio.sleep(HEARD_S)
+                await asyncio.sleep(OBEYED_S)
                 expect(
                     not stage.moved,
                     f"one wrong bit makes {request!r} of the poll {poll!r}, and the device does {dict(stage.far.outputs())}",
@@ -103,7 +106,7 @@ async def asks_in_harmless_words(bench: Bench) -> None:
 
 
 async def survives_duplication(bench: Bench) -> None:
-    """Replies that come twice are taken once: every reading is of its own time (C2)."""
+    """Check that doubled replies are accepted once: every reading is current (C2)."""
     async with on_stage(bench) as stage:
         stage.replies = lambda reply: ((0.0, reply), (0.004, reply))
         for number in (1, 2):
@@ -121,7 +124,7 @@ async def survives_duplication(bench: Bench) -> None:
 
 
 async def never_takes_a_late_reply(bench: Bench) -> None:
-    """A reply that comes after its request was given up is never taken for the next one's (C2)."""
+    """Check that a late reply is never accepted as the answer to the next request (C2)."""
     async with on_stage(bench) as stage:
         sensors = list(stage.device.sensors)
     commands = await accepted_commands(bench)
@@ -167,7 +170,7 @@ async def _late_status(bench: Bench, point: str, command: Command, late_s: float
 
 
 async def ignores_other_addresses(bench: Bench) -> None:
-    """What another device on the bus answers is never taken for this one's word (C2)."""
+    """Check that the answer of another device on the bus is never accepted (C2)."""
     if bench.other is None:
         raise NotApplicable("it has its line for itself")
     commands = await accepted_commands(bench)
@@ -188,7 +191,7 @@ async def ignores_other_addresses(bench: Bench) -> None:
             await ask_theirs()
             foreign = b"".join(theirs)
             if len(foreign) < 3 or foreign == b"".join(mine):
-                continue  # too short to carry an address, or the same from anybody
+                continue  # too short to contain an address, or the same from all devices
             tellable += 1
             await asyncio.sleep(SETTLE_S)
             own.replies = _instead(foreign)
@@ -208,7 +211,7 @@ async def ignores_other_addresses(bench: Bench) -> None:
 
 
 async def comes_back(bench: Bench) -> None:
-    """Unplugged at rest or amid a command, or powered off, it is verified again by itself and obeys (C1)."""
+    """Check recovery and obedience after unplugging, at rest or during a command, and after a power cut (C1)."""
     async with on_stage(bench) as stage:
         for event in ("the cable was pulled", "the device lost its power"):
             if event.startswith("the cable"):
@@ -238,9 +241,10 @@ async def comes_back(bench: Bench) -> None:
 
 
 async def unplugged_at_any_byte(bench: Bench) -> None:
-    """Unplugged after any byte of what is asked or answered, it is verified again by itself, obeys, and reads right (C1).
+    """Check recovery, obedience and readings after unplugging at any byte of a request or reply (C1).
 
-    Every byte of verifying, of the first reading and status, and of each kind of command of the first point.
+    Covers every byte of verification, of the first reading and status, and of each kind of command of the first
+    point.
     """
     commands = await accepted_commands(bench)
     async with on_stage(bench) as stage:
@@ -265,7 +269,7 @@ async def unplugged_at_any_byte(bench: Bench) -> None:
                 await _at_rest(stage)
                 expect(not stage.moved, f"{name}, unplugged after byte {after} ({told}), then Stop: still on")
             cut.passed = 0
-            if name.startswith("reading "):  # what a command warms or fills reads otherwise later
+            if name.startswith("reading "):  # the truth changes with what a command warms or fills
                 point = name.removeprefix("reading ")
                 near_truth(stage, point, await patiently(device.sensors[point].read), "after all that")
 
@@ -275,12 +279,12 @@ async def _ignoring(work: Callable[[], Awaitable[object]], _: int) -> object:
 
 
 async def _applying(apply: Callable[[Command], Awaitable[None]], command: Command, number: int) -> None:
-    """Apply `command`; a dose as another one each time, for the same would not be given twice."""
+    """Apply `command`; a dose with a new id each time, since the same id is not given twice."""
     await apply(replace(command, dose_id=f"cut {number}") if isinstance(command, Dispense) else command)
 
 
 async def notices_a_half_open_line(bench: Bench) -> None:
-    """A connection that carries nothing any more, and does not break, is opened anew within a while (C1)."""
+    """Check that a silent connection which does not break is reopened in time (C1)."""
     async with on_stage(bench) as stage:
         opening = stage.peer.openings
         stage.requests = lambda data: data if stage.peer.openings > opening else None
@@ -297,7 +301,7 @@ async def notices_a_half_open_line(bench: Bench) -> None:
 
 
 class _Cut:
-    """Counts the bytes that pass on a stage in both directions, and pulls the cable after one of them."""
+    """Counts the bytes on a stage in both directions, and pulls the cable after one of them."""
 
     def __init__(self, stage: Stage) -> None:
         self._stage = stage
@@ -307,7 +311,7 @@ class _Cut:
         stage.replies = lambda reply: ((0.0, self._pass(reply) or b""),)
 
     def arm(self, after: int) -> None:
-        """From now on let `after` bytes pass, and none more."""
+        """From now on let `after` bytes pass, and none after them."""
         self.passed, self._after = 0, after
 
     def disarm(self) -> None:
@@ -330,7 +334,7 @@ async def _at_rest(stage: Stage) -> None:
 
 
 async def _spoilt(bench: Bench, spoil: Spoil, told: str, *, compare: bool = True) -> None:
-    """Every work with spoilt replies: only DeviceErrors, no wrong reading, and all is well again afterwards."""
+    """Do all work with altered replies: only DeviceErrors, no wrong reading, and recovery afterwards."""
     commands = await accepted_commands(bench)
     async with on_stage(bench) as stage:
         resting = {point: await actuator.status() for point, actuator in stage.device.actuators.items()}
@@ -359,7 +363,7 @@ async def _spoilt(bench: Bench, spoil: Spoil, told: str, *, compare: bool = True
 
 
 def _keeping(replies: list[bytes]) -> Spoil:
-    """Let replies through and keep them."""
+    """Return a function that passes replies and keeps them."""
 
     def keep(reply: bytes) -> Sequence[tuple[float, bytes]]:
         replies.append(reply)
@@ -369,12 +373,12 @@ def _keeping(replies: list[bytes]) -> Spoil:
 
 
 def _instead(foreign: bytes) -> Spoil:
-    """Say `foreign` instead of the first reply, and nothing after it."""
+    """Return a function that sends `foreign` instead of the first reply, and nothing after it."""
     left = [foreign]
     return lambda reply: ((0.0, left.pop()),) if left else ()
 
 
 def _first_late(late_s: float) -> Spoil:
-    """The first reply comes `late_s` seconds late, and all others behind it."""
+    """Return a function that delays the first reply by `late_s` (s), and all others behind it."""
     left = [late_s]
     return lambda reply: ((left.pop() if left else 0.0, reply),)

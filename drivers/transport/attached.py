@@ -1,7 +1,8 @@
-"""Who is on a line, and how each of them is kept verified while it is open.
+"""The devices on a line, and how each one is kept verified while the line is open.
 
-A device is trusted only after it has been verified on this opening of its line (:mod:`drivers.transport.conversation`).
-Those that fail are tried again with growing pauses; on a bus where others answer they get a small share of its time.
+A device is trusted only after it has been verified on this opening of its line
+(:mod:`drivers.transport.conversation`). A device that fails is retried with growing pauses. On a bus where other
+devices answer, the retries get a small share of the bus time.
 """
 
 from __future__ import annotations
@@ -14,19 +15,19 @@ from typing import Protocol, TypeAlias
 from drivers.errors import BadReply, DeviceError
 
 BACKOFF_FIRST_S = 0.25
-BACKOFF_MOST_S = 5.0
+BACKOFF_MAX_S = 5.0
 DEAD_SHARE = 0.1
-"""The part of a bus's time that is spent on devices which do not answer, while others on it do."""
+"""Maximum share of a bus's time for devices that do not answer, while others on it do."""
 
 
 class Speaker(Protocol):
-    """One device's side of the line, as the line needs to know it; see :mod:`drivers.transport.conversation`."""
+    """One device's side of the line, as the line uses it; see :mod:`drivers.transport.conversation`."""
 
     where: str
     verified: bool
 
     def distrust(self) -> None:
-        """The line was lost: nothing passes until this device is verified again."""
+        """Withdraw verification: the line was lost, and nothing passes until this device is verified again."""
 
 
 Verify: TypeAlias = Callable[[], Awaitable[object]]
@@ -34,7 +35,7 @@ _Member: TypeAlias = tuple[Speaker, Verify]
 
 
 class Attached:
-    """The devices of one line; `failures` tells by device why it is not verified."""
+    """The devices of one line; `failures` holds, by device, why it is not verified."""
 
     def __init__(self) -> None:
         self.failures: dict[str, DeviceError] = {}
@@ -46,40 +47,47 @@ class Attached:
 
     @property
     def verified(self) -> bool:
-        """Whether all are."""
+        """Whether all devices are verified."""
         return not self._doubtful()
 
     def add(self, speaker: Speaker, verify: Verify) -> None:
-        """Have `verify` run whenever `speaker` is not verified and the line is open."""
+        """Run `verify` whenever `speaker` is not verified and the line is open."""
         self._members.append((speaker, verify))
         self.wake()
 
     def wake(self) -> None:
-        """Something has changed: somebody wants to be verified again, or the line is lost."""
+        """Wake the supervision: a device must be verified again, or the line is lost."""
         self._wake.set()
 
     def distrust(self) -> None:
-        """Nobody is verified any more: the line has just been opened."""
+        """Withdraw the verification of all devices: the line has just been opened."""
         for speaker, _ in self._members:
             speaker.distrust()
 
     def lost(self, why: DeviceError) -> None:
-        """The line is gone, and everybody with it; who had failed before keeps that reason."""
+        """Withdraw all verification: the line is lost. A device that had failed before keeps that reason."""
         self.distrust()
         for speaker, _ in self._members:
             self.failures.setdefault(speaker.where, why)
         self.wake()
 
     def unreached(self, why: DeviceError) -> None:
-        """The line could not be opened: that is why nobody on it is verified."""
+        """Record that the line could not be opened as the reason for every device."""
         for speaker, _ in self._members:
             self.failures[speaker.where] = why
 
     async def keep_verified(self, is_open: Callable[[], bool], after_round: Callable[[], None]) -> bool:
-        """Verify everybody once; then, until the line is lost, whoever is not (or no longer) verified.
+        """Verify every device once; then, until the line is lost, those that are not (or no longer) verified.
 
-        On a bus where others answer these take turns, the one who was tried longest ago first, and get a share of the
-        bus's time and no more. `after_round` is called after each round. Returns whether anybody was ever verified.
+        On a bus where others answer, unverified devices take turns, the least recently tried first, within their
+        share of the bus time.
+
+        Args:
+            is_open: Returns whether the line is still open.
+            after_round: Called after each round.
+
+        Returns:
+            Whether any device was ever verified.
         """
         delay_s = BACKOFF_FIRST_S
         any_verified = False
@@ -102,7 +110,7 @@ class Attached:
                     await self._wake.wait()
             doubtful = self._doubtful()
             whom = sorted(doubtful, key=lambda each: tried_s.get(each[0], 0.0))[: 1 if shared else None]
-            delay_s = min(2 * delay_s, BACKOFF_MOST_S) if doubtful else BACKOFF_FIRST_S
+            delay_s = min(2 * delay_s, BACKOFF_MAX_S) if doubtful else BACKOFF_FIRST_S
         return any_verified
 
     def _doubtful(self) -> list[_Member]:
@@ -111,7 +119,7 @@ class Attached:
     async def _verify_each(
         self, whom: list[_Member], tried_s: dict[Speaker, float], is_open: Callable[[], bool]
     ) -> float:
-        """Returns how long the longest attempt in vain took (s)."""
+        """Verify `whom` in turn; return the duration of the longest failed attempt (s)."""
         loop = asyncio.get_running_loop()
         lost_s = 0.0
         for speaker, verify in whom:
@@ -127,7 +135,7 @@ class Attached:
             await verify()
         except DeviceError as error:
             self.failures[speaker.where] = error
-        except Exception as error:  # a driver that trips over what a device said must not end the supervision
+        except Exception as error:  # a driver that fails on an unforeseen answer must not end the supervision
             self.failures[speaker.where] = BadReply(
                 f"verification failed with {error!r}",
                 where=speaker.where,

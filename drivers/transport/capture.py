@@ -1,4 +1,4 @@
-"""Byte capture: what went over a link, kept for the moment when somebody asks why."""
+"""Byte capture of a link, for later diagnosis."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class Frame:
 
 
 class Capture:
-    """The last `frames` pieces of traffic of one link, and on request all of it in a text file."""
+    """The last `frames` pieces of traffic of one link; optionally all traffic in a text file."""
 
     def __init__(self, frames: int = 256, path: Path | None = None) -> None:
         self._ring: deque[tuple[float, Direction, bytes]] = deque(maxlen=frames)
@@ -36,15 +36,15 @@ class Capture:
             self._file.write(f"{Frame(at_s, direction, data)}\n")
 
     def frames(self) -> list[Frame]:
-        """What is still remembered, oldest first."""
+        """Return the remembered traffic, oldest first."""
         return [Frame(*entry) for entry in self._ring]
 
     def forget(self) -> None:
-        """Forget what is remembered; the file keeps it."""
+        """Delete the remembered traffic; the file keeps it."""
         self._ring.clear()
 
     def text(self) -> str:
-        """The same as lines of loop time, direction, hexadecimal and printable text."""
+        """Return the remembered traffic as lines of loop time, direction, hexadecimal and printable text."""
         return "\n".join(str(frame) for frame in self.frames())
 
     def close(self) -> None:
@@ -55,6 +55,6 @@ class Capture:
 
 
 def printable(data: bytes) -> str:
-    """`data` as ASCII: the line ends by name, and a full stop for whatever else cannot be printed."""
+    """Return `data` as ASCII text: line ends by name, a full stop for any other unprintable byte."""
     named = {0x0D: "<CR>", 0x0A: "<LF>"}
     return "".join(named.get(byte) or (chr(byte) if 0x20 <= byte < 0x7F else ".") for byte in data)

@@ -1,9 +1,10 @@
-"""One master on one line: claims that every program on this host sees (A12).
+"""Claims on lines: one master per line, visible to every program on this host (A12).
 
-A claim is an advisory lock (flock) on a small file in a directory that all users of the host share. The kernel releases it
-when its process ends, however it ends, so the guard can take a dead controller's links over at once. The file says who
-holds it; that text is for people and is never trusted. Programs on other hosts, and in containers with a lock directory of
-their own, do not see these claims: their commands are detected by readback (:mod:`controller.transfers.strays`).
+A claim is an advisory lock (flock) on a small file in a directory that all users of the host share. The kernel
+releases it when its process ends for any reason, so the guard can take over a dead controller's links at once. The
+file names the holder; that text is for people and is never trusted. Programs on other hosts, and in containers with
+their own lock directory, do not see these claims: their commands are detected by readback
+(:mod:`controller.transfers.strays`).
 """
 
 from __future__ import annotations
@@ -29,14 +30,14 @@ from drivers.transport.url import LinkUrl
 logger = logging.getLogger(__name__)
 
 PLACES = (Path("/run/lock/choroid"), Path(tempfile.gettempdir()) / "choroid-lock")
-"""Directories for the files, the first that can be used; every user of the host has to come to the same one."""
-AGAIN_S = 0.05
+"""Directories for the files; the first usable one is taken. Every user of the host must arrive at the same one."""
+RETRY_S = 0.05
 MAX_TEXT_BYTES = 2000
 
 
 @dataclass(frozen=True, slots=True)
 class Holder:
-    """What a process writes into its claims: what it is, and the folder of its records."""
+    """Content of a claim's file: the program and its data folder."""
 
     program: str = "a program of Choroid"
     data: str = ""
@@ -47,12 +48,12 @@ _introduced: list[Holder] = []
 
 
 def introduce(program: str, data: Path | None = None) -> None:
-    """Say what this process is and where it keeps its records; whoever finds its claims is told."""
+    """Set the program and data folder that this process writes into its claims."""
     _introduced[:] = [Holder(program, "" if data is None else str(data.absolute()))]
 
 
 class ClaimHeld(LinkDown):
-    """Another process holds the claim; `holder` is what it says of itself."""
+    """Another process holds the claim; `holder` is the content of its file."""
 
     def __init__(self, what: str, holder: Holder, who: str) -> None:
         super().__init__(
@@ -72,7 +73,7 @@ class Claim:
         self._finalizer = weakref.finalize(self, os.close, descriptor)
 
     def release(self) -> None:
-        """Let go before the object does."""
+        """Release the lock now."""
         self._finalizer()
 
 
@@ -81,7 +82,7 @@ _of_streams: weakref.WeakKeyDictionary[object, tuple[Claim, ...]] = weakref.Weak
 
 
 def keep_with(writer: object, claims: tuple[Claim, ...]) -> None:
-    """Let `claims` last as long as `writer`."""
+    """Keep `claims` as long as `writer` exists."""
     _of_streams[writer] = claims
 
 
@@ -91,16 +92,18 @@ def of(writer: object) -> tuple[Claim, ...]:
 
 
 def take(key: str, what: str) -> Claim:
-    """Claim `key`, which people know as `what`. A claim that this process holds already is shared.
+    """Claim `key`, named `what` in messages. A claim that this process already holds is shared.
 
-    Raises :class:`ClaimHeld` when another process holds it, with its number, its program, its data folder, and what to do.
+    Raises:
+        ClaimHeld: Another process holds it; the message has its number, program and data folder, and the next
+            action.
     """
     known = _held.get(key)
     if known is not None:
         return known
     descriptor = _opened(f"{hashlib.sha256(key.encode()).hexdigest()[:32]}.lock")
-    if descriptor is None:  # a lock that cannot be made keeps no tissue alive
-        logger.warning("%s is not claimed: no directory for locks can be used (%s)", what, ", ".join(map(str, PLACES)))
+    if descriptor is None:  # life support must not depend on a lock that cannot be created
+        logger.warning("%s is not claimed: no lock directory is usable (%s)", what, ", ".join(map(str, PLACES)))
         claim = Claim(os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC))
     else:
         try:
@@ -118,9 +121,14 @@ def take(key: str, what: str) -> Claim:
 
 
 async def take_all(keys: Iterable[tuple[str, str]], wait_s: float = 0.0) -> tuple[Claim, ...]:
-    """Claim all `keys` (key, what), or none; wait up to `wait_s` (s) for another process to let go, as a guard does.
+    """Claim all `keys`, or none.
 
-    Raises :class:`ClaimHeld` as :func:`take` does.
+    Args:
+        keys: Pairs (key, name in messages).
+        wait_s: Maximum time to wait for another process to release them (s), as a guard does.
+
+    Raises:
+        ClaimHeld: See :func:`take`.
     """
     wanted = list(keys)
     loop = asyncio.get_running_loop()
@@ -131,14 +139,16 @@ async def take_all(keys: Iterable[tuple[str, str]], wait_s: float = 0.0) -> tupl
         except ClaimHeld:
             if loop.time() >= until_s:
                 raise
-        await asyncio.sleep(AGAIN_S)
+        await asyncio.sleep(RETRY_S)
 
 
 async def link_keys(url: LinkUrl) -> list[tuple[str, str]]:
-    """Return the keys of a link and what people call it: the same for every way of writing the same line.
+    """Return the keys of a link with its name: the same for every spelling of the same line.
 
-    A serial port is known by its device number, a TCP link by each address that its host has. A simulated link has none.
-    Raises OSError when the host is not known.
+    A serial port is known by its device number, a TCP link by each address of its host. A simulated link has none.
+
+    Raises:
+        OSError: The host is unknown.
     """
     what = f"link {url}"
     match url.scheme:
@@ -162,7 +172,7 @@ def _port_key(path: Path) -> str:
 
 
 def rig_key(name: str, links: Iterable[str]) -> tuple[str, str]:
-    """Return the key of a rig, by its name and its links, and what people call it."""
+    """Return the key of a rig, by its name and links, with its name for messages."""
     return "rig " + json.dumps([name, sorted(set(links))]), f"rig {name}"
 
 
@@ -182,7 +192,7 @@ def _opened(name: str) -> int | None:
 
 
 def _folder(place: Path) -> int:
-    """Open the directory, which must be one and no symbolic link; make it for all users if it is not there."""
+    """Open the directory, which must not be a symbolic link; create it for all users if it is missing."""
     try:
         place.mkdir(mode=0o700)
     except FileExistsError:
@@ -193,7 +203,7 @@ def _folder(place: Path) -> int:
 
 
 def _file(folder: int, name: str) -> int:
-    """Open the file for locking, whoever made it; raises OSError for what is no plain file."""
+    """Open the file for locking, whoever created it; raise OSError if it is not a plain file."""
     safe = os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK
     descriptor = -1
     for flags in (os.O_RDWR, os.O_RDONLY, os.O_RDWR | os.O_CREAT | os.O_EXCL, os.O_RDWR):
@@ -205,28 +215,28 @@ def _file(folder: int, name: str) -> int:
             os.fchmod(descriptor, 0o666)
         break
     if descriptor < 0:
-        raise PermissionError(errno.EACCES, "it cannot be opened", name)
+        raise PermissionError(errno.EACCES, "cannot be opened", name)
     about = os.fstat(descriptor)
     if not stat.S_ISREG(about.st_mode) or about.st_nlink != 1:
         os.close(descriptor)
-        raise PermissionError(errno.EPERM, "it is no plain file", name)
+        raise PermissionError(errno.EPERM, "not a plain file", name)
     return descriptor
 
 
 def _write(descriptor: int, what: str) -> None:
     holder = _introduced[0] if _introduced else Holder()
-    said = {"pid": os.getpid(), "what": what, "program": holder.program, "data": holder.data}
+    content = {"pid": os.getpid(), "what": what, "program": holder.program, "data": holder.data}
     try:
         os.ftruncate(descriptor, 0)
-        os.pwrite(descriptor, json.dumps(said).encode()[:MAX_TEXT_BYTES], 0)
+        os.pwrite(descriptor, json.dumps(content).encode()[:MAX_TEXT_BYTES], 0)
     except OSError:
-        pass  # a file of another user, or a full disk: the lock holds all the same
+        pass  # a file of another user, or a full disk: the lock holds anyway
 
 
 def _read(descriptor: int) -> Holder:
     try:
-        said = json.loads(os.pread(descriptor, MAX_TEXT_BYTES, 0))
-        return Holder(str(said["program"]), str(said["data"]), int(said["pid"]))
+        content = json.loads(os.pread(descriptor, MAX_TEXT_BYTES, 0))
+        return Holder(str(content["program"]), str(content["data"]), int(content["pid"]))
     except (OSError, ValueError, KeyError, TypeError):
         return Holder()
 

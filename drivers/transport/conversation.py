@@ -1,10 +1,9 @@
-"""One driver's side of a link: trusted only after verification, and back in step after anything odd.
+"""One driver's side of a link: nothing passes before verification, and late replies are fenced off.
 
-Two rules are kept here for every driver. No command passes before the device has been verified on this
-opening of the line (A6). And after a timeout, garbage or a cancelled request, a reply may still be under
-way that must never be taken for the answer to the next request (C2): the next request is preceded by a
-*barrier*, a query whose reply cannot be confused with any other. Devices answer in order, so when it has
-come, everything older has come and is thrown away.
+It enforces two rules for every driver. No command passes before the device has been verified on this opening of the
+line (A6). And after a timeout, garbage or a cancelled request, a late reply must never be taken for the answer to
+the next request (C2): the next request is preceded by a *barrier*, a query whose reply cannot be confused with any
+other. Devices answer in order, so when the barrier's reply arrives, everything older has arrived and is discarded.
 """
 
 from __future__ import annotations
@@ -22,8 +21,8 @@ from drivers.transport.link import Link, Overtaken, Parser
 T = TypeVar("T")
 
 FAILURES_BEFORE_DOUBT = 3
-"""So many exchanges in a row without a valid reply, and the device is verified anew: it may have been
-switched off.
+"""Consecutive exchanges without a valid reply after which the device is verified again: it may have been switched
+off.
 """
 
 _verifying: ContextVar[Conversation | None] = ContextVar("verifying", default=None)
@@ -67,39 +66,41 @@ class Conversation:
         late_s: float = 1.0,
         unsolicited: Callable[[bytearray], None] | None = None,
     ) -> None:
-        """`late_s`: without a barrier, how long after a failure a late reply could still come (s)."""
+        """`late_s`: without a barrier, maximum delay of a late reply after a failure (s)."""
         self.link = link
         self.where = where
         self.timeout_s = timeout_s
         self.verified = False
         self.addressed = False
-        """Whether this driver's parsers tell by the reply itself whose it is, as on a Modbus line."""
+        """Whether this driver's parsers identify the device by the reply itself, as on a Modbus line."""
         self.anonymous = False
-        """Whether replies on this line do not tell whose they are: then another device's late one must be fenced too."""
+        """Whether replies on this line do not identify their device: late replies of other devices must then be
+        fenced too.
+        """
         self._doubts = link.doubts
-        """Of those on the whole line, how many this driver has put behind it."""
+        """Number of doubts on the whole line that this driver has dealt with."""
         self._barrier = barrier
         self._late_s = late_s
         self._doubtful = False
         self._quiet_at_s = 0.0
         self._failures = 0
         self._restarted = False
-        """The device has said so since something was answered in its verification."""
+        """The device has reported a restart since the last answer during its verification."""
         self._answered = False
         if unsolicited is not None:
             link.unsolicited = unsolicited
 
     @property
     def barrier(self) -> SyncQuery | None:
-        """The question that this driver gets back into step by, if its device has one."""
+        """The query that synchronises this driver with its device, if the device has one."""
         return self._barrier
 
     def fence(self, barrier: SyncQuery | None) -> None:
-        """Take `barrier` from now on, where only verification can find out which question the device answers."""
+        """Use `barrier` from now on; for devices whose barrier is known only after identification."""
         self._barrier = barrier
 
     async def ask(self, request: bytes, parse: Parser[T], *, timeout_s: float | None = None) -> T:
-        """Send `request` and return the parsed reply; raises a :class:`~drivers.device.DeviceError`."""
+        """Send `request` and return the parsed reply; raise a :class:`~drivers.device.DeviceError` on failure."""
         while True:
             await self._in_step()
             with suppress(Overtaken):
@@ -108,7 +109,9 @@ class Conversation:
                 )
 
     async def exchange(self, request: bytes, parse: Parser[T], *, timeout_s: float) -> T:
-        """As :meth:`ask`, for what may stay unanswered: the caller judges, and says :meth:`doubt` where there is one."""
+        """Send `request` as :meth:`ask` does, where a missing reply may be normal: the caller calls :meth:`doubt`
+        if it is not.
+        """
         while True:
             await self._in_step()
             with suppress(Overtaken):
@@ -122,8 +125,12 @@ class Conversation:
                 )
 
     async def tell(self, request: bytes, *, pause_s: float) -> None:
-        """Send `request`, which has no reply, and leave the device `pause_s` for it; only a question afterwards shows
-        whether it was heard. Raises :class:`LinkDown`, or what getting back into step raises.
+        """Send `request`, which has no reply, and leave the device `pause_s` (s) to process it.
+
+        Only a later query shows whether it was received.
+
+        Raises:
+            LinkDown: The line is not open.
         """
         while True:
             await self._in_step()
@@ -134,7 +141,7 @@ class Conversation:
                 return
 
     def require_verified(self) -> None:
-        """Raise :class:`LinkDown` unless the device is verified, or this very task is verifying it (A6)."""
+        """Raise :class:`LinkDown` unless the device is verified, or this task is verifying it (A6)."""
         if not self._may_speak():
             raise LinkDown(
                 "not verified since the line was opened; nothing is sent before that",
@@ -144,11 +151,11 @@ class Conversation:
             )
 
     def _may_speak(self) -> bool:
-        """Whether :meth:`require_verified` would let this task through."""
+        """Return whether :meth:`require_verified` would let this task pass."""
         return self.verified or _verifying.get() is self
 
     def _may_go(self) -> bool:
-        """Whether a request may go out now that the line is its own: while it waited, another may have failed."""
+        """Return whether a request may still be sent now that it has the line: another may have failed meanwhile."""
         return self._may_speak() and not self._doubtful and not self._others_failed()
 
     def _others_failed(self) -> bool:
@@ -174,7 +181,7 @@ class Conversation:
         return reply
 
     def doubt(self) -> None:
-        """A reply may still be under way: get back in step before the next request."""
+        """Record that a reply may still arrive: synchronise before the next request."""
         self.link.doubts += 1
         self._expect_late()
 
@@ -184,18 +191,18 @@ class Conversation:
         self._quiet_at_s = asyncio.get_running_loop().time() + self._late_s
 
     def distrust(self) -> None:
-        """Take back verification: nothing passes until the supervisor has verified the device again."""
+        """Withdraw verification: nothing passes until the supervisor has verified the device again."""
         self.verified = False
 
     def restarted(self) -> None:
-        """The device says that it has just started: its settings are the factory's again."""
-        self._restarted = self._answered  # what it answers after having said so, it does with the new settings
+        """Record that the device reports a restart: its settings are the factory's again."""
+        self._restarted = self._answered  # answers after this report already use the new settings
         if self.verified:
             self.distrust()
             self.link.wake()
 
     async def _in_step(self) -> None:
-        """Return when a request may be sent: the device is verified, and no late reply is to be expected."""
+        """Return when a request may be sent: the device is verified, and no late reply is expected."""
         self.require_verified()
         if self._others_failed():
             self._expect_late()
@@ -211,7 +218,7 @@ class Conversation:
             else:
                 self._doubtful = False
             return
-        # Several may stand here at once: who comes second finds that the first has done it, and sends no more.
+        # Several tasks may wait here at once: the second finds that the first has done it, and sends nothing.
         barrier, speak = self._barrier, self._may_speak
         try:
             await self._attempt(barrier.request, barrier.parser(), self.timeout_s, lambda: self._doubtful and speak())
@@ -220,15 +227,15 @@ class Conversation:
         except (NoReply, BadReply, LinkDown):
             raise
         except DeviceError:
-            self._doubtful = False  # it did answer, if only that it will not
+            self._doubtful = False  # it did answer, although with a refusal
             raise
         self._doubtful = False
 
     @contextmanager
     def verifying(self) -> Iterator[None]:
-        """Let this task speak before verification; on success the device is verified, else it is not.
+        """Let this task speak before verification; on success the device is verified, otherwise not.
 
-        One that restarts meanwhile is not, and is verified anew by the link's supervisor.
+        A device that restarts meanwhile stays unverified, and the link's supervisor verifies it again.
         """
         token = _verifying.set(self)
         opening = self.link.opened
@@ -239,5 +246,5 @@ class Conversation:
             yield
         finally:
             _verifying.reset(token)
-        # What was set before it started anew in the middle of this is no longer so.
+        # Settings written before a restart in the middle of verification are lost.
         self.verified = self.link.is_open and opening == self.link.opened and not self._restarted

@@ -1,9 +1,9 @@
-"""A supervised line to one device or to a bus of them: opened, watched, reopened, one request at a time.
+"""A supervised line to one device or a bus of devices: opened, watched, reopened, one request at a time.
 
-The link knows nothing of what is said on it. A driver gives it the bytes of a request and a parser of the
-reply; the link keeps the minimum gap, throws away what came before the request, waits in loop time and
-never crashes for what arrives. Who is on it and has to be verified is in :mod:`drivers.transport.attached`,
-who may speak in :mod:`drivers.transport.conversation`.
+The link does not know the protocol. A driver gives it the bytes of a request and a parser of the reply. The link
+keeps the minimum gap, discards what arrived before the request, waits in loop time, and never crashes because of
+received bytes. :mod:`drivers.transport.attached` keeps the devices of the link verified,
+:mod:`drivers.transport.conversation` decides who may send.
 """
 
 from __future__ import annotations
@@ -17,38 +17,37 @@ from typing import Any, TypeAlias, TypeVar
 
 from drivers.errors import BadReply, DeviceError, LinkDown, NoReply, WouldCommand
 from drivers.transport import claims
-from drivers.transport.attached import BACKOFF_FIRST_S, BACKOFF_MOST_S, Attached, Speaker, Verify
+from drivers.transport.attached import BACKOFF_FIRST_S, BACKOFF_MAX_S, Attached, Speaker, Verify
 from drivers.transport.capture import Capture, printable
 from drivers.transport.opener import Opener, Streams, open_real
 from drivers.transport.url import LineSettings, LinkUrl
 
 T = TypeVar("T")
 Parser: TypeAlias = Callable[[bytearray], T | None]
-"""Called with all bytes since the request whenever more have come. Deletes from the front what it has dealt
-with; returns the reply, or None while it is incomplete; raises a DeviceError for an answer that cannot be
-accepted.
+"""Called with all bytes since the request whenever more arrive. Deletes consumed bytes from the front; returns the
+reply, or None while it is incomplete; raises a DeviceError for an unacceptable answer.
 """
 
 OPEN_TIMEOUT_S = 5.0
 BABBLE_GAPS = 10
-"""A request waits for quiet so many times the minimum gap, at the least; then it speaks into what is said."""
+"""Minimum time that a request waits for silence, in minimum gaps; then it is sent regardless."""
 ABANDONED_S = 0.2
-"""After a request was cancelled its reply may still be under way; on a two-wire bus nobody may speak into
-it.
+"""Time after a cancelled request in which its reply may still arrive (s); nothing may be sent into it on a two-wire
+bus.
 """
-STRAY_MOST = 4096
-REPLY_MOST = 8192
-"""No reply of any device is as long: more without an end is given up and dropped."""
+MAX_STRAY_BYTES = 4096
+MAX_REPLY_BYTES = 8192
+"""Maximum length of a reply; longer input without an end is dropped."""
 SILENT_EXCHANGES = 6
-"""So many exchanges without one byte, and the line itself is doubted and opened anew."""
+"""Consecutive exchanges without one byte after which the line itself is reopened."""
 
 
 class Overtaken(Exception):
-    """While a request waited for the line, what it stood on has changed; nothing was sent."""
+    """The precondition of a request changed while it waited for the line; nothing was sent."""
 
 
 class LinkState(StrEnum):
-    """How a link stands; `degraded` is an open line on which some device is not (yet) verified."""
+    """State of a link; `degraded` is an open line with a device that is not (yet) verified."""
 
     CLOSED = "closed"
     CONNECTING = "connecting"
@@ -57,7 +56,7 @@ class LinkState(StrEnum):
 
 
 class _Pending:
-    """The request that has the line: first it waits for the gap to pass, then for its reply."""
+    """The request that has the line: it waits for the gap, then for its reply."""
 
     __slots__ = ("addressed", "by_s", "parse", "reply", "request", "sent", "timeout_s", "timer", "where")
 
@@ -78,13 +77,13 @@ class _Pending:
         self.reply = reply
         self.addressed = addressed
         self.by_s = by_s
-        """Loop time at which it is sent, quiet or not."""
+        """Loop time at which it is sent, even without silence."""
         self.sent = False
         self.timer: asyncio.TimerHandle | None = None
 
 
 def _unanswered(buffer: bytearray) -> None:
-    """The parser for a request that has no reply: whatever comes is none."""
+    """Drop everything received: the parser for a request that has no reply."""
     buffer.clear()
 
 
@@ -106,33 +105,35 @@ class Link:
         self.opened = 0
         self.stray_bytes = 0
         self.sent_at_s = 0.0
-        """Loop time of the last request (s): what comes much sooner after it than the device can answer is
-        older.
+        """Loop time of the last request (s): a reply that arrives sooner than the device can answer belongs to an
+        older one.
         """
         self.unsolicited: Callable[[bytearray], None] | None = None
-        """Given bytes that came while nothing was asked; deletes the whole lines among them."""
+        """Receives bytes that arrived without a request; deletes the complete lines among them."""
         self._where = f"link {url}"
         self._opener = opener
         self._attached = Attached()
         self.doubts = 0
-        """How often any driver on this line had to expect a late reply."""
+        """Number of times that any driver on this line had to expect a late reply."""
         self._lock = asyncio.Lock()
         self._supervisor: asyncio.Task[None] | None = None
         self._first_round = asyncio.Event()
         self._loop: asyncio.AbstractEventLoop | None = None
         self._writer: asyncio.StreamWriter | None = None
         self.only_asks: re.Pattern[bytes] | None = None
-        """If set, only requests of this form are sent: the driver's queries (:attr:`~drivers.device.Device.queries`)."""
+        """If set, only requests of this pattern are sent: the driver's queries
+        (:attr:`~drivers.device.Device.queries`).
+        """
         self._claims: tuple[claims.Claim, ...] = ()
-        """What :func:`open_real` has claimed, kept while the line is opened anew, until :meth:`close`."""
+        """Claims of :func:`open_real`, kept while the line is reopened, until :meth:`close`."""
         self._buffer = bytearray()
-        self._heard = 0
+        self._received_bytes = 0
         self._pending: _Pending | None = None
         self._echo = b""
         self._ready_at_s = 0.0
-        self._heard_at_s = float("-inf")
-        self._asked = ""
-        """Whom the last request was for."""
+        self._received_at_s = float("-inf")
+        self._last_device = ""
+        """Device of the last request."""
         self._silent = 0
 
     @property
@@ -146,20 +147,20 @@ class Link:
 
     @property
     def is_open(self) -> bool:
-        """Whether bytes can be sent at this moment."""
+        """Whether bytes can be sent now."""
         return self._writer is not None
 
     @property
     def failures(self) -> Mapping[str, DeviceError]:
-        """By device why it is not verified."""
+        """By device, why it is not verified."""
         return self._attached.failures
 
     def attach(self, conversation: Speaker, verify: Verify) -> None:
-        """Have `verify` run after every (re)opening, and again when `conversation` loses its trust."""
+        """Run `verify` after every (re)opening, and again when `conversation` loses its verification."""
         self._attached.add(conversation, verify)
 
     def wake(self) -> None:
-        """Tell the supervisor that a conversation wants to be verified again."""
+        """Tell the supervisor that a conversation must be verified again."""
         self._attached.wake()
 
     async def start(self) -> dict[str, DeviceError]:
@@ -172,7 +173,7 @@ class Link:
         return dict(self.failures)
 
     async def close(self) -> None:
-        """Stop supervising and close the line. Outputs are the drivers' business: close those first (A3)."""
+        """Stop supervising and close the line. Close the drivers first: they turn their outputs off (A3)."""
         supervisor, self._supervisor = self._supervisor, None
         if supervisor is not None:
             supervisor.cancel()
@@ -192,18 +193,26 @@ class Link:
         addressed: bool = False,
         may_go: Callable[[], bool] | None = None,
     ) -> T:
-        """Send `request`, return what `parse` makes of the reply; one at a time on the whole bus.
+        """Send `request` and return the parsed reply; one exchange at a time on the whole bus.
 
-        `addressed` says that `parse` tells by the reply itself whose it is: after another device's reply such a request
-        needs to wait only as long as the bus does, not as long as a repeated reply could.
+        Everything received before the request is discarded, so a late reply is never taken for this one. On a line
+        that never falls silent the request is sent after it has waited as long as for a reply: on two wires it is
+        lost, on four it is received, and it may be a stop.
 
-        `may_go` is asked when the line is this request's: others spoke while it waited, and if it no longer may go
-        :class:`Overtaken` is raised.
+        Args:
+            request: Bytes to send.
+            parse: Parser of the reply.
+            timeout_s: Maximum wait for the reply, in loop time (s).
+            where: Name of the device, for messages.
+            addressed: `parse` identifies the device by the reply itself. After another device's reply such a
+                request waits only for the bus gap, not for a possible repetition.
+            may_go: Called when the request gets the line, since other exchanges took place while it waited.
 
-        Raises :class:`LinkDown`, :class:`NoReply` after `timeout_s` of loop time, :class:`BadReply`, or
-        what `parse` raises. Whatever was heard before the request is thrown away, so that a late reply is
-        never taken for this one. On a line that never falls quiet the request is sent all the same when it has
-        waited as long as for a reply: on two wires it is lost, on four it is heard, and it may be a stop.
+        Raises:
+            Overtaken: `may_go` returned False.
+            LinkDown: The line is not open.
+            NoReply: No byte arrived within `timeout_s`.
+            BadReply: No valid reply arrived within `timeout_s`.
         """
         self._require_query(request, where)
         await self._lock.acquire()
@@ -238,15 +247,19 @@ class Link:
         addressed: bool = False,
         may_go: Callable[[], bool] | None = None,
     ) -> None:
-        """Send `request`, which its device does not answer, and keep the line to it for `pause_s`.
+        """Send `request`, which its device does not answer, and reserve the line for `pause_s` (s).
 
-        What is heard meanwhile is dropped. Raises :class:`LinkDown`, and :class:`Overtaken` as :meth:`exchange` does.
+        What is received meanwhile is dropped.
+
+        Raises:
+            LinkDown: The line is not open.
+            Overtaken: See :meth:`exchange`.
         """
         await self.exchange(request, _unanswered, timeout_s=pause_s, where=where, addressed=addressed, may_go=may_go)
 
     @property
     def read_only(self) -> bool:
-        """Whether this link only asks: a driver then sets nothing when it verifies its device."""
+        """Whether this link only sends queries: a driver then sets nothing when it verifies its device."""
         return self.only_asks is not None
 
     def _require_query(self, request: bytes, where: str) -> None:
@@ -259,40 +272,40 @@ class Link:
             )
 
     def _send_when_quiet(self, pending: _Pending) -> None:
-        """Send now, or as soon as nothing has been heard for the minimum gap."""
+        """Send now, or as soon as nothing has been received for the minimum gap."""
         loop, writer = self._loop, self._writer
         if loop is None or writer is None or pending.reply.done():
             return
         now_s = loop.time()
         line = self.line
-        gap_s = line.turn_s if pending.addressed and pending.where != self._asked else line.gap_s
-        ready_at_s = max(self._ready_at_s, min(self._heard_at_s + gap_s, pending.by_s))
+        gap_s = line.turn_s if pending.addressed and pending.where != self._last_device else line.gap_s
+        ready_at_s = max(self._ready_at_s, min(self._received_at_s + gap_s, pending.by_s))
         if ready_at_s - now_s > 1e-9:
             pending.timer = loop.call_at(ready_at_s, self._send_when_quiet, pending)
             return
-        self._asked = pending.where
+        self._last_device = pending.where
         if self._buffer:
             self._throw_away()
         self.transactions += 1
         self.sent_at_s = now_s
         self.capture.add(now_s, ">", pending.request)
-        self._heard = 0
+        self._received_bytes = 0
         self._echo = pending.request if self.line.echo else b""
         pending.sent = True
         pending.timer = loop.call_later(pending.timeout_s, self._expire, pending)
         try:
             writer.write(pending.request)
-        except Exception as error:  # backends raise their own kinds; each of them means: the line is gone
+        except Exception as error:  # backends raise their own types; each of them means that the line is lost
             self._lost(f"cannot be written to: {_text(error)}")
 
-    # --- what arrives -------------------------------------------------------------------------------------
+    # --- reception ----------------------------------------------------------------------------------------
 
     async def _listen(self, reader: asyncio.StreamReader) -> None:
-        """Take bytes as they come, until the line is gone."""
-        # Bytes are handled in the call that brings them: through the reader's buffer each reply would cost a
-        # future and a task's turn, a tenth of the whole stack's time. The loop sees only the end.
+        """Receive bytes until the line is lost."""
+        # Bytes are handled in the call that brings them: through the reader's buffer each reply would cost a future
+        # and a task switch, a tenth of the whole stack's time. The loop below only sees the end.
         reader.feed_data = self._received  # type: ignore[method-assign, assignment]
-        with suppress(Exception):  # backends raise their own kinds; each of them means: the line is gone
+        with suppress(Exception):  # backends raise their own types; each of them means that the line is lost
             while chunk := await reader.read(4096):
                 self._received(chunk)
         self._lost()
@@ -301,16 +314,16 @@ class Link:
         assert self._loop is not None  # noqa: S101  (set before anything can listen)
         now_s = self._loop.time()
         self.capture.add(now_s, "<", bytes(chunk))
-        self._heard_at_s = now_s
+        self._received_at_s = now_s
         self._silent = 0
-        self._heard += len(chunk)
+        self._received_bytes += len(chunk)
         buffer = self._buffer
         buffer += chunk
         pending = self._pending
         if pending is None or not pending.sent or pending.reply.done():
             if self.unsolicited is not None:
                 self.unsolicited(buffer)
-            if self.unsolicited is None or len(buffer) > STRAY_MOST:
+            if self.unsolicited is None or len(buffer) > MAX_STRAY_BYTES:
                 self._throw_away()
             return
         if self._echo and not self._own_echo_gone(buffer):
@@ -319,7 +332,7 @@ class Link:
             reply = pending.parse(buffer)
         except DeviceError as error:
             pending.reply.set_exception(error)
-        except Exception as error:  # whatever a parser trips over was sent by the device: it must not end the link
+        except Exception as error:  # a parser error is caused by received bytes: it must not end the link
             pending.reply.set_exception(
                 BadReply(
                     f"“{printable(bytes(buffer[:40]))}” made the parser fail ({error!r})",
@@ -331,12 +344,12 @@ class Link:
         else:
             if reply is not None:
                 pending.reply.set_result(reply)
-            elif len(buffer) > REPLY_MOST:
-                said, length = printable(bytes(buffer[:40])), len(buffer)
+            elif len(buffer) > MAX_REPLY_BYTES:
+                start, length = printable(bytes(buffer[:40])), len(buffer)
                 buffer.clear()
                 pending.reply.set_exception(
                     BadReply(
-                        f"“{said}” and so on, {length} bytes, is no end of a reply",
+                        f"“{start}” and so on, {length} bytes, is no end of a reply",
                         where=pending.where,
                         cause="a device or a gateway that babbles, or a wrong baud rate",
                         action=f"check the line settings ({self.line.text}) and what else is on the line",
@@ -352,7 +365,7 @@ class Link:
         return bool(buffer)
 
     def _throw_away(self) -> None:
-        """Nobody asked for these bytes: let the driver hear what is news among them, drop the rest."""
+        """Discard bytes that no request is waiting for, after the driver has seen unsolicited lines among them."""
         if self.unsolicited is not None:
             self.unsolicited(self._buffer)
         self.stray_bytes += len(self._buffer)
@@ -364,10 +377,10 @@ class Link:
         if pending.parse is _unanswered:
             pending.reply.set_result(None)
             return
-        if self._heard:
+        if self._received_bytes:
             pending.reply.set_exception(
                 BadReply(
-                    f"{self._heard} bytes came within {pending.timeout_s:g} s, but no whole valid reply",
+                    f"{self._received_bytes} bytes came within {pending.timeout_s:g} s, but no whole valid reply",
                     where=pending.where,
                     cause="noise, a wrong baud rate or parity, or two devices with one address",
                     action=f"check the line settings ({self.line.text}), the address and the cable",
@@ -385,7 +398,7 @@ class Link:
         )
         if self._silent >= max(SILENT_EXCHANGES, 2 * len(self._attached)) and self._writer is not None:
             self._silent = 0
-            self._writer.close()  # a half-open connection looks just like this; the supervisor opens it anew
+            self._writer.close()  # a half-open connection looks like this; the supervisor reopens it
             self._lost()
 
     # --- supervision --------------------------------------------------------------------------------------
@@ -396,19 +409,17 @@ class Link:
             try:
                 async with asyncio.timeout(OPEN_TIMEOUT_S):
                     streams = await self._opener(self.url, self.line)
-            except Exception as error:  # backends raise their own kinds; each of them means: not open, try later
+            except Exception as error:  # backends raise their own types; each of them means: not open, try later
                 self._note_unopened(error)
             else:
                 if await self._serve(streams):
                     delay_s = BACKOFF_FIRST_S
             self._first_round.set()
             await asyncio.sleep(delay_s)
-            delay_s = min(2 * delay_s, BACKOFF_MOST_S)
+            delay_s = min(2 * delay_s, BACKOFF_MAX_S)
 
     async def _serve(self, streams: Streams) -> bool:
-        """Verify and watch one opening of the line until it is lost; return whether anybody was verified on
-        it.
-        """
+        """Verify and watch one opening of the line until it is lost; return whether any device was verified."""
         assert self._loop is not None  # noqa: S101  (set by start)
         reader, writer = streams
         self._attached.distrust()
@@ -427,12 +438,12 @@ class Link:
             with suppress(asyncio.CancelledError):
                 await listener
             writer.close()
-            with suppress(Exception):  # the line is gone either way
+            with suppress(Exception):  # the line is closed either way
                 async with asyncio.timeout(1.0):
                     await writer.wait_closed()
 
     def _lost(self, what: str = "the line was lost") -> None:
-        """The line is gone: end the running request, take back all trust, wake the supervisor."""
+        """Mark the line as lost: end the running request, withdraw all verification, wake the supervisor."""
         if self._writer is None:
             return
         self._writer = None

@@ -1,8 +1,8 @@
-"""Modbus RTU units on a supervised link: pymodbus makes and reads the frames, the link carries them.
+"""Modbus RTU units on a supervised link: pymodbus builds and decodes the frames, the link carries them.
 
-One link, one lock: any number of units share a bus. Only a frame with the unit's address, the function that
-was asked for, the length that fits the question and a right checksum is a reply; others are skipped (Modbus
-over Serial Line V1.02 §2.5.1, Application Protocol V1.1b3 §6).
+One link, one lock: any number of units share a bus. A reply must have the unit's address, the requested function,
+the length that fits the request and a correct checksum; other frames are skipped (Modbus over Serial Line V1.02
+§2.5.1, Application Protocol V1.1b3 §6).
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ from drivers.transport.link import Parser
 from drivers.transport.replies import bad_reply
 
 MODBUS_READS = re.compile(rb".[\x01-\x04].{6}|.\x2b\x0e.{4}", re.DOTALL)
-"""Requests of Modbus RTU that read: functions 1 to 4, and 43/14, the device's identification."""
+"""Modbus RTU requests that only read: functions 1 to 4, and 43/14, the device identification."""
 _FRAMER = FramerRTU(DecodePDU(is_server=False))
 _EXCEPTIONS = {
     1: "it does not know this function",
@@ -53,8 +53,8 @@ _EXCEPTIONS = {
 
 
 class ModbusUnit:
-    """One address on a bus. Every method raises a :class:`~drivers.device.DeviceError` or returns whole
-    answers.
+    """One address on a bus. Every method raises a :class:`~drivers.device.DeviceError` or returns a complete
+    answer.
     """
 
     def __init__(self, conversation: Conversation, unit: int) -> None:
@@ -63,27 +63,27 @@ class ModbusUnit:
         conversation.addressed = True
 
     async def read_holding_registers(self, address: int, count: int) -> bytes:
-        """FC03: `count` registers from wire address `address`, as the 2·`count` bytes of the reply (big-
-        endian).
+        """Read `count` registers from wire address `address` (FC03); return the 2·`count` bytes of the reply
+        (big-endian).
         """
         request = read_registers_frame(self.unit, address, count)
         frame = await self.conversation.ask(request, self.reply_parser(ReadHoldingRegistersResponse, 5 + 2 * count))
         return frame[3:-2]
 
     async def read_input_registers(self, address: int, count: int) -> bytes:
-        """FC04: `count` input registers from wire address `address`, as FC03 gives them."""
+        """Read `count` input registers from wire address `address` (FC04); return bytes as FC03 does."""
         request = read_input_registers_frame(self.unit, address, count)
         frame = await self.conversation.ask(request, self.reply_parser(ReadInputRegistersResponse, 5 + 2 * count))
         return frame[3:-2]
 
     async def write_register(self, address: int, value: int) -> None:
-        """FC06: one holding register (0 to 65535); the device must echo the request byte for byte."""
+        """Write one holding register, 0 to 65535 (FC06); the device must echo the request byte for byte."""
         request = _frame(WriteSingleRegisterRequest(address=address, registers=[value], dev_id=self.unit))
         reply = await self.conversation.ask(request, self.reply_parser(WriteSingleRegisterResponse, 8))
         self._confirm(reply == request, reply)
 
     async def write_registers(self, address: int, values: Sequence[int]) -> None:
-        """FC16: several holding registers at once; the device confirms address and count."""
+        """Write consecutive holding registers (FC16); the device confirms address and count."""
         request = _frame(
             WriteMultipleRegistersRequest(address=address, count=len(values), registers=list(values), dev_id=self.unit)
         )
@@ -91,29 +91,29 @@ class ModbusUnit:
         self._confirm(reply[2:6] == request[2:6], reply)
 
     async def read_discrete_inputs(self, address: int, count: int) -> list[bool]:
-        """FC02: `count` discrete inputs from `address`."""
+        """Read `count` discrete inputs from `address` (FC02)."""
         request = read_discrete_inputs_frame(self.unit, address, count)
         size = 5 + (count + 7) // 8
         frame = await self.conversation.ask(request, self.reply_parser(ReadDiscreteInputsResponse, size))
         return unpack_bitstring(frame[3:-2])[:count]
 
     async def read_coils(self, address: int, count: int) -> list[bool]:
-        """FC01: `count` coils from `address`."""
+        """Read `count` coils from `address` (FC01)."""
         request = read_coils_frame(self.unit, address, count)
         size = 5 + (count + 7) // 8
         frame = await self.conversation.ask(request, self.reply_parser(ReadCoilsResponse, size))
         return unpack_bitstring(frame[3:-2])[:count]
 
     async def write_coil(self, address: int, on: bool) -> None:
-        """FC05: one coil; the device must echo the request byte for byte."""
+        """Write one coil (FC05); the device must echo the request byte for byte."""
         await self._write_coil(address, 0xFF00 if on else 0x0000)
 
     async def write_coil_value(self, address: int, value: int) -> None:
-        """FC05 with a free 16-bit value, as some relay boards use it; echoed byte for byte."""
+        """Write any 16-bit value to one coil (FC05), as some relay boards use it; echoed byte for byte."""
         await self._write_coil(address, value)
 
     async def write_coils(self, address: int, states: list[bool]) -> None:
-        """FC15: several coils at once; the device confirms address and count."""
+        """Write consecutive coils (FC15); the device confirms address and count."""
         request = _frame(WriteMultipleCoilsRequest(address=address, bits=states, dev_id=self.unit))
         reply = await self.conversation.ask(request, self.reply_parser(WriteMultipleCoilsResponse, 8))
         self._confirm(reply[2:6] == request[2:6], reply)
@@ -129,9 +129,7 @@ class ModbusUnit:
             raise bad_reply(reply, self.conversation.where, "the confirmation of what was written")
 
     def reply_parser(self, answer: type[ModbusPDU], size: int) -> Parser[bytes]:
-        """A parser for the frame of `size` bytes (address to checksum) that answers a request of `answer`'s
-        function.
-        """
+        """Return a parser for the frame of `size` bytes (address to checksum) with the function of `answer`."""
         unit, function, where = self.unit, answer.function_code, self.conversation.where
 
         def parse(buffer: bytearray) -> bytes | None:
@@ -145,7 +143,7 @@ class ModbusUnit:
                 elif buffer[0] == unit and buffer[1] == function | 0x80 and _checksum_right(frame := bytes(buffer[:5])):
                     del buffer[:5]
                     raise _refused(frame, where)
-                del buffer[0]  # noise, another unit's frame or an older reply: hunt for the next possible beginning
+                del buffer[0]  # noise, another unit's frame or an older reply: search for the next possible start
             return None
 
         return parse
@@ -153,30 +151,30 @@ class ModbusUnit:
 
 @lru_cache(maxsize=256)
 def read_registers_frame(unit: int, address: int, count: int) -> bytes:
-    """The whole frame that asks `unit` for `count` holding registers."""
+    """Return the frame that reads `count` holding registers of `unit`."""
     return _frame(ReadHoldingRegistersRequest(address=address, count=count, dev_id=unit))
 
 
 @lru_cache(maxsize=256)
 def read_input_registers_frame(unit: int, address: int, count: int) -> bytes:
-    """The whole frame that asks `unit` for `count` input registers."""
+    """Return the frame that reads `count` input registers of `unit`."""
     return _frame(ReadInputRegistersRequest(address=address, count=count, dev_id=unit))
 
 
 @lru_cache(maxsize=256)
 def read_discrete_inputs_frame(unit: int, address: int, count: int) -> bytes:
-    """The whole frame that asks `unit` for `count` discrete inputs."""
+    """Return the frame that reads `count` discrete inputs of `unit`."""
     return _frame(ReadDiscreteInputsRequest(address=address, count=count, dev_id=unit))
 
 
 def unit_number(config: DeviceConfig) -> int:
-    """The Modbus address in `config` (1 to 247), else :class:`Refused`."""
+    """Return the Modbus address in `config` (1 to 247); raise :class:`Refused` for any other text."""
     text = config.address or "1"
     if not (text.isascii() and text.isdigit() and 1 <= int(text) <= 247):
         raise Refused(
             f"“{text}” is not a Modbus address",
             where=config.name,
-            cause="a slip in the rig file",
+            cause="a mistake in the rig file",
             action="write the address set on the device, 1 to 247",
         )
     return int(text)
@@ -198,7 +196,7 @@ class _WriteCoilValue(ModbusPDU):
 
 @lru_cache(maxsize=256)
 def read_coils_frame(unit: int, address: int, count: int) -> bytes:
-    """The whole frame that asks `unit` for `count` coils."""
+    """Return the frame that reads `count` coils of `unit`."""
     return _frame(ReadCoilsRequest(address=address, count=count, dev_id=unit))
 
 

@@ -1,4 +1,4 @@
-"""Opening a real line: a serial port through serialx, a serial server through TCP."""
+"""Open a real line: a serial port through serialx, a serial server through TCP."""
 
 from __future__ import annotations
 
@@ -17,25 +17,30 @@ from drivers.transport.usb import device_of
 
 Streams: TypeAlias = tuple[asyncio.StreamReader, asyncio.StreamWriter]
 Opener: TypeAlias = Callable[[LinkUrl, LineSettings], Awaitable[Streams]]
-"""What opens a link: given where and how, streams of bytes (or OSError, or LinkDown)."""
+"""Opens a link: takes its url and line settings, returns byte streams; raises OSError or LinkDown."""
 
 
 async def open_real(url: LinkUrl, line: LineSettings) -> Streams:
     """Claim a serial port or TCP connection on this host (:mod:`drivers.transport.claims`) and open it.
 
-    The claim lasts as long as the writer. Raises OSError when the system refuses, and :class:`LinkDown` when another
-    program holds the link, when no USB adapter has the link's serial number, and for `sim:` links: a real body never falls
-    back to the lab in software (C5).
+    The claim lasts as long as the writer.
+
+    Raises:
+        OSError: The system refuses.
+        LinkDown: Another program holds the link, no USB adapter has the link's serial number, or it is a `sim:`
+            link: a real link never falls back to the simulated lab (C5).
     """
     url = await by_path(url)
-    held = await claims.take_all(await claims.link_keys(url))
+    taken = await claims.take_all(await claims.link_keys(url))
     streams = await open_beside(url, line)
-    claims.keep_with(streams[1], held)
+    claims.keep_with(streams[1], taken)
     return streams
 
 
 async def open_beside(url: LinkUrl, line: LineSettings) -> Streams:
-    """Open a link as :func:`open_real` does, without a claim: beside a controller, for whoever asked for that."""
+    """Open a link as :func:`open_real` does, but without a claim: in parallel to a controller, on explicit request
+    only.
+    """
     url = await by_path(url)
     match url.scheme:
         case "serial":
@@ -55,15 +60,15 @@ async def open_beside(url: LinkUrl, line: LineSettings) -> Streams:
 
 
 async def by_path(url: LinkUrl) -> LinkUrl:
-    """Return a serial link named by its USB adapter with the path that the port has today."""
+    """Return a serial link that names its USB adapter with the current path of its port."""
     if url.usb is None:
         return url
-    path = await asyncio.to_thread(device_of, *url.usb, f"link {url}")  # asking the system takes milliseconds
+    path = await asyncio.to_thread(device_of, *url.usb, f"link {url}")  # querying the system takes milliseconds
     return replace(url, target=path)
 
 
 def serial_arguments(line: LineSettings) -> dict[str, object]:
-    """The arguments serialx is given for `line` (its names: baudrate, byte_size, parity, stopbits)."""
+    """Return the arguments of serialx for `line` (its names: baudrate, byte_size, parity, stopbits)."""
     return {
         "baudrate": line.baud,
         "byte_size": line.bits,
@@ -74,7 +79,7 @@ def serial_arguments(line: LineSettings) -> dict[str, object]:
 
 
 def _notice_dead_peers(sock: socket.socket | None) -> None:
-    """Make a half-open connection show itself within about ten seconds instead of never."""
+    """Make a half-open connection fail within about ten seconds."""
     if sock is None:
         return
     sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)

@@ -1,4 +1,4 @@
-"""Parsers of text replies, and the exact reading of numbers: a number is accepted whole or not at all."""
+"""Parsers of text replies. A number is accepted as a whole or not at all."""
 
 from __future__ import annotations
 
@@ -8,18 +8,18 @@ from drivers.errors import BadReply
 from drivers.transport.capture import printable
 from drivers.transport.link import Parser
 
-LINE_MOST = 256
-"""No reply line of any device here is longer; more without an end is noise."""
+MAX_LINE_BYTES = 256
+"""Maximum length of a reply line of any device here; longer input without an end is noise."""
 
 _NUMBER = re.compile(rb"[+-]?\d{1,12}(\.\d{1,9})?")
 
 
 class Form:
-    """The form that one kind of reply always has, such as its number of decimals, learned from the device itself.
+    """The format that one kind of reply always has, such as its number of decimals, learned from the device.
 
-    A device prints a value with a fixed number of digits, which its model, firmware and range decide. A character that is
-    lost or doubled on the way changes that number: such a reply is refused. Where the device has really changed its form,
-    the new one holds after it has come `CHANGED` times in a row.
+    A device prints a value with a fixed number of digits, which depends on model, firmware and range. A lost or
+    doubled character changes that number: such a reply is refused. A real change of format is accepted after it has
+    occurred `CHANGED` times in a row.
     """
 
     CHANGED = 3
@@ -30,7 +30,7 @@ class Form:
         self._times = 0
 
     def check(self, form: tuple[int, ...], line: bytes, where: str) -> None:
-        """Compare the form of one reply with the known one; raise :class:`BadReply` when it is another."""
+        """Compare the format of one reply with the known one; raise :class:`BadReply` if they differ."""
         if self._known is None or form == self._known:
             self._known, self._times = form, 0
             return
@@ -42,15 +42,15 @@ class Form:
 
 
 def decimals(text: bytes) -> int:
-    """Return how many digits follow the point of a number as it was printed."""
+    """Return the number of digits after the decimal point."""
     return len(text.partition(b".")[2])
 
 
 def take_line(buffer: bytearray, end: bytes, where: str) -> bytes | None:
-    """Cut the first line off `buffer` and return it without `end`; None while it is incomplete."""
+    """Remove the first line from `buffer` and return it without `end`; None while it is incomplete."""
     at = buffer.find(end)
     if at < 0:
-        if len(buffer) > LINE_MOST:
+        if len(buffer) > MAX_LINE_BYTES:
             raise bad_reply(bytes(buffer), where, "a line that ends")
         return None
     line = bytes(buffer[:at])
@@ -59,8 +59,8 @@ def take_line(buffer: bytearray, end: bytes, where: str) -> bytes | None:
 
 
 def line_matching(pattern: re.Pattern[bytes], end: bytes, where: str) -> Parser[re.Match[bytes]]:
-    """A parser that skips lines until one matches `pattern` as a whole: stale or foreign lines are never
-    taken.
+    """Return a parser that skips lines until one matches `pattern` completely: stale or foreign lines are never
+    accepted.
     """
 
     def parse(buffer: bytearray) -> re.Match[bytes] | None:
@@ -73,8 +73,10 @@ def line_matching(pattern: re.Pattern[bytes], end: bytes, where: str) -> Parser[
 
 
 def number(text: bytes, where: str) -> float:
-    """The decimal number that `text` is; anything else (nan, inf, 1e3, blanks, junk) is a
-    :class:`BadReply`.
+    """Return the decimal number in `text`.
+
+    Raises:
+        BadReply: The text is anything else (nan, inf, 1e3, blanks, garbage).
     """
     if not _NUMBER.fullmatch(text):
         raise bad_reply(text, where, "a decimal number")
@@ -82,7 +84,7 @@ def number(text: bytes, where: str) -> float:
 
 
 def bad_reply(data: bytes, where: str, wanted: str) -> BadReply:
-    """The error for bytes that are not `wanted`."""
+    """Return the error for bytes that are not `wanted`."""
     return BadReply(
         f"“{printable(data[:60])}” is not {wanted}",
         where=where,

@@ -1,4 +1,4 @@
-"""Where a link leads and how its line is set: the text of the rig file, parsed once."""
+"""Link urls and line settings, as the rig file writes them."""
 
 from __future__ import annotations
 
@@ -18,34 +18,34 @@ _OPTIONS = frozenset({"baud", "bits", "parity", "stop", "echo"})
 
 
 class LinkUrlError(ValueError):
-    """The text of a link cannot be understood; the message says what to write."""
+    """The text of a link is invalid; the message says what to write."""
 
 
 @dataclass(frozen=True, slots=True)
 class LineSettings:
-    """How bytes travel on a serial line; a TCP link to a serial server uses only the last two."""
+    """Settings of a serial line; a TCP link to a serial server uses only the last two."""
 
     baud: int = 9600
     bits: int = 8
     parity: Parity = "N"
     stop: int = 1
     gap_s: float = 0.025
-    """Silence kept after the last byte heard before the next request to the same device: long enough that a reply
-    which was sent twice has wholly arrived and is thrown away.
+    """Silence between the last received byte and the next request to the same device (s): long enough for a reply
+    that was sent twice to arrive completely and be discarded.
     """
     echo: bool = False
-    """Whether the converter sends our own bytes back to us (many USB-RS485 dongles, Keller K converters)."""
+    """Whether the converter echoes sent bytes (many USB-RS485 dongles, Keller K converters)."""
 
     @property
     def turn_s(self) -> float:
-        """Silence between two devices on a bus: 3.5 characters of 11 bits, at least 1.75 ms (Modbus over serial line
-        V1.02, §2.5.1.1).
+        """Silence between two devices on a bus (s): 3.5 characters of 11 bits, at least 1.75 ms (Modbus over serial
+        line V1.02, §2.5.1.1).
         """
         return max(3.5 * 11 / self.baud, 0.00175)
 
     @property
     def text(self) -> str:
-        """As people say it: "9600 8N1"."""
+        """Short notation, such as "9600 8N1"."""
         return f"{self.baud} {self.bits}{self.parity}{self.stop}"
 
 
@@ -53,7 +53,7 @@ class LineSettings:
 class LinkUrl:
     """A parsed link: `scheme` and `target`.
 
-    The target is a device path, "usb-serial=" and a serial number, "host:port", or a name in the lab in software.
+    The target is a device path, "usb-serial=" and a serial number, "host:port", or a name in the simulated lab.
     """
 
     scheme: Scheme
@@ -62,15 +62,17 @@ class LinkUrl:
 
     @classmethod
     def parse(cls, text: str) -> LinkUrl:
-        """Parse `serial:///dev/x?baud=9600&parity=N`, `serial:usb-serial=FT4XYZ`, `tcp://host:port` or `sim:name`; else
-        :class:`LinkUrlError`.
+        """Parse `serial:///dev/x?baud=9600&parity=N`, `serial:usb-serial=FT4XYZ`, `tcp://host:port` or `sim:name`.
+
+        Raises:
+            LinkUrlError: The text is anything else.
         """
         try:
             parts = urlsplit(text)
             options = dict(parse_qsl(parts.query, keep_blank_values=True, strict_parsing=bool(parts.query)))
             port = parts.port if parts.scheme == "tcp" else None
         except ValueError as error:
-            raise LinkUrlError(f"link “{text}” cannot be read ({error}); write for example {_EXAMPLES}") from None
+            raise LinkUrlError(f"link “{text}” is invalid ({error}); write for example {_EXAMPLES}") from None
         if unknown := sorted(set(options) - _OPTIONS):
             raise LinkUrlError(f"link “{text}”: unknown option {unknown[0]}; known are {', '.join(sorted(_OPTIONS))}")
         if parts.scheme == "serial" and not parts.netloc and _USB.fullmatch(parts.path):
@@ -86,7 +88,7 @@ class LinkUrl:
 
     @property
     def usb(self) -> tuple[str, int] | None:
-        """The USB serial number of the adapter and which of its ports (from 1), if the link names it so."""
+        """Serial number of the USB adapter and which of its ports (from 1), if the link names it that way."""
         match = _USB.fullmatch(self.target) if self.scheme == "serial" else None
         return None if match is None else (match[1], int(match[2] or 1))
 
@@ -101,7 +103,7 @@ class LinkUrl:
         return int(self.target.rpartition(":")[2])
 
     def line(self, default: LineSettings) -> LineSettings:
-        """`default`, the device's factory setting, with what the link's text says otherwise."""
+        """Return `default`, the device's factory setting, with the options of the link's text."""
         options = self.options
         try:
             return replace(

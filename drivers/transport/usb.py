@@ -1,8 +1,8 @@
-"""USB adapters by their serial numbers: the same adapter is found whatever the system calls it today.
+"""Find USB adapters by their serial numbers, independent of their current path.
 
-/dev/ttyUSB0 is the adapter that was plugged in first. An adapter with a serial number of its own (FTDI and most good ones)
-can be named by it, on every system, and is looked for at each opening; one without (most CH340) can only be named by its
-place, through /dev/serial/by-path.
+/dev/ttyUSB0 is the adapter that was plugged in first. An adapter with its own serial number (FTDI and most good
+ones) can be named by it on every system, and is searched at each opening. One without (most CH340) can only be
+named by its place, through /dev/serial/by-path.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from drivers.errors import LinkDown
 
 
 class SerialPortInfo(Protocol):
-    """What of pyserial's ListPortInfo is looked at."""
+    """The fields of pyserial's ListPortInfo that are used here."""
 
     device: str
     serial_number: str | None
@@ -24,17 +24,20 @@ class SerialPortInfo(Protocol):
 
 
 def connected() -> list[SerialPortInfo]:
-    """The serial ports that this machine has now."""
+    """Return the serial ports of this machine."""
     return list(list_ports.comports())
 
 
 def device_of(
     serial_number: str, number: int, where: str, ports: Callable[[], Iterable[SerialPortInfo]] = connected
 ) -> str:
-    """The path of port `number` (from 1) of the adapter with this serial number; :class:`LinkDown` when it is not there.
+    """Return the current path of port `number` (from 1) of the adapter with this serial number.
 
-    Several ports of one adapter count in the order of their places on it. Two adapters with one serial number cannot be
+    The ports of one adapter are ordered by their places on it. Two adapters with the same serial number cannot be
     told apart, and neither is opened.
+
+    Raises:
+        LinkDown: No such adapter or port, or several adapters with this number.
     """
     there = list(ports())
     found = sorted((port for port in there if port.serial_number == serial_number), key=_place)

@@ -80,7 +80,7 @@ def test_J1_a_driver_that_hangs_is_given_up_and_the_kit_goes_on(caplog: pytest.L
     (one,) = (bench for bench in all_benches() if bench.model == "keller-x-line")
     bench = around_sensors(Spinning)(one)
     asked = {name: PROPERTIES[name] for name in ("truth", "own-address")}
-    truth, address = examine(bench, in_virtual_time, asked, most_s=1.0)
+    truth, address = examine(bench, in_virtual_time, asked, max_s=1.0)
     assert truth.outcome == "fail"
     assert "it has not ended after 1 s of real time" in truth.told
     assert address.outcome == "pass"
@@ -93,7 +93,7 @@ def test_J1_a_driver_that_blocks_the_thread_is_given_up() -> None:
                 pass
 
     bench = around_sensors(Blocking)(lab_bench("mettler-sics"))
-    (verdict,) = examine(bench, in_virtual_time, {"truth": PROPERTIES["truth"]}, most_s=1.0)
+    (verdict,) = examine(bench, in_virtual_time, {"truth": PROPERTIES["truth"]}, max_s=1.0)
     assert "it has not ended after 1 s of real time" in verdict.told
 
 

@@ -11,7 +11,7 @@ from choroid.tools.conformance.benches import lab_bench
 from drivers.commands import Level, PumpStatus, Run
 from drivers.conformance.stage import on_stage
 from drivers.errors import BadReply, Refused, WrongDevice
-from drivers.transport.link import REPLY_MOST
+from drivers.transport.link import MAX_REPLY_BYTES
 
 pytestmark = pytest.mark.virtual_time
 
@@ -64,7 +64,7 @@ async def test_A6_a_keller_and_a_vaisala_are_not_taken_for_each_other(model: str
 async def test_C2_a_reply_that_does_not_end_is_given_up_before_its_time_out() -> None:
     bench = lab_bench("longer-0xe9")
     async with on_stage(replace(bench)) as stage:
-        pieces = 4 * REPLY_MOST // 1024
+        pieces = 4 * MAX_REPLY_BYTES // 1024
         stage.replies = lambda reply: [(1e-4 * n, b"0" * 1024) for n in range(pieces)]
         began_s = asyncio.get_running_loop().time()
         with pytest.raises(BadReply, match="is no end of a reply"):

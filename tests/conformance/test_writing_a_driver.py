@@ -106,7 +106,7 @@ def test_the_taught_driver_conforms_under_pytest(tmp_path: Path) -> None:
 TEMPERATURE = 'rb"T=(-?\\d{1,3}\\.\\d{2})"'
 MATCHING = 'return line_matching(pattern, b"\\r", self.config.name)'
 ATTACH = "link.attach(self._conversation, self.verify)"
-BARRIER = 'barrier=Barrier(b"ID?\\r", lambda: self._matching(_IDENTITY))'
+BARRIER = 'barrier=SyncQuery(b"ID?\\r", lambda: self._matching(_IDENTITY))'
 IDENTIFY = "    async def _identify(self)"
 ASK = 'self._conversation.ask(request + b"\\r", self._matching(pattern))'
 GO = 'await on_or_off(self._drip.command(b"GO %d" % self._checked(flow)), self._stop)'

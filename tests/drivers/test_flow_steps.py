@@ -51,10 +51,10 @@ def test_what_is_said_of_a_flow_between_two_steps() -> None:
 @given(st.floats(0.01, 1e4), st.integers(1, 5000), st.floats(0.0, 1.0))
 def test_the_nearest_can_be_had_and_stays_what_it_is(step: float, count: int, share: float) -> None:
     steps = FlowSteps(step, count * step)
-    flow = max(1e-6, share * steps.most_ul_min)
+    flow = max(1e-6, share * steps.max_ul_min)
     nearest = steps.nearest(flow)
     told = steps.count(nearest) * step
     assert told == pytest.approx(nearest, rel=FLOW_TOLERANCE * 1.001)
     assert steps.nearest(nearest) == nearest
     assert abs(told - flow) <= step * 1.001
-    assert told <= steps.most_ul_min + 0.5 * step
+    assert told <= steps.max_ul_min + 0.5 * step

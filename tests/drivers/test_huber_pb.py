@@ -51,7 +51,7 @@ async def test_golden_telegrams() -> None:
         await asyncio.sleep(1)
         assert bath.identity is not None
         assert bath.identity.serial == str(0x61A80)
-        assert (bath.least_raw, bath.most_raw) == (-5000, 15000)
+        assert (bath.min_raw, bath.max_raw) == (-5000, 15000)
         setpoint = bath.actuators["setpoint"]
         assert await setpoint.status() == LevelStatus(12.42, 12.42)
         await setpoint.apply(Level(20.0))

@@ -344,7 +344,7 @@ async def test_guarantees_are_told_for_each_command() -> None:
     ("channels", "address", "message"),
     [
         ({"5": ChannelConfig("x")}, "1", 'use "1" to "4"'),
-        ({"1": ChannelConfig("x", settings(tubing_mm=1.0))}, "1", "which the pump does not know"),
+        ({"1": ChannelConfig("x", settings(tubing_mm=1.0))}, "1", "which the pump does not support"),
         ({"1": ChannelConfig("x", settings(tubing="1 mm"))}, "1", "tubing is unknown"),
         ({"1": ChannelConfig("x", settings(direction="left"))}, "1", "choose cw or ccw"),
         ({}, "9", '"1" to "8"'),

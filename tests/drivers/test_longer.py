@@ -173,15 +173,15 @@ async def test_a_stop_at_the_keys_is_counted_with_its_doubt() -> None:
 @virtual
 async def test_counting_is_exact_for_what_was_commanded() -> None:
     count = HostCount(0.0)
-    count.looked(0.0)
+    count.update(0.0)
     await asyncio.sleep(10)
-    count.looked(600.0, commanded=True)
+    count.update(600.0, commanded=True)
     await asyncio.sleep(10)
-    count.looked(600.0)
+    count.update(600.0)
     await asyncio.sleep(10)
-    count.looked(-1200.0, commanded=True)
+    count.update(-1200.0, commanded=True)
     await asyncio.sleep(30)
-    count.looked(0.0, commanded=True)
+    count.update(0.0, commanded=True)
     assert count.total_ul == pytest.approx(200.0 + 600.0)
     assert count.resolution_ul == 0.0
 

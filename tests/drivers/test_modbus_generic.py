@@ -20,15 +20,8 @@ from drivers.device import DeviceConfig
 from drivers.errors import BadReply, DeviceError, DeviceFault, LinkDown, NoReply, Refused, WrongDevice
 from drivers.modbus_generic import ModbusGeneric
 from drivers.modbus_generic_description import Description
-from drivers.modbus_generic_reader import (
-    CHECK_KEYS,
-    DEVICE_KEYS,
-    LEVEL_KEYS,
-    POINT_KEYS,
-    SWITCH_KEYS,
-    BadDescription,
-    parse,
-)
+from drivers.modbus_generic_format import CHECK_KEYS, DEVICE_KEYS, LEVEL_KEYS, POINT_KEYS, SWITCH_KEYS
+from drivers.modbus_generic_reader import BadDescription, parse
 from drivers.settings import BadSetting
 from drivers.transport.link import Link
 from drivers.transport.url import LinkUrl

@@ -82,7 +82,7 @@ def test_the_url_overrides_and_reaches_the_port() -> None:
 
 
 def test_devices_that_disagree_cannot_share_a_line() -> None:
-    with pytest.raises(BadSetting, match="want different line settings"):
+    with pytest.raises(BadSetting, match="need different line settings"):
         line_settings(LinkUrl.parse("serial:///dev/ttyX"), ["keller-x-line", "alicat-mfc"])
     shared = line_settings(LinkUrl.parse("serial:///dev/ttyX?baud=19200"), ["keller-x-line", "alicat-mfc"])
     assert shared.text == "19200 8N1"
@@ -225,7 +225,7 @@ def _entry(value: str) -> EntryPoint:
     [
         ("no_such_package.driver:Drip", "ModuleNotFoundError"),
         ("json:no_such_name", "AttributeError"),
-        ("json:dumps", "no subclass of drivers.device.Device"),
+        ("json:dumps", "not a subclass of drivers.device.Device"),
         ("drivers.device:Device", "AttributeError"),
     ],
 )
@@ -236,7 +236,7 @@ def test_a_broken_third_party_driver_is_one_line_and_no_others_worry(
     assert registry.load_third_party() == []
     told = capsys.readouterr().err
     assert told.count("\n") == 1
-    assert told.startswith(f"choroid: acme-drip 1.2: its driver “drip” ({value}) cannot be loaded")
+    assert told.startswith(f"choroid: acme-drip 1.2: driver “drip” ({value}) cannot be loaded")
     assert why in told
     assert "Next: " in told
     assert "julabo" in registry.MODELS

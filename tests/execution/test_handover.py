@@ -185,7 +185,7 @@ def test_a_file_that_is_not_whole_or_does_not_fit_is_refused_and_nothing_is_take
     edited["vessels"]["loop"]["ul"] += 1000.0
     for text in (json.dumps(edited), whole[: len(whole) // 2], "[]", "{}", ""):
         file.write_text(text)
-        with pytest.raises(UserError, match="no whole hand-over file"):
+        with pytest.raises(UserError, match="not a complete hand-over file"):
             taken(BENCH, tmp_path / "there", file, who="bert")
     assert not (tmp_path / "there").exists()
 

@@ -11,7 +11,7 @@ import pytest
 
 from choroid.demo.demo import pour
 from choroid.simulation.simulate import EPOCH
-from choroid.simulation.technician import MOST_RESUMES, Technician
+from choroid.simulation.technician import MAX_RESUMES, Technician
 from controller.core.clock import Clock
 from controller.core.run_states import RunState
 from controller.ledger.batches import Batch
@@ -118,13 +118,13 @@ async def test_a_run_that_nothing_helps_is_left_until_the_next_round(
         monkeypatch.setattr(technician, "_half_used", lambda: ())
         run = await controller.runs.start(chosen("exchange"), {"volume": "2 mL"}, user="anna", reason="a test")
         change(lab, controller, "reservoir", 10_500.0)
-        for hour in range(1, MOST_RESUMES + 4):
+        for hour in range(1, MAX_RESUMES + 4):
             await held(controller, run)
             await technician.look(3600.0 * hour)
             await asyncio.sleep(60.0)
-        assert [each["what"] for each in technician.done] == ["resumed exchange"] * MOST_RESUMES
+        assert [each["what"] for each in technician.done] == ["resumed exchange"] * MAX_RESUMES
         await technician.look(DAY_S)
-        assert len(technician.done) == MOST_RESUMES + 1
+        assert len(technician.done) == MAX_RESUMES + 1
 
 
 @pytest.mark.virtual_time

@@ -108,7 +108,7 @@ async def test_an_engine_that_is_killed_comes_back_at_a_door_of_its_own(
         assert again is not None
         assert again.pid != first.pid
         assert json.loads(door.read_text())["address"] == again.address
-        assert capsys.readouterr().err.count("the door for agents is") == 2
+        assert capsys.readouterr().err.count("the address for agents is") == 2
     finally:
         await nerves.close()
         await settled()

@@ -68,7 +68,7 @@ def test_a_sensor_by_buffers(tmp_path: Path, capsys: pytest.CaptureFixture[str])
     [
         (("pump", "reglo.heart", "5 mL=1 g"), "no calibration but a fault"),
         (("pump", "reglo.heart", "5 mL=5 g", "5 mL=4 g"), "measure again"),
-        (("pump", "reglo.heart", "5 mL=0 g"), "more than nothing"),
+        (("pump", "reglo.heart", "5 mL=0 g"), "above 0"),
         (("pump", "reglo.heart", "5 mL"), "cannot be read"),
         (("pump", "reglo.heart", "5 mL=4 s"), "4 s"),
         (("pump", "ph_loop.ph", "5 mL=5 g"), "not a pump"),
@@ -77,7 +77,7 @@ def test_a_sensor_by_buffers(tmp_path: Path, capsys: pytest.CaptureFixture[str])
         (("pump", "reglo.heart", "5 mL=5 g", "--density", "13.6 g/mL"), "density"),
         (("sensor", "ph_loop.ph", "7=4", "4=7"), "no working probe"),
         (("sensor", "ph_loop.ph", "7=7", "4=7"), "no working probe"),
-        (("sensor", "ph_loop.ph", "7=nan"), "no number"),
+        (("sensor", "ph_loop.ph", "7=nan"), "not a number"),
         (("sensor", "ph_loop.ph", "7=3"), "the most that a calibration corrects"),
         (("sensor", "ph_loop.ph", "7=6.4"), "no working electrode"),
         (("sensor", "ph_loop.ph", "7=7", "4=4.6"), "a slope of 80.0%"),

@@ -72,7 +72,7 @@ async def test_a_controller_of_another_rig_has_the_links_of_its_outputs(served: 
         with pytest.raises(UserError, match="another has reglo on the same link"):
             require_free("reglo", served, data)
         require_free("balance", served, data)  # alone on its line, and no output
-    with controller(served, data, "{}"), pytest.raises(UserError, match="does not tell which rig"):
+    with controller(served, data, "{}"), pytest.raises(UserError, match="does not name its rig"):
         require_free("balance", served, data)
 
 
@@ -128,7 +128,7 @@ async def test_on_the_command_line_beside_a_controller(tmp_path: Path) -> None:
     assert refused.stdout == ""
     assert reading.returncode == 0, reading.stderr
     assert "= flow: " in reading.stdout
-    assert "“stop” commands" in reading.stdout
+    assert "“stop” is a command" in reading.stdout
     assert "at rest" not in reading.stdout
     assert beside.returncode == 0, beside.stderr
     assert "= flow: at rest" in beside.stdout

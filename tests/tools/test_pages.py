@@ -47,7 +47,7 @@ def test_writing_touches_only_what_differs_and_what_is_ours(tmp_path: Path, caps
     assert sorted(told["written"]) == sorted([INDEX, *(f"{name}.md" for name in MODELS)])
     assert (tmp_path / "notes.md").read_text() == "mine"
     assert main(["devices", "--write", str(tmp_path)]) == 0
-    assert capsys.readouterr().out == "every page was up to date\n"
+    assert capsys.readouterr().out == "every page is up to date\n"
 
 
 def test_devices_alone_still_lists_the_catalogue(capsys: pytest.CaptureFixture[str]) -> None:

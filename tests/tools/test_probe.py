@@ -150,7 +150,7 @@ def test_on_the_command_line(tmp_path: Path, capsys: pytest.CaptureFixture[str])
     assert main(["probe", str(tmp_path / "ttyUSB9")]) == 1
     assert "there is no port" in capsys.readouterr().err
     assert main(["probe", "sim:reglo"]) == 1
-    assert "lab in software" in capsys.readouterr().err
+    assert "simulated link" in capsys.readouterr().err
 
 
 def test_on_a_real_line(capsys: pytest.CaptureFixture[str]) -> None:

@@ -86,7 +86,7 @@ def test_a_file_cut_off_in_its_last_line_is_still_a_capture(captured: Path, tmp_
 
 def test_no_capture_and_no_second_one_over_it(captured: Path, tmp_path: Path) -> None:
     (tmp_path / "x").write_text("hello\n")
-    with pytest.raises(UserError, match="is no capture"):
+    with pytest.raises(UserError, match="is not a capture"):
         replay(tmp_path / "x")
     with pytest.raises(UserError, match="exists already"):
         simulate(RIG, protocol="recycle", params={}, days=0.001, seed=1, progress=False, capture=captured)

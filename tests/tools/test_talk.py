@@ -95,10 +95,10 @@ async def test_raw_bytes_and_what_is_none() -> None:
     ("driver", "sent", "told"),
     [
         (IsmatecRegloIcc, b"2xG\r", "the channel's own total (whole mL)"),
-        (IsmatecRegloIcc, b"0#\r", "model text: who answers; fences late replies"),
+        (IsmatecRegloIcc, b"0#\r", "model text: identification; barrier against late replies"),
         (AlicatMfc, b"AS5.00\r", "set-point, before firmware 10v05; the frame that answers is compared"),
         (AlicatMfc, b"ALS 5.00\r", "set-point, from firmware 10v05 on; set-point and unit of the answer are compared"),
-        (AtlasEzoPmp, b"DC,?\r", "greatest flow, which calibration changes"),
+        (AtlasEzoPmp, b"DC,?\r", "maximum flow, which calibration changes"),
         (AtlasEzoPmp, b"D,5,1\r", "a dose at full speed, or over a time"),
         (KellerXLine, bytes.fromhex("01 03 00 02 00 02 65 CB"), "Modbus 1: read holding registers at 2, count 2"),
         (KellerXLine, b"nothing known", ""),

@@ -18,7 +18,7 @@ from drivers.conformance.score import pairs, try_broken
 
 
 def trials(models: Sequence[str] = (), *, every: bool = False) -> list[tuple[Broken, Bench]]:
-    """What is tried: every broken driver once, or with `models` (or `every`) on each bench that it fits."""
+    """Return what is tried: every broken driver once, or with `models` (or `every`) on each bench that it fits."""
     found = list(pairs(all_benches(list(models) or None), GENERIC, every=every or bool(models)))
     return found if models else [*found, *pairs([text_bench(), modbus_bench()], WRITTEN, every=every)]
 
@@ -46,7 +46,7 @@ def score(models: Sequence[str] = (), *, every: bool = False) -> dict[str, Any]:
 
 
 def as_text(answer: dict[str, Any]) -> str:
-    """The table for people: what is broken, on which driver, and what caught it."""
+    """Return the table for people: what is broken, on which driver, and what caught it."""
     rows = answer["broken"]
     name, model = (max((len(each[key]) for each in rows), default=4) for key in ("name", "model"))
     lines = [f"{'broken driver':<{name}}  {'model':<{model}}  caught by"]

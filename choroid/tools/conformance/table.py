@@ -19,7 +19,9 @@ def in_virtual_time(work: Coroutine[Any, Any, None]) -> None:
 
 
 def conformance(models: list[str]) -> dict[str, Any]:
-    """Try `models` (all when empty); `{"properties": {name: meaning}, "drivers": {model: {name: …}}, "failures": n}`."""
+    """Try `models` (all when empty); `{"properties": {name: meaning}, "drivers": {model: {name: …}}, "failures":
+    n}`.
+    """
     drivers: dict[str, dict[str, dict[str, str]]] = {}
     for bench in all_benches(models or None):
         verdicts = examine(bench, in_virtual_time)
@@ -33,7 +35,7 @@ def conformance(models: list[str]) -> dict[str, Any]:
 
 
 def as_text(answer: dict[str, Any]) -> str:
-    """The table for people, then each failure in words."""
+    """Return the table for people, then each failure in words."""
     names = list(answer["properties"])
     width = max((len(model) for model in answer["drivers"]), default=5) + 2
     lines = [f"{n:>{width}}  {name}: the driver {answer['properties'][name]}" for n, name in enumerate(names, 1)]

@@ -1,7 +1,7 @@
-"""Broken drivers: what a conformance kit must find out.
+"""Broken drivers that the conformance kit must detect.
 
-Each is a sound driver with one thing spoilt, by a thin layer around it or by a few lines of a small driver that is
-written for this. A broken driver names the property that must catch it. `choroid conformance --score` tries them.
+Each is a sound driver with one defect, made by a thin layer around it or by a few lines of a small driver written
+for this. A broken driver names the property that must catch it. `choroid conformance --score` tries them.
 """
 
 from drivers.conformance.broken.making import Broken
@@ -15,7 +15,7 @@ from drivers.conformance.broken.text import TEXT
 from drivers.conformance.broken.trust import TRUST
 
 GENERIC: tuple[Broken, ...] = (*SENSORS, *OUTPUTS, *STOPS, *PUMPS, *TRUST, *MANNERS)
-"""Those that are made of any driver with a bench."""
+"""Made from any driver with a bench."""
 WRITTEN: tuple[Broken, ...] = (*TEXT, *MODBUS)
-"""Those that are written on the small text device and the small Modbus device."""
+"""Written on the small text device and the small Modbus device."""
 ALL: tuple[Broken, ...] = (*GENERIC, *WRITTEN)

@@ -1,4 +1,4 @@
-"""How a sound driver is broken: a layer around its sensors, around its outputs, or around the whole."""
+"""How a sound driver is broken: a layer around its sensors, its outputs, or the whole driver."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from drivers.transport.url import LinkUrl
 
 @dataclass(frozen=True, slots=True)
 class Points:
-    """What a driver has, known without any device."""
+    """The points of a driver, known without a device."""
 
     sensors: Mapping[str, Sensor]
     actuators: Mapping[str, Actuator]
@@ -29,27 +29,27 @@ class Points:
 
 @dataclass(frozen=True, slots=True)
 class Broken:
-    """One broken driver: `what` is wrong with it, and the `property` that must catch it."""
+    """One broken driver: its defect `what`, and the `property` that must catch it."""
 
     name: str
     what: str
     property: str
     spoil: Callable[[Bench], Bench]
     fits: Callable[[Bench, Points], bool]
-    """Whether a bench's driver can be broken in this way, and whether that is wrong for it."""
+    """Whether a bench's driver can have this defect, and whether it is a defect there."""
 
     def __str__(self) -> str:
         return self.name
 
 
 def points_of(bench: Bench) -> Points:
-    """The points of a bench's driver."""
+    """Return the points of a bench's driver."""
     device = bench.driver(Link(LinkUrl.parse("sim:conformance"), line=bench.driver.line), bench.config)
     return Points(device.sensors, device.actuators)
 
 
 def remade(bench: Bench, change: Callable[[Device], None], **attributes: Any) -> Bench:
-    """`bench` with a driver that is `change`d after it was made, and has other class `attributes`."""
+    """Return `bench` with a driver that is `change`d after its creation, and has other class `attributes`."""
     sound: Any = bench.driver
 
     def __init__(self: Any, link: Link, config: DeviceConfig) -> None:
@@ -60,7 +60,7 @@ def remade(bench: Bench, change: Callable[[Device], None], **attributes: Any) ->
 
 
 class SensorLayer(Sensor):
-    """A sensor that hands everything on; subclasses spoil something."""
+    """A sensor that passes everything on; subclasses add a defect."""
 
     def __init__(self, inner: Sensor, point: str, bench: Bench) -> None:
         self.inner, self.point, self.bench = inner, point, bench
@@ -69,7 +69,7 @@ class SensorLayer(Sensor):
 
     @property
     def quality(self) -> Quality:  # type: ignore[override]
-        """That of the sound sensor."""
+        """Quality of the sound sensor."""
         return self.inner.quality
 
     @property
@@ -83,7 +83,7 @@ class SensorLayer(Sensor):
 
 
 class ActuatorLayer(Actuator):
-    """An output that hands everything on; subclasses spoil something."""
+    """An output that passes everything on; subclasses add a defect."""
 
     def __init__(self, inner: Actuator, point: str, device: Device) -> None:
         self.inner, self.point, self.device = inner, point, device
@@ -91,15 +91,15 @@ class ActuatorLayer(Actuator):
         self.unit = getattr(inner, "unit", "")
         self.guarantee = inner.guarantee
         self.last: Command | None = None
-        """What was commanded last."""
+        """The last command."""
 
     def guarantee_for(self, command: Command) -> Guarantee:
         """See :class:`Actuator`."""
         return self.inner.guarantee_for(command)
 
-    def nearest(self, command: Command, most: float = math.inf) -> Command:
+    def nearest(self, command: Command, max_value: float = math.inf) -> Command:
         """See :class:`Actuator`."""
-        return self.inner.nearest(command, most)
+        return self.inner.nearest(command, max_value)
 
     async def apply(self, command: Command) -> None:
         """See :class:`Actuator`."""
@@ -111,7 +111,7 @@ class ActuatorLayer(Actuator):
 
 
 def around_sensors(layer: type[SensorLayer]) -> Callable[[Bench], Bench]:
-    """Put `layer` around every sensor of which the bench knows what is true."""
+    """Return a function that puts `layer` around every sensor whose truth the bench knows."""
 
     def spoil(bench: Bench) -> Bench:
         def change(device: Device) -> None:
@@ -125,7 +125,7 @@ def around_sensors(layer: type[SensorLayer]) -> Callable[[Bench], Bench]:
 
 
 def around_actuators(layer: type[ActuatorLayer], *, first_only: bool = False) -> Callable[[Bench], Bench]:
-    """Put `layer` around every output, or around the first."""
+    """Return a function that puts `layer` around every output, or around the first."""
 
     def spoil(bench: Bench) -> Bench:
         def change(device: Device) -> None:
@@ -138,7 +138,7 @@ def around_actuators(layer: type[ActuatorLayer], *, first_only: bool = False) ->
 
 
 def around_calls(before: Callable[[Device], Awaitable[None]]) -> Callable[[Bench], Bench]:
-    """Await `before` ahead of every reading and every status."""
+    """Return a function that awaits `before` ahead of every reading and every status."""
 
     def spoil(bench: Bench) -> Bench:
         def change(device: Device) -> None:
@@ -177,7 +177,7 @@ class _ActuatorAfter(ActuatorLayer):
 
 
 def any_driver(bench: Bench, points: Points) -> bool:
-    """Every driver can be broken so."""
+    """Return True: every driver can have the defect."""
     return True
 
 

@@ -1,5 +1,5 @@
-"""Broken manners: what is left behind, blocks the loop, or lives by another clock."""
-# What is forbidden everywhere else is done here on purpose.
+"""Defects of a driver in its process: leaks, blocking, other clocks."""
+# The forbidden calls below are intentional.
 # ruff: noqa: TID251, S311, ASYNC251
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _THREAD_S = 0.5
 
 
 def _kept(device: Device) -> list[Any]:
-    """What a driver leaves behind."""
+    """Return the list that keeps a driver's leaks alive."""
     kept: list[Any] = device.__dict__.setdefault("left_behind", [])
     return kept
 
@@ -93,4 +93,4 @@ MANNERS: tuple[Broken, ...] = (
     Broken("date", "each poll asks for the date", "one-clock", around_calls(_look_at_the_date), any_driver),
     Broken("chance", "each poll draws lots", "one-clock", around_calls(_draw_lots), any_driver),
 )
-"""What can be wrong with how any driver behaves in its process."""
+"""Defects of any driver in its process."""

@@ -54,7 +54,7 @@ class _NextRegister(BlockDriver):
 
 
 class _PaddedFrames(BlockDriver):
-    """A short frame is filled up with zeros."""
+    """Fills a short frame with zeros."""
 
     def framed(self, head: bytes, length: int, *, keep: int) -> Parser[bytes]:
         def parse(buffer: bytearray) -> bytes | None:
@@ -64,7 +64,7 @@ class _PaddedFrames(BlockDriver):
 
 
 class _NotReadBack(BlockDriver):
-    """A write that is confirmed counts as done, and the status is what was written."""
+    """Counts a confirmed write as done, and reports the written value as status."""
 
     written = 0.0
 
@@ -79,7 +79,7 @@ class _NotReadBack(BlockDriver):
 
 
 class _WritesBlindly(BlockDriver):
-    """Nothing is read back, and the relay's status is what was written."""
+    """Reads nothing back, and reports the written value as the relay's status."""
 
     closed = False
 
@@ -123,7 +123,7 @@ class _ClearsNothing(BlockDriver):
 
 
 class _RelayToo(BlockDriver):
-    """Each set-point closes the relay too."""
+    """Closes the relay with each set-point."""
 
     async def write(self, function: int, first: int, value: int) -> None:
         if function == WRITE_REGISTER and value:
@@ -170,4 +170,4 @@ MODBUS: tuple[Broken, ...] = (
     _broken("relay too", "each set-point closes the relay too", "effect", _RelayToo),
     _broken("zero degrees on failure", "a temperature that could not be read is 0", "garbage", _ZeroOnFailure),
 )
-"""What can be wrong with a driver of Modbus."""
+"""Defects of Modbus drivers."""

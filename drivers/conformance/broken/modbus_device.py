@@ -1,8 +1,8 @@
-"""A small Modbus RTU device, its sound driver and their bench: the ground on which Modbus drivers are broken.
+"""A small Modbus RTU device, its sound driver and their bench: the base of broken Modbus drivers.
 
-The device is a heater block with a relay. It keeps, by wire address: input 0 its model (4711), input 1 the temperature
-(0.1 °C, signed), inputs 20 and 21 the pressure (kPa, a float, the low word first), holding 10 the set-point (0.1 °C, 0 is
-off), coil 0 the relay. Writing holding 12 stores all that is set in its memory.
+The device is a heater block with a relay. Registers, by wire address: input 0 its model (4711), input 1 the
+temperature (0.1 °C, signed), inputs 20 and 21 the pressure (kPa, a float, low word first), holding 10 the set-point
+(0.1 °C, 0 is off), coil 0 the relay. Writing holding 12 stores all settings in its memory.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ LOW_C, HIGH_C = 5.0, 90.0
 
 
 def crc16(data: bytes) -> int:
-    """The checksum of Modbus RTU."""
+    """Return the checksum of Modbus RTU."""
     crc = 0xFFFF
     for byte in data:
         crc ^= byte
@@ -38,12 +38,12 @@ def crc16(data: bytes) -> int:
 
 
 def sealed(data: bytes) -> bytes:
-    """`data` with its checksum."""
+    """Return `data` with its checksum."""
     return data + crc16(data).to_bytes(2, "little")
 
 
 class BlockEnd:
-    """The device: what it does and what it says."""
+    """The device."""
 
     def __init__(self, address: str, model: int = MODEL) -> None:
         self.address, self.model = int(address), model
@@ -53,7 +53,7 @@ class BlockEnd:
         self.stores = 0
 
     def end(self) -> ScriptedEnd:
-        """It as the far end of a bench."""
+        """Return the device as the far end of a bench."""
         return ScriptedEnd(
             self.answer,
             outputs=lambda: {"setpoint": self.raw / 10.0, "relay": float(self.closed)},
@@ -64,7 +64,7 @@ class BlockEnd:
         )
 
     def answer(self, request: bytes) -> bytes | None:
-        """What it answers; nothing to what is not for it, or broken."""
+        """Return the answer; nothing to a request for another address, or a broken one."""
         if len(request) != 8 or request[0] != self.address or sealed(request[:-2]) != request:
             return None
         function, (first, value) = request[1], struct.unpack(">HH", request[2:6])
@@ -108,7 +108,7 @@ class BlockEnd:
 
 
 class BlockDriver(Device):
-    """The sound driver. What a broken one does otherwise is in methods of its own."""
+    """The sound driver. Broken ones override its methods."""
 
     model = DeviceModel(
         id="broken-modbus",
@@ -126,7 +126,7 @@ class BlockDriver(Device):
         super().__init__(link, config)
         known_only(config.settings, config.name, frozenset())
         self.unit = int(config.address)
-        # Four words: no late answer to anything else is as long.
+        # Four words: no late answer to anything else has this length.
         fence = SyncQuery(self.request(READ_INPUT, 0, 4), lambda: self.parser(READ_INPUT, 8))
         self._conversation = Conversation(link, config.name, timeout_s=0.3, barrier=fence)
         self.sensors["temperature"] = BlockSensor(self, "degC", self.temperature)
@@ -143,16 +143,16 @@ class BlockDriver(Device):
         return self._conversation
 
     def request(self, function: int, first: int, value: int) -> bytes:
-        """A request as it is sent."""
+        """Return a request as it is sent."""
         return sealed(struct.pack(">BBHH", self.unit, function, first, value))
 
     def parser(self, function: int, size: int) -> Parser[bytes]:
-        """A parser of the answer with `size` bytes of data, from this address."""
+        """Return a parser of the answer with `size` bytes of data, from this address."""
         head = bytes((self.unit, function, size))
         return self.framed(head, len(head) + size + 2, keep=3)
 
     def framed(self, head: bytes, length: int, *, keep: int) -> Parser[bytes]:
-        """A parser of a frame of `length` bytes that begins with `head`, or of the exception in its place."""
+        """Return a parser of a frame of `length` bytes that starts with `head`, or of the exception in its place."""
         refusal = bytes((head[0], head[1] | 0x80))
 
         def parse(buffer: bytearray) -> bytes | None:
@@ -170,22 +170,22 @@ class BlockDriver(Device):
         return parse
 
     def intact(self, frame: bytes) -> bool:
-        """Whether the checksum of a frame is right."""
+        """Return whether the checksum of a frame is correct."""
         return sealed(frame[:-2]) == frame
 
     async def read(self, function: int, first: int, words: int) -> bytes:
-        """The data of so many registers."""
+        """Return the data of `words` registers."""
         return await self._conversation.ask(self.request(function, first, words), self.parser(function, 2 * words))
 
     async def coil(self) -> bool:
-        """Whether the relay is closed."""
+        """Return whether the relay is closed."""
         data = await self._conversation.ask(self.request(READ_COIL, 0, 1), self.parser(READ_COIL, 1))
         if data[0] > 1:
             raise self.refusal(f"a coil is {data[0]}")
         return data[0] == 1
 
     async def write(self, function: int, first: int, value: int) -> None:
-        """Write, and see it repeated."""
+        """Write, and verify the echo."""
         request = self.request(function, first, value)
         await self._conversation.ask(request, self.framed(request[:-2], len(request), keep=2))
 
@@ -198,24 +198,24 @@ class BlockDriver(Device):
         return Identity(model=str(model))
 
     async def temperature(self) -> float:
-        """The temperature (°C)."""
+        """Return the temperature (°C)."""
         return float(struct.unpack(">h", await self.read(READ_INPUT, 1, 1))[0]) / 10.0
 
     async def pressure(self) -> float:
-        """The pressure (kPa)."""
+        """Return the pressure (kPa)."""
         data = await self.read(READ_INPUT, 20, 2)
         return float(struct.unpack(">f", data[2:] + data[:2])[0])
 
     async def setpoint_c(self) -> float:
-        """The set-point (°C), 0 when it is off."""
+        """Return the set-point (°C), 0 when it is off."""
         return int.from_bytes(await self.read(READ_HOLDING, 10, 1), "big") / 10.0
 
     def refusal(self, what: str) -> Refused:
-        """The error for what it does not do."""
+        """Return the error for an unsupported request."""
         return Refused(what, where=self.config.name, cause="out of its range", action="ask for what it can do")
 
     def disobeyed(self) -> DeviceFault:
-        """The error for a write that is not to be read back."""
+        """Return the error for a write that the readback contradicts."""
         return DeviceFault("it does not do so", where=self.config.name, cause="a fault", action="look at it")
 
 
@@ -245,7 +245,7 @@ class SetPoint(Output):
         self._driver = driver
 
     async def obey(self, command: Command) -> None:
-        """Level (°C)."""
+        """Execute a Level command (°C)."""
         match command:
             case Level(value=0.0):
                 await self.off()
@@ -258,13 +258,13 @@ class SetPoint(Output):
                 raise refuse(self, self.where, command)
 
     async def set(self, celsius: float) -> None:
-        """Write it, and read it back."""
+        """Write the set-point and read it back."""
         await self._driver.write(WRITE_REGISTER, 10, round(10.0 * celsius))
         if abs(await self._driver.setpoint_c() - celsius) > 0.051:
             raise self._driver.disobeyed()
 
     async def rest(self) -> None:
-        """Off."""
+        """Switch off."""
         await self.set(0.0)
 
     async def status(self) -> LevelStatus:
@@ -283,7 +283,7 @@ class Relay(Output):
         self._driver = driver
 
     async def obey(self, command: Command) -> None:
-        """Switch, without a time."""
+        """Execute a Switch command without a time."""
         match command:
             case Switch(on=True, for_s=None):
                 was_on = await self._driver.coil()
@@ -296,13 +296,13 @@ class Relay(Output):
                 raise refuse(self, self.where, command)
 
     async def set(self, closed: bool) -> None:
-        """Write it, and read it back."""
+        """Write the relay and read it back."""
         await self._driver.write(WRITE_COIL, 0, 0xFF00 if closed else 0)
         if await self._driver.coil() != closed:
             raise self._driver.disobeyed()
 
     async def rest(self) -> None:
-        """Open."""
+        """Open the relay."""
         await self.set(False)
 
     async def status(self) -> SwitchStatus:
@@ -311,7 +311,7 @@ class Relay(Output):
 
 
 def modbus_bench(driver: type[BlockDriver] = BlockDriver) -> Bench:
-    """The bench of the Modbus device, for `driver`."""
+    """Return the bench of the Modbus device, for `driver`."""
     celsius = Sense("degC", (36.5, 39.0, 0.0, -12.2, 85.0), within=0.051)
     return Bench(
         driver=driver,

@@ -1,4 +1,4 @@
-"""Broken outputs: no effect, another effect, a late one; statuses that are not true."""
+"""Defects of outputs: no effect, another effect, a late one; wrong statuses."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ LATE_S = 3.0
 
 
 def status_of(command: Command | None, sound: Status) -> Status:
-    """What a driver would say that believes in its last command."""
+    """Return the status of a driver that trusts its last command."""
     match sound, command:
         case PumpStatus(), Run(flow_ul_min=flow) | Dispense(flow_ul_min=flow):
             return replace(sound, running=True, flow_ul_min=flow)
@@ -54,7 +54,7 @@ def status_of(command: Command | None, sound: Status) -> Status:
 
 
 def scaled(command: Command, factor: float) -> Command:
-    """The same command for `factor` times as much."""
+    """Return the same command for `factor` times the amount."""
     match command:
         case Run(flow_ul_min=flow):
             return Run(factor * flow)
@@ -66,7 +66,7 @@ def scaled(command: Command, factor: float) -> Command:
 
 
 class Believing(ActuatorLayer):
-    """Its status is what was commanded last."""
+    """Reports the last command as its status."""
 
     async def apply(self, command: Command) -> None:
         """See :class:`ActuatorLayer`."""
@@ -139,7 +139,7 @@ class _Clipping(Believing):
         except Refused:
             if isinstance(command, Dispense | Switch) or not abs(_value(command)) > 1e-9:
                 raise
-            for share in (0.5, 0.1, 0.01, 1e-3, 1e-4, 1e-5, 1e-6):  # the greatest that it takes
+            for share in (0.5, 0.1, 0.01, 1e-3, 1e-4, 1e-5, 1e-6):  # the largest that it accepts
                 try:
                     await self.inner.apply(scaled(command, share))
                     break
@@ -187,14 +187,14 @@ class _Off(ActuatorLayer):
         return status_of(None, await self.inner.status())
 
 
-class _WrongMost(ActuatorLayer):
-    def nearest(self, command: Command, most: float = math.inf) -> Command:
+class _AboveLimit(ActuatorLayer):
+    def nearest(self, command: Command, max_value: float = math.inf) -> Command:
         return scaled(self.inner.nearest(command), 1.01) if isinstance(command, Run | Level) else command
 
 
 class _Creeping(ActuatorLayer):
-    def nearest(self, command: Command, most: float = math.inf) -> Command:
-        return scaled(self.inner.nearest(command, most), 0.9) if isinstance(command, Run | Level) else command
+    def nearest(self, command: Command, max_value: float = math.inf) -> Command:
+        return scaled(self.inner.nearest(command, max_value), 0.9) if isinstance(command, Run | Level) else command
 
 
 class _Inverted(ActuatorLayer):
@@ -265,7 +265,7 @@ def _together(device: Device) -> None:
 
 
 def _gradual(bench: Bench, points: Points) -> bool:
-    """Outputs of which there may be more or less; a valve has positions."""
+    """Return whether the outputs are gradual; a valve has positions."""
     return bool(points.kinds & {"pump", "level"}) and all(each.unit != "position" for each in points.actuators.values())
 
 
@@ -377,7 +377,7 @@ OUTPUTS: tuple[Broken, ...] = (
         "nearest is more",
         "the nearest command is 1 % above what is allowed",
         "nearest",
-        around_actuators(_WrongMost),
+        around_actuators(_AboveLimit),
         _gradual,
     ),
     Broken(
@@ -403,4 +403,4 @@ OUTPUTS: tuple[Broken, ...] = (
         _measuring,
     ),
 )
-"""What can be wrong with what an output does and tells."""
+"""Defects in the effect and status of an output."""

@@ -1,4 +1,4 @@
-"""Broken pumps: wrong direction, wrong volume, doses given twice, totals that are not what was moved."""
+"""Defects of pumps: wrong direction, wrong volume, doses given twice, wrong totals."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from drivers.errors import DeviceError, NoReply
 
 
 class _Reversed(ActuatorLayer):
-    """Consistently wrong: command and status both have the other sign."""
+    """Reverses the sign of both command and status."""
 
     async def apply(self, command: Command) -> None:
         await self.inner.apply(Run(-command.flow_ul_min) if isinstance(command, Run) else command)
@@ -82,7 +82,7 @@ class _LastIdOnly(ActuatorLayer):
 
 
 class _Retrying(ActuatorLayer):
-    """A dose whose confirmation was lost is given again, and what was given before is not taken into account."""
+    """Repeats a dose whose confirmation was lost, without regard to what was given."""
 
     async def apply(self, command: Command) -> None:
         try:
@@ -95,7 +95,7 @@ class _Retrying(ActuatorLayer):
 
 
 class _ByHost(ActuatorLayer):
-    """The host ends the doses, and says that the device does."""
+    """Ends the doses in the host, and claims that the device does."""
 
     def guarantee_for(self, command: Command) -> Guarantee:
         return Guarantee.DEVICE if isinstance(command, Dispense) else Guarantee.GUARD
@@ -116,19 +116,19 @@ class _ByHost(ActuatorLayer):
 
 
 class _RunsOnly(ActuatorLayer):
-    """A dose becomes a flow without end."""
+    """Turns a dose into a continuous flow."""
 
     async def apply(self, command: Command) -> None:
         await self.inner.apply(Run(command.flow_ul_min) if isinstance(command, Dispense) else command)
 
 
 class _Total(ActuatorLayer):
-    """A pump whose total is altered; `began_s` and `flow` are what was commanded."""
+    """A pump with an altered total; `began_s` and `flow` are what was commanded."""
 
     began_s = flow = asked_ul = first_ul = 0.0
 
     def total(self, told: PumpStatus) -> float:
-        """What it says instead."""
+        """Return the wrong total."""
         raise NotImplementedError
 
     async def apply(self, command: Command) -> None:
@@ -166,7 +166,7 @@ class _Commanded(_Total):
 
 
 class _Signed(_Total):
-    """Counts down while it pumps backwards."""
+    """Counts down in reverse."""
 
     sum_ul = before_ul = 0.0
 
@@ -261,4 +261,4 @@ PUMPS: tuple[Broken, ...] = (
     _broken("total is vague", "it says that its total may be wrong by a cubic metre", "total", _Vague),
     Broken("total reset", "each verification sets the total to 0", "total", _reset, _pump),
 )
-"""What can be wrong with any pump."""
+"""Defects of any pump."""

@@ -1,4 +1,4 @@
-"""Broken sensors: wrong value, unit or sign; old values; failures that are hidden."""
+"""Defects of sensors: wrong value, unit or sign; old values; hidden failures."""
 
 from __future__ import annotations
 
@@ -205,4 +205,4 @@ SENSORS: tuple[Broken, ...] = (
     ),
     _broken("wrong exception", "a failed reading raises KeyError", _on_failure(_raise_key_error), "silence"),
 )
-"""What can be wrong with any sensor."""
+"""Defects of any sensor."""

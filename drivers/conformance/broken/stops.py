@@ -1,4 +1,4 @@
-"""Broken stops: outputs that do not come to rest, start again, or are left on."""
+"""Defects of stops: outputs that do not come to rest, start again, or are left on."""
 
 from __future__ import annotations
 
@@ -122,7 +122,7 @@ async def _close_the_first(self: Device) -> None:
 
 
 def _identifying(after: Callable[[Device], object]) -> Callable[[Bench], Bench]:
-    """Have the driver do something more at each verification."""
+    """Return a function that adds an action to each verification."""
 
     def spoil(bench: Bench) -> Bench:
         async def _identify(self: Device) -> Identity:
@@ -159,7 +159,7 @@ class _Remembering(ActuatorLayer):
 
 
 def _guarded(bench: Bench, points: Points) -> bool:
-    """Outputs that go on when the host dies, and say so."""
+    """Return whether the outputs continue when the host dies, and say so."""
     return any(
         each.guarantee_for(command) is not Guarantee.DEVICE
         for each in points.actuators.values()
@@ -245,4 +245,4 @@ STOPS: tuple[Broken, ...] = (
         _timed,
     ),
 )
-"""What can be wrong with how an output comes to rest."""
+"""Defects in how an output comes to rest."""

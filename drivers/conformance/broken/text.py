@@ -1,4 +1,4 @@
-"""Broken text drivers: each is the sound one of :mod:`drivers.conformance.broken.text_device` with a few lines changed."""
+"""Broken text drivers: the sound one of :mod:`drivers.conformance.broken.text_device` with a few lines changed."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class _Late(TextDriver):
 
 
 class _Overhearing(TextDriver):
-    """A reading that comes by itself is taken for the next answer."""
+    """Accepts an unsolicited reading as the next answer."""
 
     def __init__(self, *arguments: object) -> None:
         super().__init__(*arguments)  # type: ignore[arg-type]
@@ -62,7 +62,7 @@ class _AnyAddress(TextDriver):
 
 
 class _AddressOne(TextDriver):
-    """Tries one address after the other until somebody answers."""
+    """Tries one address after the other until a device answers."""
 
     fenced = False
     late_s = 0.3
@@ -146,7 +146,7 @@ class _RetriesDoses(TextDriver):
 
 
 class _NeverAgain(TextDriver):
-    """After the first success it is never verified again."""
+    """Never verifies again after the first success."""
 
     async def verify(self) -> Identity:
         if self.identity is not None:
@@ -172,7 +172,7 @@ class _Raising(TextDriver):
 
 
 class _PollsLikeACommand(TextDriver):
-    """Asks in a word that is one bit from a command."""
+    """Polls with a request that is one bit from a command."""
 
     async def temperature(self) -> float:
         await self.ask(b"FO +0500.0", re.compile(rb"ERR"))
@@ -186,7 +186,7 @@ class _KeepsADeadLine(TextDriver):
 
 
 class _Wedged(TextDriver):
-    """A command that fails in the middle is under way for ever."""
+    """Considers a command that failed in the middle as running for ever."""
 
     busy = False
 
@@ -239,4 +239,4 @@ TEXT: tuple[Broken, ...] = (
     _broken("wedged", "what was cut off amid a command refuses every other one", "unplugged", _Wedged),
     _broken("slow parser", "what comes keeps the loop for long", "no-blocking", _SlowParser),
 )
-"""What can be wrong with a driver of text."""
+"""Defects of text drivers."""

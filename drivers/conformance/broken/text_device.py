@@ -34,12 +34,12 @@ from drivers.transport.link import Link, Parser
 from drivers.transport.replies import line_matching
 from drivers.transport.url import LineSettings
 
-MOST_UL_MIN = 5000.0
-MOST_DOSE_UL = 50_000.0
+MAX_UL_MIN = 5000.0
+MAX_DOSE_UL = 50_000.0
 
 
 class TextEnd:
-    """The device: what it does and what it says."""
+    """The device."""
 
     def __init__(self, address: str, model: str = "TEXT1") -> None:
         self.address, self.model = address, model
@@ -51,7 +51,7 @@ class TextEnd:
         self._timer: asyncio.TimerHandle | None = None
 
     def end(self) -> ScriptedEnd:
-        """It as the far end of a bench."""
+        """Return the device as the far end of a bench."""
         return ScriptedEnd(
             self.answer,
             outputs=lambda: {"pump": self.flow},
@@ -63,7 +63,7 @@ class TextEnd:
         )
 
     def answer(self, request: bytes) -> bytes | None:
-        """What it answers; nothing to what is not for it."""
+        """Return the answer; nothing to a request for another address."""
         line = request.decode("latin-1").rstrip("\r")
         if not line.startswith(self.address):
             return None
@@ -71,7 +71,7 @@ class TextEnd:
         return f"{self.address}{said}\r".encode()
 
     def move(self, flow: float) -> float:
-        """Pump `flow` (µL/min) from now on; what was moved until now, either way (µL)."""
+        """Pump `flow` (µL/min) from now on; return the volume moved so far in both directions (µL)."""
         now_s = asyncio.get_running_loop().time()
         self.moved_ul += abs(self.flow) * (now_s - self.since_s) / 60.0
         if self._timer is not None and flow != self.flow:
@@ -94,10 +94,10 @@ class TextEnd:
             self.move(0.0)
         elif line == "SAVE":
             self.saves += 1
-        elif (match := re.fullmatch(r"GO ([+-]\d{4}\.\d)", line)) and abs(float(match[1])) <= MOST_UL_MIN:
+        elif (match := re.fullmatch(r"GO ([+-]\d{4}\.\d)", line)) and abs(float(match[1])) <= MAX_UL_MIN:
             self.move(float(match[1]))
-        elif (match := re.fullmatch(r"DOSE (\d{5}) (\d{4})", line)) and 0.0 < float(match[2]) <= MOST_UL_MIN:
-            # Doses add up: what is commanded during a dose is given behind it.
+        elif (match := re.fullmatch(r"DOSE (\d{5}) (\d{4})", line)) and 0.0 < float(match[2]) <= MAX_UL_MIN:
+            # Doses add up: a dose that is commanded during another follows it.
             now_s = asyncio.get_running_loop().time()
             begin_s = now_s if self._timer is None else max(now_s, self._timer.when())
             if self._timer is not None:
@@ -122,7 +122,7 @@ class TextEnd:
 
 
 class TextDriver(Device):
-    """The sound driver. What a broken one does otherwise is in methods and class attributes of its own."""
+    """The sound driver. Broken ones override its methods and class attributes."""
 
     model = DeviceModel(
         id="broken-text",
@@ -158,21 +158,21 @@ class TextDriver(Device):
         return self._conversation
 
     def frame(self, request: bytes) -> bytes:
-        """`request` as it is sent."""
+        """Return `request` as it is sent."""
         return self.config.address.encode() + request + b"\r"
 
     def parser(self, pattern: re.Pattern[bytes]) -> Parser[re.Match[bytes]]:
-        """A parser of the whole line that answers, from this address."""
+        """Return a parser of the complete answer line, from this address."""
         return line_matching(
             re.compile(re.escape(self.config.address.encode()) + pattern.pattern), b"\r", self.config.name
         )
 
     async def ask(self, request: bytes, pattern: re.Pattern[bytes]) -> re.Match[bytes]:
-        """Ask, and return the answer."""
+        """Send a query and return the answer."""
         return await self._conversation.ask(self.frame(request), self.parser(pattern))
 
     async def command(self, request: bytes) -> None:
-        """Command, and see it repeated behind OK."""
+        """Send a command and verify the echo after OK."""
         answer = await self.ask(request, re.compile(rb"(OK " + re.escape(request) + rb"|ERR)"))
         if answer[1] == b"ERR":
             raise self.refusal(f"it refuses {request.decode()}")
@@ -187,28 +187,28 @@ class TextDriver(Device):
         return Identity(model="TEXT1")
 
     async def prepare(self) -> None:
-        """Set what it forgets."""
+        """Set what the device forgets without power."""
         await self.command(b"U=C")
 
     async def temperature(self) -> float:
-        """The reading (°C)."""
+        """Return the reading (°C)."""
         return float((await self.ask(b"T", self._temperature))[1])
 
     async def start(self, request: bytes) -> None:
-        """Turn the pump on by `request`, or leave it off."""
+        """Turn the pump on with `request`, or leave it off."""
         await on_or_off(self.command(request), self.pump.stop)
 
     def flow(self, flow_ul_min: float) -> bytes:
-        """A flow as it is sent."""
+        """Return a flow as it is sent."""
         return b"%+07.1f" % flow_ul_min
 
     def refusal(self, what: str) -> Refused:
-        """The error for what the device does not do."""
+        """Return the error for an unsupported request."""
         return Refused(what, where=self.config.name, cause="out of its range", action="ask for what it can do")
 
 
 class TextTemperature(Sensor):
-    """The thermometer; it believes in its unit for as long as the device was not started anew."""
+    """The thermometer; it trusts its unit until the device restarts."""
 
     unit = "degC"
 
@@ -244,10 +244,10 @@ class TextPump(Actuator):
             match command:
                 case Stop() | Run(flow_ul_min=0.0):
                     await self.stop()
-                case Run(flow_ul_min=flow) if 1.0 <= abs(flow) <= MOST_UL_MIN:
+                case Run(flow_ul_min=flow) if 1.0 <= abs(flow) <= MAX_UL_MIN:
                     await self._driver.start(b"GO " + self._driver.flow(flow))
                 case Dispense(volume_ul=volume, flow_ul_min=flow) if (
-                    1.0 <= volume <= MOST_DOSE_UL and 10.0 <= flow <= MOST_UL_MIN
+                    1.0 <= volume <= MAX_DOSE_UL and 10.0 <= flow <= MAX_UL_MIN
                 ):
                     await self._dispense(command)
                 case Run() | Dispense():
@@ -261,7 +261,7 @@ class TextPump(Actuator):
         return PumpStatus(told[1] == b"1", float(told[2]), float(told[3]), resolution_ul=0.1)
 
     async def stop(self) -> None:
-        """Stop, and see that it has; again if no sound answer came."""
+        """Stop and verify it."""
         for last in (False, True):
             try:
                 await self._driver.command(b"STOP")
@@ -285,7 +285,7 @@ class TextPump(Actuator):
 
 
 def text_bench(driver: type[TextDriver] = TextDriver) -> Bench:
-    """The bench of the text device, for `driver`."""
+    """Return the bench of the text device, for `driver`."""
     return Bench(
         driver=driver,
         far_end=lambda config: TextEnd(config.address).end(),

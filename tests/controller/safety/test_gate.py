@@ -128,8 +128,8 @@ async def test_I3_a_step_is_taken_that_the_rig_allows_and_the_row_says_which() -
     bench = Bench()
     heart = bench.pump(HEART)
     steps = FlowSteps(3000.0, 30_000.0)
-    heart.nearest = lambda command, most=math.inf: (  # type: ignore[method-assign]
-        Run(steps.nearest(command.flow_ul_min, most)) if isinstance(command, Run) else command
+    heart.nearest = lambda command, max_value=math.inf: (  # type: ignore[method-assign]
+        Run(steps.nearest(command.flow_ul_min, max_value)) if isinstance(command, Run) else command
     )
     outcome = await bench.ask(HEART, Run(9000.0))  # above the rig's 4000, and the step next to that is 3000
     assert outcome.ok
@@ -146,7 +146,7 @@ async def test_what_is_beyond_full_scale_is_given_as_far_as_it_goes_and_the_row_
     """A lung without air asked for more oxygen than its controller gives, and got none (campaign)."""
     bench = Bench()
     oxygen = bench.outputs[O2]
-    oxygen.nearest = lambda command, most=math.inf: (  # type: ignore[method-assign]
+    oxygen.nearest = lambda command, max_value=math.inf: (  # type: ignore[method-assign]
         Level(min(command.value, 8.0)) if isinstance(command, Level) else command
     )
     assert (await bench.ask(O2, Level(10.0))).ok
@@ -161,7 +161,7 @@ async def test_what_is_beyond_full_scale_is_given_as_far_as_it_goes_and_the_row_
 async def test_C3_a_driver_that_does_not_know_what_it_can_do_is_told_what_was_asked() -> None:
     bench = Bench()
     heart = bench.pump(HEART)
-    heart.nearest = lambda command, most=math.inf: Run(1.0 / 0.0)  # type: ignore[method-assign]
+    heart.nearest = lambda command, max_value=math.inf: Run(1.0 / 0.0)  # type: ignore[method-assign]
     assert (await bench.ask(HEART, Run(2000.0))).ok
     await bench.gate.poll(HEART)
     assert heart.log == [Run(2000.0)]
@@ -172,8 +172,8 @@ async def test_A7_a_basal_flow_between_two_steps_is_reached_once() -> None:
     await bench.circulate()
     heart = bench.pump(HEART)
     steps = FlowSteps(1200.0, 30_000.0)
-    heart.nearest = lambda command, most=math.inf: (  # type: ignore[method-assign]
-        Run(steps.nearest(command.flow_ul_min, most)) if isinstance(command, Run) else command
+    heart.nearest = lambda command, max_value=math.inf: (  # type: ignore[method-assign]
+        Run(steps.nearest(command.flow_ul_min, max_value)) if isinstance(command, Run) else command
     )
     assert (await bench.gate.basal(HEART, "a test")).ok
     heart.log.clear()
