@@ -18,7 +18,9 @@ from choroid.common.failure import UserError
 from choroid.common.ports import free_port
 from choroid.common.signals import stop_rig_on_usr1
 from choroid.demo.faults import LabFaults
+from choroid.running.data_folder import ENDPOINT
 from choroid.running.listening import EngineNerves, follow_health
+from choroid.running.run import leave_endpoint
 from choroid.simulation.lab import stop_on_signals
 from controller.core.clock import Clock
 from controller.hazards.loading import load_checked_rig
@@ -117,11 +119,13 @@ async def _demo(rig: Rig, port: int, duration_s: float | None, speed: float, see
             await controller.runs.start("recycle", SHOWN, user="demo", reason="the demo shows a recycling rig")
             print(f"Choroid demo: rig {rig.name}, simulated, {speed:g} times life", file=sys.stderr)
             print(f"Open http://127.0.0.1:{port}/ in a browser (Ctrl-C ends)", file=sys.stderr, flush=True)
+            leave_endpoint(folder, f"http://127.0.0.1:{port}", auth.command_line_token())
             await stop.wait()
             await ticking
             page.cancel()
             pouring.cancel()
     finally:
+        (folder / ENDPOINT).unlink(missing_ok=True)
         faults.clear()
         await controller.close()
         if nerves is not None:
