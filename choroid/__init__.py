@@ -3,7 +3,7 @@
 Everything in `__all__` is public (docs/api.md, docs/python.md). Names are imported when they are first used, so that
 `import choroid` is fast and needs nothing: a remote agent installs the clients alone (the distribution `choroid-client`).
 The names of the first group import no other top-level package of Choroid; a file `controller.py` or a folder `drivers` of
-your own beside your script does not disturb them.
+your own next to your script does not disturb them.
 """
 
 from __future__ import annotations

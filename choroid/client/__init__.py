@@ -1,5 +1,5 @@
 """Clients of a running controller and of its electrode engine.
 
 Nothing here imports another top-level package of this repository: these modules are also the distribution
-`choroid-client` (see the pyproject.toml beside this file), which a remote agent installs without the controller.
+`choroid-client` (see pyproject.toml in this folder), which a remote agent installs without the controller.
 """

@@ -1,13 +1,14 @@
 """Answers of the controller's HTTP API as plain data. Every quantity has its unit in its name or in a field `unit`.
 
-A field that a newer controller adds is ignored; one that an older controller does not send is an error that names it.
+A field that a newer controller adds is ignored; one that an older controller does not send is an error that names it. Where
+the controller sends a field under another name, its metadata holds that as `key`.
 """
 
 from __future__ import annotations
 
 import types
 from collections.abc import Mapping
-from dataclasses import MISSING, dataclass, fields, is_dataclass
+from dataclasses import MISSING, dataclass, field, fields, is_dataclass
 from functools import cache
 from typing import Any, TypeVar, Union, get_args, get_origin, get_type_hints
 
@@ -30,11 +31,15 @@ class HealthInfo:
 
 @dataclass(frozen=True, slots=True)
 class ReadingInfo:
-    """One reading. `value` is None where there is none; `quality` is good, suspect, stale or missing."""
+    """One reading. `value` is None where there is none; `quality` is good, suspect, stale or missing.
+
+    `stable` is false while the device says that the value moves, as a balance does.
+    """
 
     value: float | None
     unit: str
     quality: str
+    stable: bool
     at_s: float | None
     detail: str
 
@@ -152,7 +157,10 @@ class RunInfo:
 
 @dataclass(frozen=True, slots=True)
 class AlarmInfo:
-    """One alarm: what it is, what happens if nobody acts, what to do, and how long there is."""
+    """One alarm: what it is, the consequence if no operator acts, what to do, and how long there is.
+
+    `suppressed_by`, `suppression_reason` and `until_utc` tell who shelved it or took it out of service, why and until when.
+    """
 
     id: str
     kind: str
@@ -165,8 +173,8 @@ class AlarmInfo:
     response: str
     respond_within: str
     acknowledged_by: str
-    aside_by: str
-    aside_reason: str
+    suppressed_by: str = field(metadata={"key": "aside_by"})
+    suppression_reason: str = field(metadata={"key": "aside_reason"})
     until_utc: str
 
 
@@ -175,7 +183,7 @@ class AlarmsInfo:
     """Alarms that are announced, the most urgent first, and those that are shelved, suppressed or out of service."""
 
     alarms: list[AlarmInfo]
-    set_aside: list[AlarmInfo]
+    suppressed: list[AlarmInfo] = field(metadata={"key": "set_aside"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -246,7 +254,7 @@ def _built(kind: Any, value: Any) -> Any:
     """Convert `value` to the annotation `kind`: dataclasses, list, dict and optional ones of them; all else is kept."""
     if is_dataclass(kind) and isinstance(kind, type):
         known = _fields(kind).items()
-        return kind(**{name: _built(of, value[name]) for name, (of, needed) in known if needed or name in value})
+        return kind(**{name: _built(of, value[key]) for name, (of, key, needed) in known if needed or key in value})
     origin, inner = get_origin(kind), get_args(kind)
     if origin in (Union, types.UnionType):
         return None if value is None else _built(next(each for each in inner if each is not type(None)), value)
@@ -258,7 +266,10 @@ def _built(kind: Any, value: Any) -> Any:
 
 
 @cache
-def _fields(kind: type[Any]) -> dict[str, tuple[Any, bool]]:
-    """Return the annotation of each field, and whether it has to be there."""
+def _fields(kind: type[Any]) -> dict[str, tuple[Any, str, bool]]:
+    """Return the annotation of each field, its key in JSON, and whether it has to be there."""
     hints = get_type_hints(kind)
-    return {field.name: (hints[field.name], field.default is MISSING) for field in fields(kind)}
+    return {
+        each.name: (hints[each.name], each.metadata.get("key", each.name), each.default is MISSING)
+        for each in fields(kind)
+    }

@@ -32,7 +32,7 @@ class LiveUpdate:
         state: The snapshot, as :meth:`ControllerClient.state` returns it.
         run: The latest run, or None.
         alarms: Alarms that are announced, the most urgent first.
-        set_aside: Alarms that are shelved, suppressed or out of service.
+        suppressed: Alarms that are shelved, suppressed or out of service.
         emergency: Who stopped everything and why, or None.
         spikes: Spikes since the message before: (seconds of the array's clock, electrode).
         nerves: Firing of the array (`firing_rate_hz`, `active_electrodes`, `rates_hz`), or None.
@@ -46,7 +46,7 @@ class LiveUpdate:
     state: StateInfo
     run: RunInfo | None
     alarms: list[AlarmInfo]
-    set_aside: list[AlarmInfo]
+    suppressed: list[AlarmInfo]
     emergency: str | None
     spikes: list[tuple[float, int]]
     nerves: dict[str, Any] | None
@@ -83,7 +83,7 @@ class Merger:
         now = self._whole
         try:
             some: dict[str, Any] = {name: now[name] for name in ("emergency", "nerves", "grade", "viability", "speed")}
-            alarms, aside, run = now["alarms"], now["set_aside"], now["run"]
+            alarms, suppressed, run = now["alarms"], now["set_aside"], now["run"]
             ledger, health = now["ledger"], now["health"]
             spikes = [(float(at), int(electrode)) for at, electrode in message.get("spikes", ())]
         except (KeyError, TypeError, ValueError) as error:
@@ -95,7 +95,7 @@ class Merger:
             state=parsed(StateInfo, now, self._url),
             run=None if run is None else parsed(RunInfo, run, self._url),
             alarms=[parsed(AlarmInfo, each, self._url) for each in alarms],
-            set_aside=[parsed(AlarmInfo, each, self._url) for each in aside],
+            suppressed=[parsed(AlarmInfo, each, self._url) for each in suppressed],
             spikes=spikes,
             health=parsed(HealthInfo, health, self._url),
             ledger=parsed(LedgerInfo, ledger, self._url),

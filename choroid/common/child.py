@@ -60,7 +60,7 @@ def require_own_packages(packages: Sequence[str] = PACKAGES) -> None:
                 " Next: install Choroid again"
             )
         raise ShadowedPackage(
-            f"the package `{name}` of Choroid is hidden by {found}. Likely cause: a file or folder of this name lies beside"
+            f"the package `{name}` of Choroid is hidden by {found}. Likely cause: a file or folder of this name lies next to"
             " your script or notebook, in the working directory or on PYTHONPATH. Next: rename it, or start Python with -P"
             " in another folder, then start again"
         )

@@ -84,17 +84,17 @@ def simulate(
         params: Its parameters as text with their units, such as `{"batch": "18 mL"}`; the others keep their defaults.
         days: Simulated time (d).
         seed: Seed of everything that is drawn at random.
-        data: Folder that keeps journal and history; by default they are thrown away.
+        data: Folder that keeps journal and history; by default they are discarded.
         progress: Whether to print the progress on standard error.
         timeline: Whether the answer tells every step and decision.
         capture: File that keeps every byte of every link.
         start: Where to begin instead of at the rig file (`choroid plan`).
         watch: Called once an hour of simulated time with the seconds since the beginning, laboratory and controller.
-        tended: Whether a technician comes once a day and does what the alarms ask for; else nobody changes a bottle.
+        tended: Whether a technician comes once a day and does what the alarms ask for; without one no bottle is changed.
         assay_every_d: Days from one assay by the technician to the next; None: no assays.
 
     Returns:
-        The figures that `choroid simulate --json` prints: what the controller believes beside what is true in the plant.
+        The figures that `choroid simulate --json` prints: what the controller believes, and what is true in the plant.
 
     Raises:
         UserError: The rig has real links, or assays are asked for without a technician.

@@ -74,7 +74,7 @@ def of_class(name: str, found: type[Any]) -> Iterator[str]:
         yield "\n".join(listed) + "\n"
     elif (made := vars(found).get("__init__")) is not None and made.__doc__:
         yield f"{signature(name, made)}\n\n{text(made)}\n"
-    alike = []
+    same = []
     for key, value in vars(found).items():
         if key.startswith("_"):
             continue
@@ -83,11 +83,11 @@ def of_class(name: str, found: type[Any]) -> Iterator[str]:
         elif isinstance(value, classmethod) or inspect.isfunction(value):
             function = value.__func__ if isinstance(value, classmethod) else value
             if SEE.fullmatch(told := text(function)):
-                alike.append(f"`{key}`")
+                same.append(f"`{key}`")
             else:
                 yield f"#### {name}.{key}\n\n{signature(key, function)}\n\n{told}\n"
-    if alike:
-        yield f"As in the class without asyncio: {', '.join(alike)}.\n"
+    if same:
+        yield f"As in the class without asyncio: {', '.join(same)}.\n"
 
 
 def signature(name: str, function: Callable[..., Any]) -> str:

@@ -83,8 +83,8 @@ def test_csv_and_parquet_hold_the_same(data: Path, tmp_path: Path) -> None:
         for column in columns:
             field = table.schema.field(column["name"])
             assert field.metadata[b"unit"].decode() == column["unit"]
-            for ours, theirs in zip(text, table.column(column["name"]).to_pylist(), strict=True):
-                assert same(ours[column["name"]], theirs, column["type"])
+            for in_csv, in_parquet in zip(text, table.column(column["name"]).to_pylist(), strict=True):
+                assert same(in_csv[column["name"]], in_parquet, column["type"])
 
 
 def same(text: str, value: Any, kind: str) -> bool:

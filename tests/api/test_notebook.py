@@ -24,7 +24,7 @@ WEEKS_S = 21 * 86_400
 
 
 async def test_the_notebook_reads_three_weeks_of_ph(tmp_path: Path) -> None:
-    strew(tmp_path)  # a user's files beside the notebook
+    strew(tmp_path)  # a user's files next to the notebook
     notebook = nbformat.read(NOTEBOOK, as_version=4)
     assert not any(cell.get("outputs") for cell in notebook.cells), "commit it without outputs"
     async with serving() as (w, port):
