@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import sys
+from typing import Any
 
 import nbformat
 from nbclient import NotebookClient
 
+formats: Any = nbformat  # without types
+
 if __name__ == "__main__":
     source, target, folder = sys.argv[1:]
-    notebook = nbformat.read(source, as_version=4)
+    notebook = formats.read(source, as_version=4)
     NotebookClient(notebook, timeout=100, resources={"metadata": {"path": folder}}).execute()
-    nbformat.write(notebook, target)
+    formats.write(notebook, target)
