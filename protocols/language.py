@@ -53,8 +53,6 @@ class ProtocolError(Exception):
     """A verb was called with an argument that makes no sense (a negative volume, an unknown sensor)."""
 
 
-# --- verbs with a method of their own --------------------------------------------------------------------
-
 ESTIMATED = ("glucose", "lactate", "ammonia")
 """Substances of an estimate that a recipe saves for `loop` and `spent` (mM)."""
 PROBE_VALID_S = 7 * 86_400.0
@@ -140,6 +138,7 @@ ASK = Verb(
     name="ask",
     policy=Policy.REDO,
     says="Ask a person",
+    words=frozenset(("message",)),
     form=StepForm(
         "ask_operator",
         "hold until a person has read this and resumed",
@@ -162,9 +161,6 @@ NOTE = Verb(
     ),
 )
 TOGETHER = Verb(name="together", policy=Policy.BRANCHES, says="Run branches")
-
-
-# --- organs ----------------------------------------------------------------------------------------------
 
 
 class Actions(Protocol):

@@ -125,6 +125,12 @@ class Verb:
     """Text on the page, before the step's volume, sensor or time."""
     form: StepForm | None = None
     """How a recipe writes it; None where it cannot."""
+    words: frozenset[str] = frozenset()
+    """Arguments that are text for people: the same step in other words is the same step."""
+
+    def same(self, args: Mapping[str, Any], others: Mapping[str, Any]) -> bool:
+        """Whether two calls are the same but for their words."""
+        return all(args.get(key) == others.get(key) for key in {*args, *others} - self.words)
 
     def of(self, lab: object) -> Callable[..., Awaitable[Any]]:
         """Return this verb's method of `lab`."""

@@ -14,7 +14,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from controller.recipes.form import FORMAT, NAME, POLICIES, TOP, WORD
+from controller.recipes.form import FORMAT, FORMS, NAME, POLICIES, TOP, WORD
 from controller.recipes.steps import Steps
 from controller.recipes.values import RESERVED, quantity
 from controller.rig.document import read_document
@@ -108,7 +108,11 @@ class _Reader(Steps):
     def _hash(self, program: Program) -> str:
         """Return the hash of what the course of the recipe depends on: not its comments, title and descriptions."""
         params = [(param.name, param.unit, param.default, param.low, param.high) for param in program.params]
-        course = {"parameters": params, "policies": asdict(program.policies), "steps": self.document.data["steps"]}
+        course = {
+            "parameters": params,
+            "policies": asdict(program.policies),
+            "steps": _course(self.document.data["steps"]),
+        }
         called = [recipe.source_sha256 for recipe in self.calls]
         return source_hash(f"recipes {PROGRAM_VERSION}", json.dumps(course, default=str), *called)
 
@@ -206,3 +210,18 @@ class _Reader(Steps):
             self.parts[called.watched[0][0]] = called
         self.calls.append(called)
         return called
+
+
+def _course(data: Any) -> Any:
+    """Return the data of steps without the texts that they show to people."""
+    if isinstance(data, list):
+        return [name if (name := _only_text(item)) else _course(item) for item in data]
+    return {key: _course(value) for key, value in data.items()} if isinstance(data, dict) else data
+
+
+def _only_text(item: Any) -> str:
+    """Return the name of a step that only shows a text; an empty text for any other."""
+    name = str(next(iter(item), "")) if isinstance(item, dict) else ""
+    form = FORMS.get(name)
+    texts = form is not None and form.arguments and all(of.kind == "text" for of in form.arguments.values())
+    return name if texts else ""

@@ -391,7 +391,7 @@ class ProtocolRun:
         """What is recorded of the branch's next step; raises :class:`ProtocolError` when it was another."""
         branch.last += 1
         step = self._steps.get(branch.at)
-        if step is not None and (step.verb != verb.name or dict(step.args) != dict(args)):
+        if step is not None and (step.verb != verb.name or not verb.same(step.args, args)):
             raise ProtocolError(
                 f"step {branch.at} was {step.verb}{dict(step.args)} and is now {verb.name}{dict(args)}: the protocol does not"
                 " repeat itself. Likely cause: it uses something else than what the lab told it"

@@ -14,7 +14,7 @@ from controller.runs.runner import Runner
 from controller.steps.recovery import PATIENCE, StepProblem, Trouble, advise
 from controller.steps.steps import records_of
 from drivers.commands import Guarantee
-from protocols.language import Lab
+from protocols.language import Lab, ProtocolFunction
 from protocols.table import TRANSFERS, VERBS
 from protocols.verbs import Policy
 from tests.execution.protocols_for_tests import CATALOGUE, recipe
@@ -299,6 +299,32 @@ async def test_a_run_that_began_under_the_release_before_goes_on_in_its_transfer
     assert only(second.runs) is RunState.COMPLETE
     assert second.runs.get(run).messages == ()
     assert world.pumps["reglo.draw"].moved_ul == pytest.approx(12_000.0, rel=0.01)
+    await second.gone()
+
+
+@pytest.mark.virtual_time
+async def test_a_question_in_other_words_is_the_same_step(tmp_path: Path) -> None:
+    """A release that rewords its questions does not hold the runs that were asked the old ones."""
+
+    def asking(words: str) -> ProtocolFunction:
+        async def asks(lab: Lab, params: Mapping[str, float]) -> None:
+            await lab.ask(words)
+            await lab.kidney.draw(4_000.0)
+
+        return asks
+
+    world = World()
+    controller = Controller(world, tmp_path / "j.db", catalogue={"asks": recipe(asking("old words"))})
+    run = await controller.runs.start("asks", {}, "anna", "a test")
+    await controller.until(lambda: only(controller.runs) is RunState.HELD)
+    await controller.runs.resume(run, "anna", "done")
+    await asyncio.sleep(30.0)
+    await controller.gone()
+    second = Controller(world, tmp_path / "j.db", catalogue={"asks": recipe(asking("New words"))})
+    await second.runs.recover()
+    await second.until(lambda: only(second.runs).ended)
+    assert only(second.runs) is RunState.COMPLETE
+    assert world.pumps["reglo.draw"].moved_ul == pytest.approx(4_000.0, rel=0.03)
     await second.gone()
 
 

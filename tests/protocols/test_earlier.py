@@ -86,6 +86,12 @@ def test_comments_and_titles_hold_no_run_and_steps_do(folder: Path) -> None:
         MINE.replace("# weighed", "# dosed").replace("title: A", "title: The").replace("help: fresh", "help: new")
     )
     assert of_file(path).source_sha256 == before
+    asking = MINE + "  - ask_operator: look at {fed}\n"
+    path.write_text(asking)
+    asked = of_file(path).source_sha256
+    assert asked != before
+    path.write_text(asking.replace("look at", "Look at"))
+    assert of_file(path).source_sha256 == asked
     for old, new in (("default: 2 mL", "default: 3 mL"), ("as: fed", "as: given"), ("most: 4 mL", "most: 5 mL")):
         path.write_text(MINE.replace(old, new))
         assert of_file(path).source_sha256 != before
