@@ -111,10 +111,7 @@ def decide(request: Request, view: GovernorView, envelope: Envelope) -> Stimulat
     charge_nc = math.fsum(abs(phase.charge_nc) for phase in request.phases)
     earliest = view.next_frame + view.info.lead_frames
     at_frame = request.at_frame or earliest
-    if request.not_after:
-        tolerance = request.not_after - at_frame
-    else:
-        tolerance = round((TOLERANCE_S if request.at_frame else SOON_TOLERANCE_S) * rate)
+    tolerance = _tolerance(request, at_frame, rate)
     starts = tuple(at_frame + k * request.period_frames for k in range(request.pulses))
     permission = tuple(_permission(request, view))
     time = tuple(_time(starts, tolerance, earliest, view, envelope))
@@ -134,6 +131,13 @@ def decide(request: Request, view: GovernorView, envelope: Envelope) -> Stimulat
     return StimulationDecision(True, (), starts, tolerance, length, charge_nc)
 
 
+def _tolerance(request: Request, at_frame: int, rate: float) -> int:
+    """Return how many frames late the first pulse may begin."""
+    if request.not_after:
+        return request.not_after - at_frame
+    return round((TOLERANCE_S if request.at_frame else SOON_TOLERANCE_S) * rate)
+
+
 def book(request: Request, decision: StimulationDecision, bookings: Bookings, envelope: Envelope) -> None:
     """Enter an accepted request, so that the next decision counts it."""
     pulses = [
@@ -145,30 +149,10 @@ def book(request: Request, decision: StimulationDecision, bookings: Bookings, en
 
 
 def _malformed(request: Request, view: GovernorView, envelope: Envelope) -> Iterator[Reason]:
-    """What is no meaningful request at all: numbers that are none, counts that would cost unbounded work."""
-    if not request.electrodes:
-        yield Reason("request", "no electrode is named; name at least one")
-    if len(set(request.electrodes)) != len(request.electrodes):
-        yield Reason("request", "an electrode is named twice; name each once")
-    for electrode in request.electrodes[: view.info.electrodes + 1]:
-        if not _whole(electrode, 0, view.info.electrodes - 1):
-            yield Reason(
-                "request",
-                f"there is no electrode {electrode!r}; this array has 0 to {view.info.electrodes - 1}",
-            )
-            break
-    if not 2 <= len(request.phases) <= 3:
-        yield Reason("waveform", f"{len(request.phases)} phases; give two, or two with a pause (0 µA) between")
-    for phase in request.phases[:3]:
-        if not (_finite(phase.duration_us) and _finite(phase.current_ua)):
-            yield Reason("waveform", "a duration or current is not a finite number")
-            break
-        if abs(phase.duration_us) > _ABSURD or abs(phase.current_ua) > _ABSURD:
-            yield Reason("waveform", f"{phase.duration_us:g} µs at {phase.current_ua:g} µA is beyond any stimulator")
-            break
-    for name, value in (("at_frame", request.at_frame), ("not_after", request.not_after)):
-        if not _whole(value, 0, _MOST_FRAME):
-            yield Reason("request", f"{name} is {value!r}; give a frame number, or 0")
+    """Yield what makes a request meaningless: values that are no numbers, counts that would cost unbounded work."""
+    yield from _malformed_electrodes(request, view.info)
+    yield from _malformed_phases(request.phases)
+    yield from _malformed_times(request)
     most = envelope.pulses_per_request
     if not _whole(request.pulses, 1, most) or request.pulses * len(request.electrodes) > most:
         yield Reason("request", f"pulses times electrodes must be 1 to {most} in one request; ask for less at a time")
@@ -178,6 +162,38 @@ def _malformed(request: Request, view: GovernorView, envelope: Envelope) -> Iter
         yield Reason("request", "several pulses need a period; give the frames from one to the next")
     if view.inhibited:
         yield Reason("engine", view.inhibited)
+
+
+def _malformed_electrodes(request: Request, info: ArrayInfo) -> Iterator[Reason]:
+    if not request.electrodes:
+        yield Reason("request", "no electrode is named; name at least one")
+    if len(set(request.electrodes)) != len(request.electrodes):
+        yield Reason("request", "an electrode is named twice; name each once")
+    for electrode in request.electrodes[: info.electrodes + 1]:
+        if not _whole(electrode, 0, info.electrodes - 1):
+            yield Reason(
+                "request",
+                f"there is no electrode {electrode!r}; this array has 0 to {info.electrodes - 1}",
+            )
+            return
+
+
+def _malformed_phases(phases: Sequence[Phase]) -> Iterator[Reason]:
+    if not 2 <= len(phases) <= 3:
+        yield Reason("waveform", f"{len(phases)} phases; give two, or two with a pause (0 µA) between")
+    for phase in phases[:3]:
+        if not (_finite(phase.duration_us) and _finite(phase.current_ua)):
+            yield Reason("waveform", "a duration or current is not a finite number")
+            return
+        if abs(phase.duration_us) > _ABSURD or abs(phase.current_ua) > _ABSURD:
+            yield Reason("waveform", f"{phase.duration_us:g} µs at {phase.current_ua:g} µA is beyond any stimulator")
+            return
+
+
+def _malformed_times(request: Request) -> Iterator[Reason]:
+    for name, value in (("at_frame", request.at_frame), ("not_after", request.not_after)):
+        if not _whole(value, 0, _MOST_FRAME):
+            yield Reason("request", f"{name} is {value!r}; give a frame number, or 0")
 
 
 def _permission(request: Request, view: GovernorView) -> Iterator[Reason]:
@@ -190,7 +206,7 @@ def _permission(request: Request, view: GovernorView) -> Iterator[Reason]:
 
 
 def _waveform(phases: Sequence[Phase], info: ArrayInfo, envelope: Envelope) -> Iterator[Reason]:
-    """Polarity, balance, charge, density, Shannon's k, current and timing of one pulse."""
+    """Yield what is wrong with one pulse: polarity, balance, charge, density, Shannon's k, current and timing."""
     active = [phase for phase in phases if phase.current_ua != 0.0]
     if len(active) != 2 or phases[0].current_ua == 0.0 or phases[-1].current_ua == 0.0:
         yield Reason("waveform", "a pulse is two phases with current, at most with one pause between them")
@@ -201,22 +217,32 @@ def _waveform(phases: Sequence[Phase], info: ArrayInfo, envelope: Envelope) -> I
     if envelope.negative_first and first.current_ua > 0:
         yield Reason("polarity", f"the first phase is {first.current_ua:+g} µA; on {info.material} it must be negative")
     for phase in phases:
-        shortest = envelope.phase_us_min
-        longest = envelope.phase_us_max if phase.current_ua else envelope.pause_us_max
-        if phase.duration_us < shortest:
-            excess = shortest / phase.duration_us if phase.duration_us > 0 else math.inf
-            yield Reason("phase_duration", f"a phase of {phase.duration_us:g} µs; at least {shortest:g} µs", excess)
-        yield from _over("phase_duration", "a phase lasts", phase.duration_us, longest, "µs")
-        if not _on_grid(phase.duration_us, info.time_step_us):
-            yield Reason(
-                "grid",
-                f"{phase.duration_us:g} µs is no multiple of the array's step of {info.time_step_us:g} µs",
-            )
-        if not _on_grid(phase.current_ua, info.current_step_ua):
-            yield Reason(
-                "grid",
-                f"{phase.current_ua:g} µA is no multiple of the array's step of {info.current_step_ua:g} µA",
-            )
+        yield from _phase(phase, info, envelope)
+    yield from _charges(phases, active, info, envelope)
+
+
+def _phase(phase: Phase, info: ArrayInfo, envelope: Envelope) -> Iterator[Reason]:
+    """Yield what is wrong with the duration of a phase, and with its place on the array's grid."""
+    shortest = envelope.phase_us_min
+    longest = envelope.phase_us_max if phase.current_ua else envelope.pause_us_max
+    if phase.duration_us < shortest:
+        excess = shortest / phase.duration_us if phase.duration_us > 0 else math.inf
+        yield Reason("phase_duration", f"a phase of {phase.duration_us:g} µs; at least {shortest:g} µs", excess)
+    yield from _over("phase_duration", "a phase lasts", phase.duration_us, longest, "µs")
+    if not _on_grid(phase.duration_us, info.time_step_us):
+        yield Reason(
+            "grid",
+            f"{phase.duration_us:g} µs is no multiple of the array's step of {info.time_step_us:g} µs",
+        )
+    if not _on_grid(phase.current_ua, info.current_step_ua):
+        yield Reason(
+            "grid",
+            f"{phase.current_ua:g} µA is no multiple of the array's step of {info.current_step_ua:g} µA",
+        )
+
+
+def _charges(phases: Sequence[Phase], active: Sequence[Phase], info: ArrayInfo, envelope: Envelope) -> Iterator[Reason]:
+    """Yield what is wrong with current, charge, charge density, net charge and Shannon's k of a pulse."""
     area = disc_area_cm2(info.diameter_um)
     current = max(abs(phase.current_ua) for phase in active)
     charge = max(abs(phase.charge_nc) for phase in active)
@@ -278,7 +304,24 @@ def _time(
 def _neighbours(
     request: Request, starts: Sequence[int], tolerance: int, length: int, view: GovernorView, envelope: Envelope
 ) -> Iterator[Reason]:
-    """Distance to other pulses on the same electrode; electrodes at once; pulses pending."""
+    """Yield what is too close: pulses of one electrode, electrodes at once, pulses pending."""
+    yield from _rate(request, starts, tolerance, view, envelope)
+    mine = set(request.electrodes)
+    at_once = max(len(mine | view.bookings.together(start, start + tolerance + length)) for start in starts)
+    if at_once > envelope.at_once:
+        yield Reason(
+            "at_once",
+            f"{at_once} electrodes might be stimulated together; at most {envelope.at_once}",
+            at_once / envelope.at_once,
+        )
+    pending = view.pending + len(starts) * len(request.electrodes)
+    yield from _over("pending", "pulses pending would be", pending, envelope.pending, "")
+
+
+def _rate(
+    request: Request, starts: Sequence[int], tolerance: int, view: GovernorView, envelope: Envelope
+) -> Iterator[Reason]:
+    """Yield pulses that come too soon after another one on the same electrode."""
     apart = math.ceil(view.info.sample_rate_hz / envelope.rate_hz)
     own = request.period_frames - tolerance
     if request.pulses > 1 and own < apart:
@@ -296,16 +339,6 @@ def _neighbours(
                 f"electrode {electrode} has another pulse {max(nearest, 0)} frames away; at least {apart}",
                 apart / nearest if nearest > 0 else math.inf,
             )
-    mine = set(request.electrodes)
-    at_once = max(len(mine | view.bookings.together(start, start + tolerance + length)) for start in starts)
-    if at_once > envelope.at_once:
-        yield Reason(
-            "at_once",
-            f"{at_once} electrodes might be stimulated together; at most {envelope.at_once}",
-            at_once / envelope.at_once,
-        )
-    pending = view.pending + len(starts) * len(request.electrodes)
-    yield from _over("pending", "pulses pending would be", pending, envelope.pending, "")
 
 
 def _budgets(
