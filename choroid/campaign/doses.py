@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from choroid.campaign.findings import Findings
 from choroid.campaign.telling import Telling
@@ -13,6 +13,7 @@ from choroid.campaign.troubles import Troubles
 from controller.process.controller import Controller
 from controller.rig.description import Rig
 from sim.lab import SimulatedLab
+from sim.plant.plant import PlantTruth
 
 DOUBTING = frozenset(
     (
@@ -43,6 +44,19 @@ LEAST_UL = 60.0
 ML = 1000.0
 
 
+class _Net(NamedTuple):
+    """Volume (µL) that entered and left a line in its direction, less what moved the other way."""
+
+    moved_ul: float
+    arrived_ul: float
+
+    @classmethod
+    def of(cls, truth: PlantTruth, line: str) -> _Net:
+        """Read it off the plant."""
+        back_ul = 2.0 * truth.backwards_ul[line]
+        return cls(truth.moved_ul[line] - back_ul, truth.arrived_ul[line] - back_ul)
+
+
 @dataclass(slots=True)
 class _Open:
     """A dose that the journal has announced and not settled."""
@@ -51,8 +65,8 @@ class _Open:
     n: int
     ul: float
     line: str
-    begun_ul: float
-    arrived_ul: float
+    net: _Net
+    """Of its line, when it was announced."""
     begun_s: float
 
 
@@ -95,7 +109,7 @@ class Doses:
                 "no double dose", f"{run}.{body['n']}", f"step {body['n']} doses {line} while a dose is open (E4)"
             )
         now_s = asyncio.get_running_loop().time()
-        self._open[line] = _Open(run, body["n"], body["ul"], line, truth.moved_ul[line], truth.arrived_ul[line], now_s)
+        self._open[line] = _Open(run, body["n"], body["ul"], line, _Net.of(truth, line), now_s)
         self._asked.setdefault((run, body["n"]), body["ul"])
 
     def settled(self, kind: str, body: Mapping[str, Any], run: str) -> None:
@@ -106,7 +120,8 @@ class Doses:
         line = opened.line
         del self._open[line]
         truth = self._lab.plant.truth()
-        truly, arrived = truth.moved_ul[line] - opened.begun_ul, truth.arrived_ul[line] - opened.arrived_ul
+        net = _Net.of(truth, line)
+        truly, arrived = net.moved_ul - opened.net.moved_ul, net.arrived_ul - opened.net.arrived_ul
         self._moved[line] = truth.moved_ul[line]
         if kind == "step.refused":
             if truly > LEAST_UL:

@@ -116,6 +116,8 @@ class Line:
     """Volume that entered since the start."""
     arrived_ul: float
     """Volume that left at the other end since the start."""
+    backwards_ul: float
+    """The part of `moved_ul` that moved against the direction of the line."""
     dry: float
     """1 while the pump moves air because the vessel is empty."""
     times_dry: float

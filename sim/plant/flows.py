@@ -70,6 +70,8 @@ def move(
     target = link.source if backwards else link.target
     entering, leaving = scratch[0], scratch[1]
     taken = draw(line, body, vessels[source], entering, volume)
+    if backwards:
+        line.backwards_ul += taken
     if taken > 0.0 and entering[Content.INSULIN] > 0.0:
         lose_insulin(entering, taken, tally)
     hydraulics.pass_along(held[number], entering, leaving, volume / line.cell_ul, backwards)

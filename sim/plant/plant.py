@@ -51,6 +51,8 @@ class PlantTruth:
     """What each line has taken in since the beginning, either way."""
     arrived_ul: dict[str, float]
     """What has come out at its other end: air in a line, or a leak, makes it another volume."""
+    backwards_ul: dict[str, float]
+    """The part of `moved_ul` that moved from the line's target to its source."""
     held_ul: dict[str, float]
     """Liquid in each line."""
     held: dict[str, dict[str, float]]
@@ -236,6 +238,7 @@ class Plant:
             losses_ul=self.losses_ul,
             moved_ul={name: float(lines["moved_ul"][number]) for number, name in enumerate(names)},
             arrived_ul={name: float(lines["arrived_ul"][number]) for number, name in enumerate(names)},
+            backwards_ul={name: float(lines["backwards_ul"][number]) for number, name in enumerate(names)},
             held_ul={name: float(held[number, Content.LIQUID]) for number, name in enumerate(names)},
             held={name: dict(zip(SPECIES, held[number].tolist(), strict=False)) for number, name in enumerate(names)},
             flows_ul_min={name: float(lines["flow_ul_s"][number]) * 60.0 for number, name in enumerate(names)},

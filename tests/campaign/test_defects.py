@@ -55,6 +55,14 @@ def test_I1_heat_asked_for_by_hand_beside_a_stuck_probe_does_not_overheat_the_ch
     assert run_trial(Trial(1, 1.0 / 6.0, "circulate", {}, faults=faults)).violations == []
 
 
+def test_F1_a_pump_that_turns_back_for_a_moment_moves_its_dose_less_twice_that_volume() -> None:
+    """The ledger books the net volume that the balance shows. The judge once took the way back for a part of the dose."""
+    back = Fault("reversed", "reglo.return", 650.0, 19.0)
+    params = {"batch": "16 mL", "least": "16 mL", "every": "1 h"}
+    rig = {"organs.kidney.flow": "2.8 mL/min"}
+    assert run_trial(Trial(1, 0.4, "recycle", params, rig=rig, attend_min=10.0, faults=(back,))).violations == []
+
+
 def test_air_in_a_line_is_no_error_of_the_books() -> None:
     """The balance sees 0.59 mL arrive; 0.42 mL are taken in, since air takes the place of the rest in the tube."""
     bubble = Fault("bubble", "feed", 1.0, 0.0, 200.0)
