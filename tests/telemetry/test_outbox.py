@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -53,7 +54,8 @@ def test_D1_beyond_the_quota_the_oldest_go_and_are_counted(tmp_path: Path) -> No
     assert numbers(outbox) == [21]
     assert outbox.dropped == 20
     outbox.close()
-    assert Outbox(tmp_path / "o.db").dropped == 20
+    with closing(Outbox(tmp_path / "o.db")) as again:
+        assert again.dropped == 20
 
 
 def test_no_more_is_taken_out_at_once_than_one_can_send(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
