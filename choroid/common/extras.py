@@ -7,14 +7,14 @@ from types import ModuleType
 
 from choroid.common.failure import UserError
 
-OURS = ("choroid", "dashboards", "controller", "protocols", "drivers", "sim")
+FIRST_PARTY = ("choroid", "dashboards", "controller", "protocols", "drivers", "sim")
 
 
 def load_extra(module: str, extra: str, *, needed_for: str, otherwise: str) -> ModuleType:
     """Import a module that needs an extra.
 
     Args:
-        module: The module, of the other package or the one of ours that imports it.
+        module: The module, of the other package or one of Choroid that imports it.
         extra: The extra that has the package.
         needed_for: What asks for it, for people: an option, a command, a key of the rig file.
         otherwise: How to do without, for people.
@@ -25,8 +25,8 @@ def load_extra(module: str, extra: str, *, needed_for: str, otherwise: str) -> M
     try:
         return import_module(module)
     except ModuleNotFoundError as error:
-        if (error.name or "").partition(".")[0] in OURS:
-            raise  # a defect of ours
+        if (error.name or "").partition(".")[0] in FIRST_PARTY:
+            raise  # a defect of Choroid
         raise UserError(
             f"{needed_for} needs the package {error.name}, which is not installed. Likely cause: Choroid was installed"
             f' without the extra “{extra}”. Next: pip install "choroid[{extra}]", or {otherwise}'

@@ -23,8 +23,8 @@ from controller.gate.latch import NAME as LATCH
 from controller.guard.wire import LOCK, LOG, PLAN, SEEN, SOCKET
 from controller.journal.file import RECORDS
 from controller.links.ownership import OWNER, holders
-from controller.memory.aside import name_aside
 from controller.memory.calibrations import FILE as CALIBRATIONS
+from controller.memory.quarantine import SUFFIX, quarantine_path
 from dashboards.auth import FILE as CREDENTIALS
 
 ENDPOINT = "endpoint.json"
@@ -140,10 +140,10 @@ def set_aside(folder: Path) -> None:
         return
     for path in entries:
         ours = path.name in OURS or path.name.startswith(DATABASES)
-        if not ours or ".aside-" in path.name or _fits(path):
+        if not ours or SUFFIX in path.name or _fits(path):
             continue
         with suppress(OSError):
-            aside = name_aside(path)
+            aside = quarantine_path(path)
             path.rename(aside)
             print(
                 f"Choroid: {path} is no file that can be used; it is kept as {aside.name}", file=sys.stderr, flush=True

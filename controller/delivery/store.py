@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Protocol
 
-from controller.memory.file import open_or_set_aside
+from controller.memory.file import open_database
 from controller.memory.formats import Format
 
 logger = logging.getLogger(__name__)
@@ -39,7 +39,7 @@ class NoticeStore:
     def load(self) -> dict[str, Any]:
         """Every note; none where the file cannot be opened."""
         try:
-            db = open_or_set_aside(self._path, NOTICES)
+            db = open_database(self._path, NOTICES)
         except (sqlite3.Error, OSError) as error:
             logger.error("%s cannot be opened: %s; what was told before is not known", self._path, error)
             return {}
@@ -61,7 +61,7 @@ class NoticeStore:
         return None
 
     def _write(self, rows: Mapping[str, str | None]) -> None:
-        db = open_or_set_aside(self._path, NOTICES)
+        db = open_database(self._path, NOTICES)
         try:
             with db:
                 db.execute("BEGIN")

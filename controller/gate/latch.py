@@ -11,7 +11,7 @@ import json
 import os
 from pathlib import Path
 
-from controller.memory.aside import name_aside
+from controller.memory.quarantine import quarantine_path
 
 NAME = "emergency-stop.json"
 UNREADABLE = "the file of the emergency stop cannot be read, so the stop stands"
@@ -48,4 +48,4 @@ class Latch:
     def _move_directory(self) -> None:
         """Rename a directory that stands in the file's place: it can be neither replaced nor removed as a file."""
         if self._path.is_dir() and not self._path.is_symlink():
-            self._path.rename(name_aside(self._path))
+            self._path.rename(quarantine_path(self._path))

@@ -7,8 +7,8 @@ import logging
 import sqlite3
 from pathlib import Path
 
-from controller.memory.aside import name_aside
 from controller.memory.formats import BUSY_S, Format, create, migrate
+from controller.memory.quarantine import quarantine_path
 
 logger = logging.getLogger(__name__)
 
@@ -21,7 +21,7 @@ class ConversionDue(sqlite3.OperationalError):
     """The file is of an earlier format, and converting it takes longer than the caller may wait."""
 
 
-def open_or_set_aside(path: Path, form: Format, *, at_once: bool = True) -> sqlite3.Connection:
+def open_database(path: Path, form: Format, *, at_once: bool = True) -> sqlite3.Connection:
     """Open `path` (WAL, synchronous NORMAL, autocommit), creating it if need be.
 
     A file of an earlier format is converted. One that is damaged, of a newer format, or of one that cannot be converted is
@@ -42,13 +42,13 @@ def open_or_set_aside(path: Path, form: Format, *, at_once: bool = True) -> sqli
     except sqlite3.OperationalError:
         raise
     except sqlite3.DatabaseError as error:
-        set_aside(path, error)
+        rename_unusable(path, error)
         return _open(path, form, at_once)
 
 
-def set_aside(path: Path, why: Exception) -> None:
+def rename_unusable(path: Path, why: Exception) -> None:
     """Rename a file that cannot be used, so that a new one can begin in its place."""
-    aside = name_aside(path)
+    aside = quarantine_path(path)
     path.rename(aside)
     for suffix in ("-wal", "-shm"):
         path.with_name(path.name + suffix).unlink(missing_ok=True)

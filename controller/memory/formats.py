@@ -1,7 +1,7 @@
 """Formats of the SQLite files: their versions, and the migrations that bring a file of an earlier release to the present one.
 
 A migration runs in one transaction together with the new version number. A process that is killed in it, or a disk that is
-full, leaves the file as it was. Before the transaction the file is copied beside itself as `NAME.format-VERSION`. The copy
+full, leaves the file as it was. Before the transaction the file is copied to `NAME.format-VERSION`. The copy
 is kept until a person removes it.
 """
 

@@ -24,7 +24,7 @@ from typing import NamedTuple
 from controller.core.clock import Clock
 from controller.core.state import Reading
 from controller.memory.conversion import Conversion
-from controller.memory.file import ConversionDue, open_or_set_aside, set_aside, without_checkpoints
+from controller.memory.file import ConversionDue, open_database, rename_unusable, without_checkpoints
 from controller.memory.history_format import HISTORY, LEVELS_S
 from drivers.commands import Quality
 
@@ -259,11 +259,11 @@ class History:
             self._conversion = None
             failure = conversion.failure
             if isinstance(failure, sqlite3.DatabaseError) and not isinstance(failure, sqlite3.OperationalError):
-                set_aside(self._path, failure)
+                rename_unusable(self._path, failure)
             elif failure is not None:
                 raise sqlite3.OperationalError(str(failure))  # the next try begins a new conversion
         try:
-            return open_or_set_aside(self._path, HISTORY, at_once=self._autocheckpoint)
+            return open_database(self._path, HISTORY, at_once=self._autocheckpoint)
         except ConversionDue:
             self._conversion = Conversion(self._path, HISTORY)
             raise

@@ -6,7 +6,7 @@ from datetime import datetime
 from pathlib import Path
 
 from controller.commissioning.record import Rows, not_commissioned
-from controller.memory.aside import files_aside
+from controller.memory.quarantine import quarantined_files
 from controller.rig.description import Rig
 
 
@@ -18,6 +18,6 @@ def notices(rig: Rig, journal: Rows, now: datetime, data: Path) -> dict[tuple[st
     }
     if (why := not_commissioned(rig, journal, now)) is not None:
         found[("not_commissioned", rig.name)] = why
-    if aside := files_aside(data):
+    if aside := quarantined_files(data):
         found["file_set_aside", "data folder"] = f"in {data}: {', '.join(aside)}"
     return found

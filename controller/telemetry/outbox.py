@@ -10,7 +10,7 @@ from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 
-from controller.memory.file import open_or_set_aside, without_checkpoints
+from controller.memory.file import open_database, without_checkpoints
 from controller.memory.formats import Format, Migration, sql
 
 QUOTA_BYTES = 2_000_000_000
@@ -53,7 +53,7 @@ class Outbox:
     def __init__(self, path: Path, *, quota_bytes: int = QUOTA_BYTES, autocheckpoint: bool = True) -> None:
         """Without `autocheckpoint` no write waits for the disk; the caller checkpoints the file now and then."""
         self._quota = quota_bytes
-        self._db = open_or_set_aside(path, OUTBOX)
+        self._db = open_database(path, OUTBOX)
         if not autocheckpoint:
             without_checkpoints(self._db)
         self._count, self._bytes = self._db.execute(

@@ -16,7 +16,7 @@ from choroid.campaign.storage import Disk, FrailDatabase
 from controller.core.clock import Clock
 from controller.core.run_states import RunState
 from controller.journal.journal import Journal
-from controller.memory.file import open_or_set_aside
+from controller.memory.file import open_database
 from controller.memory.formats import Format
 from controller.process.controller import Controller
 from drivers.commands import LevelStatus, PumpStatus
@@ -79,9 +79,9 @@ async def test_D2_a_restart_that_meets_a_full_disk_cares_for_the_rig_and_takes_t
 
     def ailing(path: Path, form: Format, *, at_once: bool) -> sqlite3.Connection:
         disk.check()
-        return open_or_set_aside(path, form, at_once=at_once)
+        return open_database(path, form, at_once=at_once)
 
-    monkeypatch.setattr("controller.memory.history.open_or_set_aside", ailing)
+    monkeypatch.setattr("controller.memory.history.open_database", ailing)
     first = restarted(lab, disk, tmp_path)
     await first.start()
     ticking = asyncio.create_task(first.run(stop))

@@ -143,6 +143,6 @@ def test_a_missing_extra_is_named_before_anything_is_begun(monkeypatch: pytest.M
     assert not list(tmp_path.iterdir())
 
 
-def test_a_defect_of_ours_is_not_taken_for_a_missing_extra() -> None:
+def test_a_defect_of_choroid_is_not_taken_for_a_missing_extra() -> None:
     with pytest.raises(ModuleNotFoundError, match="nothing_of_that_name"):
         load_extra("controller.telemetry.nothing_of_that_name", "influx", needed_for="x", otherwise="y")

@@ -18,12 +18,12 @@ from types import SimpleNamespace
 import pytest
 
 from choroid.bench.standing_clock import StandingClock
-from controller.memory.aside import files_aside
-from controller.memory.file import open_or_set_aside
+from controller.memory.file import open_database
 from controller.memory.formats import Format, Migration, backup_path, sql
 from controller.memory.history import History
 from controller.memory.history_format import HISTORY
 from controller.memory.history_reader import HistoryReader, HistoryUnreadable
+from controller.memory.quarantine import SUFFIX, quarantined_files
 from controller.telemetry.outbox import Outbox
 from drivers.commands import Quality
 from tests.memory.test_history import BEGIN, EPOCH, reading, values
@@ -69,7 +69,7 @@ KILLED = """
 import os, signal, sys
 from dataclasses import replace
 from pathlib import Path
-from controller.memory.file import open_or_set_aside
+from controller.memory.file import open_database
 from controller.memory.history_format import HISTORY
 
 def killed(db):
@@ -78,7 +78,7 @@ def killed(db):
     os.kill(os.getpid(), signal.SIGKILL)
 
 first, *others = HISTORY.migrations
-open_or_set_aside(Path(sys.argv[1]), replace(HISTORY, migrations=(replace(first, apply=killed), *others)))
+open_database(Path(sys.argv[1]), replace(HISTORY, migrations=(replace(first, apply=killed), *others)))
 """
 
 
@@ -138,7 +138,7 @@ def test_D5_a_history_of_an_earlier_release_goes_on(schema: str, number: int, tm
     history = History(path, clock)
     assert history.problem is None
     assert_nothing_lost(history, tmp_path)
-    assert files_aside(tmp_path) == []
+    assert quarantined_files(tmp_path) == []
     assert version(path) == HISTORY.version
     assert version(backup_path(path, number)) == number, "the file as it was is kept"
     with contextlib.closing(sqlite3.connect(backup_path(path, number))) as db:
@@ -195,7 +195,7 @@ def test_D2_a_disk_full_in_mid_migration_loses_nothing_and_it_is_tried_again(
     assert history.flush()
     assert history.problem is None
     assert 3.0 in values(history, "balance.mass")
-    assert files_aside(tmp_path) == []
+    assert quarantined_files(tmp_path) == []
     history.close()
 
 
@@ -293,7 +293,7 @@ def test_R2_a_large_file_that_only_gains_a_table_is_not_copied(tmp_path: Path) -
 
 
 @pytest.mark.usefixtures("large")
-def test_A11_a_large_file_that_cannot_be_converted_is_set_aside(tmp_path: Path) -> None:
+def test_A11_a_large_file_that_cannot_be_converted_is_quarantined(tmp_path: Path) -> None:
     path = tmp_path / "h.db"
     with contextlib.closing(sqlite3.connect(path)) as db, db:
         db.execute("CREATE TABLE rollup (of_another_program)")
@@ -302,7 +302,7 @@ def test_A11_a_large_file_that_cannot_be_converted_is_set_aside(tmp_path: Path) 
     history._conversion._thread.join(10.0)
     history.insert("a.x", "kPa", [(BEGIN, 1.0)])
     assert values(history) == [1.0]
-    assert files_aside(tmp_path) == ["h.db.aside-1"]
+    assert quarantined_files(tmp_path) == [f"h.db{SUFFIX}1"]
     history.close()
 
 
@@ -330,7 +330,7 @@ def test_D1_an_outbox_of_an_earlier_release_keeps_its_messages_and_its_count_of_
     assert outbox.dropped == 3
     assert outbox.put(b"new") == 10
     outbox.close()
-    assert files_aside(tmp_path) == []
+    assert quarantined_files(tmp_path) == []
 
 
 def test_the_tables_of_migrations_lead_from_every_format_to_the_present_one() -> None:
@@ -345,14 +345,14 @@ def test_the_tables_of_migrations_lead_from_every_format_to_the_present_one() ->
 
 def test_a_step_that_fails_leaves_neither_its_changes_nor_an_open_connection(tmp_path: Path) -> None:
     path = tmp_path / "x.db"
-    open_or_set_aside(path, Format(1, "CREATE TABLE kept (x);")).close()
+    open_database(path, Format(1, "CREATE TABLE kept (x);")).close()
 
     def failing(db: sqlite3.Connection) -> None:
         db.execute("CREATE TABLE half_done (x)")
         raise sqlite3.OperationalError("database is locked")
 
     with pytest.raises(sqlite3.OperationalError, match="locked"):
-        open_or_set_aside(path, Format(2, "", (Migration(1, 2, failing),)))
+        open_database(path, Format(2, "", (Migration(1, 2, failing),)))
     with contextlib.closing(sqlite3.connect(path)) as db:
         assert [name for (name,) in db.execute("SELECT name FROM sqlite_master")] == ["kept"]
     assert not [each for each in os.listdir("/proc/self/fd") if _names(each, path)]

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 from choroid.bench.standing_clock import StandingClock
 from controller.core.state import Reading
-from controller.memory.file import open_or_set_aside
+from controller.memory.file import open_database
 from controller.memory.history import FLUSH_S, RETRY_S, History, SeriesPoint
 from controller.memory.history_format import LEVELS_S
 from drivers.commands import Quality
@@ -205,7 +205,7 @@ def test_D2_a_file_that_cannot_be_opened_stops_no_start_and_its_series_keep_thei
     def full(*_: object, **__: object) -> sqlite3.Connection:
         raise sqlite3.OperationalError("database or disk is full")
 
-    monkeypatch.setattr("controller.memory.history.open_or_set_aside", full)
+    monkeypatch.setattr("controller.memory.history.open_database", full)
     history = History(path, clock)
     assert "full" in str(history.problem)
     for tick in range(100):
@@ -213,7 +213,7 @@ def test_D2_a_file_that_cannot_be_opened_stops_no_start_and_its_series_keep_thei
         history.add(clock.at_s, "", {f"{name}.x": reading(ord(name) + tick, clock.at_s) for name in "cb"})
     assert history.query("b.x", 0.0, 2e9) == []
     assert history.problem is not None
-    monkeypatch.setattr("controller.memory.history.open_or_set_aside", open_or_set_aside)
+    monkeypatch.setattr("controller.memory.history.open_database", open_database)
     clock.at_s += RETRY_S + 1
     history.add(clock.at_s, "", {})
     assert history.problem is None

@@ -26,8 +26,8 @@ from controller.delivery.store import NoticeStore
 from controller.guard.guarding import guard_plan
 from controller.hazards.loading import load_checked_rig
 from controller.journal.journal import Journal
-from controller.memory.aside import files_aside
 from controller.memory.history import History
+from controller.memory.quarantine import quarantined_files
 from controller.nerves import ledger as stimulation
 from controller.process.controller import Controller
 from controller.rig.description import Rig
@@ -129,7 +129,7 @@ async def test_E4_a_run_killed_in_mid_transfer_by_an_earlier_release_goes_on(lef
         first, head = known["journal"]
         (row,) = controller.journal.entries(after=first - 1, limit=1)
         assert (row.seq, row.hash) == (first, head), "the chain goes on from the earlier release's last row"
-    assert files_aside(left.data) == []
+    assert quarantined_files(left.data) == []
 
 
 @pytest.mark.virtual_time
@@ -173,7 +173,7 @@ async def test_D3_each_file_of_an_earlier_release_is_read(left: Left) -> None:
         journal.verify()
         assert journal.next_seq - 1 == known["journal"][0]
         assert sorted({row.kind for row in journal.entries()}) == known["kinds"]
-    assert files_aside(left.data) == []
+    assert quarantined_files(left.data) == []
 
 
 def stimulation_of(data: Path) -> list[list[Any]]:
