@@ -14,7 +14,7 @@ from choroid.export.tables import Cell, Column, ColumnType, Table, utc_text
 
 CHUNK_ROWS = 20_000
 """Rows in memory at a time, and rows of one row group of a Parquet file: some megabytes."""
-READ_BYTES = 1_000_000
+READ_BYTES = 65_536
 
 
 class TableWriter(ABC):

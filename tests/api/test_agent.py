@@ -7,6 +7,7 @@ import json
 import subprocess
 import sys
 import zipfile
+from contextlib import aclosing
 from pathlib import Path
 
 import pytest
@@ -63,6 +64,13 @@ async def test_an_agent_with_the_client_alone_talks_with_the_tissue(wheel: Path,
             stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE, cwd=tmp_path, env={"PYTHONPATH": str(place)},
         )  # fmt: skip
         out, err = await asyncio.wait_for(process.communicate(), 60)
+        async with choroid.AsyncNervesClient.from_file(tmp_path / "nerves.json") as nerves:
+            await speak(nerves, engine.address)
+            await engine.close()
+            with pytest.raises(choroid.NervesError, match="cannot be reached"):
+                await nerves.info()
+        with pytest.raises(choroid.NervesError, match="no electrode engine runs"):
+            choroid.NervesClient.from_file(tmp_path / "nerves.json")
     finally:
         await engine.close()
     assert process.returncode == 0, err.decode()
@@ -84,32 +92,22 @@ async def test_an_agent_with_the_client_alone_talks_with_the_tissue(wheel: Path,
     }
 
 
-async def test_the_same_with_asyncio_and_an_engine_that_ends(tmp_path: Path) -> None:
-    engine = await spawn_engine(load_rig(BENCH), tmp_path, 3)
-    nerves = choroid.AsyncNervesClient.from_file(tmp_path / "nerves.json")
-    try:
-        assert (await nerves.info()).electrodes == 32
-        assert (await nerves.status()).next_frame > 0
-        async for batch in nerves.spikes(100):
+async def speak(nerves: choroid.AsyncNervesClient, address: str) -> None:
+    """The same with asyncio, and a token that the engine does not know."""
+    assert (await nerves.info()).electrodes == 32
+    assert (await nerves.status()).next_frame > 0
+    async with aclosing(nerves.spikes(100)) as batches:
+        async for batch in batches:
             if len(batch):
                 break
-        lease = await nerves.acquire_lease([0, 1])
-        with pytest.raises(choroid.NervesError, match="no lease: "):
-            await nerves.acquire_lease([0])
-        await nerves.release_lease(lease.lease)
-        stranger = choroid.AsyncNervesClient(engine.address, "wrong")
-        with pytest.raises(choroid.NervesError, match="does not know this token") as unknown:
-            await stranger.info()
-        assert unknown.value.code == "UNAUTHENTICATED"
-        await stranger.close()
-        await engine.close()
-        with pytest.raises(choroid.NervesError, match="cannot be reached"):
-            await nerves.info()
-        with pytest.raises(choroid.NervesError, match="no electrode engine runs"):
-            choroid.NervesClient.from_file(tmp_path / "nerves.json")
-    finally:
-        await nerves.close()
-        await engine.close()
+    lease = await nerves.acquire_lease([0, 1])
+    with pytest.raises(choroid.NervesError, match="no lease: "):
+        await nerves.acquire_lease([0])
+    await nerves.release_lease(lease.lease)
+    async with choroid.AsyncNervesClient(address, "wrong") as unknown:
+        with pytest.raises(choroid.NervesError, match="does not know this token") as refused:
+            await unknown.info()
+    assert refused.value.code == "UNAUTHENTICATED"
 
 
 @pytest.mark.parametrize("address", ["127.0.0.1:1", "[::1]:1", "localhost:1", "unix:/run/nerves"])

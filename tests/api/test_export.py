@@ -39,7 +39,7 @@ TABLES = ("history", "journal", "ledger_transfers", "ledger_vessels")
 def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The records of two hours in which medium was recycled."""
     folder = tmp_path_factory.mktemp("records")
-    simulate(BENCH, protocol="exchange", days=0.1, seed=1, data=folder)
+    simulate(BENCH, protocol="exchange", days=0.05, seed=1, data=folder)
     return folder
 
 
@@ -157,23 +157,23 @@ def test_doubted_readings_and_an_old_unit_are_kept(data: Path, tmp_path: Path) -
 def test_a_controller_that_writes_is_neither_held_up_nor_in_the_export(data: Path, tmp_path: Path) -> None:
     (tmp_path / "journal.db").write_bytes((data / "journal.db").read_bytes())
     history = History(tmp_path / "history.db", StandingClock(EPOCH, 1000.0))
-    history.insert("balance.mass", "g", ((BEGIN + n / 10, 1.0) for n in range(50_000)))
+    history.insert("balance.mass", "g", ((BEGIN + n / 10, 1.0) for n in range(25_000)))
     records = Records(tmp_path)
     rows = iter(tables(load_rig(BENCH), records, BEGIN, BEGIN + 1e6)[0].rows)
     first = [next(rows) for _ in range(CHUNK_ROWS)]
-    history.insert("balance.mass", "g", [(BEGIN + 4999.95, -1.0)])  # no lock: this returns at once
+    history.insert("balance.mass", "g", [(BEGIN + 2499.95, -1.0)])  # no lock: this returns at once
     assert history.problem is None
     rest = list(rows)
-    assert len(first) + len(rest) == 50_000
+    assert len(first) + len(rest) == 25_000
     assert all(row[2] == 1.0 for row in rest)
     records.close()
     history.close()
 
 
 def test_D5_memory_does_not_grow_with_the_export(data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(export, "CHUNK_ROWS", 4000)
+    monkeypatch.setattr(export, "CHUNK_ROWS", 2000)
     peaks = []
-    for rows in (20_000, 60_000):
+    for rows in (8_000, 24_000):
         folder = tmp_path / str(rows)
         folder.mkdir()
         (folder / "journal.db").write_bytes((data / "journal.db").read_bytes())
