@@ -95,9 +95,10 @@ def _ask(request: dict[str, Any]) -> dict[str, Any]:
         raise TimeoutError(
             f"it has not answered for {ANSWER_S:.0f} s: a disk that hangs, or a file server that is not reachable"
         ) from None
-    if child.returncode != 0:
-        raise OSError(f"it could not be looked at (exit status {child.returncode})")
-    found: dict[str, Any] = json.loads(told)
+    try:
+        found: dict[str, Any] = json.loads(told)
+    except ValueError:
+        raise OSError(f"it could not be looked at (exit status {child.returncode})") from None
     return found
 
 

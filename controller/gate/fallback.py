@@ -7,7 +7,7 @@ journal. A valve comes to rest only when the pumps behind it are known to stand.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Callable, Container, Coroutine, Mapping
 from contextlib import suppress
 from typing import Any
 
@@ -86,7 +86,10 @@ class Fallback:
                 output.owe(self.state_of(output), reason, self._now_s())
                 await self.pay(output)
 
-        await self._in_order(fall)
+        async with asyncio.TaskGroup() as group:
+            for name in ending:
+                group.create_task(fall(self._outputs[name]))
+            await self._in_order(fall, besides=ending)
         await self._in_order(self._once_more)  # a reply that was lost is no reason to leave it to the guard
         return tuple(name for name, output in self._outputs.items() if output.debt is not None)
 
@@ -163,8 +166,10 @@ class Fallback:
                 output.owe(output.rest, "the pulse is over, and the device does not end it", self._now_s())
             await self.pay(output)
 
-    async def _in_order(self, work: Callable[[GatedOutput], Coroutine[Any, Any, None]]) -> None:
-        """Do `work` for all outputs at once, but for valves only when the pumps behind them have been dealt with."""
-        outputs = self._outputs.values()
+    async def _in_order(
+        self, work: Callable[[GatedOutput], Coroutine[Any, Any, None]], besides: Container[str] = ()
+    ) -> None:
+        """Do `work` for all outputs but `besides` at once, and for valves only when that is done for the pumps."""
+        outputs = [output for name, output in self._outputs.items() if name not in besides]
         await asyncio.gather(*(work(output) for output in outputs if output.name not in self.valves))
         await asyncio.gather(*(work(output) for output in outputs if output.name in self.valves))

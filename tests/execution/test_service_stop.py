@@ -15,6 +15,8 @@ from tests.execution.test_whole_stack import controlled, until
 from tests.execution.world import RIG
 
 RECIPE = "recipe: 1\nname: small-dose\ntitle: One small dose\nsteps:\n  - liver.add_glucose: 0.5 mL\n"
+DOSE_S = 500.0 / RIG.organs.liver.flow_ul_min * 60.0
+ENDS = "the controller ends"
 PUMP = RIG.lines["glucose"].pump or ""
 
 
@@ -35,8 +37,7 @@ async def stopped_at(lab: SimulatedLab, data: Path, share: float) -> tuple[float
     async with controlled(lab, data) as first:
         await first.runs.start("small-dose", {}, "anna", "a test")
         await until(lambda: moved_ul(lab) > 0.0, every_s=0.05)
-        dose_s = 500.0 / RIG.organs.liver.flow_ul_min * 60.0
-        await asyncio.sleep(share * dose_s)
+        await asyncio.sleep(share * DOSE_S)
         begun_s = loop.time()
     return loop.time() - begun_s, moved_ul(lab)
 
@@ -64,8 +65,12 @@ async def test_A9_an_emergency_stop_meanwhile_ends_the_dose_at_once(tmp_path: Pa
     async with controlled(lab, tmp_path) as controller:
         await controller.runs.start("small-dose", {}, "anna", "a test")
         await until(lambda: moved_ul(lab) > 0.0, every_s=0.05)
+        await asyncio.sleep(0.2 * DOSE_S)
         closing = asyncio.create_task(controller.close())
-        await asyncio.sleep(1.0)
+        await asyncio.sleep(0.3 * DOSE_S)
+        ended = [row.body["actuator"] for row in controller.journal.entries(kinds=("act",)) if row.body["why"] == ENDS]
+        assert PUMP not in ended
+        assert {"reglo.heart", "relay.return_valve"} <= set(ended), "nothing else waits for the dose"
         before = moved_ul(lab)
         await controller.emergency_stop("anna", "smoke")
         await closing
