@@ -5,12 +5,14 @@ from __future__ import annotations
 import inspect
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from controller.recipes.catalogue import find, of_file, shipped
 from protocols import earlier, language
 from protocols.registry import PROTOCOLS, load
+from protocols.results import Amount, Barrier, Calibrated, Measurement, VesselVolume
 
 MINE = """recipe: 1
 name: mine
@@ -72,6 +74,23 @@ def test_a_run_of_a_laboratorys_own_file_goes_on_unless_it_was_edited(folder: Pa
         path.read_text(encoding="utf-8").replace("2 mL", "3 mL").replace("1 min", "2 min").replace("2000", "3000")
     )
     assert not of_file(path).began_as(before)
+
+
+def test_results_on_record_are_read() -> None:
+    """The steps of a run that began before are fed with what that release wrote; new names must still take these."""
+    interval = {"value": 7.2, "low": 7.1, "high": 7.3}
+    reading = Measurement.from_json({"point": "ph_spent.ph", "unit": "pH", "interval": interval, "detail": ""})
+    assert (reading.value, reading.unit) == (7.2, "pH")
+    moved: dict[str, Any] = {"ul": 5.0, "low": 4.0, "high": 6.0}
+    assert Amount(**moved).peak_kpa is None
+    assert Amount(**moved, peak_kpa=11.5).peak_kpa == 11.5
+    barrier: dict[str, Any] = {"sterile": None, "peak_kpa": None, "detail": "no pass on record"}
+    barrier |= {"least_kpa": 2.5, "most_kpa": 80.0}
+    assert Barrier(**barrier).sterile is None
+    calibrated: dict[str, Any] = {"before": 6.9, "after": 7.0, "places": 1}
+    assert Calibrated(**calibrated).places == 1
+    volumes: dict[str, Any] = {"ul": 40_000.0, "sd_ul": 30.0, "passes": 1.5, "age_s": 3_600.0, "insulin": 0.9}
+    assert VesselVolume(**volumes).ul == 40_000.0
 
 
 def test_a_called_recipe_that_was_edited_holds_the_run(folder: Path) -> None:
