@@ -1,4 +1,6 @@
-"""A full RS-485 bus: 31 devices at 19,200 baud, three of them dead. How near does polling come to what the wire allows?"""
+"""Benchmark of a full RS-485 bus: 31 devices at 19,200 baud, three of them dead. How close is polling to the wire's
+limit?
+"""
 
 from __future__ import annotations
 
@@ -24,12 +26,14 @@ FOR_S = 300.0
 PERIOD_S = 1.0
 LOOK_S = 0.005
 FRAMES_BYTES = 8 + 9
-"""Reading one pressure: address, function, register, count, checksum; and address, function, length, float, checksum."""
+"""Bytes to read one pressure: address, function, register, count, checksum; and address, function, length, float,
+checksum.
+"""
 TURN_BYTES = 3.5
 
 
 def bench_bus() -> dict[str, Any]:
-    """Return two lives of the same bus in virtual time: polled once a second, and polled as fast as it goes."""
+    """Return the figures of the same bus in virtual time, polled once a second and polled as fast as possible."""
     limit_s = (DEVICES - DEAD) * ((FRAMES_BYTES + TURN_BYTES) * BITS_A_BYTE / BAUD + KellerXLine.think_s)
     calm = run_virtual(_life(PERIOD_S))
     fast = run_virtual(_life(limit_s / 4))
@@ -48,14 +52,14 @@ def bench_bus() -> dict[str, Any]:
 
 
 async def _life(every_s: float) -> dict[str, float]:
-    """Poll the bus for a while; returns the rounds of the slowest live device and its longest pause (s)."""
+    """Poll the bus for a while; return the rounds of the slowest live device and its longest pause (s)."""
     rig = _crowded(every_s)
     lab = SimulatedLab(rig, seed=1)
     for number in range(DEAD):
         lab.devices[f"p{10 * number + 5}"].power_off()
     store = StateStore()
     body = await ConnectedRig.connect(rig, lab.opener, store)
-    await body.begin(_nobody)
+    await body.begin(_no_actuators)
     loop = asyncio.get_running_loop()
     await asyncio.sleep(10.0)
     seen: dict[str, list[float]] = {name: [] for name in rig.devices if lab.devices[name].powered}
@@ -77,7 +81,7 @@ async def _life(every_s: float) -> dict[str, float]:
 
 
 def _crowded(every_s: float) -> Rig:
-    """Return the bench rig with nothing but pressure transmitters, all on one line."""
+    """Return the bench rig with only pressure transmitters, all on one line."""
     rig = load_rig(bench_rig(), models=MODELS)
     one = rig.devices["p_heart"]
     devices = {
@@ -89,5 +93,5 @@ def _crowded(every_s: float) -> Rig:
     return rig.model_copy(update={"devices": devices})
 
 
-async def _nobody(_: str) -> None:
-    """There are no actuators on this bus."""
+async def _no_actuators(_: str) -> None:
+    """Do nothing: there are no actuators on this bus."""

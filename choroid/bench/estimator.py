@@ -1,7 +1,8 @@
-"""How honest the state estimator is: the plant's truth beside what it believes, over many rigs, with daily assays.
+"""Accuracy of the state estimator: its intervals against the plant's truth over many rigs with daily assays.
 
-Each seed is another rig: bottles off their labels, tissue that works harder or less, pumps and probes with errors of their
-own, assays with noise (a quarter of its variance the same for a whole culture) of which three in ten are entered hours late.
+Each seed is another rig: bottles off their labels, tissue that works harder or less, pumps and probes with their
+own errors, assays with noise (a quarter of its variance constant for a culture) of which three in ten are entered
+hours late.
 """
 
 from __future__ import annotations
@@ -37,17 +38,17 @@ from sim.plant.plant import Plant
 from sim.virtual_time import run_virtual
 
 SEEDS, DAYS = 20, 14.0
-LEAST_DAYS = 2.0
-"""Below it some values of a culture have not moved yet, and have no range to hold an error against."""
+MIN_DAYS = 2.0
+"""Minimum length: in a shorter culture some values have not moved yet, and have no range to compare an error with."""
 DAY_S = 86_400.0
 LOOK_EVERY_S = 20.0
 FIRST_SEED = 201
-"""The parameters of the estimator were looked at on seeds 1 to 16 and 101 to 120; what is reported comes from others."""
+"""The estimator's parameters were tuned on seeds 1 to 16 and 101 to 120; the reported figures come from others."""
 ASSAYED = ("lactate", "glucose", "ammonia", "osmolality")
 """Glutamine and bicarbonate are never assayed here."""
 LATE_SHARE, LATE_H = 0.3, (4.0, 20.0)
 SAME_SHARE = 0.5
-"""Of an assay's standard deviation, what is the same for a whole culture: a calibrator, a hand."""
+"""Constant share of an assay's variance for a culture: a calibrator, an operator."""
 
 TRUE, BELIEVED, HALF_WIDTH, INSIDE, CARRIED = range(5)
 """Columns of a comparison; the last is the last assay entered, carried on."""
@@ -55,7 +56,7 @@ TRUE, BELIEVED, HALF_WIDTH, INSIDE, CARRIED = range(5)
 
 @dataclass(slots=True)
 class Tally:
-    """What one culture gave: rows of comparisons by (vessel, analyte)."""
+    """Results of one culture: rows of comparisons by (vessel, analyte)."""
 
     rows: dict[tuple[str, str], list[tuple[float, float, float, bool, float]]] = field(
         default_factory=lambda: defaultdict(list)
@@ -65,7 +66,7 @@ class Tally:
 
 
 class Laboratory:
-    """Takes samples of the plant every day, enters what it finds, and compares estimates with the truth."""
+    """Samples the plant every day, enters the results, and compares estimates with the truth."""
 
     def __init__(self, assays: Assays, plant: Plant, *, seed: int, began: datetime, fresh: MediaState) -> None:
         self.tally = Tally()
@@ -79,7 +80,7 @@ class Laboratory:
         self._next = began + timedelta(hours=float(self._random.uniform(20.0, 28.0)))
 
     def look(self, now: datetime, state: MediaState, where: Where) -> None:
-        """Compare, and if a day is over take samples; enter what is due."""
+        """Compare; sample if a day is over; enter due results."""
         truth = self.truth(where)
         for name, analyte in ANALYTES.items():
             interval = state.interval(where, analyte.species)
@@ -96,7 +97,7 @@ class Laboratory:
             self._enter(*entry[1:])
 
     def truth(self, where: Where) -> dict[str, float]:
-        """Return what is really in a vessel, by analyte."""
+        """Return the true content of a vessel, by analyte."""
         species = self._plant.truth().concentrations[where]
         label = species["alkalinity"] + BUFFER_MM_PER_PH * (BUFFER_REFERENCE_PH - PH_OF_FRESH)
         return {
@@ -129,7 +130,7 @@ class Laboratory:
 
 
 def one_culture(seed: int, days: float, whole: bool = False) -> Tally:
-    """One seed through the light harness, or through the whole stack with its `recycle`, which draws at every look."""
+    """Run one seed through the light harness, or through the whole stack with `recycle`."""
     with tempfile.TemporaryDirectory(prefix="choroid-estimator-") as folder:
         return run_virtual((_stacked if whole else _perfused)(seed, days, Path(folder)))
 
@@ -175,7 +176,7 @@ async def _stacked(seed: int, days: float, folder: Path) -> Tally:
             if loop.time() >= next_s:
                 next_s += HOUR_S
                 laboratory.look(clock.utc(), estimator.now(), "loop")
-                estimated = estimator.latest  # an assay entered just now is no batch drawn
+                estimated = estimator.latest  # an assay entered just now is not a drawn batch
         stop.set()
         await ticking
     finally:
@@ -187,11 +188,11 @@ async def _stacked(seed: int, days: float, folder: Path) -> Tally:
 def bench_estimator(
     *, seeds: int = SEEDS, days: float = DAYS, jobs: int | None = None, first: int = FIRST_SEED, whole: bool = False
 ) -> dict[str, Any]:
-    """Coverage of the 95 % intervals and errors over `seeds` cultures of `days`; beside them the goals."""
+    """Return coverage of the 95 % intervals and errors over `seeds` cultures of `days`, with the goals."""
     jobs = jobs or len(os.sched_getaffinity(0))
-    if seeds < 1 or not days >= LEAST_DAYS or jobs < 1 or first < 0:
+    if seeds < 1 or not days >= MIN_DAYS or jobs < 1 or first < 0:
         raise UserError(
-            f"this benchmark needs --seeds of 1 or more, --days of {LEAST_DAYS:g} or more, --jobs of 1 or more and no"
+            f"this benchmark needs --seeds of 1 or more, --days of {MIN_DAYS:g} or more, --jobs of 1 or more and no"
             " negative seed"
         )
     begun = time.perf_counter()  # noqa: TID251  (a benchmark measures real time)
@@ -211,9 +212,11 @@ def bench_estimator(
 
 
 def summary(tallies: list[Tally]) -> dict[str, Any]:
-    """Figures by vessel and analyte: coverage (goal 0.90 to 0.99), error over range, against the last assay carried on.
+    """Return figures by vessel and analyte: coverage (goal 0.90 to 0.99), error over range, against the last assay
+    carried on.
 
-    An error is taken over the range (highest less lowest) of the truth in its own culture, and averaged over cultures.
+    An error is divided by the range (maximum minus minimum) of the truth in its own culture, and averaged over
+    cultures.
     """
     figures: dict[str, Any] = {}
     for where in ("loop", "spent"):

@@ -1,9 +1,9 @@
 # ruff: noqa: TID251  (real processes, in real time)
-"""How long an emergency stop takes with hostile sockets at the web server: by the API, by the guard, by a signal.
+"""Duration of an emergency stop with hostile sockets at the web server: by the API, by the guard, by a signal.
 
-A real lab, controller, guard and electrode engine on loopback. “Begun” is the time until the stop is in force: it is
-latched, the first command has gone out on every link, and everything else is refused. “Confirmed” is the time until every
-output and the stimulation have been read back; the devices' own lines take most of it.
+A real lab, controller, guard and electrode engine on loopback. “Begun” is the time until the stop is in force: it
+is latched, the first command has gone out on every link, and everything else is refused. “Confirmed” is the time
+until every output and the stimulation have been read back; the devices' own lines take most of it.
 """
 
 from __future__ import annotations
@@ -40,7 +40,9 @@ LOG_LINES = 30
 
 
 def bench_estop(sockets: int = SOCKETS, stops: int = STOPS) -> dict[str, Any]:
-    """Milliseconds of `stops` stops each way, without and with `sockets` hostile ones: median, 99th percentile, longest."""
+    """Return the milliseconds of `stops` stops by each path, without and with `sockets` hostile ones: median, p99,
+    maximum.
+    """
     with tempfile.TemporaryDirectory(prefix="choroid-estop-") as folder, _running(Path(folder)) as rig:
         figures: dict[str, Any] = {"hostile_sockets": sockets, "stops": stops}
         figures |= _figures("quiet_", rig, stops)
@@ -51,7 +53,7 @@ def bench_estop(sockets: int = SOCKETS, stops: int = STOPS) -> dict[str, Any]:
 
 
 class _Rig:
-    """A controller that runs, by what it left in its data folder."""
+    """A running controller, found by its files in the data folder."""
 
     def __init__(self, data: Path) -> None:
         self.data = data
@@ -61,7 +63,7 @@ class _Rig:
         self._token = said["token"]
         self._pid = said["pid"]
         self.unconfirmed = 0
-        """Stops by the API that were in force before every device had confirmed, and answered then."""
+        """Stops by the API that were in force, and answered, before every device had confirmed."""
 
     def post(self, path: str, body: dict[str, str]) -> dict[str, Any]:
         connection = http.client.HTTPConnection(self.host, timeout=PATIENCE_S)
@@ -76,14 +78,14 @@ class _Rig:
         return found
 
     def log_end(self) -> str:
-        """Return the last lines of what lab and controller have said."""
+        """Return the last lines of the lab's and the controller's log."""
         return "\n".join(
             (self.data.parent / LOG).read_text(encoding="utf-8", errors="replace").splitlines()[-LOG_LINES:]
         )
 
     def reset(self) -> None:
         self.post("/api/estop/reset", {"reason": "choroid bench estop"})
-        time.sleep(PAUSE_S)  # the heart begins to turn again
+        time.sleep(PAUSE_S)  # the heart starts to turn again
 
     def by_api(self) -> None:
         self.unconfirmed += not self.post("/api/estop", {"reason": "choroid bench estop"})["confirmed"]

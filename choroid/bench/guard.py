@@ -1,8 +1,8 @@
-"""How soon the rig is at its basal state when its controller is lost, and whether a healthy one is ever taken for lost.
+"""Time until the rig is at its basal state after the loss of its controller, and false takeovers of a healthy one.
 
-A lab on TCP in this process, a guard and a controller in processes of their own; the plant tells when every output is at
-its basal state. An out-of-memory kill is SIGKILL by the kernel, so `killed` stands for it. Then as many busy processes as
-asked for load the machine, and nothing is done to the controller: each takeover is a false one.
+A lab on TCP in this process, a guard and a controller in their own processes; the plant reports when every output
+is at its basal state. An out-of-memory kill is SIGKILL by the kernel, so `killed` represents it. Then busy
+processes load the machine while the controller is healthy: each takeover is a false one.
 """
 
 from __future__ import annotations
@@ -45,15 +45,15 @@ LOAD_S = 60.0
 START_S = 120.0
 POLL_S = 0.01
 SETTLE_S = 5.0
-"""How long the machine is loaded before a controller is lost."""
+"""Duration of the load before a controller is lost (s)."""
 ANSWER_S = 0.02
 LAB_NICE = -15
-"""The lab stands for hardware, which no load slows down. What it starts is as nice as usual."""
+"""The lab represents hardware, which no load slows down. Its children have the usual priority."""
 TOLERANCE = 0.01
 
 
 class ToldPlant(Plant):
-    """A plant that knows what its devices were last told, and whether that is the rig's basal state."""
+    """A plant that knows the last command of its devices, and whether that is the rig's basal state."""
 
     def __init__(self, rig: Rig) -> None:
         super().__init__(rig, seed=1, now=asyncio.get_running_loop().time)
@@ -93,7 +93,7 @@ class ToldPlant(Plant):
         return True
 
     def at_work(self) -> bool:
-        """Return whether the controller has the heart at more than its basal flow."""
+        """Return whether the controller keeps the heart above its basal flow."""
         basal = self._basal[self._heart]
         return isinstance(basal, Run) and self.told.get(self._heart, 0.0) > 1.5 * basal.flow_ul_min
 
@@ -120,7 +120,7 @@ class _Bench:
         await self.until(lambda: bool(self.status()), "the guard answers")
 
     async def controller(self) -> subprocess.Popen[bytes]:
-        """Start a controller; returns when it is at work."""
+        """Start a controller; return when it is at work."""
         process = self._start(python("choroid.bench.guard_host", str(self._rig), str(self.data)))
         watched: Callable[[], bool] = lambda: self.status().get("controller") == process.pid  # noqa: E731
         await self.until(watched, "the guard watches the controller")
@@ -129,9 +129,7 @@ class _Bench:
         return process
 
     async def to_basal(self, how: int, busy: int = 0) -> float:
-        """Lose a controller while `busy` processes load the machine; returns how long it took to the basal state
-        (s).
-        """
+        """Lose a controller while `busy` processes load the machine; return the time to the basal state (s)."""
         process = await self.controller()
         with _loaded(busy):
             await asyncio.sleep(SETTLE_S if busy else 0.0)
@@ -143,16 +141,16 @@ class _Bench:
         return took_s
 
     async def gone(self, process: subprocess.Popen[bytes]) -> None:
-        """See a controller off."""
+        """End a controller."""
         process.kill()
         process.wait()
         await self.until(lambda: self.status().get("state") == "at rest", "the guard is done")
 
     def status(self) -> dict[str, Any]:
-        """Return what the guard says of itself; empty when it does not answer."""
+        """Return the guard's status; empty when it does not answer."""
         with contextlib.suppress(OSError), connect(self.data) as connection:
             send(connection, {"status": True})
-            select.select([connection], [], [], ANSWER_S)  # the lab stands meanwhile
+            select.select([connection], [], [], ANSWER_S)  # the lab pauses meanwhile
             for message in receive(connection) or ():
                 found: dict[str, Any] = message.get("status", {})
                 return found
@@ -163,7 +161,7 @@ class _Bench:
         return (self.data / LOG).read_text(encoding="utf-8").count("to its basal state")
 
     async def until(self, true: Callable[[], bool], what: str) -> None:
-        """Wait for something, for so long."""
+        """Wait until `true()`, with a time limit."""
         until_s = _now_s() + START_S
         while not true():
             if _now_s() > until_s:
@@ -186,7 +184,9 @@ class _Bench:
 
 
 def bench_guard(rounds: int = ROUNDS, load_s: float = LOAD_S, busy: int = BUSY) -> dict[str, Any]:
-    """Lose `rounds` controllers in each way, then load the machine with `busy` processes for `load_s`."""
+    """Lose `rounds` controllers in each way, then load the machine with `busy` processes for `load_s`; return the
+    figures.
+    """
     with tempfile.TemporaryDirectory(prefix="choroid-guard-") as folder:
         with contextlib.suppress(
             OSError
@@ -240,7 +240,7 @@ def _figures(name: str, took_s: list[float]) -> dict[str, float]:
 
 @contextlib.contextmanager
 def _loaded(busy: int) -> Iterator[None]:
-    """Load the machine with so many processes that want a processor all the time, at the usual priority."""
+    """Load the machine with processes that use a processor all the time, at the usual priority."""
     words = [*python("choroid")[:2], "-c", "while True: pass"]
     processes = [subprocess.Popen(words) for _ in range(busy)]  # noqa: S603  (ours)
     try:

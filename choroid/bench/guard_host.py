@@ -1,9 +1,9 @@
-"""A controller that can be made to hang: `choroid run` with two signals more, for `choroid bench guard` alone.
+"""A controller that can be made to hang: `choroid run` with two more signals, only for `choroid bench guard`.
 
     python -P -m choroid.bench.guard_host RIG DATA
 
-A handler of Python runs in the main thread, between two steps of the loop, so what it does blocks the loop: SIGRTMIN makes
-it spin, SIGRTMIN+1 makes it sleep. No option of `choroid run` leads here.
+A Python signal handler runs in the main thread, between two steps of the loop, so it blocks the loop: SIGRTMIN
+makes it spin, SIGRTMIN+1 makes it sleep. No option of `choroid run` leads here.
 """
 
 from __future__ import annotations

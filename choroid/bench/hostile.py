@@ -1,7 +1,8 @@
-"""Hostile sockets at a web server, from a process of their own: what `choroid bench estop` and a test hold against it.
+"""Hostile sockets at a web server, from a separate process, for `choroid bench estop` and a test.
 
-They are idle, send slowly, send half a request, garbage, or WebSocket upgrades without credentials, or come and go. Each
-comes back when it is closed. The process prints `ready` when all have been opened once, and ends with its standard input.
+They are idle, send slowly, send half a request, garbage, or WebSocket upgrades without credentials, or come and go.
+Each reconnects when it is closed. The process prints `ready` when all have been opened once, and ends with its
+standard input.
 """
 
 from __future__ import annotations
@@ -59,7 +60,7 @@ ATTACKS: tuple[Attack, ...] = (_idle, _slow, _half, _garbage, _upgrade, _churn)
 
 
 async def attack(host: str, port: int, count: int) -> None:
-    """Open `count` sockets and keep coming back, until standard input ends."""
+    """Open `count` sockets and keep reconnecting, until standard input ends."""
     opened: set[int] = set()
     all_open = asyncio.Event()
 

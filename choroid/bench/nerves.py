@@ -1,9 +1,8 @@
-"""Electrode pipeline load, and how long it takes from a spike to a stimulation.
+"""Load of the electrode pipeline, and latency from a spike to a stimulation.
 
-Latencies are told by the array's own clock: from the frame at which the spike crossed its threshold to the
-frame at which the array began the pulse; so they hold everything between, the wait for the end of a block
-included. Target: p50 ≤ 2 ms and p99 ≤ 5 ms in process, p99 ≤ 10 ms through the door on loopback; 1,024
-channels × 20 kHz in ≤ 10 % of a core.
+Latencies are measured by the array's clock: from the frame at which the spike crossed its threshold to the frame at
+which the array began the pulse; so they include everything between, also the wait for the end of a block. Target:
+p50 ≤ 2 ms and p99 ≤ 5 ms in process, p99 ≤ 10 ms over loopback; 1,024 channels × 20 kHz in ≤ 10 % of a core.
 """
 
 from __future__ import annotations
@@ -37,14 +36,14 @@ PULSE = (Phase(100.0, -0.4), Phase(100.0, 0.4))
 IN_PROCESS_S = 20.0
 GATEWAY_ANSWERS = 300
 APART_FRAMES = 500
-"""Frames from one answered spike to the next: fifty answers a second at most, below every budget."""
+"""Frames from one answered spike to the next: at most fifty answers a second, below every budget."""
 
 TOLERANCE_FRAMES = 250
-"""10 ms, the most that the envelope allows; what would come later is dropped, and counted as unanswered."""
+"""10 ms, the maximum of the envelope; later answers are dropped, and counted as unanswered."""
 
 
 def bench_nerves() -> dict[str, Any]:
-    """Run all; takes about a minute. Keys carry the unit."""
+    """Run all benchmarks of the nerves; takes about a minute. Keys carry the unit."""
     figures: dict[str, Any] = {}
     for electrodes, rate_hz in ((32, 25_000), (1024, 20_000)):
         figures |= _pipeline(electrodes, rate_hz)
@@ -55,7 +54,7 @@ def bench_nerves() -> dict[str, Any]:
 
 
 def _pipeline(electrodes: int, rate_hz: int) -> dict[str, float]:
-    """Filter and detector on 1 ms blocks of noise with spikes."""
+    """Measure filter and detector on 1 ms blocks of noise with spikes."""
     rng = np.random.default_rng(1)
     frames = rate_hz // 1000
     blocks = []
@@ -82,7 +81,7 @@ def _pipeline(electrodes: int, rate_hz: int) -> dict[str, float]:
 
 
 def _simulated_array() -> dict[str, float]:
-    """Return what the simulated array and the whole core cost, as a share of one core in real time."""
+    """Return the cost of the simulated array and the whole core, as a share of one core in real time."""
     now = [0.0]
 
     def sleep(seconds: float) -> None:
@@ -105,7 +104,7 @@ def _simulated_array() -> dict[str, float]:
 
 
 def _in_process() -> tuple[list[float], int]:
-    """Return a reflex inside the engine, in real time on a thread of its own as in the engine's process."""
+    """Return latencies and the number of unanswered spikes of a reflex inside the engine, on its real-time thread."""
     latencies: list[float] = []
     with tempfile.TemporaryDirectory() as folder:
         array = simulated_array(electrodes=32, seed=1)
@@ -154,9 +153,7 @@ def _paired(began: list[int], asked: list[int]) -> list[tuple[int, int]]:
 
 
 async def _gateway() -> tuple[list[float], int]:
-    """Return a remote agent on loopback against a real engine process, which answers each spike as soon as it
-    hears it.
-    """
+    """Return the same for a remote agent on loopback that answers each spike as soon as it receives it."""
     with tempfile.TemporaryDirectory() as folder:
         config = {"electrodes": 32, "material": "Pt", "diameter_um": 30.0, "seed": 1, "data_dir": folder}
         engine = await asyncio.create_subprocess_exec(

@@ -1,4 +1,4 @@
-"""How much faster than life the plant alone runs: the bench rig's physics, sensed as often as a rig senses it."""
+"""Speed of the plant alone: the bench rig's physics, sensed as often as a rig senses it."""
 
 from __future__ import annotations
 
@@ -14,7 +14,9 @@ SENSED = ("ph_loop.ph", "do_loop.oxygen", "t_chamber.temperature", "p_heart.pres
 
 
 def bench_plant() -> dict[str, Any]:
-    """Simulate half a day with circulation, gas and heat, sensing five probes every two seconds."""
+    """Simulate half a day with circulation, gas and heat, sensing five probes every two seconds; return the
+    figures.
+    """
     now = 0.0
     plant = Plant(load_rig(bench_rig()), seed=1, now=lambda: now)
     plant.set_pump("reglo.heart", 2000.0)

@@ -1,4 +1,4 @@
-"""How many corrupted readings are published as good, by driver, on lines that lose or double bytes."""
+"""Number of corrupted readings that are published as good, by driver, on lines that lose or double bytes."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ NOISE = ("lost_byte", "doubled_byte")
 
 
 def bench_readings() -> dict[str, Any]:
-    """Run rigs of two makers' devices for hours while each line in turn loses, then doubles, 5 % of its bytes."""
+    """Run rigs of two manufacturers' devices while each line in turn loses, then doubles, 5 % of its bytes."""
     folder = bench_rig().parent
     tallies: dict[str, ReadingTally] = {}
     for name in RIGS:
@@ -53,7 +53,7 @@ def bench_readings() -> dict[str, Any]:
 
 
 async def under_noise(rig: Rig, kind: str, *, hours: float, share: float, seed: int) -> dict[str, ReadingTally]:
-    """Run a rig whose lines are disturbed one after the other; return what became of its readings, by model."""
+    """Run a rig whose lines are disturbed one after the other; return the outcome of its readings, by model."""
     lab = SimulatedLab(rig, seed=seed)
     clock = Clock(follow_system=False, epoch=datetime(2026, 1, 1, tzinfo=UTC))
     with tempfile.TemporaryDirectory() as folder:

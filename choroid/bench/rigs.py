@@ -31,7 +31,7 @@ LOOK_S = 0.01
 
 
 class _Samples:
-    """A sink that remembers when each reading was taken."""
+    """A sink that records when each reading was taken."""
 
     name = "samples"
     problem: str | None = None
@@ -47,7 +47,7 @@ class _Samples:
 
 
 def bench_rigs(rigs: int = RIGS, for_s: float = FOR_S) -> dict[str, Any]:
-    """Real time, real sockets: takes `for_s` and a little more."""
+    """Measure with real time and real sockets; takes `for_s` and a little more."""
     rig = load_rig(bench_rig(), models=MODELS)
     command = python("choroid.bench.rigs", str(rigs))
     labs = subprocess.Popen(command, stdout=subprocess.PIPE, stdin=subprocess.PIPE)  # noqa: S603  (our own module)
@@ -119,7 +119,7 @@ async def _watch(rigs: list[Rig], folder: Path, for_s: float) -> dict[str, Any]:
 
 
 async def _labs(count: int) -> None:
-    """The other process: `count` labs over TCP until it is ended."""
+    """Run the other process: `count` labs over TCP until it is ended."""
     stop = asyncio.Event()
     stop_on_signals(stop, None)
     rig = load_rig(bench_rig(), models=MODELS)

@@ -1,7 +1,7 @@
-"""A disk whose every fsync takes seconds, under one controller: loop lag, and how long doses wait.
+"""A controller on a disk whose every fsync takes seconds: loop lag, and delay of doses.
 
-The delay is real: a small C library, loaded before all others (LD_PRELOAD), makes `fsync` and `fdatasync` of the controller's
-process wait. It needs a C compiler.
+The delay is real: a small C library, loaded before all others (LD_PRELOAD), makes `fsync` and `fdatasync` of the
+controller's process wait. It needs a C compiler.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ int fdatasync(int fd) {
 
 
 def slow_fsync(folder: Path) -> Path:
-    """Build the library that delays each fsync by :data:`DELAY` seconds of the environment; returns its path."""
+    """Build the library that delays each fsync by :data:`DELAY` seconds of the environment; return its path."""
     compiler = shutil.which("cc")
     if compiler is None:
         raise UserError("the slow disk needs a C compiler (cc), and there is none. Next: apt-get install gcc libc6-dev")
@@ -73,7 +73,7 @@ def slow_fsync(folder: Path) -> Path:
 
 
 def bench_slow_disk(fsync_s: float = FSYNC_S, for_s: float = FOR_S) -> dict[str, Any]:
-    """Real time, real sockets, real fsyncs: takes `for_s` (s) and some ten seconds more."""
+    """Measure with real time, real sockets and real fsyncs; takes `for_s` (s) and some ten seconds more."""
     with tempfile.TemporaryDirectory(prefix="choroid-slow-disk-") as name:
         folder = Path(name)
         environment = {**os.environ, "LD_PRELOAD": str(slow_fsync(folder)), DELAY: str(fsync_s)}
@@ -100,9 +100,7 @@ def bench_slow_disk(fsync_s: float = FSYNC_S, for_s: float = FOR_S) -> dict[str,
 
 
 def _machine_lags_ms(beside: subprocess.Popen[bytes]) -> list[float]:
-    """Return how late a process that does nothing wakes up as long as another one runs: what the machine's load
-    alone costs.
-    """
+    """Return the wake-up delays of an idle process while another one runs: the cost of the machine's load alone."""
     lags_ms = []
     while beside.poll() is None:
         due_s = time.perf_counter() + LOOK_S  # noqa: TID251  (a benchmark)
@@ -117,7 +115,7 @@ def _percentile(values: list[float], percent: int) -> float:
 
 
 async def _watch(path: Path, data: Path, for_s: float) -> dict[str, Any]:
-    """Keep the rig with a protocol of many small doses, and look at the loop meanwhile."""
+    """Run the rig with a protocol of many small doses, and observe the loop meanwhile."""
     rig = load_rig(path, models=MODELS)
     clock, stop, loop = Clock(follow_system=True), asyncio.Event(), asyncio.get_running_loop()
     journal = Journal(data / "journal.db", clock, durable=True, threaded=True)
@@ -150,7 +148,7 @@ async def _watch(path: Path, data: Path, for_s: float) -> dict[str, Any]:
 
 
 def _waits_s(journal: Journal) -> list[float]:
-    """Return how long each dose has waited: from its row `act` to the device's status in `act.outcome` (s)."""
+    """Return the wait of each dose: from its row `act` to the device's status in `act.outcome` (s)."""
     acts = {row.seq: row.at_s for row in journal.entries(kinds=("act",)) if row.body["command"][0] == "dispense"}
     outcomes = journal.entries(kinds=("act.outcome",))
     return [

@@ -1,7 +1,7 @@
-"""`choroid soak`: does a long run leak? Memory, descriptors and tasks of the whole stack, over simulated or real hours.
+"""`choroid soak`: detect leaks of memory, descriptors and tasks of the whole stack, over simulated or real hours.
 
-In virtual time the stack runs in this process. With `--real` a lab and a controller run as processes of their own, as a user
-starts them; tasks are those that the controller counts (`GET /api/load`).
+In virtual time the stack runs in this process. With `--real` a lab and a controller run in their own processes, as
+a user starts them; tasks are those that the controller counts (`GET /api/load`).
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from sim.lab import SimulatedLab
 
 HOUR_S = 3600.0
 SETTLED = 1.0 / 3.0
-"""Share of the samples at the beginning that is left out: caches fill, histories reach their bounds."""
+"""Share of the first samples that is left out: caches fill, histories reach their bounds."""
 MAX_GROWTH = 0.10
 """Maximum rise of memory from the first to the last third of the settled samples, as a share."""
 EVERY_S = 10.0
@@ -37,7 +37,7 @@ START_S = 60.0
 
 @dataclass(frozen=True, slots=True)
 class ProcessSample:
-    """What one process takes at a moment (`at_s` since the beginning)."""
+    """Resources of one process at a time (`at_s` since the start)."""
 
     at_s: float
     rss_mb: float
@@ -47,7 +47,7 @@ class ProcessSample:
 
 @dataclass(frozen=True, slots=True)
 class SoakVerdict:
-    """Whether one process stays flat, and its figures at the begin and the end of the settled time."""
+    """Whether one process stays constant, and its figures at the start and the end of the settled time."""
 
     samples: int
     rss_mb: tuple[float, float]
@@ -59,11 +59,11 @@ class SoakVerdict:
 def verdict(samples: Sequence[ProcessSample]) -> SoakVerdict:
     """Judge a process by its settled samples.
 
-    Memory grows when its median over the last third exceeds that of the first third by more than :data:`MAX_GROWTH`.
-    Descriptors and tasks, which come and go with each request, grow when their lowest number does.
+    Memory grows when its median over the last third exceeds that of the first third by more than
+    :data:`MAX_GROWTH`. Descriptors and tasks, which come and go with each request, grow when their minimum does.
 
     Raises:
-        UserError: with fewer than nine samples.
+        UserError: Fewer than nine samples.
     """
     settled = samples[int(len(samples) * SETTLED) :]
     third = len(settled) // 3
@@ -87,7 +87,7 @@ def verdict(samples: Sequence[ProcessSample]) -> SoakVerdict:
 
 
 def soak_virtual(rig: Path, *, hours: float, seed: int, progress: bool = True) -> dict[str, Any]:
-    """Run the whole stack for `hours` of life in virtual time; sample this process as often as life has hours."""
+    """Run the whole stack for `hours` in virtual time; sample this process once per simulated hour."""
     samples: list[ProcessSample] = []
 
     def watch(at_s: float, lab: SimulatedLab, controller: Controller) -> None:
@@ -145,7 +145,7 @@ def soak_real(rig: Path, *, hours: float, progress: bool = True) -> dict[str, An
 
 @contextlib.contextmanager
 def _kept_on_failure() -> Iterator[str]:
-    """A folder that is removed in the end, unless something fails: then the logs in it are needed."""
+    """Yield a folder that is removed at the end, unless something fails: then its logs are needed."""
     folder = tempfile.mkdtemp(prefix="choroid-soak-")
     try:
         yield folder
@@ -181,10 +181,10 @@ def _started(folder: Path, *words: str) -> Iterator[subprocess.Popen[bytes]]:
 
 
 def _family(processes: dict[str, subprocess.Popen[bytes]], folder: Path) -> dict[str, int]:
-    """Return the processes by name, with their children and the guard, whose command lines name `folder`.
+    """Return the processes by name, with their children and the guard, whose command lines contain `folder`.
 
     Raises:
-        UserError: when the lab or the controller has ended.
+        UserError: The lab or the controller has ended.
     """
     found: dict[str, int] = {}
     for name, process in processes.items():
@@ -220,7 +220,7 @@ def _now_s() -> float:
 
 
 def as_text(answer: dict[str, Any]) -> str:
-    """Return the figures for people."""
+    """Return the figures as text."""
     lines = [
         f"{answer['hours']:g} {answer['time']} hours",
         f"{'process':<24}{'memory MB':>18}{'descriptors':>16}{'tasks':>12}",

@@ -1,4 +1,4 @@
-"""How much faster than life the whole stack runs in virtual time, bytes and all, on one core."""
+"""Speed of the whole stack in virtual time on one core."""
 
 from __future__ import annotations
 

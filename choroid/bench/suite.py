@@ -1,4 +1,4 @@
-"""Which benchmarks there are, and how their figures are shown beside the numbers to reach."""
+"""The list of benchmarks, and the display of their figures with the goals."""
 
 from __future__ import annotations
 
@@ -111,9 +111,9 @@ BENCHMARKS: dict[str, Benchmark] = {
 def bench(
     only: list[str], estimator: Mapping[str, Any] | None = None, guard: Mapping[str, Any] | None = None
 ) -> dict[str, Any]:
-    """Run the named benchmarks (all when none is named); returns `{machine, benchmarks: {name: figures}}`.
+    """Run the named benchmarks (all if none is named); return `{machine, benchmarks: {name: figures}}`.
 
-    `estimator` are the options of that benchmark, which is a trial of many cultures; `guard` are those of that one.
+    `estimator` and `guard` are the options of these benchmarks.
     """
     unknown = [name for name in only if name not in BENCHMARKS]
     if unknown:
@@ -128,7 +128,7 @@ def bench(
 
 
 def as_text(answer: dict[str, Any]) -> str:
-    """Return the figures for people, one a line."""
+    """Return the figures as text, one per line."""
     lines = [f"on {answer['machine']['cpus']} CPUs, Python {answer['machine']['python']}"]
     for name, figures in answer["benchmarks"].items():
         lines.append(f"\n{name}")

@@ -1,4 +1,6 @@
-"""What the scores cost a simulation: a look at the vital signs of the bench rig in mid-run, and a journalled row."""
+"""Cost of the scores in a simulation: one evaluation of the vital signs of the bench rig in mid-run, and a journal
+row.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +29,7 @@ WANTED_US = 2.0
 
 
 def bench_vitals() -> dict[str, Any]:
-    """Microseconds for each simulated second, the best of some rounds (others share this machine)."""
+    """Return the microseconds per simulated second, the best of some rounds (other processes share this machine)."""
     with tempfile.TemporaryDirectory(prefix="choroid-bench-") as folder:
         return run_virtual(_measured(Path(folder)))
 

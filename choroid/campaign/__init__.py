@@ -1,1 +1,1 @@
-"""Campaigns: the whole stack, thousands of times in virtual time, with faults drawn at random (docs/campaign.md)."""
+"""Campaigns: many trials of the whole stack in virtual time with random faults (docs/campaign.md)."""

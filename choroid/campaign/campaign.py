@@ -1,6 +1,6 @@
-"""A campaign: many trials over many processes, kept as they finish, failures shrunk to what caused them.
+"""A campaign: many trials on many processes, stored as they finish; failures are reduced to their causes.
 
-Real time is known here alone. A trial depends on nothing but its text, so it does not matter where or when it runs.
+Only this module uses real time. A trial depends only on its text, so it does not matter where or when it runs.
 """
 
 from __future__ import annotations
@@ -24,16 +24,16 @@ from choroid.common.workers import workers
 from sim.faults.schedule import Fault
 
 AHEAD = 2
-"""Trials handed out for each process ahead of time."""
+"""Trials queued ahead for each process."""
 MOST_SHRUNK = 8
 MAX_FAULTS_A_DAY = 2000.0
-"""Beyond this faults overlap so much that a trial says little."""
+"""Maximum fault rate: beyond it faults overlap so much that a trial has little meaning."""
 KEPT = "trials.jsonl"
 HEAD = "campaign.json"
 
 
 def work(text: str) -> dict[str, Any]:
-    """Run the trial of `text`; what fails in the campaign itself is told as a violation, and hides nothing else."""
+    """Run the trial of `text`; an error of the campaign itself is reported as a violation, and hides nothing else."""
     try:
         return run_trial(Trial.from_text(text)).to_json()
     except Exception as error:
@@ -45,7 +45,7 @@ def work(text: str) -> dict[str, Any]:
 
 
 def shrink(text: str, invariant: str) -> dict[str, Any]:
-    """Shrink the trial of `text` while it breaks `invariant`."""
+    """Reduce the trial of `text` as long as it breaks `invariant`."""
     shrinker = Shrinker(lambda trial: any(v["invariant"] == invariant for v in work(trial.to_text())["violations"]))
     trial = shrinker.shrink(Trial.from_text(text))
     return {"trial": trial.to_text(), "tries": shrinker.tries}
@@ -65,10 +65,13 @@ def campaign(
     progress: bool = True,
     shrinking: bool = True,
 ) -> dict[str, Any]:
-    """Run `runs` trials of `days` each on `jobs` processes (or on Ray at `ray`); returns the answer of `--json`.
+    """Run `runs` trials of `days` each on `jobs` processes (or on Ray at `ray`); return the answer of `--json`.
 
-    `faults` is a file with a list of faults that every trial gets instead of drawn ones. With `resume` finished trials
-    are kept in that folder and not run again. Raises :class:`UserError` for what makes no sense.
+    `faults` is a file with a list of faults that every trial gets instead of random ones. With `resume`, finished
+    trials are stored in that folder and not repeated.
+
+    Raises:
+        UserError: Invalid arguments.
     """
     if runs < 1 or not days > 0 or jobs < 1 or not 0 < faults_a_day <= MAX_FAULTS_A_DAY:
         raise UserError(
@@ -96,7 +99,7 @@ def campaign(
 
 
 def replay(text_or_file: str) -> dict[str, Any]:
-    """Run one trial again, from its text or from a file that holds it."""
+    """Run one trial again, from its text or from a file that contains it; return its result."""
     text = text_or_file
     if not text.lstrip().startswith("{"):
         text = Path(text_or_file).read_text(encoding="utf-8")
@@ -109,7 +112,7 @@ def replay(text_or_file: str) -> dict[str, Any]:
 
 
 def summary(results: Sequence[dict[str, Any]], failures: list[dict[str, Any]]) -> dict[str, Any]:
-    """Return what many trials come to."""
+    """Return the summary of many trials."""
     by_kind: dict[str, dict[str, int]] = {}
     for result in results:
         for kind, count in result["faults"].items():
@@ -134,12 +137,14 @@ def summary(results: Sequence[dict[str, Any]], failures: list[dict[str, Any]]) -
 
 
 def command(text: str) -> str:
-    """Return what to type to run a trial again."""
+    """Return the command that runs a trial again."""
     return f"choroid campaign --replay '{text}'"
 
 
 def read_faults(path: Path) -> tuple[Fault, ...]:
-    """Return a JSON file: a list of faults, or a trial's text. Raises :class:`UserError`."""
+    """Return the faults in a JSON file: a list of faults, or a trial's text; raise :class:`UserError` for other
+    content.
+    """
     try:
         data = json.loads(path.read_text(encoding="utf-8"))
         if isinstance(data, dict):
@@ -153,7 +158,7 @@ def read_faults(path: Path) -> tuple[Fault, ...]:
 
 
 class _Kept:
-    """Finished trials in a folder, or nowhere."""
+    """Finished trials in a folder, or in memory only."""
 
     def __init__(self, folder: Path | None, head: dict[str, Any]) -> None:
         self.results: dict[str, dict[str, Any]] = {}
@@ -174,11 +179,11 @@ class _Kept:
                 try:
                     result = json.loads(line)
                 except ValueError:
-                    continue  # the last line of a campaign that was cut off
+                    continue  # the last line of an interrupted campaign
                 self.results[result["trial"]] = result
 
     def keep(self, result: dict[str, Any]) -> None:
-        """Remember a finished trial."""
+        """Store a finished trial."""
         self.results[result["trial"]] = result
         if self._path is not None:
             with self._path.open("a", encoding="utf-8") as file:
@@ -214,7 +219,7 @@ def _run_all(
 def _failures(
     executor: Executor, results: Sequence[dict[str, Any]], shrinking: bool, progress: bool
 ) -> list[dict[str, Any]]:
-    """Return every violation with the command that replays it; the first of each invariant shrunk."""
+    """Return every violation with the command that replays it; the first of each invariant is reduced."""
     failures = []
     first: dict[str, dict[str, Any]] = {}
     for number, result in enumerate(results):
@@ -250,7 +255,7 @@ def _executor(jobs: int, ray: str | None) -> Iterator[Executor]:
 
 
 class _Bar:
-    """A progress bar on standard error; without a terminal a line now and then."""
+    """A progress bar on standard error; without a terminal an occasional line."""
 
     def __init__(self, total: int, done: int, shown: bool) -> None:
         self._total, self._done, self._failed, self._shown = total, done, 0, shown
@@ -260,7 +265,7 @@ class _Bar:
         self._begun, self._found = self._clock(), done
 
     def step(self, failed: bool) -> None:
-        """One more has finished."""
+        """Count one more finished trial."""
         self._done += 1
         self._failed += failed
         if not self._shown or (self._done % self._every and self._done != self._total):
@@ -272,11 +277,11 @@ class _Bar:
         print(("\r" if self._terminal else "") + text, end="" if self._terminal else "\n", file=sys.stderr, flush=True)
 
     def end(self) -> None:
-        """Leave the line."""
+        """End the line."""
         if self._shown and self._terminal:
             print(file=sys.stderr)
 
 
 def default_jobs() -> int:
-    """As many processes as there are processors for this one."""
+    """Return the number of processors available to this process."""
     return len(os.sched_getaffinity(0))

@@ -1,6 +1,7 @@
-"""Test the campaign itself: without each interlock in turn, in which trial is its absence found?
+"""Test of the campaign itself: for each interlock, the trial that detects its absence.
 
-An interlock counts as detected by the first trial that breaks an invariant without it and keeps that invariant with it.
+An interlock counts as detected by the first trial that breaks an invariant without it and keeps that invariant with
+it.
 """
 
 from __future__ import annotations
@@ -15,24 +16,24 @@ from choroid.common.failure import UserError
 from choroid.common.workers import workers
 
 EACH = "each"
-"""What `--without` takes to test the campaign itself."""
+"""Value of `--without` that tests the campaign itself."""
 
 
 def detect(*, runs: int, days: float, seed: int, jobs: int) -> dict[str, Any]:
-    """Take away each interlock in turn and look for the first trial that finds it missing.
+    """Remove each interlock in turn and find the first trial that detects its absence.
 
     Args:
-        runs: how many trials are tried for each interlock at the most.
-        days: length of each trial (days of life).
-        seed: what all trials are drawn from.
-        jobs: processes.
+        runs: Maximum number of trials per interlock.
+        days: Length of each trial (simulated days).
+        seed: Seed of all trials.
+        jobs: Number of processes.
 
     Returns:
-        `detected`: by interlock the number of the trial (from 1), its invariant and text, or None;
-        `detected_all`, `max_trials`: the highest of those numbers; `violations`: what the whole kernel breaks.
+        `detected`: by interlock the number of the trial (from 1), its invariant and text, or None; `detected_all`,
+            `max_trials`: the highest of those numbers; `violations`: what the complete kernel breaks.
 
     Raises:
-        UserError: for a number that makes no sense.
+        UserError: Invalid arguments.
     """
     if runs < 1 or not days > 0 or jobs < 1:
         raise UserError("a test of the campaign needs --runs of 1 or more, --days above 0, --jobs of 1 or more")
@@ -72,7 +73,7 @@ class _Search:
         return future
 
     def violations(self) -> list[dict[str, Any]]:
-        """Return what the trials with every interlock broke."""
+        """Return the violations of trials with every interlock."""
         return [
             {"run": number, **violation}
             for number, future in sorted(self._whole.items())
@@ -81,7 +82,7 @@ class _Search:
 
 
 def _parallel(search: _Search, names: tuple[str, ...], runs: int) -> Iterator[tuple[str, dict[str, Any] | None]]:
-    """Search for all interlocks side by side, trial by trial."""
+    """Search for all interlocks in parallel, trial by trial."""
     left = list(names)
     for number in range(runs):
         running = {name: search.begin(number, name) for name in left}
@@ -98,7 +99,7 @@ def _parallel(search: _Search, names: tuple[str, ...], runs: int) -> Iterator[tu
 
 
 def as_text(answer: dict[str, Any]) -> str:
-    """Return the table for people."""
+    """Return the table as text."""
     lines = [f"{'without':<24}{'found in trial':>15}  by"]
     for name, found in answer["detected"].items():
         if found is None:

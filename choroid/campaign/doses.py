@@ -1,4 +1,4 @@
-"""Whether the books are true: nothing given twice, lost, unannounced or booked wrongly (E4, F1, F2)."""
+"""Judge of doses and bookkeeping: no dose twice, lost, unannounced or booked wrongly (E4, F1, F2)."""
 
 from __future__ import annotations
 
@@ -28,18 +28,21 @@ DOUBTING = frozenset(
 )
 DOUBLE = 1.25
 DOUBLE_UL = 300.0
-"""A step that moves so much more than it was asked was given twice; pumps err by some percent, counters by a step."""
+"""Excess over the request from which a step counts as given twice (µL); pumps err by some percent, counters by a
+step.
+"""
 LOST = 0.75
 LOST_UL = 200.0
-"""A step that is done and has moved so much less than was requested has lost a dose, unless somebody has accepted that.
-Pumps err by up to 24 %, and a dose that was cut short is known to a weighing."""
+"""Deficit of a completed step from which a dose counts as lost (µL), unless a person has accepted it. Pumps err by
+up to 24 %, and a weighing detects a truncated dose.
+"""
 STRAY_UL = 150.0
 STRAY_TOLD_S = 300.0
-"""How long it may take until a count that went on unasked is seen, once the line's talk is clean again."""
+"""Maximum time until an uncommanded count is detected, after the line's communication is undisturbed again (s)."""
 STRAY_SEEN_S = 10.0
-"""The judge looks less often than the controller may: by so much may a booking come before the judge's notice."""
+"""Maximum lead of a booking before the judge's notice (s): the judge samples less often than the controller."""
 SIGMAS = 4.5
-"""Of the ledger's doubt: three would be left by chance once in every few trials."""
+"""Tolerance in standard deviations of the ledger: three would be exceeded by chance once in every few trials."""
 LEAST_UL = 60.0
 ML = 1000.0
 
@@ -59,7 +62,7 @@ class _Net(NamedTuple):
 
 @dataclass(slots=True)
 class _Open:
-    """A dose that the journal has announced and not settled."""
+    """A dose that the journal has announced but not settled."""
 
     run: str
     n: int
@@ -72,7 +75,7 @@ class _Open:
 
 @dataclass(frozen=True, slots=True)
 class _Stray:
-    """What moved unannounced on a line whose talk was disturbed until `until_s`; noticed at `at_s`."""
+    """An unannounced volume on a line whose communication was disturbed until `until_s`; detected at `at_s`."""
 
     line: str
     ul: float
@@ -81,7 +84,7 @@ class _Stray:
 
 
 class Doses:
-    """What the journal announces and books, beside what truly went through the lines."""
+    """What the journal announces and books, compared with the true volumes through the lines."""
 
     def __init__(self, rig: Rig, lab: SimulatedLab, findings: Findings, troubles: Troubles, telling: Telling) -> None:
         self._rig = rig
@@ -98,10 +101,10 @@ class Doses:
         self._moved = dict(lab.plant.truth().moved_ul)
         self._strays: list[_Stray] = []
         self._strays_booked: list[tuple[float, str]] = []
-        """When (s) the ledger took in what a line had moved unasked."""
+        """Times (s) when the ledger booked an uncommanded volume of a line."""
 
     def announced(self, body: Mapping[str, Any], run: str) -> None:
-        """A row says that a dose will be given."""
+        """Process the announcement of a dose."""
         line = body["line"]
         truth = self._lab.plant.truth()
         if line in self._open:
@@ -113,7 +116,7 @@ class Doses:
         self._asked.setdefault((run, body["n"]), body["ul"])
 
     def settled(self, kind: str, body: Mapping[str, Any], run: str) -> None:
-        """A row says what came of it."""
+        """Process the settlement of a dose."""
         opened = next((o for o in self._open.values() if (o.run, o.n) == (run, body["n"])), None)
         if opened is None:
             return
@@ -139,12 +142,13 @@ class Doses:
             )
         low, high = body["low"], body["high"]
         slack = max(LEAST_UL, 0.5 * (high - low), 0.02 * truly)
-        # Air in a line lets another volume out of it than went in, and the balance sees one end of it.
+        # Air in a line changes the volume between its ends, and the balance sees only one end.
         true = any(low - slack <= moved <= high + slack for moved in (truly, arrived))
         misread = self._troubles.misread(
             self._rig.organs.kidney.mass, opened.begun_s, asyncio.get_running_loop().time()
         )
-        # A balance that lies in a dose nobody can know of: it may be the pump. What the vessels' doubt covers is judged.
+        # A wrong balance during a dose cannot be detected: it may be the pump. What the vessels' doubt covers is
+        # judged.
         if not true and not misread and not self._excused():
             self._tell(
                 "mass balance",
@@ -154,16 +158,16 @@ class Doses:
             )
 
     def requested(self, body: Mapping[str, Any], run: str) -> None:
-        """A row says that a step was begun; of a transfer it names the volume."""
+        """Process the start of a step; for a transfer it has the volume."""
         if "volume_ul" in body["args"]:
             self._requested[run, body["n"]] = body["args"]["volume_ul"]
 
     def accepted(self, body: Mapping[str, Any], run: str) -> None:
-        """A row says that the run was held for what was delivered, and that a person has accepted it."""
+        """Process the acceptance of a delivered volume by a person after a hold."""
         self._accepted.add((run, body["n"]))
 
     def done(self, body: Mapping[str, Any], run: str) -> None:
-        """A row says that a step is done: then its volume was delivered, or a person has accepted what was (A10)."""
+        """Process the completion of a step: its volume was delivered, or a person has accepted the delivery (A10)."""
         step = (run, body["n"])
         requested = self._requested.get(step)
         if requested is None or step in self._accepted or self._excused():
@@ -178,11 +182,11 @@ class Doses:
             )
 
     def stray_booked(self, line: str) -> None:
-        """A row says that a pump has moved something unasked."""
+        """Process the booking of an uncommanded volume."""
         self._strays_booked.append((asyncio.get_running_loop().time(), line))
 
     def look(self, moved: Mapping[str, float]) -> None:
-        """No line moves liquid that the journal has not announced."""
+        """Check that no line moves liquid without an announcement in the journal."""
         for line, ul in moved.items():
             if line == self._heart:
                 continue
@@ -193,7 +197,9 @@ class Doses:
                 self._moved[line] = ul
 
     def _stray(self, line: str, ul: float) -> None:
-        """No program can keep a flipped bit from being a command; but it is seen, booked and told."""
+        """Record an uncommanded volume: a flipped bit may always be a command, but it must be detected, booked and
+        announced.
+        """
         now_s = asyncio.get_running_loop().time()
         pump = self._rig.lines[line].pump or ""
         if (until_s := self._troubles.garbled_until_s(pump, now_s)) is not None:
@@ -204,7 +210,7 @@ class Doses:
         )
 
     def judge(self, controller: Controller) -> None:
-        """At the end: what the ledger says is in the vessels, and that no step is missing."""
+        """Judge at the end: the ledger's volumes against the true ones, and the completeness of steps."""
         for stray in self._strays:
             self._judge_stray(stray)
         truth = self._lab.plant.truth()
@@ -220,8 +226,8 @@ class Doses:
         self._judge_steps(controller)
 
     def _judge_stray(self, stray: _Stray) -> None:
-        """It was booked and told once it could be seen; what moves while no controller is there, the balance sees
-        alone.
+        """Check that a detectable volume was booked and announced; with no controller at work only the balance sees
+        it.
         """
         latest_s = self._telling.time_to_tell(max(stray.at_s, stray.until_s), STRAY_TOLD_S)
         earliest_s = stray.at_s - STRAY_SEEN_S
@@ -235,7 +241,7 @@ class Doses:
             )
 
     def _judge_steps(self, controller: Controller) -> None:
-        """Every step that was begun has an end, but for the last of a run that was ended in it."""
+        """Check that every started step has an end, except the last of a run that was ended during it."""
         begun: dict[tuple[str, int], str] = {}
         done: set[tuple[str, int]] = set()
         open_acts: dict[tuple[str, int], str] = {}
@@ -268,7 +274,7 @@ class Doses:
             )
 
     def _excused(self) -> bool:
-        """Return whether something misleads pumps or balance, and somebody has been told of it."""
+        """Return whether a fault misleads pumps or balance and was announced."""
         since_s = self._troubles.misled_since_s(asyncio.get_running_loop().time())
         return since_s is not None and any(
             at_s >= since_s for kind, at_s in self._telling.last_s.items() if kind in DOUBTING

@@ -1,4 +1,4 @@
-"""What was found to be violated, each subject once."""
+"""Violations found in a trial, each subject once."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Violation:
-    """Something that must never happen, and did."""
+    """Something that must never happen, but did."""
 
     at_s: float
     invariant: str
@@ -16,14 +16,14 @@ class Violation:
 
 
 class Findings:
-    """A list that says the same thing about the same subject once."""
+    """A list of violations without repetitions of the same subject."""
 
     def __init__(self) -> None:
         self.all: list[Violation] = []
         self._known: set[tuple[str, str]] = set()
 
     def tell(self, invariant: str, subject: str, text: str) -> None:
-        """Note a violation, as of now."""
+        """Record a violation at the present time."""
         if (invariant, subject) not in self._known:
             self._known.add((invariant, subject))
             self.all.append(Violation(round(asyncio.get_running_loop().time(), 3), invariant, text))

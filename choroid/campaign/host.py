@@ -1,7 +1,7 @@
-"""The computer on which the controller runs, with what surrounds it: a service manager, the guard, people.
+"""The computer of the controller and its environment: service manager, guard, people.
 
-The host starts the controller, starts it again when it has died, and fulfils `sim.faults.injector.Host`: it is here
-that a kill, a stall, a stepped clock, a bad disk, a lost broker or a flood of requests happens.
+The host starts the controller, restarts it when it has died, and implements `sim.faults.injector.Host`: kills,
+stalls, clock steps, bad disks, lost brokers and floods of requests happen here.
 """
 
 from __future__ import annotations
@@ -43,10 +43,12 @@ logger = logging.getLogger(__name__)
 
 GUARD_PATIENCE_S = 3600.0
 RESTART_S = (2.0, 5.0, 5.0, 30.0, 300.0)
-"""What service managers are set to, most often a few seconds; now and then somebody has to come."""
+"""Restart delays of service managers (s): usually a few seconds; sometimes a person is needed."""
 FLOOD_EVERY_S = 0.05
 SURVIVABLE_START = (ConnectError,)
-"""What may keep a controller from starting while a fault lasts; the service manager tries again. No disk may (D2)."""
+"""Exceptions that may keep a controller from starting while a fault lasts; the service manager retries. A disk must
+not (D2).
+"""
 
 
 @dataclass
@@ -70,7 +72,7 @@ class Life:
 
 
 class CampaignHost:
-    """See the module. `told` hears of each journal row; `start_run` begins the protocol in the first life."""
+    """The host of one trial. `told` receives each journal row; `start_run` starts the protocol in the first life."""
 
     def __init__(
         self,
@@ -91,17 +93,17 @@ class CampaignHost:
         self.lives = 0
         self.kills = 0
         self.down_s = 0.0
-        """How long no controller has been at work so far (s)."""
+        """Total time without a controller at work so far (s)."""
         self.run_id: str | None = None
         self.refused = ""
-        """Why the protocol was not begun, if it was not."""
+        """Why the protocol was not started, if it was not."""
         self.disk = Disk()
         self.services = {name: Service() for name in (BROKER, STORE)} if telemetry else {}
-        """What readings go to."""
+        """Destinations of readings."""
         self.crashes: list[tuple[float, str]] = []
-        """Ends of the controller that nobody has brought about: (s, what)."""
+        """Unprovoked ends of the controller: (s, what)."""
         self.leftover: list[str] = []
-        """Tasks that an orderly end has left behind."""
+        """Tasks that an orderly end has left."""
         self._data = data
         self._limits = limits
         self._rng = np.random.default_rng([seed, 0xD1E])
@@ -154,7 +156,7 @@ class CampaignHost:
         return life
 
     def _ended(self, life: Life, task: asyncio.Task[None]) -> None:
-        """A life's main task has ended by itself."""
+        """Process the end of a life's main task."""
         if not task.cancelled() and (error := task.exception()) is not None and not isinstance(error, Killed):
             life.error = error
             if life.ready or not isinstance(error, SURVIVABLE_START):
@@ -162,7 +164,7 @@ class CampaignHost:
         life.over.set()
 
     async def _live(self, life: Life) -> None:
-        """What `choroid run` does, in virtual time."""
+        """Run what `choroid run` does, in virtual time."""
         clock = CampaignClock(lambda: self._step_s)
         journal = life.journal = CampaignJournal(
             self._data / "journal.db",
@@ -185,7 +187,7 @@ class CampaignHost:
                 data_dir=self._data,
                 clock=clock,
                 nerves_source=self._nerves,
-                durable=True,  # as in life: what of history is only in memory is lost with the process
+                durable=True,  # as in reality: history that is only in memory is lost with the process
                 sinks=life.forwarders,
                 journal=journal,
                 limits=self._limits,
@@ -208,7 +210,7 @@ class CampaignHost:
                         self._protocol, self._params, user="campaign", reason="choroid campaign"
                     )
                 except RunnerError as refusal:
-                    self.refused = str(refusal)  # rehearsed and found wanting: the tissue is cared for without a run
+                    self.refused = str(refusal)  # rehearsed and refused: life support continues without a run
             await ticking
             for task in sending:
                 task.cancel()
@@ -220,7 +222,7 @@ class CampaignHost:
                     forwarder.close()
 
     async def end(self) -> None:
-        """Bring the controller to an orderly end and start it no more."""
+        """End the controller in order and do not restart it."""
         self._ending = True
         life = self.life
         if life is None:
@@ -230,12 +232,12 @@ class CampaignHost:
         await asyncio.sleep(0)
 
     def restart(self) -> None:
-        """Somebody restarts the controller in order."""
+        """Restart the controller in order, as a person does."""
         if self.life is not None and self.life.ready:
             self.life.stop.set()
 
     async def bury(self) -> None:
-        """Let what is left of killed controllers end; the lab must be closed by then."""
+        """Let the remains of killed controllers end; the lab must be closed by then."""
         for task in self._beside:
             task.cancel()
         await asyncio.gather(*self._beside, return_exceptions=True)
@@ -243,7 +245,7 @@ class CampaignHost:
             await self._loop.bury(number)
 
     async def _guard(self, life: Life) -> None:
-        """The guard's rescue: it hears at once that the pipe has closed."""
+        """Run the guard's rescue, which detects at once that the pipe has closed."""
         rescue = Rescue(self._plan, self.lab.opener, lambda text: None)
         await rescue.run(GUARD_PATIENCE_S, lambda: self.life is not None and self.life.journal is not None)
 
@@ -253,14 +255,14 @@ class CampaignHost:
         task.add_done_callback(self._beside.discard)
         return task
 
-    # --- what a campaign does to it ---------------------------------------------------------------------
+    # --- faults -----------------------------------------------------------------------------------------
 
     def kill(self, at_journal_row: int | None = None) -> None:
-        """Kill the controller: at once, or at the `at_journal_row`-th row from now, right before or right after it."""
+        """Kill the controller: at once, or at the `at_journal_row`-th row from now, just before or just after it."""
         life = self.life
         rows, after = (at_journal_row or 0) - 1, bool(self._rng.integers(2))
         if life is None:
-            return  # it is dead already
+            return  # already dead
         if rows < 0:
             self._strike(life)
         elif life.journal is None:
@@ -270,35 +272,35 @@ class CampaignHost:
             life.journal.dies_at = life.journal.next_seq + rows
 
     def stall(self, for_s: float) -> None:
-        """The whole process stands, as when its computer swaps or is suspended."""
+        """Stop the whole process, as when its computer swaps or is suspended."""
         self._freeze(for_s)
 
     def step_clock(self, by_s: float) -> None:
-        """Somebody sets the computer's clock."""
+        """Step the computer's clock."""
         self._step_s += by_s
 
     def disk_full(self, for_s: float) -> None:
-        """Nothing can be written."""
+        """Make every write fail."""
         self.disk.full = True
         self._heal(for_s, self.disk, "full", False)
 
     def disk_slow(self, for_s: float, delay_s: float) -> None:
-        """Each journal row takes `delay_s`."""
+        """Delay each journal row by `delay_s`."""
         self.disk.slow_s = delay_s
         self._heal(for_s, self.disk, "slow_s", 0.0)
 
     def lock_database(self, for_s: float) -> None:
-        """Another program holds the files' write lock."""
+        """Hold the files' write lock, as another program would."""
         self.disk.locked = True
         self._heal(for_s, self.disk, "locked", False)
 
     def service_down(self, service: str, for_s: float) -> None:
-        """A service does not answer."""
+        """Take a service down."""
         self.services[service].up = False
         self._heal(for_s, self.services[service], "up", True)
 
     def flood(self, for_s: float) -> None:
-        """Somebody's program asks and commands without pause."""
+        """Send requests and commands without pause, as a runaway program would."""
         self._spawn(self._flood(for_s))
 
     async def _flood(self, for_s: float) -> None:
@@ -310,7 +312,7 @@ class CampaignHost:
             await asyncio.sleep(FLOOD_EVERY_S)
 
     def careless(self, output: str, for_s: float) -> None:
-        """Somebody asks by hand for what `output` must not do."""
+        """Request by hand what `output` must not do."""
         self._spawn(self._careless(output, for_s))
 
     async def _careless(self, output: str, for_s: float) -> None:
@@ -321,7 +323,7 @@ class CampaignHost:
             await asyncio.sleep(careless.EVERY_S)
 
     def visit(self, work: Callable[[Controller], Coroutine[Any, Any, None]]) -> bool:
-        """Let a person do something at the controller; False when there is none that answers."""
+        """Let a person do something at the controller; return False when none answers."""
         life = self.life
         if life is None or not life.ready or life.dead or life.controller is None or self._frozen_since_s is not None:
             return False
@@ -329,7 +331,7 @@ class CampaignHost:
         return True
 
     def _heal(self, for_s: float, what: object, name: str, healthy: object) -> None:
-        """Set an attribute back after `for_s`, unless a later fault of the same kind lasts longer."""
+        """Restore an attribute after `for_s`, unless a later fault of the same kind lasts longer."""
         end_s = self._loop.time() + for_s
         self._ills[name] = max(self._ills.get(name, 0.0), end_s)
 
@@ -342,7 +344,7 @@ class CampaignHost:
     # --- life and death ---------------------------------------------------------------------------------
 
     def _strike(self, life: Life) -> None:
-        """`life` is dead from here on: nothing of it reaches a device, a file or the loop."""
+        """Declare `life` dead: nothing of it reaches a device, a file or the loop from now on."""
         if life.dead:
             return
         life.dead = True
@@ -380,13 +382,13 @@ class CampaignHost:
         life.port.release()
 
     def _silent(self, life: Life, since_s: float) -> None:
-        """The guard kills what has been silent for so long: two masters on one line are worse than none."""
+        """Kill what has been silent for too long, as the guard does: two masters on one line are worse than none."""
         if life.ready and self._frozen_since_s == since_s and self.life is life:
             self._strike(life)
 
 
 async def _pester(controller: Controller, run_id: str) -> None:
-    """What a page with a runaway script asks of a controller: reads, and commands that must be refused."""
+    """Send the requests of a page with a runaway script: reads, and commands that must be refused."""
     controller.health()
     controller.alarms.active()
     with contextlib.suppress(RunnerError):

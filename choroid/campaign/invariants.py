@@ -1,9 +1,9 @@
-"""What must hold in every trial, whatever happens: looked at after every journal row and every few seconds.
+"""Invariants of every trial, checked after every journal row and every few seconds.
 
-The plant's truth is the judge; what the controller believes is only ever compared with it. Each invariant names the
-behaviours that it stands for. There are four judges: of the books (:mod:`~choroid.campaign.doses`), of the tissue's
-surroundings (:mod:`~choroid.campaign.surroundings`), of published readings (:mod:`~choroid.campaign.readings`), and of
-whether people are told (:mod:`~choroid.campaign.telling`).
+The plant's truth decides; the controller's beliefs are only compared with it. Each invariant names the behaviours
+that it represents. There are four judges: of doses (:mod:`~choroid.campaign.doses`), of the tissue's surroundings
+(:mod:`~choroid.campaign.surroundings`), of published readings (:mod:`~choroid.campaign.readings`), and of alarms
+(:mod:`~choroid.campaign.telling`).
 """
 
 from __future__ import annotations
@@ -34,11 +34,11 @@ EXPECTED_LOGS = (
     "not every output could be brought to its basal state",
     "cannot be used",
 )
-"""Errors in the log that belong to a bad disk or to devices that do not answer at an orderly end."""
+"""Log errors that are expected with a bad disk, or with unresponsive devices at an orderly end."""
 
 
 class InvariantWatch:
-    """See the module."""
+    """Checks the invariants of one trial."""
 
     def __init__(self, rig: Rig, lab: SimulatedLab, faults: tuple[Fault, ...]) -> None:
         self.rows = 0
@@ -53,22 +53,22 @@ class InvariantWatch:
         self._readings = Readings(rig, lab)
         self._events = 0
         self._life: int | None = None
-        """Number of the controller's process that was at work at the last look."""
+        """Number of the controller's process at work at the last check."""
         self._last_s = asyncio.get_running_loop().time()
         self.least_viability = lab.plant.health
 
     @property
     def found(self) -> list[Violation]:
-        """All violations, in their order."""
+        """All violations, in order."""
         return self._findings.all
 
     @property
     def alarms_raised(self) -> int:
-        """How many alarms were raised."""
+        """Number of raised alarms."""
         return self._telling.raised_in_all
 
     def on_row(self, seq: int, kind: str, body: Mapping[str, Any], run: str | None) -> None:
-        """A row is in the journal."""
+        """Process a journal row."""
         self.rows += 1
         if kind == "step":
             self._doses.requested(body, run or "")
@@ -87,20 +87,20 @@ class InvariantWatch:
         self._events_of_plant()
 
     async def run(self, host: CampaignHost) -> None:
-        """Look every few seconds until cancelled."""
+        """Check every few seconds until cancelled."""
         while True:
             await asyncio.sleep(LOOK_S)
             self.look(host)
 
     def look(self, host: CampaignHost) -> None:
-        """Compare the plant's truth with what must hold at any moment."""
+        """Compare the plant's truth with what must hold at any time."""
         self.looks += 1
         now_s = asyncio.get_running_loop().time()
         truth = self._lab.plant.truth()
         self._events_of_plant()
         self._telling.hear(host, now_s)
         life = host.life
-        # One that died and came back between two looks has not been at work for the whole of this one.
+        # One that died and came back between two checks was not at work all the time.
         at_work = life is not None and life.ready and not life.dead and life.number == self._life
         self._life = life.number if life is not None and life.ready else None
         if not at_work:
@@ -114,7 +114,7 @@ class InvariantWatch:
         self._last_s = now_s
 
     def judge(self, host: CampaignHost, injector: Injector) -> None:
-        """What can only be said when all is over: the controller lives, its run has ended, nothing moves."""
+        """Check what can only be judged at the end: the controller runs, its run has ended, nothing moves."""
         life = host.life
         if life is None or life.controller is None or not life.ready:
             self.tell("the controller comes back", "controller", "no controller is at work at the end")

@@ -1,9 +1,9 @@
-"""A virtual-time loop on which one program can be frozen or killed while the world around it goes on.
+"""A virtual-time loop on which one program can be frozen or killed while the rest continues.
 
-A controller, the devices it talks to and the guard that watches it share one loop in a campaign, but not one fate. What
-belongs to a controller is known by its context: every task, timer and callback that it makes inherits :data:`LIFE`. A
-life that is frozen gets nothing run until it is thawed, like a process that is stopped; one that is killed gets nothing
-run ever again: no `finally`, no handler, no farewell, as with SIGKILL.
+Controller, devices and guard share one loop in a campaign, but do not fail together. What belongs to a controller
+is known by its context: every task, timer and callback that it makes inherits :data:`LIFE`. Nothing of a frozen
+life runs until it is thawed, like a stopped process. Nothing of a killed life ever runs again: no `finally`, no
+handler, as with SIGKILL.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ from typing import Any
 from sim.virtual_time import VirtualTimeLoop
 
 LIFE: ContextVar[int] = ContextVar("choroid.campaign.life", default=0)
-"""Which controller's life this is; 0 is the world: devices, guard, people, the campaign itself."""
+"""Number of the controller's life; 0 is everything else: devices, guard, people, the campaign itself."""
 PRUNE_AT = 1000
 
 
 class _Parked:
-    """What a life would have done, had it run."""
+    """Deferred work of a frozen life."""
 
     __slots__ = ("ready", "timers")
 
@@ -31,7 +31,7 @@ class _Parked:
 
 
 class LifeLoop(VirtualTimeLoop):
-    """See the module. Without a frozen life it runs as its parent does."""
+    """A virtual-time loop with lives. Without a frozen life it behaves as its parent."""
 
     def __init__(self) -> None:
         self._parked: dict[int, _Parked] = {}
@@ -42,10 +42,10 @@ class LifeLoop(VirtualTimeLoop):
         self._nothing.cancel()
         self.set_task_factory(self._begin_task)
 
-    # --- fate -------------------------------------------------------------------------------------------
+    # --- freezing and killing ---------------------------------------------------------------------------
 
     def freeze(self, life: int) -> None:
-        """Run nothing of `life` from now on; what is running at this moment goes on to its next await."""
+        """Run nothing of `life` from now on; a running step continues to its next await."""
         if life in self._parked:
             return
         parked = self._parked[life] = _Parked()
@@ -53,14 +53,14 @@ class LifeLoop(VirtualTimeLoop):
         for index, handle in enumerate(ready):
             if handle._context.get(LIFE, 0) == life:
                 parked.ready.append(handle)
-                ready[index] = self._nothing  # the loop has counted the round already
+                ready[index] = self._nothing  # the loop has already counted this round
         timers = self._timers
         parked.timers = [entry for entry in timers if entry[2]._context.get(LIFE, 0) == life]
         timers[:] = [entry for entry in timers if entry[2]._context.get(LIFE, 0) != life]
         heapify(timers)
 
     def thaw(self, life: int) -> None:
-        """Let `life` go on; timers that are overdue run at once, in their order."""
+        """Continue `life`; overdue timers run at once, in order."""
         if life in self._dead:
             return
         parked = self._parked.pop(life, None)
@@ -74,7 +74,7 @@ class LifeLoop(VirtualTimeLoop):
         """Never run anything of `life` again."""
         for task in self._tasks.get(life, ()):
             if task.done() and not task.cancelled():
-                task.exception()  # nobody will ever ask for it; a dead process leaves no such complaint
+                task.exception()  # retrieved: a dead process does not log it
         self.freeze(life)
         self._dead.add(life)
         self._parked[life].timers.clear()
@@ -84,7 +84,7 @@ class LifeLoop(VirtualTimeLoop):
         return life in self._parked
 
     async def bury(self, life: int) -> None:
-        """Let the killed tasks of `life` end, when nothing of theirs can reach the world any more."""
+        """Let the killed tasks of `life` end, when nothing of theirs can have an effect any more."""
         self._dead.discard(life)
         self.thaw(life)
         for _ in range(10):
@@ -102,12 +102,12 @@ class LifeLoop(VirtualTimeLoop):
         left = self._tasks[life] = [task for task in self._tasks.get(life, ()) if not task.done()]
         return list(left)
 
-    # --- what a loop does -------------------------------------------------------------------------------
+    # --- loop methods -----------------------------------------------------------------------------------
 
     def call_soon(  # type: ignore[override]
         self, callback: Any, *args: Any, context: Context | None = None
     ) -> asyncio.Handle:
-        """As asyncio's, but for a frozen life."""
+        """See :class:`asyncio.AbstractEventLoop`; defers the work of a frozen life."""
         handle = super().call_soon(callback, *args, context=context)
         if self._parked:
             life = LIFE.get() if context is None else context.get(LIFE, 0)
@@ -119,7 +119,7 @@ class LifeLoop(VirtualTimeLoop):
     def call_at(  # type: ignore[override]
         self, when: float, callback: Any, *args: Any, context: Context | None = None
     ) -> asyncio.TimerHandle:
-        """As asyncio's, but for a frozen life."""
+        """See :class:`asyncio.AbstractEventLoop`; defers the work of a frozen life."""
         timer = super().call_at(when, callback, *args, context=context)
         if self._parked:
             life = LIFE.get() if context is None else context.get(LIFE, 0)

@@ -1,8 +1,8 @@
-"""Faults that ask for the harm each interlock prevents.
+"""Faults that provoke the harm which each interlock prevents.
 
-Chance alone rarely meets an interlock: a clogged filter matters only while medium flows through it. So each trial gets
-some of these faults besides those drawn by chance, a different selection in each trial. A campaign without one of the
-interlocks must then find the harm within a stated number of trials (docs/campaign.md).
+Random faults rarely meet an interlock: a clogged filter matters only while medium flows through it. Each trial
+therefore gets some of these faults in addition to the random ones, a different selection each time. A campaign
+without one of the interlocks must then detect the harm within a stated number of trials (docs/campaign.md).
 """
 
 from __future__ import annotations
@@ -19,17 +19,17 @@ from sim.faults.schedule import Fault
 SPECIAL = ("volumes", "mixture", "one_at_a_time", "heart_flow")
 """Interlocks of the kernel that are not levels on one point."""
 PER_TRIAL = 4
-"""Provocations in each trial, as far as it is long enough."""
+"""Maximum number of provocations per trial."""
 FREE_S = 60.0
-"""The earliest begin: the controller has connected by then."""
+"""Earliest start (s): the controller has connected by then."""
 
 
 @dataclass(frozen=True, slots=True)
 class Provocation:
-    """What provokes one interlock: a kind of fault, its target, and the ranges of its length (s) and amount.
+    """Provocation of one interlock: a kind of fault, its target, and the ranges of its duration (s) and amount.
 
-    `after_batch_s` is the range of its begin, counted from the begin of a batch (s); None: at any time. With `returning`
-    only a protocol that returns medium to the loop meets the interlock.
+    `after_batch_s` is the range of its start relative to the start of a batch (s); None: at any time. With
+    `returning`, only a protocol that returns medium to the loop meets the interlock.
     """
 
     kind: str
@@ -75,15 +75,15 @@ def provoke(
     """Draw up to :data:`PER_TRIAL` provocations that end before `end_s`.
 
     Args:
-        rng: what all is drawn from.
-        known: the rig's provocations.
-        every_s: the period of the trial's batches (s); the first begins at once.
-        end_s: when the last fault must have ended (s).
-        returns: whether the trial's protocol returns medium to the loop.
-        mild: whether only faults are allowed that tissue must live through.
+        rng: Source of randomness.
+        known: The rig's provocations.
+        every_s: Period of the trial's batches (s); the first starts at once.
+        end_s: Time by which the last fault must have ended (s).
+        returns: Whether the trial's protocol returns medium to the loop.
+        mild: Whether only survivable faults are allowed.
 
     Returns:
-        The faults, in the order in which they were drawn.
+        The faults in the order of drawing.
     """
     faults: list[Fault] = []
     for name in rng.permutation(sorted(known)):

@@ -1,8 +1,8 @@
-"""Judge what is published as a good reading against what the probe has really measured (I9).
+"""Compare published good readings with what the probe really measured (I9).
 
-A simulated probe remembers its recent measurements, before any wire. A published good reading may differ from them by
-:meth:`controller.readings.plausibility.PlausibleRange.error` and no more. A larger error is a corrupted reading that was
-believed.
+A simulated probe remembers its recent measurements, before any transmission. A published good reading may differ
+from them by :meth:`controller.readings.plausibility.PlausibleRange.error` at most. A larger error is a corrupted
+reading that was accepted.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ from drivers.commands import Quality
 from sim.lab import SimulatedLab
 
 OWN_NUMBERS = frozenset(("stuck", "noise", "offset", "drift", "eeprom", "reboot", "power_cut"))
-"""Faults under which a device tells another number than its probe has measured, or its probe jumps by itself."""
+"""Faults under which a device sends another number than its probe has measured, or its probe jumps by itself."""
 ON_ITS_WAY_S = 10.0
-"""A reading was measured at most so long before it was taken in: circuits think for a second, and a line may be late."""
+"""Maximum age of a measurement when it is received (s): circuits take up to a second, and a line may be late."""
 
 
 @dataclass(slots=True)
 class ReadingTally:
-    """What became of the readings of one model."""
+    """Number of readings of one model by their outcome."""
 
     read: int = 0
     good: int = 0
@@ -36,12 +36,12 @@ class ReadingTally:
 
     @property
     def wrong_per_million(self) -> float:
-        """Return how many of a million published good readings were wrong."""
+        """Return the number of wrong readings per million published good ones."""
         return 1e6 * self.wrong / self.good if self.good else 0.0
 
 
 class Readings:
-    """Compare published readings with the plant's probes."""
+    """Compares published readings with the plant's probes."""
 
     def __init__(self, rig: Rig, lab: SimulatedLab) -> None:
         self._lab = lab
@@ -49,7 +49,7 @@ class Readings:
         self._bounds: Mapping[str, PlausibleRange] = bounds_of(rig)
 
     def wrong(self, point: str, reading: Reading) -> str | None:
-        """Return how a reading that is published as good differs from all that was measured for it, or None."""
+        """Return how a published good reading differs from all its measurements, or None."""
         bounds = self._bounds.get(point)
         if reading.quality is not Quality.GOOD or bounds is None:
             return None
@@ -61,7 +61,7 @@ class Readings:
         return f"{point} is published as {reading.value:g} {reading.unit} and was {was:g} (allowed: {allowed:.2g})"
 
     def look(self, readings: Mapping[str, Reading], findings: Findings, excused: frozenset[str]) -> None:
-        """Look at everything that is published now; `excused` are devices that really tell another number."""
+        """Check everything that is published now; `excused` are devices that really send another number."""
         for point, reading in readings.items():
             if point.partition(".")[0] not in excused and (why := self.wrong(point, reading)) is not None:
                 findings.tell("no corrupted reading is good", point, f"{why} (I9)")
@@ -69,14 +69,16 @@ class Readings:
 
 @dataclass
 class Tap:
-    """Count, by model, what becomes of every reading that a controller takes in. Put it on before the controller starts."""
+    """Counts, by model, the outcome of every reading that a controller receives. Attach it before the controller
+    starts.
+    """
 
     rig: Rig
     lab: SimulatedLab
     tallies: dict[str, ReadingTally] = field(default_factory=dict)
 
     def put_on(self, store: StateStore) -> None:
-        """Listen to `store` from now on."""
+        """Attach this to `store`."""
         judge, read, failed = Readings(self.rig, self.lab), store.read, store.failed
 
         def heard(

@@ -1,4 +1,4 @@
-"""A campaign's answer for people."""
+"""A campaign's answer as text."""
 
 from __future__ import annotations
 

@@ -1,6 +1,7 @@
-"""From a schedule that fails to the shortest one that still does: delta debugging (Zeller and Hildebrandt, 2002).
+"""Reduce a failing schedule of faults to the shortest that still fails: delta debugging (Zeller and Hildebrandt,
+2002).
 
-First whole faults are taken away, then what is left is made shorter and simpler. A candidate counts when it still breaks
+First whole faults are removed, then the rest is made shorter and simpler. A candidate counts when it still breaks
 the same invariant.
 """
 
@@ -18,7 +19,7 @@ SHORTEST_S = 1.0
 
 
 class Shrinker:
-    """Shrinks one failing trial with at most `most` tries; `tries` tells how many it took."""
+    """Reduces one failing trial with at most `most` tries; `tries` counts them."""
 
     def __init__(self, fails: Fails, *, most: int = MOST_TRIES) -> None:
         self._fails = fails
@@ -38,7 +39,7 @@ class Shrinker:
         return self._fails(trial)
 
     def _fewer(self, trial: Trial) -> Trial:
-        """ddmin over the faults."""
+        """Remove faults by the ddmin algorithm."""
         faults: tuple[Fault, ...] = trial.faults
         if faults and self._holds(trial.with_faults(())):
             return trial.with_faults(())
@@ -60,7 +61,7 @@ class Shrinker:
         return trial.with_faults(faults)
 
     def _shorter(self, trial: Trial) -> Trial:
-        """Let each fault last less, then the whole trial."""
+        """Shorten each fault, then the whole trial."""
         for index in range(len(trial.faults)):
             while trial.faults[index].for_s > SHORTEST_S:
                 fault = trial.faults[index]
@@ -77,7 +78,7 @@ class Shrinker:
         return trial
 
     def _plainer(self, trial: Trial) -> Trial:
-        """Round times, and bring the rig back to the bench rig where it does not matter."""
+        """Round times, and restore the bench rig's values where they do not matter."""
         for index, fault in enumerate(trial.faults):
             plain = replace(fault, at_s=float(round(fault.at_s, -1)), for_s=float(round(fault.for_s)))
             tried = trial.with_faults([*trial.faults[:index], plain, *trial.faults[index + 1 :]])

@@ -1,4 +1,4 @@
-"""A computer's disk and clock as a campaign has them fail."""
+"""Failing disk and clock of a computer in a campaign."""
 
 from __future__ import annotations
 
@@ -23,19 +23,19 @@ _BEGIN = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 class Killed(BaseException):
-    """The process is dead: nothing after this line of it ever ran."""
+    """The process is dead: nothing after this line ever ran."""
 
 
 @dataclass(slots=True)
 class Disk:
-    """What ails the disk at present. `slow_s` is how long a row takes to reach it (s)."""
+    """Present faults of the disk. `slow_s` is the time until a row reaches it (s)."""
 
     full: bool = False
     locked: bool = False
     slow_s: float = 0.0
 
     def check(self) -> None:
-        """Raise what SQLite would raise."""
+        """Raise the exception that SQLite would raise."""
         if self.full:
             raise sqlite3.OperationalError("database or disk is full")
         if self.locked:
@@ -43,27 +43,27 @@ class Disk:
 
     @property
     def wait_s(self) -> float:
-        """How long a commit takes."""
+        """Return the duration of a commit (s)."""
         return BUSY_S if self.locked else self.slow_s
 
 
 class CampaignClock(Clock):
-    """UTC that anyone may set; counted from one epoch, however often the controller is born again."""
+    """UTC that a fault can step; counted from one epoch across restarts of the controller."""
 
     def __init__(self, step_s: Callable[[], float]) -> None:
         super().__init__(follow_system=False, epoch=EPOCH)
         self._step_s = step_s
 
     def utc_us(self) -> int:
-        """Microseconds of UTC since the beginning of 1970."""
+        """Return the microseconds of UTC since the beginning of 1970."""
         return round(self.utc().timestamp() * 1e6)
 
     def utc(self) -> datetime:
-        """Aware UTC date and time."""
+        """Return UTC as aware date and time."""
         return EPOCH + timedelta(microseconds=round((self.now_s() + self._step_s()) * 1e6))
 
     def utc_text(self) -> str:
-        """UTC as ISO 8601 with milliseconds and a Z."""
+        """Return UTC as ISO 8601 with milliseconds and a Z."""
         return self.utc().isoformat(timespec="milliseconds")[:-6] + "Z"
 
 
@@ -76,14 +76,14 @@ class FrailFile(JournalFile):
         self._committed = committed
 
     def commit(self, rows: Sequence[Row]) -> None:
-        """As :meth:`JournalFile.commit`, as far as the disk allows."""
+        """Commit as :meth:`JournalFile.commit`, unless the disk fails."""
         self._disk.check()
         super().commit(rows)
         self._committed(rows[-1].seq)
 
 
 class DelayedWriter:
-    """The writer thread of a real run, as virtual time has it: the loop goes on while a commit takes its time."""
+    """The writer thread of a real run in virtual time: the loop continues during a commit."""
 
     def __init__(self, file: FrailFile, disk: Disk, written: Written, failed: Failed) -> None:
         self._file = file
@@ -101,20 +101,20 @@ class DelayedWriter:
             self._begin(self._disk.wait_s)
 
     def again(self) -> bool:
-        """Return whether a commit is under way, or will be tried again."""
+        """Return whether a commit is running, or will be retried."""
         return self._due is not None
 
     def look(self) -> None:
-        """Nothing takes the file away."""
+        """Do nothing: the file cannot disappear."""
 
     def close(self) -> None:
-        """Commit what is queued, if the disk takes it."""
+        """Commit the queued rows, if the disk takes them."""
         self.halt()
         if self._rows:
             self._commit(self._rows)
 
     def halt(self) -> None:
-        """Stop, as with the process."""
+        """Stop, together with the process."""
         if self._due is not None:
             self._due.cancel()
             self._due = None
@@ -144,15 +144,15 @@ class DelayedWriter:
 
 
 class CampaignJournal(Journal):
-    """A journal whose process may die at a row: before it is queued, or right after it is on the disk.
+    """A journal whose process may die at a row: before it is queued, or just after it is on the disk.
 
-    `dies_at` is a row's number; `told` is called with each row that is on the disk. What was only queued dies with the
+    `dies_at` is a row's number; `told` is called with each row that is on the disk. Queued rows die with the
     process.
     """
 
     def __init__(self, path: Path, clock: Clock, disk: Disk, *, die: Callable[[], None], told: OnRow) -> None:
         if not path.exists():
-            disk.check()  # one that is there is only read when it is opened
+            disk.check()  # an existing file is only read when it is opened
         self._disk = disk
         self._die = die
         self._told = told
@@ -169,7 +169,7 @@ class CampaignJournal(Journal):
         return self._delayed
 
     def append(self, kind: str, body: Mapping[str, Any], *, run: str | None = None) -> int:
-        """As :meth:`Journal.append`; raises :class:`Killed` for a process that is dead."""
+        """Append as :meth:`Journal.append`; raise :class:`Killed` for a dead process."""
         if self.dead:
             raise Killed
         if self.dies_at is not None and self.next_seq >= self.dies_at and not self.dies_after:
@@ -188,39 +188,39 @@ class CampaignJournal(Journal):
             self._die()
 
     def die(self) -> None:
-        """Let go of the file as the operating system does for a dead process: what was written stays."""
+        """Release the file as the operating system does for a dead process: written rows remain."""
         if not self.dead:
             self.dead = True
             self._delayed.halt()
             self.file.close()
 
     def close(self) -> None:
-        """As :meth:`Journal.close`, unless the process is dead."""
+        """Close as :meth:`Journal.close`, unless the process is dead."""
         if not self.dead:
             super().close()
 
 
 class FrailDatabase:
-    """Stands before a :class:`sqlite3.Connection` and fails as the disk does."""
+    """Wraps a :class:`sqlite3.Connection` and fails as the disk does."""
 
     def __init__(self, database: sqlite3.Connection, disk: Disk) -> None:
         self._database = database
         self._disk = disk
 
     def execute(self, statement: str, values: Iterable[Any] | Mapping[str, Any] = ()) -> sqlite3.Cursor:
-        """As sqlite3's; what only reads goes through."""
+        """Execute as sqlite3 does; reads always pass."""
         if not statement.lstrip().upper().startswith(("SELECT", "ROLLBACK", "PRAGMA")):
             self._disk.check()
         return self._database.execute(statement, values)  # type: ignore[arg-type]
 
     def executemany(self, statement: str, rows: Iterable[Any]) -> sqlite3.Cursor:
-        """As sqlite3's."""
+        """Execute as sqlite3 does."""
         self._disk.check()
         return self._database.executemany(statement, rows)
 
     @property
     def in_transaction(self) -> bool:
-        """As sqlite3's."""
+        """Whether a transaction is open."""
         return self._database.in_transaction
 
     def __enter__(self) -> FrailDatabase:
@@ -231,5 +231,5 @@ class FrailDatabase:
         self._database.__exit__(*error)
 
     def close(self) -> None:
-        """As sqlite3's."""
+        """Close as sqlite3 does."""
         self._database.close()

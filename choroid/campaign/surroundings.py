@@ -1,4 +1,4 @@
-"""Hard limits of the tissue's surroundings, as the plant's truth has them at any moment (I1)."""
+"""Hard limits of the tissue's surroundings, checked with the plant's truth (I1)."""
 
 from __future__ import annotations
 
@@ -11,35 +11,36 @@ from sim.lab import SimulatedLab
 from sim.plant.plant import PlantTruth
 
 HEART_STOPPED_S = 60.0
-"""The heart may stand for so long before somebody must have been told: its status may be 20 s old, the alarm waits 5 s,
-and what is commanded anew needs its time."""
+"""Maximum standstill of the heart without an announcement (s): its status may be 20 s old, the alarm waits 5 s, and
+a new command needs its time.
+"""
 HEART_DOWN_S = 30.0
-"""With no controller at work the guard has the heart circulating by then."""
+"""Time by which the guard has the heart circulating when no controller is at work (s)."""
 HOT_C, COLD_C = 39.5, 34.0
 COLD_TOLD_S = 900.0
 PH_LOW, PH_HIGH = 6.9, 7.8
 PH_SOUR = 6.7
-"""An alarm does not excuse this: CO2 can be shut without any other gas being heard."""
+"""An alarm does not excuse this: CO2 can be shut without a reading of any other gas."""
 MUCH_CO2_MM = 2.5
-"""Dissolved CO2 as under a gas with 11 % of it, twice what the loop lives in. Dead tissue and microbes sour it too, and
-then it is not the gas."""
+"""Dissolved CO2 of a gas with 11 % of it, twice that of the loop. Dead tissue and microbes also acidify the medium:
+then the gas is not the cause.
+"""
 TELLS_OF_PH = frozenset(("acidity", "gas_mixture", "device_lost", "command_failed"))
-"""Alarms that call somebody to medium that is too sour, or not sour enough."""
+"""Alarms that announce medium that is too acid or too alkaline."""
 PH_FOR_S = 180.0
-"""Gas that stops or turns is told within a minute; the medium follows within another."""
+"""Gas that stops or changes is announced within a minute; the medium follows within another."""
 PRESSED = 1.3
 PRESSED_FOR_S = 30.0
-"""A line is not kept so far above its highest pressure for so long: a sensor is read every other second, a pump stopped
-at once."""
+"""Maximum time above a line's highest pressure (s): a sensor is read every other second, a pump stopped at once."""
 DRAWN_UL = 600.0
 DRAWN_AFTER_S = 60.0
-"""Where the heart's motor has stood for so long, no more than this is drawn from its loop: its status may be 29 s old."""
+"""Maximum time of drawing from the loop of a heart that stands still (s): its status may be 29 s old."""
 LOST_VIABILITY = 0.10
 ML = 1000.0
 
 
 class Surroundings:
-    """Circulation, warmth, pressure and gas; and whether the tissue lives."""
+    """Circulation, temperature, pressure and gas; and whether the tissue lives."""
 
     def __init__(self, rig: Rig, lab: SimulatedLab, findings: Findings, troubles: Troubles) -> None:
         self._rig = rig
@@ -52,7 +53,7 @@ class Surroundings:
         self._cold_since_s: float | None = None
         self._sour_since_s: float | None = None
         self._sour_told = False
-        """Whether an alarm has said so since then."""
+        """Whether an alarm has announced it since then."""
         self._gassed_since_s: float | None = None
         self._pressed_since_s: dict[str, float] = {}
         self._stands_since_s: float | None = None
@@ -60,7 +61,9 @@ class Surroundings:
         self._first_viability = lab.plant.health
 
     def look(self, truth: PlantTruth, kinds: set[str], *, at_work: bool, last_s: float, now_s: float) -> None:
-        """Compare the truth with the limits; `kinds` are the alarms that stand, `last_s` when it was looked before."""
+        """Compare the truth with the limits; `kinds` are the active alarms, `last_s` the time of the previous
+        check.
+        """
         self._see_heart(truth.moved_ul, kinds, at_work, last_s, now_s)
         self._see_warmth(truth.temperature_c, kinds, at_work, now_s)
         self._see_pressure(truth.pressures_kpa, at_work, now_s)
@@ -98,12 +101,12 @@ class Surroundings:
             self._tell("the heart beats", "heart", f"the heart has stood for {stood_s:.0f} s, no alarm, {who}")
 
     def _see_warmth(self, celsius: float, kinds: set[str], at_work: bool, now_s: float) -> None:
-        # With one probe a rig cannot know that this probe is off: its limit moves by as much.
+        # With a single probe a rig cannot detect its offset: its limit moves by the same amount.
         hot_c = HOT_C + self._troubles.offset(self._rig.safety.temperature.point, now_s)
         if celsius > hot_c and (self._troubles.survivable or "temperature" not in kinds):
             self._tell("temperature within hard limits", "hot", f"the chamber is at {celsius:.1f} °C (I1)")
         if celsius >= COLD_C or not at_work:
-            self._cold_since_s = None  # a controller that has just come back has as long as any to tell
+            self._cold_since_s = None  # a controller that has just come back has the same time to announce it
             return
         self._cold_since_s = now_s if self._cold_since_s is None else self._cold_since_s
         cold_s = now_s - self._cold_since_s
@@ -115,7 +118,7 @@ class Surroundings:
             )
 
     def _see_pressure(self, pressures: Mapping[str, float], at_work: bool, now_s: float) -> None:
-        """No pump goes on pressing against what does not give way, as long as it can be told and its gauge be read."""
+        """Check that no pump keeps pressing against a blockage while its gauge can be read and it can be commanded."""
         safety = self._rig.safety
         for line, rule in (
             (self._heart, safety.over_pressure_heart),
@@ -138,7 +141,7 @@ class Surroundings:
                 )
 
     def _see_draw(self, moved: Mapping[str, float], at_work: bool, now_s: float) -> None:
-        """Medium is not taken away from tissue that nothing circulates to."""
+        """Check that no medium is drawn from tissue without circulation."""
         draw = self._rig.organs.kidney.draw
         heart, pump = (self._rig.lines[line].pump or "" for line in (self._heart, draw))
         if self._lab.drives.moving.get(heart, 0.0) or not at_work or self._troubles.near(pump, now_s):
@@ -158,15 +161,15 @@ class Surroundings:
 
     def _see_acidity(self, acidity: float, co2_mm: float, kinds: set[str], at_work: bool, now_s: float) -> None:
         if acidity >= PH_SOUR or co2_mm <= MUCH_CO2_MM or not at_work:
-            self._gassed_since_s = None  # medium that microbes have soured is no fault of the gas
+            self._gassed_since_s = None  # medium acidified by microbes is not the gas's fault
         elif self._gassed_since_s is None:
             self._gassed_since_s = now_s
         if PH_LOW <= acidity <= PH_HIGH or not at_work:
-            self._sour_since_s = None  # a controller that has just come back has as long as any to tell
+            self._sour_since_s = None  # a controller that has just come back has the same time to announce it
             self._sour_told = False
             return
         self._sour_since_s = now_s if self._sour_since_s is None else self._sour_since_s
-        # Medium is minutes behind the gas: an alarm may be over as soon as the gas is right again.
+        # Medium lags minutes behind the gas: an alarm may be over as soon as the gas is correct again.
         self._sour_told = self._sour_told or bool(kinds & TELLS_OF_PH)
         if now_s - self._sour_since_s <= PH_FOR_S:
             return
@@ -182,6 +185,6 @@ class Surroundings:
             self._tell("gas within hard limits", "sour", f"the loop is at pH {acidity:.2f}, and CO2 is not shut (I1)")
 
     def _gas_troubled(self, now_s: float) -> bool:
-        """Return whether CO2 could perhaps not be shut, or only late."""
+        """Return whether CO2 might not have been shut, or only late."""
         lung = self._rig.organs.lung
         return self._troubles.near(lung.co2, now_s) or self._troubles.near(lung.ph, now_s)

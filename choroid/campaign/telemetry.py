@@ -1,4 +1,4 @@
-"""Services in memory that readings go to, and a sink that forwards to one through the real outbox and batches."""
+"""In-memory destinations of readings, and a sink that forwards to one through the real outbox and batches."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ EVERY_S = 5.0
 
 
 class Service:
-    """Takes messages while it is up, and remembers their numbers."""
+    """Accepts messages while it is up, and remembers their numbers."""
 
     def __init__(self) -> None:
         self.up = True
@@ -26,7 +26,7 @@ class Service:
         self.gaps: list[str] = []
 
     def take(self, payload: bytes) -> bool:
-        """Return whether the message was taken; a number that is skipped is remembered as a gap."""
+        """Return whether the message was accepted; a skipped number is recorded as a gap."""
         if not self.up:
             return False
         seq = int(json.loads(payload)["seq"])
@@ -37,7 +37,7 @@ class Service:
 
 
 class Forwarder(OutboxSink):
-    """A sink with a service in memory in the network's place."""
+    """A sink with an in-memory service instead of the network."""
 
     def __init__(self, path: Path, name: str, service: Service) -> None:
         self.name = name
@@ -49,7 +49,7 @@ class Forwarder(OutboxSink):
         return message(self._outbox.next_seq, readings)
 
     async def _serve(self) -> None:
-        """Send what waits, in order, for ever."""
+        """Send the queue, in order, for ever."""
         while True:
             await asyncio.sleep(EVERY_S)
             try:
@@ -58,7 +58,7 @@ class Forwarder(OutboxSink):
                 self._away = f"the outbox cannot be read: {error}"
 
     def frail(self, disk: Disk) -> FrailDatabase:
-        """Let its file fail as `disk` does."""
+        """Make its file fail as `disk` does."""
         database = FrailDatabase(self._queue._db, disk)
         self._queue._db = cast(sqlite3.Connection, database)
         return database
@@ -73,5 +73,5 @@ class Forwarder(OutboxSink):
         return None
 
     def close(self) -> None:
-        """Close the outbox; what waits stays."""
+        """Close the outbox; the queue remains."""
         self._queue.close()

@@ -1,4 +1,4 @@
-"""Whether people are told: of every fault that its kind says is told, in time, and not in storms (L1, L3)."""
+"""Judge of alarms: every fault is announced as its kind requires, in time, and without storms (L1, L3)."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from sim.faults.injector import Injector
 from sim.faults.kinds import KINDS
 
 STORM_ROWS, STORM_WITHIN_S = 10, 3600.0
-"""One alarm that is raised so often within an hour is a storm (ISA-18.2 chatter, with its suppression at work: L3)."""
+"""Repetitions of one alarm within an hour that count as a storm (ISA-18.2 chatter, despite suppression: L3)."""
 FLOOD_ROWS, FLOOD_WITHIN_S = 30, 600.0
-"""So many alarms within ten minutes are more than anyone reads; ISA-18.2 calls ten a flood, for healthy plants."""
+"""Number of alarms within ten minutes that nobody can read; ISA-18.2 calls ten a flood, for healthy plants."""
 
 
 class Telling:
-    """Which alarms stood when, as a judge who looks every `look_s` hears them."""
+    """Times of active alarms, sampled every `look_s`."""
 
     def __init__(self, findings: Findings, look_s: float) -> None:
         self.raised_in_all = 0
@@ -35,11 +35,11 @@ class Telling:
 
     @property
     def kinds(self) -> set[str]:
-        """The kinds of the alarms that stand."""
+        """The kinds of the active alarms."""
         return {kind for kind, _ in self._active}
 
     def on_raised(self, identifier: str) -> None:
-        """A row says that an alarm was raised."""
+        """Process a raised alarm."""
         now_s = asyncio.get_running_loop().time()
         self.last_s[identifier.partition(":")[0]] = now_s
         self.raised_in_all += 1
@@ -56,7 +56,7 @@ class Telling:
             self._findings.tell("no alarm storm", "all", f"{len(self._all_raised)} alarms within ten minutes (L3)")
 
     def hear(self, host: CampaignHost, now_s: float) -> None:
-        """Which alarms stand at this moment; with no controller, none does."""
+        """Sample the active alarms; without a controller there are none."""
         life = host.life
         active: set[tuple[str, str]] = set()
         if life is not None and not life.dead and life.controller is not None:
@@ -71,19 +71,19 @@ class Telling:
             self._active.setdefault(key, now_s - self._look_s)
 
     def nobody_there(self, since_s: float, until_s: float) -> None:
-        """No controller was at work meanwhile."""
+        """Record that no controller was at work from `since_s` until `until_s`."""
         self._down.append((since_s, until_s))
 
     def time_to_tell(self, begin_s: float, within_s: float) -> float:
-        """Return when a controller has been at work for `within_s` since `begin_s`."""
+        """Return when a controller has been at work for `within_s` (s) since `begin_s`."""
         return time_to_tell(begin_s, within_s, self._down)
 
     def nobody_at(self, at_s: float) -> bool:
-        """Return whether no controller was at work at a moment, or within a look before it."""
+        """Return whether no controller was at work at a time, or within one sample before it."""
         return self._down_within(at_s - 2 * self._look_s, at_s) > 0.0
 
     def judge(self, injector: Injector) -> None:
-        """Whoever is to be told of a fault was told in time."""
+        """Check that every fault was announced in time."""
         now_s = asyncio.get_running_loop().time()
         heard = [*self._heard, *((since_s, now_s, kind) for (kind, _), since_s in self._active.items())]
         for applied in injector.applied:
@@ -93,8 +93,8 @@ class Telling:
             if not kind.alarms or 0.0 < fault.for_s < within_s:
                 continue
             begin_s = applied.begun_s
-            # Nobody is told while no controller is at work; the one that comes back has as long as any, if there is
-            # still something to be told.
+            # Nothing is announced while no controller is at work; the next one has the usual time, if the fault
+            # still lasts.
             if (
                 fault.for_s
                 and fault.for_s - self._down_within(begin_s, begin_s + fault.for_s) < within_s + self._look_s
@@ -111,13 +111,13 @@ class Telling:
             )
 
     def _down_within(self, begin_s: float, end_s: float) -> float:
-        """For how long no controller was at work between two moments (s)."""
+        """Return the time without a controller at work between two times (s)."""
         return sum(max(0.0, min(b, end_s) - max(a, begin_s)) for a, b in self._down)
 
 
 def time_to_tell(begin_s: float, within_s: float, down: Sequence[tuple[float, float]]) -> float:
-    """Return when a controller has been at work for `within_s` since `begin_s`; `down` are the times (s) when none
-    was, in order.
+    """Return when a controller has been at work for `within_s` since `begin_s`; `down` are the times (s) without
+    one.
     """
     end_s = begin_s + within_s
     for since_s, until_s in down:

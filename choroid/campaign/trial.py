@@ -1,4 +1,4 @@
-"""One trial: the whole stack on one rig, its faults, and what came of it. Nothing here knows real time."""
+"""One trial: the whole stack on one rig with its faults, and the result. Nothing here uses real time."""
 
 from __future__ import annotations
 
@@ -31,15 +31,15 @@ from sim.virtual_time import run_virtual
 logger = logging.getLogger(__name__)
 
 REST_S = 1_200.0
-"""A run that is aborted has so long to find out what came of its last dose."""
+"""Time for an aborted run to determine the result of its last dose (s)."""
 COLLECT_S = 3_600.0
 RESTART = "restart the controller"
-"""What alarms say when only that helps."""
+"""Text of alarms that only a restart resolves."""
 
 
 @dataclass
 class Result:
-    """What came of a trial; `journal` is the head of its chain, the same for each replay."""
+    """Result of a trial; `journal` is the head of its chain, the same for each replay."""
 
     trial: str
     violations: list[dict[str, Any]] = field(default_factory=list)
@@ -52,17 +52,17 @@ class Result:
     looks: int = 0
     cycles: int = 0
     refused: str = ""
-    """Why its run was refused before it began, if it was."""
+    """Why its run was refused before its start, if it was."""
     viability: float = 0.0
     down_s: float = 0.0
 
     def to_json(self) -> dict[str, Any]:
-        """Plain data."""
+        """Return plain data."""
         return asdict(self)
 
 
 def run_trial(trial: Trial) -> Result:
-    """Run a whole trial in virtual time; what it does to files goes into a folder that is removed."""
+    """Run a whole trial in virtual time; its files are in a folder that is removed."""
     with tempfile.TemporaryDirectory(prefix="choroid-trial-") as folder, _rested_collector(), _quiet() as log:
         loop = LifeLoop()
         said: list[str] = []
@@ -140,7 +140,7 @@ async def _run(trial: Trial, data: Path, log: _Log) -> Result:
 
 
 async def _attend(host: CampaignHost, every_s: float) -> None:
-    """Somebody comes by: sees what there is, acknowledges it, lets go of what is latched, resumes what is held."""
+    """Visit the rig as a person: acknowledge alarms, reset latched interlocks, resume held runs."""
     while True:
         await asyncio.sleep(every_s)
         host.visit(lambda controller: _visit(host, controller))
@@ -160,12 +160,12 @@ async def _visit(host: CampaignHost, controller: Controller) -> None:
         return
     active = controller.runs.active
     if active is not None and active.state is RunState.HELD:
-        with contextlib.suppress(JournalUnwritten):  # the page says so, and somebody comes again
+        with contextlib.suppress(JournalUnwritten):  # the page shows it, and the next visit retries
             await controller.runs.resume(active.id, "campaign", "looked at the rig")
 
 
 async def _rest(host: CampaignHost) -> None:
-    """End the run as a person would, and wait until all that it moved is settled."""
+    """End the run as a person would, and wait until everything that it moved is settled."""
     loop = asyncio.get_running_loop()
     end_s = loop.time() + REST_S
     asked = False
@@ -197,7 +197,7 @@ async def _collect() -> None:
 
 @contextlib.contextmanager
 def _rested_collector() -> Iterator[None]:
-    """Collect cycles once a simulated hour, at the same moments in each replay (:mod:`choroid.simulation.simulate`)."""
+    """Collect cycles once a simulated hour, at the same times in each replay (:mod:`choroid.simulation.simulate`)."""
     gc.collect()
     gc.freeze()
     gc.disable()
@@ -209,7 +209,7 @@ def _rested_collector() -> Iterator[None]:
 
 
 class _Log(logging.Handler):
-    """Keeps the errors of a trial that nobody expects."""
+    """Collects the unexpected errors of a trial's log."""
 
     def __init__(self) -> None:
         super().__init__(logging.ERROR)
@@ -217,7 +217,7 @@ class _Log(logging.Handler):
         self.over = False
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Keep what is unexpected."""
+        """Keep an unexpected record."""
         text = record.getMessage()
         if self.over or any(words in text for words in EXPECTED_LOGS):
             return

@@ -1,8 +1,8 @@
-"""What `choroid run` keeps, faster than life, in a process that kills itself at a row.
+"""The controller of `choroid run` at a speed factor, in a process that kills itself at a journal row.
 
-The only way to such a journal is this module: neither an option nor a variable of the environment leads there from
-`choroid run`. The process gets SIGKILL from itself, in :meth:`MortalJournal.append` or in the writer thread right after
-the commit; another process could only aim.
+Only this module makes such a journal: neither an option nor an environment variable of `choroid run` does. The
+process sends SIGKILL to itself, in :meth:`MortalJournal.append` or in the writer thread just after the commit;
+another process could not hit the moment.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from sim.virtual_time import MAX_SPEED, run_scaled
 
 
 class MortalJournal(Journal):
-    """A journal whose process dies at the run's `row`-th row, before it is queued or right after it is on the disk."""
+    """A journal whose process dies at the run's `row`-th row, before it is queued or just after it is on the disk."""
 
     def __init__(self, path: Path, clock: Clock, *, row: int, before: bool) -> None:
         self._row = row
@@ -38,7 +38,7 @@ class MortalJournal(Journal):
         super().__init__(path, clock, durable=True, threaded=True, file=MortalFile(path))
 
     def append(self, kind: str, body: Mapping[str, Any], *, run: str | None = None) -> int:
-        """As :meth:`Journal.append`, once at the most."""
+        """Append as :meth:`Journal.append`, unless the process dies here."""
         due = self._counted.counts(kind, body, run) and self._counted.rows == self._row
         if due and self._before:
             os.kill(os.getpid(), signal.SIGKILL)
@@ -56,7 +56,7 @@ class MortalFile(JournalFile):
         self.dies_at: int | None = None
 
     def commit(self, rows: Sequence[Row]) -> None:
-        """As :meth:`JournalFile.commit`, once at the most with that row; those queued behind it are not written."""
+        """Commit as :meth:`JournalFile.commit`; die after the deadly row, without those queued behind it."""
         dies_at = self.dies_at
         if dies_at is None or rows[-1].seq < dies_at:
             super().commit(rows)
@@ -66,8 +66,8 @@ class MortalFile(JournalFile):
 
 
 class OfRuns:
-    """Counts the rows that come of a run: its own, and the gate's about what the run commands. The regulators' rows
-    fall between them at no fixed place.
+    """Counts the rows of a run: its own, and the gate's about its commands. The regulators' rows fall between them
+    at random.
     """
 
     def __init__(self) -> None:
@@ -75,7 +75,7 @@ class OfRuns:
         self._actuators: set[str] = set()
 
     def counts(self, kind: str, body: Mapping[str, Any], run: str | None) -> bool:
-        """Return whether a row counts; it has been counted then."""
+        """Return whether a row counts, and count it."""
         if str(body.get("by", "")).startswith("run:"):
             self._actuators.add(body["actuator"])
         counts = run is not None or (kind.startswith("act") and body.get("actuator") in self._actuators)
@@ -84,14 +84,19 @@ class OfRuns:
 
 
 def controller(served: Path, data: Path, *, speed: float, begun_s: float, row: int = 0, before: bool = False) -> None:
-    """Keep the rig file `served` until killed or told to end; the whole of one process.
+    """Run the rig file `served` until killed or asked to end; the whole of one process.
 
-    `begun_s` is the system's time (s) when the trial began, at :data:`~choroid.simulation.simulate.EPOCH`; `row` is the
-    run's row at which to die (0: none), `before` it is written rather than right after.
+    Args:
+        served: The rig file.
+        data: Data folder.
+        speed: Speed factor.
+        begun_s: System time (s) of the trial's start, which is :data:`~choroid.simulation.simulate.EPOCH`.
+        row: The run's row at which to die (0: none).
+        before: Die before the row is written rather than just after.
     """
     rig = load_checked_rig(served, models=MODELS)
     data.mkdir(parents=True, exist_ok=True)
-    since_s = (time.time() - begun_s) * speed  # noqa: TID251  (UTC runs on between two processes of a trial)
+    since_s = (time.time() - begun_s) * speed  # noqa: TID251  (UTC continues between two processes)
 
     async def run() -> None:
         clock = Clock(follow_system=False, epoch=EPOCH + timedelta(seconds=since_s))

@@ -17,30 +17,30 @@ from pathlib import Path
 GRACE_S = 10.0
 POLL_S = 0.02
 os.environ["PYTHONSAFEPATH"] = (
-    "1"  # for the server: a stray module in the working directory is none of its (choroid.child)
+    "1"  # for the server: keeps stray modules in the working directory out (choroid.common.child)
 )
 SERVER = multiprocessing.get_context("forkserver")
 SERVER.set_forkserver_preload(["choroid.simulation.lab", "choroid.kills.host"])
 
 _ONE_AT_A_TIME = threading.Lock()
-"""Each start asks after all processes, and of two threads that ask after one only the first is told how it ended."""
+"""Each start polls all processes, and of two threads that wait for one only the first receives its exit status."""
 
 
 class Process:
-    """One process that does `work`; what it says goes to `folder/name.log`, what it is told comes by a pipe."""
+    """One process that executes `work`; its output goes to `folder/name.log`, its input comes by a pipe."""
 
     def __init__(self, name: str, work: Callable[[], object], folder: Path) -> None:
         pipe = folder / f"{name}.stdin"
         pipe.unlink(missing_ok=True)
         os.mkfifo(pipe)
-        self._stdin = os.open(pipe, os.O_RDWR)  # for reading too: else it would wait for the reader
+        self._stdin = os.open(pipe, os.O_RDWR)  # also for reading: otherwise it would wait for the reader
         self._process = SERVER.Process(target=_become, args=(work, folder / f"{name}.log", pipe), name=name)
         with _ONE_AT_A_TIME:
             self._process.start()
 
     @property
     def pid(self) -> int | None:
-        """Its number."""
+        """Process id."""
         return self._process.pid
 
     @property
@@ -50,22 +50,22 @@ class Process:
             return self._process.exitcode
 
     def tell(self, line: str) -> None:
-        """Give it a line to read."""
+        """Write a line to its input."""
         os.write(self._stdin, line.encode() + b"\n")
 
     def terminate(self, seconds: float) -> bool:
-        """Ask it to end, and wait so long; returns whether it has."""
+        """Send SIGTERM and wait `seconds`; return whether it has ended."""
         return self._ended(signal.SIGTERM, seconds)
 
     def end(self) -> None:
-        """End it, one way or another."""
+        """End the process, by SIGKILL if necessary."""
         if not self.terminate(GRACE_S):
             self._ended(signal.SIGKILL, GRACE_S)
         os.close(self._stdin)
 
     def _ended(self, by: signal.Signals, seconds: float) -> bool:
-        """Return whether it has ended `seconds` after the signal; one that has ended gets none, for its number may
-        be another's.
+        """Return whether it has ended `seconds` after the signal; an ended one gets none, since its number may be
+        reused.
         """
         deadline_s = time.monotonic() + seconds  # noqa: TID251  (real processes)
         if self.returncode is None and self.pid is not None:
@@ -76,7 +76,7 @@ class Process:
 
 
 def _become(work: Callable[[], object], log: Path, pipe: Path) -> None:
-    """In the new process: have its own standard streams, then do the work."""
+    """Set up standard streams in the new process, then execute the work."""
     os.dup2(os.open(pipe, os.O_RDONLY), 0)
     sys.stdin = open(0, encoding="utf-8", closefd=False)  # noqa: SIM115  (as long as the process lives)
     said = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)

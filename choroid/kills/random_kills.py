@@ -1,7 +1,8 @@
-"""`choroid kills --random N`: strike a running rig N times at random, in real time, and measure what comes of it.
+"""`choroid kills --random N`: kill processes of a running rig N times at random, in real time, and measure the
+effects.
 
-Measured from the lab's own truth: how long until every output is in its basal state, and what went through the line of the
-dose. From outside: how long until the controller answers again. Between two strikes the rig stays as it is.
+Measured from the lab's truth: time until every output is in its basal state, and the volume of the dose. From
+outside: time until the controller answers again. Between two strikes the rig keeps running.
 """
 
 from __future__ import annotations
@@ -36,15 +37,15 @@ BASAL_WITHIN_S = 20.0
 BACK_WITHIN_S = 60.0
 STOPPED_LAB_S = 3.0
 ENGINE_WITHIN_S = {"kill": 20.0, "stop": 5.0}
-"""How long a new engine is waited for; one that was stopped and is not replaced goes on then."""
+"""Maximum wait for a new engine (s); a stopped one that is not replaced is then continued."""
 SLACK_UL = 10.0
-"""A drip, and the lab's rounding."""
+"""Tolerance (µL): a drip, and the lab's rounding."""
 
 
 def random_kills(count: int, *, seed: int, rig: Path, jobs: int = 1, resume: Path | None = None) -> dict[str, Any]:
-    """Strike `count` times; returns what :func:`~choroid.kills.strikes.as_text` shows, with all outcomes.
+    """Strike `count` times; return the content of :func:`~choroid.kills.strikes.as_text`, with all outcomes.
 
-    With `resume` those that passed are kept in that folder, and not repeated.
+    With `resume`, passed strikes are stored in that folder and not repeated.
     """
     with contextlib.ExitStack() as stack:
         folder = resume or Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="choroid-strikes-")))
@@ -70,7 +71,7 @@ def random_kills(count: int, *, seed: int, rig: Path, jobs: int = 1, resume: Pat
         except KeyboardInterrupt:
             with contextlib.suppress(queue.Empty):
                 while True:
-                    waiting.get_nowait()  # who interrupts it waits for the strikes under way alone
+                    waiting.get_nowait()  # an interruption only waits for running strikes
             for work in works:
                 work.join()
             raise
@@ -98,7 +99,7 @@ def _kept(folder: Path, strike: Strike) -> Struck | None:
 
 
 def _work(number: int, waiting: queue.Queue[Strike], outcomes: dict[int, Struck], folder: Path, rig: Path) -> None:
-    """Strike one rig after the other strike; a rig with which something went wrong is given up for a new one."""
+    """Execute strikes on one rig; a rig on which something failed is replaced by a new one."""
     rigged: Rigged | None = None
     made = 0
     try:
@@ -137,7 +138,9 @@ def _work(number: int, waiting: queue.Queue[Strike], outcomes: dict[int, Struck]
 
 
 def carry_out(rigged: Rigged, strike: Strike, struck: Struck) -> None:
-    """Bring the rig to the instant, strike it, measure, and see it work again. Raises :class:`RigFailed`."""
+    """Bring the rig to the instant, strike it, measure, and verify that it works again; raise :class:`RigFailed`
+    otherwise.
+    """
     wants_namespace = (strike.victim, strike.method) == ("controller", "namespace")
     if wants_namespace:
         _into_namespace(rigged)
@@ -174,14 +177,14 @@ def carry_out(rigged: Rigged, strike: Strike, struck: Struck) -> None:
     rigged.namespace = False
     if strike.in_dose:
         _finish(rigged, run, struck)
-        if (strike.victim, strike.method) != ("lab", "kill"):  # a new lab knows nothing of what the old one moved
+        if (strike.victim, strike.method) != ("lab", "kill"):  # a new lab does not know what the old one moved
             pause(0.2)
             struck.delivered_ul = round(rigged.truth["moved_ul"][LINE] - before_ul, 1)
         struck.stated_ul = round(_stated_ul(rigged, run), 1)
 
 
 def _into_namespace(rigged: Rigged) -> None:
-    """Have the controller started again in a PID namespace of its own."""
+    """Restart the controller in a PID namespace of its own."""
     rigged.namespace = True
     rigged.stop_service("controller")
     rigged.until(lambda: not rigged.answers(), "the controller ends", BACK_WITHIN_S)
@@ -201,7 +204,7 @@ def _strike(rigged: Rigged, strike: Strike) -> None:
 
 
 def _basal_s(rigged: Rigged, at_s: float, struck: Struck) -> float | None:
-    """How long it takes until every output is in its basal state (s), by the lab's truth."""
+    """Return the time until every output is in its basal state (s), by the lab's truth."""
     while (truth := rigged.truth)["at_s"] < at_s + BASAL_WITHIN_S:
         if truth["at_s"] > at_s:
             restless = rigged.restless(truth)
@@ -213,7 +216,7 @@ def _basal_s(rigged: Rigged, at_s: float, struck: Struck) -> float | None:
 
 
 def _come_back(rigged: Rigged, strike: Strike, old: set[int]) -> None:
-    """See that what was struck is replaced, or goes on."""
+    """Verify that the struck process is replaced, or continues."""
     gone: dict[str, Callable[[], bool]] = {
         "guard": lambda: bool(set(rigged.pids("guard")) - old) and not set(rigged.pids("guard")) & old,
         "controller": lambda: not set(rigged.pids("controller")) & old,
@@ -239,7 +242,7 @@ def _come_back(rigged: Rigged, strike: Strike, old: set[int]) -> None:
 
 
 def _finish(rigged: Rigged, run: str, struck: Struck) -> None:
-    """See the run to its end; whatever it is held for is put down, and accepted."""
+    """Follow the run to its end; record its holds and accept them."""
     deadline_s = now_s() + SETTLE_S
     while now_s() < deadline_s:
         with contextlib.suppress(OSError, ValueError, UserError):
@@ -262,7 +265,7 @@ def _finish(rigged: Rigged, run: str, struck: Struck) -> None:
 
 
 def _stated_ul(rigged: Rigged, run: str) -> float:
-    """The stated uncertainty of the dose, with that of every weighing that it took."""
+    """Return the stated uncertainty of the dose (µL), with that of every weighing that it took."""
     route = routes_of(load_checked_rig(rigged.served, models=MODELS))[Liver.add_glucose.name]
     limits = tolerance(route, Trust(1.0, route.rel_sd, route.dose_sd_ul, "factory"), REQUESTED_UL)
     doses = len(rigged.rows_of(run, "moved"))

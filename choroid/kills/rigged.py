@@ -1,6 +1,6 @@
-"""A rig of real processes to strike: the lab over TCP, a guard as a service of its own, `choroid run` with its engine.
+"""A rig of real processes to strike: lab over TCP, guard as a service, `choroid run` with its engine.
 
-This process is the service manager: it starts guard and controller again as soon as they have ended.
+This process is the service manager: it restarts guard and controller as soon as they have ended.
 """
 
 from __future__ import annotations
@@ -38,11 +38,11 @@ from protocols.language import Liver
 SEED = 5
 START_S = 60.0
 LOOK_S = 0.04
-"""The lab is asked for its truth 25 times a second."""
+"""Interval at which the lab is asked for its truth (s)."""
 KILL_AFTER_S = 2.0
-"""How long a service manager waits between SIGTERM and SIGKILL."""
+"""Time between SIGTERM and SIGKILL of a service manager (s)."""
 CONTROLLER_AGAIN_S = 1.0
-"""How long a service manager waits before it starts a controller again."""
+"""Delay before a service manager restarts a controller (s)."""
 RECIPE = "one-dose"
 REQUESTED_UL = 500.0
 LINE = "glucose"
@@ -50,7 +50,7 @@ FLOW_TOLERANCE = 0.03
 
 
 class RigFailed(Exception):
-    """A process did not do what it should; the text says which, and where its words are."""
+    """A process failed; the text names it and its log."""
 
 
 def now_s() -> float:
@@ -67,18 +67,18 @@ class Rigged:
     """The processes of one rig, in `folder`."""
 
     def __init__(self, rig: Path, folder: Path, *, first_port: int) -> None:
-        """Start lab, guard and controller. Raises :class:`RigFailed` when one does not come up."""
+        """Start lab, guard and controller; raise :class:`RigFailed` if one does not come up."""
         self.folder, self.data = folder, folder / "data"
         self.served = folder / "served.yaml"
         self.truth: dict[str, Any] = {}
-        """The lab's latest word, with `at_s`."""
+        """The lab's latest truth, with `at_s`."""
         self.stopped: set[int] = set()
         self._ending = threading.Event()
         self._lock = threading.RLock()
         self._services: dict[str, subprocess.Popen[bytes]] = {}
         self._ended_s: dict[str, float] = {}
         self.namespace = False
-        """Whether the next controller gets a PID namespace of its own."""
+        """Whether the next controller gets its own PID namespace."""
         self._own = folder / "rig.yaml"
         (self.data / "recipes").mkdir(parents=True)
         step = f"{Liver.add_glucose.name}: {REQUESTED_UL:g} uL"
@@ -86,7 +86,7 @@ class Rigged:
         (self.data / "recipes" / f"{RECIPE}.yaml").write_text(recipe, encoding="utf-8")
         description: dict[str, Any] = yaml.safe_load(rig.read_text(encoding="utf-8"))
         balance = load_checked_rig(rig, models=MODELS).organs.kidney.mass.partition(".")[0]
-        description["devices"][balance]["every"] = "1 s"  # weighing would be most of the time
+        description["devices"][balance]["every"] = "1 s"  # weighing would otherwise take most of the time
         self._own.write_text(yaml.safe_dump(description, sort_keys=False, allow_unicode=True), encoding="utf-8")
         self._port = _free_ports(first_port)
         self._lab = self._start_lab()
@@ -97,21 +97,21 @@ class Rigged:
         self._manager.start()
         self.until(self.answers, "the controller answers", START_S)
 
-    # --- what is there ----------------------------------------------------------------------------------
+    # --- state ------------------------------------------------------------------------------------------
 
     def answers(self) -> bool:
-        """Whether the controller's page answers, and all is well with its loop."""
+        """Return whether the controller's page answers and its loop is healthy."""
         with contextlib.suppress(OSError, ValueError, UserError):
             return bool(call(self.endpoint(), "GET", "/health")["ok"])
         return False
 
     def endpoint(self) -> dict[str, str]:
-        """Where the controller answers."""
+        """Return where the controller answers."""
         found: dict[str, str] = json.loads((self.data / ENDPOINT).read_text(encoding="utf-8"))
         return found
 
     def heard(self) -> bool:
-        """Whether the controller has heard every device."""
+        """Return whether the controller has a reading of every device."""
         with contextlib.suppress(OSError, ValueError, UserError):
             state = call(self.endpoint(), "GET", "/api/state")
             return all(output["status"] is not None for output in state["actuators"].values()) and all(
@@ -120,7 +120,7 @@ class Rigged:
         return False
 
     def pids(self, role: str) -> list[int]:
-        """The processes of one role: `controller`, `guard`, `engine` or `lab`."""
+        """Return the process ids of one role: `controller`, `guard`, `engine` or `lab`."""
         if role == "lab":
             return [] if self._lab.pid is None else [self._lab.pid]
         marks = {
@@ -141,34 +141,34 @@ class Rigged:
         return found
 
     def watches(self) -> int:
-        """How often a guard has taken a controller under watch."""
+        """Return how often a guard has started to watch a controller."""
         with contextlib.suppress(OSError):
             return (self.data / LOG).read_bytes().count(b"watching the controller")
         return 0
 
     def rows(self, *kinds: str) -> list[dict[str, Any]]:
-        """The journal's rows of these kinds."""
+        """Return the journal's rows of these kinds."""
         with contextlib.closing(sqlite3.connect(f"file:{self.data / 'journal.db'}?mode=ro", uri=True)) as database:
             marks = ",".join("?" * len(kinds))
             query = f"SELECT body FROM entries WHERE kind IN ({marks}) ORDER BY seq"  # noqa: S608  (question marks)
             return [json.loads(body) for (body,) in database.execute(query, kinds)]
 
     def rows_of(self, run: str, kind: str) -> list[dict[str, Any]]:
-        """The rows of one kind of one run."""
+        """Return the rows of one kind of one run."""
         with contextlib.closing(sqlite3.connect(f"file:{self.data / 'journal.db'}?mode=ro", uri=True)) as database:
             query = "SELECT body FROM entries WHERE run = ? AND kind = ? ORDER BY seq"
             return [json.loads(body) for (body,) in database.execute(query, (run, kind))]
 
     def basal(self, truth: Mapping[str, Any]) -> bool:
-        """Whether every output is in its basal state; a pump that ends its dose by itself may do so."""
+        """Return whether every output is in its basal state; a pump that ends its dose by itself may do so."""
         return "outputs" in truth and not self.restless(truth)
 
     def restless(self, truth: Mapping[str, Any]) -> list[str]:
-        """The outputs that are not in their basal state."""
+        """Return the outputs that are not in their basal state."""
         outputs = truth["outputs"]
         return [name for name, command in self.plan.rest.items() if not _rests(command, outputs.get(name, 0.0))]
 
-    # --- what is done to it -----------------------------------------------------------------------------
+    # --- actions ----------------------------------------------------------------------------------------
 
     def signal(self, role: str, number: signal.Signals) -> None:
         """Send a signal to every process of a role."""
@@ -194,19 +194,19 @@ class Rigged:
         threading.Thread(target=kill, daemon=True).start()
 
     def start_lab_again(self) -> None:
-        """Serve a new lab where the one before served: every device has lost its power."""
+        """Serve a new lab at the same ports: every device has lost its power."""
         self._lab.end()
         self._lab = self._start_lab()
 
     def let_go_on(self) -> None:
-        """Let every stopped process go on that is still there."""
+        """Continue every stopped process that still exists."""
         for pid in self.stopped:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGCONT)
         self.stopped.clear()
 
     def until(self, true: Callable[[], bool], what: str, seconds: float, every_s: float = 0.05) -> None:
-        """Wait for something. Raises :class:`RigFailed` after `seconds`."""
+        """Wait until `true()`; raise :class:`RigFailed` after `seconds`."""
         deadline_s = now_s() + seconds
         while not true():
             if now_s() > deadline_s:
@@ -229,7 +229,7 @@ class Rigged:
         self._lab.end()
         self._looking.join(5.0)
 
-    # --- inside -----------------------------------------------------------------------------------------
+    # --- internal ---------------------------------------------------------------------------------------
 
     def _start_lab(self) -> Process:
         (self.folder / "lab.log").unlink(missing_ok=True)
@@ -241,7 +241,7 @@ class Rigged:
         return process
 
     def _look(self) -> None:
-        """Ask the lab for its truth again and again."""
+        """Ask the lab for its truth repeatedly."""
         read, rest = 0, b""
         log = self.folder / "lab.log"
         while not self._ending.is_set():
@@ -260,7 +260,7 @@ class Rigged:
             pause(LOOK_S)
 
     def _manage(self) -> None:
-        """Be the service manager of guard and controller."""
+        """Act as service manager of guard and controller."""
         while not self._ending.is_set():
             for name, again_s in (("guard", 0.0), ("controller", CONTROLLER_AGAIN_S)):
                 with self._lock:
@@ -309,7 +309,7 @@ def _ancestors(pid: int) -> set[int]:
 
 
 def _free_ports(first: int, count: int = 24) -> int:
-    """The first of `count` free ports in a row, from `first` on."""
+    """Return the first of `count` free ports in a row, from `first` on."""
     for base in range(first, 60_000, count):
         try:
             for port in range(base, base + count):

@@ -1,7 +1,7 @@
-"""What can be struck in a running rig, how and when: a seeded draw, and what came of each strike.
+"""Strikes on a running rig: victim, method and instant, drawn from a seed, and their outcomes.
 
-Victims are the controller, the guard, both, the electrode engine and the lab. Methods are SIGKILL, SIGSTOP, the end of a PID
-namespace, and a service manager's stop (SIGTERM to the process group, then SIGKILL).
+Victims are the controller, the guard, both, the electrode engine and the lab. Methods are SIGKILL, SIGSTOP, the end
+of a PID namespace, and a service manager's stop (SIGTERM to the process group, then SIGKILL).
 """
 
 from __future__ import annotations
@@ -19,25 +19,25 @@ METHODS: Mapping[str, tuple[str, ...]] = {
     "lab": ("kill", "stop"),
 }
 INSTANTS = ("announced", "dosing", "dosing", "circulating", "starting")
-"""As the row of a small dose is written, while its pump runs, while the rig circulates, right after the start."""
+"""As the row of a small dose is written, while its pump runs, while the rig circulates, just after the start."""
 DOSE_INSTANTS = ("announced", "dosing")
 BASAL_S = 2.0
-"""How long every output may take to its basal state, if controller or guard is left to see to it."""
+"""Maximum time until every output is in its basal state, if controller or guard survives (s)."""
 BACK_S = 30.0
-"""How long it may take until the controller answers again, its page included."""
+"""Maximum time until the controller answers again, including its page (s)."""
 BACK_LAB_S = 60.0
-"""The same after the lab was struck: it stands still for 3 s, has to start, and every link has to be found again."""
+"""The same after a strike on the lab: it stops for 3 s, has to start, and every link must be found again (s)."""
 EITHER_ALIVE = frozenset(
     {("controller", "kill"), ("controller", "stop"), ("controller", "namespace"), ("guard", "service")}
 )
-"""Strikes after which the rig has to be at rest within :data:`BASAL_S`: somebody is left who can see to it."""
+"""Strikes after which the rig must be at rest within :data:`BASAL_S`: a process survives that can do it."""
 RESTS = EITHER_ALIVE | {("controller", "service"), ("both", "kill"), ("both", "service")}
-"""Strikes after which every output has to come to its basal state."""
+"""Strikes after which every output must reach its basal state."""
 
 
 @dataclass(frozen=True, slots=True)
 class Strike:
-    """One strike. `share` is how much of the dose has been given, for the instant `dosing`."""
+    """One strike. `share` is the delivered share of the dose, for the instant `dosing`."""
 
     number: int
     victim: str
@@ -47,13 +47,13 @@ class Strike:
 
     @property
     def in_dose(self) -> bool:
-        """Whether a dose is under way."""
+        """Whether a dose is running."""
         return self.instant in DOSE_INSTANTS
 
 
 @dataclass(slots=True)
 class Struck:
-    """What came of a strike. Times in s from the strike, volumes in µL; None where it does not apply."""
+    """Outcome of a strike. Times in s from the strike, volumes in µL; None where it does not apply."""
 
     number: int
     victim: str
@@ -67,7 +67,7 @@ class Struck:
     requested_ul: float | None = None
     delivered_ul: float | None = None
     stated_ul: float = 0.0
-    """By how much a dose may be off (k = 3, every weighing included)."""
+    """Allowed error of a dose (k = 3, every weighing included)."""
     held: list[str] = field(default_factory=list)
     real_s: float = 0.0
     problems: list[str] = field(default_factory=list)
@@ -75,7 +75,7 @@ class Struck:
 
 def draw(count: int, seed: int) -> list[Strike]:
     """Draw `count` strikes: each pair of victim and method about equally often, the instant at random."""
-    chance = random.Random(seed)  # noqa: S311  (a draw that can be repeated)
+    chance = random.Random(seed)  # noqa: S311  (a repeatable draw)
     pairs = [(victim, method) for victim, methods in METHODS.items() for method in methods]
     strikes: list[Strike] = []
     while len(strikes) < count:
@@ -87,7 +87,7 @@ def draw(count: int, seed: int) -> list[Strike]:
 
 
 def judge(struck: Struck) -> None:
-    """Add to `struck.problems` what is not as it has to be."""
+    """Add everything that is not as required to `struck.problems`."""
     pair = (struck.victim, struck.method)
     if pair in RESTS:
         if struck.basal_s is None:
@@ -110,7 +110,7 @@ def judge(struck: Struck) -> None:
 
 
 def table(outcomes: Sequence[Struck]) -> list[dict[str, Any]]:
-    """Sum the outcomes up by victim and method."""
+    """Return the outcomes by victim and method."""
     rows = []
     for victim, methods in METHODS.items():
         for method in methods:
@@ -142,7 +142,7 @@ def table(outcomes: Sequence[Struck]) -> list[dict[str, Any]]:
 
 
 def as_text(answer: Mapping[str, Any]) -> str:
-    """Return the table for people."""
+    """Return the table as text."""
 
     def shown(value: float | None, form: str) -> str:
         return "-" if value is None else format(value, form)

@@ -1,1 +1,1 @@
-"""`choroid report`: what became of a rig in a period, for people: HTML that prints well, text, JSON."""
+"""`choroid report`: report of a rig's period as printable HTML, text or JSON."""

@@ -1,4 +1,6 @@
-"""A line chart as plain SVG: mean as a line, least to greatest as a band, gaps as gaps. Nothing to load, prints sharp."""
+"""A line chart as plain SVG: mean as a line, minimum to maximum as a band, gaps as gaps. No dependencies, prints
+sharply.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +19,7 @@ GRID, INK, FAINT = "#e3e7ec", "#1d2733", "#5b6672"
 TICKS_S = (60, 300, 900, 3600, 3 * 3600, 6 * 3600, 12 * 3600, 86_400, 2 * 86_400, 7 * 86_400, 14 * 86_400, 30 * 86_400)
 MOST_TICKS = 8
 BREAK_SLOTS = 2.5
-"""Points further apart than so many slots are not joined: what was not measured is not drawn."""
+"""Points further apart than this many slots are not joined: unmeasured time is not drawn."""
 
 Span = tuple[float, float]
 
@@ -35,9 +37,10 @@ def chart(
     most: float | None = None,
     names: Sequence[str] = (),
 ) -> str:
-    """SVG of one series over `span` (UTC seconds); `band` is shaded, `dots` marks single points instead of a line.
+    """Return the SVG of one series over `span` (UTC seconds); `band` is shaded, `dots` marks single points instead
+    of a line.
 
-    `least` and `most` are ends that the scale has at least; with `names` 0, 1, 2, … are called so.
+    The scale includes at least `least` to `most`; `names` are the names of the values 0, 1, 2, ….
     """
     low, high, ticks = _scale(slots, band, least, most)
 
@@ -90,7 +93,7 @@ def _drawn(piece: Sequence[Slot], x: Callable[[float], float], y: Callable[[floa
 
 
 def _pieces(slots: Sequence[Slot], step: float) -> list[list[Slot]]:
-    """Return what is joined by a line."""
+    """Return the runs of points that are joined by a line."""
     apart = BREAK_SLOTS * max(step, _usual_step(slots))
     pieces: list[list[Slot]] = []
     for slot in slots:
@@ -108,7 +111,7 @@ def _usual_step(slots: Sequence[Slot]) -> float:
 def _scale(
     slots: Sequence[Slot], band: Band | None, least: float | None, most: float | None
 ) -> tuple[float, float, list[float]]:
-    """Ends of the value axis and its ticks, at round numbers."""
+    """Return the ends of the value axis and its ticks, at round numbers."""
     values = [slot.least for slot in slots] + [slot.most for slot in slots]
     values += [value for value in (least, most) if value is not None]
     values += [] if band is None else [value for value in (band.low, band.high) if math.isfinite(value)]
@@ -125,7 +128,7 @@ def _scale(
 
 
 def _times(span: Span, zone: tzinfo) -> list[tuple[float, str]]:
-    """Ticks of the time axis, at round times of `zone`."""
+    """Return the ticks of the time axis, at round times of `zone`."""
     length = span[1] - span[0]
     step = next((tick for tick in TICKS_S if length / tick <= MOST_TICKS), TICKS_S[-1])
     form = "%d %b" if step >= 86_400 else "%d %b %H:%M" if length > 86_400 else "%H:%M"

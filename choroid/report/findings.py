@@ -1,4 +1,4 @@
-"""What a reader must see first: everything of a period that is not as it should be, the worst on top."""
+"""Findings of a period, the worst first: everything that is not as it should be."""
 
 from __future__ import annotations
 
@@ -11,29 +11,29 @@ from controller.figures.figure import FigureStatus
 from controller.figures.records import Period
 from controller.rig.loading import effective_hash
 
-LEAST_COVERAGE = (0.95, 0.80)
-"""Below the first a series has gaps to look at, below the second its figures are doubtful."""
+MIN_COVERAGE = (0.95, 0.80)
+"""Coverage limits of a series: below the first it has gaps to check, below the second its figures are doubtful."""
 LOW_VIABILITY = (0.8, 0.5)
-LEAST_KNOWN = 0.5
-"""A score of which less is known says how little is known, and not how the tissue is."""
+MIN_KNOWN = 0.5
+"""Minimum known share of a score's inputs: below it a score shows how little is known, not the tissue's state."""
 WORST_LETTERS = {"C": FigureStatus.WATCH, "D": FigureStatus.BAD}
 
 
 @dataclass(frozen=True, slots=True)
 class ReportFinding:
-    """One thing to know: how bad, in which section (its HTML anchor), and what."""
+    """One finding: how bad, in which section (its HTML anchor), and what."""
 
     verdict: FigureStatus
     section: str
     text: str
 
     def to_json(self) -> dict[str, Any]:
-        """Plain data."""
+        """Return plain data."""
         return {"verdict": self.verdict.name.lower(), "section": self.section, "text": self.text}
 
 
 def findings(period: Period, now: float) -> list[ReportFinding]:
-    """Everything that is bad or to be watched, the worst first; `now` (UTC seconds) is for what has expired."""
+    """Return everything bad or to be watched, the worst first; `now` (UTC seconds) decides what has expired."""
     found = [
         *_record(period),
         *_alarms(period),
@@ -109,12 +109,12 @@ def _medium(period: Period) -> list[ReportFinding]:
 def _viability(period: Period) -> list[ReportFinding]:
     if not period.scores:
         return []
-    known = [score for score in period.scores if score.coverage >= LEAST_KNOWN]
+    known = [score for score in period.scores if score.coverage >= MIN_KNOWN]
     found = []
     if len(known) < len(period.scores):
         text = (
             f"{len(period.scores) - len(known)} of {len(period.scores)} viability scores could not be vouched for: less than"
-            f" {LEAST_KNOWN:.0%} of their inputs were known"
+            f" {MIN_KNOWN:.0%} of their inputs were known"
         )
         found.append(ReportFinding(FigureStatus.WATCH, "viability", text))
     watch, bad = LOW_VIABILITY
@@ -128,7 +128,7 @@ def _viability(period: Period) -> list[ReportFinding]:
 
 def _coverage(period: Period) -> list[ReportFinding]:
     """Return one line for all series that share a verdict: one lost cable must not fill a page."""
-    watch, bad = LEAST_COVERAGE
+    watch, bad = MIN_COVERAGE
     shares = {point: course.coverage for point, course in period.courses.items()}
     found = []
     for verdict, low, high in ((FigureStatus.BAD, -1.0, bad), (FigureStatus.WATCH, bad, watch)):

@@ -1,4 +1,4 @@
-"""The report as one HTML file: no script, nothing from elsewhere, and a style sheet for paper."""
+"""The report as one HTML file: no script, no external resources, and a style sheet for paper."""
 
 from __future__ import annotations
 

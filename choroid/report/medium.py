@@ -1,4 +1,4 @@
-"""The sections of a report about the medium and the tissue in it: volumes, grades, viability."""
+"""Sections of a report about the medium and its tissue: volumes, grades, viability."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from datetime import tzinfo
 from html import escape
 
 from choroid.report.chart import chart
-from choroid.report.pieces import ML, MOST_ROWS, Rows, ml, section, table
+from choroid.report.pieces import MAX_ROWS, ML, Rows, ml, section, table
 from choroid.report.wording import moment, percent
 from controller.figures.course import Slot
 from controller.figures.records import Period
@@ -16,11 +16,11 @@ from controller.figures.sources import Booked
 from protocols.viability import LABEL
 
 LETTERS = "DCBA"
-LEAST_SHOWN_UL = 5.0
+MIN_SHOWN_UL = 5.0
 
 
 def medium(period: Period, zone: tzinfo) -> str:
-    """Volumes by vessel, line and batch."""
+    """Return volumes by vessel, line and batch."""
     if period.ledger_begin is None or period.ledger_end is None:
         why = "<p>No data: the journal holds no ledger before the period's end.</p>"
         return section("medium", "Medium", why)
@@ -109,9 +109,7 @@ def _batches(begin: Booked, end: Booked) -> str:
                     for line, ul in lot["passed_ul"].items()
                 )
             ),
-            escape(
-                ", ".join(f"{vessel} {ml(ul / ML)}" for vessel, ul in lot["now_ul"].items() if ul >= LEAST_SHOWN_UL)
-            ),
+            escape(", ".join(f"{vessel} {ml(ul / ML)}" for vessel, ul in lot["now_ul"].items() if ul >= MIN_SHOWN_UL)),
         )
         for lot in end.batches
     ]
@@ -122,7 +120,7 @@ def _batches(begin: Booked, end: Booked) -> str:
 
 
 def grades(period: Period, zone: tzinfo) -> str:
-    """Grades of batches, and what limited them."""
+    """Return the grades of batches and their limiting variables."""
     if not period.grades:
         return section("grades", "Grades", "<p>No data: no batch was graded in the period.</p>")
     slots = [Slot(grade.at, rank, rank, rank) for grade in period.grades if (rank := LETTERS.find(grade.grade)) >= 0]
@@ -141,7 +139,7 @@ def grades(period: Period, zone: tzinfo) -> str:
     body = plot + table(
         ("limiting variable", "#batches"), [(escape(name), str(count)) for name, count in limiting.most_common()]
     )
-    worse = [grade for grade in period.grades if grade.grade != "A"][-MOST_ROWS:]
+    worse = [grade for grade in period.grades if grade.grade != "A"][-MAX_ROWS:]
     if worse:
         rows = [
             (

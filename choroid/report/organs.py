@@ -1,4 +1,4 @@
-"""The section of a report in which each organ stands with its figures and plots."""
+"""The section of a report with each organ's figures and plots."""
 
 from __future__ import annotations
 
@@ -54,5 +54,5 @@ def _figure_row(figure: Figure) -> Sequence[str]:
 
 
 def _missing_row(labels: Sequence[str], why: str) -> Sequence[str]:
-    """Figures without data for one and the same reason."""
+    """Return one row for the figures without data for the same reason."""
     return (escape(", ".join(labels)), "no data", "", "", "", "", f'<span class="basis">{escape(why)}</span>')

@@ -1,4 +1,4 @@
-"""Which period is meant: ISO dates with their zone, `7d`, `yesterday`, `begin`, `end`."""
+"""Parse the period of a report: ISO dates with their zone, `7d`, `yesterday`, `begin`, `end`."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ class Asked:
 
 
 def zone_of(name: str) -> ZoneInfo:
-    """Return a zone of the IANA data base, such as Europe/Zurich; raises :class:`UserError` for an unknown one."""
+    """Return a zone of the IANA data base, such as Europe/Zurich; raise :class:`UserError` for an unknown one."""
     try:
         return ZoneInfo(name)
     except (ZoneInfoNotFoundError, ValueError, OSError):
         raise UserError(
-            f"--zone {name}: no such time zone. Likely cause: a slip, or this machine has no zone data."
+            f"--zone {name}: no such time zone. Likely cause: a mistyped name, or this machine has no zone data."
             " Next: write one such as Europe/Zurich or UTC"
         ) from None
 
@@ -42,11 +42,17 @@ def asked(
     recorded: tuple[float, float] | None,
     zone: ZoneInfo | None = None,
 ) -> Asked:
-    """Return the period that `--from` and `--to` mean.
+    """Return the period of `--from` and `--to`.
 
-    `now` (UTC seconds) is where `7d` counts back from unless `--to` says otherwise; `recorded` is from the first to the
-    last record, what `begin` and `end` mean and what nothing at all means. Days and times without a zone are those of
-    `zone`; without one they are refused. Raises :class:`UserError`.
+    Args:
+        begin: Text of `--from`.
+        end: Text of `--to`.
+        now: UTC seconds from which `7d` counts back, unless `--to` is given.
+        recorded: Times of the first and the last record: the meaning of `begin` and `end`, and the default.
+        zone: Zone of days and times without one; without it they are refused.
+
+    Raises:
+        UserError: The texts are invalid, or there is no record in the period.
     """
     if recorded is None:
         raise UserError(

@@ -1,4 +1,4 @@
-"""What the sections of a report are made of: headings, tables, marks."""
+"""Parts of a report's sections: headings, tables, marks."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from html import escape
 from controller.figures.figure import FigureStatus
 
 ML = 1000.0
-MOST_ROWS = 60
-"""Longer tables tell their newest rows and how many there are."""
+MAX_ROWS = 60
+"""Longer tables show their newest rows and the total number."""
 CELLS = {"#": "n", "@": "w"}
 
 Rows = Iterable[Sequence[str]]
@@ -23,8 +23,10 @@ def section(anchor: str, title: str, body: str, *, page: bool = False) -> str:
 
 
 def table(heads: Sequence[str], rows: Rows, *, kind: str = "") -> str:
-    """Cells are HTML already. A head that begins with # is of numbers, one with @ of what stays on its line. Only a
-    table of a `kind` is broken over pages.
+    """Return a table whose cells are already HTML.
+
+    A head that starts with # is of numbers, one with @ of text that is not wrapped. Only a table of a `kind` is
+    broken over pages.
     """
     classes = [f' class="{CELLS.get(head[:1], "t")}"' for head in heads]
     top = "".join(f"<th{side}>{escape(head.lstrip('#@'))}</th>" for head, side in zip(heads, classes, strict=True))
@@ -48,5 +50,5 @@ def ml(value: float) -> str:
 
 
 def seconds(utc: str) -> float:
-    """UTC text as seconds."""
+    """Return UTC text as seconds."""
     return datetime.fromisoformat(utc).timestamp()

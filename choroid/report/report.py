@@ -1,4 +1,4 @@
-"""`choroid report`: read a rig's records for a period and tell what became of it."""
+"""`choroid report`: read a rig's records of a period and report on them."""
 
 from __future__ import annotations
 
@@ -32,10 +32,14 @@ def report(
     html_path: Path | None = None,
     now: float | None = None,
 ) -> dict[str, Any]:
-    """Return what `choroid report --json` prints; writes the HTML to `html_path` if given.
+    """Return the answer of `choroid report --json`; write the HTML to `html_path` if given.
 
-    `now` (UTC seconds; default: the clock's) is what relative periods count back from. Raises :class:`UserError`,
-    :class:`~controller.rig.loading.RigError` or :class:`~controller.journal.journal.JournalError`.
+    `now` (UTC seconds; default: the clock's) is the reference of relative periods.
+
+    Raises:
+        UserError: Invalid period.
+        RigError: The rig file is invalid.
+        JournalError: The journal cannot be read.
     """
     load_third_party()
     rig = load_rig(rig_path, models=MODELS)
@@ -56,7 +60,7 @@ def report(
 
 
 def as_text(answer: dict[str, Any]) -> str:
-    """Return the report for a terminal: what stands out, then every organ's figures."""
+    """Return the report for a terminal: findings, then every organ's figures."""
     lines = [f"{answer['rig']}: {answer['shown_from']} to {answer['shown_to']} ({answer['zone']})", ""]
     lines += [f"  {finding['verdict'].upper():<6}{finding['text']}" for finding in answer["findings"]]
     if not answer["findings"]:
@@ -80,7 +84,7 @@ def as_text(answer: dict[str, Any]) -> str:
 
 
 def _answer(period: Period, found: list[ReportFinding], now: float, zone: tzinfo) -> dict[str, Any]:
-    """Everything as plain data."""
+    """Return everything as plain data."""
     ends = {"from_utc": _iso(period.begin), "to_utc": _iso(period.end)}
     return {
         "rig": period.rig.name,

@@ -1,4 +1,4 @@
-"""The sections of a report that tell what happened: findings, alarms, people, protocols, calibrations, faults."""
+"""Sections of a report about events: findings, alarms, people, protocols, calibrations, faults."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from datetime import tzinfo
 from html import escape
 
 from choroid.report.findings import ReportFinding
-from choroid.report.pieces import MOST_ROWS, mark, seconds, section, table
+from choroid.report.pieces import MAX_ROWS, mark, seconds, section, table
 from choroid.report.wording import duration, moment, number, percent, unit_text
 from controller.figures.course import Course
 from controller.figures.figure import Figure, FigureStatus
@@ -22,7 +22,7 @@ NOTE = (
 
 
 def summary(period: Period, found: Sequence[ReportFinding]) -> str:
-    """Return the period at a glance: findings, and each organ's worst figure."""
+    """Return the summary of the period: findings, and each organ's worst figure."""
     counts = Counter(finding.verdict for finding in found)
     graded = Counter(grade.grade for grade in period.grades)
     scores = [score.score for score in period.scores]
@@ -65,7 +65,7 @@ def summary(period: Period, found: Sequence[ReportFinding]) -> str:
 
 
 def alarms(period: Period) -> str:
-    """Return how often each alarm stood, and how soon somebody saw it."""
+    """Return the number of each alarm and the time until its acknowledgement."""
     rows = [
         (
             f'{escape(alarm.alarm)}<br><span class="basis">{escape(alarm.detail)}</span>',
@@ -91,7 +91,7 @@ def alarms(period: Period) -> str:
 
 
 def people(period: Period, zone: tzinfo) -> str:
-    """Return what people did, and why."""
+    """Return the interventions by people, with their reasons."""
     if not period.deeds:
         return section("people", "Interventions by people", "<p>Nobody intervened in the period.</p>")
     rows = [
@@ -108,7 +108,7 @@ def people(period: Period, zone: tzinfo) -> str:
 
 
 def protocols(period: Period, zone: tzinfo) -> str:
-    """Return which protocols ran, and what they said."""
+    """Return the runs of protocols and their messages."""
     if not period.runs:
         return section("protocols", "Protocols run", "<p>No protocol was under way in the period.</p>")
     rows = []
@@ -129,9 +129,7 @@ def protocols(period: Period, zone: tzinfo) -> str:
     heads = ("@run", "protocol", "by", "@started", "@ended", "state at the end", "#steps done", "held")
     body = table(heads, rows)
     messages = [
-        (moment(at, zone), escape(run.id), escape(text))
-        for run in period.runs
-        for at, text in run.messages[-MOST_ROWS:]
+        (moment(at, zone), escape(run.id), escape(text)) for run in period.runs for at, text in run.messages[-MAX_ROWS:]
     ]
     if messages:
         body += "<h3>What they said</h3>" + table(("@when", "@run", "message"), messages, kind="long")
@@ -139,7 +137,7 @@ def protocols(period: Period, zone: tzinfo) -> str:
 
 
 def calibrations(period: Period, now: float, zone: tzinfo) -> str:
-    """Return what is known of each calibration, and until when it holds."""
+    """Return each calibration and its validity."""
     if not period.calibrations:
         text = "<p>No data: no calibration is on record (<code>choroid calibrate</code>).</p>"
         return section("calibrations", "Calibrations", text)
@@ -155,7 +153,7 @@ def calibrations(period: Period, now: float, zone: tzinfo) -> str:
 
 
 def faults(period: Period, zone: tzinfo) -> str:
-    """Trips, failures, refusals, and gaps in the data."""
+    """Return trips, failures, refusals, and gaps in the data."""
     faults = period.faults
     body = ""
     for head, some in (
@@ -164,8 +162,8 @@ def faults(period: Period, zone: tzinfo) -> str:
         ("Commands that the gate refused", faults.refusals),
     ):
         if some:
-            rows = [(moment(at, zone), escape(text)) for at, text in some[-MOST_ROWS:]]
-            more = f" (the newest {MOST_ROWS} of {len(some)})" if len(some) > MOST_ROWS else ""
+            rows = [(moment(at, zone), escape(text)) for at, text in some[-MAX_ROWS:]]
+            more = f" (the newest {MAX_ROWS} of {len(some)})" if len(some) > MAX_ROWS else ""
             body += f"<h3>{head}{more}</h3>" + table(("@when", "what"), rows, kind="long")
     if faults.untold:
         body += f"<p>{faults.untold} more are in the journal.</p>"
@@ -190,7 +188,7 @@ def faults(period: Period, zone: tzinfo) -> str:
 
 
 def record(period: Period, zone: tzinfo) -> str:
-    """Return whether the journal is whole, and which rig and release it was."""
+    """Return the state of the journal, and which rig and release it was."""
     chain = period.chain
     said = f"verified, {chain.rows:,} rows".replace(",", "\u202f") if chain.ok else f"BROKEN: {chain.problem}"
     rows = [
@@ -201,7 +199,7 @@ def record(period: Period, zone: tzinfo) -> str:
     body = table(("", ""), rows)
     starts = [
         (moment(at, zone), escape(rig), escape(release or "not told"), f"<code>{digest}</code>")
-        for at, rig, digest, release in period.faults.starts[-MOST_ROWS:]
+        for at, rig, digest, release in period.faults.starts[-MAX_ROWS:]
     ]
     if starts:
         body += "<h3>Starts of the controller</h3>" + table(

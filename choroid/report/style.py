@@ -1,4 +1,4 @@
-"""How a report looks, on a screen and on A4. Fonts are the reader's own: nothing is loaded."""
+"""Style sheet of a report, for screen and A4. It uses the reader's fonts: nothing is loaded."""
 
 CSS = """
 :root { --ink:#1d2733; --faint:#5b6672; --rule:#d9dee5; --good:#2e7d4f; --watch:#a86400; --bad:#b03a2e; }

@@ -1,4 +1,4 @@
-"""Numbers and times as a report writes them: no more digits than are known."""
+"""Format numbers and times for a report: no more digits than are known."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ _UNITS_S = (("d", 86_400.0), ("h", 3600.0), ("min", 60.0))
 
 
 def unit_text(unit: str) -> str:
-    """Return the unit as people write it."""
+    """Return the unit for people."""
     return UNITS.get(unit, unit).replace("m2", "m²")
 
 
 def number(value: float, low: float | None = None, high: float | None = None) -> str:
-    """`value` to four digits, or to the second digit of its interval's half width if that is coarser."""
+    """Return `value` with four digits, or to the second digit of its interval's half width if that is coarser."""
     if value == 0:
         return "0"
     decimals = DIGITS - 1 - math.floor(math.log10(abs(value)))
@@ -42,7 +42,7 @@ def quantity(value: float, unit: str) -> str:
 
 
 def interval(value: float, low: float | None, high: float | None) -> str:
-    """Return the 95 % interval, empty when there is none; one that is open above says so."""
+    """Return the 95 % interval, empty if there is none; an interval that is open above is marked."""
     if low is None:
         return ""
     if high is None:
@@ -51,7 +51,7 @@ def interval(value: float, low: float | None, high: float | None) -> str:
 
 
 def duration(seconds: float) -> str:
-    """Seconds in the largest unit of which there are two, or as they are."""
+    """Return seconds in the largest unit of which there are at least two."""
     for name, size in _UNITS_S:
         if seconds >= 2 * size or (seconds == size):
             return f"{seconds / size:.3g} {name}"
@@ -59,7 +59,7 @@ def duration(seconds: float) -> str:
 
 
 def moment(at: float, zone: tzinfo) -> str:
-    """UTC seconds as date and time of `zone`."""
+    """Return UTC seconds as date and time of `zone`."""
     return datetime.fromtimestamp(at, zone).strftime("%Y-%m-%d\u00a0%H:%M")
 
 

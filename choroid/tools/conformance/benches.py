@@ -1,6 +1,6 @@
-"""A bench for every model: the lab's simulated devices for the built-in ones, entry points for third parties'.
+"""A bench for every model: the lab's simulated devices for built-in models, entry points for third-party ones.
 
-A package that brings a driver brings its bench under the entry point group `choroid.benches`: a
+A package with a driver provides its bench under the entry-point group `choroid.benches`: a
 :class:`drivers.conformance.Bench`, or a function without arguments that returns one.
 """
 
@@ -31,7 +31,7 @@ points:
   measured: {function: 3, register: 0, type: f32, word_order: low_first, unit: ppm, limits: [0, 200000]}
   setpoint: {function: 3, register: 10, type: i16, scale: 0.1, unit: degC, level: {limits: [5, 60], rest: 0}}
 """
-"""A Modbus device such as people describe themselves."""
+"""A Modbus device as users describe one."""
 SETTINGS: Mapping[str, Mapping[str, float | str | bool]] = {
     "alicat-mfc": {"full_scale_ml_min": 200.0},
     "mettler-sics": {"tare_g": 10.0},
@@ -44,7 +44,7 @@ SETTINGS: Mapping[str, Mapping[str, float | str | bool]] = {
     "vici-actuator": {"positions": 6.0},
     "modbus-generic": {"description": DESCRIBED},
 }
-"""What a model's rig file must or should say; other models do without."""
+"""What a model's rig file must or should contain; other models need nothing."""
 CHANNEL_SETTINGS: Mapping[str, Mapping[str, float | str | bool]] = {"ismatec-reglo-icc": {"tubing_mm": 1.02}}
 OTHER_ADDRESSES = ("2", "02", "B", "5", "3")
 
@@ -60,16 +60,18 @@ SENSES: Mapping[str, Sense] = {
     "uS/cm": Sense("uS/cm", (15_000.0, 12_880.0, 1413.0, 84.0), within=0.6, share=5e-4),
     "mV": Sense("mV", (220.0, -180.5, 0.0, 987.6), within=0.06),
 }
-"""By unit, what is made true at a probe, and how near a sound reading is: about half of the coarsest device's last digit."""
+"""By unit, the true values at a probe, and the tolerance of a good reading: about half of the coarsest device's
+last digit.
+"""
 BATH = Sense("degC", (37.0, 61.0, 5.0), within=0.06, drift=1.0)
-"""A bath goes on by itself: between the look of the device and ours it cools or warms a little."""
+"""A bath changes by itself: between the device's measurement and the comparison it cools or warms a little."""
 FOLLOWS = {
     "power": Sense("%", within=5.0),
     "position": Sense("position"),
     "valve": Sense("position"),
     "air": Sense("1"),
 }
-"""Points that nobody can set, because they follow from what the device does or sees."""
+"""Points that cannot be set, because they follow from the device's action or view."""
 DOUBTS = frozenset(
     {
         "hamilton-ph-arc",
@@ -79,9 +81,9 @@ DOUBTS = frozenset(
         "sensirion-slf3x",
     }
 )
-"""Models that can say that a reading is not to be trusted."""
+"""Models that can mark a reading as unreliable."""
 MOVES = frozenset({"mettler-sics", "sartorius-sbi"})
-"""Models that can say that their value is still in motion."""
+"""Models that can report that their value is in motion."""
 CHECKSUMS = frozenset(
     {
         "keller-x-line",
@@ -96,9 +98,9 @@ CHECKSUMS = frozenset(
         "sensirion-slf3x",
     }
 )
-"""Models of which every reply carries a checksum."""
+"""Models whose every reply has a checksum."""
 ADDRESSES = {"bronkhorst-propar": "5"}
-"""Where the default address is one that every device of the model answers to."""
+"""Addresses where every device of the model would answer the default one."""
 _KEPT = "a power cut does not change what it regulates to, or where it stands"
 NO_WORSE: Mapping[str, Mapping[str, str]] = {
     "huber-pb": {"resumes": _KEPT},
@@ -111,7 +113,7 @@ UNTOLD: Mapping[str, frozenset[Untold]] = {
     "atlas-ezo-pmp": frozenset({"flow", "direction"}),
     "ismatec-reglo-digital": frozenset({"direction"}),
 }
-"""What the protocol of a model cannot tell of a pump that runs already."""
+"""What the protocol of a model cannot report of a pump that already runs."""
 NEIGHBOURS = (
     ("atlas-ezo-ph", "atlas-ezo-do", "atlas-ezo-rtd", "atlas-ezo-ec", "atlas-ezo-orp", "atlas-ezo-pmp"),
     (
@@ -130,11 +132,11 @@ NEIGHBOURS = (
     ("julabo", "huber-pb"),
     ("longer-0xe9", "watson-marlow-ascii", "vici-actuator", "sensirion-slf3x", "keller-bus"),
 )
-"""Models that speak alike, or are bought for the same place in a lab: each must notice the other on its line."""
+"""Models with similar protocols, or with the same place in a lab: each must detect the other on its line."""
 
 
 def all_benches(models: list[str] | None = None) -> list[Bench]:
-    """A bench for every installed model, or for `models`; a model without one raises :class:`UserError`."""
+    """Return a bench for every installed model, or for `models`; raise :class:`UserError` for a model without one."""
     load_third_party()
     brought = {bench.model: bench for bench in _brought()}
     for model in models or []:
@@ -152,7 +154,7 @@ def all_benches(models: list[str] | None = None) -> list[Bench]:
 
 
 def lab_bench(model: str) -> Bench:
-    """The bench of a built-in model on the lab's simulated device."""
+    """Return the bench of a built-in model on the lab's simulated device."""
     family = FAMILIES.get(model, Family())
     config = _config(model, family, ADDRESSES.get(model, family.default_address))
     return Bench(
@@ -190,7 +192,7 @@ def _senses(model: str, family: Family, config: DeviceConfig) -> dict[str, Sense
 
 
 def _impostor(model: str, config: DeviceConfig) -> LabEnd:
-    """A device of `model` where that of `config` should be, at its address if it can have that."""
+    """Return a device of `model` in place of that of `config`, at its address if possible."""
     family = FAMILIES.get(model, Family())
     fits = family.address and re.fullmatch(family.address, config.address)
     return LabEnd(model, _config(model, family, config.address if fits else family.default_address))
@@ -204,7 +206,7 @@ def _brought() -> list[Bench]:
             bench = loaded if isinstance(loaded, Bench) else loaded()
             if not isinstance(bench, Bench):
                 raise TypeError(f"it gives {bench!r} and no drivers.conformance.Bench")
-        except Exception as error:  # it is somebody else's code: it may raise anything
+        except Exception as error:  # third-party code may raise anything
             package = "an unnamed package" if entry.dist is None else f"{entry.dist.name} {entry.dist.version}"
             raise UserError(
                 f"{package}: its bench “{entry.name}” ({entry.value}) cannot be loaded ({type(error).__name__}: {error})."

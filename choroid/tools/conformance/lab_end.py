@@ -1,7 +1,7 @@
-"""The lab's simulated devices at the far end of a bench, and what is physically true there.
+"""The lab's simulated devices at the far end of a bench, and their physical truth.
 
-The truth is kept by :class:`BenchPlant`, which knows neither drivers nor bytes: it is what the simulated device does to
-the plant, and what the bench has decided that a probe measures.
+The truth is kept by :class:`BenchPlant`, which knows neither drivers nor bytes: what the simulated device does to
+the plant, and what the bench has set for a probe.
 """
 
 from __future__ import annotations
@@ -25,20 +25,20 @@ from sim.devices.vici_actuator import ViciActuator
 from sim.devices.wire import Bus, WireDevice
 
 RETURN_C = -0.1
-"""The return of a simulated Huber is cooler than its bath by so much."""
+"""Temperature of a simulated Huber's return relative to its bath (K)."""
 EXTERNAL_C = -0.3
-"""So is the external sensor of a simulated Julabo."""
+"""Temperature of a simulated Julabo's external sensor relative to its bath (K)."""
 POURED_G, POUR_S = 0.3, 0.05
-"""So much liquid (g), so often (s), onto a balance, and it says that its weight is not stable."""
+"""Mass (g) and interval (s) of liquid poured onto a balance so that its weight is not stable."""
 
 
 class BenchPlant:
-    """The plant of a bench, by `device.point`: what outputs do, what pumps have moved, and what probes measure."""
+    """The plant of a bench, by `device.point`: state of outputs, volumes moved by pumps, values at probes."""
 
     def __init__(self) -> None:
         self.outputs: dict[str, float] = {}
         self.made: dict[str, float] = {}
-        """What the bench has decided that a probe measures."""
+        """Values that the bench has set for probes."""
         self._moved_ul: dict[str, float] = {}
         self._since_s: dict[str, float] = {}
 
@@ -56,14 +56,14 @@ class BenchPlant:
         self.outputs[point] = flow_ml_min
 
     def set_bath(self, point: str, course: BathRamp | None) -> None:
-        """See :class:`sim.devices.port.PlantPort`; the bench asks the bath itself."""
+        """See :class:`sim.devices.port.PlantPort`; the bench reads the bath itself."""
 
     def sense(self, point: str) -> float:
-        """See :class:`sim.devices.port.PlantPort`; what nobody has decided follows the output."""
+        """See :class:`sim.devices.port.PlantPort`; a point that is not set follows its output."""
         return self.made.get(point, self.outputs.get(point, 0.0))
 
     def moved_ul(self, point: str) -> float:
-        """What a pump has moved until now, either way (µL): the integral of what its motor did."""
+        """Return the volume that a pump has moved so far in both directions (µL): the integral of its motor's flow."""
         self._count(point)
         return self._moved_ul[point]
 
@@ -75,7 +75,7 @@ class BenchPlant:
 
 
 class LabEnd:
-    """A simulated device of the lab at the far end of a line of its own."""
+    """A simulated device of the lab at the far end of its own line."""
 
     def __init__(self, model: str, config: DeviceConfig) -> None:
         self.plant = BenchPlant()
@@ -87,23 +87,23 @@ class LabEnd:
         self._line.connect(self)
 
     def connect(self, deliver: Callable[[bytes], None]) -> None:
-        """All that the device says goes to `deliver`; it is switched on now, so that it finds the plant as it is to be."""
+        """Send all output of the device to `deliver`; power it on now, so that it finds the plant as it should be."""
         self._deliver = deliver
         self.device.power_on()
 
     def deliver(self, data: bytes) -> None:
-        """The line's way to its client."""
+        """Deliver bytes to the line's client."""
         self._deliver(data)
 
     def hang_up(self) -> None:
-        """The line's way to say that it was unplugged, which a bench never does."""
+        """Do nothing: a bench never unplugs its line this way."""
 
     def receive(self, data: bytes) -> None:
-        """Bytes from the driver."""
+        """Receive bytes from the driver."""
         self._line.from_client(data, self)
 
     def outputs(self) -> Mapping[str, float]:
-        """What moves the plant; what a thermostat regulates to; where a valve stands."""
+        """Return what moves the plant; the set-point of a thermostat; the position of a valve."""
         if isinstance(bath := getattr(self.device, "bath", None), Bath):
             return {"setpoint": bath.goal_c or 0.0}
         if isinstance(self.device, ViciActuator):
@@ -113,18 +113,18 @@ class LabEnd:
         return {self._point(key): value for key, value in self.plant.outputs.items() if value != 0.0}
 
     def delivered(self) -> Mapping[str, float]:
-        """What the plant's pumps have moved (µL)."""
+        """Return the volumes that the plant's pumps have moved (µL)."""
         return {self._point(key): self.plant.moved_ul(key) for key in self.plant.outputs}
 
     def measure(self, point: str, value: float) -> None:
-        """Decide what a probe measures; the bath of a thermostat gets that temperature."""
+        """Set the value at a probe; the bath of a thermostat gets that temperature."""
         if isinstance(bath := getattr(self.device, "bath", None), Bath):
             bath.become(value)
         else:
             self.plant.made[f"{self._name}.{point}"] = value
 
     def measured(self) -> Mapping[str, float]:
-        """What is true at every probe, and at what follows an output."""
+        """Return the truth at every probe, and at what follows an output."""
         if isinstance(bath := getattr(self.device, "bath", None), Bath):
             celsius = bath.temperature_c
             return {
@@ -141,7 +141,7 @@ class LabEnd:
         return {**{self._point(key): value for key, value in self.plant.outputs.items()}, **self._made()}
 
     def doubt(self, point: str) -> bool:
-        """Make the device doubt what it measures, in the way in which its manual says that it tells."""
+        """Make the device doubt its measurement, in the way that its manual defines."""
         match self.device:
             case HamiltonArc() as probe:
                 probe.warnings[0] = 1
@@ -169,20 +169,20 @@ class LabEnd:
         return True
 
     def misset(self) -> bool:
-        """What is stored in the device falls back to the factory's, or to what somebody chose at its panel."""
+        """Reset the stored settings to the factory's, or to what a person chose at the panel."""
         self.device.forget()
         return type(self.device).forget is not WireDevice.forget
 
     def power_cycle(self) -> None:
-        """Lose power and come back."""
+        """Interrupt the power for a moment."""
         self.device.power_cycle()
 
     def memory_writes(self) -> int | None:
-        """What the simulated device counts, if it does."""
+        """Return the count of the simulated device, if it counts."""
         return self.device.memory_writes
 
     def _turned(self) -> float:
-        """Where a valve stands, as a level says it: 0 is the position of rest."""
+        """Return the position of a valve as a level: 0 is the position of rest."""
         position, rest = self.device.position, self.device.spec.settings.get("rest_position", 1)  # type: ignore[attr-defined]
         return 0.0 if position == rest else float(position)
 
@@ -194,7 +194,7 @@ class LabEnd:
 
 
 def spec_of(model: str, config: DeviceConfig) -> DeviceSpec:
-    """What a rig file would say of the device of `config`."""
+    """Return the rig file's content for the device of `config`."""
     channels = {}
     for number, channel in config.channels.items():
         settings = dict(channel.settings)

@@ -1,4 +1,4 @@
-"""`choroid conformance --score`: the broken drivers, and which property has caught each."""
+"""`choroid conformance --score`: the broken drivers, and the property that caught each."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ from drivers.conformance.score import pairs, try_broken
 
 
 def trials(models: Sequence[str] = (), *, every: bool = False) -> list[tuple[Broken, Bench]]:
-    """Return what is tried: every broken driver once, or with `models` (or `every`) on each bench that it fits."""
+    """Return the trials: every broken driver once, or with `models` (or `every`) on each bench that it fits."""
     found = list(pairs(all_benches(list(models) or None), GENERIC, every=every or bool(models)))
     return found if models else [*found, *pairs([text_bench(), modbus_bench()], WRITTEN, every=every)]
 
 
 def score(models: Sequence[str] = (), *, every: bool = False) -> dict[str, Any]:
-    """Try the broken drivers, and the sound ones that they were made of.
+    """Try the broken drivers, and the sound drivers that they were made from.
 
     Returns:
-        `broken` (each with its outcome), `caught` and `of` (counts), and `sound`: what failed on an unbroken driver.
+        `broken` (each with its outcome), `caught` and `of` (counts), and `sound`: failures of unbroken drivers.
     """
     tried = trials(models, every=every)
     outcomes = [try_broken(one, bench, in_virtual_time) for one, bench in tried]
@@ -46,7 +46,7 @@ def score(models: Sequence[str] = (), *, every: bool = False) -> dict[str, Any]:
 
 
 def as_text(answer: dict[str, Any]) -> str:
-    """Return the table for people: what is broken, on which driver, and what caught it."""
+    """Return the table as text: what is broken, on which driver, and what caught it."""
     rows = answer["broken"]
     name, model = (max((len(each[key]) for each in rows), default=4) for key in ("name", "model"))
     lines = [f"{'broken driver':<{name}}  {'model':<{model}}  caught by"]

@@ -1,4 +1,4 @@
-"""`choroid conformance`: every driver against every property, as a table."""
+"""`choroid conformance`: table of every driver and every property."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ SIGNS = {"pass": "✓", "fail": "✗", "n/a": "·"}
 
 
 def in_virtual_time(work: Coroutine[Any, Any, None]) -> None:
-    """The runner of the kit: each trial on a fresh loop, without waiting."""
+    """Run one trial on a fresh virtual-time loop."""
     run_virtual(work)
 
 
 def conformance(models: list[str]) -> dict[str, Any]:
-    """Try `models` (all when empty); `{"properties": {name: meaning}, "drivers": {model: {name: …}}, "failures":
-    n}`.
+    """Try `models` (all if empty); return `{"properties": {name: meaning}, "drivers": {model: {name: …}},
+    "failures": n}`.
     """
     drivers: dict[str, dict[str, dict[str, str]]] = {}
     for bench in all_benches(models or None):
@@ -35,7 +35,7 @@ def conformance(models: list[str]) -> dict[str, Any]:
 
 
 def as_text(answer: dict[str, Any]) -> str:
-    """Return the table for people, then each failure in words."""
+    """Return the table as text, then each failure."""
     names = list(answer["properties"])
     width = max((len(model) for model in answer["drivers"]), default=5) + 2
     lines = [f"{n:>{width}}  {name}: the driver {answer['properties'][name]}" for n, name in enumerate(names, 1)]
