@@ -1,9 +1,10 @@
-"""The electrophysiological activity score: what the array hears, against the organoid's own baseline (electrodes.md §5).
+"""Electrophysiological activity score: the firing on the array compared with the organoid's own baseline
+(electrodes.md §5).
 
-There is no published norm: rates differ by orders of magnitude between protocols and arrays. So rates, active electrodes
-and evoked answers are held against the organoid's own rolling baseline. Weights are electrodes.md's proposal, unvalidated
-[P]; so are the corners, unless a line says otherwise. A plain weighted sum, times the signal quality; firing in which nine
-spikes of ten belong to bursts counts half (seizure-like hypersynchrony).
+There is no published norm: rates differ by orders of magnitude between protocols and arrays. So rates, active
+electrodes and evoked responses are compared with the organoid's own rolling baseline. Weights are electrodes.md's
+proposal, unvalidated [P]; so are the corners, unless a line says otherwise. A plain weighted sum, times the signal
+quality; firing with nine spikes of ten in bursts counts half (seizure-like hypersynchrony).
 """
 
 from __future__ import annotations
@@ -33,19 +34,21 @@ CORNERS = {
     "branching": Corners(0.5, 0.85, 1.05, 1.4),
     "evoked_ratio": Corners(0.0, 0.7, math.inf, math.inf),
 }
-"""`active_ratio` and `evoked_ratio` are of the own baseline; `rate_z` is the logarithm of the firing rate, in spreads of the
-own baseline (:mod:`protocols.baseline`): a fall by half, which is an alarm, is −3.15 where the spread is the least there
-is; `burst_cv` the coefficient of variation of inter-burst intervals (0 is clockwork, so
-hypersynchronous); `sttc` the mean spike-time tiling coefficient; `branching` the branching ratio (1 is critical)."""
+"""`active_ratio` and `evoked_ratio` are relative to the organoid's baseline; `rate_z` is the logarithm of the
+firing rate, in spreads of the baseline (:mod:`protocols.baseline`): a fall by half, which is an alarm, is −3.15
+at the minimum spread; `burst_cv` the coefficient of variation of inter-burst intervals (0 is perfectly regular,
+so hypersynchronous); `sttc` the mean spike-time tiling coefficient; `branching` the branching ratio (1 is
+critical).
+"""
 
 SEIZURE_SHARE = 0.9
-"""A larger share of spikes in bursts is taken for seizure-like [electrodes.md §5, P]."""
+"""A larger share of spikes in bursts counts as seizure-like [electrodes.md §5, P]."""
 SEIZURE_FACTOR = 0.5
 
 
 @dataclass(frozen=True, slots=True)
 class Heard:
-    """What is known of the firing; None is missing. See :data:`CORNERS`; `signal_quality` is 0..1."""
+    """Known measures of the firing; None is missing. See :data:`CORNERS`; `signal_quality` is 0..1."""
 
     active_ratio: Interval | None = None
     rate_z: Interval | None = None
@@ -54,9 +57,9 @@ class Heard:
     branching: Interval | None = None
     evoked_ratio: Interval | None = None
     signal_quality: Interval | None = None
-    """Share of electrodes that can be believed."""
+    """Share of electrodes with a reliable signal."""
     seizure_like: bool = False
-    """A finding on record, not a reading: more than :data:`SEIZURE_SHARE` of the spikes were in bursts."""
+    """A recorded finding, not a reading: more than :data:`SEIZURE_SHARE` of the spikes were in bursts."""
 
 
 def activity(
@@ -97,7 +100,7 @@ def activity(
 
 
 def terms(heard: Heard) -> tuple[float, ...]:
-    """Return what each part of :data:`WEIGHTS` scores, times what is trusted: their weighted sum is the activity
+    """Return the scores of the parts of :data:`WEIGHTS`, times their trust: their weighted sum is the activity
     (0..1).
     """
     trusted = _trust(heard)[1]
@@ -106,9 +109,7 @@ def terms(heard: Heard) -> tuple[float, ...]:
 
 
 def _trust(heard: Heard) -> tuple[float, float, float]:
-    """Factor for signal quality and hypersynchrony: at worst, as it seems, at best. What is not known is at its
-    worst.
-    """
+    """Return the factor for signal quality and hypersynchrony: worst case, best guess, best case; unknown is worst."""
     calm = SEIZURE_FACTOR if heard.seizure_like else 1.0
     if heard.signal_quality is None:
         return 0.0, 0.0, calm

@@ -1,7 +1,9 @@
-"""Assays off line: what a laboratory can find in the medium, how well, and what is no answer at all. Pure.
+"""Offline assays: analytes that a laboratory measures in the medium, their accuracy, and the limits of a possible
+result. Pure.
 
-Limits are what no culture medium holds, not what is good for tissue. Deviations are those of the usual instruments
-(enzymatic strips and analysers, freezing-point osmometers) with sampling and handling; a proposal, and `--sd` overrules it.
+Limits are what no culture medium contains, not what is good for tissue. Deviations are those of typical instruments
+(enzymatic strips and analysers, freezing-point osmometers) with sampling and handling; a proposal, and `--sd`
+overrules it.
 """
 
 from __future__ import annotations
@@ -16,7 +18,7 @@ from protocols.soft_sensor import Where
 
 @dataclass(frozen=True, slots=True)
 class Analyte:
-    """One thing that is assayed. `low`, `high` and `sd` in `unit`; `rel_sd` is a share of the value."""
+    """One assayed quantity. `low`, `high` and `sd` are in `unit`; `rel_sd` is a share of the value."""
 
     name: str
     species: str
@@ -30,7 +32,7 @@ class Analyte:
     """For values by mass, such as mg/dL."""
 
     def deviation(self, value: float) -> float:
-        """Return the usual standard deviation of one assay of this value."""
+        """Return the typical standard deviation of one assay of this value."""
         return max(self.sd, self.rel_sd * value)
 
 
@@ -49,25 +51,25 @@ ANALYTES: dict[str, Analyte] = {
 
 @dataclass(frozen=True, slots=True)
 class Assay:
-    """One finding as it stands in the journal. `value` and `sd` in the analyte's unit."""
+    """One result as journalled. `value` and `sd` are in the analyte's unit."""
 
     analyte: str
     where: Where
     vessel: str
     taken: datetime
-    """Aware."""
+    """Timezone-aware."""
     value: float
     sd: float
     used: bool
-    """Whether it goes into the estimate; else it is only kept."""
+    """Whether it is used in the estimate, not only recorded."""
 
     @property
     def species(self) -> str:
-        """Which of :data:`protocols.media_filter.SPECIES` it is."""
+        """Its element of :data:`protocols.media_filter.SPECIES`."""
         return ANALYTES[self.analyte].species
 
     def same(self, other: Assay) -> bool:
-        """Return whether both are one finding, entered twice."""
+        """Return whether both are the same result, entered twice."""
         return (self.analyte, self.where, self.taken, self.value) == (
             other.analyte,
             other.where,
@@ -76,7 +78,7 @@ class Assay:
         )
 
     def to_json(self) -> dict[str, Any]:
-        """Plain data for the journal."""
+        """Return plain data for the journal."""
         return {
             "analyte": self.analyte,
             "where": self.where,

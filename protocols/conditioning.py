@@ -1,9 +1,9 @@
-"""How a batch is treated, to the microlitre: pure arithmetic, neutral in volume for the loop.
+"""Volumes of a batch's treatment: pure arithmetic, neutral in volume for the loop.
 
-What share is replaced, and whether it is dialysed or conditioned, is decided in :mod:`protocols.economy` within what the
-grade permits. Here glucose and base are dosed for the whole circuit, since the batch goes back into the loop: so a small
-batch carries what a large one would, and less medium passes the pumps. The batch itself is never made more alkaline than
-grade A, nor sweeter than half as much again as fresh medium. Fresh medium also makes up for what evaporated.
+The replaced share, and whether the batch is dialysed or conditioned, is decided in :mod:`protocols.economy` within
+what the grade permits. Glucose and base are dosed here for the whole circuit, since the batch returns to the loop:
+so a small batch carries what a large one would, and less medium passes the pumps. The batch itself is never made
+more alkaline than grade A, nor sweeter than 1.5 times fresh medium. Fresh medium also replaces evaporated water.
 """
 
 from __future__ import annotations
@@ -19,18 +19,18 @@ from protocols.targets import Targets
 VERSION = "conditioning-3"
 
 TRIFLE_UL = 200.0
-"""Not worth a transfer."""
+"""Minimum useful transfer (µL)."""
 DREGS_UL = 300.0
-"""Left above the spent vessel's floor when it is emptied: three standard deviations and a margin."""
+"""Volume left above the spent vessel's floor when it is emptied (µL): three standard deviations and a margin."""
 PH_CEILING = 7.45
 """Base never takes a batch beyond grade A's upper pH."""
 SWEETEST = 1.5
-"""Glucose of a batch over that of fresh medium, at the very most: it is thinned again in the loop."""
+"""Maximum glucose of a batch relative to fresh medium: it is diluted again in the loop."""
 
 
 @dataclass(frozen=True, slots=True)
 class BatchPlan:
-    """Volumes (µL) in the order in which they are moved."""
+    """Volumes (µL) in the order of their transfers."""
 
     dialysate_ul: float
     discard_ul: float
@@ -42,7 +42,7 @@ class BatchPlan:
     """Share of the batch that is replaced."""
 
     def to_json(self) -> dict[str, Any]:
-        """Plain data for the journal."""
+        """Return plain data for the journal."""
         return asdict(self)
 
 
@@ -59,14 +59,22 @@ def plan_batch(
     min_dose_ul: float,
     dialysate_ul: float = 0.0,
 ) -> BatchPlan:
-    """How to treat the batch of `spent_ul` (residue included) so that the loop comes back to its working volume.
+    """Return the treatment of the batch of `spent_ul` (residue included) that restores the loop's working volume.
 
-    `share` (0..1) of it is replaced by fresh medium; `emptied`: all that can be pumped out. `loop` is what is left in the
-    loop; `min_dose_ul` the least any of the dosing pumps gives; `ph` that of the batch, None when it is not known. With
-    `dialysate_ul`, `batch` is what dialysis has made of it.
+    Args:
+        share: Share (0..1) replaced by fresh medium.
+        batch: The batch; with dialysis, its state after it.
+        ph: pH of the batch; None if unknown.
+        conditioned: Whether glucose and base are dosed.
+        emptied: Whether everything that can be pumped out is discarded.
+        spent_ul: Volume in the spent vessel (µL).
+        loop: What remains in the loop.
+        targets: Set-points and volumes of the rig.
+        min_dose_ul: Largest of the dosing pumps' minimum doses (µL).
+        dialysate_ul: Volume of dialysate used (µL).
     """
     wanted_ul = max(targets.loop_ul - loop.ul, 0.0)
-    goal_ul = targets.spent_ul + wanted_ul  # what the spent vessel has to hold before it is given back
+    goal_ul = targets.spent_ul + wanted_ul  # what the spent vessel must hold before it is returned
     least_left_ul = targets.spent_floor_ul + DREGS_UL
     if emptied:
         discard_ul = max(spent_ul - least_left_ul, 0.0)
@@ -78,18 +86,21 @@ def plan_batch(
     glucose_ul = base_ul = 0.0
     if conditioned and not emptied:
         glucose_ul, base_ul = _doses(left_ul, batch, ph, loop, targets, min_dose_ul)
-        # Doses need room: as much of the batch goes, and not of its share of fresh medium, which has what stocks have not.
+        # Doses need room: discard as much of the batch, and not of its fresh share, which provides what stocks
+        # lack.
         fresh_ul = max(goal_ul - left_ul, 0.0)
         roomier_ul = min(max(goal_ul - fresh_ul - glucose_ul - base_ul, least_left_ul), left_ul)
-        if spent_ul - roomier_ul >= TRIFLE_UL:  # else the vessel stays so much fuller, until it is worth a transfer
+        if (
+            spent_ul - roomier_ul >= TRIFLE_UL
+        ):  # otherwise the vessel stays that much fuller, until a transfer is worthwhile
             left_ul, discard_ul = roomier_ul, spent_ul - roomier_ul
     fresh_ul = max(goal_ul - left_ul - glucose_ul - base_ul, 0.0)
     if 0.0 < fresh_ul < min_dose_ul:
-        if discard_ul > 0.0 and share > 0.0:  # a little more out, and the least dose in
+        if discard_ul > 0.0 and share > 0.0:  # discard slightly more, so that the minimum dose fits
             discard_ul += min(min_dose_ul - fresh_ul, max(left_ul - least_left_ul, 0.0))
             fresh_ul = min_dose_ul
         else:
-            fresh_ul = 0.0  # made up for when it has grown to the least dose
+            fresh_ul = 0.0  # replaced when the deficit has grown to the minimum dose
     held_ul = spent_ul - discard_ul + fresh_ul + glucose_ul + base_ul
     give_back_ul = min(max(held_ul - targets.spent_ul, 0.0), wanted_ul)
     return BatchPlan(dialysate_ul, discard_ul, fresh_ul, glucose_ul, base_ul, give_back_ul, share)
@@ -98,7 +109,9 @@ def plan_batch(
 def _doses(
     volume_ul: float, batch: MediumState, ph: float | None, loop: MediumState, targets: Targets, min_dose_ul: float
 ) -> tuple[float, float]:
-    """Glucose and base stock for `volume_ul` of the batch and for the loop; a dose below the least is none."""
+    """Return glucose and base stock (µL) for `volume_ul` of the batch and for the loop; a dose below the minimum is
+    0.
+    """
     glucose_ul = _glucose_dose_ul(volume_ul, batch, loop, targets)
     base_ul = _base_dose_ul(volume_ul, batch, ph, loop, targets)
     return (
@@ -108,12 +121,14 @@ def _doses(
 
 
 def _dose_ul(volume_ul: float, now: float, goal: float, stock: float) -> float:
-    """Stock that brings `volume_ul` from `now` to `goal`."""
+    """Return the stock (µL) that brings `volume_ul` from `now` to `goal`."""
     return volume_ul * (goal - now) / (stock - goal) if goal > now and stock > goal else 0.0
 
 
 def _glucose_dose_ul(volume_ul: float, batch: MediumState, loop: MediumState, targets: Targets) -> float:
-    """Stock that brings batch and loop to the set-point; reckoned from the upper bound, so that it never overshoots."""
+    """Return the stock (µL) that brings batch and loop to the set-point, from the upper bound, so that it never
+    overshoots.
+    """
     goal, stock = targets.glucose_mm, targets.glucose_stock_mm
     wanted_ul = _dose_ul(volume_ul, batch.glucose_mm.high, goal, stock)
     wanted_ul += _dose_ul(loop.ul, loop.glucose_mm.high, goal, stock)
@@ -121,7 +136,7 @@ def _glucose_dose_ul(volume_ul: float, batch: MediumState, loop: MediumState, ta
 
 
 def _base_dose_ul(volume_ul: float, batch: MediumState, ph: float | None, loop: MediumState, targets: Targets) -> float:
-    """Bicarbonate that brings both to the set-point pH, now and at 5 % CO2, but the batch not beyond grade A's pH."""
+    """Return the bicarbonate (µL) that brings both to the set-point pH, now and at 5 % CO2, within grade A's pH."""
     if ph is None:
         return 0.0
     now, stock = batch.bicarbonate_mm.value, targets.base_stock_mm

@@ -1,9 +1,9 @@
-"""Dialysis of a batch against basal medium: what share of its small solutes is exchanged. Pure.
+"""Dialysis of a batch against basal medium: the exchanged share of its small solutes. Pure.
 
-Hollow fibres hang in the batch, dialysate passes through them once. The batch is stirred, so it is the same all along the
-fibres: clearance K = Qd·(1 − e^(−KoA/Qd)), the limit of the counter-current formula (biology.md §2) for a fast batch side,
-and the batch comes nearer to the dialysate by e^(−K·t/V). What is larger than the cut-off stays: albumin, transferrin,
-growth factors. Insulin (5.8 kDa) leaks.
+Hollow fibres hang in the batch; dialysate passes through them once. The batch is stirred, so it is uniform along
+the fibres: clearance K = Qd·(1 − e^(−KoA/Qd)), the limit of the counter-current formula (biology.md §2) for a fast
+batch side, and the batch approaches the dialysate by e^(−K·t/V). Molecules above the cut-off stay: albumin,
+transferrin, growth factors. Insulin (5.8 kDa) leaks.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ Lévêque for a laminar stream in a fibre gives 1/3. In bundles that spread the 
 
 @dataclass(frozen=True, slots=True)
 class DialyserModel:
-    """A dialyser as a protocol knows it: KoA for small solutes, and the flow of dialysate (both µL/min)."""
+    """A dialyser's KoA for small solutes, and the flow of dialysate (both µL/min)."""
 
     koa_ul_min: float
     flow_ul_min: float
@@ -28,21 +28,25 @@ class DialyserModel:
     """The least dialysate that its pump gives."""
 
     def exchanged(self, dialysate_ul: float, batch_ul: float) -> float:
-        """Share (0..1) of a small solute's distance to the dialysate that is gone after `dialysate_ul`."""
+        """Return the share (0..1) of a small solute's difference to the dialysate that is exchanged after
+        `dialysate_ul`.
+        """
         return exchanged(self.koa_ul_min, self.flow_ul_min, dialysate_ul, batch_ul)
 
     def leaked(self, dialysate_ul: float, batch_ul: float) -> float:
-        """Share (0..1) of the batch's insulin that is lost to `dialysate_ul`."""
+        """Return the share (0..1) of the batch's insulin that is lost to `dialysate_ul`."""
         return exchanged(INSULIN_KOA * self.koa_ul_min, self.flow_ul_min, dialysate_ul, batch_ul)
 
 
 def koa_at(flow_ul_min: float, koa_ul_min: float, measured_at_ul_min: float | None) -> float:
-    """KoA (µL/min) at a dialysate flow, of a dialyser whose KoA was measured at another; None: taken as constant."""
+    """Return the KoA (µL/min) at a dialysate flow from one measured at another flow; None: KoA is taken as
+    constant.
+    """
     return koa_ul_min if measured_at_ul_min is None else koa_ul_min * (flow_ul_min / measured_at_ul_min) ** KOA_RISE
 
 
 def exchanged(koa_ul_min: float, flow_ul_min: float, dialysate_ul: float, batch_ul: float) -> float:
-    """See :meth:`DialyserModel.exchanged`."""
+    """Return the exchanged share (0..1); see :meth:`DialyserModel.exchanged`."""
     if batch_ul <= 0.0 or dialysate_ul <= 0.0:
         return 0.0
     extraction = 1.0 - exp(-koa_ul_min / flow_ul_min)

@@ -1,8 +1,8 @@
-"""What is done with a batch, by what it costs: medium, consumables, and the risk of leaving the tissue in bad medium.
+"""Choice of a batch's treatment by cost: medium, consumables, and the risk of leaving the tissue in bad medium.
 
-Every treatment that the grade permits is reckoned to its end: what the loop will hold once the batch is back, and what it
-will have become within the horizon at the rate at which the tissue makes lactate. The risk is the probability, by the
-estimate's own interval, that some limit is passed by then, times the price of a day of harm. The least sum decides; all
+Every treatment that the grade permits is calculated to its end: the content of the loop when the batch is back, and
+after the horizon at the tissue's rate of lactate production. The risk is the probability, by the estimate's own
+interval, that some limit is exceeded by then, times the price of a day of harm. The lowest total decides; all
 candidates and their costs go into the journal with the decision. Pure.
 """
 
@@ -26,21 +26,23 @@ VERSION = "economy-1"
 
 ACTIONS = ("rest", "return", "condition", "dilute", "dialyse", "discard")
 SHARES = (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0)
-"""Of the batch, replaced by fresh medium."""
+"""Shares of the batch that may be replaced by fresh medium."""
 DIALYSATES = (0.5, 1.0, 2.0, 3.0)
-"""Of the batch's volume."""
+"""Volumes of dialysate relative to the batch."""
 DRAWS = (0.2, 0.3, 0.4, 0.5, 0.65, 0.8, 1.0)
-"""Of the largest batch."""
+"""Sizes of a batch relative to the largest."""
 HALF = 0.5
-"""Of a batch of grade C is replaced or exchanged at least (biology.md §3.2)."""
+"""Minimum share of a batch of grade C that is replaced or exchanged (biology.md §3.2)."""
 DIALYSABLE = ("lactate_mm", "ammonia_mm", "glucose_share", "glucose_mm", "ph", "osmolality_change_pct")
-"""What a dialyser mends; passes, insulin and particles it does not."""
+"""Variables that a dialyser improves; not passes, insulin and particles."""
 ML = 1000.0
 
 
 @dataclass(frozen=True, slots=True)
 class TreatmentContext:
-    """What does not depend on the batch: rules, prices, bottles, pumps, and the tissue's rate (µmol lactate a day)."""
+    """Everything independent of the batch: rules, prices, bottles, pumps, and the tissue's rate (µmol lactate a
+    day).
+    """
 
     rules: RuleSet
     prices: Prices
@@ -54,7 +56,7 @@ class TreatmentContext:
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """One treatment: what it moves, what it costs (EUR), and why it may not be (empty: it may)."""
+    """One treatment: its volumes, its cost (EUR), and why it is not permitted (empty: it is)."""
 
     action: str
     draw_ul: float
@@ -63,18 +65,18 @@ class Candidate:
     risk: float
     """Probability that the loop is beyond an edge of B at the end of the horizon."""
     worst: str
-    """The variable that is the likeliest to be."""
+    """The variable that most probably is."""
     refused: str = ""
     still: str = ""
     """The variable by which the loop would still be of grade C or D afterwards."""
 
     @property
     def total(self) -> float:
-        """EUR."""
+        """Total cost (EUR)."""
         return sum(self.costs.values())
 
     def to_json(self) -> dict[str, Any]:
-        """Plain data for the journal."""
+        """Return plain data for the journal."""
         return {
             "action": self.action,
             "draw_ul": round(self.draw_ul, 1),
@@ -106,7 +108,7 @@ class Decision:
         return f"{text}; {'; '.join(rest)}" if rest else text
 
     def to_json(self) -> dict[str, Any]:
-        """Plain data for the journal."""
+        """Return plain data for the journal."""
         return {
             "version": VERSION,
             "reason": self.reason,
@@ -123,7 +125,9 @@ def _but(candidate: Candidate) -> str:
 def treatment(
     bench: TreatmentContext, verdict: Grade, batch: MediumState, loop: MediumState, ph: float | None
 ) -> Decision:
-    """What to do with the `batch` in the spent vessel, graded `verdict`; `loop` is what is left in the loop."""
+    """Return the treatment of the `batch` in the spent vessel, graded `verdict`; `loop` is what remains in the
+    loop.
+    """
     return _decided(list(_treatments(bench, verdict, batch, loop, ph, drawn_ul=0.0)))
 
 
@@ -137,7 +141,9 @@ def draw(
     most_ul: float,
     least_ul: float = 0.0,
 ) -> Decision:
-    """How much to draw, nothing included: `verdict` is the grade of the loop, `spent` what is in the spent vessel."""
+    """Return how much to draw, including nothing: `verdict` is the grade of the loop, `spent` the spent vessel's
+    content.
+    """
     candidates: list[Candidate] = []
     if least_ul <= 0.0:
         risk, worst, cost = _risk(bench, loop)
@@ -156,7 +162,7 @@ NOTHING = BatchPlan(0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0)
 def _treatments(
     bench: TreatmentContext, verdict: Grade, batch: MediumState, loop: MediumState, ph: float | None, *, drawn_ul: float
 ) -> Iterator[Candidate]:
-    """Every treatment of one batch."""
+    """Yield every treatment of one batch."""
     if verdict.letter is Letter.D:
         yield _candidate(bench, "discard", verdict, batch, loop, ph, 1.0, 0.0, drawn_ul, conditioned=False)
         return
@@ -192,7 +198,7 @@ def _candidate(
         exchanged = bench.dialyser.exchanged(dialysate_ul, batch.ul)
         treated = batch.nearer(MediumState.stock(dialysate_ul, media["basal"]), exchanged, ul=batch.ul, small=True)
         treated = replace(treated, insulin=batch.insulin * (1.0 - bench.dialyser.leaked(dialysate_ul, batch.ul)))
-        # Dialysate brings its own bicarbonate; what the probe said before no longer holds.
+        # Dialysate brings its own bicarbonate; the probe's earlier value no longer applies.
         ph = None if ph is None else standard_ph(treated.bicarbonate_mm.value)
     plan = plan_batch(
         share,
@@ -227,7 +233,7 @@ def _candidate(
 def _refused(
     bench: TreatmentContext, action: str, verdict: Grade, share: float, exchanged: float, held: MediumState
 ) -> str:
-    """Why the grade does not permit this, if it does not; `held` is what would go back."""
+    """Return why the grade does not permit this, or an empty text; `held` is what would be returned."""
     letter = verdict.letter
     if action == "discard":
         return ""
@@ -246,21 +252,21 @@ def _refused(
 
 
 def _bad(bench: TreatmentContext, body: MediumState) -> str:
-    """The first variable by which a body would be of grade C or D; empty when it is better."""
+    """Return the first variable by which a medium would be of grade C or D; empty if it is better."""
     for name, interval in body.variables(bench.targets).items():
         rule = bench.rules.rule(name)
-        # The lung sets the pH; what is known of a batch's is its probe's, and that went into the verdict.
+        # The lung sets the pH; the batch's pH is that of its probe and is part of the verdict already.
         if rule is not None and name != "ph" and rule.judged(interval)[0] in (Letter.C, Letter.D):
             return name
     return ""
 
 
 def _decided(candidates: Sequence[Candidate]) -> Decision:
-    """The least cost; among equals what is tried first, so the same every time.
+    """Return the decision for the lowest cost; among equals for the first candidate, so that it is deterministic.
 
-    What leaves the loop at grade C is not taken while something else mends it: a small batch, half replaced, would do for
-    its own grade and leave the tissue in bad medium for good. Where nothing mends it at once, as much is treated as can be
-    drawn, and the next look goes on from there.
+    Medium of grade C is not left in the loop while another treatment improves it: a small batch, half replaced,
+    would suffice for its own grade and leave the tissue in bad medium permanently. Where nothing improves it at
+    once, the largest possible batch is treated, and the next cycle continues from there.
     """
     permitted = [candidate for candidate in candidates if not candidate.refused]
     mending = [candidate for candidate in permitted if not candidate.still]
@@ -277,7 +283,9 @@ def _decided(candidates: Sequence[Candidate]) -> Decision:
 
 
 def _risk(bench: TreatmentContext, loop: MediumState) -> tuple[float, str, float]:
-    """Probability that the loop is beyond an edge of B at the end of the horizon, the likeliest variable, the price."""
+    """Return the probability that the loop is beyond an edge of B at the end of the horizon, the variable, and the
+    price.
+    """
     prices = bench.prices
     then = loop.later(bench.lactate_umol_d * prices.horizon_d)
     chances: dict[str, float] = {}
@@ -296,12 +304,14 @@ def _risk(bench: TreatmentContext, loop: MediumState) -> tuple[float, str, float
 
 
 def beyond(interval: Interval, sense: str, edge: Any) -> float:
-    """Probability (0..1) that the value lies on the bad side of an edge; each side of the interval is half a normal."""
+    """Return the probability (0..1) that the value is on the bad side of an edge; each half of the interval is half
+    a normal.
+    """
     if sense == "band":
         low, high = edge
         return min(1.0, beyond(interval, "low", low) + beyond(interval, "high", high))
     distance = interval.value - edge if sense == "high" else edge - interval.value
-    # The side of the interval that looks at the edge.
+    # The half of the interval that faces the edge.
     towards_high = (sense == "high") == (distance <= 0)
     sd = (interval.high - interval.value if towards_high else interval.value - interval.low) / K_BOUND
     if sd <= 0.0:

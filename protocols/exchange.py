@@ -1,4 +1,6 @@
-"""What labs do today: throw a part of the medium away every day and give fresh. The arm to compare `recycle` with."""
+"""The usual procedure of laboratories: discard a part of the medium every day and replace it. Reference of
+`recycle`.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +23,7 @@ PARAMS = (
 
 
 async def protocol(lab: Lab, params: Mapping[str, float]) -> None:
-    """Draw, discard, feed, give back; the first time at once. What was missed is left out."""
+    """Draw, discard, feed, give back; the first time at once. Missed turns are skipped."""
     begun_s = await first_turn(lab)
     cycle = slot = 0
     while not params["cycles"] or cycle < params["cycles"]:
@@ -31,7 +33,7 @@ async def protocol(lab: Lab, params: Mapping[str, float]) -> None:
 
 
 async def exchange_once(lab: Lab, volume_ul: float, cycle: int) -> None:
-    """One replacement; the loop comes back to its working volume, the spent vessel to where it stood."""
+    """Do one replacement; the loop returns to its working volume, the spent vessel to its previous one."""
     targets = lab.targets
     drawn = await lab.kidney.draw(min(volume_ul, targets.spent_room_ul, targets.loop_spare_ul))
     excess_ul = lab.volumes()["spent"].ul - targets.spent_ul

@@ -1,8 +1,8 @@
-"""Expressions of recipe files: `min(batch, loop.spare)`, `acidity < 7.2 and verdict >= B`. Units are checked when read.
+"""Expressions of recipe files: `min(batch, loop.spare)`, `ph < 7.2 and verdict >= B`. Units are checked on reading.
 
 Deliberately small: numbers with units, names, + - * /, comparisons, and/or/not, min, max, abs, known. No loops, no
-calls into Python, nothing that could run longer than its text is (S3). Sums and comparisons want one unit on both sides;
-a product has at most one side with a unit; a quotient is of one unit, or divides by a plain number.
+calls into Python, nothing that could run longer than its text (S3). Sums and comparisons need one unit on both
+sides; a product has at most one side with a unit; a quotient is of one unit, or divides by a plain number.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ DEEPEST = 30
 BOOL, GRADE, PLAIN = "yes or no", "grade", ""
 
 Values = Callable[[str], Any]
-"""A name's value: a number in its unit, a Letter, or None when it could not be had."""
+"""Returns a name's value: a number in its unit, a Letter, or None if it is unavailable."""
 ReadQuantity = Callable[[str], tuple[float, str]]
-"""`"2 mL"` to (2000.0, "uL"); raises ValueError."""
+"""Converts `"2 mL"` to (2000.0, "uL"); raises ValueError."""
 
 _TOKEN = re.compile(
     r"\s*(?:(?P<quantity>(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d{1,3})?"
@@ -40,7 +40,7 @@ _MERIT = {letter: merit for merit, letter in enumerate(reversed(Letter))}
 
 
 class ExpressionError(ValueError):
-    """The text is no sound expression: `what` is wrong, `fix` mends it."""
+    """The text is not a valid expression: `what` is wrong, `fix` corrects it."""
 
     def __init__(self, what: str, fix: str) -> None:
         super().__init__(f"{what}. {fix}")
@@ -49,7 +49,7 @@ class ExpressionError(ValueError):
 
 
 class MissingValue(Exception):
-    """A value that the expression needs could not be had; `name` says which."""
+    """A value that the expression needs is unavailable; `name` is its name."""
 
     def __init__(self, name: str) -> None:
         super().__init__(f"“{name}” could not be measured")
@@ -77,14 +77,16 @@ def constant(value: float, unit: str) -> Expression:
 
 
 def parse(text: str, units: Mapping[str, str], quantity: ReadQuantity) -> Expression:
-    """Read `text`; `units` holds the unit of every name that may be used. Raises :class:`ExpressionError`."""
+    """Parse `text`; `units` holds the unit of every allowed name. Raise :class:`ExpressionError` for an invalid
+    text.
+    """
     if len(text) > LONGEST:
         raise ExpressionError(f"an expression of {len(text)} characters", f"Write at most {LONGEST}; use “set” steps")
     return _Parser(text, units, quantity).whole()
 
 
 class _Parser:
-    """Recursive descent; each method returns a node with its unit known."""
+    """Recursive descent; each method returns a node with its unit."""
 
     def __init__(self, text: str, units: Mapping[str, str], quantity: ReadQuantity) -> None:
         self._text = text
@@ -148,7 +150,7 @@ class _Parser:
     def _logic(self, left: Expression, right: Expression, how: Callable[[Any], bool]) -> Expression:
         self._want(left, BOOL)
         self._want(right, BOOL)
-        # A generator: the right side is only looked at where the left one does not decide.
+        # a generator: the right side is only evaluated where the left one does not decide
         return Expression(
             "",
             BOOL,
@@ -174,7 +176,7 @@ class _Parser:
         right = self._sum()
         self._same(left, right)
         compare = _COMPARE[sign]
-        if left.unit == GRADE:  # “>= B” reads: B or better
+        if left.unit == GRADE:  # “>= B” means: B or better
             return Expression(
                 "",
                 BOOL,
@@ -316,5 +318,5 @@ class _Parser:
 
 
 def unit_text(unit: str) -> str:
-    """Return a unit as it is said to people."""
+    """Return a unit for messages."""
     return {BOOL: "a condition", GRADE: "a grade", PLAIN: "a plain number"}.get(unit, f"a quantity in {unit}")

@@ -1,9 +1,9 @@
 """Media grades A to D: the worst variable decides, each judged by the pessimistic end of its interval.
 
-A: reuse. B: condition, then reuse. C: replace at least half. D: discard. The edges come from a rule file: the shipped one
-is `protocols/grading.yaml` (biology.md §3.2, a proposal anchored in the limits published there), a lab names its own in
-the rig file. Pure; a grade carries its inputs, the limits it was held against, its reasons, the variable that decided, and
-the version and hash of the rules.
+A: reuse. B: condition, then reuse. C: replace at least half. D: discard. The edges come from a rule file: the
+shipped one is `protocols/grading.yaml` (biology.md §3.2, a proposal based on the limits published there); a
+laboratory names its own in the rig file. Pure; a grade contains its inputs, their limits, its reasons, the deciding
+variable, and the version and hash of the rules.
 """
 
 from __future__ import annotations
@@ -29,10 +29,11 @@ _ORDER = tuple(Letter)
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """How one variable is judged. `edges` bound A, B and C from the good side outwards; beyond the last is D.
+    """Rule for one variable. `edges` bound A, B and C from the good side outwards; beyond the last is D.
 
-    `sense`: "high" is worse the higher, "low" is worse the lower, "band" has (low, high) pairs as edges. An edge value
-    itself belongs to the better grade, but for a strict rule to the worse. `required`: missing it caps the grade at C.
+    `sense`: "high" is worse the higher, "low" is worse the lower, "band" has (low, high) pairs as edges. An edge
+    value itself belongs to the better grade, for a strict rule to the worse. `required`: without it the grade is at
+    most C.
     """
 
     name: str
@@ -57,7 +58,7 @@ class Rule:
         return Letter.D
 
     def judged(self, interval: Interval) -> tuple[Letter, Letter]:
-        """Return the grade of the pessimistic end and that of the best value."""
+        """Return the grades of the pessimistic end and of the best value."""
         if self.sense == "high":
             worst = self.letter(interval.high)
         elif self.sense == "low":
@@ -76,7 +77,7 @@ class Rule:
 
 @dataclass(frozen=True, slots=True)
 class RuleSet:
-    """The rules of one rule file; `sha256` is that of their meaning."""
+    """The rules of one rule file; `sha256` is the hash of their meaning."""
 
     version: str
     sha256: str
@@ -88,7 +89,7 @@ class RuleSet:
 
 
 class Turbidity(StrEnum):
-    """What is seen of particles."""
+    """Visible particles."""
 
     NONE = "none"
     PARTICLES = "particles"
@@ -106,7 +107,7 @@ _TURBIDITY = {
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """What is known of a batch; None is missing. `sterile` False is a veto, None counts as a missing reading."""
+    """Known variables of a batch; None is missing. `sterile` False is a veto, None counts as a missing reading."""
 
     lactate_mm: Interval | None = None
     ammonia_mm: Interval | None = None
@@ -125,7 +126,7 @@ class Sample:
 
 @dataclass(frozen=True, slots=True)
 class VariableGrade:
-    """What one variable says. `letter` is None when an advisory variable is missing."""
+    """Grade of one variable. `letter` is None when an advisory variable is missing."""
 
     variable: str
     letter: Letter | None
@@ -136,7 +137,7 @@ class VariableGrade:
 
 @dataclass(frozen=True, slots=True)
 class Grade:
-    """The grade of a batch. `confidence` (0..1): share of variables known, less those whose bounds cross an edge."""
+    """Grade of a batch. `confidence` (0..1): share of variables known, less those whose bounds cross an edge."""
 
     letter: Letter
     limiting: str
@@ -148,7 +149,7 @@ class Grade:
     rules_sha256: str
 
     def to_json(self) -> dict[str, Any]:
-        """Plain data for the journal."""
+        """Return plain data for the journal."""
         return {
             "grade": self.letter.value,
             "limiting": self.limiting,
@@ -172,7 +173,7 @@ def _finding_json(finding: VariableGrade) -> dict[str, Any]:
 
 
 def grade(sample: Sample, rules: RuleSet) -> Grade:
-    """Judge a batch by these rules."""
+    """Return the grade of a batch by these rules."""
     findings: list[VariableGrade] = []
     missing: list[str] = []
     sure = 0

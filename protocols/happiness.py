@@ -1,8 +1,8 @@
-"""The happiness rating: √(viability × welfare), a nickname for how well an organoid is kept (biology.md §4).
+"""The happiness rating √(viability × welfare): a nickname for how well an organoid is kept (biology.md §4).
 
-There is no ground truth for such a number, and no literature supports the word (electrodes.md §5). It is shown with both its
-parts, its coverage and its interval, and its label says what it is. Nothing acts on it, and nothing that it is made of knows
-how a task goes.
+There is no ground truth for such a number, and no literature supports the word (electrodes.md §5). It is shown with
+both its parts, its coverage and its interval, and its label says what it is. Nothing acts on it, and none of its
+inputs depends on the success of a task.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ LABEL = "care-quality proxy, not evidence of feeling; “happiness” is a nickn
 
 @dataclass(frozen=True, slots=True)
 class Happiness:
-    """√(V·W) with its interval; `coverage` is the mean of theirs, and `of_known` √ of theirs, None where one has
-    none.
+    """√(V·W) with its interval; `coverage` is the mean of its parts', and `of_known` the root of theirs, None if
+    either is None.
     """
 
     score: float
@@ -34,7 +34,7 @@ class Happiness:
     label: str = LABEL
 
     def to_json(self) -> dict[str, Any]:
-        """Plain data for the journal, the API and the page."""
+        """Return plain data for the journal, the API and the page."""
         return {
             "score": self.score,
             "low": self.low,

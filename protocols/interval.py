@@ -1,4 +1,4 @@
-"""A number and the bounds between which it is believed to lie: what every measured or estimated value is."""
+"""A value with the bounds within which it is believed to lie: the form of every measured or estimated value."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from dataclasses import dataclass
 from typing import Any, Self
 
 K_BOUND = 2.0
-"""Bounds stand this many standard deviations from the value (about 95 % for a normal error)."""
+"""Distance of the bounds from the value in standard deviations (about 95 % for a normal error)."""
 
 
 @dataclass(frozen=True, slots=True)
 class Interval:
-    """`low <= value <= high`, in the unit that the name of the variable tells."""
+    """`low <= value <= high`, in the unit that the name of the variable gives."""
 
     value: float
     low: float
@@ -24,13 +24,15 @@ class Interval:
 
     @classmethod
     def around(cls, value: float, sd: float, *, floor: float = float("-inf")) -> Self:
-        """`value` ± :data:`K_BOUND` standard deviations, cut off below at `floor` (a concentration is not negative)."""
+        """Return `value` ± :data:`K_BOUND` standard deviations, cut off below at `floor` (a concentration is not
+        negative).
+        """
         value = max(value, floor)
         return cls(value, max(floor, value - K_BOUND * sd), value + K_BOUND * sd)
 
     @classmethod
     def exact(cls, value: float) -> Self:
-        """Return a number that is known for certain."""
+        """Return an exactly known number."""
         return cls(value, value, value)
 
     @classmethod
@@ -39,14 +41,14 @@ class Interval:
         return cls(data["value"], data["low"], data["high"])
 
     def to_json(self) -> dict[str, float]:
-        """Plain numbers for the journal."""
+        """Return plain numbers for the journal."""
         return {"value": self.value, "low": self.low, "high": self.high}
 
     @property
     def sd(self) -> float:
-        """The standard deviation that the wider side stands for."""
+        """Standard deviation of the wider side."""
         return max(self.value - self.low, self.high - self.value) / K_BOUND
 
     def scaled(self, factor: float) -> Interval:
-        """Return the same in another unit; `factor` > 0."""
+        """Return the interval in another unit; `factor` > 0."""
         return Interval(self.value * factor, self.low * factor, self.high * factor)

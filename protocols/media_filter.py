@@ -1,17 +1,17 @@
-"""The state estimator of the medium: an unscented Kalman filter over loop and spent vessel, and the tissue's rates.
+"""State estimator of the medium: an unscented Kalman filter over loop, spent vessel and the tissue's rates.
 
-States: in each vessel lactate, glucose, ammonia, glutamine, bicarbonate (mM) and osmolality (mOsm/kg); of the tissue how
-fast it makes lactate, uses glucose and frees ammonia (µmol/day); how fast glutamine decays by itself (1/day), how much
-water the loop loses (µL/day), how many osmoles go with a glucose, how far the titration is off (pH), and for each species
-how far the laboratory's assays are (in standard deviations of an assay).
+States: in each vessel lactate, glucose, ammonia, glutamine, bicarbonate (mM) and osmolality (mOsm/kg); of the
+tissue the production of lactate, uptake of glucose and release of ammonia (µmol/day); the decay of glutamine
+(1/day), the water loss of the loop (µL/day), the osmoles that leave with a glucose, the error of the titration
+(pH), and for each species the error of the laboratory's assays (in standard deviations of an assay).
 
-Process: the balances of the rig. Lactic acid titrates bicarbonate one to one; ammonia comes from glutamine, by tissue or
-by itself; nothing is taken up that is not there; transfers mix, water that leaves thickens. Tissue's rates, the titration's
-error and the other parameters wander slowly, so that they are learnt and never taken for certain. The particulars, their
-sources and what coverage was measured are in docs/estimation.md.
+Process: the balances of the rig. Lactic acid titrates bicarbonate one to one; ammonia comes from glutamine, by
+tissue or by decay; uptake stops when a substance is used up; transfers mix, evaporation concentrates. The tissue's
+rates, the titration's error and the other parameters wander slowly, so that they are learnt and never certain.
+Details, sources and the measured coverage are in docs/estimation.md.
 
-Observations: pH of the loop under a known pCO2 (:func:`titrated`) and assays off line (:func:`assayed`). All functions are
-pure; a state is plain numbers and lives in the journal.
+Observations: pH of the loop under a known pCO2 (:func:`titrated`) and offline assays (:func:`assayed`). All
+functions are pure; a state is plain numbers and is stored in the journal.
 """
 
 from __future__ import annotations
@@ -41,99 +41,105 @@ from protocols.soft_sensor import (
 Array = NDArray[np.float64]
 
 SPECIES = ("lactate_mm", "glucose_mm", "ammonia_mm", "glutamine_mm", "bicarbonate_mm", "osmolality_mosm")
-"""Of each vessel, in this order; the names are those of :class:`Composition`."""
+"""Species of each vessel, in this order; the names are those of :class:`Composition`."""
 LACTATE, GLUCOSE, AMMONIA, GLUTAMINE, BICARBONATE, OSMOLALITY = range(len(SPECIES))
 LOOP, SPENT = 0, len(SPECIES)
-"""Where a vessel's species begin."""
+"""Index of a vessel's first species."""
 MAKES_LACTATE, USES_GLUCOSE, FREES_AMMONIA, DECAY, WATER, PARTICLES, BIAS = range(
     2 * len(SPECIES), 2 * len(SPECIES) + 7
 )
 LABORATORY = BIAS + 1
-"""Where the errors that all assays of a species share begin."""
+"""Index of the first shared error of the assays."""
 STATES = LABORATORY + len(SPECIES)
 NOT_NEGATIVE = (*range(LOOP, SPENT + len(SPECIES)), USES_GLUCOSE, FREES_AMMONIA, DECAY)
 
 DAY_S = 86_400.0
 LONGEST_STEP_D = 0.25
-"""Uptake that depends on what is there is taken as steady for so long."""
-LEAST_UL = 1000.0
-"""A vessel that the ledger believes to be empty is reckoned with so much: the figures stay finite."""
+"""Maximum time step for which uptake counts as constant (days)."""
+MIN_UL = 1000.0
+"""Minimum volume in the calculation (µL): figures stay finite for a vessel that the ledger considers empty."""
 
 GLUCOSE_MM_PER_S = 5.4e-3
-"""Adult human cortex uses so much, mol/m³/s (biology.md §1.1); mol/m³ is mM."""
+"""Consumption of adult human cortex, mol/m³/s (biology.md §1.1); mol/m³ is mM."""
 LACTATE_PER_GLUCOSE, LACTATE_PER_GLUCOSE_SD = 1.4, 0.35
 """mol/mol: 1.0–1.4 with oxygen, 2.0 without (biology.md §1.1); large organoids are in between."""
 AMMONIA_PER_GLUCOSE, AMMONIA_PER_GLUCOSE_REL_SD = 0.06, 0.4
 """mol/mol. A choice: no organoid figure was found (biology.md §7)."""
 TISSUE_REL_SD = 0.5
-"""How much of the tissue lives, and how hard it works."""
+"""Relative standard deviation of the living share of the tissue and its activity."""
 KM_GLUCOSE_MM, KM_GLUTAMINE_MM = 1.6, 0.047
-"""Uptake falls to half at these: GLUT3 for glucose, the CHO Monod model for glutamine (biology.md §1.1)."""
+"""Concentrations at which uptake falls to half: GLUT3 for glucose, the CHO Monod model for glutamine (biology.md
+§1.1).
+"""
 DECAY_PER_D, DECAY_PER_D_SD = 0.07, 0.02
 """Glutamine has a half-life of 6–20 d: the mean, and two standard deviations reach 0.035 and 0.116 (biology.md §1.1)."""
 PARTICLES_PER_GLUCOSE, PARTICLES_PER_GLUCOSE_SD = 0.8, 0.4
-"""Osmoles that go with each glucose used: one by stoichiometry, burnt or turned into lactate that drives out
-bicarbonate; less as far as tissue gives back what nobody measures."""
+"""Osmoles that leave with each glucose: one by stoichiometry, oxidised or turned into lactate that displaces
+bicarbonate; less where tissue releases unmeasured substances.
+"""
 BIAS_SD_PH = 0.018
 """The titration's systematic error: pH ± 0.012; pCO2 ± 3 % (flow controllers, barometer, distance from equilibrium)
 is ± 0.013; the buffer ± 1 mM per pH is ± 0.003."""
 PH_SD = 0.005
-"""From reading to reading: pH ± 0.004, gas ± 0.5 %."""
+"""Scatter between readings: pH ± 0.004, gas ± 0.5 %."""
 SAME_SHARE = 0.5
-"""Of an assay's standard deviation, what is the same for all assays of a species: calibrator, strip, hand. It does not
-average away, however often one assays."""
+"""Share of an assay's standard deviation that all assays of a species have in common: calibrator, strip, operator.
+It does not average out.
+"""
 
 RATES_DRIFT, RATE_DRIFT = 0.10, 0.03
-"""How far in a day (and with its square root) all the tissue's rates wander together, and each by itself, as a share."""
+"""Relative change per day (growing with its square root) of all the tissue's rates together, and of each by itself."""
 DRIFT_SQRT_D = {DECAY: 0.004, WATER: 4.0, PARTICLES: 0.02, BIAS: 0.004}
-"""The same of the other parameters; a pH probe's is 0.001–0.004 a day."""
+"""The same for the other parameters; that of a pH probe is 0.001–0.004 a day."""
 UNKNOWN_SQRT_D = (0.05, 0.03, 0.004, 0.01, 0.06, 0.2)
-"""What the balances leave out, by species: other acids, amino acids, the dead volume of lines."""
+"""Effects outside the balances, by species: other acids, amino acids, the dead volume of lines."""
 
 FRESH_REL_SD = (0.0, 0.02, 0.0, 0.08, 0.025, 0.005)
 FRESH_SD = (0.05, 0.05, 0.01, 0.01, 0.1, 0.5)
-"""How far a bottle is from its label, by species: in proportion, and at least. Glutamine decays in the bottle too."""
+"""Deviation of a bottle from its label, by species: relative and minimum. Glutamine also decays in the bottle."""
 SAME_BOTTLE = 0.98
-"""Correlation of two vessels' errors when both were filled from one bottle."""
+"""Correlation of two vessels' errors after filling from one bottle."""
 POURED_REL_SD = 0.02
-"""How well the shares of a mixture are known: volumes in lines, of vessels, of transfers that nothing weighs."""
+"""Accuracy of the shares of a mixture: volumes in lines, of vessels, of transfers that nothing weighs."""
 TITRATION_GATE = 3.0
-"""A titration further off than this pulls no harder than one at the gate."""
+"""A titration further off than this has no more weight than one at the gate."""
 ASSAY_GATE = 5.0
-"""An assay further off contradicts the estimate grossly: a slip is likelier than so rare an error."""
+"""An assay further off contradicts the estimate: a mistake is more probable than such an error."""
 
-LEAST_SD = np.array([1e-4] * 2 * len(SPECIES) + [1e-3, 1e-3, 1e-4, 1e-5, 1e-2, 1e-3, 1e-5] + [1e-4] * len(SPECIES))
-"""So far apart sigma points stand at the least."""
+MIN_SD = np.array([1e-4] * 2 * len(SPECIES) + [1e-3, 1e-3, 1e-4, 1e-5, 1e-2, 1e-3, 1e-5] + [1e-4] * len(SPECIES))
+"""Minimum distances of sigma points."""
 INDEX = {name: number for number, name in enumerate(SPECIES)}
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class MediaState:
-    """Everything the estimator remembers: volumes (µL), the states' best values (STATES,) and their covariance."""
+    """State of the estimator: volumes (µL), the states' best values (STATES,) and their covariance (STATES,
+    STATES).
+    """
 
     loop_ul: float
     spent_ul: float
     mean: Array
     covariance: Array
     observations: int = 0
-    """Titrations and assays so far."""
+    """Number of titrations and assays so far."""
 
     @property
     def rate_umol_d(self) -> float:
-        """The tissue's lactate making (µmol/day), where nothing is short."""
+        """Lactate production of the tissue (µmol/day), with sufficient supply."""
         return float(self.mean[MAKES_LACTATE])
 
     def sd(self, state: int) -> float:
-        """Standard deviation of one state."""
+        """Return the standard deviation of one state."""
         return math.sqrt(max(float(self.covariance[state, state]), 0.0))
 
     def interval(self, where: Where, species: str) -> Interval:
-        """Return what is believed of one of :data:`SPECIES` in a vessel."""
+        """Return the estimate of one of :data:`SPECIES` in a vessel."""
         state = _number(where, species)
         return Interval.around(float(self.mean[state]), self.sd(state), floor=0.0)
 
     def to_json(self) -> dict[str, Any]:
-        """Plain numbers for the journal; of the covariance the lower triangle, row by row."""
+        """Return plain numbers for the journal; of the covariance the lower triangle, row by row."""
         return {
             "version": VERSION,
             "loop_ul": self.loop_ul,
@@ -158,7 +164,7 @@ def of_composition(composition: Composition) -> Array:
 
 
 def label_sd(species: Array) -> Array:
-    """Return how far a bottle with these species may be from its label, shape (6,)."""
+    """Return the deviation of a bottle with these species from its label, shape (6,)."""
     sd: Array = np.maximum(np.array(FRESH_REL_SD) * species, np.array(FRESH_SD))
     return sd
 
@@ -172,8 +178,8 @@ def begin(
     tissue_mm3: float,
     water_ul_d: tuple[float, float],
 ) -> MediaState:
-    """Return a rig whose vessels hold fresh medium and `tissue_mm3` of tissue; `water_ul_d` is the loop's loss and
-    its doubt.
+    """Return the state of a rig with fresh medium and `tissue_mm3` of tissue; `water_ul_d` is the loop's loss and
+    its sd.
     """
     parts = of_composition(loop), of_composition(spent)
     glucose = tissue_mm3 * 1e-6 * GLUCOSE_MM_PER_S * DAY_S * 1e3  # mm³ → L, mmol → µmol
@@ -197,10 +203,10 @@ def begin(
 
 
 def handed_over(here: MediaState, there: MediaState) -> MediaState:
-    """`here` when the culture that `there` tells of has come: its loop and its tissue.
+    """Return `here` after the arrival of the culture of `there`: with its loop and its tissue.
 
-    What is in the spent vessel, how much water the rig loses, how far its pH probe and the laboratory are off is this
-    rig's, and was not learnt together with the other's.
+    The spent vessel, the water loss, and the errors of the pH probe and the laboratory belong to this rig, and were
+    not learnt together with the other's.
     """
     came = np.array([*range(LOOP, SPENT), MAKES_LACTATE, USES_GLUCOSE, FREES_AMMONIA, DECAY, PARTICLES])
     mean, covariance = here.mean.copy(), here.covariance.copy()
@@ -212,9 +218,10 @@ def handed_over(here: MediaState, there: MediaState) -> MediaState:
 
 
 def elapsed(state: MediaState, seconds: float, *, water_ul_d: float) -> MediaState:
-    """Time passes: tissue works in the loop, glutamine decays everywhere, water leaves the loop, parameters wander.
+    """Return the state after `seconds`: tissue works in the loop, glutamine decays, water leaves the loop,
+    parameters wander.
 
-    `water_ul_d` is what the ledger books as lost; what is lost in truth is one of the states.
+    `water_ul_d` is the loss that the ledger books; the true loss is one of the states.
     """
     left = max(seconds, 0.0) / DAY_S
     while left > 0.0:
@@ -225,11 +232,11 @@ def elapsed(state: MediaState, seconds: float, *, water_ul_d: float) -> MediaSta
 
 
 def _step(state: MediaState, days: float, water_ul_d: float) -> MediaState:
-    volume = max(state.loop_ul, LEAST_UL)
-    belief = unscented.predicted((state.mean, state.covariance), LEAST_SD, lambda cloud: _lived(cloud, days, volume))
+    volume = max(state.loop_ul, MIN_UL)
+    belief = unscented.predicted((state.mean, state.covariance), MIN_SD, lambda cloud: _lived(cloud, days, volume))
     mean, covariance = _within(belief)
     covariance = covariance + _wandering(mean) * days
-    loop_ul = max(state.loop_ul - water_ul_d * days, LEAST_UL)
+    loop_ul = max(state.loop_ul - water_ul_d * days, MIN_UL)
     return replace(state, loop_ul=loop_ul, mean=mean, covariance=covariance)
 
 
@@ -259,7 +266,7 @@ def _lived(cloud: Array, days: float, volume_ul: float) -> Array:
 
 
 def _wandering(mean: Array) -> Array:
-    """Process noise of a day, (STATES, STATES)."""
+    """Return the process noise of a day, (STATES, STATES)."""
     noise = np.zeros((STATES, STATES))
     where = np.arange(LOOP, MAKES_LACTATE)
     noise[where, where] = np.array(UNKNOWN_SQRT_D * 2) ** 2
@@ -272,7 +279,7 @@ def _wandering(mean: Array) -> Array:
 
 
 def moved(state: MediaState, source: Where | Composition | None, target: Where | None, ul: float) -> MediaState:
-    """`ul` went from a vessel or a stock into a vessel, or away (`target=None`)."""
+    """Return the state after a transfer of `ul` from a vessel or a stock into a vessel, or away (`target=None`)."""
     if source is None or ul <= 0:
         return state
     if source == "loop":
@@ -291,7 +298,7 @@ def moved(state: MediaState, source: Where | Composition | None, target: Where |
         poured = of_composition(source)
         label = label_sd(poured)
         here = np.sqrt(np.maximum(np.diag(state.covariance)[into], 0.0))
-        # The same bottle may have been poured here before: its error adds up along a line, not as a random walk.
+        # The same bottle may have been poured here before: its error adds up linearly, not as a random walk.
         more = (1.0 - share) * here
         doubt = (more + share * label) ** 2 - more**2
     else:
@@ -309,12 +316,12 @@ def moved(state: MediaState, source: Where | Composition | None, target: Where |
 
 
 def with_volumes(state: MediaState, *, loop_ul: float, spent_ul: float) -> MediaState:
-    """Take over volumes that are known better: the ledger weighs and is reconciled."""
-    return replace(state, loop_ul=max(loop_ul, LEAST_UL), spent_ul=max(spent_ul, 0.0))
+    """Return the state with better known volumes: the ledger weighs and is reconciled."""
+    return replace(state, loop_ul=max(loop_ul, MIN_UL), spent_ul=max(spent_ul, 0.0))
 
 
 def ph_of(bicarbonate: Array, pco2: float) -> Array:
-    """pH of medium whose label says so much bicarbonate, under `pco2` (mmHg), by Newton's method."""
+    """Return the pH of medium with this label bicarbonate under `pco2` (mmHg), by Newton's method."""
     label = np.maximum(bicarbonate, 0.05)
     co2_mm = CO2_SOLUBILITY_MM_MMHG * pco2
     ph = PK_CARBONIC + np.log10(label / co2_mm)
@@ -327,10 +334,10 @@ def ph_of(bicarbonate: Array, pco2: float) -> Array:
 
 
 def titrated(state: MediaState, ph: float, pco2: float) -> MediaState:
-    """Correct by a pH of the loop (37 °C) under `pco2` (mmHg). Readings out of all reason are the caller's to drop."""
+    """Return the state corrected by a pH of the loop (37 °C) under `pco2` (mmHg). The caller drops absurd readings."""
     belief, _ = unscented.observed(
         (state.mean, state.covariance),
-        LEAST_SD,
+        MIN_SD,
         lambda cloud: ph_of(cloud[:, LOOP + BICARBONATE], pco2) + cloud[:, BIAS],
         ph,
         PH_SD,
@@ -341,17 +348,17 @@ def titrated(state: MediaState, ph: float, pco2: float) -> MediaState:
 
 
 def surprise(state: MediaState, where: Where, species: str, value: float, sd: float) -> float:
-    """Return how many standard deviations (of estimate and assay together) an assay lies off."""
+    """Return the distance of an assay from the estimate, in standard deviations of both together."""
     look, own_sd = _assay(where, species, sd)
     variance = float(look @ state.covariance @ look) + own_sd**2
     return abs(value - float(look @ state.mean)) / math.sqrt(variance)
 
 
 def assayed(state: MediaState, where: Where, species: str, value: float, sd: float) -> MediaState:
-    """Correct by an assay of one of :data:`SPECIES` with standard deviation `sd`.
+    """Return the state corrected by an assay of one of :data:`SPECIES` with standard deviation `sd`.
 
-    One beyond :data:`ASSAY_GATE` is here because a person stands by it: then something has happened that no balance
-    knows of, and the doubt about this one value grows until the assay is within the gate.
+    An assay beyond :data:`ASSAY_GATE` was confirmed by a person: then something has happened outside the balances,
+    and the uncertainty of this one value grows until the assay is within the gate.
     """
     look, own_sd = _assay(where, species, sd)
     covariance = state.covariance
@@ -366,7 +373,7 @@ def assayed(state: MediaState, where: Where, species: str, value: float, sd: flo
 
 
 def _assay(where: Where, species: str, sd: float) -> tuple[Array, float]:
-    """Return what an assay sees of the states, (STATES,), and the deviation of its own."""
+    """Return the observation of an assay, (STATES,), and its own standard deviation."""
     look = np.zeros(STATES)
     look[_number(where, species)] = 1.0
     look[LABORATORY + INDEX[species]] = sd
@@ -378,7 +385,7 @@ def _number(where: Where, species: str) -> int:
 
 
 def _within(belief: unscented.Belief) -> unscented.Belief:
-    """Concentrations and rates are not negative."""
+    """Return the belief with non-negative concentrations and rates."""
     mean, covariance = belief
     mean = mean.copy()
     some = list(NOT_NEGATIVE)

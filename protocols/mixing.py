@@ -1,4 +1,4 @@
-"""Bodies of medium on paper: what pouring, dialysis and time make of them, with bounds. Pure."""
+"""Calculation of mixed media: the effect of pouring, dialysis and time on a volume of medium, with bounds. Pure."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from protocols.soft_sensor import CO2_SOLUBILITY_MM_MMHG, PK_CARBONIC, Compositi
 from protocols.targets import Targets
 
 AMMONIA_PER_LACTATE = 0.1
-"""Ammonia that comes with each lactate, mol/mol: the tissue's 0.05, and about as much from glutamine's decay [P]."""
+"""Ammonia per lactate, mol/mol: 0.05 of the tissue, and about as much from glutamine's decay [P]."""
 STANDARD_PCO2 = pco2_mmhg(5.0, 100.0)
-"""5 % CO2: with bicarbonate for the set-point pH under it, the pH regulator has room to both sides."""
+"""5 % CO2: with the bicarbonate for the set-point pH under it, the pH regulator can move in both directions."""
 
 
 @dataclass(frozen=True, slots=True)
 class MediumState:
-    """One body of medium as it is believed to be: µL, mM, mOsm/kg, times given back, share of insulin left."""
+    """Estimated state of a volume of medium: µL, mM, mOsm/kg, number of returns, remaining share of insulin."""
 
     ul: float
     lactate_mm: Interval
@@ -31,23 +31,27 @@ class MediumState:
 
     @classmethod
     def of(cls, media: MediaValues, volume: VesselVolume) -> MediumState:
-        """From the estimate of a vessel and its volume."""
+        """Return the state from the estimate of a vessel and its volume."""
         values = {field.name: getattr(media, field.name) for field in fields(MediaValues)}
         return cls(volume.ul, **values, passes=volume.passes, insulin=volume.insulin)
 
     @classmethod
     def stock(cls, ul: float, composition: Composition, *, complete: bool = False) -> MediumState:
-        """So much of a bottle; `complete` medium has its supplements."""
+        """Return the state of a bottle's content; `complete` medium has its supplements."""
         values = {field.name: Interval.exact(getattr(composition, field.name)) for field in fields(MediaValues)}
         return cls(ul, **values, passes=0.0, insulin=float(complete))
 
     def poured(self, other: MediumState) -> MediumState:
-        """Both together. Bounds add up as if all errors had one cause, as a probe's error is the same in all vessels."""
+        """Return the mixture. Bounds add up as for a common cause, since a probe's error is the same in all
+        vessels.
+        """
         total = self.ul + other.ul
         return self.nearer(other, other.ul / total, ul=total) if total > 0 else self
 
     def nearer(self, other: MediumState, share: float, *, ul: float, small: bool = False) -> MediumState:
-        """With `share` (0..1) of what `other` is like; of `small` solutes alone, passes and insulin are as they were."""
+        """Return the state moved by `share` (0..1) towards `other`; with `small` only small solutes, not passes and
+        insulin.
+        """
         mixed = {
             name: _between(getattr(self, name), getattr(other, name), share)
             for name in (field.name for field in fields(MediaValues))
@@ -61,11 +65,13 @@ class MediumState:
         )
 
     def taken(self, ul: float) -> MediumState:
-        """`ul` of it."""
+        """Return `ul` of it."""
         return replace(self, ul=ul)
 
     def later(self, lactate_umol: float) -> MediumState:
-        """Once the tissue has made so much lactate in it (µmol), and with it taken glucose and bicarbonate."""
+        """Return the state after the tissue has made this lactate in it (µmol), with its uptake of glucose and
+        bicarbonate.
+        """
         made = lactate_umol * 1000.0 / max(self.ul, 1.0)
         return replace(
             self,
@@ -76,7 +82,7 @@ class MediumState:
         )
 
     def variables(self, targets: Targets) -> dict[str, Interval]:
-        """What the rules judge of it."""
+        """Return the variables that the rules judge."""
         osmolality, change = self.osmolality_mosm, 100.0 / targets.osmolality_mosm
         return {
             "lactate_mm": self.lactate_mm,
@@ -93,7 +99,9 @@ class MediumState:
 
 
 def retained(insulin: float) -> Interval:
-    """What is left of insulin, with bounds: a third of what is gone may be more or less, as no leak was measured [P]."""
+    """Return the remaining insulin with bounds: a third of the loss may be more or less, as no leak was measured
+    [P].
+    """
     doubt = (1.0 - insulin) / 3.0
     return Interval(insulin, max(0.0, insulin - doubt), min(1.0, insulin + doubt))
 
@@ -107,5 +115,5 @@ def _shifted(interval: Interval, by: float) -> Interval:
 
 
 def standard_ph(bicarbonate_mm: float) -> float:
-    """pH under 5 % CO2: what the lung, which varies CO2, starts from."""
+    """Return the pH under 5 % CO2: the starting point of the lung, which varies CO2."""
     return PK_CARBONIC + math.log10(max(bicarbonate_mm, 0.01) / (CO2_SOLUBILITY_MM_MMHG * STANDARD_PCO2))

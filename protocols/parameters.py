@@ -25,7 +25,7 @@ class ParamError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Param:
-    """One parameter. `unit` is the inner one ("" for a plain count); `low` and `high` belong to the range."""
+    """One parameter. `unit` is the internal one ("" for a plain count); `low` and `high` belong to the range."""
 
     name: str
     unit: str
@@ -36,11 +36,11 @@ class Param:
 
     @property
     def key(self) -> str:
-        """Its name inside the protocol: with the unit, like every number in the house (`batch_ul`)."""
+        """Name inside the protocol, with the unit (`batch_ul`)."""
         return self.name + _SUFFIX[self.unit]
 
     def checked(self, value: float) -> float:
-        """`value`, or a :class:`ParamError` that tells the range."""
+        """Return `value`; raise :class:`ParamError` with the range if it is outside."""
         if not (math.isfinite(value) and self.low <= value <= self.high):
             unit = f" {self.unit}" if self.unit else ""
             raise ParamError(
@@ -51,7 +51,7 @@ class Param:
 
 
 def complete(params: tuple[Param, ...], given: Mapping[str, float]) -> dict[str, float]:
-    """Return every parameter by its key, defaults filled in; `given` is by name, in inner units."""
+    """Return every parameter by its key, with defaults; `given` is by name, in internal units."""
     known = {param.name: param for param in params}
     unknown = sorted(set(given) - set(known))
     if unknown:

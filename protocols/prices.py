@@ -1,4 +1,4 @@
-"""What treating media costs, as the rig's rule file says (`prices:`)."""
+"""Prices of treatments from the rig's rule file (`prices:`)."""
 
 from __future__ import annotations
 
@@ -7,9 +7,10 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Prices:
-    """EUR a mL, EUR, mL, EUR a day, days, as each name says.
+    """Prices in EUR per mL, EUR, mL, EUR per day and days, as each name says.
 
-    `harm_b` and `harm_c` are a day of tissue in medium beyond the edges of B and C; `horizon` is how far risk is reckoned.
+    `harm_b` and `harm_c` are a day of tissue in medium beyond the edges of B and C; `horizon` is the period of the
+    risk.
     """
 
     fresh_eur_ml: float

@@ -1,8 +1,8 @@
-"""Pump calibration by weight: known doses, weighed; the gain of a pump and the interval in which it lies.
+"""Pump calibration by weight: known doses are weighed; result: each pump's gain with its interval.
 
-The loop's pumps move medium between loop and spent vessel, the dosing pump brings fresh medium; each round leaves the
-vessels as they were but for what the discard pump and the dosing pump exchange. Nothing is set: a pump's own calibration
-is its maker's procedure, and this tells whether it is due.
+The loop's pumps move medium between loop and spent vessel, the dosing pump brings fresh medium; each round leaves
+the vessels unchanged except for what the discard pump and the dosing pump exchange. Nothing is set: a pump's own
+calibration follows its manufacturer's procedure, and this shows whether it is due.
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ PARAMS = (
 
 UL_PER_G = 1000.0
 DENSITY_REL_SD = 0.002
-"""As the ledger has it: medium at 37 °C weighs 1.00 g/mL to about two parts in a thousand."""
+"""As in the ledger: medium at 37 °C weighs 1.00 g/mL to about two parts in a thousand."""
 STUDENT_95 = (12.71, 4.30, 3.18, 2.78, 2.57, 2.45, 2.36, 2.31, 2.26, 2.23)
 """95 % quantile of Student's t for 1, 2, … degrees of freedom; 2.2 beyond (textbook table)."""
 
 
 async def protocol(lab: Lab, params: Mapping[str, float]) -> None:
-    """Rounds of draw, discard, feed and give back, each weighed; then one note for each pump."""
+    """Run rounds of draw, discard, feed and give back, each weighed; then write one note per pump."""
     asked_ul, settle_s = params["dose_ul"], params["settle_s"]
     targets = lab.targets
     most_ul = min(targets.spent_room_ul, targets.loop_spare_ul) / 2.0
@@ -64,7 +64,9 @@ async def protocol(lab: Lab, params: Mapping[str, float]) -> None:
 
 
 def _round(lab: Lab) -> tuple[tuple[BoundTransfer, float], ...]:
-    """Return the transfers of one round, with +1 for one that fills the weighed vessel and -1 for one that empties it."""
+    """Return the transfers of one round, with +1 for one that fills the weighed vessel and -1 for one that empties
+    it.
+    """
     return (
         (lab.kidney.draw, 1.0),
         (lab.kidney.discard, -1.0),
@@ -74,7 +76,7 @@ def _round(lab: Lab) -> tuple[tuple[BoundTransfer, float], ...]:
 
 
 async def _gain(lab: Lab, dose: BoundTransfer, asked_ul: float, sign: float, settle_s: float) -> float:
-    """Weighed volume over asked volume of one dose."""
+    """Return the ratio of weighed to requested volume of one dose."""
     before = await lab.kidney.mass(settle_s)
     await dose(asked_ul)
     after = await lab.kidney.mass(settle_s)
@@ -87,9 +89,10 @@ async def _gain(lab: Lab, dose: BoundTransfer, asked_ul: float, sign: float, set
 
 
 def gain_interval(gains: list[float]) -> Interval:
-    """Mean and 95 % interval of a pump's gain: scatter of the doses (Student) and the doubt about the density.
+    """Return mean and 95 % interval of a pump's gain: scatter of the doses (Student) and uncertainty of the
+    density.
 
-    `gains` are two or more plain numbers, weighed over asked.
+    `gains` are two or more plain numbers, weighed over requested volume.
     """
     count = len(gains)
     mean = sum(gains) / count

@@ -1,10 +1,10 @@
-"""Recycling: draw spent medium when it is worth it, measure, grade, and give back what is good enough.
+"""Recycling: draw spent medium when it is worthwhile, measure, grade, and return what is good enough.
 
-Each cycle looks at the loop first: as long as leaving it alone is the cheapest, nothing is drawn, since each pass through
-a pump harms medium too. What is drawn is graded, and given back, conditioned, diluted, dialysed or thrown away, whatever
-costs least among what its grade permits (:mod:`protocols.economy`). A cycle is neutral in volume for the loop and leaves
-the spent vessel where it stood. Every microlitre of it, and the decision with all that was weighed up, is in its note
-`recycle`; what it was judged by in its note `grade`.
+Each cycle checks the loop first: while leaving it alone is the cheapest, nothing is drawn, since each pass through
+a pump also harms medium. Drawn medium is graded, then returned, conditioned, diluted, dialysed or discarded, by the
+lowest cost that its grade permits (:mod:`protocols.economy`). A cycle is neutral in volume for the loop and leaves
+the spent vessel as it was. Its volumes, and the decision with all alternatives, are in its note `recycle`; its
+inputs are in its note `grade`.
 """
 
 from __future__ import annotations
@@ -35,12 +35,14 @@ PARAMS = (
 
 SETTLE_S = 60.0
 TEST_UL = 2_000.0
-"""Drawn and given back where nobody has seen the filter at work yet: the loop's own medium, and half a minute."""
+"""Volume that is drawn and returned where no filter pass is on record (µL): the loop's own medium, in half a
+minute.
+"""
 DAY_S = 86_400.0
 
 
 async def protocol(lab: Lab, params: Mapping[str, float]) -> None:
-    """Cycle after cycle, the first at once. What was missed is left out."""
+    """Run cycle after cycle, the first at once. Missed cycles are skipped."""
     begun_s = await first_turn(lab)
     cycle = slot = 0
     while not params["cycles"] or cycle < params["cycles"]:
@@ -50,7 +52,7 @@ async def protocol(lab: Lab, params: Mapping[str, float]) -> None:
 
 
 async def recycle_once(lab: Lab, batch_ul: float, cycle: int, *, least_ul: float = 0.0) -> None:
-    """One cycle: look at the loop, and draw and treat a batch if that is worth it."""
+    """Run one cycle: check the loop, and draw and treat a batch if that is worthwhile."""
     await _seen_at_work(lab)
     targets = lab.targets
     most_ul = min(batch_ul, targets.spent_room_ul, targets.loop_spare_ul)
@@ -80,7 +82,9 @@ async def recycle_once(lab: Lab, batch_ul: float, cycle: int, *, least_ul: float
 
 
 async def _seen_at_work(lab: Lab) -> None:
-    """Where no pass through the filter is on record, make one: else a new rig's first batch could be no better than C."""
+    """Make a pass through the filter where none is on record: otherwise a new rig's first batch would be grade C at
+    best.
+    """
     if (await lab.immune.barrier()).sterile is not None:
         return
     pressure = await lab.immune.pressure()
@@ -104,14 +108,14 @@ def _bench(lab: Lab, estimate: MediaEstimate) -> TreatmentContext:
 
 
 def _bodies(lab: Lab, estimate: MediaEstimate) -> tuple[MediumState, MediumState]:
-    """Spent vessel and loop as they are believed to be."""
+    """Return the estimated states of spent vessel and loop."""
     volumes = lab.volumes()
     spent, loop = volumes["spent"], volumes["loop"]
     return MediumState.of(estimate.spent, spent), MediumState.of(estimate.loop, loop)
 
 
 async def judge(lab: Lab, media: MediaValues | MediaEstimate, acidity: Measurement, where: str = "spent") -> Grade:
-    """Grade the medium `where` ("spent" or "loop") by what was measured and what is estimated of it."""
+    """Return the grade of the medium `where` ("spent" or "loop") by measurements and estimate."""
     if isinstance(media, MediaEstimate):
         media = media.spent if where == "spent" else media.loop
     oxygen = await lab.lung.oxygen()
@@ -138,7 +142,7 @@ async def judge(lab: Lab, media: MediaValues | MediaEstimate, acidity: Measureme
 
 
 async def _sterile(lab: Lab) -> bool | None:
-    """Whether the sterile barrier holds: by the filter's passes, and by the pressure before it now; None: not known."""
+    """Return whether the sterile barrier holds, by the filter's passes and the present pressure; None if unknown."""
     pressure = await lab.immune.pressure()
     barrier = await lab.immune.barrier()
     if barrier.sterile is False or (pressure.value is not None and pressure.value >= lab.immune.max_pressure_kpa):
@@ -147,7 +151,7 @@ async def _sterile(lab: Lab) -> bool | None:
 
 
 async def treat(lab: Lab, decision: Decision, cycle: int, verdict: Grade, drawn: Amount) -> None:
-    """Carry out a decision; what is left in the spent vessel beyond its residue goes to waste."""
+    """Execute a decision; what remains in the spent vessel beyond its residue is discarded."""
     targets, plan = lab.targets, decision.chosen.plan
     passes = lab.volumes()["spent"].passes
     dialysate = await lab.kidney.dialyse(plan.dialysate_ul) if plan.dialysate_ul > 0 else NOTHING
@@ -157,7 +161,7 @@ async def treat(lab: Lab, decision: Decision, cycle: int, verdict: Grade, drawn:
     glucose = await lab.liver.add_glucose(plan.glucose_ul) if plan.glucose_ul > 0 else NOTHING
     base = await lab.liver.add_base(plan.base_ul) if plan.base_ul > 0 else NOTHING
     volumes = lab.volumes()
-    # As measured, not as planned: pumps are off by some percent, the balance is not.
+    # As measured, not as planned: pumps err by some percent, the balance does not.
     give_ul = min(volumes["spent"].ul - targets.spent_ul, targets.loop_ul - volumes["loop"].ul)
     given = await lab.kidney.give_back(give_ul) if give_ul >= max(TRIFLE_UL, lab.kidney.give_back.min_ul) else NOTHING
     excess_ul = lab.volumes()["spent"].ul - targets.spent_ul

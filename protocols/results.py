@@ -17,11 +17,13 @@ class Amount:
     low: float
     high: float
     peak_kpa: float | None = None
-    """Highest pressure before the sterile filter during the transfer (kPa gauge); None where it does not pass it."""
+    """Highest pressure before the sterile filter during the transfer (kPa gauge); None if the transfer does not
+    pass it.
+    """
 
 
 NOTHING = Amount(0.0, 0.0, 0.0)
-"""Result of a transfer that was left out."""
+"""Result of an omitted transfer."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,11 +54,11 @@ class VesselVolume:
     ul: float
     sd_ul: float
     passes: float
-    """How often its medium has been given back (mean)."""
+    """Mean number of returns of its medium."""
     age_s: float
-    """Time since its medium left the bottle (mean, s)."""
+    """Mean time since its medium left the bottle (s)."""
     insulin: float = 1.0
-    """Share (0..1) of the supplements of fresh medium that is left after dilution by stocks and leakage in dialysis."""
+    """Remaining share (0..1) of the supplements of fresh medium after dilution by stocks and leakage in dialysis."""
 
 
 @dataclass(frozen=True, slots=True)

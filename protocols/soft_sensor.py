@@ -1,10 +1,10 @@
-"""What is known of medium that no probe measures on this rig, and the chemistry that pH and gas tell of it.
+"""Types of estimated medium, and the chemistry that connects pH and gas with it.
 
-Types and closed formulas only; who makes the estimates is :mod:`protocols.media_filter`. Acid and base: pK 6.1 and
-0.0307 mmol/L/mmHg (biology.md §1.3, checked there against human CSF and blood).
+Only types and closed formulas; the estimator is :mod:`protocols.media_filter`. Acid and base: pK 6.1 and 0.0307
+mmol/L/mmHg (biology.md §1.3, checked there against human CSF and blood).
 
-`bicarbonate_mm` is everywhere that of a bottle's label: what the medium holds at pH 7.5, where fresh medium of 27.5 mM
-stands under 5 % CO2. At another pH the non-bicarbonate buffer has taken or given `BUFFER_MM_PER_PH` of it per unit.
+`bicarbonate_mm` is always the nominal value of a bottle's label: at pH 7.5, where fresh medium of 27.5 mM is under
+5 % CO2. At another pH the non-bicarbonate buffer has taken or released `BUFFER_MM_PER_PH` of it per unit.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ DRY_PRESSURE_MMHG = 760.0 - 47.0
 BUFFER_MM_PER_PH = 3.0
 """Non-bicarbonate buffer (phosphate, protein): about 2–5 mM per pH (biology.md §1.3)."""
 PH_OF_FRESH = 7.5
-"""Where fresh medium's bicarbonate is nominal: 27.5 mM at 5 % CO2."""
+"""pH at which fresh medium's bicarbonate is nominal: 27.5 mM at 5 % CO2."""
 
 Where = Literal["loop", "spent"]
 
@@ -57,13 +57,13 @@ class MediaValues:
         return cls(**{name: Interval.from_json(part) for name, part in data.items()})
 
     def to_json(self) -> dict[str, Any]:
-        """Plain numbers for the journal."""
+        """Return plain numbers for the journal."""
         return {field.name: getattr(self, field.name).to_json() for field in fields(self)}
 
 
 @dataclass(frozen=True, slots=True)
 class MediaEstimate:
-    """What the soft sensor believes; `titrated` tells whether pH and pCO2 went into it just now."""
+    """Estimate of the soft sensor; `titrated`: pH and pCO2 have just been used for it."""
 
     loop: MediaValues
     spent: MediaValues
@@ -83,7 +83,7 @@ class MediaEstimate:
         )
 
     def to_json(self) -> dict[str, Any]:
-        """Plain numbers for the journal."""
+        """Return plain numbers for the journal."""
         return {
             "loop": self.loop.to_json(),
             "spent": self.spent.to_json(),
@@ -94,10 +94,10 @@ class MediaEstimate:
 
 
 def pco2_mmhg(co2_ml_min: float, total_ml_min: float) -> float:
-    """Partial pressure of CO2 over the loop (mmHg) of a gas that is saturated with water at 37 °C."""
+    """Return the partial pressure of CO2 over the loop (mmHg) for a gas saturated with water at 37 °C."""
     return DRY_PRESSURE_MMHG * co2_ml_min / total_ml_min
 
 
 def bicarbonate_mm(ph: float, pco2: float) -> float:
-    """[HCO3-] in mM at `ph` under `pco2` mmHg."""
+    """Return [HCO3-] in mM at `ph` under `pco2` mmHg."""
     return float(CO2_SOLUBILITY_MM_MMHG * pco2 * 10.0 ** (ph - PK_CARBONIC))

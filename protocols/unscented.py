@@ -1,9 +1,9 @@
-"""The unscented Kalman filter: means and covariances carried through any function by a few well-placed points.
+"""The unscented Kalman filter: means and covariances propagated through any function by a few chosen points.
 
 Julier & Uhlmann 2004 (Proc. IEEE 92:401), in the symmetric set with equal weights and no centre, which is the
 third-degree cubature rule of Arasaratnam & Haykin 2009 (IEEE Trans. Autom. Control 54:1254): 2·n points √n standard
-deviations from the mean. All weights are positive, so a predicted covariance is never indefinite, and there is nothing
-to tune. Pure: the same arrays in, the same out.
+deviations from the mean. All weights are positive, so a predicted covariance is never indefinite, and there is
+nothing to tune. Pure and deterministic.
 """
 
 from __future__ import annotations
@@ -19,46 +19,52 @@ Belief = tuple[Array, Array]
 """Mean, shape (n,), and covariance, shape (n, n)."""
 
 
-def points(mean: Array, covariance: Array, least_sd: Array) -> Array:
-    """Sigma points, shape (2·n, n); `least_sd` (n,) is added to each deviation, so that what is certain has points
-    too.
+def points(mean: Array, covariance: Array, min_sd: Array) -> Array:
+    """Return the sigma points, shape (2·n, n); `min_sd` (n,) is added to each deviation, so that certain states
+    have points too.
     """
-    root = np.linalg.cholesky(covariance + np.diag(least_sd**2))
+    root = np.linalg.cholesky(covariance + np.diag(min_sd**2))
     spread = math.sqrt(mean.size) * root.T
     return np.concatenate((mean + spread, mean - spread))
 
 
 def moments(cloud: Array) -> Belief:
-    """Mean and covariance of sigma points, shape (m, n)."""
+    """Return mean and covariance of sigma points, shape (m, n)."""
     mean: Array = cloud.mean(axis=0)
     off = cloud - mean
     return mean, off.T @ off / cloud.shape[0]
 
 
-def predicted(belief: Belief, least_sd: Array, step: Callable[[Array], Array]) -> Belief:
-    """Return what a belief becomes under `step`, which takes and gives sigma points (2·n, n); process noise is the
-    caller's.
-    """
-    return moments(step(points(*belief, least_sd)))
+def predicted(belief: Belief, min_sd: Array, step: Callable[[Array], Array]) -> Belief:
+    """Return a belief after `step`, which maps sigma points (2·n, n); the caller adds process noise."""
+    return moments(step(points(*belief, min_sd)))
 
 
 def linear_map(belief: Belief, matrix: Array) -> Belief:
-    """Return what a belief becomes under a linear map (n, n): exactly."""
+    """Return a belief after a linear map (n, n), exactly."""
     mean, covariance = belief
     return matrix @ mean, _symmetric(matrix @ covariance @ matrix.T)
 
 
 def observed(
-    belief: Belief, least_sd: Array, look: Callable[[Array], Array], seen: float, sd: float, *, gate: float
+    belief: Belief, min_sd: Array, look: Callable[[Array], Array], seen: float, sd: float, *, gate: float
 ) -> tuple[Belief, float]:
-    """Correct by one reading `seen` ± `sd` of the scalar `look` (points (2·n, n) to values (2·n,)).
+    """Return the belief corrected by one reading `seen` ± `sd` of the scalar `look`, and its distance in
+    deviations.
 
-    A reading further than `gate` standard deviations from what was expected has its weight cut to that of one at
-    the gate (Huber): it pulls, and no more the further out it is. Returns the new belief and how many deviations it
-    lay off.
+    A reading further than `gate` standard deviations from the expected value has the weight of one at the gate
+    (Huber): its influence does not grow with its distance.
+
+    Args:
+        belief: Mean and covariance.
+        min_sd: See :func:`points`.
+        look: Maps points (2·n, n) to values (2·n,).
+        seen: The reading.
+        sd: Its standard deviation.
+        gate: Distance from which its weight is reduced.
     """
     mean, covariance = belief
-    cloud = points(mean, covariance, least_sd)
+    cloud = points(mean, covariance, min_sd)
     values = look(cloud)
     expected = float(values.mean())
     spread = values - expected
@@ -72,8 +78,8 @@ def observed(
 
 
 def measured(belief: Belief, look: Array, seen: float, sd: float) -> Belief:
-    """Correct by one reading of a linear combination `look` (n,) of the states: Kalman's own update, in Joseph's form,
-    which rounding cannot break.
+    """Return the belief corrected by one reading of a linear combination `look` (n,): Kalman's update in Joseph's
+    form, which is numerically robust.
     """
     mean, covariance = belief
     cross = covariance @ look

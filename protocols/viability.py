@@ -1,10 +1,11 @@
-"""Viability: how well the tissue seems to be (biology.md §4). A care-quality proxy, **not** evidence of feeling.
+"""Viability: the apparent condition of the tissue (biology.md §4). A care-quality proxy, **not** evidence of
+feeling.
 
-V = G · Π sᵢ^wᵢ over LDH, oxygen uptake, activity, growth, lactate yield and medium grade; G is 0 when sterility fails,
-when it is colder than 33 or hotter than 39 °C, or when oxygen has been under 5 % of air saturation for more than ten
-minutes. Form, weights and gates are the proposal of biology.md §4 [P]: none is published, `choroid sensitivity` shows
-what hangs on them. Corners are the edges of the media grades where there is one. Pure and versioned;
-:mod:`protocols.scoring` says how missing readings count. It is kept from 0 to 1, and shown as a percentage.
+V = G · Π sᵢ^wᵢ over LDH, oxygen uptake, activity, growth, lactate yield and medium grade; G is 0 when sterility
+fails, when it is colder than 33 or hotter than 39 °C, or when oxygen has been under 5 % of air saturation for more
+than ten minutes. Form, weights and gates are the proposal of biology.md §4 [P]: none is published; `choroid
+sensitivity` shows their effect. Corners are the edges of the media grades where there is one. Pure and versioned;
+:mod:`protocols.scoring` defines how missing readings count. It is stored as 0 to 1, and shown as a percentage.
 """
 
 from __future__ import annotations
@@ -36,10 +37,10 @@ CORNERS = {
 `lactate_yield`: mol lactate per mol glucose; 1.0 to 1.4 aerobic, 2.0 without oxygen (biology.md §1.1)."""
 
 GRADES = {Letter.A: 1.0, Letter.B: 0.8, Letter.C: 0.4, Letter.D: 0.0}
-"""What a media grade counts [P]."""
+"""Score of each media grade [P]."""
 
 COLDEST_C, HOTTEST_C = 33.0, 39.0
-LEAST_OXYGEN_PCT = 5.0
+MIN_OXYGEN_PCT = 5.0
 OXYGEN_SHORT_S = 600.0
 
 
@@ -53,24 +54,26 @@ class MediumGrade:
 
 @dataclass(frozen=True, slots=True)
 class Vitals:
-    """What is known; None is missing. Units as :data:`CORNERS` says."""
+    """Known inputs; None is missing. Units as in :data:`CORNERS`."""
 
     temperature_c: Interval | None = None
     oxygen_short_s: Interval | None = None
-    """For how long dissolved oxygen has been under :data:`LEAST_OXYGEN_PCT` without a break; 0 while it is above."""
+    """Time for which dissolved oxygen has been under :data:`MIN_OXYGEN_PCT` without interruption (s); 0 while
+    above.
+    """
     sterility_failed: bool = False
-    """A finding on record, not a reading: it cannot go missing."""
+    """A recorded finding, not a reading: it cannot go missing."""
     ldh: Interval | None = None
     oxygen_uptake: Interval | None = None
     oxygen_uptake_by: str = ""
-    """What the uptake was told from, when it was not measured itself."""
+    """How the uptake was derived, if it was not measured."""
     growth: Interval | None = None
     lactate_yield: Interval | None = None
     grade: MediumGrade | None = None
     heard: Heard = field(default_factory=Heard)
 
     def to_json(self) -> dict[str, Any]:
-        """Plain data, from which :meth:`from_json` makes the same again: a journalled score can be recomputed."""
+        """Return plain data that :meth:`from_json` reads: a journalled score can be recomputed."""
         data: dict[str, Any] = {}
         for name, value in _flat(self).items():
             if isinstance(value, Interval):
@@ -110,7 +113,7 @@ def viability(
     activity_weights: Mapping[str, float] = ACTIVITY_WEIGHTS,
     activity_corners: Mapping[str, Corners] = ACTIVITY_CORNERS,
 ) -> Score:
-    """Score what is known. Weights (which must sum to 1) and corners are for sensitivity analysis."""
+    """Return the score of what is known. Weights (which must sum to 1) and corners are for sensitivity analysis."""
     parts: list[ScorePart] = []
     for name, weight in weights.items():
         if name == "activity":
@@ -124,16 +127,16 @@ def viability(
 
 
 def gates_of(vitals: Vitals) -> tuple[Veto, ...]:
-    """Warmth, oxygen, sterility."""
+    """Return the gates: temperature, oxygen, sterility."""
     return (
         gate("temperature", vitals.temperature_c, COLDEST_C, HOTTEST_C, "°C"),
-        gate("oxygen", vitals.oxygen_short_s, float("-inf"), OXYGEN_SHORT_S, f"s under {LEAST_OXYGEN_PCT:g} %"),
+        gate("oxygen", vitals.oxygen_short_s, float("-inf"), OXYGEN_SHORT_S, f"s under {MIN_OXYGEN_PCT:g} %"),
         _sterility(vitals.sterility_failed),
     )
 
 
 def shut_gate(vitals: Vitals) -> str | None:
-    """Return the name of the first gate that is shut, without the cost of the score."""
+    """Return the name of the first shut gate, without the cost of the score."""
     temperature, short = vitals.temperature_c, vitals.oxygen_short_s
     if temperature is None or not COLDEST_C <= temperature.value <= HOTTEST_C:
         return "temperature"

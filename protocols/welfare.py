@@ -1,9 +1,9 @@
 """Welfare: how the organoid is treated (biology.md §4). A care-quality proxy, **not** evidence of feeling.
 
-W = Π sᵢ^wᵢ: steadiness of temperature, pH and osmolality (0.35, split evenly), stimulation load (0.25), undisturbed
-rest (0.20), activity within the own baseline's band (0.20; seizure-like hypersynchrony counts as failed). Weights and
-corners are a proposal [P]. How well a task goes is no input: care never depends on it. Pure and versioned;
-:mod:`protocols.scoring` says how missing readings count.
+W = Π sᵢ^wᵢ: stability of temperature, pH and osmolality (0.35, split evenly), stimulation load (0.25), undisturbed
+rest (0.20), activity within the organoid's own baseline band (0.20; seizure-like hypersynchrony counts as failed).
+Weights and corners are a proposal [P]. The success of a task is no input: care never depends on it. Pure and
+versioned; :mod:`protocols.scoring` defines how missing readings count.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ minimum (biology.md §4). `own_band`: log of the firing rate in standard deviati
 
 @dataclass(frozen=True, slots=True)
 class Treatment:
-    """What is known; None is missing. Units as the names and :data:`CORNERS` say."""
+    """Known inputs; None is missing. Units as in the names and :data:`CORNERS`."""
 
     temperature_spread_c: Interval | None = None
     ph_spread: Interval | None = None
@@ -54,10 +54,10 @@ class Treatment:
     rest_h: Interval | None = None
     own_band: Interval | None = None
     seizure_like: bool = False
-    """A finding on record, not a reading."""
+    """A recorded finding, not a reading."""
 
     def to_json(self) -> dict[str, Any]:
-        """Plain data, from which :meth:`from_json` makes the same again."""
+        """Return plain data that :meth:`from_json` reads."""
         values = {each.name: getattr(self, each.name) for each in fields(self)}
         return {name: value.to_json() if isinstance(value, Interval) else value for name, value in values.items()}
 
@@ -74,7 +74,9 @@ def welfare(
     weights: Mapping[str, float] = WEIGHTS,
     corners: Mapping[str, Corners] = CORNERS,
 ) -> Score:
-    """Score what is known. `weights` (which must sum to 1) and `corners` are for sensitivity analysis."""
+    """Return the score of what is known. `weights` (which must sum to 1) and `corners` are for sensitivity
+    analysis.
+    """
     parts = []
     for name, weight in weights.items():
         made = part(name, weight, corners[name], getattr(treatment, name))

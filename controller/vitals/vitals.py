@@ -35,7 +35,7 @@ from protocols.happiness import happiness
 from protocols.interval import Interval
 from protocols.media_filter import MAKES_LACTATE, USES_GLUCOSE, MediaState
 from protocols.synchrony import Spike, SynchronyWindow, together
-from protocols.viability import LEAST_OXYGEN_PCT, MediumGrade, Vitals, shut_gate, viability
+from protocols.viability import MIN_OXYGEN_PCT, MediumGrade, Vitals, shut_gate, viability
 from protocols.welfare import Treatment as Treated
 from protocols.welfare import welfare
 
@@ -207,7 +207,7 @@ class VitalSigns:
             return None
         lasted = {}
         for side, seen in zip(PER_SIDE, (oxygen.high, oxygen.value, oxygen.low), strict=True):
-            if seen >= LEAST_OXYGEN_PCT:
+            if seen >= MIN_OXYGEN_PCT:
                 self._short_since[side] = None
             elif self._short_since[side] is None:
                 self._short_since[side] = state.at_s

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from protocols.baseline import FALL_PER_D, LEAST_SPREAD, WARM_UP_H, WINDOW_H, Baseline, Norm
+from protocols.baseline import FALL_PER_D, MIN_SPREAD, WARM_UP_H, WINDOW_H, Baseline, Norm
 
 
 def fed(values: list[float], begin: int = 0, baseline: Baseline | None = None) -> tuple[Baseline, int]:
@@ -29,7 +29,7 @@ def test_no_norm_while_warming_up() -> None:
     young, hour = fed([3.0] * (WARM_UP_H - 1))
     assert young.norm(hour) is None
     grown, hour = fed([3.0], hour, young)
-    assert norm(grown, hour) == Norm(3.0, LEAST_SPREAD, WARM_UP_H)
+    assert norm(grown, hour) == Norm(3.0, MIN_SPREAD, WARM_UP_H)
 
 
 def test_one_bad_hour_in_three_moves_nothing() -> None:
@@ -84,7 +84,7 @@ def test_silence_has_no_norm_and_a_z_of_minus_infinity() -> None:
     lively, hour = fed([4.0] * 24)
     assert norm(lively, hour).z(0.0) == -math.inf
     assert norm(lively, hour).z(4.0) == 0.0
-    assert norm(lively, hour).z(4.0 * math.exp(LEAST_SPREAD)) == pytest.approx(1.0)
+    assert norm(lively, hour).z(4.0 * math.exp(MIN_SPREAD)) == pytest.approx(1.0)
 
 
 @given(st.lists(st.floats(0.01, 100.0), min_size=WARM_UP_H, max_size=80))
