@@ -63,7 +63,7 @@ class Telling:
             active = {
                 (alarm.kind, alarm.source)
                 for alarm in life.controller.alarms.active()
-                if alarm.state is not AlarmState.RETURNED
+                if alarm.state is not AlarmState.RETURN_TO_NORMAL_UNACKNOWLEDGED
             }
         for key in [key for key in self._active if key not in active]:
             self._heard.append((self._active.pop(key), now_s, key[0]))

@@ -1,1 +1,1 @@
-"""Alarms after ISA-18.2: their definitions and their states."""
+"""Alarms after ISA-18.2: definitions and states."""

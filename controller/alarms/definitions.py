@@ -1,4 +1,4 @@
-"""The kinds of alarms (ISA-18.2): each asks a person to do something, and says how long there is (L7)."""
+"""Alarm definitions (ISA-18.2): each demands an action of a person and states the time to respond (L7)."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ URGENCY: dict[Priority, int] = {"critical": 0, "high": 1, "medium": 2, "low": 3}
 
 @dataclass(frozen=True, slots=True)
 class Definition:
-    """One kind of alarm; `on_delay_s` and `off_delay_s` keep a flickering cause from flickering here (L2)."""
+    """One kind of alarm. `on_delay_s` and `off_delay_s` filter a flickering cause (L2)."""
 
     kind: str
     priority: Priority
@@ -23,13 +23,13 @@ class Definition:
     on_delay_s: float = 0.0
     off_delay_s: float = 30.0
     event: bool = False
-    """An event has no level that goes away by itself: it returns as soon as it is acknowledged."""
+    """Whether it is an event: without a lasting cause, it returns to normal as soon as it is acknowledged."""
     suppressed_by: tuple[str, ...] = ()
-    """Kinds of alarms with the same cause and a more urgent message: while one of them is announced, this one is not."""
+    """Kinds of more urgent alarms with the same cause: while one of them is announced, this one is suppressed by design."""
 
     @property
     def respond_within_s(self) -> float:
-        """The time that a person has to respond (s)."""
+        """Time to respond (s)."""
         return parse_quantity(self.respond_within, "s")
 
 
@@ -74,7 +74,7 @@ DEFINITIONS: dict[str, Definition] = {
         ),
         Definition(
             "foreign_command", "critical", "two masters at one output: a dose may go out twice, flow and gas may be wrong",
-            "find who else commands it (another controller, a tool, somebody at its panel) and end that; read the levels",
+            "find who else commands it (another controller, a tool, a person at its panel) and end that; read the levels",
             "15 min", event=True,
         ),
         Definition(
@@ -86,7 +86,7 @@ DEFINITIONS: dict[str, Definition] = {
             "check the line for a kink; see the ledger for what was moved", "30 min", event=True,
         ),
         Definition(
-            "lease_expired", "medium", "an output went to its basal state because nobody renewed it",
+            "lease_expired", "medium", "an output went to its basal state because its lease was not renewed",
             "see who held it in the journal", "1 h", event=True,
         ),
         Definition(
@@ -99,7 +99,7 @@ DEFINITIONS: dict[str, Definition] = {
             "check power and cable of the air's flow controller, and that the oxygen lasts", "30 min", 30.0, 30.0,
         ),
         Definition(
-            "acidity", "critical", "beyond 0.3 pH for an hour tissue suffers; where the gas has failed it goes on turning",
+            "acidity", "critical", "beyond 0.3 pH for an hour tissue suffers; if the gas has failed, pH drifts on",
             "check the gas bottles and their flow controllers, then the pH probe", "10 min", 60.0, 60.0,
         ),
         Definition(
@@ -107,7 +107,7 @@ DEFINITIONS: dict[str, Definition] = {
             "stop the heart by hand, look which way it turns and how its tubing lies", "2 min", 10.0,
         ),
         Definition(
-            "sensor_flat", "high", "a stuck probe is believed by nobody: what depends on it rests or goes to its basal state",
+            "sensor_flat", "high", "a stuck probe is not used: what depends on it rests or goes to its basal state",
             "check the probe and its cable; restart it", "30 min",
         ),
         Definition(
@@ -184,7 +184,7 @@ DEFINITIONS: dict[str, Definition] = {
             "read why, and calibrate the pump", "4 h",
         ),
         Definition(
-            "probe_calibration_over", "low", "nobody vouches for what the probe reads: grades and pH may be off",
+            "probe_calibration_over", "low", "the readings of the probe are not assured: grades and pH may be wrong",
             "calibrate the probe: the recipe sensor-calibration, or `choroid calibrate sensor`", "3 d",
         ),
         Definition(
@@ -208,7 +208,7 @@ DEFINITIONS: dict[str, Definition] = {
             "empty it and enter that (on the page, or `choroid level … --changed`)", "1 d",
         ),
         Definition(
-            "level_due", "low", "nobody knows how full the loop is: draws become smaller from day to day, then none",
+            "level_due", "low", "the volume of the loop is uncertain: draws become smaller from day to day, then none",
             "read the loop's level and enter it (on the page, or `choroid level`)", "7 d",
         ),
         Definition(
@@ -220,8 +220,8 @@ DEFINITIONS: dict[str, Definition] = {
             "read its message, then resume or abort it", "2 h", event=True,
         ),
         Definition(
-            "run_unanswered", "critical", "a protocol has waited for hours and nobody has answered",
-            "call somebody who can; the organoid is circulated, warmed and gassed, and nothing else", "30 min", event=True,
+            "run_unanswered", "critical", "a protocol has waited for hours without an answer",
+            "call a person who can; the organoid is circulated, warmed and gassed, and nothing else", "30 min", event=True,
         ),
         Definition(
             "emergency_stop", "critical", "everything but the basal circulation stands",
@@ -245,7 +245,7 @@ DEFINITIONS: dict[str, Definition] = {
 
 
 def alarm_kind(interlock: str) -> str | None:
-    """Return the kind of alarm that an interlock raises; None when it raises none."""
+    """Return the kind of alarm that an interlock raises, or None."""
     if interlock in DEFINITIONS:
         return interlock
     return "over_pressure" if interlock.startswith("over_pressure_") else None

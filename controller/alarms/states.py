@@ -1,9 +1,9 @@
 """The states of every alarm (ISA-18.2).
 
-Announced: unacknowledged, acknowledged, returned (the cause is gone and nobody has acknowledged yet). Set aside: shelved by
-an operator for a limited time, suppressed by design while a more urgent alarm has the same cause, out of service until an
-engineer returns it. Everything else is normal. An alarm that comes and goes takes ever longer to return, so that a
-flickering cause makes few notices (L3). A journal that cannot be written silences no alarm, and a restart forgets none.
+Announced: unacknowledged, acknowledged, return-to-normal unacknowledged. Suppressed: shelved by an operator for a limited
+time, suppressed by design while a more urgent alarm has the same cause, out of service until an engineer returns it. All
+others are normal. The off-delay of an alarm that chatters grows, so that a flickering cause makes few notices (L3). A journal
+that cannot be written silences no alarm, and a restart forgets none.
 """
 
 from __future__ import annotations
@@ -22,20 +22,21 @@ logger = logging.getLogger(__name__)
 
 CHATTER_WITHIN_S = 3600.0
 CHATTER_AFTER = 3
-CHATTER_MOST = 7
-"""From the fourth time within an hour on, an alarm's off-delay doubles each time, up to 2⁷ times."""
+MAX_DOUBLINGS = 7
+"""From the fourth occurrence within an hour on, an alarm's off-delay doubles each time, up to 2⁷ times."""
 
 MAX_ENDED = 200
-"""Alarms that have ended are remembered up to this number, for those who were told of them."""
+"""Maximum number of ended alarms that are remembered, for the people who were notified of them."""
 
 MAX_SHELF_S: dict[Priority, float] = {"critical": 3600.0, "high": 8 * 3600.0, "medium": 86_400.0, "low": 7 * 86_400.0}
-"""The longest time for which an alarm of each priority can be shelved (L4)."""
+"""Maximum shelving time by priority (s) (L4)."""
 
 ROWS = (
-    "alarm.raised", "alarm.unacknowledged", "alarm.acknowledged", "alarm.returned", "alarm.normal",
-    "alarm.shelved", "alarm.suppressed", "alarm.out_of_service",
+    "alarm.raised", "alarm.unacknowledged", "alarm.acknowledged", "alarm.return_to_normal_unacknowledged", "alarm.normal",
+    "alarm.shelved", "alarm.suppressed_by_design", "alarm.out_of_service",
+    "alarm.returned", "alarm.suppressed",
 )  # fmt: skip
-"""Kinds of journal rows that tell the life of alarms."""
+"""Kinds of journal rows about alarm states. The last two are names of older releases."""
 
 
 class AlarmState(StrEnum):
@@ -44,18 +45,24 @@ class AlarmState(StrEnum):
     NORMAL = "normal"
     UNACKNOWLEDGED = "unacknowledged"
     ACKNOWLEDGED = "acknowledged"
-    RETURNED = "returned"
+    RETURN_TO_NORMAL_UNACKNOWLEDGED = "return_to_normal_unacknowledged"
+    """The cause is gone and the alarm is not acknowledged yet."""
     SHELVED = "shelved"
-    SUPPRESSED = "suppressed"
+    SUPPRESSED_BY_DESIGN = "suppressed_by_design"
     OUT_OF_SERVICE = "out_of_service"
 
+    @classmethod
+    def _missing_(cls, value: object) -> AlarmState | None:
+        """Read the names of older releases."""
+        earlier = {"returned": cls.RETURN_TO_NORMAL_UNACKNOWLEDGED, "suppressed": cls.SUPPRESSED_BY_DESIGN}
+        return earlier.get(str(value))
 
-ANNOUNCED = (AlarmState.UNACKNOWLEDGED, AlarmState.ACKNOWLEDGED, AlarmState.RETURNED)
-SET_ASIDE = (AlarmState.SHELVED, AlarmState.SUPPRESSED, AlarmState.OUT_OF_SERVICE)
+
+SUPPRESSED = (AlarmState.SHELVED, AlarmState.SUPPRESSED_BY_DESIGN, AlarmState.OUT_OF_SERVICE)
 
 
 class ShelfError(ValueError):
-    """An alarm cannot be set aside, or returned, in this way."""
+    """An alarm cannot be suppressed, or returned, in this way."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,15 +82,15 @@ class Alarm:
     respond_within: str
     acknowledged_by: str = ""
     times: int = 1
-    """How often an event has happened since it was last acknowledged."""
+    """Number of events since the last acknowledgement."""
     aside_by: str = ""
-    """Who set it aside; empty when the design did."""
+    """Who shelved it or took it out of service; empty if it is suppressed by design."""
     aside_reason: str = ""
     until_utc: str = ""
-    """When its shelf time ends."""
+    """End of its shelving time."""
     until_s: float = float("inf")
     present: bool = False
-    """Set aside: whether it would be announced now."""
+    """While suppressed: whether it would be announced now."""
 
 
 def _made(kind: str, source: str, detail: str, raised_utc: str, raised_s: float) -> Alarm:
@@ -104,13 +111,13 @@ def _made(kind: str, source: str, detail: str, raised_utc: str, raised_s: float)
 
 
 class Alarms:
-    """Every alarm of a rig. `record` writes to the journal; `utc` comes from the clock."""
+    """All alarms of a rig. `record` writes to the journal; `utc` comes from the clock."""
 
     def __init__(self, record: Callable[[str, Mapping[str, Any]], object], utc: Callable[[], str]) -> None:
         self._record = record
         self._utc = utc
         self._alarms: dict[str, Alarm] = {}
-        self._aside: dict[str, Alarm] = {}
+        self._suppressed: dict[str, Alarm] = {}
         self._pending_on: dict[str, float] = {}
         self._pending_off: dict[str, float] = {}
         self._beginnings: dict[str, list[float]] = {}
@@ -119,7 +126,7 @@ class Alarms:
         self.raised = 0
 
     def restore(self, rows: Iterable[Entry], now_s: float) -> None:
-        """Take up the states in which the last process ended, by its journal rows :data:`ROWS`. Writes none."""
+        """Restore the states at the end of the last process from its journal rows :data:`ROWS`. Writes none."""
         self._now_s = now_s
         now = datetime.fromisoformat(self._utc())
         for row in rows:
@@ -132,16 +139,18 @@ class Alarms:
             if event == "raised":
                 gone_s = max((now - datetime.fromisoformat(row.utc)).total_seconds(), 0.0)
                 self._alarms[identifier] = _made(kind, source, row.body["detail"], row.utc, now_s - gone_s)
-            elif event == "normal":
+                continue
+            state = AlarmState(event)
+            if state is AlarmState.NORMAL:
                 self._alarms.pop(identifier, None)
-                self._aside.pop(identifier, None)
-            elif event in SET_ASIDE:
+                self._suppressed.pop(identifier, None)
+            elif state in SUPPRESSED:
                 self._alarms.pop(identifier, None)
                 until_utc = row.body.get("until_utc", "")
                 left_s = (datetime.fromisoformat(until_utc) - now).total_seconds() if until_utc else float("inf")
-                self._aside[identifier] = replace(
+                self._suppressed[identifier] = replace(
                     known or _made(kind, source, row.body.get("detail", ""), row.utc, now_s),
-                    state=AlarmState(event),
+                    state=state,
                     aside_by=row.body.get("user", ""),
                     aside_reason=row.body.get("reason", ""),
                     until_utc=until_utc,
@@ -150,31 +159,31 @@ class Alarms:
                 )
             elif known is not None:
                 user = row.body.get("user", known.acknowledged_by)
-                self._alarms[identifier] = replace(known, state=AlarmState(event), acknowledged_by=user)
+                self._alarms[identifier] = replace(known, state=state, acknowledged_by=user)
 
     def active(self) -> list[Alarm]:
-        """Every alarm that is announced, the most urgent first."""
+        """Return every announced alarm, the most urgent first."""
         return sorted(self._alarms.values(), key=_urgency)
 
     def set_aside(self) -> list[Alarm]:
-        """Every alarm that is shelved, suppressed by design or out of service, the most urgent first."""
-        return sorted(self._aside.values(), key=_urgency)
+        """Return every alarm that is shelved, suppressed by design or out of service, the most urgent first."""
+        return sorted(self._suppressed.values(), key=_urgency)
 
     def ended(self, identifier: str) -> Alarm | None:
-        """An alarm that a person has acknowledged to normal lately, with that person's name."""
+        """Return an alarm that was recently acknowledged to normal, with the name of the person."""
         return self._ended.get(identifier)
 
     def event(self, kind: str, source: str, detail: str) -> None:
-        """Something happened that a person must know; it stays until acknowledged. Never raises."""
+        """Raise an event, which stays until it is acknowledged. Never raises an exception."""
         if kind not in DEFINITIONS:
             kind, detail = "defect", f"{kind}: {detail}"
         identifier = f"{kind}:{source}"
-        known, aside = self._alarms.get(identifier), self._aside.get(identifier)
-        if aside is not None:
-            times = aside.times + 1 if aside.present else 1
-            self._aside[identifier] = replace(aside, detail=detail, times=times, present=True)
-            if not aside.present:
-                self._row_aside(self._aside[identifier])  # a restart must not forget that it happened
+        known, suppressed = self._alarms.get(identifier), self._suppressed.get(identifier)
+        if suppressed is not None:
+            times = suppressed.times + 1 if suppressed.present else 1
+            self._suppressed[identifier] = replace(suppressed, detail=detail, times=times, present=True)
+            if not suppressed.present:
+                self._row_suppressed(self._suppressed[identifier])  # a restart must not forget that it happened
         elif known is None:
             self._raise(identifier, kind, source, detail)
         else:
@@ -183,38 +192,52 @@ class Alarms:
     def levels(
         self, present: Mapping[tuple[str, str], str], now_s: float, unseen: Collection[tuple[str, str]] = ()
     ) -> None:
-        """The causes that are there now, (kind, source) -> detail; raises, returns and clears by their delays.
+        """Process the causes that are present now; raise, return and clear alarms by their delays.
 
-        `unseen` are causes of which nobody can say now whether they are there: their alarms stay as they are.
+        Args:
+            present: detail by (kind, source).
+            now_s: loop time (s).
+            unseen: causes whose presence is unknown now: their alarms keep their state.
         """
         self._now_s = now_s
-        if not present and not self._alarms and not self._pending_on and not self._aside:
+        if not any((present, self._alarms, self._pending_on, self._suppressed)):
             return
         here = {f"{kind}:{source}": (kind, source, detail) for (kind, source), detail in present.items()}
         dark = {f"{kind}:{source}" for kind, source in unseen}
-        self._look_aside(here, dark)
+        announced = {
+            alarm.kind
+            for alarm in self._alarms.values()
+            if alarm.state is not AlarmState.RETURN_TO_NORMAL_UNACKNOWLEDGED
+        }
+        self._suppress_by_design(here, announced)
+        self._follow_suppressed(here, dark, announced)
         self._look_for_causes(here)
-        for identifier in [name for name in self._pending_on if name not in here and name not in dark]:
+        for identifier in self._pending_on.keys() - here.keys() - dark:
             del self._pending_on[identifier]
         for identifier, alarm in list(self._alarms.items()):
-            definition = DEFINITIONS[alarm.kind]
-            if identifier in here or definition.event or alarm.state is AlarmState.RETURNED:
-                continue
-            if identifier in dark:
-                self._pending_off.pop(identifier, None)
-                continue
-            since_s = self._pending_off.setdefault(identifier, now_s)
-            if now_s - since_s >= self._off_delay_s(identifier, definition):
-                del self._pending_off[identifier]
-                if alarm.state is AlarmState.ACKNOWLEDGED:
-                    self._clear(alarm)
-                else:
-                    self._change(alarm, AlarmState.RETURNED)
+            if identifier not in here:
+                self._without_cause(alarm, dark)
+
+    def _without_cause(self, alarm: Alarm, dark: Collection[str]) -> None:
+        """Let an alarm whose cause is not present return to normal after its off-delay."""
+        definition = DEFINITIONS[alarm.kind]
+        if definition.event or alarm.state is AlarmState.RETURN_TO_NORMAL_UNACKNOWLEDGED:
+            return
+        if alarm.id in dark:
+            self._pending_off.pop(alarm.id, None)
+            return
+        since_s = self._pending_off.setdefault(alarm.id, self._now_s)
+        if self._now_s - since_s >= self._off_delay_s(alarm.id, definition):
+            del self._pending_off[alarm.id]
+            if alarm.state is AlarmState.ACKNOWLEDGED:
+                self._clear(alarm)
+            else:
+                self._change(alarm, AlarmState.RETURN_TO_NORMAL_UNACKNOWLEDGED)
 
     def acknowledge(self, identifier: str, user: str) -> Alarm:
-        """A person has seen it. Raises KeyError for an alarm that is not announced."""
+        """Acknowledge an alarm. Raises KeyError if it is not announced."""
         alarm = self._alarms[identifier]
-        if alarm.state is AlarmState.RETURNED or DEFINITIONS[alarm.kind].event:
+        if alarm.state is AlarmState.RETURN_TO_NORMAL_UNACKNOWLEDGED or DEFINITIONS[alarm.kind].event:
             self._row("alarm.acknowledged", {"alarm": identifier, "user": user})
             self._clear(alarm)
             self._ended.pop(identifier, None)
@@ -227,39 +250,41 @@ class Alarms:
         return self._alarms[identifier]
 
     def shelve(self, identifier: str, for_s: float, user: str, reason: str) -> Alarm:
-        """Do not announce an alarm for a limited time (s). Interlocks act as before.
+        """Shelve an alarm: do not announce it for a limited time (s). Interlocks act as before.
 
-        Raises :class:`ShelfError` for an unknown alarm, no reason, a time beyond :data:`MAX_SHELF_S`, or an alarm that is
-        out of service.
+        Raises:
+            ShelfError: for an unknown alarm, a missing reason, a time above :data:`MAX_SHELF_S`, or an alarm that is out of
+                service.
         """
-        longest_s = MAX_SHELF_S[self._definition(identifier).priority]
-        if not 0 < for_s <= longest_s:
+        max_s = MAX_SHELF_S[self._definition(identifier).priority]
+        if not 0 < for_s <= max_s:
             raise ShelfError(
-                f"{identifier} cannot be shelved for {for_s:g} s. Likely cause: its priority allows at most {longest_s:g} s."
+                f"{identifier} cannot be shelved for {for_s:g} s. Likely cause: its priority allows at most {max_s:g} s."
                 " Next: choose a shorter time and shelve it again when that is over"
             )
         self._check_not_in(identifier, AlarmState.OUT_OF_SERVICE)
         until = datetime.fromisoformat(self._utc()) + timedelta(seconds=for_s)
         until_utc = until.astimezone(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
-        return self._put_aside(identifier, AlarmState.SHELVED, user, reason, self._now_s + for_s, until_utc)
+        return self._suppress(identifier, AlarmState.SHELVED, user, reason, self._now_s + for_s, until_utc)
 
     def take_out_of_service(self, identifier: str, user: str, reason: str) -> Alarm:
-        """Do not announce an alarm until it is returned to service. Raises :class:`ShelfError` as :meth:`shelve`."""
+        """Do not announce an alarm until it is returned to service. Raises :class:`ShelfError` like :meth:`shelve`."""
         self._definition(identifier)
-        return self._put_aside(identifier, AlarmState.OUT_OF_SERVICE, user, reason, float("inf"), "")
+        return self._suppress(identifier, AlarmState.OUT_OF_SERVICE, user, reason, float("inf"), "")
 
     def bring_back(self, identifier: str, user: str) -> None:
-        """End shelving or out of service; an alarm whose cause is there is announced anew.
+        """End shelving or out of service. An alarm whose cause is present is announced again.
 
-        Raises :class:`ShelfError` for an alarm that no person has set aside.
+        Raises:
+            ShelfError: for an alarm that is neither shelved nor out of service.
         """
-        aside = self._aside.get(identifier)
-        if aside is None or aside.state is AlarmState.SUPPRESSED:
+        alarm = self._suppressed.get(identifier)
+        if alarm is None or alarm.state is AlarmState.SUPPRESSED_BY_DESIGN:
             raise ShelfError(
                 f"{identifier} is neither shelved nor out of service. Likely cause: its shelf time is over. Next: look at"
                 " the list again"
             )
-        self._return(aside, user)
+        self._return(alarm, user)
 
     def _definition(self, identifier: str) -> Definition:
         kind, _, source = identifier.partition(":")
@@ -270,20 +295,20 @@ class Alarms:
         return DEFINITIONS[kind]
 
     def _check_not_in(self, identifier: str, state: AlarmState) -> None:
-        aside = self._aside.get(identifier)
-        if aside is not None and aside.state is state:
+        alarm = self._suppressed.get(identifier)
+        if alarm is not None and alarm.state is state:
             raise ShelfError(f"{identifier} is {state.value.replace('_', ' ')}. Next: return it to service first")
 
-    def _put_aside(
+    def _suppress(
         self, identifier: str, state: AlarmState, user: str, reason: str, until_s: float, until_utc: str
     ) -> Alarm:
-        if state is not AlarmState.SUPPRESSED and not reason.strip():
+        if state is not AlarmState.SUPPRESSED_BY_DESIGN and not reason.strip():
             raise ShelfError(f"{identifier} needs a reason, for the record. Next: say why it need not be announced")
         kind, _, source = identifier.partition(":")
-        known = self._alarms.pop(identifier, None) or self._aside.get(identifier)
+        known = self._alarms.pop(identifier, None) or self._suppressed.get(identifier)
         self._pending_off.pop(identifier, None)
         present = known is not None and (known.present or known.state is AlarmState.UNACKNOWLEDGED)
-        aside = self._aside[identifier] = replace(
+        alarm = self._suppressed[identifier] = replace(
             known or _made(kind, source, "", self._utc(), self._now_s),
             state=state,
             aside_by=user,
@@ -292,35 +317,40 @@ class Alarms:
             until_utc=until_utc,
             present=present,
         )
-        self._row_aside(aside)
-        return aside
+        self._row_suppressed(alarm)
+        return alarm
 
-    def _row_aside(self, aside: Alarm) -> None:
-        body = {"alarm": aside.id, "reason": aside.aside_reason, "detail": aside.detail, "present": aside.present}
-        body |= {"user": aside.aside_by} if aside.aside_by else {}
-        self._row(f"alarm.{aside.state.value}", body | ({"until_utc": aside.until_utc} if aside.until_utc else {}))
+    def _row_suppressed(self, alarm: Alarm) -> None:
+        body = {"alarm": alarm.id, "reason": alarm.aside_reason, "detail": alarm.detail, "present": alarm.present}
+        body |= {"user": alarm.aside_by} if alarm.aside_by else {}
+        self._row(f"alarm.{alarm.state.value}", body | ({"until_utc": alarm.until_utc} if alarm.until_utc else {}))
 
-    def _look_aside(self, here: dict[str, tuple[str, str, str]], dark: Collection[str]) -> None:
-        """Follow the causes of what is set aside, and end shelf times and suppressions that are over."""
-        announced = {alarm.kind for alarm in self._alarms.values() if alarm.state is not AlarmState.RETURNED}
+    def _suppress_by_design(self, here: dict[str, tuple[str, str, str]], announced: Collection[str]) -> None:
+        """Suppress present causes while a more urgent alarm of the same cause is announced."""
         for identifier, (kind, _, detail) in here.items():
-            if identifier not in self._aside and announced.intersection(DEFINITIONS[kind].suppressed_by):
-                cause = ", ".join(sorted(announced.intersection(DEFINITIONS[kind].suppressed_by)))
-                self._put_aside(identifier, AlarmState.SUPPRESSED, "", cause, float("inf"), "")
-                self._aside[identifier] = replace(self._aside[identifier], detail=detail)
-        for identifier, aside in list(self._aside.items()):
-            definition = DEFINITIONS[aside.kind]
+            more_urgent = sorted(set(DEFINITIONS[kind].suppressed_by).intersection(announced))
+            if identifier not in self._suppressed and more_urgent:
+                cause = ", ".join(more_urgent)
+                self._suppress(identifier, AlarmState.SUPPRESSED_BY_DESIGN, "", cause, float("inf"), "")
+                self._suppressed[identifier] = replace(self._suppressed[identifier], detail=detail)
+
+    def _follow_suppressed(
+        self, here: dict[str, tuple[str, str, str]], dark: Collection[str], announced: Collection[str]
+    ) -> None:
+        """Follow the causes of suppressed alarms, and end shelving times and suppressions that are over."""
+        for identifier, alarm in list(self._suppressed.items()):
+            definition = DEFINITIONS[alarm.kind]
             if not definition.event and identifier not in dark:
-                detail = here[identifier][2] if identifier in here else aside.detail
-                aside = self._aside[identifier] = replace(aside, present=identifier in here, detail=detail)
-            suppressed = aside.state is AlarmState.SUPPRESSED
-            over = suppressed and not (aside.present and announced.intersection(definition.suppressed_by))
-            if over or self._now_s >= aside.until_s:
-                self._return(aside, "")
+                detail = here[identifier][2] if identifier in here else alarm.detail
+                alarm = self._suppressed[identifier] = replace(alarm, present=identifier in here, detail=detail)
+            by_design = alarm.state is AlarmState.SUPPRESSED_BY_DESIGN
+            over = by_design and not (alarm.present and set(definition.suppressed_by).intersection(announced))
+            if over or self._now_s >= alarm.until_s:
+                self._return(alarm, "")
 
     def _look_for_causes(self, here: dict[str, tuple[str, str, str]]) -> None:
         for identifier, (kind, source, detail) in here.items():
-            if identifier in self._aside:
+            if identifier in self._suppressed:
                 self._pending_on.pop(identifier, None)
                 continue
             self._pending_off.pop(identifier, None)
@@ -329,22 +359,22 @@ class Alarms:
                 since_s = self._pending_on.setdefault(identifier, self._now_s)
                 if self._now_s - since_s >= DEFINITIONS[kind].on_delay_s:
                     self._raise(identifier, kind, source, detail)
-            elif known.state is AlarmState.RETURNED:
+            elif known.state is AlarmState.RETURN_TO_NORMAL_UNACKNOWLEDGED:
                 self._began(identifier)
                 self._change(known, AlarmState.UNACKNOWLEDGED, detail=detail)
             elif known.detail != detail:
                 self._alarms[identifier] = replace(known, detail=detail)
 
-    def _return(self, aside: Alarm, user: str) -> None:
-        """End an alarm's time aside: to unacknowledged if its cause is there, else to normal."""
-        del self._aside[aside.id]
-        self._row("alarm.normal", {"alarm": aside.id} | ({"user": user} if user else {}))
-        if aside.present:
-            self._raise(aside.id, aside.kind, aside.source, aside.detail)
+    def _return(self, alarm: Alarm, user: str) -> None:
+        """End the suppression of an alarm: unacknowledged if its cause is present, else normal."""
+        del self._suppressed[alarm.id]
+        self._row("alarm.normal", {"alarm": alarm.id} | ({"user": user} if user else {}))
+        if alarm.present:
+            self._raise(alarm.id, alarm.kind, alarm.source, alarm.detail)
 
     def _off_delay_s(self, identifier: str, definition: Definition) -> float:
         chatter = len(self._beginnings.get(identifier, ())) - CHATTER_AFTER
-        return float(definition.off_delay_s * 2 ** min(max(chatter, 0), CHATTER_MOST))
+        return float(definition.off_delay_s * 2 ** min(max(chatter, 0), MAX_DOUBLINGS))
 
     def _began(self, identifier: str) -> None:
         earlier = self._beginnings.get(identifier, [])

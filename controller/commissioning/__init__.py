@@ -1,1 +1,1 @@
-"""Commissioning: is the rig wired and plumbed as its file says? Found out by effect, through the gate, with a person."""
+"""Commissioning: test by effect, through the gate and with a person, whether the rig matches its file."""

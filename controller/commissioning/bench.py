@@ -1,6 +1,6 @@
-"""What commissioning works with: the rig's devices behind the safety gate, and readings before, during and after a stimulus.
+"""The rig during commissioning: its devices behind the safety gate, and readings before, during and after a stimulus.
 
-There is no regulator here: nothing moves but what is being tested, and interlocks, leases and limits hold as ever.
+There is no regulator: only what is tested moves. Interlocks, leases and limits hold as in operation.
 """
 
 from __future__ import annotations
@@ -12,7 +12,8 @@ from math import isfinite, nan
 
 from controller.core.clock import Clock
 from controller.core.state import StateStore
-from controller.gate.gate import Gate, Outcome
+from controller.gate.gate import Gate
+from controller.gate.outcome import Outcome
 from controller.journal.journal import Journal
 from controller.links.body import ConnectedRig
 from controller.rig.description import Rig
@@ -28,12 +29,12 @@ POLL_S = 1.0
 VALVE_LEASE_S = 30.0
 WHO = "commissioning"
 UNSURE_UL = 50.0
-"""How well a volume in a vessel is known after the person has filled it (standard deviation)."""
+"""Uncertainty of a vessel's volume after a person has filled it (standard deviation, µL)."""
 
 
 @dataclass(slots=True)
 class KnownVolume:
-    """What a vessel holds as far as commissioning knows (µL)."""
+    """Estimated volume of a vessel during commissioning (µL)."""
 
     ul: float
     sd_ul: float
@@ -41,7 +42,7 @@ class KnownVolume:
 
 @dataclass(frozen=True, slots=True)
 class Effect:
-    """What a dose did: grams on the balance, and by how much each gauge rose at the most (kPa); why it was not given."""
+    """Effect of a dose: change of the balance (g), maximum rise of each gauge (kPa), and why it was refused, if it was."""
 
     mass_g: float
     rise_kpa: Mapping[str, float]
@@ -49,7 +50,7 @@ class Effect:
 
 
 class CommissioningRig:
-    """A connected rig without regulators. Make it with :meth:`open`; :meth:`close` brings everything to its basal state."""
+    """A connected rig without regulators. Create it with :meth:`open`; :meth:`close` brings it to its basal state."""
 
     def __init__(
         self, rig: Rig, body: ConnectedRig, gate: Gate, store: StateStore, volumes: dict[str, KnownVolume]
@@ -74,10 +75,10 @@ class CommissioningRig:
     async def open(
         cls, rig: Rig, opener: Opener, journal: Journal, clock: Clock, alarm: Callable[[str, str, str], None]
     ) -> CommissioningRig:
-        """Connect the rig and put the gate before it.
+        """Connect the rig and its gate.
 
         Raises:
-            ConnectError: Nothing at all answers.
+            ConnectError: no device answers.
         """
         store = StateStore()
         body = await ConnectedRig.connect(rig, opener, store)
@@ -105,7 +106,7 @@ class CommissioningRig:
         return tuple(failure.device for failure in self._body.failures)
 
     async def _tick(self) -> None:
-        """Look at every interlock once a second and enforce what it says, as the controller does."""
+        """Evaluate and enforce every interlock once a second, as the controller does."""
         loop = asyncio.get_running_loop()
         while True:
             trips = self.gate.observe()
@@ -116,9 +117,9 @@ class CommissioningRig:
             await asyncio.sleep(TICK_S)
 
     async def close(self) -> tuple[str, ...]:
-        """Bring everything to its basal state and close the links; returns what could not be brought there.
+        """Bring everything to its basal state and close the links. Return the outputs that failed.
 
-        Where nothing has been commanded nothing is: a rig that nobody has prepared stays as it is.
+        Without any command before, nothing is commanded: a rig that was not prepared stays as it is.
         """
         self._ticking.cancel()
         await asyncio.gather(self._ticking, return_exceptions=True)
@@ -134,7 +135,7 @@ class CommissioningRig:
         return await self.gate.submit(Intent(actuator, command, WHO, why))
 
     async def keep(self, actuator: str, command: Command, seconds: float, why: str) -> Outcome:
-        """Send a command and renew its lease for so long."""
+        """Send a command and renew its lease for `seconds`."""
         outcome = await self.command(actuator, command, why)
         loop = asyncio.get_running_loop()
         end_s = loop.time() + seconds
@@ -144,7 +145,7 @@ class CommissioningRig:
         return outcome
 
     async def value(self, point: str) -> float:
-        """Return the mean of three fresh readings of `point`, settled where it is a mass; NaN when it cannot be had."""
+        """Return the mean of three fresh readings of `point`, settled if it is a mass; NaN if there is none."""
         every_s = self.rig.devices[point.partition(".")[0]].every_s
         mass = point == self.rig.organs.kidney.mass
         found = await settled(
@@ -154,65 +155,79 @@ class CommissioningRig:
         return nan if found.value is None else found.value
 
     def now(self, point: str) -> float:
-        """Return the latest reading of `point`; NaN when it is not good."""
+        """Return the latest reading of `point`; NaN if it is not good."""
         reading = self.store.readings.get(point)
         return reading.value if reading is not None and reading.quality is Quality.GOOD else nan
 
     def flow(self, pump: str) -> float:
-        """Return what a pump says of its own flow (µL/min; 0 when it stands; NaN when it does not say)."""
+        """Return the flow that a pump reports (µL/min; 0 if it stands; NaN without a report)."""
         view = self.store.actuators.get(pump)
         if view is None or not isinstance(view.status, PumpStatus):
             return nan
         return view.status.flow_ul_min if view.status.running else 0.0
 
     def level(self, point: str) -> float:
-        """Return what an output of a level is set to; NaN when it does not say."""
+        """Return the set-point of an output; NaN if it is unknown."""
         view = self.store.actuators.get(point)
         return view.status.setpoint if view is not None and isinstance(view.status, LevelStatus) else nan
 
     # --- doses -------------------------------------------------------------------------------------------
 
     async def dose(self, line: str, volume_ul: float, valves: tuple[str, ...] = ()) -> Effect:
-        """Give one dose along `line` with `valves` open, and see what it does to the balance and to every gauge."""
-        spec = self.rig.lines[line]
-        pump = spec.pump or ""
+        """Give one dose along `line` with `valves` open, and measure its effect on the balance and every gauge."""
+        pump = self.rig.lines[line].pump or ""
         mass = self.rig.organs.kidney.mass
         before = await self.value(mass)
         rest = {gauge: await self.value(gauge) for gauge in self.gauges}
-        rise = dict.fromkeys(self.gauges, 0.0)
-        for valve in valves:
-            await self.command(valve, Switch(True), f"test of line {line}")
+        await self._switch_all(valves, True, f"test of line {line}")
         self._doses += 1
         flow = self._limits.pumps[pump].max_ul_min
         dose = Dispense(volume_ul, flow, f"{WHO}.{self._doses}.{asyncio.get_running_loop().time():.0f}")
         outcome = await self.command(pump, dose, f"test of line {line}")
         refused = None if outcome.ok else outcome.why
         end_s = asyncio.get_running_loop().time() + volume_ul / flow * 60.0 * 1.5 + 10.0
-        while refused is None:
-            await asyncio.sleep(POLL_S)
-            for valve in valves:
-                await self.command(valve, Switch(True), f"test of line {line}")
-            for gauge in self.gauges:
-                if isfinite(now := self.now(gauge) - rest[gauge]):
-                    rise[gauge] = max(rise[gauge], now)
-            if asyncio.get_running_loop().time() > end_s:
-                break
-            if (await self._stands(pump)) and asyncio.get_running_loop().time() > end_s - 20.0:
-                break
+        rise = dict.fromkeys(self.gauges, 0.0)
+        if refused is None:
+            await self._watch_dose(line, pump, valves, rest, rise, end_s)
         await self.gate.stop(pump, f"test of line {line} ends", requester=WHO)
-        for valve in valves:
-            await self.command(valve, Switch(False), f"test of line {line} ends")
+        await self._switch_all(valves, False, f"test of line {line} ends")
         after = await self.value(mass)
         moved_ul = (after - before) * 1000.0
         self._book(line, volume_ul, moved_ul if isfinite(moved_ul) else 0.0, given=refused is None)
         return Effect(moved_ul / 1000.0, rise, refused)
+
+    async def _watch_dose(
+        self,
+        line: str,
+        pump: str,
+        valves: tuple[str, ...],
+        rest: Mapping[str, float],
+        rise: dict[str, float],
+        end_s: float,
+    ) -> None:
+        """Record the maximum rise of each gauge until the dose has ended, at the latest at `end_s` (loop time)."""
+        loop = asyncio.get_running_loop()
+        while True:
+            await asyncio.sleep(POLL_S)
+            await self._switch_all(valves, True, f"test of line {line}")
+            for gauge in self.gauges:
+                if isfinite(now := self.now(gauge) - rest[gauge]):
+                    rise[gauge] = max(rise[gauge], now)
+            if loop.time() > end_s:
+                return
+            if (await self._stands(pump)) and loop.time() > end_s - 20.0:
+                return
+
+    async def _switch_all(self, valves: tuple[str, ...], on: bool, why: str) -> None:
+        for valve in valves:
+            await self.command(valve, Switch(on), why)
 
     async def _stands(self, pump: str) -> bool:
         await self.gate.poll(pump)
         return self.flow(pump) == 0.0
 
     def _book(self, line: str, volume_ul: float, weighed_ul: float, *, given: bool) -> None:
-        """Take the balance's word for the weighed vessel; the other end is as uncertain as what was seen and asked differ."""
+        """Book the weighed volume; at the other end, the difference to the requested volume is its uncertainty."""
         spec, kidney = self.rig.lines[line], self.rig.organs.kidney
         self.volumes[kidney.vessel].ul += weighed_ul
         if given:

@@ -1,4 +1,4 @@
-"""The procedure: a person prepares the rig, every part is moved once, and what it does is compared with the file."""
+"""The procedure of commissioning: a person prepares the rig, each part is moved once, and its effect is checked."""
 
 from __future__ import annotations
 
@@ -16,24 +16,24 @@ STOP_S = 3.0
 
 
 class NotReady(Exception):
-    """The person has not confirmed that the rig may be moved; the message says what is asked for."""
+    """The person has not confirmed the preparation. The message says what is needed."""
 
 
 async def commission(bench: CommissioningRig, *, by: str, utc: str, ask: Ask, tell: Tell) -> Report:
-    """Carry out every check; a failed one does not keep the others from being made.
+    """Carry out every check; a failed check does not prevent the others.
 
     Args:
-        bench: The connected rig.
-        by: Who answers for it.
-        utc: When it began.
-        ask: Asks the person.
-        tell: Hears each result at once.
+        bench: the connected rig.
+        by: the person responsible.
+        utc: time of the start.
+        ask: asks the person.
+        tell: called with each result at once.
 
     Returns:
-        What was found.
+        The report.
 
     Raises:
-        NotReady: The person did not confirm the preparations; nothing was moved.
+        NotReady: the person did not confirm the preparation; nothing was moved.
     """
     prepared = preparation(bench)
     if not await ask(prepared):
@@ -46,7 +46,7 @@ async def commission(bench: CommissioningRig, *, by: str, utc: str, ask: Ask, te
 
 
 def preparation(bench: CommissioningRig) -> str:
-    """Return what the person has to have prepared."""
+    """Return what the person has to prepare."""
     vessels = ", ".join(
         f"{name} {quantity_text(vessel.volume_ul, 'uL')}"
         for name, vessel in bench.rig.vessels.items()
@@ -87,22 +87,22 @@ async def _checks(bench: CommissioningRig, ask: Ask) -> AsyncIterator[Check]:
 
 
 async def _valves(bench: CommissioningRig, ask: Ask) -> list[Check]:
-    """A person sees each valve open; that medium passes was seen with its pump."""
+    """Check that a person sees each valve open and close; that medium passes is checked with its pump."""
     checks = []
     for name, line in bench.rig.lines.items():
         if line.valve is None:
             continue
-        told = await bench.command(line.valve, Switch(True), "test of the valve")
-        seen = told.ok and await ask(f"Is the valve of line “{name}” open now, and no other?")
+        outcome = await bench.command(line.valve, Switch(True), "test of the valve")
+        seen = outcome.ok and await ask(f"Is the valve of line “{name}” open now, and no other?")
         await bench.command(line.valve, Switch(False), "test of the valve ends")
         shut = seen and await ask(f"Is the valve of line “{name}” shut now?")
-        why = "a person saw otherwise" if told.ok else f"it could not be switched: {told.why}"
+        why = "a person saw otherwise" if outcome.ok else f"it could not be switched: {outcome.why}"
         checks.append(Check(line.valve, f"opens line {name}", shut, "a person saw it open and shut" if shut else why))
     return checks
 
 
 async def _emergency(bench: CommissioningRig) -> Check:
-    """Stop everything: the heart falls to its basal flow, and a heater pulse is refused until the reset."""
+    """Stop everything: the heart falls to its basal flow, and further commands are refused until the reset."""
     rig = bench.rig
     heart = rig.lines[rig.organs.heart.line].pump or ""
     effect = "everything but the basal circulation rests"

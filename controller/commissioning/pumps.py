@@ -1,8 +1,8 @@
-"""Does each commanded pump move the flow that is read: on the balance, on the gauge of its line, and on nothing else?"""
+"""Checks of pumps: each moves the commanded flow, as seen on the balance and on the gauge of its line, and nothing else."""
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass
 from math import isfinite, isnan
 
@@ -11,32 +11,32 @@ from controller.commissioning.terms import Ask, Check
 from controller.hazards import physics
 from controller.hazards.pressure import working_kpa
 from controller.hazards.terms import Subject
-from controller.rig.description import Rig
+from controller.rig.description import Line, Rig
 from controller.safety.limits import limits_of
 from drivers.commands import Run
 
 DOSE_UL = 1500.0
-"""Of each test; a mistaken one of them neither empties nor overfills any vessel of a rig that passed its check."""
+"""Volume of each test dose (µL); a wrong one neither empties nor overfills a vessel of a rig that passed its check."""
 TOLERANCE = 0.3
-"""Share by which a dose may be off: pumps that nobody has calibrated differ by up to 25 %."""
+"""Relative tolerance of a dose: uncalibrated pumps differ by up to 25 %."""
 NOTHING_G = 0.15
-"""What drips and draught do to the balance."""
+"""Effect of drips and draught on the balance (g)."""
 SHARE = 0.3
-"""A gauge responds when it rises by so much of what its line needs."""
+"""Minimum rise of a responding gauge, as a share of the pressure that its line needs."""
 NOISE_KPA = 0.2
 HEART_S = 40.0
 
 
 @dataclass(frozen=True, slots=True)
 class Signature:
-    """What a pump does: fills (+1), empties (-1) or leaves (0) the weighed vessel, and which gauges rise."""
+    """Effect of a pump: fills (+1), empties (-1) or leaves (0) the weighed vessel, and the gauges that rise."""
 
     mass: int
     gauges: frozenset[str]
 
 
 def signatures(rig: Rig, gauges: tuple[str, ...]) -> dict[str, Signature]:
-    """Return what each pumped line does, by the file."""
+    """Return the expected effect of each pumped line, by the rig file."""
     weighed = rig.organs.kidney.vessel
     return {
         name: Signature(
@@ -49,7 +49,7 @@ def signatures(rig: Rig, gauges: tuple[str, ...]) -> dict[str, Signature]:
 
 
 async def heart(bench: CommissioningRig) -> Check:
-    """Raise the heart from its basal flow to its greatest: its gauge rises, and the balance stays."""
+    """Raise the heart from its basal flow to its maximum: its gauge rises, and the balance stays."""
     rig = bench.rig
     spec, line = rig.organs.heart, rig.organs.heart.line
     pump = rig.lines[line].pump or ""
@@ -60,23 +60,38 @@ async def heart(bench: CommissioningRig) -> Check:
     rest = {gauge: await bench.value(gauge) for gauge in bench.gauges}
     await bench.keep(pump, Run(spec.max_ul_min), HEART_S, "test of the heart")
     rise = {gauge: await bench.value(gauge) - rest[gauge] for gauge in bench.gauges}
-    told = bench.flow(pump)
+    flow_ul_min = bench.flow(pump)
     await bench.gate.stop(pump, "it stands while the balance is read", requester=WHO)
     after_g = await bench.value(rig.organs.kidney.mass)
     if not low.ok:
         return Check(pump, effect, False, f"it cannot be commanded: {low.why}")
+    return _heart_check(bench, pump, effect, after_g - before_g, rise, flow_ul_min)
+
+
+def _heart_check(
+    bench: CommissioningRig,
+    pump: str,
+    effect: str,
+    mass_g: float,
+    rise: Mapping[str, float],
+    flow_ul_min: float,
+) -> Check:
+    """Judge the heart by the change of the balance, the rise of the gauges (kPa) and the flow that it reports."""
+    rig = bench.rig
+    spec, line = rig.organs.heart, rig.organs.heart.line
     needed = physics.line_kpa(rig.lines[line], spec.max_ul_min - spec.basal_ul_min)
-    seen = Signature(_sign(after_g - before_g), frozenset(g for g, kpa in rise.items() if kpa > SHARE * needed))
+    seen = Signature(_sign(mass_g), frozenset(g for g, kpa in rise.items() if kpa > SHARE * needed))
     check = _judge(bench, line, pump, effect, seen)
     if not check.ok:
         return check
-    if isnan(told) or abs(told - spec.max_ul_min) > TOLERANCE * spec.max_ul_min:
-        return Check(pump, effect, False, f"it says that it moves {told / 1000:g} mL/min. Check its tubing setting")
+    if isnan(flow_ul_min) or abs(flow_ul_min - spec.max_ul_min) > TOLERANCE * spec.max_ul_min:
+        what = f"it says that it moves {flow_ul_min / 1000:g} mL/min. Check its tubing setting"
+        return Check(pump, effect, False, what)
     return Check(pump, effect, True, ", ".join(f"{gauge} rose by {rise[gauge]:.2f} kPa" for gauge in seen.gauges))
 
 
 async def transfers(bench: CommissioningRig, ask: Ask) -> AsyncIterator[Check]:
-    """Give one dose along each line that an organ transfers medium through: first what fills, then what empties."""
+    """Give one dose along each line that an organ uses for transfers: first those that fill, then those that empty."""
     rig = bench.rig
     expected = signatures(rig, bench.gauges)
     lines = [name for name in expected if name != rig.organs.heart.line]
@@ -100,44 +115,55 @@ async def _transfer(bench: CommissioningRig, ask: Ask, name: str, wanted: Signat
     check = _judge(bench, name, pump, effect, seen)
     if not check.ok:
         return check
+    return await _amount(bench, ask, name, wanted, effect, done)
+
+
+async def _amount(bench: CommissioningRig, ask: Ask, name: str, wanted: Signature, effect: str, done: Effect) -> Check:
+    """Check the amount of a dose with the right effect, and ask a person if another line would show the same effect."""
+    line = bench.rig.lines[name]
+    pump = line.pump or ""
     if wanted.mass and abs(abs(done.mass_g) * 1000.0 - DOSE_UL) > TOLERANCE * DOSE_UL:
         what = f"{abs(done.mass_g):.2f} g moved where {DOSE_UL / 1000:g} g were asked for. Check its tubing, and calibrate it"
         return Check(pump, effect, False, what)
-    alike = [
-        other for other, signature in signatures(rig, bench.gauges).items() if signature == wanted and other != name
-    ]
-    if alike and not await ask(f"Has liquid gone along line “{name}” ({line.from_} to {line.to}), and along no other?"):
-        what = f"a person saw another line move. Compare channel or link of {pump} with line {', '.join(alike)}"
+    same = [other for other, each in signatures(bench.rig, bench.gauges).items() if each == wanted and other != name]
+    if same and not await ask(f"Has liquid gone along line “{name}” ({line.from_} to {line.to}), and along no other?"):
+        what = f"a person saw another line move. Compare channel or link of {pump} with line {', '.join(same)}"
         return Check(pump, effect, False, what)
     return Check(pump, effect, True, f"the balance changed by {done.mass_g:+.2f} g")
 
 
 async def _nothing_moved(bench: CommissioningRig, name: str, effect: str, done: Effect) -> Check:
-    """Nothing was moved: is the pump dead, or does a valve stand in its way that the file puts on another line?"""
+    """Find out why nothing was moved: a dead pump, or a valve that the file puts on another line."""
     rig = bench.rig
     line = rig.lines[name]
     pump = line.pump or ""
+    own = (line.valve,) if line.valve else ()
     others = {each.valve for each in rig.lines.values() if each.valve is not None and each.valve != line.valve}
     for valve in sorted(others):
-        again = await bench.dose(name, DOSE_UL, (*((line.valve,) if line.valve else ()), valve))
+        again = await bench.dose(name, DOSE_UL, (*own, valve))
         if again.refused is None and _sign(again.mass_g):
             what = f"it moves medium only while {valve} is open: that valve is on line “{name}”, unlike in the file"
             return Check(pump, effect, False, what)
+    return Check(pump, effect, False, f"the pump moves nothing: {_blockage(line, done)}")
+
+
+def _blockage(line: Line, done: Effect) -> str:
+    """Return where to look for the cause of a pump that moves nothing."""
     pressed = [f"{gauge} rose by {kpa:.0f} kPa" for gauge, kpa in done.rise_kpa.items() if kpa > 5.0]
-    why = f"its line is shut ({', '.join(pressed)}): look at valve {line.valve}, clamps and filter" if pressed else ""
-    cause = why or "look at its power, its cassette and its tubing, and at clamps"
-    return Check(pump, effect, False, f"the pump moves nothing: {cause}")
+    if pressed:
+        return f"its line is shut ({', '.join(pressed)}): look at valve {line.valve}, clamps and filter"
+    return "look at its power, its cassette and its tubing, and at clamps"
 
 
 def _risen(bench: CommissioningRig, done: Effect) -> frozenset[str]:
-    """The gauges that rose by what a line with a gauge needs."""
+    """Return the gauges that rose by what a line with a gauge needs."""
     subject = Subject(bench.rig, limits_of(bench.rig))
     needs = {}
     for gauge in bench.gauges:
         line = bench.rig.lines[bench.rig.devices[gauge.partition(".")[0]].at or ""]
         needs[gauge] = working_kpa(subject, line) if line.pump else 0.0
-    least = min((SHARE * need for need in needs.values() if need), default=0.0)
-    return frozenset(gauge for gauge, kpa in done.rise_kpa.items() if kpa > max(NOISE_KPA, least))
+    min_kpa = min((SHARE * need for need in needs.values() if need), default=0.0)
+    return frozenset(gauge for gauge, kpa in done.rise_kpa.items() if kpa > max(NOISE_KPA, min_kpa))
 
 
 def _sign(mass_g: float) -> int:
@@ -147,7 +173,7 @@ def _sign(mass_g: float) -> int:
 
 
 def _judge(bench: CommissioningRig, name: str, pump: str, effect: str, seen: Signature) -> Check:
-    """Compare what was seen with what the file says, and name what the pump or the gauge seems to be."""
+    """Compare the observed effect with the expected one, and name the part that pump or gauge seems to be."""
     rig = bench.rig
     expected = signatures(rig, bench.gauges)
     wanted = expected[name]
@@ -159,11 +185,18 @@ def _judge(bench: CommissioningRig, name: str, pump: str, effect: str, seen: Sig
         return Check(pump, effect, False, what)
     if seen == Signature(0, frozenset()):
         return Check(pump, effect, False, "nothing responds: the pump moves nothing, or its gauge sits elsewhere")
-    like = [f"{rig.lines[other].pump} (line “{other}”)" for other, its in expected.items() if its == seen]
-    if not like and seen.mass == 0:  # a pump that presses against its own valve, which was shut
-        valves = (other for other, its in expected.items() if its.gauges == seen.gauges and rig.lines[other].valve)
-        like = [f"{rig.lines[other].pump} (line “{other}”, its valve shut)" for other in valves]
     did = {1: "fills", -1: "empties", 0: "leaves"}[seen.mass]
     gauges = f", and {', '.join(sorted(seen.gauges))} responds" if seen.gauges else ", and no gauge responds"
+    like = _like(rig, expected, seen)
     which = f"as {' or '.join(like)} should: they are exchanged" if like else "as no line of the file does"
     return Check(pump, effect, False, f"it {did} {rig.organs.kidney.vessel}{gauges}, {which}")
+
+
+def _like(rig: Rig, expected: Mapping[str, Signature], seen: Signature) -> list[str]:
+    """Return the pumps that are expected to have the observed effect."""
+    like = [f"{rig.lines[other].pump} (line “{other}”)" for other, its in expected.items() if its == seen]
+    if like or seen.mass != 0:
+        return like
+    # A pump that presses against its own closed valve moves nothing.
+    valves = (other for other, its in expected.items() if its.gauges == seen.gauges and rig.lines[other].valve)
+    return [f"{rig.lines[other].pump} (line “{other}”, its valve shut)" for other in valves]

@@ -1,4 +1,4 @@
-"""The record of commissioning: valid for the wiring that it was made with, and for half a year."""
+"""The record of commissioning: valid for the wiring that was tested, and for half a year."""
 
 from __future__ import annotations
 
@@ -13,20 +13,20 @@ from controller.rig.description import Rig
 ROW = "commissioning"
 """Kind of the journal row."""
 VALID = timedelta(days=180)
-"""Tubing is changed and devices are exchanged meanwhile; nobody writes down each."""
+"""Validity: tubing and devices are exchanged over time, and not every exchange is recorded."""
 
 
 class Rows(Protocol):
-    """What is needed of the journal."""
+    """The part of the journal that is used here."""
 
     def last(self, kind: str) -> Any:
         """Return the latest row of a kind, or None."""
 
 
 def wiring_hash(rig: Rig) -> str:
-    """Return the sha256 of what commissioning confirms: devices with links, places and channels, lines, and their roles.
+    """Return the sha256 of what commissioning confirms: devices with links, places and channels, lines, and roles.
 
-    Set-points, limits, volumes and periods do not belong to it.
+    Set-points, limits, volumes and periods are not part of it.
     """
     organs = rig.organs.model_dump(mode="json", by_alias=True)
     roles = {
@@ -62,7 +62,7 @@ def wiring_hash(rig: Rig) -> str:
 
 
 def not_commissioned(rig: Rig, journal: Rows, now: datetime) -> str | None:
-    """Return why a rig counts as not commissioned, or None when it is. A rig of simulated links needs none."""
+    """Return why a rig counts as not commissioned, or None if it is. A rig with simulated links needs none."""
     if rig.simulated:
         return None
     row = journal.last(ROW)

@@ -1,19 +1,20 @@
-"""Is each gas what it claims, each probe where the file says, and does the heater warm the chamber? Judged by effect."""
+"""Checks of gases, probes and heater by their effect: each gas is the right one, each probe in its place."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass
 from math import isfinite
 
 from controller.commissioning.bench import CommissioningRig
 from controller.commissioning.terms import Check
+from controller.gate.outcome import Outcome
 from controller.rig.families import PH, TEMPERATURE, by_thermostat, points_of
 from drivers.commands import Level, Switch
 
 GAS_S = 360.0
-"""How long each mixture flows: the loop takes up half of a step of oxygen within a minute, CO2 more slowly."""
+"""Duration of each mixture (s): the loop takes up half of an oxygen step within a minute, CO2 more slowly."""
 PH_FALLS, PH_RISES = 0.03, 0.05
 OXYGEN_RISES_PCT = 8.0
 SOUR_PH = 6.9
@@ -28,7 +29,7 @@ BASE_UL = 1000.0
 
 @dataclass(frozen=True, slots=True)
 class Air:
-    """What a gas mixture did to pH and oxygen of the loop."""
+    """Effect of a gas mixture on pH and oxygen of the loop."""
 
     ph: float
     ph_change: float
@@ -37,7 +38,7 @@ class Air:
 
 
 async def gases(bench: CommissioningRig) -> AsyncIterator[Check]:
-    """Little CO2, then much, then oxygen: pH and oxygen of the loop go the right way."""
+    """Apply little CO2, then much, then oxygen: pH and oxygen of the loop must respond in the right direction."""
     lung = bench.rig.organs.lung
     calm = await _breathe(bench, lung.co2_min_pct, 0.0)
     sour = await _breathe(bench, lung.co2_max_pct, 0.0)
@@ -74,7 +75,7 @@ def _air(air: str, co2: str, calm: Air) -> Check:
 
 
 async def _breathe(bench: CommissioningRig, co2_pct: float, o2_pct: float, seconds: float = GAS_S) -> Air:
-    """Set a mixture for a while, CO2 last when it rises and first when it falls."""
+    """Set a mixture for a while; CO2 rises last and falls first."""
     lung = bench.rig.organs.lung
     co2, o2 = (round(lung.total_ml_min * pct / 100.0, 2) for pct in (co2_pct, o2_pct))
     flows = {lung.co2: co2, lung.air: round(lung.total_ml_min - co2 - o2, 2), lung.o2: o2}
@@ -91,25 +92,38 @@ async def _breathe(bench: CommissioningRig, co2_pct: float, o2_pct: float, secon
 
 async def warmth(bench: CommissioningRig) -> Check:
     """Heat for half a minute: the chamber's probe rises, and more than any other."""
-    rig = bench.rig
-    skin = rig.organs.skin
-    probes = [point for point, kind in points_of(rig).items() if kind == TEMPERATURE]
-    effect = f"{skin.heater} warms {skin.temperature}"
+    skin = bench.rig.organs.skin
+    probes = [point for point, kind in points_of(bench.rig).items() if kind == TEMPERATURE]
     before = {probe: await bench.value(probe) for probe in probes}
     await asyncio.sleep(WARM_S)
     still = {probe: await bench.value(probe) for probe in probes}
-    if by_thermostat(rig):
-        told = await bench.command(skin.heater, Level(skin.setpoint_c + BATH_STEP_C), "test of the heater")
-        await asyncio.sleep(2 * WARM_S)
-    else:
-        told = await bench.command(skin.heater, Switch(True, PULSE_S), "test of the heater")
-        await asyncio.sleep(max(WARM_S - PULSE_S, PULSE_S))
-    if not told.ok:
-        return Check(skin.heater, effect, False, f"it was not switched: {told.why}")
+    outcome = await _heat(bench)
+    if not outcome.ok:
+        effect = f"{skin.heater} warms {skin.temperature}"
+        return Check(skin.heater, effect, False, f"it was not switched: {outcome.why}")
     after = {probe: await bench.value(probe) for probe in probes}
-    if by_thermostat(rig):
+    if by_thermostat(bench.rig):
         await bench.command(skin.heater, Level(skin.setpoint_c), "test of the heater ends")
     gain = {probe: (after[probe] - still[probe]) - (still[probe] - before[probe]) for probe in probes}
+    return _warmth_check(bench, gain)
+
+
+async def _heat(bench: CommissioningRig) -> Outcome:
+    """Raise the bath's set-point, or give one heater pulse, and wait for its effect."""
+    skin = bench.rig.organs.skin
+    if by_thermostat(bench.rig):
+        outcome = await bench.command(skin.heater, Level(skin.setpoint_c + BATH_STEP_C), "test of the heater")
+        await asyncio.sleep(2 * WARM_S)
+    else:
+        outcome = await bench.command(skin.heater, Switch(True, PULSE_S), "test of the heater")
+        await asyncio.sleep(max(WARM_S - PULSE_S, PULSE_S))
+    return outcome
+
+
+def _warmth_check(bench: CommissioningRig, gain: Mapping[str, float]) -> Check:
+    """Judge the heater by the additional rise of each probe (K)."""
+    skin = bench.rig.organs.skin
+    effect = f"{skin.heater} warms {skin.temperature}"
     chamber = gain[skin.temperature]
     if isfinite(chamber) and chamber > WARMER_C:
         return Check(skin.heater, effect, True, f"{skin.temperature} rose by {chamber:.2f} degC more than before")
@@ -123,7 +137,7 @@ async def warmth(bench: CommissioningRig) -> Check:
 
 
 async def ph_probes(bench: CommissioningRig) -> Check | None:
-    """Give base into the weighed vessel: its probe rises, and that of the loop does not. None when there is only one."""
+    """Give base into the weighed vessel: its probe rises, and the loop's does not. Return None if there is only one."""
     organs = bench.rig.organs
     inside, outside = organs.liver.ph, organs.lung.ph
     if inside == outside or points_of(bench.rig).get(inside) != PH:
@@ -135,6 +149,11 @@ async def ph_probes(bench: CommissioningRig) -> Check | None:
         return Check(inside, effect, False, f"the dose was not given: {done.refused}")
     await asyncio.sleep(30.0)
     rise = {probe: await bench.value(probe) - before[probe] for probe in (inside, outside)}
+    return _base_check(inside, outside, effect, rise)
+
+
+def _base_check(inside: str, outside: str, effect: str, rise: Mapping[str, float]) -> Check:
+    """Judge the probe of the weighed vessel by the rise of both probes after a dose of base (pH)."""
     detail = ", ".join(f"{probe} {change:+.2f}" for probe, change in rise.items())
     if rise[inside] > PH_RISES and rise[inside] > 2.0 * rise[outside]:
         return Check(inside, effect, True, detail)

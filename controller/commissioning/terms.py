@@ -1,4 +1,4 @@
-"""The terms of commissioning: a check and what it found, the report, and how a person is asked."""
+"""Data types of commissioning: a check with its result, the report, and the dialogue with a person."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 Ask = Callable[[str], Awaitable[bool]]
-"""Asks a person; True when they confirm."""
+"""Asks a person; returns True if they confirm."""
 Tell = Callable[[str], None]
-"""Tells a person how far the procedure is."""
+"""Reports progress to a person."""
 
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """One check: of what, by what effect, whether it passed, and what was found."""
+    """One check: its subject, the expected effect, whether it passed, and what was found."""
 
     subject: str
     effect: str
@@ -27,7 +27,7 @@ class Check:
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """What commissioning found; `wiring` is the hash of what it is valid for."""
+    """The result of commissioning; `wiring` is the hash of the wiring that it is valid for."""
 
     rig: str
     wiring: str
@@ -41,7 +41,7 @@ class Report:
         return bool(self.checks) and all(check.ok for check in self.checks)
 
     def to_json(self) -> dict[str, Any]:
-        """Return it as the journal and `--json` have it."""
+        """Return the form of the journal and of `--json`."""
         return {
             "rig": self.rig,
             "wiring": self.wiring,

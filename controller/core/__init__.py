@@ -1,1 +1,1 @@
-"""Clock, state and versions: what every other package of the controller knows."""
+"""Clock, state and versions: the base of all other packages of the controller."""

@@ -1,4 +1,4 @@
-"""The one clock (decision 1): monotonic time is the event loop's, UTC comes from here and nowhere else."""
+"""The only clock (decision 2): monotonic time is the event loop's; UTC comes only from here."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _MICROSECOND = timedelta(microseconds=1)
 
 
 class Clock:
-    """UTC beside the running loop's monotonic time.
+    """UTC in addition to the running loop's monotonic time.
 
     `follow_system=True` (real time) reads the operating system's UTC at each call, so that records follow NTP.
     `follow_system=False` (virtual time) counts from `epoch` with the loop's own time: the same run gives the same
@@ -28,23 +28,23 @@ class Clock:
         self._minute_text = ""
 
     def now_s(self) -> float:
-        """Monotonic seconds: the event loop's time."""
+        """Return monotonic seconds: the event loop's time."""
         return self._loop.time()
 
     def utc_us(self) -> int:
-        """Microseconds of UTC since the beginning of 1970."""
+        """Return microseconds of UTC since the beginning of 1970."""
         if self._epoch_us is None:
             return time.time_ns() // 1000
         return self._epoch_us + round((self._loop.time() - self._start_s) * 1e6)
 
     def utc(self) -> datetime:
-        """Aware UTC date and time."""
+        """Return aware UTC date and time."""
         return _BEGIN + timedelta(microseconds=self.utc_us())
 
     def utc_text(self) -> str:
-        """UTC as ISO 8601 with milliseconds and a Z, the form of every record."""
+        """Return UTC as ISO 8601 with milliseconds and a Z, the form of every record."""
         minute, within_us = divmod(self.utc_us(), 60_000_000)
-        if minute != self._minute:  # asked for at each tick and record: all but the seconds stays for a minute
+        if minute != self._minute:  # called at each tick and record: everything but the seconds is cached for a minute
             self._minute = minute
             self._minute_text = (_BEGIN + timedelta(minutes=minute)).strftime("%Y-%m-%dT%H:%M:")
         return f"{self._minute_text}{within_us // 1_000_000:02d}.{within_us // 1000 % 1000:03d}Z"

@@ -1,6 +1,6 @@
-"""The states of a run, with their ISA-88 names, and every step that is legal between them (E1).
+"""The states of a run, with their ISA-88 names, and all legal transitions between them (E1).
 
-The table is the whole truth: what is not in it is refused. Nothing leaves `held` but an explicit command (E3).
+A transition that is not in the table is refused. Only an explicit command leaves `held` (E3).
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ class RunState(StrEnum):
 
     @property
     def ended(self) -> bool:
-        """Whether nothing more can come of the run."""
+        """Whether the run has ended for good."""
         return self in (RunState.STOPPED, RunState.ABORTED, RunState.COMPLETE)
 
 
 class RunEvent(StrEnum):
-    """What moves a run from state to state: commands of people first, then what the run itself reports."""
+    """Triggers of transitions: first the commands of people, then the reports of the run itself."""
 
     START = "start"
     PAUSE = "pause"
@@ -37,17 +37,17 @@ class RunEvent(StrEnum):
     STOP = "stop"
     ABORT = "abort"
     FAULT = "fault"
-    """Something needs a person: a refusal that will not pass, an outcome that is not known."""
+    """A person is needed: a refusal that will not pass, or an unknown outcome."""
     RECOVER = "recover"
-    """The controller came back after it was gone."""
+    """The controller has restarted."""
     RESTED = "rested"
-    """Everything the command asked to come to rest has done so, by readback."""
+    """All outputs have come to rest as commanded, by readback."""
     RESTARTED = "restarted"
     FINISHED = "finished"
 
 
 class IllegalTransition(Exception):
-    """The command makes no sense in the state the run is in."""
+    """The command is not legal in the run's present state."""
 
     def __init__(self, state: RunState, event: RunEvent) -> None:
         legal = ", ".join(sorted(known for at, known in TRANSITIONS if at == state)) or "none: the run has ended"
@@ -90,7 +90,7 @@ TRANSITIONS: dict[tuple[RunState, RunEvent], RunState] = {
 
 
 def after(state: RunState, event: RunEvent) -> RunState:
-    """The state that `event` leads to; raises :class:`IllegalTransition` for what is not in the table."""
+    """Return the state after `event`. Raises :class:`IllegalTransition` if it is not in the table."""
     try:
         return TRANSITIONS[(state, event)]
     except KeyError:

@@ -1,4 +1,4 @@
-"""What the controller knows: readings, actuators, volumes, trips; one immutable snapshot a tick."""
+"""The state of the rig: readings, actuators, volumes, trips; one immutable snapshot a tick."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from drivers.commands import Command, Guarantee, Quality, Status
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """One value in `unit`, when it was taken (loop seconds), and since when it has been exactly the same."""
+    """A value in `unit`, the time it was taken (loop s), and the time since when it has not changed (loop s)."""
 
     value: float
     unit: str
@@ -22,15 +22,15 @@ class Reading:
     detail: str = ""
     same_since_s: float = 0.0
     stuck: bool = False
-    """Whether its probe answers, and always the same (:mod:`controller.readings.liveliness`); the quality is stale then."""
+    """Whether its probe is stuck (:mod:`controller.readings.liveliness`); the quality is then stale."""
     last_good: Reading | None = None
-    """The last good reading before this one; None where this one is good itself, or none ever was."""
+    """The last good reading before this one; None if this one is good, or none ever was."""
     stable: bool = True
-    """Whether the value has come to rest, as its device says (:attr:`drivers.device.Sensor.stable`)."""
+    """Whether the value has settled, according to its device (:attr:`drivers.device.Sensor.stable`)."""
 
     @property
     def good(self) -> Reading | None:
-        """The newest good reading: this one, or the last before it. Nothing may be acted on but this."""
+        """The newest good reading: this one, or the last before it. Only this may be acted on."""
         return self if self.quality is Quality.GOOD else self.last_good
 
 
@@ -44,9 +44,9 @@ class Volume:
 
 @dataclass(frozen=True, slots=True)
 class ActuatorView:
-    """One actuator: what it says, when it was asked, what it was told last, what it falls back to.
+    """One actuator: its status, the time it was read, the last command, and its basal state.
 
-    `lease_until_s` is when a continuous command runs out, `fault` why its status could not be read lately.
+    `lease_until_s` is the end of a continuous command's lease; `fault` is why its status could not be read.
     """
 
     status: Status | None
@@ -60,7 +60,7 @@ class ActuatorView:
 
 @dataclass(frozen=True, slots=True)
 class State:
-    """Everything at one tick."""
+    """The snapshot of one tick."""
 
     at_s: float
     utc: str
@@ -72,35 +72,39 @@ class State:
 
 
 class Judge(Protocol):
-    """What the store needs of :class:`controller.readings.plausibility.Plausibility`."""
+    """The part of :class:`controller.readings.plausibility.Plausibility` that the store uses."""
 
     def judge(
         self, point: str, value: float, unit: str, at_s: float, actuators: Mapping[str, ActuatorView]
     ) -> str | None:
-        """Take in a reading of the moment; return why it is suspect, or None when it is good."""
+        """Take in a reading. Return why it is suspect, or None if it is good."""
 
     def again(self, point: str) -> bool:
-        """Whether another reading soon would tell more."""
+        """Return whether another reading soon would help."""
 
     def failed(self, point: str) -> None:
-        """Note that a reading could not be taken."""
+        """Record that a reading could not be taken."""
 
 
 class StateStore:
-    """Where sampling, gate and ledger put what they learn; `state` is the snapshot of the last tick."""
+    """Collects the data of sampling, gate and ledger; `state` is the snapshot of the last tick."""
 
     def __init__(
         self,
         flat: Callable[[str, float, float], str | None] | None = None,
-        oldest_s: Mapping[str, float] = MappingProxyType({}),
+        max_age_s: Mapping[str, float] = MappingProxyType({}),
         plausible: Judge | None = None,
     ) -> None:
-        """`flat(point, value, at_s)` says why a reading cannot be live, as :meth:`Liveliness.flat` does. `oldest_s`: by
-        device, how old (s) a reading may be before it is stale. `plausible` decides what a value is worth (I9).
+        """Create an empty store.
+
+        Args:
+            flat: returns why a reading cannot be live, as :meth:`Liveliness.flat` does.
+            max_age_s: maximum age of a reading by device (s).
+            plausible: judges the plausibility of a value (I9).
         """
         self._plausible = plausible
         self._flat = flat
-        self._oldest_s = oldest_s
+        self._max_age_s = max_age_s
         self._readings: dict[str, Reading] = {}
         self._news: dict[str, Reading] = {}
         self._actuators: dict[str, ActuatorView] = {}
@@ -129,37 +133,34 @@ class StateStore:
         *,
         stable: bool = True,
     ) -> bool:
-        """Take in a reading; return whether it ought to be read again soon, because only that tells what it is worth.
+        """Take in a reading. Return whether it should be read again soon to confirm it.
 
-        A value that is not plausible is suspect, whatever the device says of it. Remembers since when the value has not
-        changed (I2, flat).
+        An implausible value is suspect, whatever the device says. The store keeps since when the value has not changed (I2).
         """
-        before = self._readings.get(point)
-        again = stuck = None
-        if self._plausible is not None:
-            again = self._plausible.judge(point, value, unit, at_s, self._actuators)
-            if again is not None and quality is Quality.GOOD:
-                quality, detail = Quality.SUSPECT, again
-        if self._flat is not None and again is None:
-            stuck = self._flat(point, value, at_s)
-            if stuck is not None:
-                quality, detail = Quality.STALE, stuck
-        # What a stuck probe has said before it was found to be stuck is worth no more than what it says now.
-        good = None if before is None else before.good
-        last_good = None if quality is Quality.GOOD or stuck is not None else good
-        same = before if before is not None and before.stuck else good
-        since_s = same.same_since_s if same is not None and same.value == value else at_s
+        doubt = self._doubt(point, value, unit, at_s)
+        stuck = self._flat(point, value, at_s) if self._flat is not None and doubt is None else None
+        if stuck is not None:
+            quality, detail = Quality.STALE, stuck
+        elif doubt is not None and quality is Quality.GOOD:
+            quality, detail = Quality.SUSPECT, doubt
+        since_s, last_good = _history(self._readings.get(point), value, at_s)
+        if quality is Quality.GOOD or stuck is not None:
+            last_good = None
         reading = Reading(value, unit, quality, at_s, detail, since_s, stuck is not None, last_good, stable)
         self._readings[point] = self._news[point] = reading
-        return again is not None and self._plausible is not None and self._plausible.again(point)
+        return doubt is not None and self._plausible is not None and self._plausible.again(point)
+
+    def _doubt(self, point: str, value: float, unit: str, at_s: float) -> str | None:
+        """Return why a value is not plausible, or None."""
+        return None if self._plausible is None else self._plausible.judge(point, value, unit, at_s, self._actuators)
 
     def news(self) -> Mapping[str, Reading]:
-        """The readings that have come since this was asked last, the latest of each point."""
+        """Return the readings since the last call, the latest of each point."""
         news, self._news = self._news, {}
         return news
 
     def failed(self, point: str, unit: str, detail: str) -> None:
-        """A reading could not be taken: the last good value stays with its old time, marked missing."""
+        """Record a failed read: the last good value stays with its time, marked as missing."""
         if self._plausible is not None:
             self._plausible.failed(point)
         before = self._readings.get(point)
@@ -172,25 +173,25 @@ class StateStore:
             )
 
     def age(self, now_s: float) -> None:
-        """Mark as stale what has not been read for longer than its device may be silent; call every few seconds."""
+        """Mark readings that exceed the maximum age of their device as stale. Call it every few seconds."""
         for point, reading in self._readings.items():
             if reading.quality is Quality.STALE or reading.quality is Quality.MISSING:
                 continue
-            oldest_s = self._oldest_s.get(point.partition(".")[0])
-            if oldest_s is not None and now_s - reading.at_s > oldest_s:
+            max_age_s = self._max_age_s.get(point.partition(".")[0])
+            if max_age_s is not None and now_s - reading.at_s > max_age_s:
                 detail = f"nothing has come for {now_s - reading.at_s:.0f} s"
                 self._readings[point] = replace(reading, quality=Quality.STALE, detail=detail, last_good=reading.good)
 
     def actuator(self, name: str, view: ActuatorView) -> None:
-        """Take in a view of an actuator."""
+        """Store a view of an actuator."""
         self._actuators[name] = view
 
     def volumes(self, volumes: Mapping[str, Volume]) -> None:
-        """Take in the ledger's volumes."""
+        """Store the ledger's volumes."""
         self._volumes = dict(volumes)
 
     def link(self, name: str, state: str) -> None:
-        """Take in a link's state."""
+        """Store a link's state."""
         self._links[name] = state
 
     def snapshot(self, at_s: float, utc: str, trips: tuple[Trip, ...]) -> State:
@@ -205,3 +206,15 @@ class StateStore:
             MappingProxyType(dict(self._links)),
         )
         return self.state
+
+
+def _history(before: Reading | None, value: float, at_s: float) -> tuple[float, Reading | None]:
+    """Return since when a new `value` has not changed (loop s), and the last good reading before it.
+
+    A stuck probe's readings from before its detection are worth no more than those after it.
+    """
+    if before is None:
+        return at_s, None
+    good = before.good
+    same = before if before.stuck else good
+    return (same.same_since_s if same is not None and same.value == value else at_s), good

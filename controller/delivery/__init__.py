@@ -1,1 +1,1 @@
-"""Alarms reach people: escalation, messages, channels, the daily test and the heartbeat for an external monitor."""
+"""Delivery of alarms to people: escalation, messages, channels, the daily test and the heartbeat to an external monitor."""

@@ -1,7 +1,7 @@
-"""Channels: what carries one message to people and says whether it arrived.
+"""Channels, each of which carries a message to people and reports whether it arrived.
 
-A channel never raises and never blocks the control loop. Delivery over Apprise runs in a process of its own
-(:mod:`controller.delivery.courier`), which is killed when it takes too long; MQTT is awaited on the loop.
+A channel never raises and never blocks the control loop. Delivery over Apprise runs in a separate process
+(:mod:`controller.delivery.sender`), which is killed if it takes too long; MQTT is awaited on the loop.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ from controller.rig.description import Mqtt, Rig
 from controller.rig.notify import ChannelSpec, MonitorSpec
 
 SEND_S = 20.0
-"""A delivery that has not been confirmed within this time has failed."""
+"""Maximum time for the confirmation of a delivery (s)."""
 MAX_SECRET = 4000
 
 
 @dataclass(frozen=True, slots=True)
 class Message:
-    """One message for people; `data` is the same for programs."""
+    """One message for people, with the same contents for programs in `data`."""
 
     title: str
     body: str
@@ -40,32 +40,32 @@ class Message:
 
 @dataclass(frozen=True, slots=True)
 class DeliveryOutcome:
-    """Whether a delivery was confirmed by its channel, and what was said."""
+    """Whether a delivery was confirmed by its channel, and the channel's answer."""
 
     ok: bool
     detail: str
 
 
 class Channel(Protocol):
-    """One way to reach people. Virtual time and tests put their own in its place."""
+    """One way to reach people. Virtual time and tests use their own."""
 
     async def send(self, message: Message) -> DeliveryOutcome:
-        """Deliver one message. Never raises but when cancelled; ends within :data:`SEND_S`."""
+        """Deliver one message within :data:`SEND_S`. Raises nothing but CancelledError."""
 
 
-class CourierChannel:
+class AppriseChannel:
     """A channel over Apprise: mail, webhook, chat, SMS gateway."""
 
     def __init__(self, spec: ChannelSpec) -> None:
         self._spec = spec
 
     async def send(self, message: Message) -> DeliveryOutcome:
-        """Deliver by a process of its own."""
+        """Deliver in a separate process."""
         url = secret_of(self._spec)
         if isinstance(url, DeliveryOutcome):
             return url
         order = {"url": url, "title": message.title, "body": message.body, "priority": message.priority}
-        return await by_courier(order)
+        return await by_sender(order)
 
 
 class MqttChannel:
@@ -99,25 +99,25 @@ class MqttChannel:
 
 
 def channels_of(rig: Rig) -> dict[str, Channel]:
-    """The channels of a rig file, by name."""
+    """Return the channels of a rig file, by name."""
     notify = rig.alarms.notify
     found: dict[str, Channel] = {}
     for name, spec in notify.channels.items() if notify is not None else ():
         if not spec.mqtt:
-            found[name] = CourierChannel(spec)
+            found[name] = AppriseChannel(spec)
         elif rig.telemetry.mqtt is not None:
             found[name] = MqttChannel(rig.telemetry.mqtt, rig.name)
     return found
 
 
 async def ping(monitor: MonitorSpec) -> DeliveryOutcome:
-    """Tell an external monitor that the control loop ticks."""
+    """Report to an external monitor that the control loop ticks."""
     url = secret_of(monitor)
-    return url if isinstance(url, DeliveryOutcome) else await by_courier({"ping": url})
+    return url if isinstance(url, DeliveryOutcome) else await by_sender({"ping": url})
 
 
 def secret_of(spec: ChannelSpec | MonitorSpec) -> str | DeliveryOutcome:
-    """Read an address from its file or the environment; it is read at each use, so that it can be changed at any time."""
+    """Read an address from its file or the environment. It is read at each use, so that it can be changed at any time."""
     if spec.url_env is not None:
         url = os.environ.get(spec.url_env, "").strip()
         return url or DeliveryOutcome(False, f"the environment variable {spec.url_env} is not set")
@@ -136,18 +136,18 @@ def _password(config: Mqtt) -> str | None:
     return Path(config.password_file).read_text(encoding="utf-8").rstrip("\r\n")
 
 
-async def by_courier(order: Mapping[str, str]) -> DeliveryOutcome:
-    """Deliver by a courier process; it is killed when it takes longer than :data:`SEND_S`."""
+async def by_sender(order: Mapping[str, str]) -> DeliveryOutcome:
+    """Deliver in a separate process, which is killed if it takes longer than :data:`SEND_S`."""
     try:
         process = await asyncio.create_subprocess_exec(
-            sys.executable, "-P", "-m", "controller.delivery.courier",
+            sys.executable, "-P", "-m", "controller.delivery.sender",
             stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.DEVNULL,
         )  # fmt: skip
     except OSError as error:
         return DeliveryOutcome(False, f"no delivery process could be started: {error.strerror}")
     try:
         async with asyncio.timeout(SEND_S):
-            said, _ = await process.communicate(json.dumps(order).encode())
+            output, _ = await process.communicate(json.dumps(order).encode())
     except TimeoutError:
         return DeliveryOutcome(False, f"the channel did not confirm within {SEND_S:g} s")
     finally:
@@ -156,7 +156,7 @@ async def by_courier(order: Mapping[str, str]) -> DeliveryOutcome:
                 process.kill()
             await process.wait()
     try:
-        answer = json.loads(said)
+        answer = json.loads(output)
         return DeliveryOutcome(bool(answer["ok"]), str(answer["detail"]))
     except (ValueError, KeyError, TypeError):
         return DeliveryOutcome(False, f"the delivery process ended with status {process.returncode} and no answer")

@@ -7,16 +7,16 @@ from zoneinfo import ZoneInfo
 
 
 def moment_of_test(day: date, at: time, zone: ZoneInfo) -> datetime:
-    """The test of one local day as UTC.
+    """Return the time of the test of one local day as UTC.
 
-    Where the clock is put forward over it, it is as long after the change as it was to be; where the clock is put back, the
-    first of the two hours counts. So each local day has one test.
+    If the clock is put forward over it, the test comes later by the shift; if the clock is put back, the first of the two
+    hours counts. Each local day thus has one test.
     """
     return datetime.combine(day, at, tzinfo=zone).astimezone(UTC)
 
 
 def day_to_test(now: datetime, tested: date | None, at: time, zone: ZoneInfo) -> date | None:
-    """The local day whose test is due now; None when it is done or not yet due. A channel never tested is due at once."""
+    """Return the local day whose test is due, or None. A channel that was never tested is due at once."""
     today = now.astimezone(zone).date()
     if tested is not None and (tested >= today or now < moment_of_test(today, at, zone)):
         return None

@@ -1,9 +1,9 @@
-"""Who is told of an alarm, and when: pure rules over cases, without clock, files or channels.
+"""Rules of escalation: who is notified of an alarm, and when. Pure: without clock, files or channels.
 
-An unacknowledged alarm is told to the channels of the first step at once. While nobody acknowledges it, the next step follows
-after a third of the time that the alarm gives to respond. After the last step all are told again, in longer intervals. A step
-is passed over at once where no channel takes the alarm, and where the alarm is critical and no channel of the step could
-deliver it (L5). Acknowledgement, and the alarm's return to normal, end it.
+An unacknowledged alarm goes to the channels of the first step at once. Without acknowledgement the next step follows after a
+third of the alarm's time to respond. After the last step all are notified again, at longer intervals. A step is skipped if no
+channel takes the alarm, or if the alarm is critical and no channel of the step could deliver it (L5). Acknowledgement, and
+the alarm's return to normal, end the escalation.
 """
 
 from __future__ import annotations
@@ -18,18 +18,18 @@ from controller.rig.notify import DAYS, ChannelSpec, NotifySpec, Quiet
 MIN_WAIT_S = 60.0
 MAX_WAIT_S: dict[Priority, float] = {"critical": 300.0, "high": 1800.0, "medium": 14_400.0, "low": 86_400.0}
 REPEAT_S: dict[Priority, float] = {"critical": 900.0, "high": 7200.0, "medium": 86_400.0, "low": 7 * 86_400.0}
-"""After the last step everybody is told again after this time."""
+"""Time after the last step until all are notified again (s)."""
 RETURN_STABLE_S = 600.0
-"""A return to normal is told when it has lasted this long; a flickering cause tells nothing new (L3)."""
+"""Time (s) that a return to normal must last before it is notified; a flickering cause notifies nothing (L3)."""
 FLOOD_ALARMS, FLOOD_S = 10, 600.0
 """ISA-18.2: more than ten alarms in ten minutes are a flood; one person cannot respond to them one by one."""
 
-UNACKNOWLEDGED, RETURNED = AlarmState.UNACKNOWLEDGED, AlarmState.RETURNED
+UNACKNOWLEDGED, RETURNED = AlarmState.UNACKNOWLEDGED, AlarmState.RETURN_TO_NORMAL_UNACKNOWLEDGED
 
 
 @dataclass(slots=True)
 class Case:
-    """One alarm from its raising until nobody needs to be told anything more. Times are monotonic (s)."""
+    """One alarm from its raising until its last notification. Times are monotonic (s)."""
 
     alarm: Alarm
     state_since_s: float
@@ -37,11 +37,11 @@ class Case:
     step_since_s: float = 0.0
     round: int = 0
     told: dict[str, int] = field(default_factory=dict)
-    """Channel → the last round in which it confirmed the alarm."""
+    """The last round that each channel has confirmed."""
     failed: set[str] = field(default_factory=set)
     """Channels whose latest attempt in this step failed."""
     closing: dict[str, str] = field(default_factory=dict)
-    """Channel → the end of which it was told."""
+    """The end state that each channel has confirmed."""
 
     @property
     def id(self) -> str:
@@ -50,12 +50,20 @@ class Case:
 
     @property
     def undelivered(self) -> bool:
-        """Whether no channel at all has confirmed it."""
+        """Whether no channel has confirmed it."""
         return not self.told
+
+    def delivered(self, channel: str, round_: int, *, ok: bool) -> None:
+        """Record the result of an attempt to deliver the alarm in a round."""
+        if ok:
+            self.told[channel] = max(self.told.get(channel, -1), round_)
+            self.failed.discard(channel)
+        else:
+            self.failed.add(channel)
 
 
 def wait_s(spec: NotifySpec, priority: Priority, kind: str) -> float:
-    """How long a step waits for acknowledgement (s)."""
+    """Return how long a step waits for acknowledgement (s)."""
     chosen = spec.escalate_after.of(priority)
     if chosen is not None:
         return chosen
@@ -63,12 +71,12 @@ def wait_s(spec: NotifySpec, priority: Priority, kind: str) -> float:
 
 
 def repeat_s(spec: NotifySpec, priority: Priority) -> float:
-    """How long after the last step everybody is told again (s)."""
+    """Return the time after the last step until all are notified again (s)."""
     return spec.repeat.of(priority) or REPEAT_S[priority]
 
 
 def is_quiet(quiet: Quiet | None, local: datetime) -> bool:
-    """Whether `local` lies in the quiet hours; hours over midnight belong to the day on which they begin."""
+    """Return whether `local` lies in the quiet hours; hours over midnight belong to the day on which they begin."""
     if quiet is None:
         return False
     now, today = local.time().replace(tzinfo=None), DAYS[local.weekday()]
@@ -79,24 +87,20 @@ def is_quiet(quiet: Quiet | None, local: datetime) -> bool:
 
 
 def takes(channel: ChannelSpec, priority: Priority, local: datetime) -> bool:
-    """Whether a channel is to be used for this priority now. Quiet hours never hold back what is critical."""
+    """Return whether a channel is used for this priority now. Quiet hours never hold back a critical alarm."""
     if URGENCY[priority] > URGENCY[channel.min_priority]:
         return False
     return priority == "critical" or not is_quiet(channel.quiet, local)
 
 
 def advance(case: Case, spec: NotifySpec, now_s: float, local: datetime) -> bool:
-    """Go on to the next step, or the next round, where it is time; returns whether anything changed."""
-    alarm, changed = case.alarm, False
+    """Go on to the next step or round if it is time. Return whether anything changed."""
+    alarm = case.alarm
     if alarm.state is not UNACKNOWLEDGED and not (alarm.state is RETURNED and case.undelivered):
         return False
-    waits = alarm.state is UNACKNOWLEDGED
+    waits, changed = alarm.state is UNACKNOWLEDGED, False
     while case.step < len(spec.steps) - 1:
-        willing = [name for name in spec.steps[case.step] if takes(spec.channels[name], alarm.priority, local)]
-        reached = [name for name in willing if case.told.get(name) == case.round]
-        undelivered = alarm.priority == "critical" and not reached and case.failed.issuperset(willing)
-        over = waits and now_s - case.step_since_s >= wait_s(spec, alarm.priority, alarm.kind)
-        if willing and not undelivered and not over:
+        if _step_goes_on(case, spec, now_s, local, waits=waits):
             return changed
         case.step, case.step_since_s, changed = case.step + 1, now_s, True
         case.failed.clear()
@@ -106,14 +110,24 @@ def advance(case: Case, spec: NotifySpec, now_s: float, local: datetime) -> bool
     return changed
 
 
+def _step_goes_on(case: Case, spec: NotifySpec, now_s: float, local: datetime, *, waits: bool) -> bool:
+    """Return whether the present step has a channel that takes the alarm, and time left."""
+    alarm = case.alarm
+    willing = [name for name in spec.steps[case.step] if takes(spec.channels[name], alarm.priority, local)]
+    reached = [name for name in willing if case.told.get(name) == case.round]
+    undelivered = alarm.priority == "critical" and not reached and case.failed.issuperset(willing)
+    over = waits and now_s - case.step_since_s >= wait_s(spec, alarm.priority, alarm.kind)
+    return bool(willing) and not undelivered and not over
+
+
 def start_round(case: Case, now_s: float) -> None:
-    """Tell everybody again, from the first step."""
+    """Notify all again, from the first step."""
     case.round, case.step, case.step_since_s = case.round + 1, 0, now_s
     case.failed.clear()
 
 
 def due(case: Case, spec: NotifySpec, channel: str, local: datetime) -> bool:
-    """Whether this channel is to be told of the alarm itself."""
+    """Return whether this channel has to be notified of the alarm itself."""
     alarm = case.alarm
     if not takes(spec.channels[channel], alarm.priority, local):
         return False
@@ -125,7 +139,7 @@ def due(case: Case, spec: NotifySpec, channel: str, local: datetime) -> bool:
 
 
 def closing_due(case: Case, spec: NotifySpec, channel: str, now_s: float, local: datetime) -> bool:
-    """Whether this channel was told of an urgent alarm and is to be told how it ended."""
+    """Return whether this channel was notified of an urgent alarm and has to be notified of its end."""
     alarm = case.alarm
     if channel not in case.told or URGENCY[alarm.priority] > URGENCY["high"]:
         return False
@@ -133,24 +147,24 @@ def closing_due(case: Case, spec: NotifySpec, channel: str, now_s: float, local:
         return False
     if alarm.state is RETURNED and now_s - case.state_since_s < RETURN_STABLE_S:
         return False
-    if alarm.state is AlarmState.SUPPRESSED:
+    if alarm.state is AlarmState.SUPPRESSED_BY_DESIGN:
         return False
     return takes(spec.channels[channel], alarm.priority, local)
 
 
 def over(case: Case, spec: NotifySpec, now_s: float, local: datetime) -> bool:
-    """Whether nothing more can come of a case whose alarm is not announced any more."""
+    """Return whether nothing remains to be notified of an alarm that is no longer announced."""
     return not any(closing_due(case, spec, name, now_s, local) for name in spec.channels)
 
 
 def follow(case: Case, alarm: Alarm, now_s: float) -> bool:
-    """Take the alarm as it is now; returns whether its state changed."""
+    """Update the case with the present alarm. Return whether its state changed."""
     before = case.alarm.state
     case.alarm = alarm
     if alarm.state is before:
         return False
     case.state_since_s = now_s
-    if alarm.state is UNACKNOWLEDGED:  # it came back: escalation goes on, anew where somebody believes that it is gone
+    if alarm.state is UNACKNOWLEDGED:  # it is back: a channel that was notified of its end is notified again
         if RETURNED.value in case.closing.values():
             start_round(case, now_s)
         case.closing.clear()

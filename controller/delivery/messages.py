@@ -1,4 +1,4 @@
-"""The words of messages: what, where, since when in local time, what to do, within which time, and otherwise what."""
+"""Texts of messages: what, where, since when (local time), what to do, by when, and the consequence otherwise."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from controller.delivery.channels import Message
 from controller.delivery.escalation import Case
 
 MAX_WHOLE = 5
-"""More alarms than these are summarised: their number by priority, and the most urgent in full."""
+"""Maximum number of alarms in full; more are summarised by priority, with the most urgent in full."""
 ENDS = {
     AlarmState.ACKNOWLEDGED: "acknowledged",
-    AlarmState.RETURNED: "its cause is gone; it still has to be acknowledged",
+    AlarmState.RETURN_TO_NORMAL_UNACKNOWLEDGED: "its cause is gone; it still has to be acknowledged",
     AlarmState.NORMAL: "acknowledged, back to normal",
     AlarmState.SHELVED: "shelved",
     AlarmState.OUT_OF_SERVICE: "taken out of service",
@@ -25,17 +25,17 @@ ENDS = {
 
 
 def spoken(name: str) -> str:
-    """A kind or a point as people read it."""
+    """Return a kind or a point as people read it."""
     return name.replace("_", " ").replace(".", " · ")
 
 
 def local_text(moment: datetime, zone: ZoneInfo) -> str:
-    """Date and local time with its zone."""
+    """Return date and local time with the zone."""
     return moment.astimezone(zone).strftime("%a %d %b %Y, %H:%M:%S %Z")
 
 
 def duration(seconds: float) -> str:
-    """A time in its largest fitting unit."""
+    """Return a duration in its largest fitting unit."""
     for unit_s, unit in ((86_400.0, "d"), (3600.0, "h"), (60.0, "min")):
         if seconds >= 2 * unit_s:
             return f"{seconds / unit_s:.0f} {unit}"
@@ -43,7 +43,7 @@ def duration(seconds: float) -> str:
 
 
 def alarm_message(rig: str, cases: Sequence[Case], closing: Sequence[Case], now: datetime, zone: ZoneInfo) -> Message:
-    """One message about alarms that are to be told, and about those that have ended."""
+    """Return one message about alarms to be notified, and about alarms that have ended."""
     ordered = sorted(cases, key=lambda case: (URGENCY[case.alarm.priority], case.alarm.raised_s, case.id))
     parts = [_case_text(case, now, zone) for case in ordered[:MAX_WHOLE]]
     if len(ordered) > MAX_WHOLE:
@@ -64,7 +64,7 @@ def alarm_message(rig: str, cases: Sequence[Case], closing: Sequence[Case], now:
 
 
 def channel_test_message(rig: str, channel: str, now: datetime, zone: ZoneInfo) -> Message:
-    """The daily test of a channel."""
+    """Return the daily test message of a channel."""
     body = (
         f"This is the daily test of the channel {channel}. Nothing is wrong. If it does not come one day, alarms do not reach"
         f" you either: look at the page of the rig.\n\nRig {rig}, {local_text(now, zone)}."
@@ -91,7 +91,8 @@ def _case_text(case: Case, now: datetime, zone: ZoneInfo) -> str:
     raised = datetime.fromisoformat(alarm.raised_utc)
     age_s = (now - raised).total_seconds()
     by = raised + timedelta(seconds=DEFINITIONS[alarm.kind].respond_within_s)
-    gone = " Its cause is gone by now; nobody has acknowledged it yet." if alarm.state is AlarmState.RETURNED else ""
+    returned = alarm.state is AlarmState.RETURN_TO_NORMAL_UNACKNOWLEDGED
+    gone = " Its cause is gone by now; nobody has acknowledged it yet." if returned else ""
     again = f" Told again (round {case.round + 1})." if case.round else ""
     step = f" Escalated to step {case.step + 1}: nobody has acknowledged it." if case.step else ""
     return (

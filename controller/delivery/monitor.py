@@ -1,7 +1,7 @@
-"""The heartbeat for an external monitor: it stops when the control loop does not tick, so that silence itself alarms (L6).
+"""The heartbeat to an external monitor. It stops if the control loop does not tick, so that silence raises an alarm (L6).
 
-The monitor is a service on another machine (healthchecks.io, Uptime Kuma and many others) that expects a request at a set
-interval, and tells people when none comes: because this computer, its network, or its control loop stands.
+The monitor is a service on another machine (healthchecks.io, Uptime Kuma and many others) that expects a request at a fixed
+interval and notifies people if none comes, because this computer, its network or its control loop has stopped.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ from controller.rig.notify import MonitorSpec
 logger = logging.getLogger(__name__)
 
 STALE_S = 5.0
-"""A control loop that has not ticked for this long does not live (D6)."""
+"""Maximum time (s) since the last tick of a live control loop (D6)."""
 
 
 class Monitor:
-    """Pings while the control loop ticks. `run` it as a task of its own; `ticked` at each tick."""
+    """Pings while the control loop ticks. Start `run` as a separate task, and call `ticked` at each tick."""
 
     def __init__(
         self,
@@ -34,11 +34,11 @@ class Monitor:
         self._ping = ping
         self._ticked_s = float("-inf")
         self.pings = 0
-        """Confirmed since the start."""
+        """Number of confirmed pings since the start."""
         self.problem: str | None = None
 
     def ticked(self) -> None:
-        """The control loop has ticked."""
+        """Record a tick of the control loop."""
         self._ticked_s = self._now_s()
 
     async def run(self) -> None:

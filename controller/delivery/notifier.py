@@ -1,7 +1,7 @@
-"""The notifier: follows the alarms tick by tick, and tells people over channels until somebody acknowledges.
+"""The notifier: follows the alarms tick by tick, and notifies people over channels until an alarm is acknowledged.
 
-The control loop calls :meth:`Notifier.look`, which only compares and never waits. Delivery runs in tasks of its own, one for
-each channel, so that a channel that hangs keeps no other waiting; what a channel has to say is gathered into one message.
+The control loop calls :meth:`Notifier.look`, which only compares and never waits. Delivery runs in one task per channel, so
+that a hanging channel delays no other; the alarms that are due on a channel are combined into one message.
 """
 
 from __future__ import annotations
@@ -29,21 +29,21 @@ logger = logging.getLogger(__name__)
 
 LOOK_S = 1.0
 SETTLE_S = 2.0
-"""Alarms of one cause come within moments; they share a message."""
+"""Time (s) in which alarms of one cause are collected for one message."""
 CRITICAL_GAP_S = 15.0
 GAP_S = 60.0
 FLOOD_GAP_S = 300.0
-"""After a message, the next one on the same channel waits this long: with critical alarms, without, and in a flood."""
+"""Minimum time between two messages on a channel (s): with critical alarms, without, and in an alarm flood."""
 FIRST_RETRY_S, LAST_RETRY_S = 10.0, 300.0
 CRITICAL_RETRY_S = 60.0
 FIRST_TEST_RETRY_S, LAST_TEST_RETRY_S = 60.0, 3600.0
 SAME_S = 5.0
-"""The journal's time of an alarm and the alarm's own may differ by this."""
+"""Tolerance (s) between the journal's time of an alarm and the alarm's own."""
 
 
 @dataclass(slots=True)
 class ChannelHealth:
-    """How one channel does. Times are monotonic (s)."""
+    """State of one channel. Times are monotonic (s)."""
 
     problem: str = ""
     failures: int = 0
@@ -58,7 +58,7 @@ class ChannelHealth:
 
 
 class Notifier:
-    """Tells people of alarms. `run` it as a task of its own; `look` at each tick."""
+    """Notifies people of alarms. Start `run` as a separate task, and call `look` at each tick."""
 
     def __init__(
         self,
@@ -87,30 +87,30 @@ class Notifier:
         self._testing = asyncio.Lock()
         self._load()
 
-    # --- the control loop's side ---------------------------------------------------------------------------------------
+    # --- called by the control loop ------------------------------------------------------------------------------------
 
     def look(self, alarms: Alarms) -> None:
-        """Follow the alarms; called at each tick."""
+        """Follow the alarms. Called at each tick."""
         now_s, local = self._clock.now_s(), self._local()
         announced = {alarm.id: alarm for alarm in alarms.active()}
         for alarm in announced.values():
             self._follow(alarm, now_s)
-        aside = {alarm.id: alarm for alarm in alarms.set_aside()}
+        suppressed = {alarm.id: alarm for alarm in alarms.set_aside()}
         for case in list(self._cases.values()):
             if case.id not in announced:
-                self._end(case, aside.get(case.id) or alarms.ended(case.id), now_s, local)
+                self._end(case, suppressed.get(case.id) or alarms.ended(case.id), now_s, local)
             elif rules.advance(case, self._spec, now_s, local):
                 self._dirty.add(case.id)
 
     def causes(self) -> dict[tuple[str, str], str]:
-        """The alarms about delivery itself, (kind, source) -> detail."""
+        """Return the alarms about delivery itself: detail by (kind, source)."""
         found = {("channel_failed", name): each.problem for name, each in self._health.items() if each.problem}
         if self._unsaved is not None:
             found["channel_failed", "outbox"] = self._unsaved
         return found
 
     def status(self) -> list[dict[str, Any]]:
-        """Every channel, for people: what it takes, how it does, what waits."""
+        """Return every channel, for people: its settings, its state, and the number of waiting alarms."""
         local, now_s = self._local(), self._clock.now_s()
         return [
             {
@@ -136,12 +136,12 @@ class Notifier:
             async with asyncio.TaskGroup() as group:
                 for name in self._channels:
                     group.create_task(self._serve(name), name=f"alarms to {name}")
-                group.create_task(self._save_often(), name="alarms: what was told")
+                group.create_task(self._save_often(), name="alarms: record of notifications")
         finally:
             await asyncio.shield(self._save())
 
     async def test(self, user: str) -> list[dict[str, Any]]:
-        """Send the test message over every channel now; returns each channel's result."""
+        """Send the test message over every channel. Return each channel's result."""
         async with self._testing:
             outcomes = await asyncio.gather(*(self._test(name, user) for name in self._channels))
         return [
@@ -154,55 +154,51 @@ class Notifier:
             try:
                 await self._step(name)
             except Exception:  # a defect here must not end the other channels
-                logger.exception("the channel %s could not be served; it is tried again", name)
+                logger.exception("delivery over the channel %s failed; it is tried again", name)
                 self._health[name].problem = "a defect in the delivery; see the controller's log"
             await asyncio.sleep(LOOK_S)
 
     async def _step(self, name: str) -> None:
         health, now_s, local = self._health[name], self._clock.now_s(), self._local()
-        told = [case for case in self._cases.values() if rules.due(case, self._spec, name, local)]
-        closing = [
-            case for case in self._cases.values() if rules.closing_due(case, self._spec, name, now_s, local)
-        ]  # fmt: skip
-        if (told or closing) and now_s >= self._may_send_s(health, told, now_s):
-            await self._deliver(name, told, closing)
-        elif not told and not closing:
+        cases = list(self._cases.values())
+        pending = [case for case in cases if rules.due(case, self._spec, name, local)]
+        closing = [case for case in cases if rules.closing_due(case, self._spec, name, now_s, local)]
+        if not pending and not closing:
             health.waiting_since_s = None
+        elif now_s >= self._may_send_s(health, pending, now_s):
+            await self._deliver(name, pending, closing)
+        await self._test_if_due(name, health, retest=bool(health.problem) and not pending)
+
+    async def _test_if_due(self, name: str, health: ChannelHealth, *, retest: bool) -> None:
+        """Send the daily test, or a test of a channel that has failed."""
         day = day_to_test(self._clock.utc(), health.tested, self._spec.test_at, self._zone)
-        retest = bool(health.problem) and not told
         if (day is not None or retest) and self._clock.now_s() >= health.next_test_s:
             async with self._testing:
                 await self._test(name, "")
 
-    def _may_send_s(self, health: ChannelHealth, told: Iterable[Case], now_s: float) -> float:
-        """When the next message may leave: gathered, not more often than people can read, and backing off when it fails."""
+    def _may_send_s(self, health: ChannelHealth, pending: Iterable[Case], now_s: float) -> float:
+        """Return when the next message may be sent: collected, no faster than people can read, with back-off on failure."""
         if health.waiting_since_s is None:
             health.waiting_since_s = now_s
-        critical = any(case.alarm.priority == "critical" for case in told)
+        critical = any(case.alarm.priority == "critical" for case in pending)
         gap_s = CRITICAL_GAP_S if critical else FLOOD_GAP_S if self._flood(now_s) else GAP_S
         retry_s = health.next_try_s
         if critical and health.failures:
             retry_s = min(retry_s, health.failed_s + CRITICAL_RETRY_S)
         return max(health.waiting_since_s + SETTLE_S, health.last_sent_s + gap_s, retry_s)
 
-    async def _deliver(self, name: str, told: list[Case], closing: list[Case]) -> None:
-        rounds = {case.id: (case, case.round) for case in told}
+    async def _deliver(self, name: str, pending: list[Case], closing: list[Case]) -> None:
+        rounds = {case.id: (case, case.round) for case in pending}
         ends = {case.id: (case, case.alarm.state.value) for case in closing}
-        message = alarm_message(self._rig, told, closing, self._clock.utc(), self._zone)
+        message = alarm_message(self._rig, pending, closing, self._clock.utc(), self._zone)
         outcome = await self._send(name, message)
         for case, round_ in rounds.values():
-            if outcome.ok:
-                case.told[name] = max(case.told.get(name, -1), round_)
-                case.failed.discard(name)
-            else:
-                case.failed.add(name)
-            self._dirty.add(case.id)
-        for case, state in ends.values():
-            if outcome.ok:
-                case.closing[name] = state
-            self._dirty.add(case.id)
+            case.delivered(name, round_, ok=outcome.ok)
         if outcome.ok:
+            for case, state in ends.values():
+                case.closing[name] = state
             self._health[name].waiting_since_s = None
+        self._dirty |= rounds.keys() | ends.keys()
         body = {"channel": name, "alarms": list(rounds), "ended": list(ends)}
         if outcome.ok or self._health[name].failures == 1:
             self._write("notice.sent" if outcome.ok else "notice.failed", body | {"detail": outcome.detail})
@@ -223,11 +219,11 @@ class Notifier:
         return outcome
 
     async def _send(self, name: str, message: Any) -> DeliveryOutcome:
-        """Deliver, and note how the channel does."""
+        """Deliver a message and record the state of the channel."""
         health = self._health[name]
         try:
             outcome = await self._channels[name].send(message)
-        except Exception as error:  # no channel may raise; one that does has failed
+        except Exception as error:  # a channel must not raise; one that does has failed
             logger.exception("the channel %s raised", name)
             outcome = DeliveryOutcome(False, f"{type(error).__name__} in the channel")
         now_s = self._clock.now_s()
@@ -249,7 +245,7 @@ class Notifier:
     def _follow(self, alarm: Alarm, now_s: float) -> None:
         case = self._cases.get(alarm.id)
         if case is not None and abs(_age_s(alarm.raised_utc, case.alarm.raised_utc)) > SAME_S:
-            case = None  # it was acknowledged, and is raised anew
+            case = None  # it was acknowledged and raised again
         if case is None:
             since_s = min(alarm.raised_s, now_s)
             self._cases[alarm.id] = Case(alarm, now_s, step_since_s=since_s)
@@ -259,12 +255,12 @@ class Notifier:
             self._dirty.add(alarm.id)
 
     def _end(self, case: Case, known: Alarm | None, now_s: float, local: datetime) -> None:
-        """Follow an alarm that is not announced any more, until those who were told of it know."""
+        """Follow an alarm that is no longer announced, until all who were notified of it know its end."""
         if known is not None:
             if rules.follow(case, known, now_s):
                 self._dirty.add(case.id)
         elif case.undelivered and case.alarm.state in (rules.UNACKNOWLEDGED, rules.RETURNED):
-            # Nobody has acknowledged it and it is not known any more: the journal was lost. People are told all the same.
+            # Neither acknowledged nor known any more: the journal was lost. People are notified of its end all the same.
             if case.alarm.state is rules.UNACKNOWLEDGED:
                 rules.follow(case, _with_state(case.alarm, rules.RETURNED), now_s)
             rules.advance(case, self._spec, now_s, local)
@@ -287,7 +283,7 @@ class Notifier:
         except Exception:
             logger.warning("%s could not be recorded: %s", kind, body)
 
-    # --- what outlives the process -------------------------------------------------------------------------------------
+    # --- persistence ---------------------------------------------------------------------------------------------------
 
     async def _save_often(self) -> None:
         while True:
@@ -320,23 +316,30 @@ class Notifier:
         }  # fmt: skip
 
     def _load(self) -> None:
-        now, now_s = self._clock.utc(), self._clock.now_s()
         for name, note in self._store.load().items():
             try:
                 if name.startswith("channel "):
-                    health = self._health.get(name.removeprefix("channel "))
-                    if health is not None:
-                        health.problem = str(note["problem"])
-                        health.tested = date.fromisoformat(note["tested"]) if note["tested"] else None
-                    continue
-                raised_s = now_s - max(_age_s(note["alarm"]["raised_utc"], now.isoformat()), 0.0)
-                alarm = Alarm(**note["alarm"] | {"state": AlarmState(note["alarm"]["state"]), "raised_s": raised_s})
-                self._cases[name] = Case(
-                    alarm, now_s, int(note["step"]), now_s - max(now.timestamp() - note["step_since_utc_s"], 0.0),
-                    int(note["round"]), dict(note["told"]), set(), dict(note["closing"]),
-                )  # fmt: skip
+                    self._load_channel(name.removeprefix("channel "), note)
+                else:
+                    self._cases[name] = self._case_of(note)
             except (KeyError, TypeError, ValueError):
-                logger.exception("a note of what was told cannot be read and is left out: %s", name)
+                logger.exception("a stored notification cannot be read and is left out: %s", name)
+
+    def _load_channel(self, name: str, note: Mapping[str, Any]) -> None:
+        health = self._health.get(name)
+        if health is not None:
+            health.problem = str(note["problem"])
+            health.tested = date.fromisoformat(note["tested"]) if note["tested"] else None
+
+    def _case_of(self, note: Mapping[str, Any]) -> Case:
+        now, now_s = self._clock.utc(), self._clock.now_s()
+        raised_s = now_s - max(_age_s(note["alarm"]["raised_utc"], now.isoformat()), 0.0)
+        alarm = Alarm(**note["alarm"] | {"state": AlarmState(note["alarm"]["state"]), "raised_s": raised_s})
+        step_since_s = now_s - max(now.timestamp() - note["step_since_utc_s"], 0.0)
+        closing = {channel: AlarmState(state).value for channel, state in note["closing"].items()}
+        return Case(
+            alarm, now_s, int(note["step"]), step_since_s, int(note["round"]), dict(note["told"]), set(), closing,
+        )  # fmt: skip
 
 
 def _age_s(begin_utc: str, end_utc: str) -> float:

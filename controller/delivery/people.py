@@ -1,4 +1,4 @@
-"""Everything that tells people of alarms, as one part that the controller looks to at each tick."""
+"""Notification of people: the notifier and the heartbeat, as one part of the controller."""
 
 from __future__ import annotations
 
@@ -18,27 +18,27 @@ from controller.rig.description import Rig
 
 
 class People:
-    """The notifier and the heartbeat for an external monitor."""
+    """The notifier and the heartbeat to an external monitor."""
 
     def __init__(self, notifier: Notifier, monitor: Monitor | None) -> None:
         self._notifier = notifier
         self._monitor = monitor
 
     def look(self, alarms: Alarms) -> None:
-        """Follow the alarms; called at each tick, returns at once."""
+        """Follow the alarms. Called at each tick; returns at once."""
         if self._monitor is not None:
             self._monitor.ticked()
         self._notifier.look(alarms)
 
     def causes(self) -> dict[tuple[str, str], str]:
-        """The alarms about delivery itself, (kind, source) -> detail."""
+        """Return the alarms about delivery itself: detail by (kind, source)."""
         causes = self._notifier.causes()
         if self._monitor is not None and self._monitor.problem is not None:
             causes["monitor_lost", "monitor"] = self._monitor.problem
         return causes
 
     def status(self) -> list[dict[str, Any]]:
-        """Every channel, for people."""
+        """Return every channel, for people."""
         return self._notifier.status()
 
     async def test(self, user: str) -> list[dict[str, Any]]:
@@ -50,11 +50,11 @@ class People:
         async with asyncio.TaskGroup() as group:
             group.create_task(self._notifier.run(), name="alarms to people")
             if self._monitor is not None:
-                group.create_task(self._monitor.run(), name="heartbeat for the external monitor")
+                group.create_task(self._monitor.run(), name="heartbeat to the external monitor")
 
 
 def people_of(rig: Rig, data: Path, clock: Clock, record: Callable[[str, Mapping[str, Any]], object]) -> People | None:
-    """What the rig file says of people; None where it says nothing. `record` writes to the journal."""
+    """Return the notification that the rig file asks for, or None. `record` writes to the journal."""
     spec = rig.alarms.notify
     if spec is None:
         return None

@@ -1,4 +1,4 @@
-"""What was told to whom, on disk: what waits for delivery outlives the process, and nobody is told twice for a restart."""
+"""Record of notifications on disk: pending ones outlive the process, and a restart repeats none."""
 
 from __future__ import annotations
 
@@ -21,38 +21,38 @@ NOTICES = Format(
 
 
 class NoteStore(Protocol):
-    """Named notes. Virtual time puts its own in the place of the file."""
+    """Named notes. Virtual time uses its own in place of the file."""
 
     def load(self) -> dict[str, Any]:
-        """Every note."""
+        """Return every note."""
 
     async def save(self, notes: Mapping[str, Any]) -> str | None:
-        """Write notes, or forget those that are None; returns why it could not be done."""
+        """Write notes, and delete those that are None. Return why it failed, or None."""
 
 
 class NoticeStore:
-    """Notes in SQLite. Writing waits for the disk on a thread of its own and never on the control loop."""
+    """Notes in SQLite. A thread writes them, so that the control loop never waits for the disk."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
 
     def load(self) -> dict[str, Any]:
-        """Every note; none where the file cannot be opened."""
+        """Return every note; none if the file cannot be opened."""
         try:
             db = open_database(self._path, NOTICES)
         except (sqlite3.Error, OSError) as error:
-            logger.error("%s cannot be opened: %s; what was told before is not known", self._path, error)
+            logger.error("%s cannot be opened: %s; earlier notifications are unknown", self._path, error)
             return {}
         try:
             return {name: json.loads(body) for name, body in db.execute("SELECT name, body FROM notices")}
         except (sqlite3.Error, ValueError) as error:
-            logger.error("%s cannot be read: %s; what was told before is not known", self._path, error)
+            logger.error("%s cannot be read: %s; earlier notifications are unknown", self._path, error)
             return {}
         finally:
             db.close()
 
     async def save(self, notes: Mapping[str, Any]) -> str | None:
-        """Write, in one transaction."""
+        """Write all notes in one transaction."""
         rows = {name: None if body is None else json.dumps(body) for name, body in notes.items()}
         try:
             await asyncio.to_thread(self._write, rows)

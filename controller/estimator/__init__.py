@@ -1,1 +1,1 @@
-"""The estimator of what is in the medium, and the assays that correct it."""
+"""The estimator of the medium's composition, and the assays that correct it."""

@@ -1,7 +1,7 @@
-"""Assays that people enter: checked, journalled, and taken into the estimate at the time when they were taken.
+"""Assays that people enter: validated, journalled, and applied to the estimate at the time of sampling.
 
-Nothing here moves anything. What cannot be is refused; what grossly contradicts the estimate is kept in the journal and
-not used until somebody stands by it (`sure`).
+An assay moves nothing. An impossible one is refused; one that grossly contradicts the estimate is kept in the journal and
+not used until a person confirms it (`sure`).
 """
 
 from __future__ import annotations
@@ -24,17 +24,17 @@ from protocols.interval import Interval
 from protocols.media_filter import ASSAY_GATE, SPECIES, MediaState
 
 CLOCKS_APART = timedelta(seconds=60)
-"""A watch on the wall may be ahead of the rig's clock by so much."""
+"""Tolerance of a sampling time that lies in the future: a wall clock may be ahead of the rig's."""
 _TIME_OF_DAY = re.compile(r"([01]?[0-9]|2[0-3]):[0-5][0-9](:[0-5][0-9])?")
 _BY_MASS = "g/L"
 
 
 class AssayError(Exception):
-    """An assay that cannot be: what, likely cause, next action."""
+    """An impossible assay. The message says what, the likely cause and the next action."""
 
 
 class AssayRefused(AssayError):
-    """One that could be and is not used: entered before, or against all that is known."""
+    """A possible assay that is not used: entered before, or contradicting the estimate."""
 
 
 class Assays:
@@ -63,10 +63,24 @@ class Assays:
         zone: str = "",
         sure: bool = False,
     ) -> dict[str, Any]:
-        """Take one in; returns what it did to the estimate. `value` and `sd` are text with unit.
+        """Enter an assay and return its effect on the estimate.
 
-        `taken` is a time of day (today, in `zone` or else where the controller stands) or an ISO 8601 date and time.
-        Raises :class:`AssayError` for what cannot be, :class:`AssayRefused` for what is entered already or was not used.
+        Args:
+            analyte: what was measured.
+            value: the result, as text with unit.
+            vessel: a vessel of the rig, or `loop` or `spent`.
+            taken: time of sampling: a time of day (today, in `zone` or else the controller's zone), or an ISO 8601 date and
+                time.
+            user: who enters it.
+            sd: standard deviation, as text with unit; the method's usual one by default.
+            method: how it was measured.
+            reason: why it was taken.
+            zone: IANA time zone of `taken`.
+            sure: whether to use it even if it contradicts the estimate.
+
+        Raises:
+            AssayError: it is impossible.
+            AssayRefused: it was entered before, or is not used.
         """
         known = _analyte(analyte)
         number = _number(known, value)
@@ -98,12 +112,12 @@ class Assays:
         return {"id": seq, **row, "off_sd": round(off, 3), **told}
 
     def recent(self, limit: int = 50) -> list[dict[str, Any]]:
-        """The latest entered, newest first, as they stand in the journal."""
+        """Return the latest assays, newest first, as journalled."""
         rows = self._journal.entries(kinds=("assay",), newest_first=True, limit=limit)
         return [{"id": entry.seq, "entered_utc": entry.utc, **entry.body} for entry in rows]
 
     def medium(self) -> dict[str, Any]:
-        """What is believed of the medium at this moment, with bounds (mM, osmolality mOsm/kg)."""
+        """Return the present estimate of the medium with bounds (mM, osmolality in mOsm/kg)."""
         state = self._estimator.now()
         bodies = {where: _bounds(state, where) for where in ("loop", "spent")}
         return {"utc": self._clock.utc_text(), **bodies, "lactate_umol_d": state.rate_umol_d}
@@ -111,7 +125,7 @@ class Assays:
     # --- inside -----------------------------------------------------------------------------------------
 
     def _place(self, vessel: str) -> str:
-        """The rig's own name of a vessel; `loop` and `spent` are understood on every rig."""
+        """Return the rig's name of a vessel; `loop` and `spent` are understood on every rig."""
         if vessel in self._rig.vessels:
             return vessel
         roles = {"loop": self._rig.organs.lung.vessel, "spent": self._rig.organs.kidney.vessel}
@@ -129,7 +143,7 @@ class Assays:
         when = parse_taken(text, now, zone)
         if when > now + CLOCKS_APART:
             raise AssayError(
-                f"the sample was taken at {_said(when)}, and the rig's clock says {_said(now)}: that is still to come."
+                f"the sample was taken at {_minute(when)}, and the rig's clock says {_minute(now)}: that is still to come."
                 " Likely cause: it was yesterday, or another time zone. Next: write the date too, such as"
                 f" {(now - timedelta(days=1)):%Y-%m-%d}T{when:%H:%M}Z"
             )
@@ -137,7 +151,7 @@ class Assays:
         began = self._estimator.began
         if began is not None and when < began.replace(microsecond=0):
             raise AssayError(
-                f"the sample was taken at {_said(when)}, before this culture began ({_said(began)}). Likely cause: a slip"
+                f"the sample was taken at {_minute(when)}, before this culture began ({_minute(began)}). Likely cause: a slip"
                 " in the date, or another --data. Next: check the date; what fresh medium holds stands in the rig file, and"
                 " a sample of before the culture came here belongs to the rig that it came from"
             )
@@ -161,15 +175,15 @@ class Assays:
 
     def _doubt(self, assay: Assay, seq: int, off: float, expected: Interval) -> None:
         unit = ANALYTES[assay.analyte].unit
-        said = (
-            f"{assay.analyte} of {quantity_text(assay.value, unit)} in “{assay.vessel}” at {_said(assay.taken)}"
+        text = (
+            f"{assay.analyte} of {quantity_text(assay.value, unit)} in “{assay.vessel}” at {_minute(assay.taken)}"
             f" contradicts the estimate, {expected.value:.3g} ({expected.low:.3g} to {expected.high:.3g}) {unit}: it is"
             f" {off:.0f} standard deviations off. It is kept (journal row {seq}) and not used."
             " Likely cause: a slip in value, unit, vessel or time; else a probe, a bottle or the culture is not as believed."
             " Next: look again or assay again; if it is right, enter it with --sure"
         )
-        self._alarm("assay_doubtful", f"{assay.analyte} in {assay.vessel}", said)
-        raise AssayRefused(said)
+        self._alarm("assay_doubtful", f"{assay.analyte} in {assay.vessel}", text)
+        raise AssayRefused(text)
 
 
 def _analyte(name: str) -> Analyte:
@@ -201,7 +215,7 @@ def _deviation(known: Analyte, text: str) -> float:
 
 
 def _quantity(known: Analyte, text: str, what: str) -> float:
-    """Text with unit in the analyte's own; by mass where its molar mass is known."""
+    """Parse a quantity into the analyte's unit; a mass concentration is converted by the molar mass."""
     try:
         return parse_quantity(text, known.unit)
     except QuantityError as error:
@@ -211,17 +225,20 @@ def _quantity(known: Analyte, text: str, what: str) -> float:
             except QuantityError:
                 pass
         units = f"{known.unit} or mg/dL" if known.g_per_mol is not None else known.unit
-        said, _, todo = str(error).partition("; ")
+        problem, _, todo = str(error).partition("; ")
         raise AssayError(
-            f"the {what} of {known.name}: {said}. Likely cause: the unit is missing or another one. Next:"
+            f"the {what} of {known.name}: {problem}. Likely cause: the unit is missing or another one. Next:"
             f" {todo or 'write it with a unit'} ({known.name} is taken in {units})"
         ) from None
 
 
 def parse_taken(text: str, now: datetime, zone: str) -> datetime:
-    """When a sample was taken, as UTC: a time of day of today, or an ISO 8601 date and time.
+    """Parse the time of sampling: a time of day of today, or an ISO 8601 date and time. Return UTC.
 
-    Without an offset it is a time in `zone` (IANA; default: where the controller stands). Raises :class:`AssayError`.
+    Without an offset it is a time in `zone` (IANA; default: the controller's zone).
+
+    Raises:
+        AssayError: it is no time, or ambiguous.
     """
     text = text.strip()
     where = _zone(zone)
@@ -261,11 +278,11 @@ def _zone(name: str) -> ZoneInfo | None:
 
 
 def _local(naive: datetime, where: ZoneInfo | None) -> datetime:
-    """A time on the wall as UTC; without a zone, on the wall of the machine that this runs on."""
+    """Convert a local time to UTC; without a zone, the zone of this machine applies."""
     return (naive if where is None else naive.replace(tzinfo=where)).astimezone(UTC)
 
 
-def _said(when: datetime) -> str:
+def _minute(when: datetime) -> str:
     return f"{when.astimezone(UTC):%Y-%m-%d %H:%M} UTC"
 
 

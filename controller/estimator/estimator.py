@@ -1,16 +1,16 @@
-"""The state estimator at work on a rig: follows every booked transfer, is corrected by pH and gas and by assays.
+"""The state estimator of a rig: follows every booked transfer, and is corrected by pH and gas and by assays.
 
-All that it knows is in the journal: each row `estimate` has the state with what went into it, `moved` the transfers,
-`assay` what the laboratory found. After a restart, or when an assay comes in hours after it was taken, the newest state
-that may be trusted is taken up and all that has happened since is gone through again, each thing at its time.
+All it knows is in the journal: `estimate` rows hold the state with its inputs, `moved` rows the transfers, `assay` rows the
+laboratory's results. After a restart, or when an assay arrives hours after sampling, the newest valid state is loaded and
+everything since is replayed, each event at its time.
 
-A prediction over six hours is not, to the last digit, two over three: the sigma points are chosen anew, and uptake is
-taken as steady for as long as a step. So time is cut only where something happened to the medium or was learnt of it (a
-transfer, a look at the rig, a sample), never where somebody asked, entered an assay or started the controller; else an
-assay that came in late would give another estimate than the same one in time.
+A prediction over six hours differs in the last digits from two over three: sigma points are chosen again, and uptake is
+constant within a step. Time is therefore divided only where something happened to the medium or was measured (a transfer, a
+reading, a sample), never at a query, at the entry of an assay or at a start of the controller; otherwise a late assay would
+give another estimate than the same one in time.
 
-What has happened happened in the order of its rows, whatever the clock said: UTC only tells how long it was between them
-(:class:`_Clockwork`). A clock that was set back makes nothing undone, and one that was ahead puts nothing off.
+Events keep the order of their rows, whatever the clock said; UTC only gives the time between them (:class:`_Clockwork`). A
+clock that was set back undoes nothing, and one that was ahead delays nothing.
 """
 
 from __future__ import annotations
@@ -41,12 +41,12 @@ AIR_CO2 = 4.2e-4
 PATIENCE_S = 60.0
 GAS_STALE_S = 60.0
 STEPPED = timedelta(seconds=2)
-"""UTC is said to have been set when it is off the monotonic clock by more; below that a row's own time is the finer one."""
+"""Difference between UTC and the monotonic clock that counts as a step of UTC; below it, a row's own time is finer."""
 
 
 @dataclass(frozen=True, slots=True)
 class EstimatedState:
-    """A state and the moment that it is of: the last thing that happened; `seq` is the journal's last row that is in it."""
+    """A state, the time of its last event, and the journal's last row that is in it (`seq`)."""
 
     state: MediaState
     at: datetime
@@ -55,10 +55,10 @@ class EstimatedState:
 
 @dataclass(frozen=True, slots=True)
 class _Clockwork:
-    """When the journal's rows were written, by UTC as the clock has it now: `now`, at loop time `now_s`.
+    """Time of the journal's rows, by UTC as the clock shows it now: `now`, at loop time `now_s`.
 
-    Rows of this process (from `first_seq` on; it began at `began_s`) by the monotonic clock, if UTC was set since. For
-    those of processes before there is only what they say, and that they are older than this process.
+    Rows of this process (from `first_seq` on; it began at `began_s`) are timed by the monotonic clock if UTC was stepped
+    since. Rows of earlier processes have only their own time, and are older than this process.
     """
 
     now: datetime
@@ -67,19 +67,19 @@ class _Clockwork:
     first_seq: int
 
     def when(self, entry: Entry) -> datetime:
-        """When a row was written."""
-        said = _utc(entry)
+        """Return when a row was written."""
+        written = _utc(entry)
         if entry.seq < self.first_seq:
-            return min(said, self._at(self.began_s))
+            return min(written, self._at(self.began_s))
         really = self._at(entry.at_s)
-        return min(said, self.now) if abs(really - said) <= STEPPED else really
+        return min(written, self.now) if abs(really - written) <= STEPPED else really
 
     def _at(self, at_s: float) -> datetime:
         return self.now - timedelta(seconds=self.now_s - at_s)
 
 
 class Estimator:
-    """One rig's estimator; `latest` is its last word."""
+    """The estimator of one rig; `latest` is its last estimate."""
 
     def __init__(self, rig: Rig, *, ledger: Ledger, journal: Journal, clock: Clock, store: StateStore) -> None:
         self._rig = rig
@@ -97,33 +97,33 @@ class Estimator:
 
     @property
     def state(self) -> MediaState:
-        """What the estimator remembers, as of the last thing that happened."""
+        """The state as of the last event."""
         return self._state
 
     @property
     def began(self) -> datetime | None:
-        """Since when this journal knows the culture: its first entry of volumes, or the taking over from another rig."""
+        """Since when this journal knows the culture: its first volumes, or the takeover from another rig."""
         began = self._journal.last("handover.taken") or self._journal.last("ledger.opened")
         return None if began is None else self._clockwork().when(began)
 
     def where(self, vessel: str) -> Where | None:
-        """Which of the two bodies of medium a vessel of the rig belongs to; None for bottles and waste."""
+        """Return which of the two bodies of medium a vessel belongs to; None for bottles and waste."""
         if vessel in self._circulating:
             return "loop"
         return "spent" if vessel == self._spent else None
 
     def now(self) -> MediaState:
-        """The state carried on to this moment; asking moves nothing."""
+        """Return the state predicted to this moment; a query changes nothing."""
         return self._lived(self._state, self._clock.now_s() - self._at_s)
 
     def at(self, when: datetime) -> MediaState:
-        """The state as of an earlier moment, with all that is known by now of the time before it."""
+        """Return the state as of an earlier moment, with all that is now known about the time before it."""
         known = self._replayed(self._clockwork(), when)
         return self._lived(known.state, max((when - known.at).total_seconds(), 0.0))
 
     async def estimate(self, *, run: str | None = None) -> MediaEstimate:
         """Read pH of the loop and the gas flows, correct by them if they may be trusted, and journal the state."""
-        ph = await self._acidity()
+        ph = await self._ph()
         pco2 = self._pco2()
         volumes = self._ledger.volumes()
         inputs: dict[str, Any] = {
@@ -134,22 +134,22 @@ class Estimator:
         }
         self._pass_time()
         self._state = _looked(self._state, inputs)
-        return self._told(inputs, titrated=ph is not None and pco2 is not None, run=run)
+        return self._journalled(inputs, titrated=ph is not None and pco2 is not None, run=run)
 
     def learn(self, seq: int) -> MediaEstimate:
-        """Take in the assay of journal row `seq`, at the time when it was taken, and journal the state."""
+        """Apply the assay of journal row `seq` at its time of sampling, and journal the state."""
         self._state, self._at_s = self._caught_up()
-        return self._told({"ph": None, "pco2_mmhg": None, "assay": seq}, titrated=False, run=None)
+        return self._journalled({"ph": None, "pco2_mmhg": None, "assay": seq}, titrated=False, run=None)
 
     def take_over(self, there: MediaState, age_s: float) -> MediaEstimate:
-        """The culture came from another rig, which knew `there` of it `age_s` ago; it has lived on meanwhile."""
+        """Take over a culture from another rig, which knew `there` of it `age_s` ago; predict it to now."""
         self._pass_time()
         self._state = media_filter.handed_over(self._state, self._lived(there, age_s))
-        return self._told({"ph": None, "pco2_mmhg": None, "handed_over": True}, titrated=False, run=None)
+        return self._journalled({"ph": None, "pco2_mmhg": None, "handed_over": True}, titrated=False, run=None)
 
     # --- inside -----------------------------------------------------------------------------------------
 
-    def _told(self, inputs: Mapping[str, Any], *, titrated: bool, run: str | None) -> MediaEstimate:
+    def _journalled(self, inputs: Mapping[str, Any], *, titrated: bool, run: str | None) -> MediaEstimate:
         self.latest = media_filter.estimate(self.now(), titrated=titrated)
         as_of = _text(self._clock.utc() - timedelta(seconds=self._clock.now_s() - self._at_s))
         body = {"state": self._state.to_json(), "as_of": as_of, "inputs": inputs, "estimate": self.latest.to_json()}
@@ -203,7 +203,7 @@ class Estimator:
         kidney = self._rig.organs.kidney
         dialyse = self._rig.lines.get(kidney.dialyse or "")
         if dialyse is not None and (source, target) == (dialyse.from_, dialyse.to):
-            # For what passes the membrane, dialysis is as if a share of the batch had been replaced by dialysate.
+            # For solutes that pass the membrane, dialysis equals the replacement of a share of the batch by dialysate.
             fibres = self._rig.dialysers[dialyse.dialyser or ""]
             koa = koa_at(kidney.dialysate_ul_min, fibres.koa_ul_min, fibres.koa_at_ul_min)
             share = exchanged(koa, kidney.dialysate_ul_min, ul, state.spent_ul)
@@ -213,7 +213,7 @@ class Estimator:
             )
         return media_filter.moved(state, poured, self.where(target), ul)
 
-    async def _acidity(self) -> float | None:
+    async def _ph(self) -> float | None:
         point = self._rig.organs.lung.ph
         every_s = self._rig.devices[point.partition(".")[0]].every_s
         reading = await settled(self._store, point, every_s=every_s, patience_s=max(PATIENCE_S, 6 * every_s))
@@ -240,10 +240,10 @@ class Estimator:
             return None
         return reading.value if self._clock.now_s() - reading.at_s <= GAS_STALE_S else None
 
-    # --- out of the journal -----------------------------------------------------------------------------
+    # --- replay of the journal --------------------------------------------------------------------------
 
     def _caught_up(self) -> tuple[MediaState, float]:
-        """The state of the last thing that happened, and when that was in loop time."""
+        """Return the state of the last event, and the time of that event (loop s)."""
         clockwork = self._clockwork()
         known = self._replayed(clockwork, None)
         return known.state, clockwork.now_s - max((clockwork.now - known.at).total_seconds(), 0.0)
@@ -252,11 +252,11 @@ class Estimator:
         return _Clockwork(self._clock.utc(), self._clock.now_s(), self._began_s, self._first_seq)
 
     def _replayed(self, clockwork: _Clockwork, until: datetime | None) -> EstimatedState:
-        """The state of the last thing that happened (until a time), from the newest that holds all known of its time."""
+        """Return the state of the last event (until a time), from the newest state that contains all assays before it."""
         samples = []
         for entry in self._journal.entries(kinds=("assay",)):
             assay = Assay.from_json(entry.body)
-            if assay.used:  # no sample was taken after it was entered, whatever the clock says by now
+            if assay.used:  # a sample cannot be taken after its entry, whatever the clock shows now
                 samples.append((entry.seq, replace(assay, taken=min(assay.taken, clockwork.when(entry)))))
         known = self._checkpoint(clockwork, samples, until)
         state, at = known.state, known.at
@@ -269,7 +269,7 @@ class Estimator:
         self, clockwork: _Clockwork, assays: list[tuple[int, Assay]], before: datetime | None
     ) -> EstimatedState:
         for entry in self._journal.entries(kinds=("estimate",), newest_first=True):
-            written = datetime.fromisoformat(entry.body.get("as_of", entry.utc))  # older rows: their own
+            written = datetime.fromisoformat(entry.body.get("as_of", entry.utc))  # older rows have no `as_of`
             at = clockwork.when(entry) - (_utc(entry) - written)
             late = any(seq > entry.seq and assay.taken <= at for seq, assay in assays)
             in_time = before is None or at <= before
@@ -283,22 +283,24 @@ class Estimator:
     def _since(
         self, clockwork: _Clockwork, known: EstimatedState, assays: list[tuple[int, Assay]], until: datetime | None
     ) -> list[tuple[datetime, Callable[[MediaState], MediaState]]]:
-        """What has happened after a known state (until a time), in order.
+        """Return the events after a known state (until a time), in order.
 
-        A sample counts before what was booked at the same instant, and samples of one instant stand in an order of their
-        own, whichever was entered first.
+        A sample counts before what was booked at the same instant. Samples of one instant have a fixed order, whichever was
+        entered first.
         """
         events: list[tuple[datetime, tuple[str | int, ...], Callable[[MediaState], MediaState]]] = []
         latest = known.at
         for entry in self._journal.entries(kinds=("moved", "estimate"), after=known.seq):
             if entry.kind == "estimate" and "assay" in entry.body["inputs"]:
-                continue  # it says what the rows before it come to
+                continue  # it follows from earlier rows
             latest = max(latest, clockwork.when(entry))
             if until is None or latest <= until:
                 events.append((latest, ("then", entry.seq), self._happening(entry)))
-        for seq, assay in assays:
-            if seq > known.seq and (until is None or assay.taken <= until):
-                events.append((assay.taken, ("sample", assay.analyte, assay.vessel, seq), _finding(assay)))
+        events += [
+            (assay.taken, ("sample", assay.analyte, assay.vessel, seq), _finding(assay))
+            for seq, assay in assays
+            if seq > known.seq and _in_time(assay.taken, until)
+        ]
         return [(when, happens) for when, _, happens in sorted(events, key=lambda event: event[:2])]
 
     def _happening(self, entry: Entry) -> Callable[[MediaState], MediaState]:
@@ -311,8 +313,12 @@ class Estimator:
         return lambda state: self._poured(state, line.from_, line.to, body["ul"])
 
 
+def _in_time(when: datetime, until: datetime | None) -> bool:
+    return until is None or when <= until
+
+
 def _looked(state: MediaState, inputs: Mapping[str, Any]) -> MediaState:
-    """What a look at the rig tells: volumes by the ledger, titration by pH and gas, as far as they were to be had."""
+    """Apply a reading of the rig: volumes by the ledger, titration by pH and gas, as far as they are known."""
     if "loop_ul" in inputs:
         state = media_filter.with_volumes(state, loop_ul=inputs["loop_ul"], spent_ul=inputs["spent_ul"])
     if inputs["ph"] is None or inputs["pco2_mmhg"] is None:

@@ -16,6 +16,7 @@ ROWS = (
     "alarm.raised",
     "alarm.unacknowledged",
     "alarm.acknowledged",
+    "alarm.return_to_normal_unacknowledged",
     "alarm.returned",
     "alarm.normal",
     "controller.started",

@@ -18,6 +18,7 @@ MACHINE = (
     "act.outcome",
     "act.refused",
     "alarm.raised",
+    "alarm.return_to_normal_unacknowledged",
     "alarm.returned",
     "alarm.normal",
     "estimate",

@@ -1,6 +1,6 @@
-"""What reaches the devices behind the gate, and what is known of them: commanded, read back, shown in the state.
+"""Commands and readback of the devices behind the gate, and what is known of them in the state.
 
-Nothing is decided here. Only the gate has it, for only the gate holds the drivers' actuators.
+This module decides nothing. Only the gate uses it, because only the gate holds the drivers' actuators.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ from drivers.errors import BadReply, DeviceError
 logger = logging.getLogger(__name__)
 
 TOTAL_ASKS = 5
-"""So often at most is a pump at rest asked for its total until it has told the same twice in a row."""
+"""Maximum number of reads of a resting pump's total until two in a row agree."""
 LEVEL_HOLD_S = 120.0
-"""A gas whose commands do not arrive stays at its last level for so long, then it goes to its basal flow: the medium follows
-the gas within minutes, and dropouts of a bad plug are over by then."""
+"""Time (s) that a gas keeps its last level while commands do not arrive; then it goes to its basal flow. The medium follows
+the gas within minutes, and short dropouts of a link are over by then."""
 
 
 class Actuation:
-    """See the module. With `books` an ended transfer is kept until the ledger has booked it."""
+    """Sends commands and records status. With `books` an ended transfer is kept until the ledger has booked it."""
 
     def __init__(self, limits: Limits, store: StateStore, now_s: Callable[[], float], *, books: bool) -> None:
         self._limits = limits
@@ -36,11 +36,11 @@ class Actuation:
         self._now_s = now_s
         self._books = books
         self.seen: dict[str, Seen] = {}
-        """What each actuator was last seen to do, as the kernel looks at it."""
+        """The last reported state of each actuator, as the kernel sees it."""
 
     async def bring(self, output: GatedOutput, command: Command) -> str | None:
-        """Command and read back; returns what went wrong. Changes nothing but what is known."""
-        output.told(command, self._now_s())
+        """Send a command and read it back. Return what went wrong, or None. Only the record of the output changes."""
+        output.sent(command, self._now_s())
         try:
             given = self.feasible(output, command)
             await output.actuator.apply(given)
@@ -48,17 +48,17 @@ class Actuation:
             status = await output.actuator.status()
         except DeviceError as error:
             return str(error)
-        except Exception as error:  # a defect in a driver is answered like any other failure of its device
-            logger.exception("commanding %s", output.name)
+        except Exception as error:  # a defect in a driver is handled like any other failure of its device
+            logger.exception("driver of %s failed while it was commanded", output.name)
             return f"its driver fails: {error!r}"
         finally:
             output.read_back_s = self._now_s()
         self.take_in(output, status, asked_s)
-        wrong = mismatch(given, status, self._now_s() - output.told_s)
+        wrong = mismatch(given, status, self._now_s() - output.sent_s)
         return None if wrong is None else f"readback: {wrong}"
 
     def take_in(self, output: GatedOutput, status: Status, at_s: float) -> None:
-        """What a device said of itself, asked at `at_s`."""
+        """Record a status that was requested at `at_s` (loop s)."""
         output.status = status
         output.seen = self.seen[output.name] = seen(status, at_s)
         transfer = output.transfer
@@ -72,13 +72,13 @@ class Actuation:
         self.show(output)
 
     def disagrees(self, output: GatedOutput, status: Status, asked_s: float) -> str | None:
-        """What a status, asked for at `asked_s`, shows otherwise than it was told; None when it does what it was told."""
+        """Return how a status requested at `asked_s` deviates from the command, or None."""
         if output.commanded is None:
             return None
-        return mismatch(self.feasible(output, output.commanded), status, asked_s - output.told_s)
+        return mismatch(self.feasible(output, output.commanded), status, asked_s - output.sent_s)
 
     def already(self, output: GatedOutput, command: Command) -> bool:
-        """Whether it was told so, and does it: nothing has to go out."""
+        """Return whether the output was given this command and follows it, so that nothing has to be sent."""
         if output.commanded != command or output.debt is not None or output.status is None:
             return False
         if isinstance(command, Dispense) or (isinstance(command, Switch) and command.for_s is not None):
@@ -86,22 +86,22 @@ class Actuation:
         return mismatch(self.feasible(output, command), output.status, 0.0) is None
 
     def feasible(self, output: GatedOutput, command: Command) -> Command:
-        """What the device is told for `command`: a flow between two steps of a pump is brought to the nearest, one beyond
-        a gas controller's full scale to that.
+        """Return what the device is given for `command`.
 
-        A heart at the step next to its flow is worth more than one that stands because its pump refuses, and so is some
-        oxygen. No step takes a pump above the rig's greatest flow. What the device then does is compared with what it
-        was told; the command stays what was asked for.
+        A flow between two steps of a pump becomes the nearest step; a gas flow beyond full scale becomes full scale. A
+        heart at the nearest step is worth more than one that stands because its pump refuses, and so is some oxygen. No
+        step exceeds the rig's maximum flow. The readback is compared with what the device was given; the recorded command
+        stays the requested one.
         """
         pump = self._limits.pumps.get(output.name)
         try:
             return output.actuator.nearest(command, inf if pump is None else pump.max_ul_min)
-        except Exception:  # a defect in a driver: it is commanded as it was asked for, and may refuse that
-            logger.exception("asking %s what it can do", output.name)
+        except Exception:  # a defect in a driver: it receives the requested command, and may refuse it
+            logger.exception("driver of %s failed to name the nearest possible command", output.name)
             return command
 
     def shortfall(self, output: GatedOutput, command: Command) -> str | None:
-        """Why the device cannot quite do `command`, and what it gives; None when it can."""
+        """Return why the device cannot do exactly `command`, and what it does instead; None if it can."""
         given = self.feasible(output, command)
         if isinstance(command, Run) and isinstance(given, Run) and given != command:
             asked_ul_min, can_ul_min = command.flow_ul_min, given.flow_ul_min
@@ -111,33 +111,33 @@ class Actuation:
             return f"full scale: {command.value:g} {unit} is more than there is; it gives {given.value:g}"
         return None
 
-    def told_short(self, output: GatedOutput, verdict: Verdict) -> Verdict:
-        """Return `verdict`, with one more reason where the device cannot quite do it."""
+    def with_shortfall(self, output: GatedOutput, verdict: Verdict) -> Verdict:
+        """Return `verdict` with a further reason if the device cannot do exactly what is permitted."""
         reason = None if verdict.command is None else self.shortfall(output, verdict.command)
         if reason is None:
             return verdict
         return replace(verdict, reasons=(*verdict.reasons, reason), limiting=reason)
 
     def above_basal(self, output: GatedOutput, basal: Run, flow_ul_min: float) -> bool:
-        """Whether a flow is more than the basal one, or than what the pump makes of that."""
+        """Return whether a flow exceeds the basal flow, or the pump's nearest step to it."""
         given = self.feasible(output, basal)
-        most = max(basal.flow_ul_min, given.flow_ul_min if isinstance(given, Run) else 0.0)
-        return flow_ul_min > most * (1.0 + FLOW_TOLERANCE)
+        max_ul_min = max(basal.flow_ul_min, given.flow_ul_min if isinstance(given, Run) else 0.0)
+        return flow_ul_min > max_ul_min * (1.0 + FLOW_TOLERANCE)
 
-    async def told_twice(self, output: GatedOutput, status: PumpStatus) -> PumpStatus:
-        """Ask a pump that stands again until it has told a new total twice in a row: doses are booked by it (F2, I9).
+    async def confirmed_total(self, output: GatedOutput, status: PumpStatus) -> PumpStatus:
+        """Read a resting pump again until two totals in a row agree: doses are booked by it (F2, I9).
 
-        One digit that is lost or doubled on the line would book a dose that was never given, or give one again.
+        A digit lost or doubled on the line would book a dose that was never given, or give one twice.
         """
         known = output.status
         for _ in range(TOTAL_ASKS):
             same = isinstance(known, PumpStatus) and not known.running and known.delivered_ul == status.delivered_ul
             if status.running or same:
                 return status
-            known, told = status, await output.actuator.status()
-            if not isinstance(told, PumpStatus):
+            known, answer = status, await output.actuator.status()
+            if not isinstance(answer, PumpStatus):
                 break
-            status = told
+            status = answer
         raise BadReply(
             f"it told another total each time, {status.delivered_ul:g} µL at last",
             where=output.name,
@@ -146,14 +146,15 @@ class Actuation:
         )
 
     def hold(self, output: GatedOutput, command: Command) -> bool:
-        """Whether a gas whose command was lost stays as it is for `LEVEL_HOLD_S`, counted from the first that was lost.
+        """Keep a gas whose command was lost at its level for `LEVEL_HOLD_S`. Return whether it is kept.
 
-        It flows at the old level or at the new one, and both were let through. To send it to its basal flow each time that
-        a link drops out would swing the mixture with the link. A device that answers and does not obey is another matter.
-        Until it is heard it is taken for the worse of the two: most CO2, least of the others.
+        The time counts from the first lost command. The gas flows at the old level or at the new one, and the gate
+        permitted both; a return to the basal flow at each dropout would swing the mixture with the link. A device that
+        answers and does not obey is not kept. Until a status arrives the worse of both levels is assumed: most CO2, least
+        of the other gases.
         """
         known = output.seen
-        answered = known is not None and known.at_s >= output.told_s
+        answered = known is not None and known.at_s >= output.sent_s
         if not isinstance(command, Level) or output.name in self._limits.heaters or answered or output.debt is not None:
             return False
         if output.lease_until_s is None:
@@ -167,13 +168,13 @@ class Actuation:
         return True
 
     def lost(self, name: str, detail: str) -> None:
-        """Its status could not be read; what was known of it grows old."""
+        """Record that a status could not be read; the last known one ages."""
         view = self._store.actuators[name]
         if view.fault != detail:
             self._store.actuator(name, replace(view, fault=detail))
 
     def show(self, output: GatedOutput) -> None:
-        """Put what is known of an output into the state."""
+        """Write the output's record into the state."""
         command = output.commanded
         actuator = output.actuator
         guarantee = actuator.guarantee if command is None else actuator.guarantee_for(command)

@@ -1,8 +1,8 @@
-"""Bypasses: interlocks that a person sets aside for a short time, with a reason (I6).
+"""Bypasses: interlocks that a person disables for a limited time, with a reason (I6).
 
-Needed when a probe fails or is replaced and the interlock on it would keep an output off. Only an interlock on one reading
-can be bypassed; the bounds of volumes, the gas mixture and the rule of one transfer at a time cannot. A bypass ends by
-itself, and with the controller's process: after a restart every interlock acts again.
+A bypass is needed when a probe fails or is replaced and its interlock would keep an output off. Only an interlock on one
+reading can be bypassed; the bounds of volumes, the gas mixture and the rule of one transfer at a time cannot. A bypass ends
+by itself, and with the controller's process: after a restart every interlock acts again.
 """
 
 from __future__ import annotations
@@ -17,16 +17,16 @@ from controller.gate.recording import Recorder
 from controller.safety.terms import Limits
 
 MAX_BYPASS_S = 3600.0
-"""Maximum length of a bypass. Whoever needs longer has to look at the rig again."""
+"""Maximum length of a bypass (s). Renewing it makes a person look at the rig again."""
 
 
 class BypassRefused(Exception):
-    """The interlock is not bypassed; the message says why and what to do."""
+    """The bypass is refused. The message says why and what to do."""
 
 
 @dataclass(frozen=True, slots=True)
 class Bypass:
-    """One interlock that is set aside: by whom, why, until when (loop seconds, UTC)."""
+    """A bypassed interlock: by whom, why, until when (loop seconds, UTC)."""
 
     interlock: str
     user: str
@@ -47,11 +47,11 @@ class Bypasses:
 
     @property
     def names(self) -> frozenset[str]:
-        """The interlocks that are set aside at this moment."""
+        """The interlocks that are bypassed at this moment."""
         return frozenset(each.interlock for each in self.active()) if self._active else frozenset()
 
     def active(self) -> tuple[Bypass, ...]:
-        """The bypasses at this moment; the end of each that ran out is recorded."""
+        """Return the bypasses at this moment, and record the end of those that ran out."""
         now_s = self._now_s()
         for each in tuple(self._active.values()):
             if not now_s < each.until_s:
@@ -59,15 +59,15 @@ class Bypasses:
         return tuple(self._active.values())
 
     async def begin(self, interlock: str, user: str, reason: str, for_s: float) -> Bypass:
-        """Set `interlock` aside for `for_s` seconds, once the row that says so is durable.
+        """Bypass `interlock` for `for_s` seconds, once its journal row is durable.
 
         Raises:
-            BypassRefused: for an unknown interlock, no reason, a length beyond :data:`MAX_BYPASS_S`, or a journal that
-                does not take the row.
+            BypassRefused: for an unknown interlock, a missing reason, a length above :data:`MAX_BYPASS_S`, or a journal that
+                cannot take the row.
         """
         if interlock not in self._names:
             raise BypassRefused(
-                f"“{interlock}” cannot be bypassed. Likely cause: a slip, or it is no interlock on one reading."
+                f"“{interlock}” cannot be bypassed. Likely cause: a typing error, or it is no interlock on one reading."
                 f" Next: choose among {', '.join(self._names)}"
             )
         if not reason.strip():
@@ -82,20 +82,20 @@ class Bypasses:
         refusal = await self._record.refusal(self._record.write("safety.bypass", body))
         if refusal is not None:
             raise BypassRefused(
-                f"{interlock} is not bypassed: its row is not in the journal. Next: see to the journal first"
+                f"{interlock} is not bypassed: the journal cannot be written. Next: repair the journal first"
             )
         self._active[interlock] = bypass
         return bypass
 
     def end(self, interlock: str, user: str) -> None:
-        """Let `interlock` act again at once. Raises BypassRefused when it is not bypassed."""
+        """End the bypass of `interlock` at once. Raises BypassRefused if it is not bypassed."""
         bypass = next((each for each in self.active() if each.interlock == interlock), None)
         if bypass is None:
             raise BypassRefused(f"“{interlock}” is not bypassed. Likely cause: its bypass ran out. Next: nothing")
         self._end(bypass, f"ended by {user}")
 
     def _end(self, bypass: Bypass, why: str) -> None:
-        del self._active[bypass.interlock]  # first: it acts again whether or not the journal takes the row
+        del self._active[bypass.interlock]  # first: the interlock acts again even if the journal takes no row
         self._record.write("safety.bypass_ended", {"interlock": bypass.interlock, "why": why})
 
 

@@ -1,7 +1,7 @@
 """The emergency stop: one function for page, API, signals, guard and button (A9).
 
-It stops perfusion outputs and stimulation together and waits for neither the journal nor the web server. It stands until
-a person resets it, over restarts of the controller and of the electrode engine.
+It stops perfusion and stimulation together and waits for neither the journal nor the web server. It stands until a person
+resets it, across restarts of the controller and of the electrode engine.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ LATE_S = 5.0
 
 
 class Stimulator(Protocol):
-    """Whatever can stimulate the tissue: the electrode engine behind its process."""
+    """What can stimulate the tissue: the electrode engine in its own process."""
 
     @property
     def ledger_problem(self) -> str:
@@ -35,29 +35,29 @@ class Stimulator(Protocol):
         ...
 
     def forbid_stimulation(self, why: str) -> None:
-        """Let no engine that starts from now on stimulate."""
+        """Forbid stimulation to every engine that starts from now on."""
 
     async def stop_stimulation(self, why: str) -> str:
-        """Stop stimulation and cancel every waiting pulse; return how it ended, in words for the record."""
+        """Stop stimulation and cancel all waiting pulses. Return how it ended, as text for the record."""
 
     async def allow_stimulation(self) -> None:
-        """End the stop."""
+        """End the stop of stimulation."""
 
 
 class Button:
-    """The emergency stop's digital input. Losing it counts as a press, after its stale time (I2)."""
+    """The digital input of the emergency stop. An input that is stale counts as pressed (I2)."""
 
     def __init__(self, described: EmergencyButton) -> None:
         self._input = described.input
         self._pressed_value = 0.0 if described.active == "open" else 1.0
         self._stale_s = described.stale_s
         self._known_s: float | None = None
-        """When it was read last; at first, when it was first looked at."""
+        """Time of its last good reading (loop s); at first the time of the first call."""
         self.pressed = ""
-        """Why the stop is pressed at present; empty when it is not."""
+        """Why the button counts as pressed; empty if it does not."""
 
     def look(self, readings: Mapping[str, Reading], now_s: float) -> str:
-        """Take in the readings of a tick; return why the stop is pressed, empty when it is not."""
+        """Take in the readings of a tick. Return why the button counts as pressed, or an empty text."""
         self._known_s = now_s if self._known_s is None else self._known_s
         reading = readings.get(self._input)
         if reading is not None and reading.quality is Quality.GOOD and now_s - reading.at_s <= self._stale_s:
@@ -72,11 +72,11 @@ class Button:
 
 
 class ResetRefused(Exception):
-    """The emergency stop cannot be reset now; the message says why and what to do."""
+    """The emergency stop cannot be reset now. The message says why and what to do."""
 
 
 class Emergency:
-    """The emergency stop of one rig. `gate` is None until the controller has connected its devices."""
+    """The emergency stop of one rig. `gate` is None until the devices are connected."""
 
     def __init__(
         self,
@@ -89,7 +89,7 @@ class Emergency:
     ) -> None:
         self.gate: Gate | None = None
         self.forbidden = ""
-        """Why nobody may stimulate as long as this process lives, whether an emergency stop stands or not."""
+        """Why stimulation is forbidden for the rest of this process, independently of an emergency stop."""
         self._latch = latch
         self._stimulator = stimulator
         self._button = button
@@ -97,10 +97,10 @@ class Emergency:
         self._alarm = alarm
 
     def restore(self, gate: Gate, journal: Journal) -> None:
-        """Take up what stood when the process before this one ended; journal and latch file are each sufficient.
+        """Restore a stop that stood when the previous process ended. Journal and latch file are each sufficient.
 
-        A stop that the guard took for this controller, or that came while the devices were being connected, is in the
-        latch file alone: it is told and recorded now.
+        A stop that the guard set for this controller, or that came while the devices were being connected, is only in the
+        latch file: it is announced and recorded now.
         """
         self.gate = gate
         journalled, latched = _latched(journal)
@@ -112,17 +112,17 @@ class Emergency:
             self._record("safety.estop", {"user": kept[0], "reason": kept[1]})
         self.forbidden = "" if journal.lost is None else str(journal.lost)
         if (why is not None or self.forbidden) and self._stimulator is not None:
-            self._stimulator.forbid_stimulation(self.forbidden or _told(why or ""))
+            self._stimulator.forbid_stimulation(self.forbidden or _stop_text(why or ""))
 
     def look(self, readings: Mapping[str, Reading], now_s: float) -> str:
-        """Look at the button; return why a stop has to follow now, empty when none has to."""
+        """Look at the button. Return why a stop has to follow now, or an empty text."""
         if self._button is None or self.gate is None:
             return ""
         why = self._button.look(readings, now_s)
         return "" if self.gate.emergency is not None else why
 
     async def stop(self, who: str, reason: str) -> None:
-        """Stop everything but the basal state, at once; return when outputs and stimulation have been dealt with."""
+        """Bring everything to its basal state at once. Return when outputs and stimulation have been dealt with."""
         why = f"{who}: {reason}"
         late = asyncio.get_running_loop().call_later(life_s(LATE_S), self._tell_late)
         try:
@@ -139,13 +139,13 @@ class Emergency:
 
     async def _stop_perfusion(self, who: str, reason: str) -> None:
         if self.gate is not None:
-            await self.gate.estop(who, reason)  # before the gate is there, nothing has been commanded
+            await self.gate.estop(who, reason)  # without a gate nothing has been commanded yet
 
     async def _stop_stimulation(self, why: str) -> None:
         if self._stimulator is None:
             return
         try:
-            how = await self._stimulator.stop_stimulation(self.forbidden or _told(why))
+            how = await self._stimulator.stop_stimulation(self.forbidden or _stop_text(why))
         except Exception as error:
             logger.exception("stimulation could not be stopped")
             how = f"failed: {type(error).__name__}: {error}"
@@ -153,23 +153,23 @@ class Emergency:
         self._record("safety.stimulation_stopped", {"how": how})
 
     async def forbid_stimulation(self, why: str) -> None:
-        """Stop stimulation for the rest of this process; a reset of the emergency stop does not allow it again."""
+        """Stop stimulation for the rest of this process. A reset of the emergency stop does not permit it again."""
         self.forbidden = why
         await self._stop_stimulation(why)
 
     async def _keep(self, who: str, reason: str) -> None:
-        """Write the latch file. The commands to the devices are on their way already: the disk delays none."""
+        """Write the latch file. The commands are already on their way to the devices: the disk delays none."""
         try:
             self._latch.set(who, reason)
         except OSError as error:
             self._alarm("journal_lost", SOURCE, f"the stop is not kept over a restart by its file: {error}")
 
     async def reset(self, who: str, reason: str) -> None:
-        """End the emergency stop and let go of latched interlocks (I5). Raises :class:`ResetRefused`."""
+        """End the emergency stop and clear latched interlocks (I5). Raises :class:`ResetRefused`."""
         if self.gate is None:
             raise ResetRefused("the controller is still connecting to its devices. Next: wait a few seconds, try again")
         if self._button is not None and self._button.pressed:
-            raise ResetRefused(f"{self._button.pressed}. Next: release it, or mend its line, and reset again")
+            raise ResetRefused(f"{self._button.pressed}. Next: release it, or repair its line, and reset again")
         try:
             self._latch.clear()
         except OSError as error:
@@ -182,12 +182,12 @@ class Emergency:
             await self._stimulator.allow_stimulation()
 
 
-def _told(why: str) -> str:
+def _stop_text(why: str) -> str:
     return f"emergency stop by {why}; a person must reset it"
 
 
 def _latched(journal: Journal) -> tuple[str | None, dict[str, str]]:
-    """Return what was latched when the journal's last process ended: the emergency stop, interlocks with their detail."""
+    """Return the emergency stop and the interlocks (with details) that were latched when the journal's process ended."""
     emergency: str | None = None
     latched: dict[str, str] = {}
     for row in journal.entries(kinds=("safety.estop", "safety.latch", "safety.reset")):

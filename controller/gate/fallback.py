@@ -1,7 +1,7 @@
-"""Bring outputs to the states that they owe: after a stop, a trip, a lost lease or a failed command, and at the end.
+"""Bring outputs to their pending states: after a stop, a trip, a lost lease or a failed command, and at the end.
 
-A state that is owed is tried until it is there, with growing pauses. The first try and the last outcome are rows of the
-journal. A valve comes to rest only when the pumps behind it are known to stand.
+A pending state is commanded until it is reached, with growing pauses. The first try and the last outcome are rows of the
+journal. A valve comes to rest only when its pumps are known to stand.
 """
 
 from __future__ import annotations
@@ -27,20 +27,30 @@ END_GRACE_S = 2.0
 
 
 class Fallback:
-    """See the module. `trips` tells what interlocks hold at this moment; `alarm(kind, source, detail)` tells people."""
+    """Commands pending states.
+
+    Args:
+        outputs: the outputs by name.
+        limits: the kernel's limits.
+        actuation: sends the commands.
+        record: writes the journal's rows.
+        alarm: called as `alarm(kind, source, detail)`.
+        now_s: loop time (s).
+        trips: returns the trips of the interlocks at this moment.
+    """
 
     def __init__(
         self,
         outputs: Mapping[str, GatedOutput],
         limits: Limits,
-        reach: Actuation,
+        actuation: Actuation,
         record: Recorder,
         alarm: Callable[[str, str, str], None],
         now_s: Callable[[], float],
         trips: Callable[[], tuple[Trip, ...]],
     ) -> None:
         self._outputs = outputs
-        self._reach = reach
+        self._actuation = actuation
         self._record = record
         self._alarm = alarm
         self._now_s = now_s
@@ -50,20 +60,21 @@ class Fallback:
         self.valves = Valves(outputs, limits, now_s, self.pay, alarm)
 
     def state_of(self, output: GatedOutput) -> Command:
-        """Return the basal state, or rest where an interlock forbids even that."""
+        """Return the basal state, or rest if an interlock forbids the basal state."""
         return output.rest if self._tripped(output) else output.basal
 
     def _tripped(self, output: GatedOutput) -> bool:
         return any(trip.response is Response.OFF and output.name in trip.actuators for trip in self._trips())
 
     async def everything_now(self) -> None:
-        """Command every output to its basal state without waiting for anybody: neither the journal nor a lock."""
+        """Command every output to its basal state at once, without waiting for the journal or a lock."""
         await self._in_order(self._rest_now)
 
     def ending(self, min_doses_ul: Mapping[str, float]) -> dict[str, float]:
-        """Return the pumps whose dose had better end by itself, with the seconds that it takes.
+        """Return the pumps whose dose should end by itself, with the remaining time (s).
 
-        `min_doses_ul` names the pumps that may, with their minimum. One that an interlock holds at rest may not.
+        `min_doses_ul` holds the permitted pumps with their minimum dose (µL). A pump that an interlock holds at rest is not
+        permitted.
         """
         now_s, found = self._now_s(), {}
         for name, min_ul in min_doses_ul.items():
@@ -74,9 +85,9 @@ class Fallback:
         return found
 
     async def everything(self, reason: str, ending: Mapping[str, float]) -> tuple[str, ...]:
-        """Bring every output to its basal state because the controller ends; return those that still owe it.
+        """Bring every output to its basal state because the controller ends. Return those that failed.
 
-        The pumps of `ending` are awaited first, as :meth:`ending` returns them. All others come to rest meanwhile.
+        The pumps of `ending` (see :meth:`ending`) are awaited first. All others come to rest meanwhile.
         """
 
         async def fall(output: GatedOutput) -> None:
@@ -89,18 +100,18 @@ class Fallback:
         async with asyncio.TaskGroup() as group:
             for name in ending:
                 group.create_task(fall(self._outputs[name]))
-            await self._in_order(fall, besides=ending)
-        await self._in_order(self._once_more)  # a reply that was lost is no reason to leave it to the guard
+            await self._in_order(fall, without=ending)
+        await self._in_order(self._once_more)  # one lost reply is no reason to leave an output to the guard
         return tuple(name for name, output in self._outputs.items() if output.debt is not None)
 
     async def settle(self) -> None:
-        """Try to bring every output that owes a state to it; they do not wait for each other."""
+        """Command the pending state of every output that is due, all at the same time."""
         now_s = self._now_s()
         due = [output for output in self._outputs.values() if output.due(now_s) and not output.lock.locked()]
         await asyncio.gather(*(self._settle(output) for output in due))
 
     async def pay(self, output: GatedOutput) -> None:
-        """Try to bring an output to the state that it owes; its lock is held."""
+        """Try to command the pending state of an output. The caller holds its lock."""
         debt = output.debt
         if debt is None:
             return
@@ -108,9 +119,9 @@ class Fallback:
             self.valves.wait(output, pressing)
             return
         if debt.tries == 0:
-            owed = self._reach.told_short(output, Verdict(True, debt.command))
+            owed = self._actuation.with_shortfall(output, Verdict(True, debt.command))
             self._record.write("act", act_row(Intent(output.name, debt.command, "gate", debt.why), owed))
-        error = await self._reach.bring(output, debt.command)
+        error = await self._actuation.bring(output, debt.command)
         if error is None:
             if debt.tries:
                 self._record.write(
@@ -118,7 +129,7 @@ class Fallback:
                 )
             output.debt = None
             output.lease_until_s = None
-            self._reach.show(output)
+            self._actuation.show(output)
             return
         if debt.tries == 0:
             self._record.write("act.outcome", {"actuator": output.name, "error": error})
@@ -131,16 +142,16 @@ class Fallback:
         pressed = comes_to_rest(rest) and self.valves.pressing(output) is not None
         self.unanswered.add(output.name)
         try:
-            error = None if pressed else await self._reach.bring(output, rest)
+            error = None if pressed else await self._actuation.bring(output, rest)
         finally:
             self.unanswered.discard(output.name)
         output.lease_until_s = output.announced = None
         output.debt = None
         if busy or pressed or error is not None:
-            # A command that was on its way may have arrived after ours: once more when it is through. A valve closes when
-            # the pump behind it is known to stand.
+            # A command on its way may have arrived after this one: command the state again when that one is through. A valve
+            # closes when its pump is known to stand.
             output.owe(rest, "emergency stop", self._now_s())
-        self._reach.show(output)
+        self._actuation.show(output)
 
     async def _end_of_dose(self, output: GatedOutput, left_s: float) -> None:
         """Wait until a pump says that it stands, for a little longer than its dose takes."""
@@ -161,15 +172,15 @@ class Fallback:
         if output.debt is None and output.ends_s is not None:
             await asyncio.sleep(max(0.0, output.ends_s - self._now_s()))
         async with output.lock:
-            # Another pulse may have begun meanwhile, and ends later.
+            # Another pulse may have begun meanwhile and end later.
             if output.ends_s is not None and self._now_s() >= output.ends_s:
                 output.owe(output.rest, "the pulse is over, and the device does not end it", self._now_s())
             await self.pay(output)
 
     async def _in_order(
-        self, work: Callable[[GatedOutput], Coroutine[Any, Any, None]], besides: Container[str] = ()
+        self, work: Callable[[GatedOutput], Coroutine[Any, Any, None]], without: Container[str] = ()
     ) -> None:
-        """Do `work` for all outputs but `besides` at once, and for valves only when that is done for the pumps."""
-        outputs = [output for name, output in self._outputs.items() if name not in besides]
+        """Run `work` on all outputs except `without` at once, but on valves only after the pumps."""
+        outputs = [output for name, output in self._outputs.items() if name not in without]
         await asyncio.gather(*(work(output) for output in outputs if output.name not in self.valves))
         await asyncio.gather(*(work(output) for output in outputs if output.name in self.valves))

@@ -1,17 +1,17 @@
-"""Commands of somebody else: an output that followed its command and then does something else (A12).
+"""Foreign commands: an output that followed its command and later does something else (A12).
 
-A second controller on another host, a tool, or a person at the panel. One contradiction is answered as ever: the output is
-brought to its basal state. Two masters that answer each other forever would harm the tissue more than either, so from the
-third contradiction within ten minutes on the gate does not fight:
+The cause is a second controller on another host, a tool, or a person at the panel. A single contradiction is answered by
+the basal state. Two controllers that correct each other for ever would harm the tissue more than either, so from the third
+contradiction within ten minutes the gate yields:
 
 - A transfer pump or valve is given no new task, so that no dose goes out twice.
-- What rests in its basal state and is found on (a transfer pump, a valve, a heater) is switched off once a minute at the
-  most: it may drain a vessel or overheat one.
-- The heart is left as it is while it circulates at its basal flow or more. Below that it is brought to its basal flow, once
-  a minute at the most.
-- Gas is left as it is. Regulators of heat and gas go on, and interlocks act on every output as ever.
+- An output that rests in its basal state and is found on (a transfer pump, a valve, a heater) is switched off at most once
+  a minute: it may drain a vessel or overheat one.
+- The heart is left alone while it circulates at its basal flow or more. Below that it is brought to its basal flow at most
+  once a minute.
+- Gas is left alone. Regulators of heat and gas go on, and interlocks act on every output as always.
 
-This ends when nothing has contradicted for ten minutes, or with a reset by a person.
+This ends after ten minutes without a contradiction, or with a reset by a person.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from drivers.commands import FLOW_TOLERANCE, PumpStatus, Run, Status, Stop, Swit
 CONTRADICTIONS = 3
 WITHIN_S = 600.0
 AGAIN_S = 60.0
-"""How often an output that somebody else commands is brought to a safe state at the most (s)."""
+"""Minimum time (s) between two corrections of an output that is under foreign command."""
 GATE = "gate"
 
 
@@ -39,7 +39,7 @@ class _Record:
 
 
 class Foreign:
-    """Counts contradictions by output. `alarm(kind, source, detail)` is called for what a person must know."""
+    """Counts contradictions per output. `alarm(kind, source, detail)` is called for what a person must know."""
 
     def __init__(self, limits: Limits, alarm: Callable[[str, str, str], None], now_s: Callable[[], float]) -> None:
         self._limits = limits
@@ -49,7 +49,7 @@ class Foreign:
         self._records: dict[str, _Record] = {}
 
     def contradicted(self, output: GatedOutput, status: Status, wrong: str) -> bool:
-        """Note that an output does not do what it was told; return whether it is to be brought to its basal state."""
+        """Record a contradiction. Return whether the output has to be brought to its basal state."""
         self._alarm("command_failed", output.name, f"it does not do what it was told: {wrong}")
         on = output.seen is not None and output.seen.on
         timed = isinstance(output.commanded, Switch) and output.commanded.for_s is not None  # its contact may stick
@@ -62,9 +62,8 @@ class Foreign:
         return False
 
     def refusal(self, intent: Intent, output: GatedOutput) -> str | None:
-        """Return why an intent is refused, because somebody else commands its output; None when it is not."""
-        stray = intent.requester == GATE and intent.command == output.commanded == Stop()
-        if stray and output.seen is not None and output.seen.on and output.debt is None:
+        """Return why an intent is refused because its output is under foreign command, or None."""
+        if self._runs_again(intent, output):
             self._note(output, "it was stopped and runs again", foreign=True)
             if self.yields(output) and not self._may_act(output):
                 return f"foreign: somebody else commands {output.name}; it is stopped once in {AGAIN_S:g} s"
@@ -76,7 +75,7 @@ class Foreign:
         return None
 
     def yields(self, output: GatedOutput) -> bool:
-        """Whether the gate does not fight for this output at present."""
+        """Return whether the gate yields this output at present."""
         record = self._records.get(output.name)
         if record is None or len(record.times_s) < CONTRADICTIONS:
             return False
@@ -88,7 +87,7 @@ class Foreign:
         return last_s - first_s < WITHIN_S
 
     def reset(self) -> None:
-        """A person has seen to it."""
+        """Forget all contradictions: a person has removed their cause."""
         self._records.clear()
 
     def _note(self, output: GatedOutput, wrong: str, *, foreign: bool) -> None:
@@ -113,13 +112,20 @@ class Foreign:
         record.acted_s = now_s
         return True
 
+    @staticmethod
+    def _runs_again(intent: Intent, output: GatedOutput) -> bool:
+        """Return whether the gate itself stops an output that it had stopped before and that is on again."""
+        if intent.requester != GATE or not intent.command == output.commanded == Stop():
+            return False
+        return output.seen is not None and output.seen.on and output.debt is None
+
     def _transfers(self, output: GatedOutput) -> bool:
         pump = self._limits.pumps.get(output.name)
         return (pump is not None and pump.role == "transfer") or output.name in self._valves
 
 
 def _circulates(output: GatedOutput, status: Status) -> bool:
-    """Whether the heart moves at least its basal flow, forwards."""
+    """Return whether the heart moves at least its basal flow, forwards."""
     match output.basal, status:
         case Run(flow_ul_min=basal), PumpStatus(running=True, flow_ul_min=flow):
             return flow >= basal * (1.0 - FLOW_TOLERANCE)

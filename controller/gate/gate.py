@@ -1,18 +1,18 @@
-"""The safety gate: the one door to every actuator.
+"""The safety gate: the only path to an actuator.
 
 Intent → kernel → journal → device → readback → journal. Only the gate holds the drivers' actuator objects. A continuous
-flow and a switched-on valve are leases: whoever wants them must ask again before they run out, or the gate commands the
-basal state. Asking again for what already is so renews the lease and costs neither a journal row nor a byte. A pulse ends
-by its device where that can keep a time (:class:`~drivers.commands.Guarantee`); else the gate owes its end.
+flow and an open valve are leases: the requester must renew them before they expire, or the gate commands the basal state.
+A repeated request for the present state renews the lease and costs neither a journal row nor a byte on the wire. A pulse is
+ended by its device if that can keep a time (:class:`~drivers.commands.Guarantee`), else by the gate.
 
-Every act is one journal row (`act`), written before the device hears of it. A second row (`act.outcome`) follows for a
-dose, and for anything that did not go as intended; a pulse that went as intended has none. So a day of heater pulses
-stays readable, and the absence of an outcome means: as intended, or this process died with it. A refusal that somebody
-meets again and again for the same reason is recorded once.
+Every action is one journal row (`act`), written before the device receives it. A second row (`act.outcome`) follows for a
+dose, and for anything that did not go as intended. A pulse that went as intended has none: a day of heater pulses stays
+readable, and a missing outcome means "as intended" or "this process died". A refusal that repeats for the same reason is
+recorded once.
 
-A journal that cannot be written (disk full, a slow disk) does not stop what keeps the tissue alive: heart, warmth, gas and
-everything that comes to rest go on, with an alarm; a dose is not given before its row is durable (D2). While a dose waits
-for that its output is free for other commands: any of them cancels the dose.
+A journal that cannot be written (full or slow disk) does not stop life support: heart, heat, gas and everything that comes
+to rest go on, with an alarm. A dose is not given before its row is durable (D2). While a dose waits for that, its output is
+free for other commands; any of them cancels the dose.
 """
 
 from __future__ import annotations
@@ -20,15 +20,17 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from types import MappingProxyType
 
 from controller.core.clock import Clock
 from controller.core.state import StateStore
 from controller.gate.actuation import LEVEL_HOLD_S, Actuation
 from controller.gate.bypass import Bypasses
+from controller.gate.enforcement import enforce, underway
 from controller.gate.fallback import Fallback
 from controller.gate.foreign import Foreign
+from controller.gate.outcome import Outcome
 from controller.gate.outputs import GatedOutput, Transfer
 from controller.gate.probes import ProbeOutcome, Probes
 from controller.gate.recording import Recorder, act_row
@@ -41,7 +43,6 @@ from controller.safety.terms import (
     KernelVolume,
     Limits,
     PumpTrust,
-    Response,
     Trip,
     Underway,
     Verdict,
@@ -55,39 +56,27 @@ from drivers.errors import DeviceError
 logger = logging.getLogger(__name__)
 
 ASTRAY_POLLS = 2
-"""So many polls in a row must contradict the command before it counts: one may have crossed it on the wire."""
+"""Number of consecutive polls that must contradict the command: a single one may have crossed it on the wire."""
 UNBOOKED_S = 600.0
-"""A transfer that has ended is kept out of the free room until the ledger has booked it, or for so long."""
-
-
-@dataclass(frozen=True, slots=True)
-class Outcome:
-    """What came of an intent: `seq` is its journal row, None when nothing had to be done."""
-
-    accepted: bool
-    command: Command | None
-    reasons: tuple[str, ...] = ()
-    seq: int | None = None
-    status: Status | None = None
-    error: str | None = None
-
-    @property
-    def ok(self) -> bool:
-        """Accepted, carried out and read back."""
-        return self.accepted and self.error is None
-
-    @property
-    def why(self) -> str:
-        """Why it is not ok, for people."""
-        return self.error or "; ".join(self.reasons)
+"""Maximum time (s) that an ended transfer still counts against the free volume while the ledger has not booked it."""
 
 
 class Gate:
-    """See the module. `alarm(kind, source, detail)` is called for what a person must know.
+    """The safety gate of one rig.
 
-    With `volumes` the kernel sees the ledger's volumes of the very moment, and :meth:`booked` must be called for each
-    transfer that the ledger has taken in; without, it sees those of the last snapshot. `calibrated` tells what the pumps'
-    calibrations are good for (F5); without, they are taken at their word.
+    Args:
+        actuators: the drivers' actuators by name.
+        limits: the kernel's limits.
+        basal: the basal state of each actuator; an actuator without one rests.
+        leases_s: the lease time of continuous outputs (s).
+        store: the state, which the gate updates with what the actuators report.
+        journal: where every action is recorded.
+        clock: UTC for bypasses.
+        alarm: called as `alarm(kind, source, detail)`.
+        volumes: the ledger's present volumes. If given, :meth:`booked` must be called for each transfer that the ledger has
+            taken in. Without it the kernel sees the volumes of the last snapshot.
+        calibrated: the trust in each pump's calibration (F5). Without it pumps are taken to move the commanded volume.
+        probes: the probes that can be calibrated.
     """
 
     def __init__(
@@ -107,7 +96,7 @@ class Gate:
     ) -> None:
         self._now_s = asyncio.get_running_loop().time
         self._outputs = {
-            # An output that the rig file gives nothing to do, such as a spare relay, rests.
+            # An actuator without a basal state in the rig file, such as a spare relay, rests.
             name: GatedOutput(name, actuator, basal.get(name, Stop()), leases_s.get(name), self._now_s())
             for name, actuator in actuators.items()
         }
@@ -116,12 +105,12 @@ class Gate:
             for name, output in self._outputs.items()
             if (pump := limits.pumps.get(name)) is not None and pump.role == "transfer"
         )
-        self._reach = Actuation(limits, store, self._now_s, books=volumes is not None)
+        self._actuation = Actuation(limits, store, self._now_s, books=volumes is not None)
         self._limits = limits
         self._store = store
         self._record = Recorder(journal, alarm)
         self._fallback = Fallback(
-            self._outputs, limits, self._reach, self._record, alarm, self._now_s, lambda: self._watch.trips
+            self._outputs, limits, self._actuation, self._record, alarm, self._now_s, lambda: self._watch.trips
         )
         self._clock = clock
         self._alarm = alarm
@@ -134,12 +123,12 @@ class Gate:
         self.emergency: str | None = None
         self.bypasses = Bypasses(limits, clock, self._record, self._now_s)
         for output in self._outputs.values():
-            self._reach.show(output)
+            self._actuation.show(output)
 
-    # --- the door ---------------------------------------------------------------------------------------
+    # --- intents ----------------------------------------------------------------------------------------
 
     async def submit(self, intent: Intent) -> Outcome:
-        """Take `intent` through the door; never raises for what a device or the kernel says, see the outcome."""
+        """Carry out `intent` if the kernel permits it. Never raises for a refusal or a device error: see the outcome."""
         output = self._outputs.get(intent.actuator)
         if output is None:
             return Outcome(False, None, (f"no actuator is called {intent.actuator}",))
@@ -150,13 +139,12 @@ class Gate:
             if not verdict.accepted or verdict.command is None:
                 return Outcome(False, None, verdict.reasons, self._note_refusal(intent, verdict))
             self._refused.pop((intent.actuator, intent.requester), None)
-            command, verdict = verdict.command, self._reach.told_short(output, verdict)
+            command, verdict = verdict.command, self._actuation.with_shortfall(output, verdict)
             if not isinstance(command, Dispense):
                 output.announced = None
-            if self._reach.already(output, command):
-                self._renew(output, command)
-                return Outcome(True, command, verdict.reasons)
-            if not isinstance(command, Dispense):
+                if self._actuation.already(output, command):
+                    self._renew(output, command)
+                    return Outcome(True, command, verdict.reasons)
                 return await self._carry_out(output, intent, verdict, command)
             if output.announced is not None:
                 return Outcome(False, None, ("another dose of this pump waits for its row in the journal",))
@@ -167,7 +155,7 @@ class Gate:
         return await self._dose(output, intent, verdict, command, seq)
 
     async def basal(self, actuator: str, reason: str) -> Outcome:
-        """Bring one actuator to its basal state; to rest, if an interlock forbids even that."""
+        """Bring one actuator to its basal state, or to rest if an interlock forbids the basal state."""
         return await self.submit(Intent(actuator, self._fallback.state_of(self._outputs[actuator]), "gate", reason))
 
     async def stop(self, actuator: str, reason: str, *, requester: str = "gate") -> Outcome:
@@ -175,44 +163,44 @@ class Gate:
         return await self.submit(Intent(actuator, Stop(), requester, reason))
 
     async def calibrate(self, intent: ProbeIntent) -> ProbeOutcome:
-        """Set a probe's own calibration: the one door to it (:mod:`controller.gate.probes`)."""
+        """Calibrate a probe (:mod:`controller.gate.probes`)."""
         if self._probes is None:
             return ProbeOutcome((f"{intent.point} cannot be calibrated from here: no probe can",))
         return await self._probes.calibrate(intent)
 
     async def status(self, actuator: str) -> Status:
-        """Ask one device what it is doing now; raises DeviceError."""
+        """Read the status of one device. Raises DeviceError."""
         asked_s = self._now_s()
         output = self._outputs[actuator]
         status = await output.actuator.status()
         if isinstance(status, PumpStatus) and any(output is each for each in self._transferring):
-            status = await self._reach.told_twice(output, status)
+            status = await self._actuation.confirmed_total(output, status)
         self.saw(actuator, status, asked_s)
         return status
 
     async def poll(self, actuator: str) -> None:
-        """Ask one device what it is doing, as sampling does; whatever goes wrong is noted, never raised."""
+        """Read the status of one device as sampling does. A failure is recorded in the state, never raised."""
         try:
             await self.status(actuator)
         except DeviceError as error:
-            self._reach.lost(actuator, str(error))
-        except Exception as error:  # a defect in one driver costs that driver's output and nobody else's (C3)
-            logger.exception("asking %s for its status", actuator)
-            self._reach.lost(actuator, f"its driver fails: {error!r}")
+            self._actuation.lost(actuator, str(error))
+        except Exception as error:  # a defect in one driver must cost only that driver's output (C3)
+            logger.exception("driver of %s failed while its status was read", actuator)
+            self._actuation.lost(actuator, f"its driver fails: {error!r}")
 
     @property
     def names(self) -> tuple[str, ...]:
-        """Every actuator's name."""
+        """The names of all actuators."""
         return tuple(self._outputs)
 
     def revolution_ul(self, actuator: str) -> float | None:
-        """What one turn of a pump's head moves by its own reckoning (µL); None where nobody knows."""
+        """Return the volume of one turn of a pump's head by its own specification (µL), or None if unknown."""
         output = self._outputs.get(actuator)
         return None if output is None else output.actuator.revolution_ul
 
     @property
     def trips(self) -> tuple[Trip, ...]:
-        """The interlocks that are not content, or held, or latched."""
+        """The interlocks that are tripped, held or latched."""
         return self._watch.trips
 
     # --- emergency --------------------------------------------------------------------------------------
@@ -221,17 +209,17 @@ class Gate:
         """Bring everything to its basal state at once, and refuse all else until :meth:`reset` (A9, I5)."""
         self.emergency = f"{user}: {reason}"
         self._alarm("emergency_stop", "gate", self.emergency)
-        # Nobody is waited for here, neither the journal nor whoever holds an output's lock.
+        # Wait for nothing here: neither for the journal nor for the lock of an output.
         await self._fallback.everything_now()
         self._record.write("safety.estop", {"user": user, "reason": reason})
 
     @property
     def unanswered(self) -> tuple[str, ...]:
-        """Outputs that an emergency stop under way has commanded and that have not answered yet."""
+        """Outputs that an emergency stop underway has commanded and that have not answered yet."""
         return tuple(sorted(self._fallback.unanswered))
 
     def reset(self, user: str, reason: str) -> None:
-        """End an emergency stop and let go of latched interlocks; who and why go into the journal (I5)."""
+        """End an emergency stop and clear latched interlocks; the journal records who and why (I5)."""
         latched = [trip.interlock for trip in self._watch.trips if trip.latched]
         self._record.write("safety.reset", {"user": user, "reason": reason, "latched": latched})
         self.emergency = None
@@ -239,7 +227,7 @@ class Gate:
         self._watch = self._watch.reset()
 
     def restore(self, emergency: str | None, latched: Mapping[str, str]) -> None:
-        """Take up what a process before this one had latched: an emergency stop, interlocks with what they saw (I5)."""
+        """Restore what the previous process had latched: the emergency stop, and interlocks with their details (I5)."""
         self.emergency = emergency
         trips = [
             Trip(rule.name, rule.point, latched[rule.name], self._now_s(), rule.trips, latched=True, present=False)
@@ -248,63 +236,54 @@ class Gate:
         ]
         self._watch = Watch(tuple(trips))
 
-    # --- what happens once a second ---------------------------------------------------------------------
+    # --- once a second ----------------------------------------------------------------------------------
 
     def observe(self) -> tuple[Trip, ...]:
-        """Look at every interlock (I1); returns what :meth:`tick` has to enforce."""
+        """Evaluate all interlocks (I1). Return the trips that :meth:`tick` has to enforce."""
         self._watch = watch(self._view(self._store.state.volumes), self._limits)
         return self._watch.trips
 
     async def tick(self, trips: tuple[Trip, ...]) -> None:
-        """Enforce interlocks, leases and the time limits of transfers, and try again what is owed."""
+        """Enforce interlocks, leases and the time limits of transfers, and retry pending states."""
         if self.enforce(trips):
             await self.settle()
 
     def enforce(self, trips: tuple[Trip, ...]) -> bool:
-        """The part of :meth:`tick` that only looks; return whether some output has to be brought to a state now."""
+        """Do the part of :meth:`tick` that sends nothing. Return whether :meth:`settle` has something to do."""
         now_s = self._now_s()
         for trip in trips:
             for name in trip.actuators:
                 if (output := self._outputs.get(name)) is not None:
-                    self._enforce(output, trip, now_s)
+                    enforce(trip, output, self._actuation, now_s)
         due = False
         for output in self._outputs.values():
-            transfer = output.transfer
-            if output.lease_until_s is not None and now_s > output.lease_until_s:
-                output.lease_until_s = None
-                lost = isinstance(output.commanded, Level)
-                why = f"no command has reached it for {LEVEL_HOLD_S:g} s" if lost else "nobody renewed it"
-                self._alarm("lease_expired", output.name, f"{why}; it goes to its basal state")
-                output.owe(self._fallback.state_of(output), "its lease ran out", now_s)
-            if transfer is not None and transfer.ended_s is None and now_s > transfer.deadline_s:
-                self._alarm("transfer_overlong", output.name, f"{transfer.dose.dose_id} ran longer than it may")
-                output.owe(Stop(), "the transfer ran longer than it may (A5)", now_s)
+            self._enforce_times(output, now_s)
             due = due or output.due(now_s)
         return due
 
+    def _enforce_times(self, output: GatedOutput, now_s: float) -> None:
+        """End what outlasts its lease, or the time limit of a transfer (A5)."""
+        transfer = output.transfer
+        if output.lease_until_s is not None and now_s > output.lease_until_s:
+            output.lease_until_s = None
+            lost = isinstance(output.commanded, Level)
+            why = f"no command has reached it for {LEVEL_HOLD_S:g} s" if lost else "nobody renewed it"
+            self._alarm("lease_expired", output.name, f"{why}; it goes to its basal state")
+            output.owe(self._fallback.state_of(output), "its lease ran out", now_s)
+        if transfer is not None and transfer.ended_s is None and now_s > transfer.deadline_s:
+            self._alarm("transfer_overlong", output.name, f"{transfer.dose.dose_id} ran longer than it may")
+            output.owe(Stop(), "the transfer ran longer than it may (A5)", now_s)
+
     async def settle(self) -> None:
-        """Try to bring every output that owes a state to it; they do not wait for each other."""
+        """Command the pending state of every output that is due, all at the same time."""
         await self._fallback.settle()
 
-    def _enforce(self, output: GatedOutput, trip: Trip, now_s: float) -> None:
-        if trip.response is Response.TELL:
-            return
-        why = f"interlock {trip.interlock}: {trip.point} {trip.detail}"
-        if trip.response is Response.OFF:
-            if output.seen is None or output.seen.on:
-                output.owe(output.rest, why, now_s)
-        elif isinstance(output.basal, Run) and output.seen is not None:
-            if output.seen.on and self._reach.above_basal(output, output.basal, output.seen.level):
-                output.owe(output.basal, why, now_s)
-        elif output.seen is None or (output.seen.on and comes_to_rest(output.basal)):
-            output.owe(output.basal, why, now_s)
-
     def ending(self, min_doses_ul: Mapping[str, float]) -> dict[str, float]:
-        """Return the pumps whose dose had better end by itself (:meth:`Fallback.ending`)."""
+        """Return the pumps whose dose should end by itself (:meth:`Fallback.ending`)."""
         return self._fallback.ending(min_doses_ul)
 
     async def fall_back(self, reason: str, ending: Mapping[str, float] = MappingProxyType({})) -> tuple[str, ...]:
-        """Bring every output to its basal state: the controller is about to leave. Return those that owe it.
+        """Bring every output to its basal state: the controller is about to exit. Return those that failed.
 
         The doses of `ending` (see :meth:`ending`) end by themselves first.
         """
@@ -313,32 +292,21 @@ class Gate:
     # --- what is known ----------------------------------------------------------------------------------
 
     def view(self) -> View:
-        """What the kernel looks at when it decides, at this moment."""
+        """Return what the kernel knows at this moment."""
         return self._view(self._store.state.volumes if self._volumes is None else self._volumes())
 
     def _view(self, volumes: Mapping[str, KernelVolume]) -> View:
         underway = tuple(self._underway())
         now_s, readings, pumps = self._now_s(), self._store.readings, self._calibrated()
-        seen, bypassed = self._reach.seen, self.bypasses.names
+        seen, bypassed = self._actuation.seen, self.bypasses.names
         return View(now_s, readings, volumes, seen, underway, self.emergency, self._watch, pumps, bypassed)
 
     def _underway(self) -> list[Underway]:
-        found = []
-        now_s = self._now_s()
-        for output in self._transferring:
-            transfer = output.transfer
-            if transfer is not None:
-                if transfer.ended_s is None:
-                    found.append(Underway(output.name, transfer.dose.volume_ul, transfer.dose.dose_id))
-                elif self._volumes is not None and now_s - transfer.ended_s < UNBOOKED_S:
-                    dose = transfer.dose
-                    found.append(Underway(output.name, dose.volume_ul, dose.dose_id, running=False))
-            elif output.seen is not None and output.seen.on:
-                found.append(Underway(output.name, 0.0))  # begun by somebody else, or before a crash
-        return found
+        unbooked_s = 0.0 if self._volumes is None else UNBOOKED_S
+        return list(underway(self._transferring, self._now_s(), unbooked_s))
 
     def booked(self, source: str, target: str) -> None:
-        """The ledger has taken in what was moved from `source` to `target`: its volumes tell of it now."""
+        """Forget the ended transfer from `source` to `target`: the ledger's volumes now contain it."""
         for name, output in self._outputs.items():
             pump = self._limits.pumps.get(name)
             ended = output.transfer is not None and output.transfer.ended_s is not None
@@ -346,26 +314,28 @@ class Gate:
                 output.transfer = None
 
     def saw(self, name: str, status: Status, asked_s: float | None = None) -> None:
-        """Take in a status that was asked for at `asked_s`; what is older than the last command is dropped."""
+        """Take in a status that was requested at `asked_s` (loop s). A status older than the last command is dropped."""
         output = self._outputs[name]
         now_s = self._now_s()
         asked_s = now_s if asked_s is None else asked_s
         if output.lock.locked() or asked_s < output.read_back_s:
             return
-        self._reach.take_in(output, status, asked_s)
+        self._actuation.take_in(output, status, asked_s)
         if output.commanded is None:
             if name in self._limits.heaters and status == SwitchStatus(True) and not output.ends_pulses:
                 output.owe(output.rest, "it was on when this process began, and nothing else ends it", now_s)
-            return
-        if output.debt is not None:
-            return
+        elif output.debt is None:
+            self._compare(output, status, asked_s, now_s)
+
+    def _compare(self, output: GatedOutput, status: Status, asked_s: float, now_s: float) -> None:
+        """Compare a polled status with the last command, and respond to a lasting contradiction."""
+        wrong = self._actuation.disagrees(output, status, asked_s)
         if isinstance(output.commanded, Level) and output.lease_until_s is not None:
-            # Its last command was lost, or only the answer to it: then it does what it was told all the same.
-            if self._reach.disagrees(output, status, asked_s) is None:
+            # Its last command was lost, or only the reply to it: in the second case it follows the command.
+            if wrong is None:
                 output.lease_until_s = None
-                self._reach.show(output)
+                self._actuation.show(output)
             return
-        wrong = self._reach.disagrees(output, status, asked_s)
         output.astray = 0 if wrong is None else output.astray + 1
         if wrong is not None and output.astray >= ASTRAY_POLLS:
             output.astray = 0
@@ -384,7 +354,7 @@ class Gate:
     async def _dose(
         self, output: GatedOutput, intent: Intent, verdict: Verdict, command: Dispense, seq: int | None
     ) -> Outcome:
-        """Give a dose as soon as its row `seq` is durable, if nothing has changed by then that forbids it."""
+        """Give a dose as soon as its row `seq` is durable, unless something forbids it by then."""
         why: str | None = "its command was cancelled"
         try:
             why = await self._record.refusal(seq)
@@ -413,11 +383,11 @@ class Gate:
         return await self._bring(output, command, verdict, self._record.write("act", act_row(intent, verdict)))
 
     async def _bring(self, output: GatedOutput, command: Command, verdict: Verdict, seq: int | None) -> Outcome:
-        """Send a command that is on record, and read back what came of it."""
+        """Send a recorded command and read back the result."""
         if isinstance(command, Dispense):
             output.transfer = Transfer(command, self._now_s() + transfer_limit_s(command))
         try:
-            error = await self._reach.bring(output, command)
+            error = await self._actuation.bring(output, command)
         except asyncio.CancelledError:
             self._record.write("act.outcome", {"act": seq, "error": "cancelled"})
             output.owe(self._fallback.state_of(output), "its command was cancelled half-way", self._now_s())
@@ -426,7 +396,7 @@ class Gate:
             return await self._failed(output, command, verdict, seq, error)
         output.debt = None
         self._renew(output, command)
-        self._reach.show(output)
+        self._actuation.show(output)
         status = output.status
         if isinstance(command, Dispense) and status is not None:
             self._record.write("act.outcome", {"act": seq, "status": asdict(status)})
@@ -438,10 +408,10 @@ class Gate:
     async def _failed(
         self, output: GatedOutput, command: Command, verdict: Verdict, seq: int | None, error: str
     ) -> Outcome:
-        """The command may or may not have taken: bring the actuator to rest, tell, and record (A7)."""
+        """Bring the actuator to rest after a command that may or may not have taken effect; alarm and record it (A7)."""
         self._record.write("act.outcome", {"act": seq, "error": error})
         self._alarm("command_failed", output.name, error)
-        if self._reach.hold(output, command):
+        if self._actuation.hold(output, command):
             return Outcome(True, command, verdict.reasons, seq, None, error)
         rest = self._fallback.state_of(output)
         output.owe(rest, f"after a command that failed: {error}", self._now_s())
@@ -452,7 +422,7 @@ class Gate:
         return Outcome(True, command, verdict.reasons, seq, None, error)
 
     def _note_refusal(self, intent: Intent, verdict: Verdict) -> int | None:
-        """Journal a refusal; one that somebody meets again and again for the same reason is recorded once."""
+        """Record a refusal; repeats for the same reason are recorded once."""
         key, reason = (intent.actuator, intent.requester), (verdict.limiting or "").partition(":")[0]
         if self._refused.get(key) == reason and not isinstance(intent.command, Dispense):
             return None

@@ -1,4 +1,4 @@
-"""What the gate keeps of each actuator: what it was told, its lease, its transfer, and what it still owes."""
+"""The gate's record of each actuator: its command, lease, transfer and pending state."""
 
 from __future__ import annotations
 
@@ -11,12 +11,11 @@ from drivers.commands import Command, Dispense, Guarantee, Status, Stop, Switch
 from drivers.device import Actuator
 
 DEBT_FIRST_S = 1.0
-DEBT_MOST_S = 30.0
-"""How long is waited before what an actuator owes is tried again: doubled each time, up to the second."""
+DEBT_MAX_S = 30.0
+"""Delay before a pending state is commanded again: doubled each time, from the first value to the second (s)."""
 AHEAD_S = 1.0
-"""How far is looked ahead for pulses that the gate has to end: as far as its next tick, so that they end in time and not up
-to a second late, which is half of a short one. One that begins and ends between two ticks lasts until the second of
-them."""
+"""Look-ahead (s) for pulses that the gate has to end: one tick, so that they end in time. Else a pulse could last a second
+longer, half of a short one. A pulse that begins and ends between two ticks lasts until the second of them."""
 
 
 END_SOON_S = 10.0
@@ -26,7 +25,7 @@ pump's minimum."""
 
 @dataclass(slots=True)
 class Transfer:
-    """A dose: on its way while `ended_s` is None, then not booked yet. `deadline_s` is when it is stopped (A5)."""
+    """A dose: underway while `ended_s` is None, then not booked yet. At `deadline_s` it is stopped (A5)."""
 
     dose: Dispense
     deadline_s: float
@@ -35,7 +34,7 @@ class Transfer:
 
 @dataclass(slots=True)
 class Debt:
-    """A state that an actuator has to be brought to, tried until it is there. `waits`: for another one, so far untried."""
+    """A state that an actuator still has to be brought to. `waits`: untried so far, because another output comes first."""
 
     command: Command
     why: str
@@ -45,10 +44,10 @@ class Debt:
     waits: bool = False
 
     def put_off(self, now_s: float) -> None:
-        """It could not be done now."""
+        """Schedule the next try after a failed one."""
         self.tries += 1
         self.next_s = now_s + self.delay_s
-        self.delay_s = min(2 * self.delay_s, DEBT_MOST_S)
+        self.delay_s = min(2 * self.delay_s, DEBT_MAX_S)
 
 
 @dataclass(slots=True)
@@ -60,79 +59,79 @@ class GatedOutput:
     basal: Command
     lease_s: float | None
     begun_s: float
-    """When this process took it over."""
+    """When this process took the actuator over."""
     lock: asyncio.Lock = field(default_factory=asyncio.Lock)
     commanded: Command | None = None
-    told_s: float = float("-inf")
-    """When the last command began to go out."""
+    sent_s: float = float("-inf")
+    """When the last command began to be sent."""
     read_back_s: float = float("-inf")
-    """When it was done: a status asked for before this is older than the command."""
+    """When its readback ended: a status requested before is older than the command."""
     status: Status | None = None
     seen: Seen | None = None
     lease_until_s: float | None = None
     ends_s: float | None = None
-    """When the gate itself has to switch it off: a pulse that its device does not end."""
+    """When the gate has to switch it off: the end of a pulse that its device does not time."""
     transfer: Transfer | None = None
     debt: Debt | None = None
     announced: int | None = None
     """The journal row of a dose that waits for the disk; any other command to this output cancels that dose."""
     astray: int = 0
-    """So many polls in a row did not show what was commanded."""
+    """Number of consecutive polls that did not show the command."""
 
     def ends_dose_in_s(self, now_s: float, min_ul: float) -> float | None:
-        """Return in how many seconds its device ends a dose that had better not be stopped, as :data:`END_SOON_S` says.
+        """Return the time (s) until the device ends a dose that should not be stopped (:data:`END_SOON_S`), else None.
 
-        None where no dose is under way, or it is to be stopped: it would take longer, its rest (below `min_ul` µL it could
-        not be given later) is worth a dose, or something else is owed.
+        A dose should be stopped if it takes longer, if its remainder is at least `min_ul` (µL) and can thus be given later,
+        or if another state is pending.
         """
         transfer = self.transfer
         if transfer is None or transfer.ended_s is not None or self.debt is not None:
             return None
         dose = transfer.dose
-        left_s = self.told_s + dose.volume_ul / dose.flow_ul_min * 60.0 - now_s
+        left_s = self.sent_s + dose.volume_ul / dose.flow_ul_min * 60.0 - now_s
         ends_itself = self.actuator.guarantee_for(dose) is Guarantee.DEVICE
         soon = 0.0 < left_s <= END_SOON_S and left_s / 60.0 * dose.flow_ul_min < min_ul
         return left_s if ends_itself and soon else None
 
     def renew(self, now_s: float) -> None:
-        """Its holder has asked again."""
+        """Renew the lease."""
         self.lease_until_s = None if self.lease_s is None else now_s + self.lease_s
 
     def may_pump(self, now_s: float) -> bool:
-        """Whether a transfer pump is not known to stand: a dose is on its way, it was seen to run, or was never heard.
+        """Return whether a transfer pump may still run: a dose is underway, it was seen to run, or was never read.
 
-        A dose counts until its deadline, also one whose reply was lost; what was begun by another process for as long as
-        any dose may last. By then it has ended, or nothing is left that could end it.
+        A dose counts until its deadline, even if its reply was lost. A pump started by another process counts for the
+        maximum duration of a dose; then it has ended, or nothing is left that could end it.
         """
         if self.transfer is not None and self.transfer.ended_s is None:
             return now_s <= self.transfer.deadline_s
-        heard_s = self.begun_s if self.seen is None else self.seen.at_s
-        return (self.seen is None or self.seen.on) and now_s - heard_s <= MAX_TRANSFER_S
+        seen_s = self.begun_s if self.seen is None else self.seen.at_s
+        return (self.seen is None or self.seen.on) and now_s - seen_s <= MAX_TRANSFER_S
 
-    def told(self, command: Command, now_s: float) -> None:
-        """`command` goes out now. A pulse that the device cannot time is counted from here: it lasts no longer than asked."""
-        self.told_s, self.commanded, self.astray, self.ends_s = now_s, command, 0, None
+    def sent(self, command: Command, now_s: float) -> None:
+        """Record that `command` is sent now. A pulse that the gate has to time ends `for_s` after this moment."""
+        self.sent_s, self.commanded, self.astray, self.ends_s = now_s, command, 0, None
         if isinstance(command, Switch) and command.on and command.for_s is not None and not self.ends_pulses:
             self.ends_s = now_s + command.for_s
 
     @property
     def ends_pulses(self) -> bool:
-        """Whether the device itself ends what is switched on for a time."""
+        """Whether the device itself ends a pulse."""
         return self.actuator.guarantee_for(Switch(True, 1.0)) is Guarantee.DEVICE
 
     @property
     def rest(self) -> Command:
-        """What brings it to rest."""
+        """The command that brings it to rest."""
         return Switch(False) if self.actuator.kind == "switch" else Stop()
 
     def due(self, now_s: float) -> bool:
-        """Whether there is something to do about it before the next tick."""
+        """Return whether the gate has to act on it before the next tick."""
         if self.debt is not None:
             return now_s >= self.debt.next_s
         return self.ends_s is not None and now_s + AHEAD_S >= self.ends_s
 
     def owe(self, command: Command, why: str, now_s: float) -> None:
-        """From now on it has to be brought to `command`; the same debt again changes nothing."""
+        """Require that it be brought to `command`. A repeated requirement changes nothing."""
         self.announced = None
         if self.debt is None or self.debt.command != command:
             self.debt = Debt(command, why, now_s)

@@ -1,7 +1,7 @@
-"""The safety gate's door to probes: what changes a probe's own calibration goes through here, and nowhere else.
+"""The gate for probes: the only path to a probe's own calibration.
 
-Intent → rules (:mod:`controller.safety.probe_rules`) → journal → probe → readback → journal. What holds afterwards is a
-record with a date and an end, like those of `choroid calibrate` (:mod:`controller.memory.calibrations`).
+Intent → rules (:mod:`controller.safety.probe_rules`) → journal → probe → readback → journal. The result is a record with a
+date and an expiry, like those of `choroid calibrate` (:mod:`controller.memory.calibrations`).
 """
 
 from __future__ import annotations
@@ -16,21 +16,21 @@ from controller.core.clock import Clock
 from controller.core.state import StateStore
 from controller.journal.journal import Journal
 from controller.memory.calibrations import Calibration, sensor_fit
-from controller.safety.probe_rules import ProbeIntent, oldest_s, reasons_against
+from controller.safety.probe_rules import ProbeIntent, max_age_s, reasons_against
 from controller.safety.terms import Limits
 from drivers.commands import CalibrationStatus, Quality
 from drivers.device import Calibrator
 from drivers.errors import DeviceError
 
 READBACK_OFF = 0.1
-"""So near to the buffer must it read afterwards."""
+"""Maximum deviation of the readback from the buffer (pH)."""
 READBACK_READINGS = 2
-"""New readings that are waited for: the first may have been under way."""
+"""Number of new readings to wait for: the first may have been underway before the command."""
 
 
 @dataclass(frozen=True, slots=True)
 class ProbeOutcome:
-    """What came of it: refused with reasons, failed with an error, or set: what it read `before` and `after`."""
+    """The result: refused with reasons, failed with an error, or set, with the readings `before` and `after`."""
 
     reasons: tuple[str, ...] = ()
     error: str | None = None
@@ -40,20 +40,24 @@ class ProbeOutcome:
 
     @property
     def accepted(self) -> bool:
-        """Whether it was let through."""
+        """Whether the rules accepted it."""
         return not self.reasons
 
 
 @dataclass(frozen=True, slots=True)
 class GatedProbe:
-    """One probe that can be calibrated, and how often (s) it is read."""
+    """A probe that can be calibrated, with its sampling period (s)."""
 
     calibrator: Calibrator
     every_s: float
 
 
 class Probes:
-    """The probes of one rig. `keep` puts a record where `choroid calibrate` does; `alarm(kind, source, detail)` tells."""
+    """The probes of one rig.
+
+    `keep` stores a record where `choroid calibrate` does. `alarm(kind, source, detail)` is called for what a person must
+    know.
+    """
 
     def __init__(
         self,
@@ -78,9 +82,9 @@ class Probes:
         self._lock = asyncio.Lock()
 
     async def calibrate(self, intent: ProbeIntent) -> ProbeOutcome:
-        """Take an intent through the door; never raises for what the probe or the rules say. Two take turns.
+        """Carry out an intent; two at a time take turns. Never raises for an error of the probe or a refusal.
 
-        A cancelled call may or may not have set the probe; setting the same again changes nothing.
+        A cancelled call may or may not have set the probe; setting the same value again changes nothing.
         """
         probe = self._probes.get(intent.point)
         if probe is None:
@@ -90,8 +94,8 @@ class Probes:
             reasons = reasons_against(
                 intent,
                 reading,
-                low=probe.calibrator.low,
-                high=probe.calibrator.high,
+                min_value=probe.calibrator.low,
+                max_value=probe.calibrator.high,
                 every_s=probe.every_s,
                 limits=self._limits,
                 now_s=self._clock.now_s(),
@@ -109,8 +113,8 @@ class Probes:
                 return self._failed(intent, seq, str(error))
             after = await self._read_again(intent.point, probe)
             if after is None or abs(after - intent.command.value) > READBACK_OFF:
-                told = "cannot be read" if after is None else f"reads {after:.3f}"
-                return self._failed(intent, seq, f"readback: it {told} after it was set to {intent.command.value:g}")
+                text = "cannot be read" if after is None else f"reads {after:.3f}"
+                return self._failed(intent, seq, f"readback: it {text} after it was set to {intent.command.value:g}")
             if status.places < 1:
                 return self._failed(intent, seq, "readback: it says that it has no calibration")
             self._set(intent, seq, before, after, status)
@@ -119,12 +123,12 @@ class Probes:
     # --- inside -----------------------------------------------------------------------------------------
 
     async def _read_again(self, point: str, probe: GatedProbe) -> float | None:
-        """What it reads after the command, once the regular sampling has asked it again."""
-        told_s = self._clock.now_s()
-        latest_s = told_s + READBACK_READINGS * probe.every_s + oldest_s(probe.every_s)
+        """Return the first good reading that regular sampling takes after the command, or None."""
+        sent_s = self._clock.now_s()
+        latest_s = sent_s + READBACK_READINGS * probe.every_s + max_age_s(probe.every_s)
         while (now_s := self._clock.now_s()) < latest_s:
             reading = self._store.readings.get(point)
-            fresh = reading is not None and reading.at_s > told_s + (READBACK_READINGS - 1) * probe.every_s
+            fresh = reading is not None and reading.at_s > sent_s + (READBACK_READINGS - 1) * probe.every_s
             if reading is not None and fresh and reading.quality is Quality.GOOD:
                 return reading.value
             await asyncio.sleep(min(1.0, latest_s - now_s))
@@ -136,7 +140,7 @@ class Probes:
         return ProbeOutcome((), error)
 
     def _set(self, intent: ProbeIntent, seq: int, before: float, after: float, status: CalibrationStatus) -> None:
-        """Put on record what holds now: the journal first, then the record with its end."""
+        """Record what is now set: in the journal first, then as a calibration with its expiry."""
         now = self._clock.utc()
         body = _row(intent) | {"begun": seq, "before": before, "after": after, **asdict(status)}
         body |= {"at_utc": self._clock.utc_text(), "expires_utc": _text(now + timedelta(seconds=intent.valid_s))}
@@ -163,7 +167,7 @@ class Probes:
         )
 
     def _pairs(self, point: str) -> tuple[tuple[float, float], ...]:
-        """(reading afterwards, buffer) of every place that is set: the middle, and what was set since."""
+        """Return (reading afterwards, buffer) of each calibrated place: the middle, and those set after it."""
         found: dict[str, tuple[float, float]] = {}
         for entry in self._journal.entries(kinds=("calibration.set",), newest_first=True):
             if entry.body["point"] == point:

@@ -1,6 +1,6 @@
-"""The gate's rows in the journal, and the wait for the disk before a dose.
+"""The gate's journal rows, and the wait for the disk before a dose.
 
-Rows are queued at once and never delay what keeps the tissue alive (D2). A dose is given only after its row is durable.
+Rows are queued at once and never delay life support (D2). A dose is given only after its row is durable.
 """
 
 from __future__ import annotations
@@ -17,42 +17,42 @@ logger = logging.getLogger(__name__)
 
 
 class Recorder:
-    """Writes rows; `alarm(kind, source, detail)` is called when the journal takes none."""
+    """Writes rows. `alarm(kind, source, detail)` is called if the journal takes none."""
 
     def __init__(self, journal: Journal, alarm: Callable[[str, str, str], None]) -> None:
         self._journal = journal
         self._alarm = alarm
 
     def write(self, kind: str, body: Mapping[str, Any]) -> int | None:
-        """Queue one row; None and an alarm when it is not taken."""
+        """Queue one row. Return its number, or None after an alarm if the journal does not take it."""
         try:
             return self._journal.append(kind, body)
-        except Exception as error:  # sqlite3, the operating system, a closed file: each means the same here
-            self._tell(error)
+        except Exception as error:  # sqlite3, the operating system, a closed file: all have the same consequence
+            self._report(error)
             return None
 
     def on_disk(self, seq: int | None) -> bool:
-        """Whether a row is durable."""
+        """Return whether a row is durable."""
         return seq is not None and self._journal.on_disk(seq)
 
     async def refusal(self, seq: int | None) -> str | None:
-        """Wait until row `seq` is durable; returns why it cannot be, or None."""
+        """Wait until row `seq` is durable. Return why it cannot be, or None."""
         if seq is None:
             return "no dose is given without its row in the journal"
         try:
             await self._journal.durable(seq)
         except Exception as error:
-            self._tell(error)
+            self._report(error)
             return f"no dose is given before its row in the journal is on the disk: {error}"
         return None
 
-    def _tell(self, error: Exception) -> None:
+    def _report(self, error: Exception) -> None:
         logger.error("the journal cannot be written: %r", error)
         self._alarm("journal_unwritten", "journal", f"{type(error).__name__}: {error}")
 
 
 def act_row(intent: Intent, verdict: Verdict) -> dict[str, Any]:
-    """The row of an intent that the kernel has decided on."""
+    """Return the row of an intent with the kernel's decision."""
     row: dict[str, Any] = {
         "actuator": intent.actuator,
         "command": command_text(intent.command),

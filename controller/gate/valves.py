@@ -1,7 +1,7 @@
-"""Valves and the pumps behind them: a valve that closes against a running pump bursts its line.
+"""Valves and their pumps: a valve that closes against a running pump bursts its line.
 
-The gate asks here before a valve comes to rest. What pumps through it is stopped first, and the valve stays open until
-each pump is known to stand.
+The gate calls this before a valve closes. The pumps on the valve's line are stopped first, and the valve stays open until
+each of them is known to stand.
 """
 
 from __future__ import annotations
@@ -14,10 +14,10 @@ from drivers.commands import Stop
 
 
 class Valves:
-    """The valves of a rig by what presses against them.
+    """The valves of a rig with the pumps on their lines.
 
-    `pay(output)` tries to bring an output, whose lock is held, to what it owes; `alarm(kind, source, detail)` is called for
-    what a person must know.
+    `pay(output)` tries to command the pending state of an output; the caller holds its lock.
+    `alarm(kind, source, detail)` is called for what a person must know.
     """
 
     def __init__(
@@ -40,7 +40,7 @@ class Valves:
         return name in self._pumps
 
     async def stilled(self, valve: GatedOutput) -> str | None:
-        """Stop what pumps through a valve that is to close; returns the pump that is not known to stand after that."""
+        """Stop the pumps of a valve that is to close. Return a pump that is not known to stand after that, or None."""
         for pump in self._behind(valve):
             async with pump.lock:
                 if pump.may_pump(self._now_s()):
@@ -50,9 +50,9 @@ class Valves:
         return self.pressing(valve)
 
     def pressing(self, valve: GatedOutput) -> str | None:
-        """The pump that keeps a valve from closing: one behind it that may run, or that somebody is commanding.
+        """Return the pump that keeps a valve from closing: one that may run, or that is being commanded.
 
-        None when the valve says that it is closed already: then closing it does no harm.
+        None if the valve reports closed: closing it then does no harm.
         """
         if valve.seen is not None and not valve.seen.on:
             return None
@@ -60,7 +60,7 @@ class Valves:
         return next((pump.name for pump in self._behind(valve) if pump.lock.locked() or pump.may_pump(now_s)), None)
 
     def wait(self, valve: GatedOutput, pump: str) -> str:
-        """Let a valve's debt wait for `pump`; returns why. It is looked at again with each tick; people are told once."""
+        """Postpone the closing of a valve until `pump` stands. Return why. The alarm is raised once, the retry each tick."""
         why = f"it stays open: {pump} is not known to stand, and would press against it"
         valve.lease_until_s = None
         if valve.debt is not None:

@@ -1,4 +1,4 @@
-"""The controller's connection to a guard: messages both ways, and what is to be seen of the guard's process."""
+"""The controller's connection to a guard: messages both ways, and the state of the guard's process."""
 
 from __future__ import annotations
 
@@ -14,32 +14,32 @@ from controller.guard.wire import Message, peer_of, receive, send
 
 
 class GuardChannel(Protocol):
-    """A guard that has said welcome. :class:`SocketChannel` is a real one; virtual time has its own."""
+    """A guard that has accepted this controller. :class:`SocketChannel` is a real one; virtual time has its own."""
 
     def now_s(self) -> float:
-        """Return seconds of real time. The loop's time may run faster than life, the guard's never does."""
+        """Return real time (s). The loop's time may run faster; the guard's never does."""
 
-    def listen(self, heard: Callable[[list[Message] | None], None]) -> None:
-        """Call `heard` with all that comes, and with None when the guard has gone."""
+    def listen(self, received: Callable[[list[Message] | None], None]) -> None:
+        """Call `beat` with all messages that arrive, and with None when the guard is gone."""
 
     def say(self, message: Message) -> None:
-        """Send a message without waiting. Raises OSError when the guard is gone."""
+        """Send a message without waiting. Raises OSError if the guard is gone."""
 
     def look(self, at_s: float, lag_s: float) -> Look:
-        """Return what is to be seen of the guard's process."""
+        """Return the state of the guard's process."""
 
     def kill(self) -> None:
-        """Kill a guard that is stuck, where that is possible."""
+        """Kill a guard that hangs, where that is possible."""
 
     def close(self) -> None:
-        """Hang up."""
+        """Close the connection."""
 
 
 class SocketChannel:
     """A connection to a guard process on this computer."""
 
     def __init__(self, connection: socket.socket, now_s: Callable[[], float]) -> None:
-        """`connection`: a socket on which the guard has said welcome; it is closed with this."""
+        """Use `connection`, a socket on which the guard has sent its welcome. It is closed with this object."""
         self._connection = connection
         self._now_s = now_s
         self._process: WatchedProcess | None = None
@@ -50,13 +50,13 @@ class SocketChannel:
         """See :class:`GuardChannel`."""
         return self._now_s()
 
-    def listen(self, heard: Callable[[list[Message] | None], None]) -> None:
+    def listen(self, received: Callable[[list[Message] | None], None]) -> None:
         """See :class:`GuardChannel`."""
         loop = asyncio.get_running_loop()
-        loop.add_reader(self._connection, lambda: heard(receive(self._connection)))
+        loop.add_reader(self._connection, lambda: received(receive(self._connection)))
 
     def say(self, message: Message) -> None:
-        """See :class:`GuardChannel`. A guard that does not read is found out by its silence."""
+        """See :class:`GuardChannel`. A guard that does not read is detected by its silence."""
         send(self._connection, message)
 
     def look(self, at_s: float, lag_s: float) -> Look:

@@ -1,41 +1,49 @@
-"""The guard's plan, read off the rig description."""
+"""The guard's plan, derived from the rig description."""
 
 from __future__ import annotations
+
+from collections.abc import Mapping
 
 from controller.guard.plan import GuardedDevice, GuardPlan
 from controller.links.connect import device_config
 from controller.rig.description import Rig
 from controller.safety.limits import basal_states
-from drivers.commands import Stop
+from drivers.commands import Command, Stop
 
 
 def guard_plan(rig: Rig) -> GuardPlan:
-    """What the guard has to do when the controller of `rig` is gone.
+    """Return what the guard has to do when the controller of `rig` is lost.
 
-    A dose that is under way ends by its device and stays measurable, so the pump is left alone; but one that cannot end it
-    is stopped, and so is one that presses through a valve, because the valve closes.
+    A dose underway ends by its device and stays measurable, so its pump is left alone. A pump that cannot end its dose
+    itself is stopped, and so is one that presses through a valve, because the valve closes.
     """
-    valves: dict[str, tuple[str, ...]] = {}
-    for line in rig.lines.values():
-        if line.valve is not None and line.pump is not None:
-            valves[line.valve] = (*valves.get(line.valve, ()), line.pump)
-    pressing = {pump for pumps in valves.values() for pump in pumps}
+    pressing = _pumps_by_valve(rig)
     basal = basal_states(rig)
-    watchdog = rig.safety.watchdog
-    if watchdog is not None:  # whoever has no power cannot be brought to rest, so the relay opens last
-        valves[watchdog.relay] = tuple(name for name in basal if name.partition(".")[0] in watchdog.feeds)
-    dosing = tuple(
-        dict.fromkeys(
-            line.pump
-            for line in rig.lines.values()
-            if line.pump is not None and line.pump not in pressing and basal[line.pump] == Stop()
-        )
-    )
-    rest = {name: command for name, command in basal.items() if name not in dosing}
+    dosing = _dosing(rig, basal, {pump for pumps in pressing.values() for pump in pumps})
     names = dict.fromkeys(name.partition(".")[0] for name in basal)
     devices = (
         GuardedDevice(name, rig.devices[name].model, rig.devices[name].link, device_config(name, rig.devices[name]))
         for name in names
     )
+    valves = pressing
+    watchdog = rig.safety.watchdog
+    if watchdog is not None:  # without power nothing can be brought to rest, so the relay opens last
+        fed = tuple(name for name in basal if name.partition(".")[0] in watchdog.feeds)
+        valves = {**pressing, watchdog.relay: fed}
+    rest = {name: command for name, command in basal.items() if name not in dosing}
     lung = rig.organs.lung
     return GuardPlan(rig.name, tuple(devices), rest, dosing, valves, {lung.co2: lung.air})
+
+
+def _pumps_by_valve(rig: Rig) -> dict[str, tuple[str, ...]]:
+    valves: dict[str, tuple[str, ...]] = {}
+    for line in rig.lines.values():
+        if line.valve is not None and line.pump is not None:
+            valves[line.valve] = (*valves.get(line.valve, ()), line.pump)
+    return valves
+
+
+def _dosing(rig: Rig, basal: Mapping[str, Command], pressing: set[str]) -> tuple[str, ...]:
+    """Return the pumps that rest in their basal state and do not press through a valve."""
+    pumps = (line.pump for line in rig.lines.values() if line.pump is not None)
+    return tuple(dict.fromkeys(pump for pump in pumps if pump not in pressing and basal[pump] == Stop()))

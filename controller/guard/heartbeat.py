@@ -1,7 +1,7 @@
-"""The controller's side of the watch: beats for the guard, a watch over the guard, its orders, and a goodbye.
+"""The controller's side of the watch: heartbeats to the guard, a watch over the guard, its orders, and the goodbye.
 
-The watch goes both ways. The guard answers each beat; one that does not, or that is stopped, is lost: an alarm says so, and
-`restore` brings another one (:mod:`choroid.running.guarding` starts it, or waits for the service manager).
+The watch is mutual. The guard answers each beat. A guard that does not answer, or is stopped, is lost: an alarm is raised and
+`restore` provides another one (:mod:`choroid.running.guarding` starts it, or waits for the service manager).
 """
 
 from __future__ import annotations
@@ -18,28 +18,32 @@ from controller.guard.wire import Message
 logger = logging.getLogger(__name__)
 
 BEAT_S = 0.1
-"""How often the guard hears that this process lives (s)."""
+"""Time between two beats (s)."""
 GUARD_SILENCE_S = 0.8
-"""A guard that could run and has answered nothing for this long (s) is lost."""
-END_MOST_S = 25.0
-"""How long an orderly end may take (s): beats go on for this long, though control does not tick any more."""
+"""Maximum time (s) without an answer of a guard that could run; then it is lost."""
+MAX_END_S = 25.0
+"""Maximum duration of an orderly end (s): beats go on for this time although control has stopped ticking."""
 RESTORE_AGAIN_S = 5.0
-"""How often (s) another guard is asked for when none could be had."""
+"""Time (s) between two attempts to get another guard."""
 
 
 @dataclass(frozen=True, slots=True)
 class Guarded:
-    """The guard of a controller: the channel to it, and how another one is had when it is lost."""
+    """The guard of a controller: the channel to it, and how to get another one if it is lost."""
 
     channel: GuardChannel
     restore: Callable[[], Awaitable[GuardChannel]]
 
 
 class Heartbeat:
-    """Beats for the guard, if there is one. `ticks` returns how many ticks of control are done.
+    """Sends heartbeats to the guard, if there is one.
 
-    `lost` hears why the guard is lost. `stop` carries out an emergency stop (who, reason). `end` hears why the controller is
-    to end in order.
+    Args:
+        guarded: the guard.
+        ticks: returns the number of completed control ticks.
+        lost: called with the reason when the guard is lost.
+        stop: carries out an emergency stop (who, reason).
+        end: called with the reason when the controller has to end in order.
     """
 
     def __init__(
@@ -61,7 +65,7 @@ class Heartbeat:
         self._ending = False
         self._ending_s: float | None = None
         self._extra = 0
-        """Signs of progress beyond the ticks: an orderly end goes on without these."""
+        """Progress beyond the ticks: an orderly end goes on without ticks."""
         self._liveness: Liveness | None = None
         self._due_s = 0.0
         self._timer: asyncio.TimerHandle | None = None
@@ -69,26 +73,26 @@ class Heartbeat:
         self._restoring: asyncio.Task[None] | None = None
 
     def begin(self) -> None:
-        """Begin to beat, and to watch the guard."""
+        """Start the heartbeat and the watch over the guard."""
         if self._channel is not None:
             self._watch(self._channel)
 
     def ending(self) -> None:
-        """Go on to beat though control ticks no more: this process ends in order."""
+        """Go on with the heartbeat although control has stopped ticking: this process ends in order."""
         self._ending = True
 
     def goodbye(self) -> None:
-        """Say that every output is at rest, so that the guard has nothing to do."""
+        """Report that every output is at rest, so that the guard has nothing to do."""
         self._say({"goodbye": True})
         self._hang_up()
 
     def leave(self) -> None:
-        """Say that the links are free and some output is not at rest. Without effect after a goodbye."""
+        """Report that the links are free and some output is not at rest. Without effect after a goodbye."""
         self._say({"leave": True})
         self._hang_up()
 
     async def close(self) -> None:
-        """End whatever is under way here."""
+        """Cancel all tasks of the heartbeat."""
         self._hang_up()
         tasks = [*self._orders, *([self._restoring] if self._restoring else [])]
         for task in tasks:
@@ -102,36 +106,36 @@ class Heartbeat:
         self._channel = channel
         self._liveness = Liveness(now_s, silence_s=GUARD_SILENCE_S, ticks=False)
         self._due_s = now_s
-        channel.listen(self._hear)
+        channel.listen(self._receive)
         self._beat(channel, self._liveness)
 
     def _beat(self, channel: GuardChannel, liveness: Liveness) -> None:
-        """Beat and look at the guard; then again."""
+        """Send a beat, check the guard, and schedule the next beat."""
         if channel is not self._channel:
             return
         self._timer = asyncio.get_running_loop().call_later(BEAT_S, self._beat, channel, liveness)
         now_s = channel.now_s()
         if now_s < self._due_s:
-            return  # the loop's time runs faster than life
+            return  # the loop's time runs faster than real time
         lag_s = max(0.0, now_s - self._due_s - BEAT_S / 2)
         self._due_s = now_s + BEAT_S / 2
         if self._ending:
             self._ending_s = now_s if self._ending_s is None else self._ending_s
-            self._extra += now_s - self._ending_s < END_MOST_S
+            self._extra += now_s - self._ending_s < MAX_END_S
         self._number += 1
         self._say({"beat": self._number, "tick": self._ticks() + self._extra})
         if channel is self._channel and (verdict := liveness.look(channel.look(now_s, lag_s))) is not None:
-            channel.kill()  # a stopped guard that goes on later would act on a rig that another one watches
+            channel.kill()  # a stopped guard that goes on later would act on a rig that another guard watches
             self._lose(f"it is {verdict}")
 
-    def _hear(self, messages: list[Message] | None) -> None:
-        """Take in what the guard says."""
+    def _receive(self, messages: list[Message] | None) -> None:
+        """Process messages of the guard."""
         if self._channel is None or self._liveness is None:
             return
         if messages is None:
             self._lose("its connection has ended")
             return
-        self._liveness.heard(self._channel.now_s())
+        self._liveness.beat(self._channel.now_s())
         for message in messages:
             match message:
                 case {"stop": str(reason), "number": int(number)}:
@@ -140,13 +144,13 @@ class Heartbeat:
                     self._end(why)
 
     def _obey(self, number: int, who: str, reason: str) -> None:
-        """Carry out an emergency stop; say that it has begun, and how it ended."""
+        """Carry out an emergency stop. Report that it has begun, and how it ended."""
 
         async def stop() -> None:
             try:
                 await self._stop(who, reason)
-            except Exception as error:  # the guard must hear of it, whatever it is, for it acts itself then
-                logger.error("an emergency stop failed: %r; the guard takes over", error)
+            except Exception as error:  # the guard must know of any failure, because it then acts itself
+                logger.error("the emergency stop failed: %r; the guard takes over", error)
                 self._say({"unstopped": number, "why": repr(error)})
             else:
                 self._say({"stopped": number})
@@ -172,14 +176,14 @@ class Heartbeat:
         if self._ending or self._restore is None:
             return
         self._lost(why)
-        self._restoring = asyncio.create_task(self._have_another(self._restore), name="restore the guard")
+        self._restoring = asyncio.create_task(self._restored(self._restore), name="restore the guard")
 
-    async def _have_another(self, restore: Callable[[], Awaitable[GuardChannel]]) -> None:
+    async def _restored(self, restore: Callable[[], Awaitable[GuardChannel]]) -> None:
         while True:
             try:
                 channel = await restore()
-            except Exception as error:  # without a guard the rig still lives; another try may do
-                logger.error("no guard could be had: %s", error)
+            except Exception as error:  # the rig goes on without a guard; the next attempt may succeed
+                logger.error("no guard could be started: %s", error)
                 await asyncio.sleep(RESTORE_AGAIN_S)
                 continue
             logger.warning("another guard watches this controller")

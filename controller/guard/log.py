@@ -1,7 +1,7 @@
-"""The guard's log: words that reach the disk if the disk lets them, and never hold anybody up.
+"""The guard's log: written if the disk permits, without ever delaying the guard.
 
-A disk that is full, or that hangs, may be the very reason why the controller has ended. So the words are written by a
-thread of their own, which may fail or wait as long as it likes; the outputs come to rest meanwhile.
+A full or hanging disk may be the very reason why the controller has ended. A separate thread therefore writes the log; it may
+fail or wait while the outputs come to rest.
 """
 
 from __future__ import annotations
@@ -13,21 +13,21 @@ from queue import SimpleQueue
 
 
 class GuardLog:
-    """Lines for the file `path`, which is not touched before the first one. `add` returns at once and never fails."""
+    """Log lines for the file `path`, which is not opened before the first one. `add` returns at once and never fails."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
         self._lines: SimpleQueue[str | None] = SimpleQueue()
-        # Now, not at the first word: a computer on which a controller dies may not have a thread left to give.
+        # Start the thread now: a computer on which a controller dies may not be able to start one later.
         self._writer = threading.Thread(target=self._write, name="guard's log", daemon=True)
         self._writer.start()
 
     def add(self, line: str) -> None:
-        """Have `line` written. One that the disk does not take is tried again with the next."""
+        """Queue a line. A line that the disk does not take is retried with the next one."""
         self._lines.put(line)
 
     def close(self, patience_s: float) -> None:
-        """Wait until everything is written, but no longer than `patience_s`."""
+        """Wait until everything is written, for at most `patience_s`."""
         self._lines.put(None)
         self._writer.join(patience_s)
 

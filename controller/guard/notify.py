@@ -1,4 +1,4 @@
-"""Tell a service manager how this process does: systemd's notification protocol (sd_notify(3)), one datagram a message."""
+"""Notifications to a service manager: systemd's protocol (sd_notify(3)), one datagram a message."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from contextlib import suppress
 
 
 def notify(state: str) -> bool:
-    """Send `state`, such as READY=1 or WATCHDOG=1; returns whether a service manager could be told."""
+    """Send `state`, such as READY=1 or WATCHDOG=1. Return whether a service manager received it."""
     address = os.environ.get("NOTIFY_SOCKET", "")
     if not address.startswith(("/", "@")):
         return False

@@ -1,7 +1,7 @@
-"""What the guard needs to know of a rig, as plain JSON: made by the controller's side, read by the guard.
+"""The guard's knowledge of a rig, as plain JSON: written by the controller's side, read by the guard.
 
-So the guard acts on the very description that the controller runs on, whatever has become of the file meanwhile, and
-needs neither the rig's loader nor its units.
+The guard thus acts on the same description as the controller, whatever happens to the rig file meanwhile, and needs neither
+the rig's loader nor its units.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ class GuardedDevice:
 
 @dataclass(frozen=True, slots=True)
 class GuardPlan:
-    """Which outputs there are, what each is to be brought to, and in which order.
+    """The outputs, the state that each is brought to, and the order.
 
-    `dosing`: pumps that are stopped unless their device ends a dose by itself, which only its driver knows. `valves`: which
-    pumps press against which valve; of a watchdog's relay, the outputs that have their power through it. `beside`: a gas
-    that may flow only beside another one (CO2 beside air).
+    `dosing`: pumps that are stopped unless their device ends a dose itself, which only the driver knows. `valves`: the pumps
+    that press against each valve; for a watchdog's relay, the outputs that it powers. `beside`: gases that may flow only
+    together with another one (CO2 with air).
     """
 
     rig: str
@@ -41,7 +41,7 @@ class GuardPlan:
     beside: Mapping[str, str]
 
     def to_json(self) -> str:
-        """The plan as text."""
+        """Return the plan as text."""
         return json.dumps(
             {
                 "rig": self.rig,
@@ -55,7 +55,7 @@ class GuardPlan:
 
     @classmethod
     def from_json(cls, text: str) -> GuardPlan:
-        """Read what :meth:`to_json` wrote; raises ValueError, KeyError or TypeError for anything else."""
+        """Read a plan from text. Raises ValueError, KeyError or TypeError for an invalid one."""
         plan = json.loads(text)
         return cls(
             plan["rig"],

@@ -1,6 +1,6 @@
-"""What the kernel tells of a watched process, how to kill it for certain, and how the guard keeps its own place.
+"""State of a watched process as the kernel reports it, how to kill it reliably, and the guard's own priority.
 
-Everything is best effort: where /proc lacks something, or privileges are missing, the guard goes on with less and says so.
+Everything is best effort: where /proc is incomplete or privileges are missing, the guard goes on with less and logs that.
 """
 
 from __future__ import annotations
@@ -17,18 +17,18 @@ from controller.guard.liveness import Look, starved_s
 
 PROC = Path("/proc")
 GONE_S = 0.5
-"""How long a killed process gets to leave (s). One that waits for a disk stays longer, and cannot send anything then."""
+"""Time that a killed process gets to end (s). One that waits for a disk takes longer, but cannot send anything."""
 HERTZ = os.sysconf("SC_CLK_TCK")
 NICE = -10
 GUARD_PRIORITY, WATCHED_PRIORITY = 2, 1
-"""Real-time priorities: the guard's, and below it that of a process that is given a chance to show that it lives."""
+"""Real-time priorities: of the guard, and below it of a watched process that gets a chance to show that it is alive."""
 OOM_SCORE = -1000
 MCL_CURRENT, MCL_FUTURE = 1, 2
 _Threads = dict[str, tuple[str, float, float]]
 
 
 class WatchedProcess:
-    """A process by its number, held fast by a descriptor (pidfd), so that a number that is used again is not confused."""
+    """A process, held by a descriptor (pidfd), so that a reused process number is not mistaken for it."""
 
     def __init__(self, pid: int, *, proc: Path = PROC) -> None:
         """Hold `pid`; 0 is a process that cannot be seen from here.
@@ -44,7 +44,7 @@ class WatchedProcess:
         self._hastened = False
 
     def close(self) -> None:
-        """Let go of it."""
+        """Release the process."""
         self.calm()
         if self._pidfd is not None:
             os.close(self._pidfd)
@@ -52,11 +52,11 @@ class WatchedProcess:
 
     @property
     def gone(self) -> bool:
-        """Whether it has ended. Always False for one that cannot be seen."""
+        """Whether it has ended. Always False for a process that cannot be seen."""
         return self.ended(0.0)
 
     def look(self, at_s: float, lag_s: float) -> Look:
-        """Return what is to be seen of it at `at_s`, `lag_s` later than planned."""
+        """Return its state at `at_s`, read `lag_s` later than planned."""
         if self.pid == 0:
             return Look(at_s, "", 0.0, lag_s)
         if self.gone:
@@ -64,7 +64,7 @@ class WatchedProcess:
         before, self._threads = self._threads, self._read_threads()
         passed_s = 0.0 if self._looked_s is None else at_s - self._looked_s
         self._looked_s = at_s
-        # Only the control loop's own wait for a disk counts: that of the journal's thread is no excuse for a loop that hangs.
+        # Only the control loop's own wait for a disk counts: a wait of the journal's thread does not excuse a hung loop.
         main = str(self.pid)
         waits = [
             starved_s(
@@ -80,16 +80,16 @@ class WatchedProcess:
         return Look(at_s, state, max(waits, default=0.0), lag_s)
 
     def hasten(self) -> bool:
-        """Put it before all others in line for the processor, until :meth:`calm`; returns whether that was allowed.
+        """Give it the highest priority until :meth:`calm`. Return whether that was allowed.
 
-        A healthy process that was only starved beats at once then, and one that hangs is found out as on an idle machine.
+        A healthy process that was only starved then sends its beat at once, and a hung one is detected as on an idle machine.
         """
         if not self._hastened:
             self._hastened = self._schedule(os.SCHED_RR | os.SCHED_RESET_ON_FORK, WATCHED_PRIORITY)
         return self._hastened
 
     def calm(self) -> None:
-        """End what :meth:`hasten` began."""
+        """Restore its normal priority."""
         if self._hastened:
             self._hastened = False
             self._schedule(os.SCHED_OTHER, 0)
@@ -104,16 +104,16 @@ class WatchedProcess:
         return done
 
     def kill(self) -> bool:
-        """Kill it and wait shortly; returns whether it is gone."""
+        """Kill it and wait briefly. Return whether it has ended."""
         if self._pidfd is None:
             return False
-        self.hasten()  # also dying takes a processor, and its links are not free before
+        self.hasten()  # a killed process needs a processor to end, and only then are its links free
         with suppress(OSError):  # it has ended, or belongs to another user
             signal.pidfd_send_signal(self._pidfd, signal.SIGKILL)
         return self.ended(GONE_S)
 
     def ended(self, within_s: float) -> bool:
-        """Wait for its end for `within_s` at most; returns whether it has ended."""
+        """Wait at most `within_s` for its end. Return whether it has ended."""
         if self._pidfd is None:
             return False
         poll = select.poll()
@@ -121,7 +121,7 @@ class WatchedProcess:
         return bool(poll.poll(within_s * 1000.0))
 
     def _read_threads(self) -> _Threads:
-        """Return state, time on a processor (s) and time of waiting for one (s) of each thread."""
+        """Return state, processor time (s) and waiting time (s) of each thread."""
         threads: _Threads = {}
         with suppress(OSError):
             for folder in (self._folder / "task").iterdir():
@@ -133,7 +133,7 @@ class WatchedProcess:
 
 
 def _schedule(folder: Path, ran_s: float) -> tuple[float, float]:
-    """Return time on a processor (s) and time of waiting for one (s); `ran_s` and 0 where the kernel keeps no account."""
+    """Return processor time (s) and waiting time (s); `ran_s` and 0 where the kernel keeps no account."""
     try:
         ran_ns, waited_ns = (folder / "schedstat").read_text(encoding="ascii").split()[:2]
     except (OSError, ValueError):
@@ -141,8 +141,8 @@ def _schedule(folder: Path, ran_s: float) -> tuple[float, float]:
     return int(ran_ns) / 1e9, int(waited_ns) / 1e9
 
 
-def stand_out() -> str:
-    """Put this process before others in line for processor and memory; returns what was and was not granted, for the log."""
+def raise_priority() -> str:
+    """Raise the processor and memory priority of this process. Return what was and was not granted, for the log."""
     granted: list[str] = []
     denied: list[str] = []
 
@@ -157,7 +157,7 @@ def stand_out() -> str:
 
 
 def set_oom_score(score: int) -> bool:
-    """Set how soon the kernel kills this process when memory runs out (−1000: never); returns whether it was allowed."""
+    """Set how soon the kernel kills this process when memory runs out (−1000: never). Return whether it was allowed."""
     with suppress(OSError):
         (PROC / "self" / "oom_score_adj").write_text(str(score), encoding="ascii")
         return True
@@ -179,7 +179,7 @@ def _nice() -> bool:
 
 
 def _lock_memory() -> bool:
-    """Keep every page in memory: a guard that must be read from a slow disk first comes too late."""
+    """Keep every page in memory: a guard that must first be read from a slow disk acts too late."""
     with suppress(OSError, AttributeError):
         allowed = resource.getrlimit(resource.RLIMIT_MEMLOCK)[0] == resource.RLIM_INFINITY
         if not allowed and os.geteuid() != 0:

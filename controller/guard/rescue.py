@@ -1,16 +1,16 @@
-"""Bring the outputs of a rig to their basal states, with the rig's own drivers and nothing else.
+"""Bring the outputs of a rig to their basal states, with only the rig's own drivers.
 
 The heart circulates at its basal flow, gas flows at its basal mixture, the heater and the valves are off. Doses end by
 their devices and are left alone, so that they stay measurable; a pump that cannot end its dose is stopped, and so is one
-that presses through a valve, before the valve closes. CO2 is never raised before air is seen to flow, and is shut when
-that takes too long: in CO2 alone the medium turns acid within a minute. What cannot be reached is tried again until it is.
-Whatever a driver trips over, the rest of it goes on.
+that presses through a valve, before the valve closes. CO2 is never raised before air is seen to flow, and is shut if that
+takes too long: in CO2 alone the medium turns acid within a minute. An output that cannot be reached is retried until it can.
+A driver that fails affects only its own output.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -25,14 +25,14 @@ from drivers.transport.opener import Opener
 if TYPE_CHECKING:
     from drivers.transport.link import Link
 
-RETRY_FIRST_S, RETRY_MOST_S = 0.1, 10.0
-"""An output that cannot be reached is tried for so long, this often at first and at last."""
+RETRY_FIRST_S, RETRY_MAX_S = 0.1, 10.0
+"""Delay between two attempts to reach an output: at first, and at most (s)."""
 COMPANY_S = 2.0
-"""So long, from the guard's first command on, CO2 that flows already may go on while air is not seen to: a line needs a
-moment to open, and gas that is shut and opened again does the medium no good either."""
+"""Time (s) from the guard's first command for which CO2 that flows already may go on while air is not seen to flow: a link
+needs a moment to open, and closing and opening the gas would harm the medium too."""
 FLOWS_OVER = 0.5
-"""The share of its set-point that must be measured of a gas before another may flow beside it: with half the air, the basal
-CO2 is a ninth of the mixture, and an empty bottle shows nothing at all."""
+"""Share of its set-point that must be measured of a gas before another may flow with it: with half the air, the basal CO2 is
+a ninth of the mixture, and an empty bottle shows no flow at all."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +45,7 @@ class _Output:
 class Rescue:
     """Opens the links of a plan and brings its outputs to rest, each as soon as its own link answers.
 
-    `tell` takes what there is to say; it must return at once and never fail.
+    `tell` takes log lines; it must return at once and never fail.
     """
 
     def __init__(self, plan: GuardPlan, opener: Opener, tell: Callable[[str], None]) -> None:
@@ -64,22 +64,17 @@ class Rescue:
         self._at_rest = {name: asyncio.Event() for name in self._outputs}
 
     async def run(self, patience_s: float, taken_over: Callable[[], bool] = lambda: False) -> list[str]:
-        """Returns the outputs that could not be brought to rest within `patience_s`.
+        """Bring the outputs to rest. Return those that could not be brought to rest within `patience_s`.
 
-        Nothing is done when `taken_over`, and no more once it is.
+        Stops, or does not begin, when `taken_over` returns True.
         """
         if taken_over():
             return self._give_way()
-        loop = asyncio.get_running_loop()
-        begun_s = loop.time()
-        end_s = begun_s + patience_s
+        begun_s = asyncio.get_running_loop().time()
         work = [asyncio.create_task(self._rest(name, begun_s), name=name) for name in self._outputs]
         try:
-            pending = set(work)
-            while pending and loop.time() < end_s:
-                _, pending = await asyncio.wait(pending, timeout=min(RETRY_MOST_S, end_s - loop.time()))
-                if pending and taken_over():
-                    return self._give_way()
+            if not await self._finished(work, begun_s + patience_s, taken_over):
+                return self._give_way()
         finally:
             for task in work:
                 task.cancel()
@@ -87,8 +82,18 @@ class Rescue:
             await asyncio.gather(*(link.close() for link in self._links.values()))
         return [name for name, event in self._at_rest.items() if not event.is_set()]
 
+    async def _finished(self, work: Sequence[asyncio.Task[None]], end_s: float, taken_over: Callable[[], bool]) -> bool:
+        """Wait for all tasks until `end_s` (loop time). Return False if another controller has taken over."""
+        loop = asyncio.get_running_loop()
+        pending = set(work)
+        while pending and loop.time() < end_s:
+            _, pending = await asyncio.wait(pending, timeout=min(RETRY_MAX_S, end_s - loop.time()))
+            if pending and taken_over():
+                return False
+        return True
+
     def _give_way(self) -> list[str]:
-        self._tell("another controller has taken over; the rest is its business")
+        self._tell("another controller has taken over and handles the rest")
         return []
 
     async def _rest(self, name: str, begun_s: float) -> None:
@@ -103,10 +108,10 @@ class Rescue:
         self._at_rest[name].set()
         self._tell(f"{name} {_what(output.command)}: {status}")
         if all(self._at_rest[each].is_set() for each, other in self._outputs.items() if other.link is output.link):
-            await output.link.close()  # a serial port has one master: whoever comes to look must not wait for the rest
+            await output.link.close()  # a serial port has one master: free it as soon as its outputs are at rest
 
     async def _keep_company(self, name: str, other: str, until_s: float) -> None:
-        """Wait until the gas `other` flows; the gas `name` is lowered meanwhile, and shut from `until_s` (loop time) on."""
+        """Wait until the gas `other` flows. The gas `name` is lowered meanwhile, and shut at `until_s` (loop time)."""
         await self._until_done(name, lambda: self._lower(name))
         flows = self._at_rest[other]
         try:
@@ -118,7 +123,7 @@ class Rescue:
             await flows.wait()
 
     async def _lower(self, name: str) -> Status:
-        """Bring a gas down to its basal flow if it is above; never up."""
+        """Lower a gas to its basal flow if it is above it; never raise it."""
         output = self._outputs[name]
         status = await output.actuator.status()
         match output.command, status:
@@ -127,19 +132,19 @@ class Rescue:
         return status
 
     async def _until_done(self, name: str, work: Callable[[], Awaitable[Status]]) -> Status:
-        """Try `work` on an output until it succeeds; what goes wrong is told once."""
+        """Retry `work` on an output until it succeeds. Each new error is logged once."""
         pause_s = RETRY_FIRST_S
-        told = ""
+        reported = ""
         while True:
             try:
                 return await work()
-            except Exception as error:  # a driver may trip over what a device says: that output is tried again as well
+            except Exception as error:  # a driver may fail on what a device answers: that output is retried too
                 text = str(error) if isinstance(error, DeviceError) else f"its driver fails: {error!r}"
-                if text != told:
-                    told = text
-                    self._tell(f"{name}: not yet: {told}")
+                if text != reported:
+                    reported = text
+                    self._tell(f"{name}: not yet: {reported}")
                 await asyncio.sleep(pause_s)
-                pause_s = min(2 * pause_s, RETRY_MOST_S)
+                pause_s = min(2 * pause_s, RETRY_MAX_S)
 
     async def _command(self, name: str, command: Command) -> Status:
         actuator = self._outputs[name].actuator
@@ -159,14 +164,14 @@ class Rescue:
 
 
 def _rest_of(plan: GuardPlan, name: str, actuator: Actuator) -> Command | None:
-    """What an output is to be brought to; None for one that is left alone."""
+    """Return the state that an output is brought to; None if it is left alone."""
     if name in plan.dosing and actuator.guarantee_for(Dispense(1.0, 1.0, "any")) is not Guarantee.DEVICE:
         return Stop()
     return plan.rest.get(name)
 
 
 def _require_flow(status: Status) -> None:
-    """Raises :class:`DeviceError` for a gas that is set and hardly flows."""
+    """Raise :class:`DeviceError` for a gas that is set and hardly flows."""
     if isinstance(status, LevelStatus) and status.measured < FLOWS_OVER * status.setpoint:
         raise DeviceError(
             f"{status.setpoint:g} mL/min are set, and less than half of it flows",

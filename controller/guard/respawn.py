@@ -1,7 +1,7 @@
-"""Start a lost controller again, where no service manager does it (`choroid run --restart-controller`).
+"""Restart of a lost controller where no service manager does it (`choroid run --restart-controller`).
 
-Never two: a controller that comes finds the journal's lock, and the guard starts one only when none is under watch. A
-controller that fails again and again is left alone after a number of times, with the rig at its basal state.
+There are never two: a new controller finds the journal's lock, and the guard starts one only while none is under watch. A
+controller that fails repeatedly is not started again after a number of times; the rig stays at its basal state.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ from controller.guard.processes import OOM_SCORE, set_oom_score
 from controller.guard.wire import Message
 
 DELAYS_S = (1.0, 2.0, 5.0, 10.0, 30.0, 60.0)
-"""How long (s) the guard waits before it starts the controller for the first time, the second time, …"""
-MOST = 10
+"""Delay (s) before the first, second, … start of the controller."""
+MAX_STARTS = 10
 WITHIN_S = 3600.0
-"""More than this many starts within this time (s) are not tried."""
+"""Maximum number of starts within this time (s)."""
 COMES_S = 60.0
-"""How long (s) a controller that was started may take to connect."""
+"""Maximum time (s) between the start of a controller and its connection."""
 LOG = "controller.log"
 
 
@@ -38,35 +38,35 @@ class Respawner:
         self._process: subprocess.Popen[bytes] | None = None
 
     def came(self, now_s: float, hello: Message) -> None:
-        """A controller has connected; its `hello` has a command when it wants to be started again."""
+        """Note that a controller has connected; its `hello` has a command if it wants to be restarted."""
         self._command = [str(word) for word in hello.get("command") or ()]
         self._folder = str(hello.get("folder", ""))
         self._next_s = None
 
     def forget(self) -> None:
-        """The controller has ended in order and is not to be started again."""
+        """Cancel the restart: the controller has ended in order."""
         self._command, self._next_s = [], None
 
     def lost(self, now_s: float) -> None:
-        """The controller is lost: start it again after a while."""
+        """Schedule a restart of the lost controller."""
         if not self._command:
             return
         while self._starts and self._starts[0] < now_s - WITHIN_S:
             self._starts.popleft()
-        if len(self._starts) >= MOST:
-            self._tell(f"the controller was started {MOST} times within an hour; it is not started again")
+        if len(self._starts) >= MAX_STARTS:
+            self._tell(f"the controller was started {MAX_STARTS} times within an hour; it is not started again")
             self.forget()
         else:
             self._next_s = now_s + DELAYS_S[min(len(self._starts), len(DELAYS_S) - 1)]
 
     def due(self, now_s: float) -> bool:
-        """Start the controller when it is time. Returns whether one is still to come."""
+        """Start the controller when it is time. Return whether a restart is still pending."""
         if self._next_s is None:
             return False
         if self._process is not None and self._process.poll() is None:
             if now_s < self._starts[-1] + COMES_S:
                 return True
-            self._process.kill()  # it has not come to be watched, so it must not run
+            self._process.kill()  # it has not connected, so it must not run
             self._process.wait()
         if self._process is not None:
             self._process = None
@@ -78,14 +78,14 @@ class Respawner:
     def _start(self, now_s: float) -> None:
         self._starts.append(now_s)
         self._tell(f"starting the controller again: {' '.join(self._command)}")
-        lowered = set_oom_score(0)  # a child inherits it, and the controller is not the last to be killed
-        with suppress(OSError), self._log.open("ab") as said:
+        lowered = set_oom_score(0)  # a child inherits the score, and the controller must not be killed last
+        with suppress(OSError), self._log.open("ab") as output:
             self._process = subprocess.Popen(  # noqa: S603  (the command of the controller that was under watch)
                 self._command,
                 cwd=self._folder or None,
                 stdin=subprocess.DEVNULL,
-                stdout=said,
-                stderr=said,
+                stdout=output,
+                stderr=output,
                 start_new_session=True,
             )
         if lowered:

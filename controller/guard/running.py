@@ -1,4 +1,4 @@
-"""Run one guard in this process: its lock, its place before others, its log, then the service."""
+"""Run one guard in this process: its lock, its priority, its log, then the service."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from typing import IO
 from controller.guard.liveness import SILENCE_S
 from controller.guard.log import GuardLog
 from controller.guard.notify import notify
-from controller.guard.processes import stand_out
+from controller.guard.processes import raise_priority
 from controller.guard.service import GuardService
 from controller.guard.wire import LOCK, LOG
 from drivers.registry import load_third_party
@@ -24,14 +24,14 @@ from drivers.transport.opener import open_real
 
 EXIT_BUSY = 3
 LAST_WORDS_S = 5.0
-"""How long the guard waits at its end for a disk that does not take its log (s)."""
+"""Maximum time that the guard waits at its end for a disk that does not take its log (s)."""
 STAND_BY_S = 0.5
 
 
 def run(plan: Path, *, own: bool, silence_s: float | None = None) -> int:
-    """Watch until the end; returns the exit status (:mod:`controller.guard.__main__`).
+    """Watch until the end. Return the exit status (:mod:`controller.guard.__main__`).
 
-    A guard that is not a controller's `own` waits until no other guard watches the same data directory.
+    A guard that no controller owns waits until no other guard watches the same data directory.
     """
     data = plan.parent
     lock = _only_guard(data, wait=not own)
@@ -40,8 +40,8 @@ def run(plan: Path, *, own: bool, silence_s: float | None = None) -> int:
         return EXIT_BUSY
     load_third_party()
     claims.introduce("guard", data)
-    granted = stand_out()
-    logging.disable(logging.CRITICAL)  # its own log tells it all
+    granted = raise_priority()
+    logging.disable(logging.CRITICAL)  # the guard has its own log
     log = GuardLog(data / LOG)
 
     async def watch() -> int:
@@ -57,22 +57,22 @@ def run(plan: Path, *, own: bool, silence_s: float | None = None) -> int:
 
 
 def _both(log: GuardLog) -> Callable[[str], None]:
-    """Say everything on standard error as well: a service manager keeps that."""
+    """Return a function that also writes to standard error, which a service manager keeps."""
 
     def tell(line: str) -> None:
         log.add(line)
         try:
             print(line, file=sys.stderr, flush=True)
         except OSError:
-            return  # nobody reads it
+            return  # standard error is closed
 
     return tell
 
 
 def _only_guard(data: Path, *, wait: bool) -> IO[bytes] | None:
-    """Take the guard's lock; None when another guard has it. With `wait`, stand by until that one is gone."""
+    """Take the guard's lock; None if another guard holds it. With `wait`, stand by until that one has ended."""
     file = (data / LOCK).open("ab")
-    said = False
+    reported = False
     while True:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -82,9 +82,9 @@ def _only_guard(data: Path, *, wait: bool) -> IO[bytes] | None:
                 return None
         else:
             return file
-        if not said:
-            said = True
+        if not reported:
+            reported = True
             notify("READY=1\nSTATUS=standing by: another guard watches")
             print("standing by: another guard watches", file=sys.stderr, flush=True)
-        signal.sigtimedwait((), STAND_BY_S)  # SIGTERM ends it at once: it watches nothing yet
+        signal.sigtimedwait((), STAND_BY_S)  # SIGTERM ends the process at once: it watches nothing yet
         notify("WATCHDOG=1")

@@ -1,9 +1,9 @@
-"""The guard as a running process: it takes a controller under watch and acts when that is lost.
+"""The guard as a running process: it watches a controller and acts when that is lost.
 
-One controller at a time connects to the guard's socket, before it opens any device. From then on the guard hears its beats
-and looks at it ten times a second. It kills a controller that is stopped or hung, because two masters on one line are worse
-than none, and brings the rig to its basal state. A controller that comes back is welcomed when the guard has let go of the
-links. SIGTERM means: bring the rig to its basal state, then exit.
+One controller at a time connects to the guard's socket, before it opens any device. From then on the guard receives its
+beats and checks it ten times a second. It kills a controller that is stopped or hung, because two masters on one line are
+worse than none, and brings the rig to its basal state. A controller that returns is accepted once the guard has released the
+links. SIGTERM makes the guard bring the rig to its basal state, then exit.
 """
 
 from __future__ import annotations
@@ -34,33 +34,33 @@ from controller.links.ownership import OWNER, holders
 from drivers.transport.opener import Opener
 
 POLL_S = 0.1
+"""Time between two checks of the controller (s)."""
 LATE_S = 0.2
-"""A controller whose beat is so late (s) is put first in line for the processor."""
-"""How often the guard looks at the controller (s)."""
+"""Delay of a beat (s) after which the controller gets a higher priority for the processor."""
 ATTACH_S = 5.0
-"""How long a guard that has just started waits for a controller that is running already (s)."""
+"""Time that a newly started guard waits for a controller that is running already (s)."""
 ABSENT_S = 0.5
-"""The same when nobody holds the journal: then no controller is running."""
+"""The same if no process holds the journal: then no controller is running."""
 RECONNECT_S = 0.5
-"""How long a controller that has dropped its connection and still runs gets to connect again (s)."""
+"""Time that a controller that has dropped its connection and still runs gets to connect again (s)."""
 EXIT_S = 0.05
-"""A process that is killed closes its connection a moment before it is gone (s)."""
+"""A killed process closes its connection a moment before it has ended (s)."""
 CONFIRM_S = 0.5
-"""How long the controller gets to confirm that it has begun an emergency stop (s)."""
+"""Time that the controller gets to confirm that it has begun an emergency stop (s)."""
 CARRIED_OUT_S = 3.0
-"""How long whoever asked for it waits to hear that every output has confirmed (s)."""
+"""Time that the requester waits for the confirmation of every output (s)."""
 RESTART_AFTER_S = 10.0
-"""After so long (s) the controller may be started again although not everything is at rest."""
+"""Time (s) after which the controller may be restarted although not everything is at rest."""
 END_S = 20.0
-"""How long the controller gets to end in order when the guard is told to end (s)."""
+"""Time that the controller gets to end in order when the guard is ordered to end (s)."""
 PATIENCE_S = 3600.0
-"""How long outputs that cannot be reached are tried (s); a guard that is a service begins again then."""
+"""Time for which unreachable outputs are retried (s); a guard that is a service then begins again."""
 END_PATIENCE_S = 60.0
-"""The same when the guard has been told to end (s)."""
+"""The same if the guard was ordered to end (s)."""
 WATCHDOG_S = 0.5
 
 EXIT_DONE, EXIT_RESCUED, EXIT_LEFT = 0, 1, 2
-"""The controller ended in order; the guard has brought the rig to rest; it could not, altogether."""
+"""The controller ended in order; the guard brought the rig to rest; the guard could not bring everything to rest."""
 
 
 class GuardService:
@@ -75,7 +75,14 @@ class GuardService:
         write: Callable[[str], None],
         silence_s: float = SILENCE_S,
     ) -> None:
-        """Read the plan. `own`: a controller started this guard, which ends with it. `write` takes lines for the log.
+        """Read the plan.
+
+        Args:
+            plan_path: the plan, in the data directory.
+            own: whether a controller started this guard, which then ends with it.
+            opener: opens the links.
+            write: takes lines for the log.
+            silence_s: maximum time without a beat (s).
 
         Raises:
             OSError, ValueError, KeyError, TypeError: the plan cannot be read.
@@ -106,7 +113,7 @@ class GuardService:
         self._notified_s = 0.0
 
     async def run(self, *, ready: Callable[[], None]) -> int:
-        """Watch until there is nothing left to do, or until told to end; returns the exit status."""
+        """Watch until nothing is left to do, or until ordered to end. Return the exit status."""
         listening = listen(self._data)
         for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
             self._loop.add_signal_handler(number, self._end, signal.Signals(number).name)
@@ -137,7 +144,7 @@ class GuardService:
     # --- the watch --------------------------------------------------------------------------------------
 
     def _poll(self, lag_s: float) -> None:
-        """Look at everything once; the guard's own timer came `lag_s` late."""
+        """Check everything once; the guard's own timer came `lag_s` late."""
         if self._exit is not None:
             return
         now_s = self._loop.time()
@@ -146,11 +153,11 @@ class GuardService:
             notify("WATCHDOG=1")
         watched = self._watched
         if watched is not None:
-            self._hear(watched)
+            self._receive(watched)
             self._look(watched, now_s, lag_s)
         elif self._rescue is not None:
             if now_s > self._rescue_begun_s + RESTART_AFTER_S:
-                self._respawner.due(now_s)  # the rest may take an hour; the controller can do more than the guard
+                self._respawner.due(now_s)  # the rest may take an hour; a controller can do more than the guard
         elif not self._admitting:
             self._unwatched(now_s)
         if self._ending_s is not None and self._exit is None and now_s > self._ending_s + END_PATIENCE_S:
@@ -159,9 +166,9 @@ class GuardService:
 
     def _look(self, watched: Watched, now_s: float, lag_s: float) -> None:
         if watched is not self._watched:
-            return  # it has said goodbye, or was lost, while it was heard
+            return  # it has said goodbye, or was lost, while its messages were read
         verdict = watched.liveness.look(watched.process.look(now_s, lag_s))
-        late = watched.liveness.running and now_s - watched.heard_s > LATE_S
+        late = watched.liveness.running and now_s - watched.beat_s > LATE_S
         if late or watched.dropped_s is not None:
             watched.process.hasten()
         else:
@@ -174,13 +181,13 @@ class GuardService:
             self._lose(watched, "not ending, though it was asked to")
 
     def _unwatched(self, now_s: float) -> None:
-        """Nobody is under watch: see that the rig is at rest, or wait for a controller."""
+        """Without a controller: make sure that the rig is at rest, or wait for one."""
         if not self._at_rest:
             waited_s = now_s - self._begun_s
             running = bool(holders(self._data / OWNER))
             if waited_s < (ATTACH_S if running else ABSENT_S) and self._ending_s is None:
                 return
-            self._end_stranger()
+            self._end_unknown()
             self._begin_rescue("no controller is connected")
         elif self._ending_s is not None:
             self._exit = EXIT_DONE
@@ -188,18 +195,18 @@ class GuardService:
             self._exit = EXIT_LEFT if self._left else EXIT_RESCUED
 
     def _lose(self, watched: Watched, why: str) -> None:
-        """Kill the controller if it still lives, and bring the rig to rest."""
+        """Kill the controller if it still runs, and bring the rig to rest."""
         now_s = self._loop.time()
         gone = watched.process.kill()
         took_s = self._loop.time() - now_s
         self._forget(watched)
-        said = f"the controller ({watched.process.pid}) is {why}; last beat {now_s - watched.heard_s:.2f} s ago"
+        report = f"the controller ({watched.process.pid}) is {why}; last beat {now_s - watched.beat_s:.2f} s ago"
         if why != ProcessFault.DEAD:
-            said += (
+            report += (
                 f"; killed in {took_s:.2f} s" if gone else "; killed, and not gone yet: it waits for a disk or a device"
             )
         self._respawner.lost(now_s)
-        self._begin_rescue(said)
+        self._begin_rescue(report)
 
     def _forget(self, watched: Watched) -> None:
         self._watched = None
@@ -209,8 +216,8 @@ class GuardService:
             settle(order.begun, False)
             settle(order.done, False)
 
-    def _end_stranger(self) -> None:
-        """Kill a controller that was under watch of an earlier guard and does not come to this one: it hangs."""
+    def _end_unknown(self) -> None:
+        """Kill a controller that an earlier guard watched and that does not connect to this one: it hangs."""
         with suppress(OSError, ValueError, KeyError, TypeError):
             seen = json.loads((self._data / SEEN).read_text(encoding="utf-8"))
             if int(seen["pid"]) in holders(self._data / OWNER) and born_of(int(seen["pid"])) == seen["born"]:
@@ -219,7 +226,7 @@ class GuardService:
                 process.kill()
                 process.close()
 
-    # --- what is heard ----------------------------------------------------------------------------------
+    # --- messages ---------------------------------------------------------------------------------------
 
     def _accept(self, listening: socket.socket) -> None:
         with suppress(OSError):
@@ -227,14 +234,14 @@ class GuardService:
             connection.setblocking(False)
             peer = peer_of(connection)
             if peer.uid not in (0, os.geteuid()):
-                send(connection, {"refused": "the guard obeys its own user and root alone"})
+                send(connection, {"refused": "the guard obeys only its own user and root"})
                 connection.close()
                 return
             self._visitors.add(connection)
             self._loop.add_reader(connection, self._visited, connection, peer)
 
     def _visited(self, connection: socket.socket, peer: SocketPeer) -> None:
-        """Hear who has come: a controller, or somebody with a command."""
+        """Process the first messages of a connection: from a controller, or a command."""
         messages = receive(connection)
         if messages is None:
             self._dismiss(connection)
@@ -250,34 +257,18 @@ class GuardService:
             elif "status" in message:
                 self._reply(connection, {"status": self.status()})
 
-    def _hear(self, watched: Watched) -> None:
-        """Take in all that the controller has said."""
+    def _receive(self, watched: Watched) -> None:
+        """Process all messages of the controller."""
         if watched.dropped_s is not None or watched is not self._watched:
             return
         messages = receive(watched.connection)
         if messages is None:
-            self._close(watched.connection)
-            watched.process.hasten()  # also dying takes a processor
-            if watched.process.ended(EXIT_S):
-                self._lose(watched, ProcessFault.DEAD)
-            else:
-                watched.dropped_s = self._loop.time()
+            self._dropped(watched)
             return
         for message in messages:
             match message:
                 case {"beat": int(number), "tick": int(tick)}:
-                    now_s = self._loop.time()
-                    if watched.liveness.running:
-                        watched.longest_s = max(watched.longest_s, now_s - watched.heard_s)
-                    watched.heard_s = now_s
-                    watched.liveness.heard(watched.heard_s, tick)
-                    self._reply(watched.connection, {"beat": number})
-                case {"stopping": int(number)} if number in watched.orders:
-                    settle(watched.orders[number].begun, True)
-                case {"stopped": int(number)} if number in watched.orders:
-                    settle(watched.orders[number].done, True)
-                case {"unstopped": int(number)} if number in watched.orders:
-                    settle(watched.orders[number].done, False)
+                    self._beat(watched, number, tick)
                 case {"goodbye": _}:
                     self._at_rest, self._left = True, []
                     self._respawner.forget()
@@ -290,9 +281,29 @@ class GuardService:
                     self._forget(watched)
                     self._begin_rescue("the controller has ended and could not bring everything to rest")
                     return
+                case _:
+                    watched.confirm(message)
+
+    def _dropped(self, watched: Watched) -> None:
+        """Handle the end of the controller's connection."""
+        self._close(watched.connection)
+        watched.process.hasten()  # a killed process needs a processor to end
+        if watched.process.ended(EXIT_S):
+            self._lose(watched, ProcessFault.DEAD)
+        else:
+            watched.dropped_s = self._loop.time()
+
+    def _beat(self, watched: Watched, number: int, tick: int) -> None:
+        """Record a beat and answer it."""
+        now_s = self._loop.time()
+        if watched.liveness.running:
+            watched.longest_s = max(watched.longest_s, now_s - watched.beat_s)
+        watched.beat_s = now_s
+        watched.liveness.beat(watched.beat_s, tick)
+        self._reply(watched.connection, {"beat": number})
 
     async def _admit(self, connection: socket.socket, peer: SocketPeer, message: Message) -> None:
-        """Take a controller under watch, or refuse it and say why."""
+        """Take a controller under watch, or refuse it with the reason."""
         why = self._refusal(peer, message)
         process: WatchedProcess | None = None
         if not why:
@@ -307,11 +318,11 @@ class GuardService:
         self._admitting = True
         try:
             if self._watched is not None:
-                self._forget(self._watched)  # the same process, which has connected again
+                self._forget(self._watched)  # the same process has connected again
             await self._let_go()
             now_s = self._loop.time()
             watched = self._watched = Watched(
-                connection, process, Liveness(now_s, silence_s=self._silence_s), heard_s=now_s
+                connection, process, Liveness(now_s, silence_s=self._silence_s), beat_s=now_s
             )
             self._at_rest = False
             self._respawner.came(now_s, message)
@@ -319,14 +330,14 @@ class GuardService:
                 (self._data / SEEN).write_text(
                     json.dumps({"pid": peer.pid, "born": born_of(peer.pid)}), encoding="utf-8"
                 )
-            self._loop.add_reader(connection, self._hear, watched)
+            self._loop.add_reader(connection, self._receive, watched)
             self._reply(connection, {"welcome": {"service": not self._own, "rig": self._plan.rig}})
             self.tell(f"watching the controller ({peer.pid}) of rig {self._plan.rig}")
         finally:
             self._admitting = False
 
     def _refusal(self, peer: SocketPeer, message: Message) -> str:
-        """Say why a controller cannot be taken under watch; "" when it can."""
+        """Return why a controller cannot be taken under watch; "" if it can."""
         if self._ending_s is not None:
             return "the guard is ending"
         if self._admitting:
@@ -357,21 +368,21 @@ class GuardService:
         self._reply(connection, {"done": await self.stop(who, reason)})
 
     async def stop(self, who: str, reason: str) -> str:
-        """Stop the rig: by its controller, or by the guard when that does not confirm at once. Returns what was done."""
+        """Stop the rig: by its controller, or by the guard if that does not confirm at once. Return what was done."""
         self.tell(f"emergency stop by {who}: {reason}")
         watched = self._watched
-        if watched is not None and (said := await self._order(watched, who, reason)):
-            return said
+        if watched is not None and (confirmed := await self._order(watched, who, reason)):
+            return confirmed
         if watched is not None and watched is self._watched:
             self._lose(watched, "not confirming the emergency stop")
         elif self._rescue is None:
             self._begin_rescue("emergency stop without a controller")
-        # The next controller must find it. By a thread: a disk that hangs delays nothing here.
+        # The next controller must find the stop. A thread writes it: a hanging disk delays nothing here.
         Thread(target=self._latch, args=(who, reason), name="latch", daemon=True).start()
         return "the guard brings the rig to its basal state; the next controller starts with the emergency stop set"
 
     async def _order(self, watched: Watched, who: str, reason: str) -> str:
-        """Tell the controller to stop; returns what it confirms, or "" when it does not confirm in time."""
+        """Tell the controller to stop. Return what it confirms, or "" if it does not confirm in time."""
         number = next(self._numbers)
         order = watched.orders[number] = StopOrder(self._loop.create_future(), self._loop.create_future())
         self._reply(watched.connection, {"stop": reason, "who": who, "number": number})
@@ -400,7 +411,7 @@ class GuardService:
         self.tell(f"{why}: bringing the rig to its basal state, then exit")
         notify(f"STOPPING=1\nEXTEND_TIMEOUT_USEC={round((END_S + END_PATIENCE_S) * 1e6)}")
         if self._watched is not None:
-            self._reply(self._watched.connection, {"end": f"the guard was told to end ({why})"})
+            self._reply(self._watched.connection, {"end": f"the guard received the order to end ({why})"})
 
     # --- the rescue -------------------------------------------------------------------------------------
 
@@ -432,16 +443,16 @@ class GuardService:
         self._at_rest = not self._left or self._own
 
     async def _let_go(self) -> None:
-        """End a rescue that is under way, and wait until its links are closed."""
+        """Cancel a rescue that is underway, and wait until its links are closed."""
         task, self._rescue = self._rescue, None
         if task is not None:
             task.cancel()
             await asyncio.gather(task, return_exceptions=True)
 
-    # --- small things -----------------------------------------------------------------------------------
+    # --- helpers ----------------------------------------------------------------------------------------
 
     def status(self) -> Message:
-        """Return what the guard is at, for people and programs."""
+        """Return the guard's state, for people and programs."""
         watched = self._watched
         state = (
             "watching" if watched else "bringing to rest" if self._rescue else "at rest" if self._at_rest else "waiting"
@@ -459,9 +470,8 @@ class GuardService:
     def _read_plan(self) -> GuardPlan:
         text = self._plan_path.read_text(encoding="utf-8")
         plan = GuardPlan.from_json(text)
-        Rescue(
-            plan, self._opener, self.tell
-        )  # every driver is imported and every setting proven now, not when it counts
+        # Import every driver and check every setting now, not in an emergency.
+        Rescue(plan, self._opener, self.tell)
         self._digest = digest(text)
         return plan
 

@@ -1,7 +1,7 @@
 """Messages between controller, guard and command line: JSON objects in packets on a local socket.
 
-The guard owns the socket `guard.sock` in the data directory (mode 0600). Each packet is one object with one key that
-names it. The kernel tells each side which process and user is on the other (SO_PEERCRED), so nobody has to say so.
+The guard owns the socket `guard.sock` in the data directory (mode 0600). Each packet is one object, named by one of its keys.
+The kernel identifies process and user of the other side (SO_PEERCRED).
 
 controller → guard
     `hello` {rig, plan, command, folder}: take me under watch; `plan` is the SHA-256 of the plan file.
@@ -10,7 +10,7 @@ controller → guard
     `goodbye` true: I end in order and every output is at rest. `leave` true: I end, and some outputs are not at rest.
 guard → controller
     `welcome` {service, rig}: you are under watch. `refused` TEXT: you are not.
-    `beat` N: I have heard beat N.
+    `beat` N: beat N was received.
     `stop` TEXT, `number` N, `who` TEXT: emergency stop. `end` TEXT: bring the rig to rest and end.
 command line → guard
     `stop` TEXT, `who` TEXT: emergency stop. Answer: `done` TEXT, or `failed` TEXT.
@@ -86,7 +86,7 @@ def connect(data: Path) -> socket.socket:
     """Return a connection to the guard of `data`.
 
     Raises:
-        OSError: nobody listens there (FileNotFoundError, ConnectionRefusedError), or the guard does not accept in time.
+        OSError: no process listens there (FileNotFoundError, ConnectionRefusedError), or the guard does not accept in time.
     """
     connection = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     try:

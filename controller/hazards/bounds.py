@@ -1,29 +1,29 @@
-"""Biological and hardware bounds that limits are held against, each with its source.
+"""Biological and hardware bounds for the limits of a rig, each with its source.
 
-Tags as in the project's collection of numbers: V read in a source, R recalled, D derived, P a design choice.
+Tags as in docs/sources: V read in a source, R recalled, D derived, P a design choice.
 """
 
 from __future__ import annotations
 
 MAX_LIMIT_C = 39.0
-"""Viability counts as lost above it [P; campaign judges 39.5 °C as too hot]: the interlock has to act before."""
+"""Viability counts as lost above it [P; the campaign judges 39.5 °C as too hot]: the interlock has to act before."""
 MIN_LIMIT_C = 33.0
 """Viability counts as lost below it [P]."""
 HARM_C = 42.0
 """Cerebral oxygen use falls again above 42 °C [V, openanesthesia.org]: proteins fail within minutes."""
 MARGIN_C = 0.3
-"""A regulator swings by ±0.2 °C [P]; a limit nearer to the set-point trips all the time."""
+"""A regulator swings by ±0.2 °C [P]; a limit nearer to the set-point would trip all the time."""
 COLDER_BY_C = 5.0
-"""A low limit further below the set-point says nothing any more: metabolism falls by 6 to 7 % per °C [V]."""
+"""Maximum distance of a low limit below the set-point: metabolism falls by 6 to 7 % per °C [V]."""
 
 MIN_PH, MAX_PH = 7.0, 7.9
-"""What the gas may do to the medium at either end of its CO2 range; outside lies grade D for hours [P]."""
+"""pH of the medium at the ends of the CO2 range; outside lies grade D for hours [P]."""
 SETPOINT_PH = (7.1, 7.6)
 """Grades A and B [P]."""
 HARM_PH = 6.8
 """Growth arrest of stem cells at pH 6.6 [V, S43]; some margin before it."""
 ACID_BORNE_S = 300.0
-"""Tissue bears pH 6.8 for some minutes, as in a short ischaemia [R]."""
+"""Time that tissue survives pH 6.8, as in a short ischaemia [R]."""
 MIN_OXYGEN_PCT = 40.0
 """A set-point of grade B or better, % of air saturation [P]."""
 
@@ -37,19 +37,19 @@ LIVING_RIM_UM = 306.0
 """Depth to which oxygen feeds tissue at that use [D]."""
 
 STALL_KPA = 200.0
-"""Where the rollers of a peristaltic pump leak back [P]; no higher pressure arises."""
+"""Pressure at which the rollers of a peristaltic pump leak back [P]; it is the maximum that arises."""
 REACHABLE = 0.8
-"""Share of the stall pressure that a limit may have: above it the pump slips instead of tripping it [P]."""
+"""Maximum share of the stall pressure for a limit: above it the pump slips instead of tripping it [P]."""
 HEAD_KPA = 10.0
-"""A metre of height, or the zero error of a gauge: a limit has to lie so far above the working pressure [P]."""
+"""Minimum distance of a limit from the working pressure: a metre of height, or the zero error of a gauge [P]."""
 OVERLOAD_BORNE_S = 30.0
-"""Tubing and filters bear the stall pressure for so long: burst pressure is some three times the rating [P]."""
+"""Time that tubing and filters bear the stall pressure: the burst pressure is some three times the rating [P]."""
 TUBING_KPA = ((1.6, 482.0), (3.2, 296.0), (6.4, 172.0), (20.0, 100.0))
 """Bore up to (mm) and rated pressure [V, S32; the last P]."""
 STIFFNESS_PER_KPA = 1e-3
 """Share of its volume by which elastomer tubing swells per kPa [R]."""
 DIALYSER_KPA = 66.0
-"""500 mmHg, the usual greatest transmembrane pressure of hollow fibres [R]; `max_pressure` says otherwise."""
+"""500 mmHg, the usual maximum transmembrane pressure of hollow fibres [R], unless `max_pressure` is given."""
 MEMBRANE_PER_M = 8.3e10
 """Flow resistance of a clean 0.2 µm membrane (1/m), as in docs/recycling.md."""
 VISCOSITY_PA_S = 0.72e-3

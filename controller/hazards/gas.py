@@ -1,8 +1,8 @@
-"""Hazards of gas: CO2 without air, gases that are mixed up, oxygen and pH out of bounds."""
+"""Hazards of gas: CO2 without air, exchanged gases, oxygen and pH out of range."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from controller.hazards import bounds, physics
 from controller.hazards.interlocks import missing, place_gap, time_gap
@@ -16,11 +16,11 @@ from controller.safety.limits import BASAL_CO2_FRACTION
 
 PLACE = ("organs", "lung")
 DOSING_STALE_S = 120.0
-"""The pH in the spent vessel is waited for before a batch is graded."""
+"""Maximum age of the pH in the spent vessel for the grading of a batch (s)."""
 MIN_SHARE = 0.05
-"""Mass flow controllers are specified from 1 to 5 % of their full scale on."""
+"""Mass flow controllers are specified from 1 to 5 % of their full scale."""
 CO2_SLACK = 0.1
-"""The medium's bicarbonate is known to a tenth: lactic acid takes some of it."""
+"""Uncertainty of the medium's bicarbonate: lactic acid consumes some of it."""
 
 
 def hazards(subject: Subject) -> Iterator[Hazard]:
@@ -83,12 +83,12 @@ def bicarbonate_mm(rig: Rig) -> float:
 
 
 def _around(rig: Rig) -> set[str]:
-    """Where medium has the gas of the lung: its vessel, the chamber, and the heart's line between them."""
+    """Return where medium is in contact with the gas: the lung's vessel, the chamber, and the heart's line."""
     return {rig.organs.lung.vessel, rig.organoid.chamber, rig.organs.heart.line}
 
 
 def _fresh(subject: Subject, point: str, stale_s: float) -> Iterator[Finding]:
-    """A regulator does not act on readings older than `stale_s`; one must be allowed to be late."""
+    """Yield a finding if one late reading already exceeds the regulator's maximum age `stale_s`."""
     every_s = subject.every_s(point)
     if READINGS * every_s > stale_s:
         what = f"“{point}” is read every {every_s:g} s, and its regulator trusts readings for {stale_s:g} s"
@@ -96,25 +96,18 @@ def _fresh(subject: Subject, point: str, stale_s: float) -> Iterator[Finding]:
 
 
 def _full_scale(subject: Subject, point: str) -> float | None:
-    told = subject.device(point).settings.get("full_scale_ml_min")
-    return float(told) if isinstance(told, int | float) and not isinstance(told, bool) else None
+    scale = subject.device(point).settings.get("full_scale_ml_min")
+    return float(scale) if isinstance(scale, int | float) and not isinstance(scale, bool) else None
 
 
 def _identity(subject: Subject) -> Iterator[Finding]:
-    """Each gas comes from a controller that is known to carry it: by `gas`, else by a full scale that excludes a swap."""
+    """Yield findings unless each gas is known to come from its own controller: by `gas`, or by excluding full scales."""
     lung = subject.rig.organs.lung
     wanted = {"air": lung.air, "co2": lung.co2, "o2": lung.o2}
     if len(set(wanted.values())) < len(wanted):
         yield Finding((*PLACE, "co2"), "two gases come from one controller", "Name a controller for each gas")
         return
-    for role, point in wanted.items():
-        told = subject.device(point).gas
-        if told is not None and told != role:
-            right = next((p for p in wanted.values() if subject.device(p).gas == role), None)
-            what = f"“{point}” is the controller of {told}, not of {role}"
-            yield Finding(
-                (*PLACE, role), what, f"Did you mean “{right}”?" if right else f"Name the controller of {role}"
-            )
+    yield from _exchanged(subject, wanted)
     if all(subject.device(point).gas is not None for point in wanted.values()):
         return
     air = _full_scale(subject, lung.air)
@@ -124,8 +117,20 @@ def _identity(subject: Subject) -> Iterator[Finding]:
         yield Finding((*PLACE, "air"), what, "Write “gas: air”, “gas: co2” and “gas: o2” under their devices")
 
 
+def _exchanged(subject: Subject, wanted: Mapping[str, str]) -> Iterator[Finding]:
+    """Yield a finding for each controller that is declared for another gas than its role."""
+    for role, point in wanted.items():
+        declared = subject.device(point).gas
+        if declared is not None and declared != role:
+            right = next((p for p in wanted.values() if subject.device(p).gas == role), None)
+            what = f"“{point}” is the controller of {declared}, not of {role}"
+            yield Finding(
+                (*PLACE, role), what, f"Did you mean “{right}”?" if right else f"Name the controller of {role}"
+            )
+
+
 def _capacity(subject: Subject) -> Iterator[Finding]:
-    """The controllers carry the flows that the lung needs, and CO2's none that would drown the rest."""
+    """Yield findings unless the controllers can carry the needed flows, and CO2 and oxygen no more than the total."""
     lung = subject.rig.organs.lung
     air, co2 = _full_scale(subject, lung.air), _full_scale(subject, lung.co2)
     if air is not None and air < lung.total_ml_min:

@@ -1,4 +1,4 @@
-"""Hazards of warmth: the chamber too warm, too cold, a heater that stays on."""
+"""Hazards of temperature: chamber too warm, too cold, heater stuck on."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ PLACE = ("safety", "temperature")
 
 
 def hazards(subject: Subject) -> Iterator[Hazard]:
-    """Yield the rows of warmth."""
+    """Yield the rows of temperature."""
     rig = subject.rig
     rule, chamber = subject.interlock("temperature"), rig.organoid.chamber
     heater, spec = rig.organs.skin.heater, rig.safety.temperature
@@ -71,7 +71,7 @@ def hazards(subject: Subject) -> Iterator[Hazard]:
 
 
 def heats_within_s(subject: Subject, from_c: float) -> float:
-    """Return how soon the heater brings the chamber from a temperature to where it harms (s)."""
+    """Return how soon the heater brings the chamber from a temperature to the harmful one (s)."""
     if by_thermostat(subject.rig):
         return BATH_HARM_S
     return max(0.0, bounds.HARM_C - from_c) / heating_c_per_s(subject.rig)

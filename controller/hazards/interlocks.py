@@ -1,4 +1,4 @@
-"""What every interlock is asked: is its sensor in the right place, does it act on the right actuator, and in time?"""
+"""Checks of every interlock: is its sensor in the right place, does it act on the right actuator, and in time?"""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ OVERHEAD_S = TICK_S + ACTUATION_S
 
 
 def missing(hazard: str, where: str, place: Place, fix: str) -> Hazard:
-    """Return the row of a hazard that no interlock answers."""
+    """Return the row of a hazard without an interlock."""
     gap = Finding(place, f"no interlock answers the hazard {hazard} at “{where}”", fix)
     return Hazard(hazard, where, "none", "none", (), "", 0.0, 0.0, "", (gap,))
 
@@ -42,7 +42,8 @@ def place_gap(subject: Subject, point: str, wanted: Collection[str], place: Plac
 def trips_gaps(subject: Subject, trips: Sequence[str], wanted: str, place: Place) -> Iterator[Finding]:
     """Yield findings unless `trips` holds the actuator that removes the hazard, and no other whose rest is a hazard.
 
-    To stop a transfer pump is harmless: its dose stays short and is held. To stop the heart, the heater or a gas is not.
+    To stop a transfer pump is harmless: its dose stays short and its run is held. To stop the heart, the heater or a gas is
+    not.
     """
     if wanted not in trips:
         what = f"the interlock trips {', '.join(trips) or 'nothing'}, and “{wanted}” causes the hazard"
@@ -79,7 +80,7 @@ def time_gap(
     key: str = "every",
     place: Place | None = None,
 ) -> Iterator[Finding]:
-    """Yield a finding if what takes `takes_s` comes later than the harm; `key` at `place` is what to shorten."""
+    """Yield a finding if an action after `takes_s` is later than the harm; `key` at `place` is the setting to shorten."""
     if takes_s <= harm_s:
         return
     device = point.partition(".")[0]

@@ -1,4 +1,4 @@
-"""Load a rig file that something will be run from: sound in itself, and without gaps in its hazard table."""
+"""Load a rig file for operation: valid in itself, and without gaps in its hazard table."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ from controller.rig.loading import load_rig
 def load_checked_rig(path: Path, *, models: Collection[str] | None = None) -> Rig:
     """Read and validate a rig file, its hazard table included.
 
-    The table needs a rig that is sound in itself: gaps are reported when nothing else is wrong.
+    The table needs a rig that is valid in itself: its gaps are reported only if nothing else is wrong.
 
     Args:
-        path: The rig file.
-        models: The drivers' catalogue (ids); with it, unknown device models are problems too.
+        path: the rig file.
+        models: the drivers' catalogue (ids); if given, unknown device models are problems too.
 
     Returns:
         The rig.
 
     Raises:
-        RigError: Something is wrong; it holds every problem found, with line and fix.
-        OSError: The file cannot be read.
+        RigError: something is wrong; it holds every problem found, with line and fix.
+        OSError: the file cannot be read.
     """
     return load_rig(path, models=models, rules=(gaps_of,))

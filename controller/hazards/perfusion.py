@@ -1,4 +1,4 @@
-"""Hazards of flow: the heart stands, brings too little oxygen, or shears the tissue."""
+"""Hazards of flow: the heart stands, delivers too little oxygen, or shears the tissue."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from controller.rig.problems import Finding
 from controller.safety.interlocks import NO_HEART_FLOW
 
 MIN_LEASE_S = 5.0
-"""A lease is renewed three times in its length, once a tick at most; shorter ones lapse under load."""
+"""Minimum lease (s): it is renewed three times in its length, at most once a tick; a shorter one lapses under load."""
 
 MIN_FLOW_SHARE = 0.5
-"""The least flow that anybody may command has to carry so much of what the tissue uses: it is meant for minutes [P]."""
+"""Share of the tissue's oxygen use that the minimum flow has to deliver: that flow is meant for minutes [P]."""
 
 
 def hazards(subject: Subject) -> Iterator[Hazard]:
@@ -57,16 +57,16 @@ def _flows(subject: Subject, demand: float) -> Iterator[Finding]:
         what = f"{heart.max_ul_min / 1000:g} mL/min shears the tissue with {shear:.2f} Pa"
         allowed = heart.max_ul_min * bounds.MAX_SHEAR_PA / shear / 1000.0
         yield Finding((*place, "max"), what, f"Write at most {allowed:.1f} mL/min")
-    for line, told, flow in _told(subject):
+    for line, place_of_flow, flow in _driven(subject):
         pump = subject.rig.lines[line].pump or ""
-        most = max_flow_ul_min(subject.rig, pump)
-        if flow > most and most < inf:
-            what = f"{flow / 1000:g} mL/min is more than “{pump}” can move with its tubing ({most / 1000:.1f} mL/min)"
-            yield Finding(told, what, "Lower the flow, or fit wider tubing and say so under its channel")
+        max_ul_min = max_flow_ul_min(subject.rig, pump)
+        if flow > max_ul_min and max_ul_min < inf:
+            what = f"{flow / 1000:g} mL/min is more than “{pump}” can move with its tubing ({max_ul_min / 1000:.1f} mL/min)"
+            yield Finding(place_of_flow, what, "Lower the flow, or fit wider tubing and say so under its channel")
 
 
-def _told(subject: Subject) -> Iterator[tuple[str, tuple[str, ...], float]]:
-    """Each line that an organ drives, where its flow stands in the file, and the flow (µL/min)."""
+def _driven(subject: Subject) -> Iterator[tuple[str, tuple[str, ...], float]]:
+    """Yield each line that an organ drives, the place of its flow in the file, and the flow (µL/min)."""
     organs = subject.rig.organs
     yield organs.heart.line, ("organs", "heart", "max"), organs.heart.max_ul_min
     for line in (organs.kidney.draw, organs.kidney.return_, organs.kidney.discard):

@@ -1,4 +1,4 @@
-"""Estimate how fast a hazard does harm, from what the rig file says. Pessimistic where the file is silent."""
+"""Estimates of how fast a hazard does harm, from the rig file. Pessimistic where the file is silent."""
 
 from __future__ import annotations
 
@@ -8,23 +8,23 @@ from controller.hazards import bounds
 from controller.rig.description import Line, Organoid, Rig, Vessel
 
 DRY_MMHG = (101.325 - 6.28) * 7.50062
-"""Pressure of the gas without its water at 37 °C."""
+"""Pressure of the gas without water vapour at 37 °C (mmHg)."""
 CO2_MM_PER_MMHG = 0.0307
 PK = 6.1
 KLA_PER_S = 0.02
-"""Gas exchange of an oxygenator [P], as in the lab in software."""
+"""Gas exchange of an oxygenator [P], as in the simulated lab."""
 REFERENCE_CHAMBER = (2000.0, 5e-6)
-"""A chamber of 2 mL has a section of 5 mm² where the tissue lies [P]; others are scaled alike."""
+"""A chamber of 2 mL has a cross-section of 5 mm² at the tissue [P]; others are scaled."""
 
 
 def chamber_ul(rig: Rig) -> float:
-    """Return what the chamber holds while the tissue is in it (µL): its limit when it starts empty."""
+    """Return the volume of the chamber with tissue (µL): its limit if it starts empty."""
     chamber = rig.vessels[rig.organoid.chamber]
     return chamber.volume_ul or chamber.limit_ul
 
 
 def oxygen_demand_pmol_s(organoid: Organoid) -> float:
-    """Return what the tissue uses (pmol/s): of each sphere the rim that oxygen reaches."""
+    """Return the oxygen use of the tissue (pmol/s): of each sphere the rim that oxygen reaches."""
     radius_m = organoid.diameter_mm / 2000.0
     core_m = max(0.0, radius_m - bounds.LIVING_RIM_UM * 1e-6)
     rim_m3 = 4.0 / 3.0 * pi * (radius_m**3 - core_m**3)
@@ -32,7 +32,7 @@ def oxygen_demand_pmol_s(organoid: Organoid) -> float:
 
 
 def oxygen_supply_pmol_s(flow_ul_min: float) -> float:
-    """Return what a flow of saturated medium brings (pmol/s)."""
+    """Return the oxygen that a flow of saturated medium delivers (pmol/s)."""
     return flow_ul_min / 60.0 * bounds.OXYGEN_MM * 1000.0
 
 
@@ -51,19 +51,19 @@ def shear_pa(rig: Rig, flow_ul_min: float) -> float:
 
 
 def line_kpa(line: Line, flow_ul_min: float) -> float:
-    """Return what a tube needs for a flow (kPa): 128·µ·L·Q/(π·d⁴)."""
+    """Return the pressure that a tube needs for a flow (kPa): 128·µ·L·Q/(π·d⁴)."""
     flow_m3_s = flow_ul_min * 1e-9 / 60.0
     return 128 * bounds.VISCOSITY_PA_S * line.length_m * flow_m3_s / (pi * (line.bore_mm * 1e-3) ** 4) / 1000.0
 
 
 def filter_kpa(area_cm2: float, flow_ul_min: float) -> float:
-    """Return what a clean sterile filter needs for a flow (kPa): R·µ·Q/A."""
+    """Return the pressure that a clean sterile filter needs for a flow (kPa): R·µ·Q/A."""
     flux_m_s = flow_ul_min * 1e-9 / 60.0 / (area_cm2 * 1e-4)
     return bounds.MEMBRANE_PER_M * bounds.VISCOSITY_PA_S * flux_m_s / 1000.0
 
 
 def rise_kpa_per_s(line: Line, flow_ul_min: float) -> float:
-    """Return how fast the pressure rises in a line that is shut (kPa/s): flow over the swelling of the tube."""
+    """Return the rise of pressure in a blocked line (kPa/s): flow over the swelling of the tube."""
     volume_ul = pi / 4.0 * line.bore_mm**2 * line.length_m * 1000.0
     return flow_ul_min / 60.0 / (volume_ul * bounds.STIFFNESS_PER_KPA)
 
@@ -74,12 +74,12 @@ def tubing_kpa(line: Line) -> float:
 
 
 def ph_at(bicarbonate_mm: float, co2_pct: float) -> float:
-    """Return the pH of a medium under gas with so much CO2 (Henderson and Hasselbalch)."""
+    """Return the pH of a medium under gas with a given share of CO2 (Henderson and Hasselbalch)."""
     return PK + log10(bicarbonate_mm / (CO2_MM_PER_MMHG * DRY_MMHG * max(co2_pct, 0.04) / 100.0))
 
 
 def acid_within_s(bicarbonate_mm: float, ph: float) -> float:
-    """Return how soon CO2 alone brings the medium from `ph` to where it harms (s): C* − (C* − C)·e^(−kLa·t)."""
+    """Return how soon CO2 alone brings the medium from `ph` to the harmful pH (s): C* − (C* − C)·e^(−kLa·t)."""
     full_mm = CO2_MM_PER_MMHG * DRY_MMHG
     at_mm, harm_mm = (bicarbonate_mm / 10 ** (value - PK) for value in (ph, bounds.HARM_PH))
     if harm_mm >= full_mm:

@@ -1,4 +1,4 @@
-"""Hazards of pressure: a path that is shut while a pump presses into it."""
+"""Hazards of pressure: a blocked path into which a pump presses."""
 
 from __future__ import annotations
 
@@ -12,24 +12,24 @@ from controller.rig.description import Line, PressureLimit
 from controller.rig.problems import Finding, Place
 
 BACKWARDS_ALARM_S = 25.0
-"""Suction may be 15 s old, and the alarm waits 10 s."""
+"""Maximum age of a suction reading (15 s) plus the delay of the alarm (10 s)."""
 
 
 def hazards(subject: Subject) -> Iterator[Hazard]:
-    """Yield a row for each pumped line: with a gauge where it presses into a closed path or never stops."""
+    """Yield a row for each pumped line, with a gauge if it presses into a closed path or never stops."""
     for name, line in subject.rig.lines.items():
         if line.pump is None:
             continue
-        if (told := interlock_of(subject, name)) is None:
+        if (needed := interlock_of(subject, name)) is None:
             yield _open(subject, name, line)
         else:
-            yield from _pressed(subject, name, line, *told)
-    yield from _strangers(subject)
+            yield from _pressed(subject, name, line, *needed)
+    yield from _unneeded(subject)
     yield from _organs(subject)
 
 
 def interlock_of(subject: Subject, line: str) -> tuple[str, Place, PressureLimit | None] | None:
-    """Return name, place in the file and limit of the interlock that a line needs; None when it needs none.
+    """Return name, place in the file and limit of the interlock that a line needs; None if it needs none.
 
     The heart never stops by itself; a filter clogs; hollow fibres burst. Every other line ends in an open vessel.
     """
@@ -45,18 +45,20 @@ def interlock_of(subject: Subject, line: str) -> tuple[str, Place, PressureLimit
 
 
 def max_kpa(subject: Subject, line: Line) -> tuple[float, str]:
-    """Return the greatest pressure that a line bears, and which part of it sets that."""
+    """Return the maximum pressure that a line bears, and the part that sets it."""
     parts = [(physics.tubing_kpa(line), "the tubing"), (bounds.REACHABLE * bounds.STALL_KPA, "what the pump can reach")]
     if line.filter is not None:
         parts.append((subject.rig.filters[line.filter].max_pressure_kpa, f"filter “{line.filter}”"))
     if line.dialyser is not None:
-        told = subject.rig.dialysers[line.dialyser].max_pressure_kpa
-        parts.append((bounds.DIALYSER_KPA if told is None else told, f"dialyser “{line.dialyser}”"))
+        max_pressure_kpa = subject.rig.dialysers[line.dialyser].max_pressure_kpa
+        parts.append(
+            (bounds.DIALYSER_KPA if max_pressure_kpa is None else max_pressure_kpa, f"dialyser “{line.dialyser}”")
+        )
     return min(parts)
 
 
 def working_kpa(subject: Subject, line: Line) -> float:
-    """Return what the line needs at its greatest flow while all is well (kPa)."""
+    """Return the pressure that the line needs at its maximum flow in normal operation (kPa)."""
     flow = subject.max_flow_ul_min(line.pump or "")
     kpa = physics.line_kpa(line, flow)
     if line.filter is not None:
@@ -73,18 +75,18 @@ def _pressed(
         fix = f"Add a gauge with “at: {name}” and “{key}: {{point: …, high: …, stale: …, trips: [{pump}]}}”"
         yield missing(f"over_pressure_{name}", name, place if spec else ("lines", name), fix)
         return
-    highest, part = max_kpa(subject, line)
-    lowest = working_kpa(subject, line) + bounds.HEAD_KPA
+    bears_kpa, part = max_kpa(subject, line)
+    min_kpa = working_kpa(subject, line) + bounds.HEAD_KPA
     flow = subject.max_flow_ul_min(pump)
-    harm_s = max(0.0, highest - spec.high_kpa) / physics.rise_kpa_per_s(line, flow) + bounds.OVERLOAD_BORNE_S
+    harm_s = max(0.0, bears_kpa - spec.high_kpa) / physics.rise_kpa_per_s(line, flow) + bounds.OVERLOAD_BORNE_S
     gaps = list(place_gap(subject, rule.point, {name}, (*place, "point"), "gauge"))
     gaps += trips_gaps(subject, spec.trips, pump, (*place, "trips"))
-    if spec.high_kpa > min(highest, rule.valid_high):
+    if spec.high_kpa > min(bears_kpa, rule.valid_max):
         what = f"{spec.high_kpa:g} kPa is more than {part} allows"
-        gaps.append(Finding((*place, "high"), what, f"Write at most {highest:g} kPa"))
-    elif spec.high_kpa < lowest:
-        what = f"{spec.high_kpa:g} kPa is hardly above what the line needs while all is well ({lowest:.1f} kPa with margin)"
-        gaps.append(Finding((*place, "high"), what, f"Write at least {lowest:.1f} kPa, at most {highest:g} kPa"))
+        gaps.append(Finding((*place, "high"), what, f"Write at most {bears_kpa:g} kPa"))
+    elif spec.high_kpa < min_kpa:
+        what = f"{spec.high_kpa:g} kPa is hardly above what the line needs while all is well ({min_kpa:.1f} kPa with margin)"
+        gaps.append(Finding((*place, "high"), what, f"Write at least {min_kpa:.1f} kPa, at most {bears_kpa:g} kPa"))
     gaps += time_gap(subject, rule.point, seen_s(subject, rule), harm_s, f"{part} may give way")
     note = f"{flow / 1000:g} mL/min into a tube that is shut; {part} bears overload for {bounds.OVERLOAD_BORNE_S:g} s"
     yield Hazard(
@@ -101,7 +103,7 @@ def _pressed(
 
 
 def _open(subject: Subject, name: str, line: Line) -> Hazard:
-    """A line that ends in an open vessel: what blocks it stalls the pump before the tubing gives way."""
+    """Return the row of a line that ends in an open vessel: a blockage stalls its pump before the tubing bursts."""
     rated = physics.tubing_kpa(line)
     gaps = []
     if rated < bounds.STALL_KPA:
@@ -118,18 +120,18 @@ def _open(subject: Subject, name: str, line: Line) -> Hazard:
     )  # fmt: skip
 
 
-def _strangers(subject: Subject) -> Iterator[Hazard]:
-    """Interlocks of pressure on lines that are not pumped, or that have another one."""
+def _unneeded(subject: Subject) -> Iterator[Hazard]:
+    """Yield rows for pressure interlocks on lines without a pump, or with another interlock."""
     rig = subject.rig
     for name in rig.safety.over_pressure:
         line = rig.lines.get(name)
-        told = None if line is None or line.pump is None else interlock_of(subject, name)
+        needed = None if line is None or line.pump is None else interlock_of(subject, name)
         place: Place = ("safety", "over_pressure", name)
         if line is None or line.pump is None:
             what, fix = f"“{name}” is no pumped line", "Write the name of a line that has a pump"
-        elif told is not None and told[1] != place:
-            what, fix = f"line “{name}” has its interlock in “{'.'.join(map(str, told[1]))}”", "Remove one of the two"
-        elif told is None:
+        elif needed is not None and needed[1] != place:
+            what, fix = f"line “{name}” has its interlock in “{'.'.join(map(str, needed[1]))}”", "Remove one of the two"
+        elif needed is None:
             yield from _pressed(subject, name, line, f"over_pressure_{name}", place, rig.safety.over_pressure[name])
             continue
         else:
@@ -138,7 +140,7 @@ def _strangers(subject: Subject) -> Iterator[Hazard]:
 
 
 def _organs(subject: Subject) -> Iterator[Hazard]:
-    """The gauges that regulators, figures and recipes read sit on the lines that these think of."""
+    """Yield rows for gauges that regulators, figures and recipes read: each must sit on the expected line."""
     organs = subject.rig.organs
     gauge, line = organs.heart.pressure, organs.heart.line
     place = ("organs", "heart", "pressure")

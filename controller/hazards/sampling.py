@@ -1,4 +1,4 @@
-"""Is each device read no more often than it answers, and does polling leave its link room for commands?"""
+"""Hazards of sampling: a device polled faster than it answers, or a link without room for commands."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from controller.rig.families import poll_s
 from controller.rig.problems import Finding
 
 MIN_EVERY_S = 0.05
-"""No device of a rig answers more often than twenty times a second."""
+"""Minimum sampling period (s): no device of a rig answers more than twenty times a second."""
 MAX_LOAD = 0.8
-"""Share of a link's time that polling may take: the rest is for commands and repeats."""
+"""Maximum share of a link's time for polling: the rest is for commands and repeats."""
 
 
 def hazards(subject: Subject) -> Iterator[Hazard]:
-    """Yield one row for all links: on one that is always busy a command comes late."""
+    """Yield one row for all links: on a link that is always busy a command comes late."""
     links = dict.fromkeys(device.link for device in subject.rig.devices.values())
     loads = {link: _load(subject, link) for link in links}
     busiest = max(loads, key=lambda link: loads[link])
@@ -36,13 +36,13 @@ def _gaps(subject: Subject, link: str, load: float) -> Iterator[Finding]:
     devices = {name: spec for name, spec in subject.rig.devices.items() if spec.link == link}
     too_fast = False
     for name, spec in devices.items():
-        shortest_s = max(
+        min_every_s = max(
             MIN_EVERY_S, ceil(10.0 * poll_s(spec) / MAX_LOAD) / 10.0 if len(devices) == 1 else poll_s(spec)
         )
-        if spec.every_s < shortest_s:
+        if spec.every_s < min_every_s:
             too_fast = True
-            what = f"every {spec.every_s:g} s is faster than {spec.model} can be read ({shortest_s:g} s)"
-            yield Finding(("devices", name, "every"), what, f"Write at least {shortest_s:g} s")
+            what = f"every {spec.every_s:g} s is faster than {spec.model} can be read ({min_every_s:g} s)"
+            yield Finding(("devices", name, "every"), what, f"Write at least {min_every_s:g} s")
     if load > MAX_LOAD and not too_fast:
         name = max(devices, key=lambda each: poll_s(devices[each]) / devices[each].every_s)
         what = f"polling takes {load:.0%} of link “{link}”, and commands need {1 - MAX_LOAD:.0%} of it"

@@ -1,4 +1,4 @@
-"""The hazard table of a rig: every hazard, what detects it, what acts on it, and what is missing."""
+"""The hazard table of a rig: every hazard, its detection, its action, and what is missing."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ SUBJECTS = (heat, pressure, perfusion, volumes, gas, sampling)
 
 
 def hazards_of(rig: Rig, limits: Limits | None = None) -> tuple[Hazard, ...]:
-    """Return the hazard table of a rig that is sound in itself; `limits` default to those derived from it."""
+    """Return the hazard table of a valid rig; `limits` default to those derived from it."""
     subject = Subject(rig, limits_of(rig) if limits is None else limits)
     rows = [row for part in SUBJECTS for row in part.hazards(subject)]
     return tuple(replace(row, accepted=rig.safety.accepted.get(row.id)) for row in rows)
 
 
 def gaps_of(rig: Rig) -> Iterator[Finding]:
-    """Yield what is missing in a rig that is sound in itself; a gap that kills quickly cannot be accepted."""
+    """Yield what is missing in a valid rig; a gap that kills quickly cannot be accepted."""
     rows = {row.id: row for row in hazards_of(rig)}
     for row in rows.values():
         if row.verdict is HazardVerdict.GAP:
@@ -42,5 +42,5 @@ def gaps_of(rig: Rig) -> Iterator[Finding]:
 
 
 def may_be_accepted(row: Hazard) -> bool:
-    """Whether a person who is called has time to act before the hazard does harm."""
+    """Return whether a person who is called has time to act before the hazard does harm."""
     return row.harm_s >= bounds.PERSON_S

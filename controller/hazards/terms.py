@@ -1,4 +1,4 @@
-"""The terms of the hazard table: a hazard, what detects it, what acts on it, and what is missing."""
+"""Data types of the hazard table."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from controller.safety.terms import Interlock, Limits
 
 
 class HazardVerdict(StrEnum):
-    """What the table says about one hazard."""
+    """The verdict of the table on one hazard."""
 
     COVERED = "covered"
-    """A sensor at its place and an action in time."""
+    """A sensor in the right place and an action in time."""
     GAP = "gap"
     """Something is missing; the rig is rejected."""
     ACCEPTED = "accepted"
@@ -28,8 +28,8 @@ class HazardVerdict(StrEnum):
 class Hazard:
     """One row of the table.
 
-    `detection_s` is the longest time from the limit to the action at the device; `harm_s` the shortest time from the
-    limit to harm (`inf`: it develops over hours). `note` says where the estimate comes from.
+    `detection_s` is the maximum time from the limit to the action at the device. `harm_s` is the minimum time from the limit
+    to harm (`inf`: it develops over hours). `note` gives the basis of the estimate.
     """
 
     id: str
@@ -55,7 +55,7 @@ class Hazard:
 
 @dataclass(frozen=True, slots=True)
 class Subject:
-    """The rig and the limits derived from it: all that a hazard is judged by."""
+    """The rig and the limits derived from it."""
 
     rig: Rig
     limits: Limits
@@ -65,11 +65,11 @@ class Subject:
         return self.rig.devices[point.partition(".")[0]]
 
     def at(self, point: str) -> str | None:
-        """Return the vessel or line where the probe of `point` sits."""
+        """Return the vessel or line of the probe of `point`."""
         return self.device(point).at
 
     def every_s(self, point: str) -> float:
-        """Return how often `point` is read (s)."""
+        """Return the sampling period of `point` (s)."""
         return self.device(point).every_s
 
     def interlock(self, name: str) -> Interlock | None:
@@ -82,9 +82,9 @@ class Subject:
         return self.limits.heart
 
     def max_flow_ul_min(self, pump: str) -> float:
-        """Return the greatest flow that the gate lets `pump` move (µL/min)."""
+        """Return the maximum flow that the gate permits to `pump` (µL/min)."""
         return self.limits.pumps[pump].max_ul_min
 
 
 NEVER_S = inf
-"""Time to harm of what develops over hours or days: a person has time to act."""
+"""Time to harm of a hazard that develops over hours or days: a person has time to act."""

@@ -1,1 +1,1 @@
-"""The journal: durable, chained rows that say what was meant and what came of it; its reader and its repair."""
+"""The journal: durable, hash-chained rows of intents and outcomes; its reader and its repair."""

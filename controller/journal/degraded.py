@@ -1,8 +1,8 @@
 """The record of a degraded time: what happens while there is no sound journal.
 
 Heart, temperature and gas go on without a journal; doses do not. Rows are appended to `degraded-<utc>.jsonl`, one JSON object
-a line, chained like the journal's and, where the journal's last row is known, to that row; the first line tells to which.
-Several such files, one for each process, are one chain. `choroid repair` takes them into the repaired journal.
+a line, chained like the journal's; the first line names the journal's last row, if it is known, to which they are chained.
+Several such files, one per process, form one chain. `choroid repair` adds them to the repaired journal.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ _INSERT = "INSERT INTO entries (seq, at_s, utc, kind, run, body, hash) VALUES (?
 
 
 class DegradedFile:
-    """Takes the rows that the journal cannot; used by a writer in the place of the journal's file.
+    """Takes the rows that the journal cannot; a writer uses it in place of the journal's file.
 
-    It is written in the data folder or, where that cannot be written, in the system's folder for temporary files.
+    It lies in the data folder or, if that cannot be written, in the system's folder for temporary files.
     """
 
     durable = True
@@ -42,16 +42,16 @@ class DegradedFile:
         earlier: Sequence[Row] = (),
         owner: IO[bytes] | None = None,
     ) -> None:
-        """Prepare a file for rows that follow `after` (number, hash); it is made with the first of them.
+        """Prepare a file for rows that follow `after` (number, hash); it is created with the first of them.
 
         Args:
-            journal: The journal's path.
-            utc: When the degraded time began.
-            after: The last row before.
-            why: Why there is no journal.
-            at_start: Whether this process has had none from its start.
-            earlier: Rows of earlier degraded times, for readers.
-            owner: The lock on the journal, if this process has it.
+            journal: the journal's path.
+            utc: begin of the degraded time.
+            after: the last row before it.
+            why: why there is no journal.
+            at_start: whether this process has had no journal since its start.
+            earlier: rows of earlier degraded times, for readers.
+            owner: the lock on the journal, if this process holds it.
         """
         self.seq, self.head = after
         self._begins = {"after_seq": after[0], "after_hash": after[1], "at_start": at_start, "utc": utc, "why": why}
@@ -70,11 +70,11 @@ class DegradedFile:
             raise
 
     def reader(self) -> sqlite3.Connection:
-        """A connection to the rows of earlier degraded times; those of this one are in the journal's memory."""
+        """Return a connection to the rows of earlier degraded times; those of this one are in the journal's memory."""
         return sqlite3.connect(self._shared, uri=True, isolation_level=None, timeout=BUSY_S, check_same_thread=False)
 
     def commit(self, rows: Sequence[Row]) -> None:
-        """Append rows; they are on the disk on return. Raises OSError when no folder takes them."""
+        """Append rows; they are on the disk on return. Raises OSError if no folder takes them."""
         if self._file is None:
             self.path, self._file = self._made()
             self._file.write(json.dumps({"degraded": self._begins}, ensure_ascii=False).encode() + b"\n")
@@ -89,13 +89,13 @@ class DegradedFile:
         self.seq, self.head = rows[-1].seq, rows[-1].hash
 
     def check(self) -> None:
-        """There is nothing to compare the file with."""
+        """Do nothing: there is no other record to compare the file with."""
 
     def flush(self) -> None:
-        """Nothing is batched."""
+        """Do nothing: no rows are batched."""
 
     def close(self) -> None:
-        """Let go of the file."""
+        """Close the file."""
         if self._file is not None:
             self._file.close()
         if self._owner is not None:
@@ -119,14 +119,14 @@ class DegradedFile:
 
 @dataclass(frozen=True, slots=True)
 class DegradedTime:
-    """What one file holds: its sound rows, and how it ends."""
+    """Contents of one file: its sound rows, and how it ends."""
 
     path: Path
     rows: tuple[Row, ...]
     after_hash: str
-    """Hash of the row before its first one; empty when that is not known."""
+    """Hash of the row before the first one; empty if unknown."""
     at_start: bool
-    """Whether it began with a process that found no sound journal; else a running one lost it."""
+    """Whether the process found no sound journal at its start; otherwise it lost the journal while running."""
     why: str
     damage: str | None = None
 
@@ -142,7 +142,7 @@ def degraded_times(folder: Path) -> list[DegradedTime]:
 
 
 def last_known(journal: Path) -> tuple[tuple[int, str], list[Row]]:
-    """The last row that is known to have been written (number, hash), and the rows of earlier degraded times."""
+    """Return the last row known to be written (number, hash), and the rows of earlier degraded times."""
     earlier: list[Row] = []
     after = read_head(journal) or (0, GENESIS)
     for time in degraded_times(journal.parent):
@@ -154,7 +154,7 @@ def last_known(journal: Path) -> tuple[tuple[int, str], list[Row]]:
 
 
 def line_of(row: Row) -> bytes:
-    """One row as a line."""
+    """Return one row as a line."""
     return (json.dumps(row._asdict() | {"body": json.loads(row.body)}, ensure_ascii=False) + "\n").encode()
 
 
@@ -166,8 +166,8 @@ def _read(path: Path) -> DegradedTime:
         first, *lines = path.read_bytes().splitlines() or [b""]
         begins |= json.loads(first)["degraded"]
         for number, line in enumerate(lines, 2):
-            told = json.loads(line)
-            row = Row(**(told | {"body": encode(told["body"])}))
+            line_row = json.loads(line)
+            row = Row(**(line_row | {"body": encode(line_row["body"])}))
             if chain(rows[-1].hash if rows else str(begins["after_hash"]), *row[:-1]) != row.hash:
                 raise ValueError(f"the hash of line {number} does not fit")
             rows.append(row)

@@ -1,9 +1,9 @@
-"""The journal's file: who owns it, whether it still is the file that this process wrote, and commits to it.
+"""The journal's file: its owner, its identity, and commits to it.
 
 Before each durable commit the file is checked: device and inode of the database, its WAL and its shared memory are those
-that were opened, none of them has shrunk or was written by somebody else, and the last row in the file is the last one that
-this process wrote. After each commit the number and hash of the last row go into a small head file beside the journal. At
-the next start the journal must contain that row: a file that was rolled back or replaced does not.
+that were opened; none of them has shrunk or was written by another program; and the last row in the file is the last one
+that this process wrote. After each commit the number and hash of the last row go into a small head file next to the
+journal. At the next start the journal must contain that row: a file that was rolled back or replaced does not.
 """
 
 from __future__ import annotations
@@ -29,18 +29,18 @@ from controller.journal.terms import (
 )
 
 BUSY_S = 0.5
-"""How long a commit waits for another program's lock."""
+"""Maximum time (s) that a commit waits for another program's lock."""
 RESERVE_BYTES = 65_536
-"""Kept free in the owner file. SQLite needs 32 kB beside the journal even to read it; a controller could not start again on
-a full disk without this reserve."""
+"""Reserve in the owner file. SQLite needs 32 kB of free space even to read the journal, so without this reserve a controller
+could not restart on a full disk."""
 WALKED_AT_ONCE = 20_000
-"""A journal of up to this many rows is verified when it is opened (a tenth of a second), a longer one before the first
-commit, in the thread that commits."""
+"""A journal of up to this many rows is verified when it is opened (a tenth of a second), a longer one before its first
+commit, in the committing thread."""
 HEAD_BYTES = 128
 RECORDS = "degraded-*.jsonl"
 """Records of times without a journal (:mod:`controller.journal.degraded`)."""
 BATCH_ROWS = 512
-"""Rows of one transaction where nothing has to be durable."""
+"""Rows of one transaction if nothing has to be durable."""
 
 SCHEMA = """
 CREATE TABLE IF NOT EXISTS entries (
@@ -83,20 +83,20 @@ class _Seen(NamedTuple):
 
 
 class JournalFile:
-    """One journal on the disk. All methods may block; one thread at a time may use it."""
+    """One journal on the disk. All methods may block; only one thread at a time may use it."""
 
     def __init__(self, path: Path, *, durable: bool, threaded: bool = False) -> None:
-        """Open `path` and take it for this process.
+        """Open `path` and lock it for this process.
 
         Args:
-            path: The database.
-            durable: Whether a committed row has to survive a power failure.
-            threaded: Whether another thread than this one will commit.
+            path: the database.
+            durable: whether a committed row has to survive a power failure.
+            threaded: whether another thread than this one will commit.
 
         Raises:
-            JournalInUse: when another process owns it.
-            JournalLost: when it is not the journal that was written last.
-            JournalError: when its format is another one.
+            JournalInUse: another process owns it.
+            JournalLost: it is not the journal that was written last.
+            JournalError: its format is unknown.
         """
         self.path = path
         self.durable = durable
@@ -105,9 +105,7 @@ class JournalFile:
         try:
             with contextlib.ExitStack() as undone:
                 undone.callback(self._owner.close)
-                blank = durable and not (path.exists() and path.stat().st_size)
-                if blank:
-                    refuse_blank(path)
+                blank = durable and _is_blank(path)
                 self.db = self._opened(threaded=threaded)
                 undone.callback(self.db.close)
                 self.seq, self.head = self._last()
@@ -138,10 +136,10 @@ class JournalFile:
         """Make sure that this is the journal that was written last.
 
         Args:
-            blank: Whether the file was empty or absent before it was opened.
+            blank: whether the file was empty or absent before it was opened.
 
         Raises:
-            JournalLost: It is another one.
+            JournalLost: it is another one.
         """
         path = self.path
         if not self.seq and not blank:
@@ -158,20 +156,20 @@ class JournalFile:
         db = sqlite3.connect(self.path, isolation_level=None, timeout=BUSY_S)
         try:
             db.execute("PRAGMA query_only=1")
-            db.execute(_LAST).fetchone()  # opens the WAL now: a file that is removed later is readable all the same
+            db.execute(_LAST).fetchone()  # opens the WAL now, so that it stays readable if it is removed later
         except BaseException:
             db.close()
             raise
         return db
 
     def commit(self, rows: Sequence[Row]) -> None:
-        """Write `rows`, which follow each other, in order; all of them are committed on return, or none.
+        """Write consecutive `rows` in order; on return all of them are committed, on an error none.
 
-        Rows that an earlier attempt has written although it failed are recognised and not written twice.
+        Rows that an earlier, failed attempt has written nevertheless are recognised and not written twice.
 
         Raises:
-            sqlite3.Error: when the disk or a lock keeps it from being written; the same rows may be given again.
-            JournalLost: when the file is not the one that was opened.
+            sqlite3.Error: the disk or a lock prevented it; the same rows may be given again.
+            JournalLost: the file is not the one that was opened.
         """
         if not self.durable:
             self._batch(rows)
@@ -194,10 +192,10 @@ class JournalFile:
             if self.db.in_transaction:
                 with contextlib.suppress(sqlite3.Error):
                     self.db.execute("ROLLBACK")
-            self._note()  # what a failed commit has left in the WAL is this process's own
+            self._note()  # what a failed commit left in the WAL is this process's own
             raise
         self._note()
-        self._in_place()  # a file that was removed during the commit has taken rows that nobody will find
+        self._in_place()  # a file that was removed during the commit has taken the rows with it
         self.seq, self.head = rows[-1].seq, rows[-1].hash
         self._mark.write(self.seq, self.head)
 
@@ -212,7 +210,7 @@ class JournalFile:
             self.flush()
 
     def flush(self) -> None:
-        """Commit what is batched; a durable file has nothing to commit."""
+        """Commit the batched rows; a durable file has none."""
         if self._uncommitted:
             self.db.execute("COMMIT")
             self._uncommitted = 0
@@ -221,7 +219,7 @@ class JournalFile:
         """Make sure that the files on the disk are those that were opened.
 
         Raises:
-            JournalLost: when one was removed, replaced, truncated or overwritten.
+            JournalLost: one was removed, replaced, truncated or overwritten.
         """
         if not self.durable:
             return
@@ -235,7 +233,7 @@ class JournalFile:
         self._note()
 
     def _in_place(self) -> None:
-        """Raise JournalLost when a file is not there, is another one, or is smaller than it was."""
+        """Raise JournalLost if a file is missing, replaced, or smaller than it was."""
         now = self._look()
         for suffix, seen in self._seen.items():
             name = f"{self.path.name}{suffix}"
@@ -248,14 +246,14 @@ class JournalFile:
                 raise JournalLost(f"{name} was cut from {seen.size} to {found.size} bytes")
 
     def _note(self) -> None:
-        """Remember how this process has left its files. One that is gone or another stays as it was, to be missed."""
+        """Record the present state of the files. A missing or replaced file keeps its old entry, so that it is detected."""
         for suffix, found in self._look().items():
             seen = self._seen.get(suffix)
             if seen is None or seen.place == found.place:
                 self._seen[suffix] = found
 
     def _stay_owner(self) -> None:
-        """Take the owner's file anew if somebody removed it: a second controller could take it else."""
+        """Take the owner's file again if it was removed; otherwise a second controller could take it."""
         held = os.fstat(self._owner.fileno())
         try:
             there = os.stat(owner_path(self.path))
@@ -267,9 +265,10 @@ class JournalFile:
             self._owner = fresh
 
     def _compare(self) -> None:
-        """Somebody else has written to the files: what is there now must be what this process wrote.
+        """Verify the rows after another program has written to the files.
 
-        If it is, the WAL is emptied into the database: a crash could not recover a WAL of which stale pages are damaged.
+        If they are intact, the WAL is emptied into the database: a WAL with damaged stale pages could not be recovered after
+        a crash.
         """
         self._walk()
         self.db.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
@@ -286,21 +285,19 @@ class JournalFile:
         self._walked = True
 
     def rescue(self) -> None:
-        """Copy what the open connection still sees, for `choroid repair`: a removed file is readable while it is open."""
+        """Copy what the open connection still sees, for `choroid repair`: a removed file stays readable while it is open."""
         copy = next(
             path for n in range(1, 1000) if not (path := self.path.with_name(f"{self.path.name}.rescued-{n}")).exists()
         )
         try:
             self.db.execute("VACUUM INTO ?", (str(copy),))
-        except (
-            sqlite3.Error
-        ):  # it is damaged: keep the files as they are, for SQLite changes them when it lets go of them
+        except sqlite3.Error:  # damaged: copy the files as they are, because SQLite changes them when it closes them
             for suffix in ("", "-wal"):
                 with contextlib.suppress(OSError):
                     shutil.copyfile(f"{self.path}{suffix}", f"{copy}{suffix}")
 
     def close(self) -> None:
-        """Commit and let go of the file; harmless when closed already."""
+        """Commit and release the file. May be called more than once."""
         if not self._owner.closed:
             try:
                 self.flush()
@@ -328,7 +325,7 @@ class JournalFile:
 
 
 class HeadFile:
-    """Number and hash of the last committed row, in a file of its own. It may be behind the journal, never ahead of it."""
+    """Number and hash of the last committed row, in a separate file. It may lag behind the journal, never lead it."""
 
     def __init__(self, journal: Path) -> None:
         self.path = head_path(journal)
@@ -339,7 +336,7 @@ class HeadFile:
         """Make sure that the journal, which ends at row `seq`, contains the row named here.
 
         Raises:
-            JournalLost: when it does not.
+            JournalLost: it does not.
         """
         known = read_head(self._journal)
         if known is None:
@@ -356,7 +353,7 @@ class HeadFile:
             )
 
     def write(self, seq: int, head: str) -> None:
-        """Name the last row; a full disk only leaves this file behind."""
+        """Write the last row's number and hash. A full disk only makes this file lag."""
         text = json.dumps({"seq": seq, "hash": head}).encode().ljust(HEAD_BYTES - 1) + b"\n"
         try:
             if self._file is None or not self.path.exists():
@@ -367,19 +364,19 @@ class HeadFile:
             self.close()
 
     def close(self) -> None:
-        """Let go of the file."""
+        """Close the file."""
         if self._file is not None:
             self._file.close()
             self._file = None
 
 
 def head_path(journal: Path) -> Path:
-    """Where the head of `journal` is kept."""
+    """Return the path of the head file of `journal`."""
     return journal.with_name(journal.name + ".head")
 
 
 def read_head(journal: Path) -> tuple[int, str] | None:
-    """The row that was committed last, as (number, hash); None when no head file can be read."""
+    """Return number and hash of the last committed row, or None if no head file can be read."""
     try:
         head = json.loads(head_path(journal).read_bytes())
         return int(head["seq"]), str(head["hash"])
@@ -391,7 +388,7 @@ def refuse_blank(journal: Path) -> None:
     """Make sure that a journal without rows is a new one.
 
     Raises:
-        JournalLost: when other files of the data folder show that a controller has run here before.
+        JournalLost: other files of the data folder show that a controller has run here before.
     """
     head = read_head(journal)
     traces = [f"row {head[0]} was written before"] if head is not None and head[0] else []
@@ -403,6 +400,14 @@ def refuse_blank(journal: Path) -> None:
         traces.append("history.db has readings")
     if traces:
         raise JournalLost(f"{journal} is empty or absent, but {', '.join(traces)}")
+
+
+def _is_blank(journal: Path) -> bool:
+    """Return whether the journal is absent or an empty file. Raises JournalLost if it must not be."""
+    if journal.exists() and journal.stat().st_size:
+        return False
+    refuse_blank(journal)
+    return True
 
 
 def _has_readings(history: Path) -> bool:
@@ -418,7 +423,7 @@ def _has_readings(history: Path) -> bool:
 
 
 def opened(path: Path, *, durable: bool, threaded: bool = False) -> sqlite3.Connection:
-    """Open a journal. One that exists is only read here, so neither a full disk nor a foreign lock keeps it shut."""
+    """Open a journal. An existing one is only read here, so neither a full disk nor a foreign lock prevents it."""
     db = sqlite3.connect(path, isolation_level=None, timeout=BUSY_S, check_same_thread=not threaded)
     try:
         db.execute("PRAGMA journal_mode=WAL")
@@ -439,17 +444,17 @@ def opened(path: Path, *, durable: bool, threaded: bool = False) -> sqlite3.Conn
 
 
 def owner_path(journal: Path) -> Path:
-    """The file that tells who owns `journal`, by its lock."""
+    """Return the path of the file whose lock marks the owner of `journal`."""
     return journal.with_name(journal.name + ".owner")
 
 
 def own(path: Path) -> IO[bytes]:
-    """Take the journal for this process; two controllers of one rig would fight over its pumps.
+    """Lock the journal for this process; two controllers of one rig would contend for its pumps.
 
     Raises:
-        JournalInUse: when another process has it.
+        JournalInUse: another process owns it.
     """
-    owner = open(owner_path(path), "ab", buffering=0)  # noqa: SIM115  (held as long as the journal is)
+    owner = open(owner_path(path), "ab", buffering=0)  # noqa: SIM115  (held as long as the journal)
     try:
         fcntl.flock(owner, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:

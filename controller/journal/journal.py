@@ -1,14 +1,14 @@
-"""The write-ahead journal: what was meant, then what came of it, in one append-only, hash-chained table.
+"""The write-ahead journal: intents and outcomes in one append-only, hash-chained table.
 
-SQLite in WAL mode. :meth:`Journal.append` numbers and chains a row in memory and gives it to a writer
-(:mod:`controller.journal.writer`); it never waits for the disk. ``await journal.durable(seq)`` is the barrier: it
-returns when the row, and with it every row before it, is on the disk. Whoever sends something that cannot be taken back
-waits at the barrier first; what keeps the tissue alive does not (D2).
+SQLite in WAL mode. :meth:`Journal.append` numbers and chains a row in memory and hands it to a writer
+(:mod:`controller.journal.writer`); it never waits for the disk. ``await journal.durable(seq)`` is the barrier: it returns
+when the row, and with it every row before it, is on the disk. An action that cannot be undone waits at the barrier first;
+life support does not (D2).
 
-Each row carries sha256(previous hash + canonical JSON of the row), so an edited, removed or re-ordered row is found by
-:meth:`Journal.verify` (D3). A row is never withdrawn: the rows after it are chained to it. What it announced and was not
-done is told by a later row. Rows contain no path, no process id and no wall clock but the one `Clock`: two virtual runs of
-one seed give the same bytes.
+Each row carries sha256(previous hash + canonical JSON of the row), so :meth:`Journal.verify` finds an edited, removed or
+re-ordered row (D3). A row is never withdrawn, because the rows after it are chained to it: a later row says what was not
+done. Rows contain no path, no process id and no wall clock but the one `Clock`: two virtual runs of one seed give the same
+bytes.
 """
 
 from __future__ import annotations
@@ -39,13 +39,13 @@ from controller.journal.terms import (
 from controller.journal.writer import InlineWriter, ThreadWriter, Writer
 
 MAX_WAITING_ROWS = 100_000
-"""Rows that may wait in memory for the disk (some 50 MB; days of a default rig)."""
+"""Maximum number of rows that wait in memory for the disk (some 50 MB; days of a default rig)."""
 SLOW_AFTER_S = 10.0
-"""A row that has waited for the disk this long (s) is a problem that people are told."""
+"""Waiting time of a row (s) after which an alarm is raised."""
 
 
 class Journal(JournalRows):
-    """Append-only record of one rig. One process at a time may write it; anyone may read the file."""
+    """Append-only record of one rig. One process at a time may write it; any process may read the file."""
 
     def __init__(
         self,
@@ -60,21 +60,21 @@ class Journal(JournalRows):
         """Open the journal.
 
         Args:
-            path: The database.
-            clock: Time of the rows.
-            durable: Whether committed rows have to survive a power failure; virtual time commits in batches instead.
-            threaded: Whether a thread of its own commits (real runs, in a running loop), or each call (virtual time).
-            file: The file, if the caller has opened it already.
-            lost: Why `file` is but the record of a degraded time.
+            path: the database.
+            clock: time of the rows.
+            durable: whether committed rows have to survive a power failure; virtual time commits in batches instead.
+            threaded: whether a thread of its own commits (real runs, in a running loop), or each call (virtual time).
+            file: the file, if the caller has opened it already.
+            lost: why `file` is only the record of a degraded time.
 
         Raises:
-            JournalError: when the file cannot be used.
+            JournalError: the file cannot be used.
         """
         self.durable_file = durable
         self._path = path
         self._stand_in: DegradedFile | None = None
         self._utc = clock.utc_text()
-        """UTC of the last row, for the writer's thread; the clock belongs to the loop."""
+        """UTC of the last row, for the writer's thread; the clock itself belongs to the loop."""
         self._clock = clock
         self.file = JournalFile(path, durable=durable, threaded=threaded) if file is None else file
         try:
@@ -93,16 +93,16 @@ class Journal(JournalRows):
         self._writer = self._made_writer(threaded=threaded)
 
     def _made_writer(self, *, threaded: bool) -> Writer:
-        """What commits the rows."""
+        """Return the writer that commits the rows."""
         kind = ThreadWriter if threaded else InlineWriter
         return kind(self.file, self._written, self._failed, self._fallen_back)
 
     @classmethod
     def degraded(cls, path: Path, clock: Clock, why: Exception, *, threaded: bool = False) -> Journal:
-        """Stand in for a journal that cannot be used: rows go into the record of a degraded time, no barrier is passed.
+        """Return a substitute for a journal that cannot be used: rows go into a degraded record, no barrier is passed.
 
         Raises:
-            JournalInUse: when another process owns the journal.
+            JournalInUse: another process owns the journal.
         """
         lost = why if isinstance(why, JournalLost) else JournalLost(str(why))
         owner = None
@@ -113,7 +113,7 @@ class Journal(JournalRows):
         return cls(path, clock, durable=True, threaded=threaded, file=file, lost=lost)
 
     def _fallen_back(self, error: JournalLost) -> DegradedFile:
-        """What takes the rows from now on. Called by the writer, in its thread."""
+        """Return the file that takes the rows from now on. Called by the writer, in its thread."""
         if isinstance(self.file, JournalFile):
             self.file.rescue()
         after = (self.file.seq, self.file.head)
@@ -122,21 +122,21 @@ class Journal(JournalRows):
 
     @property
     def next_seq(self) -> int:
-        """The number the next row will have; identifiers are made of it, so that they repeat in virtual time."""
+        """Number of the next row. Identifiers are made of it, so that they repeat in virtual time."""
         return self._seq + 1
 
     def append(self, kind: str, body: Mapping[str, Any], *, run: str | None = None) -> int:
-        """Number, chain and queue one row; returns its number. Whether it is on the disk tells :meth:`durable`.
+        """Number, chain and queue one row. Return its number; :meth:`durable` waits until it is on the disk.
 
         Args:
-            kind: What the row is.
+            kind: kind of the row.
             body: JSON (str keys; finite numbers).
-            run: The run to which it belongs.
+            run: the run to which it belongs.
 
         Raises:
-            ValueError: for a NaN.
-            TypeError: for what is not JSON.
-            JournalUnwritten: when :data:`MAX_WAITING_ROWS` wait already; the row is not taken then.
+            ValueError: the body contains NaN.
+            TypeError: the body is not JSON.
+            JournalUnwritten: :data:`MAX_WAITING_ROWS` rows wait already; this one is not taken.
         """
         at_s = self._clock.now_s()
         utc = self._clock.utc_text()
@@ -155,7 +155,7 @@ class Journal(JournalRows):
         """Wait until row `seq` and all before it are on the disk.
 
         Raises:
-            JournalUnwritten: when they could not be written at the last try; they stay queued.
+            JournalUnwritten: the last attempt to write them failed; they stay queued.
         """
         if seq > self._on_disk and self._lost is None and not self._writer.again() and seq > self._on_disk:
             raise self._error or JournalUnwritten("no cause is known")
@@ -167,22 +167,22 @@ class Journal(JournalRows):
             await waiter
 
     def on_disk(self, seq: int) -> bool:
-        """Whether row `seq` and all before it are on the disk, without waiting for it."""
+        """Return whether row `seq` and all before it are on the disk, without waiting."""
         if seq > self._on_disk and self._lost is None:
             self._writer.again()
         return seq <= self._on_disk and self._lost is None
 
     async def commit(self) -> None:
-        """Wait until every row so far is on the disk; raises as :meth:`durable`."""
+        """Wait until every row so far is on the disk. Raises as :meth:`durable`."""
         await self.durable(self._seq)
 
     def look(self) -> None:
-        """Check soon that the file on the disk is the one that was opened; :attr:`problem` tells what is wrong."""
+        """Request a check that the file on the disk is the one that was opened; :attr:`problem` gives the result."""
         self._writer.look()
 
     @property
     def problem(self) -> str | None:
-        """Why rows do not reach the disk at present, for people."""
+        """Why rows do not reach the disk at present, for people; None if they do."""
         if self._lost is not None and self._error not in (None, self._lost):
             return f"{self._lost}. The record of the degraded time cannot be written either: {self._error}"
         if (error := self._lost or self._error) is not None:
@@ -194,20 +194,20 @@ class Journal(JournalRows):
 
     @property
     def lost(self) -> JournalLost | None:
-        """Why the file is not this process's journal any more; None while it is."""
+        """Why the file is no longer this process's journal; None while it is."""
         return self._lost
 
     def flush(self) -> None:
-        """Commit what is batched where nothing has to be durable."""
+        """Commit batched rows if nothing has to be durable."""
         if not self.durable_file:
             self.file.flush()
 
     def verify(self) -> int:
-        """Walk the whole chain; return the number of rows, or raise :class:`JournalDamaged` at the first bad one."""
+        """Verify the whole chain. Return the number of rows, or raise :class:`JournalDamaged` at the first bad one."""
         head, count = walked(self._db)
         for row in self._tail:
             if row.seq <= count:
-                continue  # committed, and its report is still on its way
+                continue  # committed, but not reported yet
             count += 1
             if row.seq != count or chain(head, *row[:-1]) != row.hash:
                 raise JournalDamaged(count, "another program wrote the file while this one had it open")
@@ -217,7 +217,7 @@ class Journal(JournalRows):
         return count
 
     def close(self) -> None:
-        """Commit and let go of the file; harmless when closed already."""
+        """Commit and release the file. May be called more than once."""
         if self._closed:
             return
         self._closed = True
@@ -232,7 +232,7 @@ class Journal(JournalRows):
     def _paged(
         self, run: str | None, kind: str | None, after: int, before: int, *, newest_first: bool
     ) -> Iterator[Entry]:
-        """The file's rows; of a lost journal as many as can still be read."""
+        """Yield the file's rows; of a lost journal, as many as can still be read."""
         try:
             yield from super()._paged(run, kind, after, before, newest_first=newest_first)
         except sqlite3.Error as error:
@@ -249,7 +249,7 @@ class Journal(JournalRows):
         self._error = None
         self._on_disk = seq
         tail = self._tail
-        while tail and tail[0].seq <= seq and self._lost is None:  # a lost journal's readers have nothing but this
+        while tail and tail[0].seq <= seq and self._lost is None:  # of a lost journal, readers have only these rows
             tail.popleft()
         if not self._waiters:
             return

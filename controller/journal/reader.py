@@ -1,4 +1,4 @@
-"""A journal read beside a running controller, or after it: the file is neither owned nor written."""
+"""Read-only access to a journal, during or after the run of its controller."""
 
 from __future__ import annotations
 
@@ -14,9 +14,10 @@ BUSY_S = 5.0
 
 
 class JournalReader(JournalRows):
-    """A journal as it was when this was opened, up to `until_utc` if given (exclusive; ISO 8601 in UTC).
+    """A journal as of the moment of opening, up to `until_utc` if given (exclusive; ISO 8601 in UTC).
 
-    Raises :class:`JournalError` when the file is not there, not readable or of another format.
+    Raises:
+        JournalError: the file is missing, unreadable or of an unknown format.
     """
 
     def __init__(self, path: Path, *, until_utc: str | None = None) -> None:
@@ -51,7 +52,7 @@ class JournalReader(JournalRows):
         self._head: str = last[1] if last else ""
 
     def until(self, utc: str) -> JournalReader:
-        """The same journal as it was at `utc`; to be closed by itself."""
+        """Return the same journal as of `utc`; the caller closes it separately."""
         return JournalReader(self._path, until_utc=utc)
 
     def entries(
@@ -63,26 +64,26 @@ class JournalReader(JournalRows):
         limit: int | None = None,
         newest_first: bool = False,
     ) -> Iterator[Entry]:
-        """As :meth:`JournalRows.entries`; rows from `until_utc` on are not there."""
+        """Return rows as :meth:`JournalRows.entries` does, without those from `until_utc` on."""
         until = self._until_utc
-        told = 0
+        count = 0
         for entry in super().entries(run=run, kinds=kinds, after=after, newest_first=newest_first):
-            if limit is not None and told >= limit:
+            if limit is not None and count >= limit:
                 return
             if until is None or entry.utc < until:
-                told += 1
+                count += 1
                 yield entry
 
     def between(self, begin_utc: str, end_utc: str, kinds: Sequence[str]) -> Iterator[Entry]:
-        """Rows of `kinds` written in [begin, end), in order."""
+        """Return rows of `kinds` written in [begin, end), in order."""
         return (entry for entry in self.entries(kinds=kinds) if begin_utc <= entry.utc < end_utc)
 
     def kinds(self) -> tuple[str, ...]:
-        """Every kind of row that there is."""
+        """Return every kind of row that occurs."""
         return tuple(kind for (kind,) in self._db.execute("SELECT DISTINCT kind FROM entries ORDER BY kind"))
 
     def extent(self) -> tuple[str, str] | None:
-        """UTC of the first and of the last row; None for an empty journal."""
+        """Return UTC of the first and of the last row; None for an empty journal."""
         first, last = (
             self._db.execute(f"SELECT utc FROM entries ORDER BY seq {order} LIMIT 1").fetchone()  # noqa: S608
             for order in ("ASC", "DESC")
@@ -90,9 +91,9 @@ class JournalReader(JournalRows):
         return None if first is None else (first[0], last[0])
 
     def verify(self) -> int:
-        """Walk the whole chain; the number of rows, or :class:`~controller.journal.terms.JournalDamaged`."""
+        """Verify the whole chain. Return the number of rows, or raise JournalDamaged."""
         return walked(self._db)[1]
 
     def close(self) -> None:
-        """Let go of the file."""
+        """Close the file."""
         self._db.close()

@@ -1,7 +1,7 @@
-"""Repair of a journal: what of it is sound, what it leaves open, and a repaired one whose chain goes on from there.
+"""Repair of a journal: keep its sound rows, record what is lost and open, and continue the chain.
 
-Only rows whose hash fits are kept, up to the first that does not; nothing is guessed. The files are read from copies and
-kept unchanged. Open runs are held for a person, open doses come back as unknown, and records of degraded times are taken in.
+Only rows with a valid hash are kept, up to the first invalid one; nothing is guessed. The files are read from copies and
+kept unchanged. Open runs are held for a person, open doses become unknown, and records of degraded times are added.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from controller.journal.file import SCHEMA, HeadFile, head_path, own, read_head
 from controller.journal.terms import GENESIS, VERSION, JournalError, Row, chain, chained, encode
 
 NEW = ".new"
-"""Ending of a repaired journal that is not in its place yet."""
+"""Suffix of a repaired journal that is not in its place yet."""
 _INSERT = "INSERT INTO entries (seq, at_s, utc, kind, run, body, hash) VALUES (?, ?, ?, ?, ?, ?, ?)"
 _SELECT = "SELECT seq, at_s, utc, kind, run, body, hash FROM entries"
 _SAFETY = ("safety.estop", "safety.latch", "safety.reset")
@@ -34,7 +34,7 @@ _SAFETY = ("safety.estop", "safety.latch", "safety.reset")
 
 @dataclass(frozen=True, slots=True)
 class OpenDose:
-    """A dose whose outcome no row tells."""
+    """A dose without an outcome."""
 
     run: str
     n: int
@@ -45,18 +45,18 @@ class OpenDose:
 
 @dataclass(slots=True)
 class Sound:
-    """The sound part of one file: its rows from the first on, as far as the chain holds."""
+    """The sound part of one file: its rows from the first on, as far as the chain is valid."""
 
     source: str
     rows: int = 0
     head: str = GENESIS
     last_utc: str = ""
     damage: str | None = None
-    """What is wrong with the row after, or None when the file ends there."""
+    """What is wrong with the next row, or None if the file ends there."""
     readable_after: int = 0
-    """Rows behind the damage that can be read, but are not joined to the sound ones by the chain."""
+    """Number of rows after the damage that can be read but are not connected to the sound ones by the chain."""
     runs: dict[str, RunState] = field(default_factory=dict)
-    """Runs that have not ended, with their state."""
+    """State of each run that has not ended."""
     protocols: dict[str, str] = field(default_factory=dict)
     doses: dict[str, OpenDose] = field(default_factory=dict)
     """Open doses by run and step."""
@@ -64,7 +64,7 @@ class Sound:
     volumes_utc: str = ""
 
     def take(self, row: Row) -> None:
-        """Count a row that fits."""
+        """Add a valid row."""
         self.rows, self.head, self.last_utc = row.seq, row.hash, row.utc
         if row.run is None:
             return
@@ -92,23 +92,23 @@ class Survey:
     best: Sound
     others: tuple[Sound, ...]
     expected: int | None
-    """Number of the last row that was ever committed, by the head file."""
+    """Number of the last row ever committed, by the head file."""
     degraded: tuple[DegradedTime, ...]
 
     @property
     def missing(self) -> int:
-        """Rows that were committed and are not among the sound ones."""
+        """Number of committed rows that are not among the sound ones."""
         return max((self.expected or 0) - self.best.rows, 0)
 
     @property
     def needed(self) -> bool:
-        """Whether there is anything to repair."""
+        """Whether anything needs repair."""
         sound = self.best.damage is None and not self.missing and self.best.source == self.journal.name
         return not sound or bool(self.degraded)
 
 
 def survey(journal: Path) -> Survey:
-    """Look at a journal, its rescued copies and its records of degraded times; changes nothing."""
+    """Examine a journal, its rescued copies and its records of degraded times, without changing anything."""
     rescued = sorted(journal.parent.glob(f"{journal.name}.rescued-*"))
     names = [
         *([journal] if journal.is_file() else []),
@@ -116,7 +116,7 @@ def survey(journal: Path) -> Survey:
         _new(journal),
     ]
     found = [_sound(path) for path in names if path.exists()] or [Sound(journal.name, damage="there is no such file")]
-    best = max(found, key=lambda each: each.rows)  # the first of those that reach as far
+    best = max(found, key=lambda each: each.rows)  # of equally long ones, the first
     head = read_head(journal)
     return Survey(
         journal,
@@ -128,10 +128,10 @@ def survey(journal: Path) -> Survey:
 
 
 def apply(found: Survey, clock: Clock) -> Path:
-    """Put a repaired journal in the place of the old one; returns the folder with the old files.
+    """Replace the journal by a repaired one. Return the folder with the old files.
 
     Raises:
-        JournalError: when a controller owns the journal, or the folder cannot be written.
+        JournalError: a controller owns the journal, or the folder cannot be written.
     """
     journal = found.journal
     try:
@@ -141,18 +141,18 @@ def apply(found: Survey, clock: Clock) -> Path:
             building.unlink(missing_ok=True)
             _write(found, building, source, clock)
             building.replace(_new(journal))
-            aside = set_aside(journal)
+            old_files = set_aside(journal)
             _put_in_place(journal)
-            return aside
+            return old_files
     except OSError as error:
         raise JournalError(
             f"the journal {journal} cannot be repaired: {error}. Likely cause: the disk is full, or the folder may not be"
-            " written. Next: mend that and repair again; nothing is lost"
+            " written. Next: correct that and repair again; nothing is lost"
         ) from error
 
 
 def begin_anew(journal: Path, reason: str, clock: Clock) -> Path:
-    """Put an empty journal in the place of the old one, with `reason` as its first row; returns the folder with the old."""
+    """Replace the journal by an empty one with `reason` as its first row. Return the folder with the old files."""
     with own(journal):
         building = _new(journal)
         building.unlink(missing_ok=True)
@@ -160,16 +160,16 @@ def begin_anew(journal: Path, reason: str, clock: Clock) -> Path:
             body = encode({"reason": reason})
             row = chained(GENESIS, 1, clock.now_s(), clock.utc_text(), "journal.begun", None, body)
             db.execute(_INSERT, row)
-        aside = set_aside(journal)
+        old_files = set_aside(journal)
         _put_in_place(journal)
-        return aside
+        return old_files
 
 
 # --- reading ----------------------------------------------------------------------------------------------
 
 
 def _sound(path: Path) -> Sound:
-    """Read one file as far as its chain holds."""
+    """Read one file as far as its chain is valid."""
     found = Sound(path.name)
     if path.stat().st_size == 0:
         found.damage = "the file is empty"
@@ -212,7 +212,7 @@ def _readable(db: sqlite3.Connection, after: int) -> int:
 
 
 def _copied(path: Path, folder: Path) -> Path:
-    """A copy of a database with its WAL, if it is there."""
+    """Copy a database with its WAL, if there is one."""
     copy = folder / path.name
     for suffix in ("", "-wal"):
         with contextlib.suppress(FileNotFoundError, IsADirectoryError):
@@ -228,7 +228,7 @@ def _new(journal: Path) -> Path:
 
 
 class _Chain:
-    """Rows that are added to a repaired journal."""
+    """Appends rows to a repaired journal."""
 
     def __init__(self, db: sqlite3.Connection, sound: Sound, clock: Clock) -> None:
         self.sound = sound
@@ -236,12 +236,12 @@ class _Chain:
         self._clock = clock
 
     def verbatim(self, row: Row) -> None:
-        """A row that is chained to the last one already."""
+        """Append a row that is chained to the last one already."""
         self._db.execute(_INSERT, row)
         self.sound.take(row)
 
     def add(self, kind: str, body: Mapping[str, Any], run: str | None = None) -> None:
-        """A row of the repair."""
+        """Append a row of the repair."""
         at_s, utc = self._clock.now_s(), self._clock.utc_text()
         self.verbatim(chained(self.sound.head, self.sound.rows + 1, at_s, utc, kind, run, encode(body)))
 
@@ -256,7 +256,7 @@ def _write(found: Survey, path: Path, source: Path, clock: Clock) -> None:
             with contextlib.closing(sqlite3.connect(source, isolation_level=None)) as old:
                 for values in old.execute(f"{_SELECT} WHERE seq <= ? ORDER BY seq", (found.best.rows,)):
                     adding.verbatim(Row._make(values))
-        told = [_take_in(adding, time) for time in found.degraded]
+        degraded = [_take_in(adding, time) for time in found.degraded]
         held = dict(rows.runs)
         adding.add(
             "journal.repaired",
@@ -267,7 +267,7 @@ def _write(found: Survey, path: Path, source: Path, clock: Clock) -> None:
                 "expected": found.expected,
                 "damage": found.best.damage,
                 "readable_after": found.best.readable_after,
-                "degraded": told,
+                "degraded": degraded,
                 "open_runs": {run: str(state) for run, state in held.items()},
                 "open_doses": [asdict(dose) for dose in rows.doses.values()],
             },
@@ -277,18 +277,18 @@ def _write(found: Survey, path: Path, source: Path, clock: Clock) -> None:
 
 
 def _take_in(adding: _Chain, time: DegradedTime) -> dict[str, Any]:
-    """Add the rows of a degraded time: as they are where they continue the chain, else as what they tell."""
+    """Add the rows of a degraded time: unchanged if they continue the chain, else quoted in rows of the repair."""
     joined = {time.after_hash, *(row.hash for row in time.rows)}
     verbatim = not time.at_start and bool(time.rows) and adding.sound.head in joined
     kept = adding.sound.rows
     for row in time.rows:
         if verbatim:
-            if row.seq > kept:  # those before reached the file that was about to be lost as well
+            if row.seq > kept:  # earlier ones are in the file already
                 adding.verbatim(row)
             continue
         body = json.loads(row.body)
         adding.add(f"degraded.{row.kind}", {"seq": row.seq, "utc": row.utc, "hash": row.hash, "body": body})
-        if row.kind in _SAFETY:  # a stop or a latch that stood then stands now
+        if row.kind in _SAFETY:  # a stop or latch of that time still stands
             adding.add(row.kind, body)
     return {
         "file": time.path.name,
@@ -327,7 +327,7 @@ def _made(path: Path) -> sqlite3.Connection:
 
 
 def _put_in_place(journal: Path) -> None:
-    """Make the new file the journal, and name its last row in the head file."""
+    """Move the new file into place, and write its last row into the head file."""
     _new(journal).replace(journal)
     with contextlib.closing(sqlite3.connect(journal, isolation_level=None)) as db:
         seq, head = db.execute("SELECT seq, hash FROM entries ORDER BY seq DESC LIMIT 1").fetchone()

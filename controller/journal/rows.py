@@ -1,7 +1,7 @@
-"""Reading a journal: rows of the file, then the rows that still wait to be written.
+"""Reading a journal: the rows of the file, then the rows that wait to be written.
 
-Rows are read in pages, and no statement stays open between two of them: an open one would pin the file's snapshot, and
-rows written meanwhile would be missing from every later question on that connection.
+Rows are read in pages, and no statement stays open between two pages: an open statement would pin the file's snapshot and
+hide all later rows from its connection.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _PAGE = 1024
 
 
 class JournalRows:
-    """Rows by number, kind and run. `_db` is the connection for reading; `_tail` are rows that the file may not have."""
+    """Rows by number, kind and run. `_db` is the reading connection; `_tail` holds rows that the file may not have yet."""
 
     _db: sqlite3.Connection
     _tail: Iterable[Row] = ()
@@ -28,7 +28,7 @@ class JournalRows:
     _head: str
 
     def append(self, kind: str, body: Mapping[str, Any], *, run: str | None = None) -> int:
-        """Add a row; refused by a journal that was opened for reading."""
+        """Add a row. Refused by a journal that was opened for reading."""
         raise JournalError(f"this journal was opened for reading; “{kind}” cannot be written to it")
 
     def entries(
@@ -40,34 +40,30 @@ class JournalRows:
         limit: int | None = None,
         newest_first: bool = False,
     ) -> Iterator[Entry]:
-        """Rows in order (or newest first), of one run and of the named kinds if given, with `seq > after`.
+        """Return rows in order (or newest first), of one run and of the named kinds if given, with `seq > after`.
 
-        Of each kind no more is read than is taken. One question for several kinds would have SQLite sort all of them first.
+        Each kind is read only as far as it is consumed: one query for several kinds would make SQLite sort all of them.
         """
         each = [
             self._rows(run, kind, after, newest_first=newest_first)
-            for kind in (dict.fromkeys(kinds) or (None,))  # a kind that is named twice is one
+            for kind in (dict.fromkeys(kinds) or (None,))  # without duplicates
         ]
         rows = each[0] if len(each) == 1 else heapq.merge(*each, key=lambda entry: entry.seq, reverse=newest_first)
         return rows if limit is None else islice(rows, limit)
 
     def last(self, kind: str, *, run: str | None = None) -> Entry | None:
-        """The newest row of a kind."""
+        """Return the newest row of a kind."""
         return next(self.entries(kinds=(kind,), run=run, newest_first=True), None)
 
     def sha256(self) -> str:
-        """The head of the chain (hex): two journals with the same head are the same, byte for byte."""
+        """Return the head of the chain (hex): journals with the same head are equal byte for byte."""
         return self._head
 
     def _rows(self, run: str | None, kind: str | None, after: int, *, newest_first: bool) -> Iterator[Entry]:
-        """Rows of at most one kind: what waits in memory, and the file's rows before it."""
+        """Yield rows of at most one kind: those that wait in memory, and the file's rows before them."""
         tail = tuple(self._tail)
         before = tail[0].seq if tail else self._seq + 1
-        waiting = (
-            _entry(row)
-            for row in (reversed(tail) if newest_first else tail)
-            if row.seq > after and (run is None or row.run == run) and (kind is None or row.kind == kind)
-        )
+        waiting = _matching(reversed(tail) if newest_first else tail, run, kind, after)
         if newest_first:
             yield from waiting
         yield from self._paged(run, kind, after, before, newest_first=newest_first)
@@ -77,7 +73,7 @@ class JournalRows:
     def _paged(
         self, run: str | None, kind: str | None, after: int, before: int, *, newest_first: bool
     ) -> Iterator[Entry]:
-        """The file's rows with `after < seq < before`, page by page."""
+        """Yield the file's rows with `after < seq < before`, page by page."""
         wheres, arguments = "", []
         if run is not None:
             wheres += " AND run = ?"
@@ -87,7 +83,7 @@ class JournalRows:
             arguments.append(kind)
         order = "DESC" if newest_first else "ASC"
         query = (
-            "SELECT seq, at_s, utc, kind, run, body, hash FROM entries"  # noqa: S608  (only fixed words are joined in)
+            "SELECT seq, at_s, utc, kind, run, body, hash FROM entries"  # noqa: S608  (only fixed words are inserted)
             f" WHERE seq > ? AND seq < ?{wheres} ORDER BY seq {order} LIMIT ?"
         )
         page = _FIRST_PAGE
@@ -102,6 +98,12 @@ class JournalRows:
             else:
                 after = found[-1][0]
             page = _PAGE
+
+
+def _matching(rows: Iterable[Row], run: str | None, kind: str | None, after: int) -> Iterator[Entry]:
+    for row in rows:
+        if row.seq > after and run in (None, row.run) and kind in (None, row.kind):
+            yield _entry(row)
 
 
 def _entry(row: Row) -> Entry:

@@ -15,11 +15,11 @@ GENESIS = "0" * 64
 """The hash before the first row."""
 
 encode = json.JSONEncoder(sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False).encode
-"""Canonical JSON: one text for one value."""
+"""Encode canonical JSON: one text for one value."""
 
 
 class JournalError(Exception):
-    """The journal cannot be used: what, where, likely cause, next action."""
+    """The journal cannot be used. The message says what, where, the likely cause and the next action."""
 
 
 class JournalUnwritten(JournalError):
@@ -46,7 +46,7 @@ class JournalLost(JournalUnwritten):
 
 
 class JournalDamaged(JournalError):
-    """A row is not what was once written; `seq` is the first that does not fit."""
+    """A row differs from what was written; `seq` is the first such row."""
 
     def __init__(self, seq: int, what: str) -> None:
         super().__init__(
@@ -57,7 +57,7 @@ class JournalDamaged(JournalError):
 
 
 class Row(NamedTuple):
-    """One row as it is stored; `body` is canonical JSON."""
+    """One row as stored; `body` is canonical JSON."""
 
     seq: int
     at_s: float
@@ -70,7 +70,7 @@ class Row(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """One row as it is read. `at_s` is monotonic and only comparable within one process; `utc` holds across restarts."""
+    """One row as read. `at_s` is monotonic and comparable only within one process; `utc` holds across restarts."""
 
     seq: int
     at_s: float
@@ -97,10 +97,10 @@ def chain(head: str, seq: int, at_s: float, utc: str, kind: str, run: str | None
 
 
 def walked(db: sqlite3.Connection) -> tuple[str, int]:
-    """Walk the whole chain of a journal's file; return its head and the number of rows.
+    """Verify the whole chain of a journal's file. Return its head and the number of rows.
 
     Raises:
-        JournalDamaged: at the first row that does not fit.
+        JournalDamaged: at the first invalid row.
     """
     head, expected = GENESIS, 0
     for seq, at_s, utc, kind, run, text, hashed in db.execute(
@@ -112,7 +112,7 @@ def walked(db: sqlite3.Connection) -> tuple[str, int]:
         if chain(head, seq, at_s, utc, kind, run, text) != hashed:
             raise JournalDamaged(seq, "its hash does not fit its contents and the row before")
         head = hashed
-    # AUTOINCREMENT remembers the highest number ever given, so rows cut off at the end are missed as well.
+    # AUTOINCREMENT keeps the highest number ever given, so rows cut off at the end are detected as well.
     highest = db.execute("SELECT seq FROM sqlite_sequence WHERE name = 'entries'").fetchone()
     if highest is not None and highest[0] != expected:
         raise JournalDamaged(expected + 1, f"is missing; there once were {highest[0]} rows")

@@ -1,9 +1,9 @@
-"""Writers: they commit the journal's rows to its file, in order.
+"""Writers commit the journal's rows to its file, in order.
 
-:class:`InlineWriter` commits within the call, for virtual time. :class:`ThreadWriter` commits in a thread of its own, for
-real runs: an fsync may take seconds, and the control loop must not wait for it. All rows that are queued when a commit
-begins are one transaction. A commit that fails leaves its rows queued, and they are tried again in the same order, so the
-chain in the file never has a gap.
+:class:`InlineWriter` commits within the call, for virtual time. :class:`ThreadWriter` commits in its own thread, for real
+runs: an fsync may take seconds, and the control loop must not wait for it. All rows queued when a commit begins form one
+transaction. A failed commit leaves its rows queued and they are retried in the same order, so the chain in the file never
+has a gap.
 """
 
 from __future__ import annotations
@@ -21,33 +21,33 @@ from controller.journal.terms import JournalLost, JournalUnwritten, Row
 logger = logging.getLogger(__name__)
 
 RETRY_S = 1.0
-"""Pause of the writer thread after a commit that failed (s)."""
+"""Pause of the writer thread after a failed commit (s)."""
 CLOSE_S = 30.0
-"""How long an orderly end waits for the last commit (s)."""
-_Told = TypeVar("_Told")
+"""Maximum time that an orderly end waits for the last commit (s)."""
+_Report = TypeVar("_Report")
 
 
 class Target(Protocol):
-    """What a writer needs of :class:`controller.journal.file.JournalFile`."""
+    """The functions of :class:`controller.journal.file.JournalFile` that a writer uses."""
 
     def commit(self, rows: Sequence[Row]) -> None:
-        """Write rows, durably."""
+        """Write rows durably."""
 
     def check(self) -> None:
-        """Raise JournalLost when the file is not the one that was opened."""
+        """Raise JournalLost if the file is not the one that was opened."""
 
 
 class Writer(Protocol):
-    """Commits rows. Results are reported in the loop's thread: `written(seq)`, or `failed(error)` with its cause."""
+    """Commits rows. It reports in the loop's thread: `written(seq)`, or `failed(error)` with the cause."""
 
     def put(self, row: Row) -> None:
         """Queue a row."""
 
     def again(self) -> bool:
-        """Try now what is queued; returns whether a result is still to come."""
+        """Retry what is queued. Return whether a result is still to come."""
 
     def look(self) -> None:
-        """Check soon that the file is the one that was opened; only a failure is reported."""
+        """Request a check that the file is the one that was opened; only a failure is reported."""
 
     def close(self) -> None:
         """Commit what is queued, if the disk takes it, and end."""
@@ -56,7 +56,7 @@ class Writer(Protocol):
 Written = Callable[[int], None]
 Failed = Callable[[JournalUnwritten], None]
 FallBack = Callable[[JournalLost], Target]
-"""Makes what takes the rows once the journal is lost."""
+"""Returns the file that takes the rows once the journal is lost."""
 
 
 class InlineWriter:
@@ -74,14 +74,14 @@ class InlineWriter:
         self.again()
 
     def again(self) -> bool:
-        """Commit what is queued; nothing is to come afterwards."""
+        """Commit what is queued. Return False: nothing is still to come."""
         if self._rows:
             try:
                 self._files.now.commit(self._rows)
             except Exception as error:
-                told = meaning(error)
-                self._failed(told)
-                if self._files.fell_back(told):
+                cause = meaning(error)
+                self._failed(cause)
+                if self._files.fell_back(cause):
                     return self.again()
             else:
                 seq = self._rows[-1].seq
@@ -94,9 +94,9 @@ class InlineWriter:
         try:
             self._files.now.check()
         except Exception as error:
-            told = meaning(error)
-            self._failed(told)
-            self._files.fell_back(told)
+            cause = meaning(error)
+            self._failed(cause)
+            self._files.fell_back(cause)
 
     def close(self) -> None:
         """Commit what is queued."""
@@ -104,7 +104,7 @@ class InlineWriter:
 
 
 class ThreadWriter:
-    """Commits in a thread of its own; made in the loop to which it reports."""
+    """Commits in its own thread; created in the loop to which it reports."""
 
     def __init__(self, file: Target, written: Written, failed: Failed, fall_back: FallBack) -> None:
         self._files = _Files(file, fall_back)
@@ -119,23 +119,23 @@ class ThreadWriter:
         self._thread.start()
 
     def put(self, row: Row) -> None:
-        """Queue a row; returns at once."""
+        """Queue a row without waiting."""
         with self._wake:
             self._rows.append(row)
             self._wake.notify()
 
     def again(self) -> bool:
-        """A result is always to come: the thread tries by itself."""
+        """Return True: the thread retries by itself, so a result is always to come."""
         return True
 
     def look(self) -> None:
-        """Let the thread check the file when it is next idle."""
+        """Make the thread check the file when it is next idle."""
         with self._wake:
             self._looking = True
             self._wake.notify()
 
     def close(self) -> None:
-        """Commit what is queued and end the thread; gives up on a disk that does not answer."""
+        """Commit what is queued and end the thread; give up on a disk that does not answer."""
         with self._wake:
             self._ending = True
             self._wake.notify()
@@ -143,64 +143,74 @@ class ThreadWriter:
 
     @property
     def ended(self) -> bool:
-        """Whether the thread has let go of the file."""
+        """Whether the thread has released the file."""
         return not self._thread.is_alive()
 
     def _work(self) -> None:
         while True:
-            with self._wake:
-                self._wake.wait_for(lambda: self._rows or self._looking or self._ending)
-                rows, looking, ending = self._rows[:], self._looking, self._ending
-                self._looking = False
-            try:
-                if rows:
-                    self._files.now.commit(rows)
-                elif looking:
-                    self._files.now.check()
-            except Exception as error:
-                told = meaning(error)
-                self._report(self._failed, told)
-                if self._files.fell_back(told):
+            rows, looking, ending = self._next()
+            error = self._attempted(rows, looking)
+            if error is not None:
+                if self._files.fell_back(error):
                     continue
                 if ending:
                     return
                 with self._wake:
                     self._wake.wait_for(lambda: self._ending, RETRY_S)
-                continue
-            if rows:
-                with self._wake:
-                    del self._rows[: len(rows)]
-                self._report(self._written, rows[-1].seq)
-            elif ending:
+            elif ending and not rows:
                 return
 
-    def _report(self, listener: Callable[[_Told], None], told: _Told) -> None:
-        with contextlib.suppress(RuntimeError):  # the loop is closed: nobody listens any more
-            self._loop.call_soon_threadsafe(listener, told)
+    def _next(self) -> tuple[list[Row], bool, bool]:
+        """Wait for work. Return the queued rows, whether to check the file, and whether to end."""
+        with self._wake:
+            self._wake.wait_for(lambda: self._rows or self._looking or self._ending)
+            looking, self._looking = self._looking, False
+            return self._rows[:], looking, self._ending
+
+    def _attempted(self, rows: list[Row], looking: bool) -> JournalUnwritten | None:
+        """Commit `rows`, or check the file, and report the result. Return the error if it failed."""
+        try:
+            if rows:
+                self._files.now.commit(rows)
+            elif looking:
+                self._files.now.check()
+        except Exception as error:
+            cause = meaning(error)
+            self._report(self._failed, cause)
+            return cause
+        if rows:
+            with self._wake:
+                del self._rows[: len(rows)]
+            self._report(self._written, rows[-1].seq)
+        return None
+
+    def _report(self, listener: Callable[[_Report], None], report: _Report) -> None:
+        with contextlib.suppress(RuntimeError):  # the loop is closed
+            self._loop.call_soon_threadsafe(listener, report)
 
 
 class _Files:
-    """The journal's file, and what stands in for it once it is lost."""
+    """The journal's file, and its substitute once it is lost."""
 
     def __init__(self, file: Target, fall_back: FallBack) -> None:
         self.now = file
         self._fall_back: FallBack | None = fall_back
 
     def fell_back(self, error: JournalUnwritten) -> bool:
-        """Whether `error` has just lost the journal, so that another file takes the rows from now on."""
+        """Switch to the substitute if `error` has just lost the journal. Return whether that was done."""
         if not isinstance(error, JournalLost) or self._fall_back is None:
             return False
         try:
             self.now = self._fall_back(error)
-        except Exception:  # the writer must live: it tries again with the next rows
-            logger.exception("nothing can stand in for the lost journal")
+        except Exception:  # the writer must go on: it retries with the next rows
+            logger.exception("no substitute for the lost journal can be opened")
             return False
         self._fall_back = None
         return True
 
 
 def meaning(error: Exception) -> JournalUnwritten:
-    """What a failed commit means: most causes pass; a file that is no sound journal any more is lost."""
+    """Return what a failed commit means: most causes may pass; a file that is no sound journal any more is lost."""
     if isinstance(error, JournalUnwritten):
         return error
     passing = isinstance(error, OSError) or (

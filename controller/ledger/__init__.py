@@ -1,1 +1,1 @@
-"""The ledger: where every microlitre is, with its uncertainty, and what it is made of."""
+"""The ledger: the volume and composition of the medium in every vessel, with uncertainties."""

@@ -1,8 +1,8 @@
-"""Batches of medium, followed through every vessel by perfect mixing: what is in here, and where did that lot go? Pure.
+"""Batches of medium, followed through all vessels by perfect mixing. Pure.
 
-The medium of a vessel is a mixture of parcels; a parcel is what there is of one batch that has been in the loop equally
-often. Pouring takes the same share of every parcel along. Shares always add up to one: what falls below a bound is
-counted with its nearest relation, not dropped.
+The medium of a vessel is a mixture of parcels. A parcel is the share of one batch that has entered the loop equally often.
+A transfer takes the same share of every parcel. Shares always add up to one: a parcel below a bound is merged into the
+nearest one, not dropped.
 """
 
 from __future__ import annotations
@@ -12,20 +12,20 @@ from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 PRUNE = 1e-4
-"""A parcel below this share of its vessel is merged into the parcel of the same batch nearest to it in uses."""
+"""Share of its vessel below which a parcel is merged into the parcel of the same batch nearest to it in uses."""
 TRACE = 1e-7
-"""A batch below this share of its vessel is no longer told apart from other traces: a microlitre in ten litres."""
+"""Share of its vessel below which a batch is merged into the traces: a microlitre in ten litres."""
 TRACES = "(traces)"
 AT_THE_START = " at the start"
-"""What stands in a vessel when a journal begins is called so after it, until somebody enters a lot."""
+"""Suffix of the name of a vessel's initial medium, until a person enters its lot."""
 
 Key = tuple[str, int]
-"""Batch, and how often the medium has entered the loop."""
+"""Batch, and number of times that the medium has entered the loop."""
 
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """A lot of medium as a bottle's label tells it; times are UTC, ISO 8601, empty where nobody said."""
+    """A lot of medium as its label describes it. Times are UTC, ISO 8601, empty where unknown."""
 
     lot: str
     medium: str
@@ -39,20 +39,20 @@ class Batch:
     by: str = ""
 
     def used(self, utc: str) -> Batch:
-        """With the time of its first use, if this is it."""
+        """Return the batch with the time of its first use."""
         return self if self.first_use_utc else replace(self, first_use_utc=utc)
 
     def expired(self, now_utc: str) -> bool:
-        """Whether its label says that it is past its time."""
+        """Return whether the label's expiry date has passed."""
         return bool(self.expires_utc) and self.expires_utc <= now_utc
 
     def to_json(self) -> dict[str, Any]:
-        """Plain data."""
+        """Return plain data."""
         return asdict(self)
 
 
 class BatchMixture:
-    """Parcels with their shares (0..1, together 1); without any, an empty vessel that never held something."""
+    """Parcels with their shares (0..1, sum 1). Without parcels: an empty vessel that never held medium."""
 
     __slots__ = ("_shares",)
 
@@ -61,7 +61,7 @@ class BatchMixture:
 
     @classmethod
     def of(cls, lot: str, uses: int = 0) -> BatchMixture:
-        """One batch, pure."""
+        """Return a mixture of one batch."""
         return cls({(lot, uses): 1.0})
 
     def __iter__(self) -> Iterator[tuple[Key, float]]:
@@ -69,7 +69,7 @@ class BatchMixture:
 
     @property
     def by_batch(self) -> dict[str, float]:
-        """Share of each batch, the greatest first."""
+        """Share of each batch, the largest first."""
         found: dict[str, float] = {}
         for (lot, _), share in sorted(self._shares.items()):
             found[lot] = found.get(lot, 0.0) + share
@@ -77,15 +77,15 @@ class BatchMixture:
 
     @property
     def mean_uses(self) -> float:
-        """How often its medium has entered the loop, on average."""
+        """Average number of times that the medium has entered the loop."""
         return sum(uses * share for (_, uses), share in self._shares.items())
 
     def entered_loop(self) -> BatchMixture:
-        """The same once more in the loop."""
+        """Return the mixture after it has entered the loop once more."""
         return BatchMixture({(lot, uses + 1): share for (lot, uses), share in self._shares.items()})
 
     def with_(self, poured: BatchMixture, share: float) -> BatchMixture:
-        """Mixed with `poured`, which makes up `share` (0..1) of the whole afterwards."""
+        """Return the mixture with `poured`, which makes up `share` (0..1) of the result."""
         if not self._shares or share >= 1.0:
             return poured if poured._shares else self
         if not poured._shares or share <= 0.0:
@@ -97,16 +97,16 @@ class BatchMixture:
 
 
 class Whereabouts:
-    """Every batch of a rig: what it is, which vessels hold it now, which lines it went along."""
+    """Every batch of a rig: its label, the vessels that hold it now, and the lines it has passed."""
 
     def __init__(self) -> None:
         self.batches: dict[str, Batch] = {}
         self.mixtures: dict[str, BatchMixture] = {}
         self.flows_ul: dict[str, dict[str, float]] = {}
-        """Batch → line → how much of it has passed (µL)."""
+        """Volume that has passed (µL), by batch and line."""
 
     def loaded(self, batch: Batch, *, uses: int = 0, share: float = 1.0) -> None:
-        """`batch` is now in its vessel, where it makes up `share` of what is there."""
+        """Add `batch` to its vessel, where it makes up `share` of the contents."""
         known = self.batches.get(batch.lot)
         first_use_utc = "" if known is None else known.first_use_utc
         self.batches[batch.lot] = replace(batch, first_use_utc=first_use_utc) if first_use_utc else batch
@@ -114,7 +114,7 @@ class Whereabouts:
         self.mixtures[batch.vessel] = before.with_(BatchMixture.of(batch.lot, uses), share)
 
     def moved(self, line: str, source: str, target: str, ul: float, share: float, *, into_loop: bool, utc: str) -> None:
-        """`ul` µL went along a line and make up `share` of its target afterwards."""
+        """Move `ul` µL along a line; they make up `share` of its target afterwards."""
         poured = self.mixtures.get(source, BatchMixture())
         for lot, part in poured.by_batch.items():
             flows = self.flows_ul.setdefault(lot, {})
@@ -125,25 +125,31 @@ class Whereabouts:
             poured = poured.entered_loop()
         self.mixtures[target] = self.mixtures.get(target, BatchMixture()).with_(poured, share)
 
-    def told(self, vessel: str) -> dict[str, Any]:
-        """What a vessel holds, and what is known of each lot in it, as another rig can take it (:meth:`take`)."""
+    def to_json(self, vessel: str) -> dict[str, Any]:
+        """Return the contents of a vessel, and the label of each lot in it, in the form that :meth:`take` takes."""
         parcels = self.vessel_json(vessel)
         lots = dict.fromkeys(parcel["lot"] for parcel in parcels)
         return {"parcels": parcels, "lots": [self.batches[lot].to_json() for lot in lots if lot in self.batches]}
 
-    def take(self, vessel: str, told: Mapping[str, Any]) -> None:
-        """`vessel` holds what another rig has :meth:`told`, and nothing else; a lot that is known here is the same."""
-        for lot in told["lots"]:
+    def take(self, vessel: str, contents: Mapping[str, Any]) -> None:
+        """Replace the contents of `vessel` by what :meth:`to_json` of another rig returned. A known lot keeps its label."""
+        for lot in contents["lots"]:
             self.batches.setdefault(lot["lot"], replace(Batch(**lot), vessel=vessel))
-        self.mixtures[vessel] = BatchMixture({(each["lot"], each["uses"]): each["share"] for each in told["parcels"]})
+        self.mixtures[vessel] = BatchMixture(
+            {(each["lot"], each["uses"]): each["share"] for each in contents["parcels"]}
+        )
 
     def vessel_json(self, vessel: str) -> list[dict[str, Any]]:
-        """What a vessel holds: its parcels, the greatest first."""
+        """Return the parcels of a vessel, the largest first."""
         parcels = sorted(self.mixtures.get(vessel, BatchMixture()), key=lambda each: (-each[1], each[0]))
         return [{"lot": lot, "uses": uses, "share": share} for (lot, uses), share in parcels]
 
     def batch_json(self, lot: str, volumes_ul: Mapping[str, float]) -> dict[str, Any]:
-        """What a batch is, where it is now (µL by vessel) and which lines it went along (µL). KeyError when unknown."""
+        """Return a batch's label, its present volumes (µL by vessel) and what has passed each line (µL).
+
+        Raises:
+            KeyError: for an unknown lot.
+        """
         known = self.batches[lot]
         now = {
             vessel: volumes_ul[vessel] * share
@@ -154,14 +160,14 @@ class Whereabouts:
 
 
 def _pruned(shares: dict[Key, float]) -> dict[Key, float]:
-    """Fewer parcels, the same mass."""
+    """Merge small parcels; the total share stays the same."""
     kept = {key: share for key, share in shares.items() if share >= PRUNE}
     for (lot, uses), share in sorted(shares.items()):
         if share >= PRUNE:
             continue
-        kin = [key for key in kept if key[0] == lot]
-        if kin:
-            nearest = min(kin, key=lambda key: (abs(key[1] - uses), key[1]))
+        relatives = [key for key in kept if key[0] == lot]
+        if relatives:
+            nearest = min(relatives, key=lambda key: (abs(key[1] - uses), key[1]))
         elif share < TRACE:
             nearest = (TRACES, 0)
         else:

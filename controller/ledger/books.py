@@ -1,7 +1,7 @@
-"""What rows of the ledger come to: how much is in each vessel, how certain that is, what its medium has been through.
+"""Evaluation of the ledger's rows: volumes, their uncertainty, and the history of the medium.
 
-Volumes follow from conservation: what leaves one vessel enters another (F1). Nothing here knows the journal, the clock or
-who is to be told: the same rows in the same order give the same books, when they are written and when they are read again.
+Volumes follow from conservation: what leaves one vessel enters another (F1). The books know neither the journal nor the
+clock nor alarms: the same rows in the same order give the same books, whether they are written or read back.
 """
 
 from __future__ import annotations
@@ -34,11 +34,10 @@ from controller.rig.description import Line, Rig
 from protocols.dialysis import INSULIN_KOA, exchanged, koa_at
 
 DENSITY = "density"
-"""An unknown beside the volumes: how heavy the medium is (relative)."""
+"""Unknown: the density of the medium (relative)."""
 BOOKED = "all as booked"
-"""Another: what all vessels hold together by the bookings alone, which no weighing corrects. Its doubt (how full they were,
-what evaporated) is the volumes' own, so that in the difference of both only what was moved and weighed is left.
-"""
+"""Unknown: the sum of all vessels by bookings alone, which no weighing corrects. It shares the vessels' uncertainty of
+filling and evaporation, so that the difference of both contains only what was moved and weighed."""
 
 Listener = Callable[[Movement], None]
 
@@ -48,18 +47,18 @@ class _Vessel:
     ul: float
     variance: float
     parcel: Parcel = field(default_factory=Parcel)
-    _told: tuple[float, float, Volume] | None = None
+    _cached: tuple[float, float, Volume] | None = None
 
     def volume(self) -> Volume:
-        """Volume and its standard deviation (µL); the same object for as long as they do not change."""
-        told = self._told
-        if told is None or told[0] != self.ul or told[1] != self.variance:
-            told = self._told = (self.ul, self.variance, Volume(self.ul, math.sqrt(self.variance)))
-        return told[2]
+        """Return volume and standard deviation (µL); the same object as long as they do not change."""
+        cached = self._cached
+        if cached is None or cached[0] != self.ul or cached[1] != self.variance:
+            cached = self._cached = (self.ul, self.variance, Volume(self.ul, math.sqrt(self.variance)))
+        return cached[2]
 
 
 class Books:
-    """Volumes, totals and the history of the medium of one rig, as of the last row."""
+    """Volumes, totals and medium history of one rig as of the last row."""
 
     def __init__(self, rig: Rig) -> None:
         self._rig = rig
@@ -90,7 +89,7 @@ class Books:
         self._unknowns.add(BOOKED, 0.0, 0.0, kept=True)
         self._begin_booked()
         self.pumps: dict[str, PumpWatch] = {}
-        """What the doses of each pump have told, since its calibration or tubing last changed."""
+        """What the doses of each pump have shown since its calibration or tubing last changed."""
         self.whereabouts = Whereabouts()
         self.totals = Totals()
         self.tests = Tests()
@@ -98,7 +97,7 @@ class Books:
     # --- what is known ----------------------------------------------------------------------------------
 
     def volumes(self, since_s: float) -> dict[str, Volume]:
-        """Every vessel's volume `since_s` after the last booking, with its standard deviation (µL)."""
+        """Return every vessel's volume `since_s` after the last booking, with its standard deviation (µL)."""
         volumes = {name: vessel.volume() for name, vessel in self._vessels.items()}
         for name, loss in self._losses.items():
             lost, sd = loss.in_time(since_s)
@@ -108,38 +107,40 @@ class Books:
         return volumes
 
     def parcels(self, since_s: float) -> dict[str, Parcel]:
-        """What the medium of each vessel has been through, `since_s` after the last booking."""
+        """Return the history of each vessel's medium, `since_s` after the last booking."""
         since_s = max(since_s, 0.0)
         return {name: replace(v.parcel, age_s=v.parcel.age_s + since_s) for name, v in self._vessels.items()}
 
     def booked_ul(self) -> dict[str, float]:
-        """Every vessel's volume as of the last booking (µL)."""
+        """Return every vessel's volume as of the last booking (µL)."""
         return {name: vessel.ul for name, vessel in self._vessels.items()}
 
     def gain(self, pump: str) -> tuple[float, float] | None:
-        """What a pump delivers over what its calibration says, and the standard deviation of that; None before any dose."""
+        """Return the ratio of delivered to nominal volume of a pump and its standard deviation; None before any dose."""
         name = f"gain {pump}"
         if name not in self._unknowns:
             return None
         return 1.0 + self._unknowns.mean(name), math.sqrt(self._unknowns.variance(name))
 
     def unexplained(self) -> Volume:
-        """The balance error: what weighings and readings found that no transfer, loss or person explains (µL, gain > 0),
-        with the standard deviation that it has if nothing leaks.
+        """Return the balance error: what weighings and readings found that no transfer, loss or person explains.
 
-        It is what all vessels are believed to hold, less what they hold as booked. How full the bottles were is in both and
-        cancels; what is left is the doubt of what was moved and weighed.
+        It is the estimated sum of all vessels less the booked sum. The initial filling is in both and cancels; the
+        uncertainty of what was moved and weighed remains.
+
+        Returns:
+            The error (µL, gain > 0), with its standard deviation if nothing leaks.
         """
         terms = {**dict.fromkeys(self._vessels, 1.0), BOOKED: -1.0}
         sd_ul = self._unknowns.residual(terms, 0.0, 0.0).sd
         return Volume(self.totals.unaccounted_ul - self.totals.reconciled_ul, sd_ul)
 
     def weighing(self, ul: float, noise_ul: float) -> Residual:
-        """What the spent vessel would hold by the balance, against what is booked."""
+        """Return the residual of a weighing of the spent vessel."""
         return self._unknowns.residual({self._spent: 1.0, DENSITY: -ul}, ul, noise_ul**2)
 
     def reading(self, vessel: str, ul: float, sd_ul: float) -> Residual:
-        """What somebody reads off a vessel, against what is booked."""
+        """Return the residual of a volume that was read off a vessel."""
         return self._unknowns.residual({vessel: 1.0}, ul, sd_ul**2)
 
     def listen(self, listener: Listener) -> None:
@@ -149,7 +150,7 @@ class Books:
     # --- booking ----------------------------------------------------------------------------------------
 
     def book(self, kind: str, body: Mapping[str, Any], utc: str) -> Drift | None:
-        """Bring all up to date by one row; what it tells of a pump, if that is news."""
+        """Evaluate one row. Return a pump drift that it reveals for the first time, or None."""
         match kind:
             case "moved":
                 return self._moved(body, utc)
@@ -166,7 +167,7 @@ class Books:
         return None
 
     def advance(self, seconds: float) -> None:
-        """Book what left unseen since the last booking, and let all medium age."""
+        """Book the evaporation since the last booking, and age all medium."""
         for name, loss in self._losses.items():
             lost, sd = loss.in_time(seconds)
             lost += sd * self._unknowns.mean(loss.unknown)
@@ -197,7 +198,7 @@ class Books:
         return drift
 
     def _dose(self, line: Line, pump: str, nominal: Nominal, body: Mapping[str, Any]) -> Drift | None:
-        """A dose that the pump ended by itself and the balance has seen."""
+        """Book a dose that the pump ended itself and that was weighed."""
         gain, watch = self._gain_of(pump, nominal), self.pumps[pump]
         shift, doubt = watch.under_pressure(body.get("peak_kpa"))
         self._unknowns.wander(gain, WANDER_REL_SD**2 + doubt, by=shift)
@@ -213,24 +214,24 @@ class Books:
             self._unknowns = trial
             self._account()
             now, variance = trial.mean(gain), trial.variance(gain)
-            told = watch.fits(now, variance)
-            if told is None:
+            found = watch.fits(now, variance)
+            if found is None:
                 return None
-            return Drift(pump, now, math.sqrt(variance), *told, nominal.ul, body["ul"])
-        # It does not fit: what moved is what the balance says, and the pump's gain learns nothing from one such dose. But
-        # which of the two is wrong nobody knows: the doubt covers both.
+            return Drift(pump, now, math.sqrt(variance), *found, nominal.ul, body["ul"])
+        # A misfit: the balance gives the moved volume, and one such dose does not change the pump's gain. Which of the two
+        # is wrong is unknown, so the uncertainty covers both.
         apart_ul = body["ul"] - nominal.ul * (1.0 + before)
         self._pour(line, body["ul"], max(body["sd_ul"], abs(apart_ul) / K) ** 2)
         self._by_balance(weighed, body["spent_sd_ul"])
-        found = body["ul"] / nominal.ul - 1.0
-        if not watch.misfit(residual, found, before):
+        gain_now = body["ul"] / nominal.ul - 1.0
+        if not watch.misfit(residual, gain_now, before):
             return None
-        self._unknowns.known(gain, found, LEARNED_REL_SD**2)
+        self._unknowns.known(gain, gain_now, LEARNED_REL_SD**2)
         against: Literal["before", "calibration"] = "before" if watch.doses else "calibration"
-        return Drift(pump, found, residual.sd / nominal.ul, against, before, nominal.ul, body["ul"])
+        return Drift(pump, gain_now, residual.sd / nominal.ul, against, before, nominal.ul, body["ul"])
 
     def _gain_of(self, pump: str, nominal: Nominal) -> str:
-        """The unknown that is a pump's gain; begun anew when its calibration or its tubing is another."""
+        """Return the name of the unknown of a pump's gain; it starts again with a new calibration or tubing."""
         name = f"gain {pump}"
         watch = self.pumps.get(pump)
         if watch is None:
@@ -244,21 +245,21 @@ class Books:
 
     @staticmethod
     def _by_gain(unknowns: Unknowns, line: Line, gain: str, nominal: Nominal) -> None:
-        """Move what the pump's gain says: its doubt is the same in every dose and in both vessels."""
+        """Move a volume by the pump's gain, whose uncertainty is common to all its doses and to both vessels."""
         ul = nominal.ul * (1.0 + unknowns.mean(gain))
         unknowns.add_to(line.from_, {gain: -nominal.ul}, -ul)
         unknowns.add_to(line.to, {gain: nominal.ul}, ul)
         unknowns.exchanged(line.from_, line.to, nominal.dose_sd_ul**2)
 
     def _pour(self, line: Line, ul: float, variance: float) -> None:
-        """Move what somebody measured: its doubt is this dose's own."""
+        """Move a measured volume, whose uncertainty is this dose's own."""
         self._unknowns.add_to(line.from_, {}, -ul)
         self._unknowns.add_to(line.to, {}, ul)
         self._unknowns.exchanged(line.from_, line.to, variance)
         self._refresh()
 
     def _refresh(self) -> None:
-        """What is asked for once a second, kept at hand."""
+        """Copy the values that are needed once a second out of the unknowns."""
         unknowns = self._unknowns
         for name, vessel in self._vessels.items():
             vessel.ul, vessel.variance = unknowns.mean(name), unknowns.variance(name)
@@ -272,13 +273,13 @@ class Books:
         }
 
     def _account(self) -> None:
-        """Take over what the unknowns say now; what came or went with it is not explained by a transfer."""
+        """Take over the present estimates; a change of their sum is not explained by a transfer."""
         before = sum(vessel.ul for vessel in self._vessels.values())
         self._refresh()
         self.totals.unaccounted_ul += sum(vessel.ul for vessel in self._vessels.values()) - before
 
     def _mix(self, name: str, line: Line, ul: float, utc: str) -> None:
-        """Totals, and what the medium has been through: perfect mixing in the target, as it is after the transfer."""
+        """Update totals and medium history: perfect mixing in the target after the transfer."""
         source, target = self._vessels[line.from_], self._vessels[line.to]
         poured = source.parcel
         self._total(line, name, ul, poured)
@@ -317,42 +318,42 @@ class Books:
             totals.dialysate_ul += ul
 
     def _correct(self, name: str, ul: float, sd_ul: float) -> None:
-        """Somebody knows: whatever was thought before is forgotten."""
+        """Set a volume that a person knows; earlier estimates are dropped."""
         self._unknowns.known(name, ul, sd_ul**2)
         self._account()
 
     def _by_balance(self, ul: float, sd_ul: float) -> None:
-        """The balance knows, by the density as it is believed to be; `ul` is by the nominal one."""
+        """Set the spent vessel by the balance and the estimated density; `ul` is by the nominal density."""
         believed_ul = ul * (1.0 + self._unknowns.mean(DENSITY))
         self._unknowns.known(self._spent, believed_ul, sd_ul**2, by=DENSITY, factor=ul)
         self._account()
 
     def _begin_booked(self) -> None:
-        """As booked there is what the vessels begin with, and the doubt is theirs."""
+        """Start the booked sum with the initial volumes and their uncertainty."""
         self._unknowns.known(BOOKED, 0.0, 0.0)
         for name in self._vessels:
             self._unknowns.add_to(BOOKED, {name: 1.0}, self._unknowns.mean(name))
 
     @contextmanager
     def _booking(self, name: str) -> Iterator[None]:
-        """What is done to a vessel within the block is a booking: nothing that would have to be explained."""
+        """Count changes of a vessel within the block as booked, so that they need no explanation."""
         self._unknowns.add_to(BOOKED, {name: -1.0}, -self._unknowns.mean(name))
         yield
         self._unknowns.add_to(BOOKED, {name: 1.0}, self._unknowns.mean(name))
 
     def _weigh(self, body: Mapping[str, Any]) -> None:
         vessel, ul = body["vessel"], body["ul"]
-        noise = body.get("noise_ul", body["sd_ul"])  # journals from before it was written have the doubt alone
+        noise = body.get("noise_ul", body["sd_ul"])  # rows of older releases have no `noise_ul`
         expected = self.weighing(ul, noise).sd
         self._by_balance(ul, noise)
         if body["sd_ul"] > noise:
-            # Beyond k·σ the vessel is known less well, but what is unexplained is none the smaller for it.
+            # Beyond k·σ the volume is less certain, but the unexplained amount is no smaller for it.
             with self._booking(vessel):
                 self._unknowns.wander(vessel, body["sd_ul"] ** 2 - noise**2)
             self._refresh()
         else:
-            # Small differences are not booked, so that those that are scatter more than weighings do.
-            self._unknowns.wander(BOOKED, surplus(expected, least_change_ul(ul, noise)))
+            # Small differences are not booked, so the booked ones scatter more than weighings do.
+            self._unknowns.wander(BOOKED, surplus(expected, min_change_ul(ul, noise)))
 
     def _reconcile(self, body: Mapping[str, Any]) -> None:
         before = self.totals.unaccounted_ul
@@ -388,7 +389,7 @@ class Books:
         self.whereabouts.loaded(batch, share=share)
 
     def _open(self, volumes: Mapping[str, float], utc: str) -> None:
-        """What stood there when the journal began: of no lot that anybody has entered."""
+        """Book the initial volumes, of no lot that a person has entered."""
         for name, ul in volumes.items():
             if name in self._vessels:
                 self._unknowns.known(name, ul, (FILL_REL_SD * ul) ** 2)
@@ -400,8 +401,8 @@ class Books:
         self._refresh()
 
 
-def least_change_ul(ul: float, noise_ul: float) -> float:
-    """What a weighing of `ul` has to differ by (µL) to be worth a row."""
+def min_change_ul(ul: float, noise_ul: float) -> float:
+    """Return the minimum difference of a weighing of `ul` (µL) that is booked."""
     return math.hypot(noise_ul, DENSITY_REL_SD * ul)
 
 

@@ -1,13 +1,13 @@
-"""Whether a pump still delivers what it should: against its own last doses, its first ones, and its calibration (F4). Pure.
+"""Detection of pump drift: against the last doses, against the first ones, and against the calibration (F4). Pure.
 
-Each weighed dose tells delivered over asked. Three questions are put to it, each at k standard deviations of its answer:
+Each weighed dose gives the ratio of delivered to nominal volume. Three tests apply, each at k standard deviations:
 
-* does it fit what the pump did just before? Two doses in a row that do not, to the same side, or one that is far off:
-  something has happened (tubing torn or slipped, a kink, air, an empty bottle);
-* has it crept away from what it was when this tubing and calibration were new, by more than well tubing ages?
-* is it further from its calibration than the calibration claims to be exact?
+* Does it fit the doses just before? Two misfits in a row to the same side, or one large misfit, mean a sudden change
+  (tubing torn or slipped, a kink, air, an empty bottle).
+* Has it drifted from its value with new tubing and calibration by more than tubing ages normally?
+* Is it further from the calibration than the calibration's stated uncertainty?
 
-Pressure behind the pump explains part of it: a roller that works against more pressure moves less.
+Pressure behind the pump explains a part: a roller moves less against more pressure.
 """
 
 from __future__ import annotations
@@ -19,24 +19,26 @@ from typing import Literal
 from controller.ledger.reconcile import K, Residual
 
 WANDER_REL_SD = 0.005
-"""What a pump's gain may change from one dose to the next: wear, warmth, how the tubing lies."""
+"""Random change of a pump's gain from one dose to the next: wear, temperature, position of the tubing."""
 AGEING_REL_SD = 0.04
-"""What well tubing loses in its life: 5 to 15 % in the first days, then slowly (biology.md §2); three of these are 12 %."""
+"""Normal loss of tubing during its life: 5 to 15 % in the first days, then slowly (biology.md §2); three of these are
+12 %."""
 BASELINE_DOSES = 5
-"""So many weighed doses tell what a pump does with this tubing."""
+"""Number of weighed doses that define the baseline of a tubing."""
 DOSES_ASTRAY = 2
-"""So many in a row, to the same side, are no chance."""
+"""Number of consecutive misfits to the same side that count as a change."""
 FAR = 0.25
-"""A dose that is off by so much need not be seen twice."""
+"""Relative misfit that counts as a change after one dose."""
 LEARNED_REL_SD = 0.02
-"""How well a new gain is known right after something has happened."""
+"""Uncertainty of a new gain right after a sudden change."""
 STALL_KPA = 200.0
-"""Where rollers no longer shut the tubing; small tubing is rated 172 to 482 kPa (biology.md §2). Known within a half."""
+"""Pressure at which rollers no longer close the tubing, known within a half; small tubing is rated 172 to 482 kPa
+(biology.md §2)."""
 
 
 @dataclass(frozen=True, slots=True)
 class Drift:
-    """A pump that is not as it should be: its gain now (delivered over asked, less one), and what it was held against."""
+    """A pump that has drifted: its gain now (delivered over nominal, less one), and the reference of the comparison."""
 
     pump: str
     gain: float
@@ -48,12 +50,12 @@ class Drift:
 
     @property
     def change(self) -> float:
-        """How much more (+) or less (-) it gives than by the reference, relative."""
+        """Relative change from the reference; + delivers more."""
         return self.gain - self.reference
 
     @property
     def text(self) -> str:
-        """By how much, which pump, likely cause, next action."""
+        """The alarm text: pump, amount, likely cause, next action."""
         more = "more" if self.change > 0 else "less"
         than = {
             "before": "it did in the doses before",
@@ -90,40 +92,40 @@ class Drift:
 
 @dataclass(slots=True)
 class PumpWatch:
-    """What is remembered of one pump since its calibration or tubing last changed."""
+    """Memory of one pump since its calibration or tubing last changed."""
 
     pump: str
     calibration: str = ""
-    """Which calibration and tubing its numbers belong to."""
+    """Name of the calibration and tubing that the numbers belong to."""
     rel_sd: float = 0.0
-    """What that calibration claims (relative standard deviation)."""
+    """Stated uncertainty of that calibration (relative standard deviation)."""
     astray: int = 0
-    """Doses in a row that did not fit, with the sign of their side."""
+    """Number of consecutive misfits, with the sign of their side."""
     doses: int = 0
     baseline: float | None = None
     baseline_variance: float = 0.0
     baseline_kpa: float | None = None
     kpa: float | None = None
-    told: set[str] = field(default_factory=set)
-    """Against what its drift has been told and not gone away since."""
+    reported: set[str] = field(default_factory=set)
+    """References whose drift has been reported and still stands."""
 
     def under_pressure(self, kpa: float | None) -> tuple[float, float]:
-        """What more or less pressure than at the dose before does to the gain: shift and variance."""
+        """Return the change of the gain by the pressure since the dose before: shift and variance."""
         before, self.kpa = self.kpa, kpa if kpa is not None else self.kpa
         return _by_pressure(before, kpa)
 
     def misfit(self, residual: Residual, measured_rel: float, gain: float) -> bool:
-        """A dose that does not fit what came before; whether that makes it a finding."""
+        """Count a dose that does not fit the ones before. Return whether it makes a finding."""
         side = 1 if residual.value > 0 else -1
         self.astray = self.astray + side if self.astray * side > 0 else side
         if abs(self.astray) < DOSES_ASTRAY and abs(measured_rel - gain) < FAR:
             return False
         self.astray = 0
-        self.told |= {"baseline", "calibration"}  # one finding is enough
+        self.reported |= {"baseline", "calibration"}  # one finding is enough
         return True
 
     def fits(self, gain: float, variance: float) -> tuple[Literal["baseline", "calibration"], float] | None:
-        """A dose that fits; what it has crept away from by now, if it is told for the first time."""
+        """Count a dose that fits. Return the reference it has drifted from and its value, if that is reported now."""
         self.astray = 0
         self.doses += 1
         if self.doses == BASELINE_DOSES:
@@ -141,13 +143,13 @@ class PumpWatch:
         return found
 
     def _beyond(self, what: str, off: float, sd: float) -> bool:
-        """Whether it is told now: once, until it has come back well within."""
+        """Return whether a drift is to be reported now: once, until the gain has come back well within."""
         if abs(off) <= K * sd:
             if abs(off) < K * sd / 2:
-                self.told.discard(what)
+                self.reported.discard(what)
             return False
-        first = what not in self.told
-        self.told.add(what)
+        first = what not in self.reported
+        self.reported.add(what)
         return first
 
 

@@ -1,11 +1,10 @@
-"""The ledger: how much is in each vessel, how certain that is, and where every microlitre went.
+"""The ledger: volumes of all vessels with their uncertainty, and the path of every microlitre.
 
-Each transfer is one journal row `moved`, which is also the outcome of the transfer itself, so that a crash can neither lose
-nor double it; the ledger is rebuilt from those rows, and :mod:`controller.ledger.books` is what they come to. The spent
-vessel is weighed, and what the balance says corrects all that a dose has touched: both vessels, the pump's gain and, with
-them, every vessel that this pump has filled before (:mod:`controller.ledger.reconcile`). Nothing measures the loop: what
-evaporates there unseen is booked at a declared rate, and the doubt about that rate grows with time, until somebody reads its
-level.
+Each transfer is one journal row `moved`, which is also the outcome of the transfer, so that a crash can neither lose nor
+double it. The ledger is rebuilt from those rows; :mod:`controller.ledger.books` evaluates them. The spent vessel is weighed,
+and the balance corrects everything that a dose has touched: both vessels, the pump's gain and, through it, every vessel that
+this pump has filled (:mod:`controller.ledger.reconcile`). Nothing measures the loop: its evaporation is booked at a declared
+rate, and the uncertainty of that rate grows with time until a person reads its level.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ from controller.core.state import Volume
 from controller.journal.rows import JournalRows
 from controller.journal.terms import Entry
 from controller.ledger.batches import Batch, Whereabouts
-from controller.ledger.books import Books, Listener, least_change_ul
+from controller.ledger.books import Books, Listener, min_change_ul
 from controller.ledger.drift import PumpWatch
 from controller.ledger.reconcile import K, Residual
 from controller.ledger.terms import Nominal, Parcel, Tests, Totals
@@ -32,15 +31,15 @@ KINDS = ("moved", "ledger.weighed", "ledger.reconciled", "ledger.level", "ledger
 
 
 Alarm = Callable[[str, str, str], None]
-"""(kind, source, detail), as :mod:`controller.alarms` takes it."""
+"""Called with (kind, source, detail), as by :mod:`controller.alarms`."""
 
 
 def no_alarm(kind: str, source: str, detail: str) -> None:
-    """Where nobody listens."""
+    """Ignore an alarm."""
 
 
 class LedgerError(Exception):
-    """Something that cannot be booked: what, where, likely cause, next action."""
+    """Something cannot be booked. The message says what, where, the likely cause and the next action."""
 
 
 class Ledger:
@@ -59,39 +58,39 @@ class Ledger:
     # --- what is known ----------------------------------------------------------------------------------
 
     def volumes(self) -> dict[str, Volume]:
-        """Every vessel's volume now, with its standard deviation (µL)."""
+        """Return every vessel's present volume with its standard deviation (µL)."""
         return self._books.volumes(self._clock.now_s() - self._booked_s)
 
     def parcels(self) -> dict[str, Parcel]:
-        """What the medium of each vessel has been through."""
+        """Return the history of the medium in each vessel."""
         return self._books.parcels(self._clock.now_s() - self._booked_s)
 
     def gain(self, pump: str) -> tuple[float, float] | None:
-        """What a pump delivers over what its calibration says, and the standard deviation of that; None before any dose."""
+        """Return the ratio of delivered to nominal volume of a pump and its standard deviation; None before any dose."""
         return self._books.gain(pump)
 
     def unexplained(self) -> Volume:
-        """The balance error (µL, gain > 0), with the standard deviation that it has if nothing leaks."""
+        """Return the balance error (µL, gain > 0), with its standard deviation if nothing leaks."""
         return self._books.unexplained()
 
     @property
     def totals(self) -> Totals:
-        """Since the journal began."""
+        """Totals since the journal began."""
         return self._books.totals
 
     @property
     def tests(self) -> Tests:
-        """How the residuals of weighed doses and read levels came out."""
+        """Results of the residual tests of weighed doses and read levels."""
         return self._books.tests
 
     @property
     def pumps(self) -> Mapping[str, PumpWatch]:
-        """What the doses of each pump have told, since its calibration or tubing last changed."""
+        """What the doses of each pump have shown since its calibration or tubing last changed."""
         return self._books.pumps
 
     @property
     def whereabouts(self) -> Whereabouts:
-        """Which lots are where."""
+        """The lots in each vessel."""
         return self._books.whereabouts
 
     def listen(self, listener: Listener) -> None:
@@ -112,11 +111,18 @@ class Ledger:
         run: str | None = None,
         detail: Mapping[str, Any] | None = None,
     ) -> int:
-        """Book a transfer along `line`; `source` tells who measured it. Returns the journal row's number.
+        """Book a transfer along `line`. Return the number of its journal row.
 
-        With what the pump was to move (`nominal`) its doubt is carried along as what it is: the pump's, not the dose's.
-        With the settled `weight` after it, the spent vessel's volume is what the balance says; both together tell whether
-        the pump still does what it should (F4).
+        Args:
+            line: the line.
+            volume_ul: the moved volume (µL).
+            sd_ul: its standard deviation (µL).
+            source: what measured it.
+            nominal: the volume by the pump's calibration. Its uncertainty is then booked as the pump's, not the dose's.
+            weight: the settled weight of the spent vessel afterwards, which then gives that vessel's volume. With `nominal`
+                it also shows whether the pump still delivers what it should (F4).
+            run: the run that ordered the transfer.
+            detail: further keys of the row.
         """
         body = {"line": line, "ul": volume_ul, "sd_ul": sd_ul, "source": source, **(detail or {})}
         if nominal is not None:
@@ -131,12 +137,12 @@ class Ledger:
         return seq
 
     def weighed(self, weight: Weight) -> None:
-        """Compare the spent vessel with the balance, and take the balance's word.
+        """Compare the spent vessel with the balance, and book the balance's value.
 
-        Beyond k·σ the difference is more than noise: an alarm tells it (F4), and the doubt that is kept covers both.
+        A difference beyond k·σ is more than noise: it raises an alarm (F4), and the uncertainty then covers both values.
         """
         ul, noise = weight.g * DENSITY_UL_PER_G, weight.sd_g * DENSITY_UL_PER_G
-        self._up_to_now()  # what evaporated since the last booking is expected, and so is its doubt
+        self._up_to_now()  # evaporation since the last booking is expected, and so is its uncertainty
         before = self._books.booked_ul()[self._spent]
         residual = self._books.weighing(ul, noise)
         change, sd = residual.value, noise
@@ -149,14 +155,14 @@ class Ledger:
                 f" more than {K * residual.sd / 1000:.2f} mL apart. Likely cause: a leak, a drip, or somebody handled the"
                 " vessel. Next: look at the spent vessel and its lines",
             )
-        elif abs(change) < least_change_ul(ul, noise):
-            return  # within the noise: not worth a row
+        elif abs(change) < min_change_ul(ul, noise):
+            return  # within the noise: no row
         body = {"vessel": self._spent, "ul": ul, "sd_ul": sd, "noise_ul": noise, "change_ul": change}
         self._write("ledger.weighed", body)
 
     def medium(self, vessel: str) -> dict[str, Any]:
-        """What a vessel's medium has been through and which lots it is of, as :meth:`reconcile` of another rig takes it."""
-        return {"parcel": asdict(self.parcels()[vessel]), **self.whereabouts.told(vessel)}
+        """Return history and lots of a vessel's medium, in the form that another rig's :meth:`reconcile` takes."""
+        return {"parcel": asdict(self.parcels()[vessel]), **self.whereabouts.to_json(vessel)}
 
     def reconcile(
         self,
@@ -168,17 +174,17 @@ class Ledger:
         reason: str,
         medium: Mapping[str, Any] | None = None,
     ) -> None:
-        """A person changed a vessel's volume or knows better: take it over, with who and why (D4).
+        """Book a volume that a person has changed or knows better, with name and reason (D4).
 
-        With `medium` (see :meth:`medium`) what is in it now is another medium than before. Raises :class:`LedgerError` for
-        what cannot be, or without a reason.
+        With `medium` (see :meth:`medium`) the vessel now holds other medium than before.
+
+        Raises:
+            LedgerError: for an impossible value, or without a reason.
         """
         self._known(vessel)
         self._may_hold(vessel, volume_ul, sd_ul)
         if not reason.strip():
-            raise LedgerError(
-                f"{vessel} was changed by hand, and nobody would know why. Next: give the reason, such as “emptied”"
-            )
+            raise LedgerError(f"{vessel}: a change by hand needs a reason. Next: give the reason, such as “emptied”")
         before = self.volumes()[vessel].ul
         body = {
             "vessel": vessel,
@@ -193,10 +199,13 @@ class Ledger:
         self._write("ledger.reconciled", body)
 
     def level(self, vessel: str, volume_ul: float, sd_ul: float, *, user: str, reason: str) -> Residual:
-        """A person (or a level probe) read a vessel's volume: one equation more for all that is unknown.
+        """Book a volume that a person or a level probe has read: one more equation for all unknowns.
 
-        It corrects the pumps' gains, the rate of evaporation and the other vessels by their shares of the doubt. Returns
-        its residual; a gross one is an alarm, and the reading is taken over as :meth:`reconcile` does.
+        It corrects the pumps' gains, the evaporation rate and the other vessels by their shares of the uncertainty. A gross
+        residual raises an alarm, and the reading is booked as by :meth:`reconcile`.
+
+        Returns:
+            The residual of the reading.
         """
         self._known(vessel)
         self._may_hold(vessel, volume_ul, sd_ul)
@@ -216,9 +225,10 @@ class Ledger:
         return residual
 
     def load(self, batch: Batch, volume_ul: float, sd_ul: float, *, replaces: bool, user: str, reason: str) -> None:
-        """A person put medium with a lot number into a vessel: another bottle (`replaces`), or on top of what is there.
+        """Book medium with a lot number that a person put into a vessel: a new bottle (`replaces`), or a refill.
 
-        Raises :class:`LedgerError` for what the vessel, or the medium that it is to hold, does not allow.
+        Raises:
+            LedgerError: for what the vessel or its declared medium does not allow.
         """
         self._known(batch.vessel)
         self._may_load(batch, volume_ul, sd_ul, replaces=replaces)
@@ -237,14 +247,15 @@ class Ledger:
     def _known(self, vessel: str) -> None:
         if vessel not in self._rig.vessels:
             raise LedgerError(
-                f"there is no vessel “{vessel}”. Likely cause: a slip. Next: choose among {', '.join(self._rig.vessels)}"
+                f"there is no vessel “{vessel}”. Likely cause: a typing error."
+                f" Next: choose among {', '.join(self._rig.vessels)}"
             )
 
     def _may_hold(self, vessel: str, volume_ul: float, sd_ul: float) -> None:
         if not (math.isfinite(volume_ul) and volume_ul >= 0 and math.isfinite(sd_ul) and sd_ul > 0):
             raise LedgerError(
-                f"a level of {volume_ul:g} ± {sd_ul:g} µL in {vessel} cannot be. Likely cause: a slip. Next: give a volume"
-                " and how exactly it was read, such as 38.5 mL within 0.5 mL"
+                f"a level of {volume_ul:g} ± {sd_ul:g} µL in {vessel} is impossible. Likely cause: a typing error."
+                " Next: give a volume and how exactly it was read, such as 38.5 mL within 0.5 mL"
             )
         capacity_ul = self._rig.vessels[vessel].capacity_ul
         if volume_ul > capacity_ul + 3.0 * sd_ul:
@@ -254,12 +265,26 @@ class Ledger:
             )
 
     def _may_load(self, batch: Batch, volume_ul: float, sd_ul: float, *, replaces: bool) -> None:
-        vessel = self._rig.vessels[batch.vessel]
+        """Raise LedgerError unless a vessel may receive this medium."""
         what = f"lot {batch.lot or '?'} in {batch.vessel}"
         if not batch.lot.strip():
             raise LedgerError("a bottle without a lot number cannot be followed. Next: enter the number on its label")
         if not (math.isfinite(volume_ul) and volume_ul > 0 and math.isfinite(sd_ul) and sd_ul >= 0):
-            raise LedgerError(f"{what}: {volume_ul:g} ± {sd_ul:g} µL cannot be. Next: give the volume that was put in")
+            raise LedgerError(
+                f"{what}: {volume_ul:g} ± {sd_ul:g} µL is impossible. Next: give the volume that was put in"
+            )
+        self._fits(batch, what)
+        vessel = self._rig.vessels[batch.vessel]
+        there_ul = 0.0 if replaces else self.volumes()[batch.vessel].ul
+        if there_ul + volume_ul > vessel.capacity_ul:
+            raise LedgerError(
+                f"{what}: {(there_ul + volume_ul) / 1000:.1f} mL do not go into {vessel.capacity_ul / 1000:g} mL. Likely"
+                " cause: it was meant to replace what is there, or the unit is wrong. Next: say which, and how much"
+            )
+
+    def _fits(self, batch: Batch, what: str) -> None:
+        """Raise LedgerError unless the lot is of the declared medium and not expired."""
+        vessel = self._rig.vessels[batch.vessel]
         if vessel.contains != batch.medium:
             raise LedgerError(
                 f"{what}: it is {batch.medium or 'of no medium'}, and the rig file has {vessel.contains or 'no medium'}"
@@ -267,12 +292,6 @@ class Ledger:
             )
         if batch.expired(self._clock.utc_text()):
             raise LedgerError(f"{what}: it expired on {batch.expires_utc[:10]}. Next: take a lot that has not")
-        there_ul = 0.0 if replaces else self.volumes()[batch.vessel].ul
-        if there_ul + volume_ul > vessel.capacity_ul:
-            raise LedgerError(
-                f"{what}: {(there_ul + volume_ul) / 1000:.1f} mL do not go into {vessel.capacity_ul / 1000:g} mL. Likely"
-                " cause: it was meant to replace what is there, or a unit slipped. Next: say which, and how much"
-            )
 
     def _write(self, kind: str, body: Mapping[str, Any]) -> None:
         self._journal.append(kind, body)
@@ -296,11 +315,11 @@ class Ledger:
             self._journal.append("ledger.opened", body)
             self._books.book("ledger.opened", body, self._clock.utc_text())
         else:
-            # Water went on leaving while nobody looked; UTC is the only clock that ran through.
+            # Water evaporated while no controller ran; UTC is the only clock that went on.
             self._books.advance((self._clock.utc() - before).total_seconds())
 
     def to_json(self) -> dict[str, Any]:
-        """Volumes, totals and how the tests of the residuals came out, as plain data."""
+        """Return volumes, totals and the results of the residual tests as plain data."""
         volumes = {name: asdict(volume) for name, volume in self.volumes().items()}
         return {"volumes": volumes, "totals": asdict(self.totals), "tests": asdict(self.tests)}
 

@@ -1,13 +1,13 @@
-"""Data reconciliation: volumes, pump gains, evaporation and density, estimated together from what the balance sees. Pure.
+"""Data reconciliation: volumes, pump gains, evaporation and density, estimated together from weighings. Pure.
 
-The balance equations of a rig are open: what leaves a vessel enters another, but how much a pump really moved, how fast
-water leaves and how heavy the medium is are only known within bounds, and a bound that many doses have in common does not
-average away. So all of them are unknowns of one weighted least-squares problem, solved recursively: means and covariance
-matrix are carried along, each dose moves them, each weighing corrects them all by their shares of the doubt. The solution
-is that of ordinary weighted least squares over all rows so far, for the equations are linear in each single step
-(Narasimhan and Jordache, Data Reconciliation and Gross Error Detection, 2000, chapters 3 and 6).
+The volume balance of a rig is underdetermined: what leaves a vessel enters another, but the real delivery of a pump, the
+rate of evaporation and the density are known only within bounds, and an error that many doses share does not average away.
+All of them are therefore unknowns of one weighted least-squares problem, solved recursively: means and covariance matrix are
+carried along, each dose changes them, each weighing corrects them by their shares of the uncertainty. The solution is that of
+ordinary weighted least squares over all rows so far, because the equations are linear in each step (Narasimhan and Jordache,
+Data Reconciliation and Gross Error Detection, 2000, chapters 3 and 6).
 
-The test of a residual is the usual one: beyond k standard deviations of itself it is a gross error, not noise.
+A residual beyond k of its standard deviations is a gross error.
 """
 
 from __future__ import annotations
@@ -17,45 +17,45 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 K = 3.0
-"""A residual beyond so many of its standard deviations is no noise."""
+"""Number of standard deviations beyond which a residual is a gross error."""
 
 
 @dataclass(frozen=True, slots=True)
 class Residual:
-    """Measured less expected, and the standard deviation that the difference ought to have; in the measurement's unit."""
+    """Measured minus expected value, and the expected standard deviation of the difference (the measurement's unit)."""
 
     value: float
     sd: float
 
     @property
     def sigmas(self) -> float:
-        """How many standard deviations it is long, with its sign."""
+        """The residual in standard deviations, signed."""
         if self.sd > 0.0:
             return self.value / self.sd
         return math.copysign(math.inf, self.value) if self.value else 0.0
 
     @property
     def gross(self) -> bool:
-        """Whether it is more than noise."""
+        """Whether it is a gross error."""
         return abs(self.sigmas) > K
 
 
-def surplus(sd: float, least: float) -> float:
-    """How much more variance than `sd`² a normal error has of which only those beyond ±`least` are taken notice of.
+def surplus(sd: float, min_error: float) -> float:
+    """Return the extra variance of a normal error of which only values beyond ±`min_error` are observed.
 
-    The second moment of a normal distribution cut at both sides: σ² (1 + a φ(a) / Q(a)), a = least / σ.
+    The second moment of a normal distribution cut at both sides is σ² (1 + a φ(a) / Q(a)), with a = min_error / σ.
     """
     if sd <= 0.0:
         return 0.0
-    a = least / sd
+    a = min_error / sd
     beyond = 0.5 * math.erfc(a / math.sqrt(2.0))
     if beyond <= 0.0:
-        return least * least  # so far out that all of it lies at the edge
+        return min_error * min_error  # so far out that all of it lies at the edge
     return sd * sd * a * math.exp(-0.5 * a * a) / (math.sqrt(2.0 * math.pi) * beyond)
 
 
 class Unknowns:
-    """Means and covariances of named unknowns; a dozen or two of them, so that plain lists are quickest."""
+    """Means and covariances of named unknowns: one or two dozen, so plain lists are fastest."""
 
     def __init__(self) -> None:
         self._at: dict[str, int] = {}
@@ -67,9 +67,10 @@ class Unknowns:
         return name in self._at
 
     def add(self, name: str, mean: float, variance: float, *, kept: bool = False) -> None:
-        """A new unknown that has nothing to do with the others yet. One that is `kept` no measurement ever corrects, while
-        what its error has in common with the others is followed: a consider state (Jazwinski, Stochastic Processes and
-        Filtering Theory, 1970, §8.4).
+        """Add an unknown that is not correlated with the others yet.
+
+        A `kept` unknown is never corrected by a measurement, but its correlations are followed: a consider state (Jazwinski,
+        Stochastic Processes and Filtering Theory, 1970, §8.4).
         """
         if kept:
             self._kept |= {len(self._mean)}
@@ -81,7 +82,7 @@ class Unknowns:
         self._cov[-1][-1] = variance
 
     def copy(self) -> Unknowns:
-        """The same, to try something on."""
+        """Return a copy, for a trial."""
         other = Unknowns()
         other._at = self._at
         other._mean = self._mean.copy()
@@ -90,33 +91,33 @@ class Unknowns:
         return other
 
     def mean(self, name: str) -> float:
-        """The estimate."""
+        """Return the estimate."""
         return self._mean[self._at[name]]
 
     def variance(self, name: str) -> float:
-        """Its variance, never below zero."""
+        """Return the variance of the estimate; never below zero."""
         at = self._at[name]
         return max(self._cov[at][at], 0.0)
 
     def covariance(self, one: str, other: str) -> float:
-        """What the errors of two unknowns have in common."""
+        """Return the covariance of two unknowns."""
         return self._cov[self._at[one]][self._at[other]]
 
     def wander(self, name: str, variance: float, by: float = 0.0) -> None:
-        """It may have changed by itself: by about `by`, as uncertain as `variance` says."""
+        """Let an unknown change by itself: by `by`, with the given variance."""
         at = self._at[name]
         self._mean[at] += by
         self._cov[at][at] += variance
 
     def add_to(self, name: str, terms: Mapping[str, float], constant: float) -> None:
-        """name += constant + Σ factor · (error of the term): how an unknown that was taken for its mean comes in."""
+        """Add to the unknown `name`: constant + Σ factor · (error of the term)."""
         at = self._at[name]
         self._mean[at] += constant
         for term, factor in terms.items():
             self._combine(at, self._at[term], factor)
 
     def exchanged(self, source: str, target: str, variance: float) -> None:
-        """Between two unknowns an amount went over that is uncertain by `variance`: what one has less, the other has more."""
+        """Add the uncertainty of an exchange between two unknowns: what one loses, the other gains."""
         a, b = self._at[source], self._at[target]
         self._cov[a][a] += variance
         self._cov[b][b] += variance
@@ -124,7 +125,7 @@ class Unknowns:
         self._cov[b][a] -= variance
 
     def known(self, name: str, mean: float, variance: float, *, by: str | None = None, factor: float = 0.0) -> None:
-        """From now on it is `mean`, whatever was thought before; with `by`, its error is `factor` times that one's too."""
+        """Set an unknown to `mean`, regardless of the past. With `by`, its error includes `factor` times that one's error."""
         at = self._at[name]
         size = len(self._mean)
         for k in range(size):
@@ -135,7 +136,7 @@ class Unknowns:
             self._combine(at, self._at[by], factor)
 
     def residual(self, terms: Mapping[str, float], value: float, variance: float) -> Residual:
-        """Of a measurement Σ factor · unknown = `value`, whose own error has `variance`."""
+        """Return the residual of a measurement Σ factor · unknown = `value` with the given variance."""
         expected = sum(factor * self.mean(name) for name, factor in terms.items())
         spread = variance
         for one, f in terms.items():
@@ -144,7 +145,7 @@ class Unknowns:
         return Residual(value - expected, math.sqrt(max(spread, 0.0)))
 
     def measured(self, terms: Mapping[str, float], value: float, variance: float) -> Residual:
-        """Take the measurement in: the weighted least-squares solution with one equation more. Returns its residual."""
+        """Apply a measurement: weighted least squares with one more equation. Return its residual."""
         found = self.residual(terms, value, variance)
         if found.sd <= 0.0:
             return found
@@ -152,21 +153,24 @@ class Unknowns:
         shared = [sum(factor * self._cov[self._at[name]][k] for name, factor in terms.items()) for k in range(size)]
         weight = 1.0 / (found.sd * found.sd)
         kept = [(i, k, self._cov[i][k]) for i in self._kept for k in self._kept]
-        for i in range(size):
-            share = shared[i] * weight
-            if share == 0.0:
-                continue
-            if i not in self._kept:
-                self._mean[i] += share * found.value
-            row = self._cov[i]
-            for k in range(size):
-                row[k] -= share * shared[k]
+        self._correct([each * weight for each in shared], shared, found.value)
         for i, k, variance in kept:
             self._cov[i][k] = variance
         return found
 
+    def _correct(self, shares: list[float], shared: list[float], residual: float) -> None:
+        """Correct means and covariances by `shares` of a residual; `shared` are its covariances with the unknowns."""
+        for i, share in enumerate(shares):
+            if share == 0.0:
+                continue
+            if i not in self._kept:
+                self._mean[i] += share * residual
+            row = self._cov[i]
+            for k, common in enumerate(shared):
+                row[k] -= share * common
+
     def _combine(self, at: int, term: int, factor: float) -> None:
-        """The error of `at` grows by `factor` times that of `term`."""
+        """Add `factor` times the error of `term` to the error of `at`."""
         cov = self._cov
         row, other = cov[at], cov[term]
         own = row[at] + 2.0 * factor * row[term] + factor * factor * other[term]

@@ -1,4 +1,4 @@
-"""The words of the ledger: what is lost unseen, what a pump was to move, what moved, what medium has been through, sums."""
+"""Data types of the ledger: losses, nominal volumes, movements, medium history, totals."""
 
 from __future__ import annotations
 
@@ -8,18 +8,18 @@ from typing import Any
 from controller.ledger.reconcile import Residual
 
 EVAPORATION_UL_D, EVAPORATION_SD_UL_D = 100.0, 60.0
-"""Lost by the loop in a day: some 2 m of silicone tubing in a humid housing lose 36–150 µL (biology.md §1.3)."""
+"""Daily loss of the loop: some 2 m of silicone tubing in a humid housing lose 36–150 µL (biology.md §1.3)."""
 SPENT_EVAPORATION_UL_D, SPENT_EVAPORATION_SD_UL_D = 20.0, 20.0
-"""Lost by the spent vessel through the shorter tubing that ends in it [P]: a fifth of the loop's, known no better."""
+"""Daily loss of the spent vessel through its shorter tubing [P]: a fifth of the loop's, equally uncertain."""
 FILL_REL_SD = 0.005
-"""How well a vessel was filled to what the rig file says; a person with a pipette."""
+"""Relative uncertainty of the initial filling of a vessel by a person with a pipette."""
 DAY_S = 86_400.0
 
 
 @dataclass(frozen=True, slots=True)
 class Loss:
-    """Water that leaves a vessel unseen. How fast, in standard deviations from what is expected, is one unknown number:
-    its error adds up along a line and not as a random walk.
+    """Evaporation of a vessel. Its rate, in standard deviations from the expected rate, is one unknown: the error grows
+    linearly, not as a random walk.
     """
 
     unknown: str
@@ -27,17 +27,16 @@ class Loss:
     sd_ul_d: float
 
     def in_time(self, seconds: float) -> tuple[float, float]:
-        """Expected loss and its standard deviation (µL)."""
+        """Return the expected loss and its standard deviation (µL)."""
         days = max(seconds, 0.0) / DAY_S
         return self.ul_d * days, self.sd_ul_d * days
 
 
 @dataclass(frozen=True, slots=True)
 class Nominal:
-    """What a pump was to move in a dose that it ended by itself: the prior of what it did move.
+    """The volume that a pump should have moved in a dose that it ended itself: the prior of the real volume.
 
-    `ul` by its calibration, whose claim is `rel_sd` and whose name is `calibration`; `dose_sd_ul` is the scatter from dose
-    to dose.
+    `ul` is by the calibration named `calibration`, whose uncertainty is `rel_sd`; `dose_sd_ul` is the scatter of doses.
     """
 
     ul: float
@@ -46,13 +45,13 @@ class Nominal:
     calibration: str
 
     def to_json(self) -> dict[str, Any]:
-        """Plain data for the journal."""
+        """Return plain data for the journal."""
         return {f"nominal_{name}": value for name, value in asdict(self).items()}
 
 
 @dataclass(frozen=True, slots=True)
 class Movement:
-    """One transfer as booked: along which line, from and to which vessel, how much (µL)."""
+    """One booked transfer: its line, source, target and volume (µL)."""
 
     line: str
     source: str
@@ -62,19 +61,19 @@ class Movement:
 
 @dataclass(frozen=True, slots=True)
 class Parcel:
-    """What medium has been through, as the mixing average of a vessel."""
+    """History of medium, as the mixing average of a vessel."""
 
     passes: float = 0.0
-    """How often it was given back to the loop."""
+    """Number of times it was given back to the loop."""
     age_s: float = 0.0
-    """Since it left its bottle."""
+    """Time since it left its bottle (s)."""
     unused: float = 1.0
-    """Share that was never in the loop."""
+    """Share that was never in the loop (0..1)."""
     insulin: float = 1.0
-    """Share of the insulin of fresh medium: stocks have none, and a dialyser leaks it."""
+    """Share of fresh medium's insulin (0..1): stocks have none, and a dialyser loses it."""
 
     def mixed(self, other: Parcel, share: float) -> Parcel:
-        """With a `share` (0..1) of `other` in the mixture."""
+        """Return the mixture with a `share` (0..1) of `other`."""
         return Parcel(
             self.passes + (other.passes - self.passes) * share,
             self.age_s + (other.age_s - self.age_s) * share,
@@ -85,7 +84,7 @@ class Parcel:
 
 @dataclass(slots=True)
 class Totals:
-    """Since the journal began (µL). `recycled_ul` is used medium that went back to the loop."""
+    """Totals since the journal began (µL). `recycled_ul` is used medium that went back to the loop."""
 
     drawn_ul: float = 0.0
     given_back_ul: float = 0.0
@@ -97,29 +96,29 @@ class Totals:
     dialysate_ul: float = 0.0
     evaporated_ul: float = 0.0
     loaded_ul: float = 0.0
-    """What people put in, with its lot number."""
+    """What people put in with a lot number."""
     unaccounted_ul: float = 0.0
-    """Corrections: what the balance or a person found that no transfer explains (gain > 0)."""
+    """Corrections by the balance or a person that no transfer explains (gain > 0)."""
     reconciled_ul: float = 0.0
-    """Of it, what a person set with name and reason."""
+    """The part of them that a person set with name and reason."""
 
     @property
     def recycled_fraction(self) -> float:
-        """Recycled over recycled and fresh (0..1): how much of what entered the loop had been there before."""
+        """Share of used medium in what entered the loop (0..1)."""
         entered = self.recycled_ul + self.fresh_ul
         return self.recycled_ul / entered if entered else 0.0
 
 
 @dataclass(slots=True)
 class Tests:
-    """How the residuals of weighed doses and read levels came out: of well pumps, the mean square of sigmas is about 1."""
+    """Residual tests of weighed doses and read levels. With sound pumps the mean square of the sigmas is about 1."""
 
     count: int = 0
     gross: int = 0
     square_sigmas: float = 0.0
 
     def note(self, residual: Residual) -> None:
-        """One more."""
+        """Count one residual."""
         self.count += 1
         self.gross += residual.gross
         if not residual.gross:

@@ -1,8 +1,8 @@
-"""How much did a transfer move? Two witnesses, each an interval: the pump's own total and the balance. Pure.
+"""Interval estimates of a moved volume, from the pump's own total and from the balance. Pure.
 
-The pump counts nominal volume, so its calibration widens what it says; its counter has a step. The balance under the
-spent vessel sees every line of the rig that touches it, to some hundredths of a gram. Where the two contradict each
-other, or the pump's counter went back, nobody knows for certain, and that is what is said (F2).
+The pump counts nominal volume: its calibration widens the interval, and its counter has a resolution. The balance under the
+spent vessel sees every line that touches it, within some hundredths of a gram. If the two contradict each other, or the
+pump's counter was reset, the result is uncertain and is reported as such (F2).
 """
 
 from __future__ import annotations
@@ -12,11 +12,11 @@ from dataclasses import dataclass, replace
 
 DENSITY_UL_PER_G = 1000.0
 DENSITY_REL_SD = 0.002
-"""Medium at 37 °C: water 0.993 g/mL and about 1 % of salts and sugar."""
+"""Relative uncertainty of the density at 37 °C: water 0.993 g/mL, and about 1 % of salts and sugar."""
 K = 3.0
-"""Bounds of a witness, in standard deviations."""
+"""Half width of an interval, in standard deviations."""
 NOBODY = "nobody"
-"""Who said so, when neither did."""
+"""Source of a volume that neither the pump nor the balance has measured."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,10 +29,10 @@ class Weight:
 
 @dataclass(frozen=True, slots=True)
 class Moved:
-    """What a transfer moved (µL): best value, bounds, who said so, and whether it is certain.
+    """The volume moved by a transfer (µL): best value, bounds, source, and whether it is certain.
 
-    `counted` is by how much the pump's own counter has gone on (by its calibration), `counter_step` its step: what it
-    claims at least is never given again, whatever the balance says.
+    `counted` is the advance of the pump's own counter (by its calibration), `counter_step` its resolution. What the counter
+    claims at least is never given again, whatever the balance shows.
     """
 
     ul: float
@@ -45,37 +45,37 @@ class Moved:
 
     @property
     def claimed_ul(self) -> float:
-        """What the pump claims to have moved at the least."""
+        """Minimum volume by the pump's counter (µL)."""
         return max(self.counted - self.counter_step, 0.0)
 
     @property
     def charged_ul(self) -> float:
-        """How much of what was asked is taken as given."""
+        """Volume that counts as given (µL)."""
         return max(self.high, self.claimed_ul)
 
     @property
     def sd_ul(self) -> float:
-        """Standard deviation: a :data:`K`-th of the half width where it was measured, that of anywhere between else."""
+        """Standard deviation (µL): of a normal distribution if it was measured, of a uniform one if it is uncertain."""
         width = self.high - self.low
         return width / (2 * K) if self.certain else width / math.sqrt(12.0)
 
 
-def by_balance(before: Weight | None, after: Weight | None, *, sign: int, greatest_ul: float) -> Moved | None:
-    """From the balance; `sign` is +1 for a line that fills the weighed vessel, -1 for one that empties it."""
+def by_balance(before: Weight | None, after: Weight | None, *, sign: int, max_ul: float) -> Moved | None:
+    """Return the volume by the balance; `sign` is +1 for a line that fills the weighed vessel, -1 if it empties it."""
     if before is None or after is None:
         return None
     ul = sign * (after.g - before.g) * DENSITY_UL_PER_G
     sd = math.hypot(math.hypot(before.sd_g, after.sd_g) * DENSITY_UL_PER_G, DENSITY_REL_SD * ul)
-    return _clipped(ul, ul - K * sd, ul + K * sd, greatest_ul, "balance")
+    return _clipped(ul, ul - K * sd, ul + K * sd, max_ul, "balance")
 
 
 def by_pump(
-    before_ul: float | None, after_ul: float | None, *, step_ul: float, rel_sd: float, greatest_ul: float
+    before_ul: float | None, after_ul: float | None, *, step_ul: float, rel_sd: float, max_ul: float
 ) -> Moved | None:
-    """From the pump's own totals; None when one is missing, or the pump may have lost power since.
+    """Return the volume by the pump's totals; None if one is missing or the pump may have lost power in between.
 
-    A counter that went back was zeroed by a power cycle. One that stood at zero and still stands there does not tell one:
-    a pump that moved something and then lost power looks the same as one that moved nothing.
+    A counter that went back was reset by a power cycle. A counter that is zero before and after is no evidence: a pump that
+    moved something and then lost power looks the same as one that moved nothing.
     """
     if before_ul is None or after_ul is None or went_back(before_ul, after_ul):
         return None
@@ -83,34 +83,40 @@ def by_pump(
         return None
     ul = after_ul - before_ul
     margin = K * rel_sd
-    return _clipped(ul, (ul - step_ul) * (1 - margin), (ul + step_ul) * (1 + margin), greatest_ul, "pump")
+    return _clipped(ul, (ul - step_ul) * (1 - margin), (ul + step_ul) * (1 + margin), max_ul, "pump")
 
 
 def went_back(before_ul: float, after_ul: float) -> bool:
-    """Whether the pump's counter was zeroed in between; it never counts down."""
+    """Return whether the pump's counter was reset in between; it never counts down."""
     return after_ul < before_ul - 1e-6
 
 
 def against(moved: Moved, *, seen_ul: float, counted_ul: float, rel_sd: float) -> Moved:
-    """A dose of several, held against what all of them together have come to: `seen_ul` at the most by who saw the others
-    move, `counted_ul` by the pump's counter, this dose included.
+    """Compare a dose with the sum of all doses of its step, and put it in doubt if they do not add up.
 
-    One short dose says little to a counter of whole millilitres, and many of them would hide that nothing arrives.
+    One short dose is within the resolution of a counter of whole millilitres, and many of them could hide that nothing
+    arrives.
+
+    Args:
+        moved: this dose.
+        seen_ul: upper bound of the other doses (µL).
+        counted_ul: advance of the pump's counter over all doses, this one included (µL).
+        rel_sd: relative uncertainty of the pump.
     """
-    least_ul = (counted_ul - moved.counter_step) * max(0.0, 1 - K * rel_sd)
-    missing_ul = least_ul - seen_ul - moved.high
+    min_ul = (counted_ul - moved.counter_step) * max(0.0, 1 - K * rel_sd)
+    missing_ul = min_ul - seen_ul - moved.high
     if missing_ul <= 0.0:
         return moved
     return replace(moved, high=moved.high + missing_ul, source="contradiction", certain=False)
 
 
 def by_command(asked_ul: float, *, rel_sd: float) -> Moved:
-    """Nobody watched, but the pump said that it finished what it was asked."""
+    """Return the volume of a dose that the pump reported as finished and nothing else measured."""
     return Moved(asked_ul, asked_ul * max(0.0, 1 - K * rel_sd), asked_ul * (1 + K * rel_sd), "command")
 
 
 def agreed(balance: Moved | None, pump: Moved | None, *, asked_ul: float) -> Moved:
-    """The narrowest that both witnesses allow; uncertain when they contradict each other or both are silent."""
+    """Return the intersection of both intervals; uncertain if they contradict each other or both are missing."""
     if balance is not None and pump is not None:
         low, high = max(balance.low, pump.low), min(balance.high, pump.high)
         if low > high:
@@ -124,10 +130,10 @@ def agreed(balance: Moved | None, pump: Moved | None, *, asked_ul: float) -> Mov
     return Moved(asked_ul / 2, 0.0, asked_ul, NOBODY, certain=False)
 
 
-def _clipped(ul: float, low: float, high: float, greatest_ul: float, source: str) -> Moved | None:
-    """Within what is possible at all: from nothing to the pump's volume with its calibration error."""
-    if low > greatest_ul or high < 0:
-        low, high = min(max(low, 0.0), greatest_ul), max(min(high, greatest_ul), 0.0)
-        return Moved(min(max(ul, 0.0), greatest_ul), 0.0, greatest_ul, f"{source}, out of all reason", certain=False)
-    low, high = max(low, 0.0), min(high, greatest_ul)
+def _clipped(ul: float, low: float, high: float, max_ul: float, source: str) -> Moved | None:
+    """Clip an interval to what is possible: from zero to the pump's volume with its calibration error."""
+    if low > max_ul or high < 0:
+        low, high = min(max(low, 0.0), max_ul), max(min(high, max_ul), 0.0)
+        return Moved(min(max(ul, 0.0), max_ul), 0.0, max_ul, f"{source}, out of all reason", certain=False)
+    low, high = max(low, 0.0), min(high, max_ul)
     return Moved(min(max(ul, low), high), low, high, source)

@@ -1,1 +1,1 @@
-"""Connection of devices, and ownership of a data folder."""
+"""Connection of devices, and the owner of a data folder."""

@@ -1,7 +1,7 @@
-"""The body: devices on supervised links, sampled each on its own period into the state store.
+"""The connected rig: devices on supervised links, each sampled at its own period into the state.
 
-The devices on one link take turns, so a slow one delays its neighbours by its own time-out and no more (C3); links do not
-wait for each other at all. The actuators are handed to the gate once, and their status is asked for through it.
+The devices on one link take turns, so a slow one delays its neighbours by its own time-out at most (C3); links are
+independent of each other. The actuators are handed to the gate once, and their status is read through it.
 """
 
 from __future__ import annotations
@@ -21,17 +21,17 @@ from drivers.transport.opener import Opener
 logger = logging.getLogger(__name__)
 
 SOON_S = 0.25
-"""So soon is a point read again: later than any driver serves several points from one reply."""
-READS_MOST = 3
-"""So often is a point read within one turn of its device, when a reading was garbled or waits to be confirmed (I9)."""
+"""Delay of a repeated read (s): longer than any driver reuses one reply for several points."""
+MAX_READS = 3
+"""Maximum number of reads of a point within one turn, if a reading was garbled or needs confirmation (I9)."""
 
 Poll = Callable[[str], Awaitable[None]]
-"""Asks one actuator how it stands; see :meth:`controller.gate.gate.Gate.poll`."""
+"""Reads the status of one actuator; see :meth:`controller.gate.gate.Gate.poll`."""
 
 
 @dataclass(slots=True)
 class _Work:
-    """One device's turn: what is read, how often (s), when next (loop seconds)."""
+    """The sampling of one device: its period (s), its next time (loop s), its sensors and actuators."""
 
     every_s: float
     next_s: float
@@ -40,7 +40,7 @@ class _Work:
 
 
 class ConnectedRig:
-    """A connected rig. Make it with :meth:`connect`."""
+    """A connected rig. Create it with :meth:`connect`."""
 
     def __init__(self, rig: Rig, connected: Connected, store: StateStore) -> None:
         self.rig = rig
@@ -71,25 +71,25 @@ class ConnectedRig:
 
     @property
     def transactions(self) -> int:
-        """Requests on all links so far."""
+        """Number of requests on all links so far."""
         return sum(link.transactions for link in self._links.values())
 
     def hand_over_actuators(self) -> dict[str, Actuator]:
-        """Every actuator by `device.point`, once: to the gate. The body keeps none."""
+        """Return every actuator by `device.point`, once: to the gate. None is kept here."""
         actuators, self._actuators = self._actuators, None
         if actuators is None:
             raise RuntimeError("the actuators were handed over already; only the gate may hold them")
         return actuators
 
     def hand_over_calibrators(self) -> dict[str, Calibrator]:
-        """Every probe's calibration by `device.point`, once: to the gate. The body keeps none."""
+        """Return every probe's calibrator by `device.point`, once: to the gate. None is kept here."""
         calibrators, self._calibrators = self._calibrators, None
         if calibrators is None:
             raise RuntimeError("the calibrators were handed over already; only the gate may hold them")
         return calibrators
 
     async def begin(self, poll: Poll) -> None:
-        """Start sampling; returns when every device has had its first turn."""
+        """Start sampling. Return when every device has been sampled once."""
         now_s = asyncio.get_running_loop().time()
         first: list[asyncio.Event] = []
         for link in self._links:
@@ -111,7 +111,7 @@ class ConnectedRig:
         self.see_links()
 
     def see_links(self) -> None:
-        """Tell the store how the links stand."""
+        """Record the state of the links."""
         for name, link in self._links.items():
             self._store.link(name, link.state.value)
 
@@ -126,38 +126,43 @@ class ConnectedRig:
             wait_s = work.next_s - loop.time()
             if wait_s > 0:
                 await asyncio.sleep(wait_s)
-            # Periods are kept on their grid; a turn that came late is not made up for.
+            # Periods stay on their grid; a late turn is not made up for.
             work.next_s += work.every_s * max(1, int((loop.time() - work.next_s) / work.every_s) + 1)
             await self._turn(work, poll)
 
     async def _turn(self, work: _Work, poll: Poll) -> None:
-        store = self._store
-        loop = asyncio.get_running_loop()
         for point, sensor in work.sensors:
             again = False
-            for reads in range(READS_MOST):
+            for reads in range(MAX_READS):
                 if reads:
                     await asyncio.sleep(SOON_S)
-                try:
-                    value = await sensor.read()
-                except DeviceError as error:
-                    store.failed(point, sensor.unit, str(error))
-                    # One that answers badly may answer well at once; one that is silent would only keep others waiting.
-                    again = again or isinstance(error, BadReply)
-                except Exception as error:
-                    # A defect in one driver costs that driver's readings and nobody else's (C3).
-                    logger.exception("reading %s", point)
-                    store.failed(point, sensor.unit, f"its driver fails: {error!r}")
-                    break
-                else:
-                    again = store.read(point, value, sensor.unit, sensor.quality, loop.time(), stable=sensor.stable)
+                again = await self._read(point, sensor, again)
                 if not again:
                     break
         for name in work.actuators:
             await poll(name)
 
+    async def _read(self, point: str, sensor: Sensor, again: bool) -> bool:
+        """Read a sensor once and record the result. Return whether to read it again at once.
+
+        `again` is the answer of the read before, within the same turn.
+        """
+        try:
+            value = await sensor.read()
+        except DeviceError as error:
+            self._store.failed(point, sensor.unit, str(error))
+            # A garbled reply may be followed by a good one; a silent device would only delay others.
+            return again or isinstance(error, BadReply)
+        except Exception as error:
+            # A defect in one driver must cost only that driver's readings (C3).
+            logger.exception("driver of %s failed while it was read", point)
+            self._store.failed(point, sensor.unit, f"its driver fails: {error!r}")
+            return False
+        at_s = asyncio.get_running_loop().time()
+        return self._store.read(point, value, sensor.unit, sensor.quality, at_s, stable=sensor.stable)
+
     async def close(self) -> None:
-        """Stop sampling and close the links. Outputs stay as the gate has left them."""
+        """Stop sampling and close the links. Outputs keep the state that the gate has commanded."""
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)

@@ -1,4 +1,4 @@
-"""Connecting a rig: every link in parallel, and every failure together in one table."""
+"""Connection of a rig: all links in parallel, all failures in one table."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from drivers.transport.opener import Opener
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """One device that did not come up."""
+    """One device that could not be connected."""
 
     device: str
     link: str
@@ -23,7 +23,7 @@ class Failure:
 
 
 class ConnectError(Exception):
-    """No device came up; `failures` holds them all, `table` shows them to people."""
+    """No device could be connected; `failures` holds all of them, `table` is their text for people."""
 
     def __init__(self, failures: list[Failure]) -> None:
         self.failures = failures
@@ -32,14 +32,14 @@ class ConnectError(Exception):
 
 
 def table(failures: list[Failure]) -> str:
-    """The failures for people."""
+    """Return the failures as text for people."""
     width = max((len(failure.device) for failure in failures), default=0)
     return "\n".join(f"  {failure.device:<{width}}  {failure.link}: {failure.error}" for failure in failures)
 
 
 @dataclass(frozen=True, slots=True)
 class Connected:
-    """What came of connecting: every link and device, and who did not answer yet (its link keeps trying)."""
+    """The result of connecting: all links and devices, and those that do not answer yet (their links retry)."""
 
     links: dict[str, Link]
     devices: dict[str, Device]
@@ -49,8 +49,10 @@ class Connected:
 async def connect(rig: Rig, opener: Opener) -> Connected:
     """Open all links in parallel and verify every device once.
 
-    A rig with a dead device still starts: its link goes on trying, its readings are bad, its alarms are raised. Raises
-    :class:`ConnectError` only when nothing at all answers.
+    A rig with a dead device still starts: its link retries, its readings are missing, and alarms are raised.
+
+    Raises:
+        ConnectError: no device answers.
     """
     models: dict[str, list[str]] = {}
     for spec in rig.devices.values():
@@ -77,7 +79,7 @@ async def connect(rig: Rig, opener: Opener) -> Connected:
 
 
 def device_config(name: str, spec: DeviceSpec) -> DeviceConfig:
-    """What the rig says of a device, in the drivers' words."""
+    """Return the drivers' configuration of a device of the rig."""
     channels = {number: _channel(channel) for number, channel in spec.channels.items()}
     return DeviceConfig(name, spec.address, spec.settings, channels)
 

@@ -1,4 +1,4 @@
-"""Who holds a data directory's journal, by the kernel's own list of locks: nothing is opened, so nobody is kept out."""
+"""Owner of a data directory's journal, by the kernel's list of locks: no file is opened, so no process is locked out."""
 
 from __future__ import annotations
 
@@ -6,14 +6,14 @@ import os
 from pathlib import Path
 
 OWNER = "journal.db.owner"
-"""The file in a data directory that a controller keeps locked as long as it runs (:mod:`controller.journal.journal`)."""
+"""File in a data directory that a controller keeps locked while it runs (:mod:`controller.journal.journal`)."""
 LOCKS = Path("/proc/locks")
 
 
 def holders(owner: Path, locks: Path = LOCKS) -> tuple[int, ...]:
-    """The processes that hold the lock on `owner`; none when there is no such file, or no such list (not Linux).
+    """Return the processes that hold the lock on `owner`; empty without such a file, or without a list (not Linux).
 
-    A process of another container is told as 0 (proc(5), “/proc/locks”). One that waits for the lock does not hold it.
+    A process of another container appears as 0 (proc(5), “/proc/locks”). One that waits for the lock does not hold it.
     """
     try:
         status = owner.stat()
@@ -29,5 +29,5 @@ def holders(owner: Path, locks: Path = LOCKS) -> tuple[int, ...]:
             by_inode.append(int(words[4]))
             if words[5] == f"{device}:{status.st_ino}":
                 exact.append(int(words[4]))
-    # Inodes of different file systems may be equal. Some file systems (btrfs, overlay) show stat another device than here.
+    # Inodes of different file systems may be equal. Some file systems (btrfs, overlay) give `stat` another device number.
     return tuple(dict.fromkeys(exact or by_inode))

@@ -1,1 +1,1 @@
-"""What is remembered: history."""
+"""Persistent records: history and calibrations."""

@@ -1,8 +1,8 @@
-"""What was measured when a pump or a sensor was calibrated: the sums, and the records in DATA/calibrations.jsonl.
+"""Calibrations of pumps and sensors: the fits, and the records in DATA/calibrations.jsonl.
 
-A record is a fact with a date, never changed: who, when, how, with which tubing, what was measured, what follows from it,
-and until when that is trusted. The newest record of a point counts. `choroid calibrate` writes them, the controller reads
-them (:mod:`controller.upkeep.upkeep`).
+A record is a dated fact and never changed: who, when, how, with which tubing, what was measured, the result, and its expiry.
+The newest record of a point counts. `choroid calibrate` writes them, the controller reads them
+(:mod:`controller.upkeep.upkeep`).
 """
 
 from __future__ import annotations
@@ -17,18 +17,18 @@ from pathlib import Path
 from typing import Literal
 
 FILE = "calibrations.jsonl"
-MOST_SPREAD = 0.10
-"""Single measurements may lie this far from what they say together; more, and something went wrong while measuring."""
+MAX_SPREAD = 0.10
+"""Maximum relative deviation of a single measurement from the fit; more means an error in the measurement."""
 FACTORS = (0.5, 2.0)
 SLOPES = (0.7, 1.3)
 
 
 @dataclass(frozen=True, slots=True)
 class SensorBounds:
-    """What the calibration of a working sensor can be, in the sensor's unit.
+    """Bounds of the calibration of a working sensor, in the sensor's unit.
 
-    `slope` is the sensor's own: its change for one unit of truth. `max_off` bounds how far it may be from a
-    reference, `low` and `high` bound the references.
+    `slope` is the sensor's: its change for one unit of the true value. `max_off` bounds its deviation from a reference; `low`
+    and `high` bound the references.
     """
 
     slope: tuple[float, float]
@@ -50,23 +50,23 @@ MAX_ASYMMETRY_PH = 0.5
 """30 mV at pH 7."""
 
 ONE_RUN_REL_SD = 0.02
-"""What a single run is worth: nothing tells its scatter."""
+"""Uncertainty of a single run: its scatter is unknown."""
 BENCH_REL_SD = 0.005
-"""What more runs do not average away: the bench balance, the density of what was weighed."""
+"""Common uncertainty of all runs: the bench balance, the density of the liquid."""
 
 Pair = tuple[float, float]
 
 
 class CalibrationError(Exception):
-    """A calibration that cannot be: what, likely cause, next action."""
+    """An impossible calibration. The message says what, the likely cause and the next action."""
 
 
 @dataclass(frozen=True, slots=True)
 class Calibration:
-    """One record. Pump: true volume = `gain` · asked volume. Sensor: true value = `gain` · reading + `offset`.
+    """One record. Pump: true volume = `gain` · commanded volume. Sensor: true value = `gain` · reading + `offset`.
 
-    `measured` holds pairs of (asked, true) for a pump in µL or µL/min, (reading, true) for a sensor in its unit;
-    `spread` is the largest distance of one pair from the fit: relative for a pump, in the sensor's unit for a sensor.
+    `measured` holds pairs of (commanded, true) for a pump (µL or µL/min), or (reading, true) for a sensor (its unit).
+    `spread` is the largest deviation of a pair from the fit: relative for a pump, in its unit for a sensor.
     """
 
     point: str
@@ -85,12 +85,12 @@ class Calibration:
     note: str = ""
 
     def expired(self, now_utc: str) -> bool:
-        """Whether it is no longer trusted; both times as ISO 8601 in UTC, which sort as they follow each other."""
+        """Return whether it has expired; both times are ISO 8601 in UTC, which sort in order of time."""
         return self.expires_utc <= now_utc
 
     @property
     def rel_sd(self) -> float:
-        """Standard deviation of a pump's `gain`, relative to it: the scatter of its runs, and what they have in common."""
+        """Relative standard deviation of a pump's `gain`: the scatter of its runs, and their common uncertainty."""
         runs = len(self.measured)
         if runs < 2:
             return math.hypot(ONE_RUN_REL_SD, BENCH_REL_SD)
@@ -99,9 +99,10 @@ class Calibration:
 
 
 def pump_fit(pairs: Sequence[Pair]) -> tuple[float, float]:
-    """Gain and spread from pairs of (asked, true), all > 0: least squares through zero.
+    """Fit pairs of (commanded, true), all > 0, by least squares through zero. Return gain and spread.
 
-    Raises :class:`CalibrationError` when they do not agree with each other, or with any pump.
+    Raises:
+        CalibrationError: the pairs contradict each other, or any pump.
     """
     gain = sum(asked * true for asked, true in pairs) / sum(asked * asked for asked, _ in pairs)
     spread = max(abs(true / (gain * asked) - 1.0) for asked, true in pairs)
@@ -110,18 +111,19 @@ def pump_fit(pairs: Sequence[Pair]) -> tuple[float, float]:
             f"the pump would give {gain:.3g} times what it is asked for, which is no calibration but a fault. Likely cause:"
             " other tubing than it reckons with, air, or a unit mistaken. Next: check the tubing and measure again"
         )
-    if spread > MOST_SPREAD:
+    if spread > MAX_SPREAD:
         raise CalibrationError(
-            f"single runs lie up to {spread:.0%} apart from what they say together; {MOST_SPREAD:.0%} is allowed. Likely"
+            f"single runs lie up to {spread:.0%} apart from what they say together; {MAX_SPREAD:.0%} is allowed. Likely"
             " cause: air in the line, drips, or a run that was cut short. Next: prime the line and measure again"
         )
     return gain, spread
 
 
 def sensor_fit(pairs: Sequence[Pair]) -> tuple[float, float, float]:
-    """Gain, offset and spread from pairs of (reading, true); one pair gives an offset alone.
+    """Fit pairs of (reading, true). Return gain, offset and spread; one pair gives only an offset.
 
-    Raises :class:`CalibrationError` for pairs that no working probe gives.
+    Raises:
+        CalibrationError: no working probe gives such pairs.
     """
     if len(pairs) == 1:
         ((reading, true),) = pairs
@@ -140,12 +142,16 @@ def sensor_fit(pairs: Sequence[Pair]) -> tuple[float, float, float]:
 
 
 def check_sensor(pairs: Sequence[Pair], gain: float, offset: float, unit: str) -> None:
-    """Raise :class:`CalibrationError` for a calibration that no working sensor of this unit has.
+    """Check the calibration of a sensor against the bounds of its unit.
 
     Args:
-        pairs: what was measured, as (reading, true).
-        gain, offset: what follows from it; true value = gain · reading + offset.
+        pairs: the measurements, as (reading, true).
+        gain: gain of the fit; true value = gain · reading + offset.
+        offset: offset of the fit.
         unit: the sensor's unit.
+
+    Raises:
+        CalibrationError: no working sensor of this unit has such a calibration.
     """
     bounds = SENSOR_BOUNDS.get(unit)
     if bounds is None:
@@ -154,10 +160,10 @@ def check_sensor(pairs: Sequence[Pair], gain: float, offset: float, unit: str) -
         " Likely cause: another buffer than was written, or a sensor that is worn out. Next: clean it, measure again in"
     )
     next_ += " fresh references, or replace it"
-    slope, (least, most) = 1.0 / gain, bounds.slope
-    if not least - 1e-9 <= slope <= most + 1e-9:
+    slope, (min_slope, max_slope) = 1.0 / gain, bounds.slope
+    if not min_slope - 1e-9 <= slope <= max_slope + 1e-9:
         raise CalibrationError(
-            f"a slope of {slope:.1%} is that of no working {unit} sensor ({least:.0%} to {most:.0%}).{next_}"
+            f"a slope of {slope:.1%} is that of no working {unit} sensor ({min_slope:.0%} to {max_slope:.0%}).{next_}"
         )
     for reading, true in pairs:
         if not bounds.low <= true <= bounds.high:
@@ -171,7 +177,7 @@ def check_sensor(pairs: Sequence[Pair], gain: float, offset: float, unit: str) -
                 f" a calibration corrects.{next_}"
             )
     if unit == "pH":
-        at_seven = (7.0 - offset) / gain - 7.0  # what it reads there, beyond 7
+        at_seven = (7.0 - offset) / gain - 7.0  # deviation of its reading at pH 7
         if abs(at_seven) > MAX_ASYMMETRY_PH:
             raise CalibrationError(
                 f"an offset of {at_seven:+.2f} pH at pH 7 is that of no working electrode (± {MAX_ASYMMETRY_PH:g} pH,"
@@ -180,13 +186,13 @@ def check_sensor(pairs: Sequence[Pair], gain: float, offset: float, unit: str) -
 
 
 def keep(data: Path, record: Calibration) -> Path:
-    """Add `record` to the records in `data`, on disk before this returns; the file."""
+    """Append `record` to the records in `data`; it is on the disk on return. Return the file."""
     data.mkdir(parents=True, exist_ok=True)
     path = data / FILE
     with path.open("a+b") as file:
         file.seek(0)
         whole = file.read().rfind(b"\n") + 1
-        file.truncate(whole)  # a record that a power cut left unfinished was never confirmed
+        file.truncate(whole)  # an unfinished record of a power failure was never confirmed
         file.write(json.dumps(asdict(record), ensure_ascii=False).encode() + b"\n")
         file.flush()
         os.fsync(file.fileno())
@@ -194,9 +200,11 @@ def keep(data: Path, record: Calibration) -> Path:
 
 
 def current(data: Path) -> dict[str, Calibration]:
-    """The newest record of each point; {} when there are none.
+    """Return the newest record of each point.
 
-    Raises :class:`CalibrationError` for a file that is damaged, OSError for one that cannot be read.
+    Raises:
+        CalibrationError: the file is damaged.
+        OSError: the file cannot be read.
     """
     path = data / FILE
     found: dict[str, Calibration] = {}
@@ -207,9 +215,9 @@ def current(data: Path) -> dict[str, Calibration]:
     for number, line in enumerate(lines, 1):
         try:
             record = _record(line)
-        except (ValueError, TypeError, KeyError):  # a byte that is no UTF-8 is a ValueError too
+        except (ValueError, TypeError, KeyError):  # invalid UTF-8 is a ValueError too
             if number > len(whole):
-                break  # the machine was switched off while it was written: it was never confirmed
+                break  # a power failure interrupted the write: the record was never confirmed
             raise CalibrationError(
                 f"{path}:{number} cannot be read. Likely cause: edited by hand, or by an editor that does not write UTF-8."
                 " Next: restore the file from a backup"
@@ -219,7 +227,7 @@ def current(data: Path) -> dict[str, Calibration]:
 
 
 def _record(line: bytes) -> Calibration:
-    """One line of the file; raises ValueError, TypeError or KeyError for what is no record."""
+    """Parse one line. Raises ValueError, TypeError or KeyError for an invalid one."""
     words = json.loads(line.decode())
     words["measured"] = tuple((float(a), float(b)) for a, b in words["measured"])
     record = Calibration(**words)

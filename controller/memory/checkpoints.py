@@ -1,4 +1,4 @@
-"""Checkpoints of the files that may not make the control loop wait: history and outboxes, in a thread (real time)."""
+"""Checkpoints of files that must not delay the control loop: history and outboxes, in a thread (real time)."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from typing import Any
 from controller.memory.file import checkpoint
 
 EVERY_S = 3600.0
-"""After each round the first write to a file waits for the disk once (SQLite syncs the header of a new WAL): rounds are
-rare, and the WALs of a default rig grow by some megabytes between two of them."""
+"""Time between two rounds (s). After each round the first write to a file waits for the disk once, because SQLite syncs the
+header of a new WAL. The WALs of a default rig grow by some megabytes in this time."""
 
 
 class Checkpoints:
-    """Moves what is in the WALs of a data folder into their files. `start_task(name, work)` runs a coroutine as a task."""
+    """Moves the WALs of a data folder into their files. `start_task(name, work)` runs a coroutine as a task."""
 
     def __init__(self, data: Path, start_task: Callable[[str, Coroutine[Any, Any, None]], None]) -> None:
         self._data = data
@@ -26,7 +26,7 @@ class Checkpoints:
         self._at_work = False
 
     def look(self, now_s: float) -> None:
-        """Begin a round when it is time for one and the last one has ended."""
+        """Start a round when it is time and the last one has ended."""
         if self._next_s is None:
             self._next_s = now_s + EVERY_S
         if now_s >= self._next_s and not self._at_work:

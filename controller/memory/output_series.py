@@ -1,11 +1,11 @@
-"""What the outputs did, as series of history: the mean flow of each pump and the duty of each switch, once a minute.
+"""History series of the outputs: the mean flow of each pump and the duty of each switch, once a minute.
 
-An output is polled every few seconds and commanded in between, so the bare samples of its status lie thickest where
-something happens, and their mean says little. Here each status counts for as long as it held: the minute's value is a mean
-over time. A pulse that the device ends by itself ends when it was told to, not when the next poll sees it.
+An output is polled every few seconds and also read at each command, so the plain samples of its status are unevenly spaced
+and their mean is biased. Here each status counts for its duration: the minute's value is a mean over time. A pulse that the
+device ends counts to its commanded end, not to the next poll.
 
-Series: `<pump>.flow` (uL/min, 0 while it stands), `<pump>.delivered` (uL, the pump's own running total, whenever it has
-changed), `<switch>.duty` (%). An output that does not answer gives no points: a gap is a gap.
+Series: `<pump>.flow` (uL/min, 0 while it stands), `<pump>.delivered` (uL, the pump's own running total, at each change),
+`<switch>.duty` (%). An output that does not answer gives no points: the gap stays a gap.
 """
 
 from __future__ import annotations
@@ -16,15 +16,15 @@ from controller.core.state import ActuatorView, Reading, State
 from drivers.commands import Command, PumpStatus, Quality, Switch, SwitchStatus
 
 EVERY_S = 60.0
-LEAST_KNOWN = 0.5
-"""A minute of which less than this share is known gives no point."""
+MIN_KNOWN = 0.5
+"""Minimum known share of a minute for a point."""
 
 Keep = Callable[[float, str, Mapping[str, Reading]], None]
-"""Takes readings as :meth:`controller.memory.history.History.add` does."""
+"""Stores readings as :meth:`controller.memory.history.History.add` does."""
 
 
 class _Track:
-    """One output: what it does since `at_s`, and what this minute has come to."""
+    """One output: its state since `at_s`, and the sums of this minute."""
 
     __slots__ = (
         "at_s",
@@ -34,7 +34,7 @@ class _Track:
         "level",
         "off_s",
         "point",
-        "told_ul",
+        "stored_ul",
         "total",
         "unit",
         "view",
@@ -50,10 +50,10 @@ class _Track:
         self.off_s: float | None = None
         self.total = self.known_s = 0.0
         self.delivered_ul: float | None = None
-        self.told_ul: float | None = None
+        self.stored_ul: float | None = None
 
     def look(self, view: ActuatorView, now_s: float) -> None:
-        """From `now_s` on it does what `view` says."""
+        """Apply the status `view` from `now_s` on."""
         self.advance(now_s)
         status = None if view.fault else view.status
         if isinstance(status, PumpStatus):
@@ -71,7 +71,7 @@ class _Track:
         self.view = view
 
     def advance(self, now_s: float) -> None:
-        """Count what was done until `now_s`."""
+        """Add the time until `now_s` to the sums."""
         if self.level is not None:
             on_until_s = now_s if self.off_s is None else min(max(self.off_s, self.at_s), now_s)
             self.total += self.level * (on_until_s - self.at_s)
@@ -80,7 +80,7 @@ class _Track:
 
 
 class OutputSeries:
-    """See the module. `observe` once a tick; `keep` takes what comes of it."""
+    """Computes the series. Call `observe` once a tick; `keep` stores the points."""
 
     def __init__(self, keep: Keep) -> None:
         self._keep = keep
@@ -88,7 +88,7 @@ class OutputSeries:
         self._begun_s: float | None = None
 
     def observe(self, state: State) -> None:
-        """Take in the outputs of this tick; hands on the minute's points when a minute is over."""
+        """Process the outputs of this tick; store the points when a minute is over."""
         now_s = state.at_s
         tracks = self._tracks
         for name, view in state.actuators.items():
@@ -110,19 +110,19 @@ class OutputSeries:
         middle_s = (begun_s + state.at_s) / 2
         for name, track in self._tracks.items():
             track.advance(state.at_s)
-            if track.point and track.known_s >= LEAST_KNOWN * (state.at_s - begun_s):
+            if track.point and track.known_s >= MIN_KNOWN * (state.at_s - begun_s):
                 readings[track.point] = Reading(
                     track.total / track.known_s, track.unit, Quality.GOOD, middle_s, same_since_s=middle_s
                 )
-            if track.delivered_ul is not None and track.delivered_ul != track.told_ul:
-                track.told_ul = track.delivered_ul
+            if track.delivered_ul is not None and track.delivered_ul != track.stored_ul:
+                track.stored_ul = track.delivered_ul
                 readings[f"{name}.delivered"] = Reading(track.delivered_ul, "uL", Quality.GOOD, middle_s)
             track.total = track.known_s = 0.0
         self._keep(state.at_s, state.utc, readings)
 
 
 def _series_of(name: str, view: ActuatorView) -> tuple[str, str]:
-    """The series and its unit; empty for what has never answered, and for levels, whose sensor is read anyway."""
+    """Return series and unit; empty for an output that never answered, and for levels, whose sensor is read anyway."""
     if isinstance(view.status, PumpStatus):
         return f"{name}.flow", "uL/min"
     if isinstance(view.status, SwitchStatus):

@@ -1,4 +1,4 @@
-"""What a controller consists of once its devices are connected."""
+"""The parts of a controller that need connected devices."""
 
 from __future__ import annotations
 

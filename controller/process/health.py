@@ -1,4 +1,4 @@
-"""What health is of a controller, for the page, the health port and whoever watches from outside (D6)."""
+"""Health of a controller, for the page, the health port and external monitors (D6)."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class ControllerHealth:
-    """Whether the control loop lives, and why not."""
+    """Whether the control loop is alive, and why not."""
 
     ok: bool
     reasons: tuple[str, ...]

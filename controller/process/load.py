@@ -1,4 +1,4 @@
-"""How the controller's process fares: lag of its loop, tasks, descriptors, memory (R1, R4)."""
+"""Load of the controller's process: lag of its loop, tasks, descriptors, memory (R1, R4)."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 TICKS = 600
-"""Ticks over which the lag is judged: ten minutes."""
+"""Number of ticks over which the lag is judged: ten minutes."""
 MIN_TICKS = 100
-"""Ticks before a percentile of 99 % means anything."""
+"""Minimum number of ticks for a 99 % percentile."""
 LAG_BUDGET_S = 0.25
 """Maximum p99 of the loop's lag: a quarter of a tick."""
 _SELF = Path("/proc/self")
@@ -20,7 +20,7 @@ _SELF = Path("/proc/self")
 
 @dataclass(frozen=True, slots=True)
 class LoadFigures:
-    """What the process takes at this moment. `descriptors` and `rss_mb` are None where the system does not tell."""
+    """Present load of the process. `descriptors` and `rss_mb` are None where the system does not report them."""
 
     lag_p99_ms: float
     lag_max_ms: float
@@ -30,18 +30,18 @@ class LoadFigures:
 
 
 class ProcessLoad:
-    """Lag of the control loop over its last ticks, and what its process takes."""
+    """Lag of the control loop over its last ticks, and the load of its process."""
 
     def __init__(self) -> None:
         self._late_s: deque[float] = deque(maxlen=TICKS)
 
     def ticked(self, late_s: float, speed: float = 1.0) -> None:
-        """Take in by how much a tick was late (s of the loop's time, which may run `speed` times as fast as life)."""
+        """Record the lag of a tick (s of the loop's time, which may run `speed` times as fast as real time)."""
         self._late_s.append(max(late_s, 0.0) / speed)
 
     @property
     def p99_s(self) -> float:
-        """The lag that 99 % of the last ticks kept within (s); 0 before there were enough of them."""
+        """The lag that 99 % of the last ticks did not exceed (s); 0 while there are too few."""
         if len(self._late_s) < MIN_TICKS:
             return 0.0
         ordered = sorted(self._late_s)
@@ -49,7 +49,7 @@ class ProcessLoad:
 
     @property
     def problem(self) -> str | None:
-        """Why the loop lags beyond its budget, for people; None while it does not."""
+        """Why the loop lags beyond its budget, for people; None if it does not."""
         lag_s = self.p99_s
         if lag_s <= LAG_BUDGET_S:
             return None
@@ -67,7 +67,7 @@ class ProcessLoad:
 
 
 def descriptors(process: Path) -> int | None:
-    """Return the number of open descriptors of `/proc/PID`, or None where the system does not tell."""
+    """Return the number of open descriptors of `/proc/PID`, or None where the system does not report it."""
     try:
         return len(os.listdir(process / "fd"))
     except OSError:
@@ -75,7 +75,7 @@ def descriptors(process: Path) -> int | None:
 
 
 def rss_mb(process: Path) -> float | None:
-    """Return the resident memory of `/proc/PID` (MB), or None where the system does not tell."""
+    """Return the resident memory of `/proc/PID` (MB), or None where the system does not report it."""
     try:
         pages = int((process / "statm").read_text(encoding="ascii").split()[1])
     except (OSError, ValueError, IndexError):

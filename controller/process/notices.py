@@ -1,4 +1,4 @@
-"""What a rig is told of as long as it runs: that nobody has commissioned it, accepted hazards, files set aside."""
+"""Notices that hold for the whole run of a rig: not commissioned, accepted hazards, files set aside."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from controller.rig.description import Rig
 
 
 def notices(rig: Rig, journal: Rows, now: datetime, data: Path) -> dict[tuple[str, str], str]:
-    """Return (alarm kind, source) → detail, as they stand when the controller starts."""
+    """Return the notices of the controller's start: detail by (alarm kind, source)."""
     found = {
         ("hazard_accepted", hazard): f"{accepted.reason} ({accepted.by})"
         for hazard, accepted in rig.safety.accepted.items()

@@ -1,4 +1,4 @@
-"""What carries readings away from the controller."""
+"""Interface of the sinks that export readings."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from controller.core.state import State
 
 
 class Sink(Protocol):
-    """Something that carries readings away (MQTT, say). It must return at once and never fail."""
+    """A destination of readings, such as MQTT. It must return at once and never fail."""
 
     name: str
-    """What alarms call it."""
+    """Its name in alarms."""
 
     @property
     def problem(self) -> str | None:
-        """Why nothing gets through at present, for people."""
+        """Why no readings get through at present, for people; None if they do."""
 
     def offer(self, state: State) -> None:
-        """Take this tick's snapshot."""
+        """Accept this tick's snapshot."""

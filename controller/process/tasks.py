@@ -1,4 +1,4 @@
-"""Named background tasks of the controller, and calls whose failure the rig can live without."""
+"""Named background tasks of the controller, and calls whose failure must not stop it."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from typing import Any
 
 
 class Tasks:
-    """Run work beside the tick. `failed(name, error)` receives every exception."""
+    """Runs work in parallel to the tick. `failed(name, error)` receives every exception."""
 
     def __init__(self, failed: Callable[[str, BaseException], None]) -> None:
         self._failed = failed
         self._running: dict[str, asyncio.Task[None]] = {}
 
     def running(self, name: str) -> bool:
-        """Return whether the task `name` is under way."""
+        """Return whether the task `name` is running."""
         return name in self._running
 
     def start(self, name: str, work: Coroutine[Any, Any, None]) -> None:

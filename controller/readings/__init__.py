@@ -1,1 +1,1 @@
-"""Readings: whether they are plausible, alive and flat, and those of the electrode engine."""
+"""Readings: their plausibility and liveliness, and the readings of the electrode engine."""

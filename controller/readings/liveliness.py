@@ -1,9 +1,8 @@
-"""Is a probe alive? One whose last digits have always moved and then stand still is stuck, whatever it says (I2).
+"""Detection of stuck probes: a probe whose last digits have always moved and then stand still is stuck (I2).
 
-How lively a probe is depends on its noise and on the digits that it is read with, so it is learned: the time that
-passes between two changes of its reading, on average. Time in which nothing was read is none of it: an outage says nothing
-about the probe. Nothing is said of one that has never been seen to be lively, such as a coarse gauge: a flat line is then
-its usual one.
+The liveliness of a probe depends on its noise and resolution, so it is learned: the average time between two changes of its
+reading. An outage does not count: it says nothing about the probe. A probe that was never seen to be lively, such as a
+coarse gauge, is not judged: a flat line is normal for it.
 """
 
 from __future__ import annotations
@@ -12,16 +11,16 @@ from dataclasses import dataclass
 
 from controller.rig.description import Rig
 from controller.rig.families import points_of
-from controller.safety.probe_rules import oldest_s
+from controller.safety.probe_rules import max_age_s
 
 QUANTITIES = frozenset(("pH", "oxygen", "pressure", "redox potential", "conductivity"))
-"""What is judged. Temperature has an interlock of its own; a balance, a gas flow or a switch may rest at one value."""
+"""The judged quantities. Temperature has its own interlock; a balance, a gas flow or a switch may rest at one value."""
 FLAT_S = 300.0
 FLAT_INTERVALS = 30.0
-"""A reading is flat that has not changed for so long, and for so many times what it usually takes. Where changes come
-at random, e⁻³⁰ of all pauses are as long."""
+"""A reading is flat if it has not changed for `FLAT_S` and for this many average intervals. With random changes only e⁻³⁰ of
+all pauses are as long."""
 CHANGES = 20
-"""So many changes are seen before anything is said, and the average is over about twice as many."""
+"""Minimum number of changes before a probe is judged; the average covers about twice as many."""
 GAIN = 1.0 / 40.0
 
 
@@ -29,35 +28,35 @@ GAIN = 1.0 / 40.0
 class _Pulse:
     value: float
     read_s: float
-    """When it was last read."""
+    """Time of the last reading (loop s)."""
     same_s: float = 0.0
-    """For how long it has been read as `value`, outages left out."""
+    """Time for which it has read `value`, without outages (s)."""
     changes: int = 0
     interval_s: float = 0.0
 
 
 class Liveliness:
-    """The points of one rig that are judged."""
+    """The judged points of one rig."""
 
     def __init__(self, rig: Rig) -> None:
-        self._most_s = {
-            point: oldest_s(rig.devices[point.partition(".")[0]].every_s)
+        self._max_gap_s = {
+            point: max_age_s(rig.devices[point.partition(".")[0]].every_s)
             for point, what in points_of(rig).items()
             if what.kind == "sensor" and what.quantity in QUANTITIES
         }
-        """By point: so much of the time (s) between two readings counts; the rest was an outage."""
+        """By point: the maximum time (s) between two readings; more counts as an outage."""
         self._pulses: dict[str, _Pulse] = {}
 
     def flat(self, point: str, value: float, now_s: float) -> str | None:
-        """Take in a reading of the moment; says why it cannot be live, or None."""
-        most_s = self._most_s.get(point)
-        if most_s is None:
+        """Take in a reading. Return why it cannot be live, or None."""
+        max_gap_s = self._max_gap_s.get(point)
+        if max_gap_s is None:
             return None
         pulse = self._pulses.get(point)
         if pulse is None:
             self._pulses[point] = _Pulse(value, now_s)
             return None
-        pulse.same_s += min(now_s - pulse.read_s, most_s)
+        pulse.same_s += min(now_s - pulse.read_s, max_gap_s)
         pulse.read_s = now_s
         if value == pulse.value:
             if pulse.changes < CHANGES or pulse.same_s <= max(FLAT_S, FLAT_INTERVALS * pulse.interval_s):

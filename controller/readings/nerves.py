@@ -1,6 +1,6 @@
-"""What the controller makes of the word of the nerves: readings while it is fresh, a lost device when it is not.
+"""Readings of the electrode engine: values while its summary is fresh, a lost device otherwise.
 
-An engine that has died says nothing; one that hangs says the same for ever. Neither may look like tissue that fires.
+An engine that has died sends nothing, and a hung one repeats itself. Neither may look like active tissue.
 """
 
 from __future__ import annotations
@@ -13,16 +13,16 @@ from controller.nerves.summary import NervesSource, NervesSummary, life_s
 from drivers.commands import Quality
 
 SILENT_AFTER_S = 30.0
-"""A summary comes each second or so; one that is older (s of life) says nothing of the present."""
+"""Maximum age of a summary (s of real time); it is renewed about every second."""
 STARTS_WITHIN_S = 60.0
-"""An engine that has never been heard may be starting for so long (s of life); it takes 3 to 10 s."""
+"""Maximum start time of an engine (s of real time); it takes 3 to 10 s."""
 FIRING, ACTIVE, EVOKED = "nerves.firing_rate", "nerves.active_electrodes", "nerves.evoked_ratio"
 UNITS: Final = {FIRING: "Hz", ACTIVE: "electrodes", EVOKED: "ratio"}
-"""The readings. What fails of them raises the alarm `device_lost` of the nerves, as with any device."""
+"""Units of the readings. A failed one raises the alarm `device_lost`, as for any device."""
 
 
 class NervesReader:
-    """Asks the source now and then; see the module."""
+    """Reads the engine's summary and records it in the state."""
 
     def __init__(self, store: StateStore, clock: Clock) -> None:
         self._store = store
@@ -31,7 +31,7 @@ class NervesReader:
         self._newest_s: float | None = None
 
     async def hear(self, nerves: NervesSource) -> NervesSummary | None:
-        """The summary of this moment, told to the store once; None when nobody has said anything lately."""
+        """Return the present summary and record it once; None if the engine has sent nothing recently."""
         summary = await nerves.summary()
         now_s = self._clock.now_s()
         if self._since_s is None:
@@ -45,20 +45,20 @@ class NervesReader:
             return None
         if summary.at_s != self._newest_s:
             self._newest_s = summary.at_s
-            self._tell(summary)
+            self._record(summary)
         return summary
 
-    def _tell(self, summary: NervesSummary) -> None:
-        told = {
+    def _record(self, summary: NervesSummary) -> None:
+        values = {
             FIRING: summary.firing_rate_hz,
             ACTIVE: float(summary.active_electrodes),
             EVOKED: None if summary.treatment is None else summary.treatment.evoked_ratio,
         }
-        for point, value in told.items():
+        for point, value in values.items():
             if value is not None:
                 self._store.read(point, value, UNITS[point], Quality.GOOD, summary.at_s)
 
     def _lose(self, why: str) -> None:
-        """Not the evoked ratio: an engine that is back has none until it has stimulated, and would still count as lost."""
+        """Mark the readings as failed, except the evoked ratio: an engine that is back has none until it has stimulated."""
         for point in (FIRING, ACTIVE):
             self._store.failed(point, UNITS[point], why)

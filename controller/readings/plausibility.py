@@ -1,15 +1,15 @@
-"""Decide what a reading is worth: the one place that turns a value into `good` or `suspect` (I9).
+"""Judge the plausibility of readings: the only place that marks a value as `good` or `suspect` (I9).
 
-A value is good when it lies within what its device and its place can show, and within reach of the last good value: a
-change of at most `grain` at once, and `per_s` for each second since. A value beyond reach is a jump. It is suspect until
-further readings agree with it; the sampling asks again at once. A value beyond the bounds is never good.
+A value is good if it lies within the range of its device and its place, and within reach of the last good value: a change
+of at most `grain` at once, and `per_s` for each second since. A value out of reach is a jump. It is suspect until further
+readings agree with it; the device is read again at once. A value out of range is never good.
 
-On a quiet line one more reading confirms a jump. A line that loses bytes can repeat an error: the leading digit of a
-number is lost in a few percent of all replies. Replies that were refused and jumps that went away raise a score of the
-device, and each point of it demands one more reading that agrees.
+On a quiet line one more reading confirms a jump. A line that loses bytes can repeat an error: a few percent of all replies
+lose the leading digit of a number. Refused replies and jumps that were not confirmed raise a score of the device, and each
+point of it demands one more agreeing reading.
 
-What passes is therefore wrong by at most `Bounds.error` (docs/safety.md): noise and corruption that look like a change
-that the rig can make cannot be told from one.
+A good value is therefore wrong by at most `PlausibleRange.error` (docs/safety.md): corruption that looks like a change that
+the rig can make cannot be distinguished from one.
 """
 
 from __future__ import annotations
@@ -25,24 +25,24 @@ from controller.safety.limits import GAUGE_KPA, PROBE_C
 from drivers.commands import Level
 
 HEAT_J_ML_K = 4.18
-"""Heat that a millilitre of medium takes for a kelvin."""
+"""Heat capacity of medium (J/(mL K))."""
 OVER_RANGE = 1.28
 """A mass flow controller measures up to 128 % of its full scale (Alicat MC manual, data sheet)."""
 OVERFILL = 1.25
-"""A vessel that stands too full weighs so much more than its capacity at most; medium weighs 1 g/mL within a percent."""
+"""Maximum mass of an overfilled vessel, relative to its capacity; medium weighs 1 g/mL within a percent."""
 MARGIN = 1.2
-"""Every rate is taken so many times over: calibrations and mixing are not better than that."""
+"""Safety factor on every rate: calibrations and mixing are no more accurate."""
 REACH_PERIODS, REACH_GRACE_S = 1.5, 2.0
-"""What was read longer ago than this, one missed reading, says nothing of the next value: that is confirmed like a jump."""
-TROUBLE_MOST = 4.0
-"""How far the score of a noisy line goes: then a jump needs five readings more that agree."""
+"""Age after which a reading no longer bounds the next one (one missed reading); the next one is confirmed like a jump."""
+MAX_TROUBLE = 4.0
+"""Maximum score of a noisy line: a jump then needs five more agreeing readings."""
 TROUBLE_DECAY = 0.95
-"""What is left of the score at each good reading: some twenty of them make a line quiet again."""
+"""Factor on the score at each good reading: some twenty of them make a line quiet again."""
 
 
 @dataclass(frozen=True, slots=True)
 class PlausibleRange:
-    """What a point can show: from `low` to `high`, and how fast (its unit a second) beyond `grain` at once."""
+    """Range of a point (`low` to `high`), and its maximum change: `grain` at once, and `per_s` (its unit a second)."""
 
     low: float
     high: float
@@ -50,21 +50,21 @@ class PlausibleRange:
     per_s: float
 
     def error(self, period_s: float) -> float:
-        """Return how far a good reading may be from the true value because of its line, read every `period_s`."""
+        """Return the maximum error of a good reading due to its line, if it is read every `period_s`."""
         return self.grain + self.per_s * reach_s(period_s)
 
 
 def reach_s(period_s: float) -> float:
-    """Return how long (s) a good reading bounds the next one, where its device is read every `period_s`."""
+    """Return how long (s) a good reading bounds the next one, if the device is read every `period_s`."""
     return REACH_PERIODS * period_s + REACH_GRACE_S
 
 
 BY_UNIT: Mapping[str, PlausibleRange] = {
-    # Under a gas that is regulated pH moves by hundredths a minute. Gas that fails moves it faster: then it is confirmed.
+    # Under regulated gas pH moves by hundredths a minute. If the gas fails it moves faster and has to be confirmed.
     "pH": PlausibleRange(0.0, 14.0, 0.05, 0.01),
     # Air saturation: 478 % in pure oxygen. With a kLa of 0.02/s 30 % more of it in the gas moves it by 0.5 % a second.
     "%": PlausibleRange(0.0, 500.0, 3.0, 0.5),
-    # Baths, rooms, and what the sensors of flow and pressure tell beside; the skin has bounds of its own.
+    # Baths, rooms, and the temperatures of flow and pressure sensors; the skin has its own range.
     "degC": PlausibleRange(-20.0, 200.0, 0.3, 0.2),
     # A peristaltic pump pulsates, and starts and stops within a second.
     "kPa": PlausibleRange(*GAUGE_KPA, 3.0, 3.0),
@@ -72,13 +72,13 @@ BY_UNIT: Mapping[str, PlausibleRange] = {
     "uS/cm": PlausibleRange(0.0, 500_000.0, 150.0, 10.0),
     "ppm": PlausibleRange(0.0, 1_000_000.0, 1000.0, 100.0),
 }
-"""By unit, where the rig says nothing nearer. Units that are not here, such as a switch's, have no bounds."""
+"""By unit, where the rig gives no narrower range. Other units, such as a switch's, have no range."""
 POWER = PlausibleRange(-100.0, 100.0, 20.0, 100.0)
-"""A thermostat's output (%): it goes to its end and back within a second."""
+"""A thermostat's output (%): it reaches its limits within a second."""
 
 
 def bounds_of(rig: Rig) -> dict[str, PlausibleRange]:
-    """Derive the bounds of every point that the rig description knows."""
+    """Return the range of every point that the rig description knows."""
     found = {point: near for point, kind in points_of(rig).items() if (near := _near(rig, point, kind)) is not None}
     skin = rig.organs.skin
     circulating_ml = (
@@ -99,7 +99,7 @@ def _near(rig: Rig, point: str, kind: PointKind) -> PlausibleRange | None:
             scale = spec.settings.get("full_scale_ml_min")
             known = isinstance(scale, int | float) and not isinstance(scale, bool)
             full = float(scale) if known and scale is not None else 10.0 * rig.organs.lung.total_ml_min
-            # It holds its set-point; what moves it is a command, or a supply that fails, and both are jumps.
+            # It holds its set-point; a command or a failing supply moves it, and both are jumps.
             return PlausibleRange(-0.05 * full, OVER_RANGE * full, max(0.1, 0.01 * full), 0.0)
         case "heating power":
             return POWER
@@ -107,33 +107,33 @@ def _near(rig: Rig, point: str, kind: PointKind) -> PlausibleRange | None:
 
 
 def _mass(rig: Rig, at: str | None) -> PlausibleRange:
-    """Bounds of a balance (g): the vessel on it between empty and too full, moved by the lines that touch it."""
+    """Return the range of a balance (g): its vessel between empty and overfilled, changed by the lines that touch it."""
     vessel = rig.vessels.get(at or "")
     full_g = (max(each.capacity_ul for each in rig.vessels.values()) if vessel is None else vessel.capacity_ul) / 1e3
     organs = rig.organs
-    # What stands on a balance that nothing is said of may be any of them, and may be moved by the fastest of all.
+    # Without a named vessel it may be any of them, with the fastest flow of all.
     fastest = max(organs.kidney.flow_ul_min, organs.gut.flow_ul_min, organs.liver.flow_ul_min)
     return PlausibleRange(-0.1 * full_g, OVERFILL * full_g, 0.05, MARGIN * fastest / 1e3 / 60.0)
 
 
 @dataclass(slots=True)
 class _Track:
-    """What is known of one point."""
+    """Memory of one point."""
 
     bounds: PlausibleRange
     device: str
     memory_s: float
-    """A value older than this says nothing of the next one."""
+    """Age (s) after which a value no longer bounds the next one."""
     value: float = 0.0
     at_s: float = -inf
     jump: float = 0.0
     jump_s: float = -inf
     agreed: int = 0
-    """So many readings in a row have agreed with `jump`; 0: there is none."""
+    """Number of consecutive readings that agree with `jump`; 0 without a jump."""
 
 
 class Plausibility:
-    """The points of one rig, judged one reading at a time. `dropped` counts the readings that were not believed."""
+    """Judges the points of one rig, one reading at a time. `dropped` counts the readings marked as suspect."""
 
     def __init__(self, rig: Rig) -> None:
         self._periods = {name: device.every_s for name, device in rig.devices.items()}
@@ -146,7 +146,7 @@ class Plausibility:
     def judge(
         self, point: str, value: float, unit: str, at_s: float, actuators: Mapping[str, ActuatorView]
     ) -> str | None:
-        """Take in a reading of the moment; return why it is suspect, or None when it is good."""
+        """Take in a reading. Return why it is suspect, or None if it is good."""
         try:
             track = self._tracks[point]
         except KeyError:
@@ -168,15 +168,15 @@ class Plausibility:
         return why
 
     def again(self, point: str) -> bool:
-        """Whether another reading soon would tell more: a jump waits to be confirmed, or to go away."""
+        """Return whether another reading soon would help: a jump waits for confirmation."""
         track = self._tracks.get(point)
         return track is not None and track.agreed > 0
 
     def failed(self, point: str) -> None:
-        """Note that a reply was refused, or that none came: the line is not quiet."""
+        """Record a refused or missing reply: the line is not quiet."""
         device = point.partition(".")[0]
         if device in self._trouble:
-            self._trouble[device] = min(self._trouble[device] + 1.0, TROUBLE_MOST)
+            self._trouble[device] = min(self._trouble[device] + 1.0, MAX_TROUBLE)
 
     # --- inside -----------------------------------------------------------------------------------------
 
@@ -185,7 +185,7 @@ class Plausibility:
         return _Track(bounds, device, reach_s(self._periods[device]))
 
     def _by_unit(self, point: str, unit: str) -> _Track | None:
-        """Begin the track of a point that the rig description does not know, such as one of a described Modbus device."""
+        """Start the track of a point that the rig description does not know, such as one of a described Modbus device."""
         bounds = BY_UNIT.get(unit)
         return None if bounds is None or point.partition(".")[0] not in self._periods else self._new(point, bounds)
 
@@ -202,7 +202,7 @@ class Plausibility:
         at_s: float,
         actuators: Mapping[str, ActuatorView],
     ) -> str | None:
-        """Judge a value that is out of bounds or out of reach of the last good one."""
+        """Judge a value that is out of range, or out of reach of the last good one."""
         bounds = track.bounds
         if not (isfinite(value) and bounds.low <= value <= bounds.high):
             track.agreed = 0
@@ -221,15 +221,15 @@ class Plausibility:
             track.agreed = 0
             track.value, track.at_s = value, at_s
             return None
-        told = f"{track.agreed} of {needed} readings agree"
+        agreement = f"{track.agreed} of {needed} readings agree"
         if at_s - track.at_s > track.memory_s:
-            return f"{value:g} {unit} is the first for a while: {told}"
-        return f"a jump from {track.value:g} to {value:g} {unit} in {at_s - track.at_s:.1f} s: {told}"
+            return f"{value:g} {unit} is the first for a while: {agreement}"
+        return f"a jump from {track.value:g} to {value:g} {unit} in {at_s - track.at_s:.1f} s: {agreement}"
 
     def _commanded(
         self, point: str, value: float, bounds: PlausibleRange, actuators: Mapping[str, ActuatorView]
     ) -> bool:
-        """Whether the value is what its own output was told: a commanded step is no jump."""
+        """Return whether the value is the commanded one: a commanded step is no jump."""
         view = actuators.get(point)
         command = None if view is None else view.commanded
         return isinstance(command, Level) and abs(value - command.value) <= bounds.grain

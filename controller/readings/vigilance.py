@@ -1,4 +1,4 @@
-"""What readings alone give reason to tell: devices that do not answer, probes that are stuck, medium that turns."""
+"""Alarm causes from readings alone: devices that do not answer, stuck probes, pH out of range, a reversed heart."""
 
 from __future__ import annotations
 
@@ -9,33 +9,41 @@ from controller.core.state import State
 from controller.regulation.trust import trusted
 from controller.rig.description import Rig
 from controller.safety.limits import stale_s
-from controller.safety.probe_rules import oldest_s
+from controller.safety.probe_rules import max_age_s
 from drivers.commands import PumpStatus, Quality
 
 PH_BEYOND = 0.3
-"""So far from its set-point the regulator has lost the pH: within its range it holds it to some hundredths."""
+"""Maximum deviation of pH from its set-point; the regulator normally holds it to some hundredths."""
 PH_STALE_S = 60.0
 SUCTION_KPA = -0.2
-"""Below the zero error of gauges (a twentieth of a kilopascal), above what a heart at its basal flow sucks."""
+"""Suction limit: below the zero error of gauges (a twentieth of a kilopascal), above the suction of a basal flow."""
 PRESSURE_STALE_S = 15.0
 TURN_S = 2.0
-"""So long may a device that shares its link keep the others waiting, time-outs and all, and be well."""
+"""Maximum time (s) that another device on the same link may delay a reading, time-outs included."""
 
 
 Cause = tuple[str, str]
-"""Kind of alarm and source."""
+"""Kind of alarm and its source."""
 
 
 def oldest_answers(rig: Rig) -> dict[str, float]:
-    """Device → how old (s) what was last heard of it may be, before it counts as lost although nothing failed."""
+    """Return the maximum age (s) of the last answer of each device, beyond which it counts as lost without an error."""
     shared = Counter(spec.link for spec in rig.devices.values())
-    return {name: oldest_s(max(spec.every_s, TURN_S * shared[spec.link])) for name, spec in rig.devices.items()}
+    return {name: max_age_s(max(spec.every_s, TURN_S * shared[spec.link])) for name, spec in rig.devices.items()}
 
 
 def reading_causes(rig: Rig, state: State, oldest: Mapping[str, float]) -> tuple[dict[Cause, str], list[Cause]]:
-    """(alarm kind, source) → detail, and those of which nobody can say whether they are there, as
-    :meth:`controller.alarms.Alarms.levels` takes them: medium that was sour when a cable was pulled is not well for it.
-    `oldest` is what :func:`oldest_answers` says of the rig.
+    """Find the causes in the readings, in the form that :meth:`controller.alarms.Alarms.levels` takes.
+
+    A cause without a trusted reading is unknown: medium that was sour when a cable was pulled has not recovered by that.
+
+    Args:
+        rig: the rig.
+        state: the snapshot.
+        oldest: the result of :func:`oldest_answers`.
+
+    Returns:
+        Detail by (alarm kind, source); and the causes whose presence is unknown.
     """
     causes: dict[Cause, str] = {}
     unseen: list[Cause] = []
@@ -59,7 +67,7 @@ def reading_causes(rig: Rig, state: State, oldest: Mapping[str, float]) -> tuple
 
 
 def _look_for_suction(rig: Rig, state: State, causes: dict[Cause, str], unseen: list[Cause]) -> None:
-    """A heart that says that it runs forwards, and sucks where it should press: its chamber is being drained."""
+    """Detect a heart that reports forward rotation but sucks where it should press: it drains its chamber."""
     gauge, pump = rig.organs.heart.pressure, rig.lines[rig.organs.heart.line].pump or ""
     if gauge is None:
         return
@@ -71,12 +79,12 @@ def _look_for_suction(rig: Rig, state: State, causes: dict[Cause, str], unseen: 
 
 
 def _look_for_silence(state: State, oldest: Mapping[str, float], causes: dict[Cause, str]) -> None:
-    """A link that hangs neither answers nor fails. What it has said last looks as good as ever, and only grows old."""
+    """Detect a hung link, which neither answers nor fails: its last readings look good and only age."""
     for seen in (state.readings, state.actuators):
         for point, last in seen.items():
             device = point.partition(".")[0]
-            most_s = oldest.get(device)  # the nerves are no device: they are asked elsewhere
-            if most_s is not None and state.at_s - last.at_s > most_s:
+            max_s = oldest.get(device)  # the nerves are no device and are checked elsewhere
+            if max_s is not None and state.at_s - last.at_s > max_s:
                 causes.setdefault(
-                    ("device_lost", device), f"{point} has not answered for more than {most_s:g} s, and no error came"
+                    ("device_lost", device), f"{point} has not answered for more than {max_s:g} s, and no error came"
                 )

@@ -1,1 +1,1 @@
-"""Regulators: pure steps from the state to what they want. Only the process takes that to the gate."""
+"""Regulators: pure steps from the state to intents. Only the process submits the intents to the gate."""

@@ -1,8 +1,8 @@
-"""Warmth by a thermostat: what its bath is set to, so that the chamber comes to the skin's set-point.
+"""Temperature by a thermostat: the set-point of its bath that brings the chamber to the skin's set-point.
 
-The thermostat regulates its own bath; between bath and chamber lie a jacket and the losses to the room. A slow PI
-regulator finds what is to be added for them. The bath is never set above what the chamber may at most be: so whatever
-dies, it cannot cook the tissue.
+The thermostat regulates its own bath; a jacket and losses to the room lie between bath and chamber. A slow PI regulator
+compensates for them. The set-point of the bath never exceeds the chamber's maximum, so that no failure can overheat the
+tissue.
 """
 
 from __future__ import annotations
@@ -10,33 +10,33 @@ from __future__ import annotations
 from controller.core.state import State
 from controller.regulation.trust import trusted
 from controller.rig.description import Rig
-from controller.safety.limits import BATH_MOST_BELOW_K
+from controller.safety.limits import BATH_MAX_BELOW_K
 from controller.safety.terms import Intent
 from drivers.commands import Level, LevelStatus
 
 PERIOD_S = 30.0
 GAIN = 1.0
-"""Degrees of the bath for one of the chamber."""
+"""Change of the bath for a degree of error in the chamber (K/K)."""
 INTEGRAL_S = 900.0
-"""Longer than bath and jacket take together."""
+"""Integral time (s), longer than the time constants of bath and jacket together."""
 GRAIN_C = 0.1
-"""A set-point moves by so much or more: no thermostat's display has less, and each may cost a row of the journal."""
+"""Minimum change of the set-point (°C): no thermostat's display has less, and each change may cost a journal row."""
 
 
 class BathRegulator:
-    """Keeps `skin.temperature` at `skin.setpoint` by the set-point `skin.heater`; `wanted_c` is the last it asked for."""
+    """Keeps `skin.temperature` at `skin.setpoint` by the set-point `skin.heater`. `wanted_c` is the last requested one."""
 
     def __init__(self, rig: Rig) -> None:
         self._skin = rig.organs.skin
         self._stale_s = rig.safety.temperature.stale_s
-        self._low_c = self._skin.setpoint_c - BATH_MOST_BELOW_K
-        self._high_c = rig.safety.temperature.high_c
+        self._min_c = self._skin.setpoint_c - BATH_MAX_BELOW_K
+        self._max_c = rig.safety.temperature.high_c
         self._next_s = float("-inf")
         self._integral_k = 0.0
         self.wanted_c = self._skin.setpoint_c
 
     def intents(self, state: State) -> tuple[Intent, ...]:
-        """Once a tick; every half minute the bath's set-point, when it is worth moving. Without a reading to trust none."""
+        """Return the set-point of the bath, at most every half minute, if it has to move and the reading is trusted."""
         if state.at_s < self._next_s:
             return ()
         self._next_s = state.at_s + PERIOD_S
@@ -53,8 +53,8 @@ class BathRegulator:
 
     def _step(self, error_k: float) -> float:
         raw = self._skin.setpoint_c + GAIN * error_k + self._integral_k
-        wanted = min(max(raw, self._low_c), self._high_c)
-        # At the ends the integral only moves back inwards: no wind-up while the rig warms from cold.
+        wanted = min(max(raw, self._min_c), self._max_c)
+        # At the limits the integral only moves back inwards: no wind-up while the rig warms from cold.
         if raw == wanted or (raw - wanted) * error_k < 0:
             self._integral_k += GAIN * error_k * PERIOD_S / INTEGRAL_S
-        return round(wanted / GRAIN_C) * GRAIN_C if self._low_c < wanted < self._high_c else wanted
+        return round(wanted / GRAIN_C) * GRAIN_C if self._min_c < wanted < self._max_c else wanted

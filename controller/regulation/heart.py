@@ -1,4 +1,4 @@
-"""The beat: keeps the heart's lease alive at its flow, and asks again at once when it does not flow."""
+"""Circulation: renews the heart's lease at its flow, and requests the flow at once if the pump stands."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from controller.safety.terms import Intent
 from drivers.commands import PumpStatus, Run
 
 RENEWALS = 3
-"""How often a lease is renewed within its own time."""
+"""Number of renewals within a lease."""
 
 
 class HeartRegulator:
-    """Wants `heart.flow`, always."""
+    """Requests `heart.flow`, always."""
 
     def __init__(self, rig: Rig) -> None:
         heart = rig.organs.heart
@@ -22,7 +22,7 @@ class HeartRegulator:
         self._next_s = float("-inf")
 
     def intents(self, state: State) -> tuple[Intent, ...]:
-        """Once a tick: a renewal when it is due; every tick while the pump stands or was told something else."""
+        """Return a renewal when it is due; at every tick while the pump stands or has another command."""
         if state.at_s < self._next_s and self._flows(state):
             return ()
         self._next_s = state.at_s + self._period_s

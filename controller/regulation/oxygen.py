@@ -1,4 +1,4 @@
-"""Dissolved oxygen by added O2: integral only, because air alone carries most of it."""
+"""Dissolved oxygen by added O2: integral control only, because air alone carries most of it."""
 
 from __future__ import annotations
 
@@ -7,15 +7,15 @@ from controller.regulation.trust import trusted
 from controller.rig.description import Rig
 
 INTEGRAL_PCT_PER_PCT_S = 0.01 / 30.0
-"""Percentage points of added O2 for a percent of saturation missing, for each second that it is."""
-MOST_PCT = 30.0
+"""Added O2 (percentage points) for each percent of missing saturation and each second."""
+MAX_PCT = 30.0
 STALE_S = 30.0
 PATIENCE_S = 600.0
-"""Without a reading to trust the addition stays as it is for so long, then ends: too much oxygen harms as well."""
+"""Time (s) for which the addition stays without a trusted reading; then it ends, because too much oxygen harms too."""
 
 
 class OxygenRegulator:
-    """Keeps `lung.oxygen` at its set-point; `o2_pct` is the O2 it wants added (% of the gas)."""
+    """Keeps `lung.oxygen` at its set-point; `o2_pct` is the requested addition of O2 (% of the gas)."""
 
     def __init__(self, rig: Rig) -> None:
         self._lung = rig.organs.lung
@@ -23,7 +23,7 @@ class OxygenRegulator:
         self.o2_pct = 0.0
 
     def step(self, state: State, period_s: float) -> float:
-        """Once every `period_s`; returns the share of added O2 (%)."""
+        """Step once every `period_s`. Return the share of added O2 (%)."""
         saturation = trusted(state, self._lung.oxygen, STALE_S)
         if saturation is None:
             if self._known_s is None or state.at_s - self._known_s > PATIENCE_S:
@@ -31,5 +31,5 @@ class OxygenRegulator:
             return self.o2_pct
         self._known_s = state.at_s
         error = self._lung.oxygen_setpoint_pct - saturation
-        self.o2_pct = min(max(self.o2_pct + INTEGRAL_PCT_PER_PCT_S * period_s * error, 0.0), MOST_PCT)
+        self.o2_pct = min(max(self.o2_pct + INTEGRAL_PCT_PER_PCT_S * period_s * error, 0.0), MAX_PCT)
         return self.o2_pct

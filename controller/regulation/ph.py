@@ -1,6 +1,6 @@
 """pH by the share of CO2 in the gas: more CO2, more carbonic acid, lower pH.
 
-Proportional and integral, slow: gas exchange takes minutes and the probe one more.
+A slow PI control: gas exchange takes minutes, and the probe one more.
 """
 
 from __future__ import annotations
@@ -12,14 +12,14 @@ from controller.safety.limits import BASAL_CO2_FRACTION
 
 GAIN_PCT_PER_PH = 6.0
 INTEGRAL_PCT_PER_PH_S = 0.4 / 30.0
-"""Percentage points of CO2 for a unit of pH error, at once and for each second that it lasts."""
+"""CO2 (percentage points) for a unit of pH error, at once and for each second that it lasts."""
 STALE_S = 30.0
 PATIENCE_S = 600.0
-"""Without a pH to trust the mixture stays as it is for so long, then goes to the basal share."""
+"""Time (s) for which the mixture stays without a trusted pH; then it goes to the basal share."""
 
 
 class PhRegulator:
-    """Keeps `lung.ph` at its set-point; `co2_pct` is the share it wants (% of the gas)."""
+    """Keeps `lung.ph` at its set-point; `co2_pct` is the requested share (% of the gas)."""
 
     def __init__(self, rig: Rig) -> None:
         self._lung = rig.organs.lung
@@ -28,7 +28,7 @@ class PhRegulator:
         self.co2_pct = self._integral_pct
 
     def step(self, state: State, period_s: float) -> float:
-        """Once every `period_s`; returns the share of CO2 (%)."""
+        """Step once every `period_s`. Return the share of CO2 (%)."""
         ph = trusted(state, self._lung.ph, STALE_S)
         if ph is None:
             if self._known_s is None or state.at_s - self._known_s > PATIENCE_S:

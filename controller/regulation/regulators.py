@@ -16,10 +16,10 @@ from controller.safety.terms import Intent
 
 
 class Regulator(Protocol):
-    """Something that wants things of actuators."""
+    """A regulator of one or more actuators."""
 
     def intents(self, state: State) -> tuple[Intent, ...]:
-        """Return what it wants at this tick, in this order."""
+        """Return the intents of this tick, in the order of submission."""
 
 
 def regulators_of(rig: Rig) -> tuple[Regulator, ...]:

@@ -1,6 +1,6 @@
-"""Warmth: a PI regulator whose output is the share of each window that the heater is on.
+"""Temperature by a heater: a PI regulator whose output is the heater's share of each time window.
 
-The heater only ever gets a pulse that ends by itself, so the last one is at most a window long whatever dies.
+The heater only gets pulses that end by themselves, so the last one lasts at most a window, whatever fails.
 """
 
 from __future__ import annotations
@@ -13,13 +13,13 @@ from drivers.commands import Switch
 
 WINDOW_S = 20.0
 GAIN_PER_K = 0.35
-"""Duty for a kelvin of error."""
+"""Duty for a kelvin of error (1/K)."""
 INTEGRAL_S = 600.0
 START_DUTY = 0.4
-"""Where the integral begins: about what holds 37 °C in a room; it finds its own value within half an hour."""
-SHORTEST_S = 0.5
+"""Initial integral: about the duty that holds 37 °C in a room; it settles within half an hour."""
+MIN_PULSE_S = 0.5
 GRAIN_S = 0.1
-"""Relays count in tenths of a second and wear with each switching: what is shorter is saved up."""
+"""Relays count in tenths of a second and wear with each switching: shorter pulses are accumulated."""
 
 
 class TemperatureRegulator:
@@ -34,7 +34,7 @@ class TemperatureRegulator:
         self.duty = 0.0
 
     def intents(self, state: State) -> tuple[Intent, ...]:
-        """Once a tick; a pulse at the start of each window. Without a reading to trust there is no heat."""
+        """Return a pulse at the start of each window. Without a trusted reading there is no heat."""
         if state.at_s < self._next_s:
             return ()
         self._next_s = state.at_s + WINDOW_S
@@ -45,17 +45,17 @@ class TemperatureRegulator:
         self.duty = self._step(self._skin.setpoint_c - celsius)
         wanted_s = self.duty * WINDOW_S + self._saved_s
         pulse_s = min(round(wanted_s / GRAIN_S) * GRAIN_S, WINDOW_S)
-        if pulse_s < SHORTEST_S:
-            self._saved_s = min(wanted_s, SHORTEST_S)
+        if pulse_s < MIN_PULSE_S:
+            self._saved_s = min(wanted_s, MIN_PULSE_S)
             return ()
-        self._saved_s = min(max(wanted_s - pulse_s, 0.0), SHORTEST_S)
+        self._saved_s = min(max(wanted_s - pulse_s, 0.0), MIN_PULSE_S)
         pulse = Switch(True, round(pulse_s, 1))
         return (Intent(self._skin.heater, pulse, "regulator:temperature", f"duty {self.duty:.2f}"),)
 
     def _step(self, error_k: float) -> float:
         wanted = GAIN_PER_K * error_k + self._integral
         duty = min(max(wanted, 0.0), 1.0)
-        # At the ends the integral only moves back inwards: no wind-up while the rig warms from cold.
+        # At the limits the integral only moves back inwards: no wind-up while the rig warms from cold.
         if wanted == duty or (wanted - duty) * error_k < 0:
             self._integral = min(max(self._integral + GAIN_PER_K * error_k * WINDOW_S / INTEGRAL_S, 0.0), 1.0)
         return duty

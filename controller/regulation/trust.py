@@ -1,4 +1,4 @@
-"""Which readings a regulator acts on."""
+"""Readings that a regulator may act on."""
 
 from __future__ import annotations
 
@@ -8,10 +8,9 @@ from controller.core.state import State
 
 
 def trusted(state: State, point: str, stale_s: float) -> float | None:
-    """Return the newest good value of `point` when it is finite and at most `stale_s` old; else None.
+    """Return the newest good value of `point` if it is finite and at most `stale_s` old, else None.
 
-    A reading that is suspect or could not be taken leaves the last good one in force for `stale_s`. A probe that is stuck
-    is not trusted from the moment that this is known.
+    After a suspect or missing reading the last good one holds for `stale_s`. A probe known to be stuck is not trusted.
     """
     reading = state.readings.get(point)
     if reading is None or reading.stuck or (good := reading.good) is None or not isfinite(good.value):

@@ -1,4 +1,4 @@
-"""Renew the watchdog relay: while control ticks, its contact stays closed; when nobody renews it, the board opens it."""
+"""Renewal of the watchdog relay: its contact stays closed while control ticks; without renewal the board opens it."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from controller.safety.terms import Intent
 from drivers.commands import Switch
 
 RENEWALS = 3
-"""How often the contact is renewed within its hold time: two may be lost."""
+"""Number of renewals within the hold time: two may be lost."""
 
 
 class WatchdogRegulator:
-    """Closes the relay for its hold time, again and again."""
+    """Closes the relay repeatedly for its hold time."""
 
     def __init__(self, watchdog: WatchdogRelay) -> None:
         self._watchdog = watchdog

@@ -1,7 +1,7 @@
-"""How long a heater pulse may last while nobody can see what it does: the probe may have been stuck since its last change.
+"""Maximum duration of a heater pulse when the temperature probe may be stuck. Pure.
 
-An interlock sees a stuck probe only after minutes (`Interlock.flat_s`), and a reading just inside its level lets every
-pulse through meanwhile. Heat is therefore bounded by what it can do, not by what is shown. Pure.
+An interlock detects a stuck probe only after minutes (`Interlock.flat_s`), and until then a reading just inside its limit
+lets every pulse through. Heat is therefore bounded by the energy it can deliver, not only by the reading.
 """
 
 from __future__ import annotations
@@ -12,15 +12,15 @@ from math import floor
 from controller.safety.terms import Limits, View
 
 PULSE_GRAIN_S = 0.1
-"""Relays count in tenths of a second: what is left of a pulse is rounded down to whole ones."""
+"""Relays count in tenths of a second: the rest of a pulse is rounded down to this grain (s)."""
 
 
 def heat_bounds(actuator: str, pulse_s: float, view: View, limits: Limits) -> Iterator[tuple[float, str]]:
-    """Yield what bounds a heater pulse: how long it may last (s; 0: not at all), and why.
+    """Yield the bounds on a heater pulse: maximum duration (s; 0 forbids the pulse) and reason.
 
-    The point could have risen at `Interlock.rise_per_s` ever since its reading last changed. The heat has to end before
-    it could pass `Interlock.ceiling`, however many pulses are asked for meanwhile. A reading that cannot be trusted bounds
-    nothing here: its interlock refuses all heat.
+    The point could have risen at `Interlock.rise_per_s` since its reading last changed. The heat must end before the
+    point could pass `Interlock.ceiling`, however many pulses are requested meanwhile. An untrusted reading gives no bound
+    here: its interlock refuses all heat.
     """
     for rule in limits.interlocks:
         if rule.rise_per_s <= 0.0 or actuator not in rule.trips or rule.name in view.bypassed:
@@ -37,5 +37,5 @@ def heat_bounds(actuator: str, pulse_s: float, view: View, limits: Limits) -> It
             f"heat: {rule.point} has shown {reading.value:g} for {same_s:.0f} s;"
             f" {pulse_s:g} s at full power could pass {rule.ceiling:g}"
         )
-        # Not a number is no room either.
+        # NaN fails this comparison and leaves no room.
         yield (round(floor(room_s / PULSE_GRAIN_S) * PULSE_GRAIN_S, 1) if room_s >= PULSE_GRAIN_S else 0.0), why

@@ -1,12 +1,12 @@
-"""Interlocks: levels looked at once a second and at every decision, never edges (I1).
+"""Interlocks: level-triggered, evaluated once a second and at every decision (I1).
 
-Input that is missing, stale, flat, from the future or out of range counts as unsafe (I2). Pure: what they remember
-from one moment to the next goes in and comes out as a :class:`~controller.safety.terms.Watch`.
+Input that is missing, stale, flat, future-dated or out of range counts as unsafe (I2). Pure: the memory from one
+evaluation to the next is passed in and returned as a :class:`~controller.safety.terms.Watch`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from math import isfinite
 
@@ -26,11 +26,11 @@ from controller.safety.terms import (
 from drivers.commands import Quality
 
 FUTURE_S = 1.0
-"""A reading from later than this after now is not believed."""
+"""Maximum time (s) that a reading may lie in the future."""
 FLAT_S = 180.0
-"""A pH probe that says exactly the same for so long has stopped."""
+"""Maximum time (s) without any change of a pH reading; after it the probe counts as stuck."""
 STRIKES_WITHIN_S = 1800.0
-"""Trips on a level are counted together when they come within so long of each other."""
+"""Period (s) within which the trips of an interlock are counted together."""
 
 NO_HEART_FLOW = "no_heart_flow"
 CLOSED_VALVE = "closed_valve"
@@ -38,9 +38,9 @@ GAS_MIXTURE = "gas_mixture"
 
 
 def doubt(reading: KernelReading | None, now_s: float, rule: Interlock) -> str | None:
-    """Say why the newest good reading cannot be trusted, or None when it can (I2).
+    """Return why the newest good reading cannot be trusted, or None if it can (I2).
 
-    A reading that is suspect or missing does not renew anything: what is judged is the last good one, with its age.
+    A suspect or missing reading renews nothing: the last good reading is judged, with its age.
     """
     if reading is None:
         return "never read"
@@ -54,7 +54,7 @@ def doubt(reading: KernelReading | None, now_s: float, rule: Interlock) -> str |
         return f"stale: {age_s:.0f} s old"
     if age_s < -FUTURE_S:
         return f"from the future: {-age_s:.0f} s ahead"
-    if not rule.valid_low <= reading.value <= rule.valid_high:
+    if not rule.valid_min <= reading.value <= rule.valid_max:
         return f"out of range: {reading.value:g}"
     if rule.flat_s and now_s - reading.same_since_s > rule.flat_s:
         return f"flat: exactly {reading.value:g} for {now_s - reading.same_since_s:.0f} s"
@@ -62,12 +62,12 @@ def doubt(reading: KernelReading | None, now_s: float, rule: Interlock) -> str |
 
 
 def evaluate(view: View, limits: Limits) -> tuple[Trip, ...]:
-    """Every interlock that is not content at this moment."""
+    """Return every interlock that is tripped at this moment."""
     return _present(view, limits)[0]
 
 
 def _present(view: View, limits: Limits) -> tuple[tuple[Trip, ...], tuple[Crossing, ...]]:
-    """Every interlock that is not content at this moment, and the levels that one reading alone has crossed."""
+    """Return the interlocks that are tripped now, and the limits that one reading alone has crossed."""
     before = {trip.interlock: trip for trip in view.watch.trips}
     pending = {crossing.interlock: crossing for crossing in view.watch.crossings}
     trips: list[Trip] = []
@@ -80,18 +80,25 @@ def _present(view: View, limits: Limits) -> tuple[tuple[Trip, ...], tuple[Crossi
             trips.append(trip)
         if crossing is not None:
             crossings.append(crossing)
-    if (why := standing(view, limits)) is not None:
-        # A heart that stands mixes and feeds nothing: medium must not be drawn away from the tissue meanwhile.
-        draws = () if limits.draw is None else (limits.draw,)
-        trips.append(_trip(NO_HEART_FLOW, limits.heart, why, view.now_s, draws, Cause.LOW))
+    trips.extend(_no_flow(view, limits))
     trips.extend(_closed_valves(view, limits))
     if limits.mixture is not None and (trip := _mixture(view, limits.mixture)) is not None:
         trips.append(trip)
     return tuple(trips), tuple(crossings)
 
 
+def _no_flow(view: View, limits: Limits) -> Iterator[Trip]:
+    """Yield the trip of a heart that is not known to run.
+
+    Without circulation nothing mixes or feeds: no medium may be drawn from the tissue meanwhile.
+    """
+    if (why := standing(view, limits)) is not None:
+        draws = () if limits.draw is None else (limits.draw,)
+        yield _trip(NO_HEART_FLOW, limits.heart, why, view.now_s, draws, Cause.LOW)
+
+
 def watch(view: View, limits: Limits) -> Watch:
-    """What there is now and what has to be remembered: since when, held trips, strikes and latches."""
+    """Evaluate all interlocks and return their new memory: present, held and latched trips, strikes, crossings."""
     now_s = view.now_s
     memory = view.watch
     rich_since_s = _rich_since(view, limits)
@@ -103,35 +110,62 @@ def watch(view: View, limits: Limits) -> Watch:
     before = {(trip.interlock, trip.point): trip for trip in memory.trips}
     rules = {rule.name: rule for rule in limits.interlocks}
     strikes = [strike for strike in memory.strikes if now_s - strike[1] <= STRIKES_WITHIN_S]
-    lasting = {
-        key: after
-        for key, trip in before.items()
-        # A bypass sets aside what is present or held; what is latched still needs its reset (I5).
-        if (trip.latched or trip.interlock not in view.bypassed)
-        and (after := _outlasting(trip, now_s, rules.get(trip.interlock), strikes, limits, memory.no_air)) is not None
-    }
+    lasting = _lasting(before, view, limits, rules, strikes)
     trips = []
     for trip in present:
-        lasts = lasting.pop((trip.interlock, trip.point), None)
-        known = before.pop((trip.interlock, trip.point), None)
-        rule = rules.get(trip.interlock)
-        if rule is not None and rule.strikes and trip.cause is Cause.HIGH:
-            if known is None or not known.present or known.cause is not Cause.HIGH:
-                strikes.append((rule.name, now_s))
-            if not rule.hold_most_s and sum(name == rule.name for name, _ in strikes) >= rule.strikes:
-                trip = replace(trip, latched=True)
-        if known is not None:
-            if lasts is not None and _SEVERITY[lasts.response] > _SEVERITY[trip.response]:
-                trip = lasts  # a sensor that fails meanwhile does not loosen it
-            else:
-                trip = replace(trip, since_s=known.since_s, latched=trip.latched or known.latched)
-        trips.append(trip)
+        key = (trip.interlock, trip.point)
+        known = before.pop(key, None)
+        counted = _counted(trip, known, rules.get(trip.interlock), strikes, now_s)
+        trips.append(_continued(counted, known, lasting.pop(key, None)))
     trips.extend(lasting.values())
     return Watch(tuple(trips), tuple(strikes), rich_since_s, airless, crossings)
 
 
+def _lasting(
+    before: Mapping[tuple[str, str], Trip],
+    view: View,
+    limits: Limits,
+    rules: Mapping[str, Interlock],
+    strikes: Sequence[tuple[str, float]],
+) -> dict[tuple[str, str], Trip]:
+    """Return the remembered trips that last even if their cause is gone, by interlock and point."""
+    lasting = {}
+    for key, trip in before.items():
+        # A bypass suspends a trip that is present or held; a latched trip still needs its reset (I5).
+        if trip.latched or trip.interlock not in view.bypassed:
+            after = _outlasting(trip, view.now_s, rules.get(trip.interlock), strikes, limits, view.watch.no_air)
+            if after is not None:
+                lasting[key] = after
+    return lasting
+
+
+def _counted(
+    trip: Trip, known: Trip | None, rule: Interlock | None, strikes: list[tuple[str, float]], now_s: float
+) -> Trip:
+    """Add a strike if `trip` is new, and return the trip, latched if its strikes are used up."""
+    if rule is None or not rule.strikes or trip.cause is not Cause.HIGH:
+        return trip
+    if known is None or not known.present or known.cause is not Cause.HIGH:
+        strikes.append((rule.name, now_s))
+    if not rule.max_hold_s and sum(name == rule.name for name, _ in strikes) >= rule.strikes:
+        return replace(trip, latched=True)
+    return trip
+
+
+def _continued(trip: Trip, known: Trip | None, lasts: Trip | None) -> Trip:
+    """Return a present trip with the start and latch of the one remembered (`known`).
+
+    If the trip that still lasts is the more severe one, it stays: a sensor that fails meanwhile does not loosen it.
+    """
+    if known is None:
+        return trip
+    if lasts is not None and _SEVERITY[lasts.response] > _SEVERITY[trip.response]:
+        return lasts
+    return replace(trip, since_s=known.since_s, latched=trip.latched or known.latched)
+
+
 def standing(view: View, limits: Limits) -> str | None:
-    """Why the heart cannot be said to flow, or None when it flows."""
+    """Return why the heart is not known to run, or None if it runs."""
     heart = view.seen.get(limits.heart)
     if heart is None:
         return "its status was never read"
@@ -141,7 +175,7 @@ def standing(view: View, limits: Limits) -> str | None:
 
 
 def is_open(valve: str, view: View, limits: Limits) -> bool:
-    """Whether a valve says that it is open, and has said so lately."""
+    """Return whether a valve reports that it is open, in a status that is not stale."""
     seen = view.seen.get(valve)
     return seen is not None and seen.on and view.now_s - seen.at_s <= limits.switch_stale_s.get(valve, 0.0)
 
@@ -149,41 +183,87 @@ def is_open(valve: str, view: View, limits: Limits) -> bool:
 def _debounced(
     rule: Interlock, view: View, before: Trip | None, crossing: Crossing | None
 ) -> tuple[Trip | None, Crossing | None]:
-    """Judge one interlock; returns its trip, and what waits for a second reading to confirm it.
+    """Judge one interlock with its debounce.
 
-    A suspect reading beyond the level counts like any other. One inside it counts as none: it neither clears nor delays.
+    A suspect reading beyond the limit counts like a good one. A suspect reading inside it counts as none: it neither
+    clears the trip nor delays it.
+
+    Args:
+        rule: the interlock.
+        view: what the kernel knows.
+        before: the trip of this interlock at the last evaluation.
+        crossing: the crossing that still waits for a second reading.
+
+    Returns:
+        The trip, or None; and the crossing that waits for confirmation, or None.
     """
     reading, now_s = view.readings.get(rule.point), view.now_s
     why = doubt(reading, now_s, rule)
     if why is not None or reading is None:
         return _trip(rule.name, rule.point, why or "", now_s, rule.trips, Cause.DOUBT, rule.on_doubt), None
-    standing = before if before is not None and before.present else None
+    standing = _standing(before)
     good = reading.quality is Quality.GOOD
     beyond = _level(rule, reading, now_s, before) if good or _suspected(reading, now_s, rule) else None
     if beyond is not None:
-        if rule.debounce_s <= 0.0 or (standing is not None and standing.cause is beyond.cause):
-            return beyond, None
-        if crossing is None or crossing.cause is not beyond.cause:
-            crossing = Crossing(rule.name, beyond.cause, now_s, reading.at_s, beyond.detail)
-        if reading.at_s > crossing.reading_s or now_s - crossing.since_s >= rule.debounce_s:
-            return beyond, None
-    elif good:
-        if standing is None or rule.debounce_s <= 0.0:
-            return None, None
-        if crossing is None or crossing.cause is not None:
-            crossing = Crossing(rule.name, None, now_s, reading.at_s)
-        if reading.at_s > crossing.reading_s:
-            return None, None
-    elif crossing is not None and crossing.cause is not None and now_s - crossing.since_s >= rule.debounce_s:
-        return _crossed(rule, crossing, crossing.cause, now_s, "no good reading has come since"), None
+        return _leaving(rule, reading, now_s, standing, crossing, beyond)
+    if good:
+        return _returning(rule, reading, now_s, standing, crossing)
+    if (expired := _expired(rule, crossing, now_s)) is not None:
+        return expired, None
+    return _kept(rule, standing, now_s), crossing
+
+
+def _standing(before: Trip | None) -> Trip | None:
+    return before if before is not None and before.present else None
+
+
+def _leaving(
+    rule: Interlock,
+    reading: KernelReading,
+    now_s: float,
+    standing: Trip | None,
+    crossing: Crossing | None,
+    beyond: Trip,
+) -> tuple[Trip | None, Crossing | None]:
+    """Judge a reading beyond the limit: it trips once confirmed, or at the end of the debounce time."""
+    if rule.debounce_s <= 0.0 or (standing is not None and standing.cause is beyond.cause):
+        return beyond, None
+    if crossing is None or crossing.cause is not beyond.cause:
+        crossing = Crossing(rule.name, beyond.cause, now_s, reading.at_s, beyond.detail)
+    if reading.at_s > crossing.reading_s or now_s - crossing.since_s >= rule.debounce_s:
+        return beyond, None
+    return _kept(rule, standing, now_s), crossing
+
+
+def _returning(
+    rule: Interlock, reading: KernelReading, now_s: float, standing: Trip | None, crossing: Crossing | None
+) -> tuple[Trip | None, Crossing | None]:
+    """Judge a good reading inside the limit: a trip clears when a second one confirms it."""
+    if standing is None or rule.debounce_s <= 0.0:
+        return None, None
+    if crossing is None or crossing.cause is not None:
+        crossing = Crossing(rule.name, None, now_s, reading.at_s)
+    if reading.at_s > crossing.reading_s:
+        return None, None
+    return _kept(rule, standing, now_s), crossing
+
+
+def _expired(rule: Interlock, crossing: Crossing | None, now_s: float) -> Trip | None:
+    """Return the trip of a crossing whose debounce time ended without a further good reading."""
+    if crossing is None or crossing.cause is None or not now_s - crossing.since_s >= rule.debounce_s:
+        return None
+    return _crossed(rule, crossing, crossing.cause, now_s, "no good reading has come since")
+
+
+def _kept(rule: Interlock, standing: Trip | None, now_s: float) -> Trip | None:
+    """Return the trip that stands, seen now, or None if none stands."""
     if standing is None:
-        return None, crossing
-    held = _trip(rule.name, rule.point, standing.detail, now_s, rule.trips, standing.cause, standing.response)
-    return held, crossing
+        return None
+    return _trip(rule.name, rule.point, standing.detail, now_s, rule.trips, standing.cause, standing.response)
 
 
 def unconfirmed(watch: Watch, limits: Limits, now_s: float) -> Iterator[Trip]:
-    """Yield what one reading alone says against the rig: no trip yet, but nothing new may begin meanwhile."""
+    """Yield limits that one reading alone has crossed: not tripped yet, but no new action may begin meanwhile."""
     rules = {rule.name: rule for rule in limits.interlocks}
     for crossing in watch.crossings:
         if crossing.cause is not None:
@@ -196,18 +276,18 @@ def _crossed(rule: Interlock, crossing: Crossing, cause: Cause, now_s: float, no
 
 
 def _suspected(reading: KernelReading, now_s: float, rule: Interlock) -> bool:
-    """Whether there is a suspect value of now that may count against the rig."""
+    """Return whether the reading is a fresh suspect value, which may count against the rig."""
     fresh = -FUTURE_S <= now_s - reading.at_s <= rule.stale_s
     return reading.quality is Quality.SUSPECT and isfinite(reading.value) and fresh
 
 
 def _level(rule: Interlock, reading: KernelReading, now_s: float, before: Trip | None) -> Trip | None:
-    """Compare one value with the levels; where a trip stands already, with where it clears."""
+    """Compare one value with the limits, or with the clearing levels where a trip stands already."""
     value = reading.value
     was = None if before is None else before.cause
     high = rule.high - (rule.deadband if was is Cause.HIGH else 0.0)
     low = rule.low + (rule.deadband if was is Cause.LOW else 0.0)
-    # The limit that was passed is told, not where the trip clears, as long as the value is beyond both.
+    # The detail names the limit itself, not the clearing level, while the value is beyond both.
     if value > high:
         why = f"{value:g} is above {rule.high if value > rule.high else high:g}"
         return _trip(rule.name, rule.point, why, now_s, rule.trips, Cause.HIGH, rule.on_high)
@@ -218,7 +298,7 @@ def _level(rule: Interlock, reading: KernelReading, now_s: float, before: Trip |
 
 
 def _closed_valves(view: View, limits: Limits) -> Iterator[Trip]:
-    """A pump that runs against a valve that is not known to be open."""
+    """Yield a trip for each pump that runs against a valve not known to be open."""
     for transfer in view.underway:
         pump = limits.pumps.get(transfer.actuator)
         if pump is None or pump.valve is None or not transfer.running or is_open(pump.valve, view, limits):
@@ -228,24 +308,29 @@ def _closed_valves(view: View, limits: Limits) -> Iterator[Trip]:
 
 
 def _rich_since(view: View, limits: Limits) -> float | None:
-    """Since when the gas has held too much CO2; None while it does not."""
+    """Return since when the gas has held too much CO2, or None."""
     if limits.mixture is None or _too_much_co2(view, limits.mixture) is None:
         return None
     return view.now_s if view.watch.rich_since_s is None else view.watch.rich_since_s
 
 
 def _airless(view: View, limits: Limits, present: Sequence[Trip]) -> Airless | None:
-    """Whether air is to be taken for closed from now on, see :class:`Airless`."""
+    """Return whether air counts as closed from now on; see :class:`Airless`."""
     mixture, was = limits.mixture, view.watch.airless
-    if mixture is None or heard_flow(view, mixture.air, mixture) is not None:
+    if mixture is None or fresh_flow(view, mixture.air, mixture) is not None:
         return None
     shut = any(trip.interlock == GAS_MIXTURE for trip in present)
     if was is None:
         held = any(trip.interlock == GAS_MIXTURE for trip in view.watch.trips)
         return Airless(mixture.trial_s) if shut or held else None
     if was.trusted:
-        return Airless(min(2.0 * was.wait_s, mixture.trial_most_s)) if shut else was
-    ph = _believed(view, mixture.ph, mixture.ph_stale_s)
+        return Airless(min(2.0 * was.wait_s, mixture.max_trial_s)) if shut else was
+    return _air_trial(view, mixture, was, shut)
+
+
+def _air_trial(view: View, mixture: Mixture, was: Airless, shut: bool) -> Airless:
+    """trust that air flows unread once the medium has been too alkaline for the trial time, and CO2 was not shut."""
+    ph = _trusted(view, mixture.ph, mixture.ph_stale_s)
     if shut or ph is None or ph <= mixture.ph_alkaline:
         return replace(was, alkaline_since_s=None)
     since_s = view.now_s if was.alkaline_since_s is None else was.alkaline_since_s
@@ -253,20 +338,23 @@ def _airless(view: View, limits: Limits, present: Sequence[Trip]) -> Airless | N
 
 
 def _mixture(view: View, mixture: Mixture) -> Trip | None:
-    """CO2 that must not flow."""
+    """Return the trip that shuts CO2, or None."""
     since_s = view.watch.rich_since_s
-    why = _unheard_air(view, mixture) if heard_flow(view, mixture.air, mixture) is None else None
+    why = _air_lost(view, mixture) if fresh_flow(view, mixture.air, mixture) is None else None
     if why is None and since_s is not None and view.now_s - since_s >= mixture.delay_s:
         why = _too_much_co2(view, mixture)
     return None if why is None else _trip(GAS_MIXTURE, mixture.co2, why, view.now_s, (mixture.co2,), Cause.HIGH)
 
 
-def _unheard_air(view: View, mixture: Mixture) -> str | None:
-    """Judged by pH, at once: in CO2 alone the medium is acid within a minute, without CO2 alkaline within several."""
-    co2 = heard_flow(view, mixture.co2, mixture)
+def _air_lost(view: View, mixture: Mixture) -> str | None:
+    """Return why CO2 must be shut while the air flow is unknown, judged by pH without delay.
+
+    In CO2 alone the medium turns acid within a minute; without CO2 it turns alkaline within several.
+    """
+    co2 = fresh_flow(view, mixture.co2, mixture)
     if not view.watch.no_air and (co2 is None or co2 <= 0.0):
         return None
-    ph = _believed(view, mixture.ph, mixture.ph_stale_s)
+    ph = _trusted(view, mixture.ph, mixture.ph_stale_s)
     why = f"{mixture.air} is not heard: it may be without power, and closed"
     if ph is None:
         return None if view.watch.no_air else f"{why}; nor does {mixture.ph} tell"
@@ -274,8 +362,11 @@ def _unheard_air(view: View, mixture: Mixture) -> str | None:
 
 
 def _too_much_co2(view: View, mixture: Mixture) -> str | None:
-    """Judged by what is measured; oxygen that is not heard counts as none. CO2 that is not heard could not be shut."""
-    co2, air, o2 = (heard_flow(view, point, mixture) for point in (mixture.co2, mixture.air, mixture.o2))
+    """Return why the measured gas holds too much CO2, or None.
+
+    Oxygen without a fresh reading counts as none. CO2 without a fresh reading could not be shut, so nothing is said.
+    """
+    co2, air, o2 = (fresh_flow(view, point, mixture) for point in (mixture.co2, mixture.air, mixture.o2))
     if co2 is None or (air is None and not view.watch.no_air):
         return None
     total = co2 + (air or 0.0) + (o2 or 0.0)
@@ -284,8 +375,8 @@ def _too_much_co2(view: View, mixture: Mixture) -> str | None:
     return f"CO2 is {co2 / total:.0%} of the gas, more than {mixture.trip_co2:.0%}: air fails"
 
 
-def _believed(view: View, point: str, stale_s: float) -> float | None:
-    """Return the newest good reading while it is fresh and alive, else None."""
+def _trusted(view: View, point: str, stale_s: float) -> float | None:
+    """Return the newest good reading if it is fresh and not flat, else None."""
     newest = view.readings.get(point)
     reading = None if newest is None else newest.good
     if reading is None or not isfinite(reading.value):
@@ -294,11 +385,11 @@ def _believed(view: View, point: str, stale_s: float) -> float | None:
     return reading.value if fresh and view.now_s - reading.same_since_s <= FLAT_S else None
 
 
-def heard_flow(view: View, point: str, mixture: Mixture) -> float | None:
-    """Return the newest good reading of a flow while it is fresh, else None.
+def fresh_flow(view: View, point: str, mixture: Mixture) -> float | None:
+    """Return the newest good reading of a gas flow (mL/min) if it is fresh, else None.
 
-    A flow that could not be read at the last attempt is not heard, at once: in CO2 alone pH falls by 0.3 in ten seconds.
-    pH then decides, so that a reply that was lost shuts nothing by itself.
+    A flow whose last read failed counts as unknown at once: in CO2 alone pH falls by 0.3 in ten seconds. pH then decides,
+    so one lost reply shuts nothing by itself.
     """
     newest = view.readings.get(point)
     lost = newest is None or newest.quality is Quality.MISSING
@@ -320,7 +411,7 @@ def _trip(
     return Trip(name, point, detail, now_s, actuators, False, cause, response, now_s)
 
 
-_SEVERITY = {Response.TELL: 0, Response.BASAL: 1, Response.OFF: 2}
+_SEVERITY = {Response.ALARM: 0, Response.BASAL: 1, Response.OFF: 2}
 
 
 def _outlasting(
@@ -331,7 +422,7 @@ def _outlasting(
     limits: Limits,
     airless: bool,
 ) -> Trip | None:
-    """What is left of a trip when its cause is gone, or None. Doubt ends as soon as the reading is back."""
+    """Return what remains of a trip whose cause is gone, or None. Doubt ends with the first trusted reading."""
     if trip.latched:
         return replace(trip, present=False)
     if trip.cause is not Cause.HIGH:
@@ -342,10 +433,15 @@ def _outlasting(
         return replace(trip, present=False) if since_s < hold_s else None
     if rule is None:
         return None
-    hold_s = rule.hold_s
-    if rule.hold_most_s:
-        beyond = sum(name == rule.name for name, _ in strikes) - rule.strikes + 1
-        hold_s = min(hold_s * 2.0 ** max(beyond, 0), rule.hold_most_s)
+    hold_s = _hold_s(rule, strikes)
     if since_s < hold_s:
         return replace(trip, present=False)
     return replace(trip, present=False, response=Response.BASAL) if since_s < hold_s + rule.probation_s else None
+
+
+def _hold_s(rule: Interlock, strikes: Sequence[tuple[str, float]]) -> float:
+    """Return how long a trip is held after its cause (s); doubled with each strike beyond the permitted number."""
+    if not rule.max_hold_s:
+        return rule.hold_s
+    beyond = sum(name == rule.name for name, _ in strikes) - rule.strikes + 1
+    return min(rule.hold_s * 2.0 ** max(beyond, 0), rule.max_hold_s)

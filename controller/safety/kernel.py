@@ -1,7 +1,7 @@
 """The safety kernel: pure decisions about what an actuator may do.
 
-No input or output, no clock of its own, nothing third-party. Constraints only tighten a command, and each gives its
-reason (I3). The words are in :mod:`controller.safety.terms`, the interlocks in :mod:`controller.safety.interlocks`.
+No input or output, no clock, no third-party imports. Constraints only tighten a command, and each gives its reason (I3).
+The data types are in :mod:`controller.safety.terms`, the interlocks in :mod:`controller.safety.interlocks`.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 from math import isfinite
 
 from controller.safety.heat import heat_bounds
-from controller.safety.interlocks import heard_flow, is_open, unconfirmed, watch
+from controller.safety.interlocks import fresh_flow, is_open, unconfirmed, watch
 from controller.safety.terms import (
     Intent,
     Limits,
@@ -17,29 +17,31 @@ from controller.safety.terms import (
     PumpLimits,
     PumpTrust,
     Response,
+    Trip,
     Verdict,
     View,
 )
 from drivers.commands import Command, Dispense, Level, Run, Stop, Switch
 
 SIGMAS = 3.0
-"""How many standard deviations of a volume are kept from a vessel's bounds (I4)."""
+"""Margin to a vessel's bounds, in standard deviations of its volume (I4)."""
 MAX_TRANSFER_S = 1800.0
-"""No transfer may last longer (A5)."""
+"""Maximum duration of a transfer (s) (A5)."""
 SLACK = 1.5
-"""A transfer may last this many times its nominal duration, and `SLACK_S` more, before it is stopped."""
+"""A transfer is stopped after its nominal duration times `SLACK`, plus `SLACK_S`."""
 SLACK_S = 30.0
 MAX_PULSE_S = 60.0
-"""The longest pulse of a heater."""
-TAKEN_AT_ITS_WORD = PumpTrust()
+"""Maximum duration of a heater pulse (s)."""
+UNCALIBRATED = PumpTrust()
 MIXTURE_GRAIN = 0.001
-"""Set-points are rounded to what the controllers can be told: a share may be so much beyond its bound."""
+"""Tolerance on a gas share (0..1): set-points are rounded to the resolution of the gas controllers."""
 
 
 def decide(intent: Intent, view: View, limits: Limits) -> Verdict:
-    """Whether `intent` may go out, and how far it is tightened.
+    """Decide whether `intent` may be carried out, and how far its command is tightened.
 
-    Coming to rest always may. A dose is accepted whole or refused; a flow or a level is brought within its bounds.
+    A command to come to rest is always accepted. A dose is accepted whole or refused; a flow or a level is clipped to its
+    bounds.
     """
     command = intent.command
     if intent.actuator not in limits.basal:
@@ -63,17 +65,17 @@ def decide(intent: Intent, view: View, limits: Limits) -> Verdict:
 
 
 def comes_to_rest(command: Command) -> bool:
-    """Whether a command only ever makes things quieter."""
+    """Return whether a command only stops or switches off."""
     return isinstance(command, Stop) or (isinstance(command, Switch) and not command.on)
 
 
 def transfer_limit_s(dose: Dispense) -> float:
-    """How long a dose may run before it is stopped (A5)."""
+    """Return the duration (s) after which a dose is stopped (A5)."""
     return min(dose.volume_ul / dose.flow_ul_min * 60.0 * SLACK + SLACK_S, MAX_TRANSFER_S)
 
 
 class _Narrowing:
-    """A command on its way through the constraints. It can only become less, or be refused."""
+    """A command on its way through the constraints. It can only be tightened or refused."""
 
     __slots__ = ("_clips", "_refusals", "command")
 
@@ -84,20 +86,20 @@ class _Narrowing:
 
     @property
     def refused(self) -> bool:
-        """Whether some constraint has said no."""
+        """Whether a constraint has refused the command."""
         return bool(self._refusals)
 
     def refuse(self, reason: str) -> None:
-        """Say no; the first to say so is named as the most limiting."""
+        """Refuse the command. The first refusal is named as the most limiting."""
         self._refusals.append(reason)
 
     def clip(self, command: Command, reason: str) -> None:
-        """Bring the command within a bound; the last to do so is the most limiting."""
+        """Replace the command by a tighter one. The last clip is named as the most limiting."""
         self.command = command
         self._clips.append(reason)
 
     def verdict(self) -> Verdict:
-        """What all constraints together say."""
+        """Return the verdict of all constraints together."""
         if self._refusals:
             return Verdict(False, None, tuple(self._refusals), self._refusals[0])
         return Verdict(True, self.command, tuple(self._clips), self._clips[-1] if self._clips else None)
@@ -107,28 +109,33 @@ class _Narrowing:
 
 
 def _emergency(narrowing: _Narrowing, intent: Intent, view: View, limits: Limits) -> None:
-    """An emergency stop leaves nothing but basal states, until somebody resets it (I5)."""
+    """Allow only basal states during an emergency stop, until a person resets it (I5)."""
     if view.emergency is not None and intent.command != limits.basal[intent.actuator]:
         narrowing.refuse(f"emergency stop: {view.emergency}; reset it with a reason first")
 
 
 def _interlocks(narrowing: _Narrowing, intent: Intent, view: View, limits: Limits) -> None:
-    """Interlocks are looked at afresh for each decision, not only once a tick (I1)."""
+    """Apply the interlocks, evaluated again for each decision (I1)."""
     basal = limits.basal[intent.actuator]
     now = watch(view, limits)
     for trip in (*now.trips, *unconfirmed(now, limits, view.now_s)):
-        if intent.actuator not in trip.actuators or trip.response is Response.TELL:
+        if intent.actuator not in trip.actuators or trip.response is Response.ALARM:
             continue
         stays = "; it is latched: reset it with a reason" if trip.latched else "" if trip.present else "; held a while"
         why = f"interlock {trip.interlock}: {trip.point} {trip.detail}{stays}"
-        command = narrowing.command
-        if trip.response is Response.OFF:
-            narrowing.refuse(why)
-        elif isinstance(command, Run) and isinstance(basal, Run):
-            if command.flow_ul_min > basal.flow_ul_min:
-                narrowing.clip(basal, why)
-        elif command != basal:
-            narrowing.refuse(why)
+        _respond(narrowing, trip, basal, why)
+
+
+def _respond(narrowing: _Narrowing, trip: Trip, basal: Command, why: str) -> None:
+    """Refuse the command, or clip a flow to the basal one, as the trip's response demands."""
+    command = narrowing.command
+    if trip.response is Response.OFF:
+        narrowing.refuse(why)
+    elif isinstance(command, Run) and isinstance(basal, Run):
+        if command.flow_ul_min > basal.flow_ul_min:
+            narrowing.clip(basal, why)
+    elif command != basal:
+        narrowing.refuse(why)
 
 
 # --- kind by kind -----------------------------------------------------------------------------------------
@@ -154,13 +161,27 @@ def _transfer(narrowing: _Narrowing, actuator: str, view: View, limits: Limits, 
     if not all(isfinite(number) and number > 0 for number in (dose.volume_ul, dose.flow_ul_min)):
         narrowing.refuse("a dose needs a finite volume and flow above zero")
         return
-    if (refusal := view.pumps.get(actuator, TAKEN_AT_ITS_WORD).refusal) is not None:
+    if (refusal := view.pumps.get(actuator, UNCALIBRATED).refusal) is not None:
         narrowing.refuse(f"calibration: {refusal}")
+    _pace(narrowing, dose, pump)
+    _one_at_a_time(narrowing, actuator, dose, view, pump)
+    for reason in _no_room(actuator, dose, view, limits, pump):
+        narrowing.refuse(reason)
+    if pump.valve is not None and not is_open(pump.valve, view, limits):
+        narrowing.refuse(f"valve: {pump.valve} is not known to be open")
+
+
+def _pace(narrowing: _Narrowing, dose: Dispense, pump: PumpLimits) -> None:
+    """Refuse a dose above the line's maximum flow, or one that could last too long."""
     if dose.flow_ul_min > pump.max_ul_min:
         narrowing.refuse(f"flow: {dose.flow_ul_min:g} µL/min is above the line's {pump.max_ul_min:g}")
     longest_s = dose.volume_ul / dose.flow_ul_min * 60.0 * SLACK + SLACK_S
     if longest_s > MAX_TRANSFER_S:
         narrowing.refuse(f"duration: it could last {longest_s:.0f} s, longer than {MAX_TRANSFER_S:.0f} s at most")
+
+
+def _one_at_a_time(narrowing: _Narrowing, actuator: str, dose: Dispense, view: View, pump: PumpLimits) -> None:
+    """Refuse a dose while its pump gives another one, or while an excluded pump runs."""
     for other in view.underway:
         if not other.running:
             continue
@@ -168,26 +189,14 @@ def _transfer(narrowing: _Narrowing, actuator: str, view: View, limits: Limits, 
             narrowing.refuse("one at a time: the pump is still giving another dose")
         elif other.actuator in pump.excludes:
             narrowing.refuse(f"one at a time: {other.actuator} is running on the same vessel")
-    for reason in _no_room(actuator, dose, view, limits, pump):
-        narrowing.refuse(reason)
-    if pump.valve is not None and not is_open(pump.valve, view, limits):
-        narrowing.refuse(f"valve: {pump.valve} is not known to be open")
 
 
 def _no_room(actuator: str, dose: Dispense, view: View, limits: Limits, pump: PumpLimits) -> list[str]:
-    """Reasons why the volume does not fit, counting all that is underway and three standard deviations (I4)."""
-    incoming = outgoing = 0.0
-    for other in view.underway:
-        moving = limits.pumps.get(other.actuator)
-        if moving is None or (other.actuator == actuator and other.dose_id == dose.dose_id):
-            continue
-        # What still leaves the target, or enters the source, might not come: it makes no room.
-        remaining_ul = other.remaining_ul * view.pumps.get(other.actuator, TAKEN_AT_ITS_WORD).gain
-        outgoing += remaining_ul if moving.source == pump.source else 0.0
-        incoming += remaining_ul if moving.target == pump.target else 0.0
+    """Return why the volume does not fit, with everything underway and three standard deviations of margin (I4)."""
+    incoming, outgoing = _underway_ul(actuator, dose, view, limits, pump)
     reasons = []
-    # A calibrated pump is asked for more or less than it is to move; what counts is what it moves.
-    volume_ul = dose.volume_ul * view.pumps.get(actuator, TAKEN_AT_ITS_WORD).gain
+    # A calibrated pump is asked for more or less than it is to move; what it really moves counts.
+    volume_ul = dose.volume_ul * view.pumps.get(actuator, UNCALIBRATED).gain
     source, target = view.volumes.get(pump.source), view.volumes.get(pump.target)
     if source is None:
         reasons.append(f"volume: that of {pump.source} is not known")
@@ -211,8 +220,24 @@ def _no_room(actuator: str, dose: Dispense, view: View, limits: Limits, pump: Pu
     return reasons
 
 
+def _underway_ul(actuator: str, dose: Dispense, view: View, limits: Limits, pump: PumpLimits) -> tuple[float, float]:
+    """Return what other transfers may still bring into the target, and take from the source (µL).
+
+    What still leaves the target, or enters the source, might not come: it makes no room.
+    """
+    incoming = outgoing = 0.0
+    for other in view.underway:
+        moving = limits.pumps.get(other.actuator)
+        if moving is None or (other.actuator == actuator and other.dose_id == dose.dose_id):
+            continue
+        remaining_ul = other.remaining_ul * view.pumps.get(other.actuator, UNCALIBRATED).gain
+        outgoing += remaining_ul if moving.source == pump.source else 0.0
+        incoming += remaining_ul if moving.target == pump.target else 0.0
+    return incoming, outgoing
+
+
 def _level(narrowing: _Narrowing, actuator: str, view: View, limits: Limits) -> None:
-    """A gas's flow, or what a thermostat's bath is set to."""
+    """Bound the flow of a gas, or the set-point of a thermostat's bath."""
     command = narrowing.command
     if not isinstance(command, Level) or not isfinite(command.value):
         narrowing.refuse("a level needs a finite value")
@@ -227,33 +252,40 @@ def _level(narrowing: _Narrowing, actuator: str, view: View, limits: Limits) -> 
 
 
 def _mixture(narrowing: _Narrowing, actuator: str, view: View, mixture: Mixture, high: float) -> None:
-    """CO2 follows air, and air does not leave CO2 behind: alone it would turn the medium to vinegar within minutes."""
+    """Keep CO2 below its share of the gas: CO2 alone would acidify the medium within minutes.
+
+    CO2 is clipped to what the other gases permit. A reduction of another gas is clipped, or refused until CO2 is lowered.
+    """
     command = narrowing.command
     if not isinstance(command, Level):
         return
-    told = {gas: seen.level for gas in (mixture.air, mixture.co2, mixture.o2) if (seen := view.seen.get(gas))}
-    most = mixture.most_co2
-    if view.watch.no_air:
-        # Only what is heard to flow carries CO2 away.
-        told[mixture.air] = 0.0
-        told[mixture.o2] = min(told.get(mixture.o2, 0.0), heard_flow(view, mixture.o2, mixture) or 0.0)
-        most = mixture.airless_co2 if actuator == mixture.co2 else most
-    if actuator != mixture.co2 and command.value >= told.get(actuator, 0.0):
-        return  # more of another gas is never what makes it too much
-    told[actuator] = command.value
-    co2 = told.get(mixture.co2, 0.0)
-    others = told.get(mixture.air, 0.0) + told.get(mixture.o2, 0.0)
-    if co2 <= (most + MIXTURE_GRAIN) * (co2 + others):
+    flows = _gas_flows(view, mixture)
+    share = mixture.airless_co2 if view.watch.no_air and actuator == mixture.co2 else mixture.max_co2
+    if actuator != mixture.co2 and command.value >= flows.get(actuator, 0.0):
+        return  # an increase of another gas never raises the share of CO2
+    flows[actuator] = command.value
+    co2 = flows.get(mixture.co2, 0.0)
+    others = flows.get(mixture.air, 0.0) + flows.get(mixture.o2, 0.0)
+    if co2 <= (share + MIXTURE_GRAIN) * (co2 + others):
         return
-    why = f"mixture: {co2:g} mL/min of CO2 over {others:g} of other gas is more than {most:.1%}"
+    why = f"mixture: {co2:g} mL/min of CO2 over {others:g} of other gas is more than {share:.1%}"
     if actuator == mixture.co2:
-        narrowing.clip(Level(others * most / (1.0 - most)), why)
+        narrowing.clip(Level(others * share / (1.0 - share)), why)
         return
-    needed = co2 * (1.0 - mixture.most_co2) / mixture.most_co2 - (others - command.value)
+    needed = co2 * (1.0 - mixture.max_co2) / mixture.max_co2 - (others - command.value)
     if actuator == mixture.air and needed <= high:
         narrowing.clip(Level(needed), why)
     else:
         narrowing.refuse(f"{why}; lower CO2 first")
+
+
+def _gas_flows(view: View, mixture: Mixture) -> dict[str, float]:
+    """Return the set-points of the three gases (mL/min). While air counts as closed, only measured flows count."""
+    flows = {gas: seen.level for gas in (mixture.air, mixture.co2, mixture.o2) if (seen := view.seen.get(gas))}
+    if view.watch.no_air:
+        flows[mixture.air] = 0.0
+        flows[mixture.o2] = min(flows.get(mixture.o2, 0.0), fresh_flow(view, mixture.o2, mixture) or 0.0)
+    return flows
 
 
 def _switch(narrowing: _Narrowing, actuator: str, view: View, limits: Limits) -> None:
@@ -265,12 +297,16 @@ def _switch(narrowing: _Narrowing, actuator: str, view: View, limits: Limits) ->
     elif heater and command.for_s is None:
         narrowing.refuse("a heater is only ever switched on for a finite time")
     elif heater and command.for_s is not None:
-        pulse_s = command.for_s
-        if pulse_s > MAX_PULSE_S:
-            why = f"bounds: a heater pulse of {pulse_s:g} s is longer than {MAX_PULSE_S:g} s"
-            narrowing.clip(Switch(True, pulse_s := MAX_PULSE_S), why)
-        for room_s, why in heat_bounds(actuator, pulse_s, view, limits):
-            if room_s > 0.0:
-                narrowing.clip(Switch(True, pulse_s := min(pulse_s, room_s)), why)
-            else:
-                narrowing.refuse(why)
+        _heater_pulse(narrowing, actuator, command.for_s, view, limits)
+
+
+def _heater_pulse(narrowing: _Narrowing, actuator: str, pulse_s: float, view: View, limits: Limits) -> None:
+    """Clip a heater pulse to its maximum duration and to what a stuck probe could hide."""
+    if pulse_s > MAX_PULSE_S:
+        why = f"bounds: a heater pulse of {pulse_s:g} s is longer than {MAX_PULSE_S:g} s"
+        narrowing.clip(Switch(True, pulse_s := MAX_PULSE_S), why)
+    for room_s, why in heat_bounds(actuator, pulse_s, view, limits):
+        if room_s > 0.0:
+            narrowing.clip(Switch(True, pulse_s := min(pulse_s, room_s)), why)
+        else:
+            narrowing.refuse(why)

@@ -1,4 +1,4 @@
-"""The kernel's limits, read off the rig description; and each actuator's basal state."""
+"""The kernel's limits and the basal states, derived from the rig description."""
 
 from __future__ import annotations
 
@@ -9,48 +9,49 @@ from controller.safety.terms import Interlock, Limits, Mixture, PumpLimits, Resp
 from drivers.commands import Command, Level, Run, Stop, Switch
 
 FLAT_TEMPERATURE_S = 180.0
-"""A live probe's last digit moves (0.001 °C); three minutes without a change is a stuck one. A probe that is stuck half a
-degree low has the heater cook the tissue: 1 K in three minutes, 8 K in the half hour that this once was."""
+"""Maximum time (s) without a change: the last digit of a live probe moves (0.001 °C). With a probe stuck half a degree low
+the heater overheats the tissue: by 1 K in three minutes, by 8 K in half an hour."""
 TEMPERATURE_DEADBAND_C = 0.1
 CEILING_C = 39.5
-"""No heat may bring the chamber above it, whatever the probe shows meanwhile: a heater pulse ends before it could."""
+"""No heater pulse may bring the chamber above this temperature, whatever the probe shows meanwhile."""
 MAX_RISE_C_PER_S = 0.2
-"""No heater of a rig warms faster, however little medium its file names: glass, holder and tubing take up heat as well."""
+"""Upper bound on the heating rate of any rig, however little medium its file names: glass and tubing take up heat too."""
 PRESSURE_DEADBAND = 0.1
-"""Share of its limit that a pressure has to fall below it before its interlock lets go."""
+"""Share of its limit by which a pressure must fall below it before its interlock clears."""
 TEMPERATURE_DEBOUNCE_S = 5.0
-"""A heater at full power warms the medium of a small rig by 0.1 K a second at most (15 W in 42 mL): half a degree meanwhile,
-and tissue bears 39 degC for minutes."""
+"""A heater at full power warms the medium of a small rig by at most 0.1 K a second (15 W in 42 mL): half a degree within this
+time, and tissue bears 39 °C for minutes."""
 PRESSURE_DEBOUNCE_S = 1.0
-"""A blocked line gains some 5 kPa a second (tests/sim: an occluded heart passes its limit in about ten): it is asked again at
-once, and tubing holds several times its limit."""
+"""A blocked line gains some 5 kPa a second (tests/sim: an occluded heart passes its limit in about ten). The gauge is read
+again at once, and tubing holds several times its limit."""
 PRESSURE_HOLD_S = 60.0
-"""A pump that was stopped by pressure stands for so long, however fast the pressure falls."""
+"""Minimum time (s) that a pump stands after an over-pressure trip, however fast the pressure falls."""
 PRESSURE_STRIKES = 3
-"""Tries in half an hour: a bubble or a kink may free itself, a clot does not, and hammering at it bursts tubing."""
-HEART_HOLD_MOST_S = 300.0
-"""The heart is tried again for ever, ever more seldom and at its basal flow: tissue without circulation dies for certain,
-and a try ends within seconds where the line is still shut."""
+"""Permitted trips in half an hour: a bubble or a kink may free itself, a clot does not, and repeated tries burst tubing."""
+HEART_MAX_HOLD_S = 300.0
+"""The heart is retried without limit, at growing intervals and at its basal flow: tissue without circulation dies for
+certain, and a try ends within seconds where the line is still blocked."""
 HEART_PROBATION_S = 120.0
 GAUGE_KPA = (-90.0, 1500.0)
-BATH_MOST_BELOW_K = 5.0
-"""How far below the skin's set-point a thermostat may be set, in a room that is warmer than the tissue: none may chill it."""
+BATH_MAX_BELOW_K = 5.0
+"""Maximum distance of a thermostat's set-point below the skin's, for a room warmer than the tissue: no bath may chill it."""
 PROBE_C = (0.0, 60.0)
-"""What a working sensor can say at all."""
+"""Range of a working sensor (°C)."""
 BASAL_CO2_FRACTION = 0.06
-"""What the gas falls back to: pH near 7.4 in a 26 mM bicarbonate medium."""
-MOST_O2_FRACTION = 0.4
+"""CO2 share in the basal gas: pH near 7.4 in a 26 mM bicarbonate medium."""
+MAX_O2_FRACTION = 0.4
 CO2_TRIP_OVER = 0.05
-"""So much CO2 beyond the rig's highest share (0..1), measured, means that air has failed."""
+"""A measured CO2 share this much (0..1) above the rig's maximum means that air has failed."""
 PH_SHUT_UNDER, PH_ALKALINE_OVER = 0.05, 0.30
-"""About the set-point: by these pH decides on CO2 while air is not heard. In CO2 alone it falls by 0.3 in ten seconds."""
+"""Distances from the pH set-point that decide on CO2 while the air flow is unknown. In CO2 alone pH falls by 0.3 in ten
+seconds."""
 POLLS_MISSED = 3
-"""A status that has not come for so many polls, and `POLL_GRACE_S`, is stale."""
+"""A status is stale after this many missed polls, plus `POLL_GRACE_S`."""
 POLL_GRACE_S = 5.0
 
 
 def limits_of(rig: Rig) -> Limits:
-    """Everything that bounds `rig`."""
+    """Return everything that bounds `rig`."""
     organs = rig.organs
     heart = rig.lines[organs.heart.line].pump or ""
     lung = organs.lung
@@ -62,12 +63,12 @@ def limits_of(rig: Rig) -> Limits:
         basal=basal_states(rig),
         pumps=_pumps(rig, heart),
         vessels={name: VesselLimits(vessel.floor_ul, vessel.limit_ul) for name, vessel in rig.vessels.items()},
-        heaters=(heater, *watchdog),  # like a heater it is only ever closed for a finite time
+        heaters=(heater, *watchdog),  # the watchdog's relay, too, is only closed for a finite time
         switches=switches,
         levels={
             lung.air: (0.0, lung.total_ml_min),
             lung.co2: (0.0, lung.total_ml_min * lung.co2_max_pct / 100.0),
-            lung.o2: (0.0, lung.total_ml_min * MOST_O2_FRACTION),
+            lung.o2: (0.0, lung.total_ml_min * MAX_O2_FRACTION),
             **({heater: _bath_c(rig)} if thermostat else {}),
         },
         interlocks=_interlocks(rig),
@@ -79,7 +80,7 @@ def limits_of(rig: Rig) -> Limits:
             lung.air,
             lung.co2,
             lung.o2,
-            most_co2=lung.co2_max_pct / 100.0,
+            max_co2=lung.co2_max_pct / 100.0,
             trip_co2=lung.co2_max_pct / 100.0 + CO2_TRIP_OVER,
             stale_s=max(stale_s(rig, gas) for gas in (lung.air, lung.co2, lung.o2)),
             ph=lung.ph,
@@ -92,7 +93,7 @@ def limits_of(rig: Rig) -> Limits:
 
 
 def basal_states(rig: Rig) -> dict[str, Command]:
-    """The state each actuator falls back to (docs/rig.md): the heart circulates, gas flows, all else rests."""
+    """Return the basal state of each actuator (docs/rig.md): the heart circulates, gas flows, all else rests."""
     lung = rig.organs.lung
     co2 = lung.total_ml_min * BASAL_CO2_FRACTION
     basal: dict[str, Command] = {
@@ -115,8 +116,8 @@ def basal_states(rig: Rig) -> dict[str, Command]:
 
 
 def _bath_c(rig: Rig) -> tuple[float, float]:
-    """A bath that is no warmer than the chamber may be cannot make it so; nor may it chill what it is there to warm."""
-    return rig.organs.skin.setpoint_c - BATH_MOST_BELOW_K, rig.safety.temperature.high_c
+    """Return the set-point range of a bath (°C): not above the chamber's limit, and not so cold that it chills the tissue."""
+    return rig.organs.skin.setpoint_c - BATH_MAX_BELOW_K, rig.safety.temperature.high_c
 
 
 def _pumps(rig: Rig, heart: str) -> dict[str, PumpLimits]:
@@ -133,13 +134,13 @@ def _pumps(rig: Rig, heart: str) -> dict[str, PumpLimits]:
         if line.pump is None:
             continue
         if line.pump == heart:
-            least, most = organs.heart.min_ul_min, organs.heart.max_ul_min
-            pumps[line.pump] = PumpLimits("heart", line.from_, line.to, least, most)
+            min_ul_min, max_ul_min = organs.heart.min_ul_min, organs.heart.max_ul_min
+            pumps[line.pump] = PumpLimits("heart", line.from_, line.to, min_ul_min, max_ul_min)
             continue
-        # The balance sees one transfer at a time; two at once would blur what each one moved.
+        # The balance observes one transfer at a time; two at once would blur what each one moved.
         excludes = tuple(pump for pump in touching if pump != line.pump) if line.pump in touching else ()
-        most = flows.get(name, organs.kidney.flow_ul_min)
-        pumps[line.pump] = PumpLimits("transfer", line.from_, line.to, 0.0, most, line.valve, excludes)
+        max_ul_min = flows.get(name, organs.kidney.flow_ul_min)
+        pumps[line.pump] = PumpLimits("transfer", line.from_, line.to, 0.0, max_ul_min, line.valve, excludes)
     return pumps
 
 
@@ -149,13 +150,13 @@ def _interlocks(rig: Rig) -> tuple[Interlock, ...]:
         Interlock(
             "temperature",
             warm.point,
-            # The heater answers to it even where the rig file forgets to say so.
+            # The heater always trips, even if the rig file omits it.
             tuple(dict.fromkeys((*warm.trips, rig.organs.skin.heater))),
             warm.stale_s,
             high=warm.high_c,
             low=warm.low_c,
-            valid_low=PROBE_C[0],
-            valid_high=PROBE_C[1],
+            valid_min=PROBE_C[0],
+            valid_max=PROBE_C[1],
             flat_s=FLAT_TEMPERATURE_S,
             deadband=TEMPERATURE_DEADBAND_C,
             debounce_s=TEMPERATURE_DEBOUNCE_S,
@@ -169,15 +170,15 @@ def _interlocks(rig: Rig) -> tuple[Interlock, ...]:
             heart.trips,
             heart.stale_s,
             high=heart.high_kpa,
-            valid_low=GAUGE_KPA[0],
-            valid_high=GAUGE_KPA[1],
+            valid_min=GAUGE_KPA[0],
+            valid_max=GAUGE_KPA[1],
             deadband=PRESSURE_DEADBAND * heart.high_kpa,
-            # A dead pressure sensor must not cost the tissue its circulation: at the basal flow no line bursts.
+            # A dead pressure sensor must not cost the tissue its circulation: no line bursts at the basal flow.
             on_doubt=Response.BASAL,
             hold_s=PRESSURE_HOLD_S,
             debounce_s=PRESSURE_DEBOUNCE_S,
             strikes=PRESSURE_STRIKES,
-            hold_most_s=HEART_HOLD_MOST_S,
+            max_hold_s=HEART_MAX_HOLD_S,
             probation_s=HEART_PROBATION_S,
         ),
         _transfer_pressure("over_pressure_filter", sterile),
@@ -186,15 +187,15 @@ def _interlocks(rig: Rig) -> tuple[Interlock, ...]:
 
 
 def _transfer_pressure(name: str, limit: PressureLimit) -> Interlock:
-    """The interlock of a line that is pumped dose by dose: its pump stands while the gauge cannot be trusted."""
+    """Return the interlock of a line that is pumped dose by dose: its pump stands while the gauge cannot be trusted."""
     return Interlock(
         name,
         limit.point,
         limit.trips,
         limit.stale_s,
         high=limit.high_kpa,
-        valid_low=GAUGE_KPA[0],
-        valid_high=GAUGE_KPA[1],
+        valid_min=GAUGE_KPA[0],
+        valid_max=GAUGE_KPA[1],
         deadband=PRESSURE_DEADBAND * limit.high_kpa,
         hold_s=PRESSURE_HOLD_S,
         debounce_s=PRESSURE_DEBOUNCE_S,
@@ -203,5 +204,5 @@ def _transfer_pressure(name: str, limit: PressureLimit) -> Interlock:
 
 
 def stale_s(rig: Rig, actuator: str) -> float:
-    """How old the status of an actuator may be before it is no longer believed (s)."""
+    """Return the maximum age (s) of an actuator's status."""
     return POLLS_MISSED * rig.devices[actuator.partition(".")[0]].every_s + POLL_GRACE_S

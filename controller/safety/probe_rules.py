@@ -1,7 +1,7 @@
-"""Whether a probe's own calibration may be set: pure, and only ever a refusal with its reasons.
+"""Rules that refuse the calibration of a probe, each with its reason. Pure.
 
-A probe that an interlock or a regulator goes by cannot be taken out of the medium while they do, and a probe that reads
-far from the buffer it is said to stand in is in another one. The door is :mod:`controller.gate.probes`.
+A probe that an interlock or a regulator uses must not leave the medium while they use it. A probe that reads far from the
+stated buffer stands in another one. The commands go through :mod:`controller.gate.probes`.
 """
 
 from __future__ import annotations
@@ -12,14 +12,15 @@ from math import isfinite
 from controller.safety.terms import KernelReading, Limits
 from drivers.commands import Calibrate, Quality
 
-MOST_OFF = 0.5
-"""30 mV of a glass electrode. A probe that is further (in its unit, pH) from a buffer is broken, or in another buffer."""
+MAX_OFFSET = 0.5
+"""Maximum deviation from a buffer (the probe's unit, pH): 30 mV of a glass electrode. A probe further off is broken, or in
+another buffer."""
 STALE_PERIODS, STALE_GRACE_S = 3, 5.0
 
 
 @dataclass(frozen=True, slots=True)
 class ProbeIntent:
-    """What somebody wants of a probe, for how long it is to be trusted (s), who, and why."""
+    """A requested calibration of a probe, its validity (s), the requester and the reason."""
 
     point: str
     command: Calibrate
@@ -28,8 +29,8 @@ class ProbeIntent:
     reason: str
 
 
-def oldest_s(every_s: float) -> float:
-    """How old (s) the reading of a probe that is read every `every_s` may be."""
+def max_age_s(every_s: float) -> float:
+    """Return the maximum age (s) of the reading of a probe that is read every `every_s`."""
     return STALE_PERIODS * every_s + STALE_GRACE_S
 
 
@@ -37,35 +38,52 @@ def reasons_against(
     intent: ProbeIntent,
     reading: KernelReading | None,
     *,
-    low: float,
-    high: float,
+    min_value: float,
+    max_value: float,
     every_s: float,
     limits: Limits,
     now_s: float,
 ) -> tuple[str, ...]:
-    """Why a calibration may not be set; nothing: it may. Missing, stale and doubtful readings count as unsafe (I2).
+    """Return why a calibration may not be set; empty if it may. Missing, stale and suspect readings count as unsafe (I2).
 
-    The probe takes buffers from `low` to `high` (its unit) and is read every `every_s` (s).
+    Args:
+        intent: the requested calibration.
+        reading: the newest reading of the probe.
+        min_value: lowest buffer that the probe takes (its unit).
+        max_value: highest buffer that the probe takes (its unit).
+        every_s: sampling period of the probe (s).
+        limits: the kernel's limits.
+        now_s: loop time (s).
     """
     value, found = intent.command.value, []
-    guarded = [interlock.name for interlock in limits.interlocks if interlock.point == intent.point]
-    if limits.mixture is not None and limits.mixture.ph == intent.point:
-        guarded.append("the gas mixture")
-    if guarded:
-        found.append(f"in use: {', '.join(guarded)} goes by it; calibrate it at the bench, with the rig at rest")
-    if not (isfinite(value) and low <= value <= high):
-        found.append(f"range: {value:g} is outside {low:g} to {high:g}")
+    if users := _users(intent.point, limits):
+        found.append(f"in use: {', '.join(users)} goes by it; calibrate it at the bench, with the rig at rest")
+    if not (isfinite(value) and min_value <= value <= max_value):
+        found.append(f"range: {value:g} is outside {min_value:g} to {max_value:g}")
     if not (isfinite(intent.valid_s) and intent.valid_s > 0.0):
         found.append("validity: it must be trusted for some time, and not for ever")
-    if reading is None:
-        return (*found, "it was never read")
-    age_s = now_s - reading.at_s
-    if age_s > oldest_s(every_s):
-        found.append(f"its reading is {age_s:.0f} s old")
-    elif reading.quality is not Quality.GOOD or not isfinite(reading.value):
-        found.append("its reading failed")
-    elif abs(reading.value - value) > MOST_OFF:
-        found.append(
-            f"it reads {reading.value:.2f}, too far from {value:.2f}: another buffer, or the probe is worn out"
-        )
+    if (fault := _reading_fault(reading, value, every_s, now_s)) is not None:
+        found.append(fault)
     return tuple(found)
+
+
+def _users(point: str, limits: Limits) -> list[str]:
+    """Return the interlocks and regulators that use a probe."""
+    users = [interlock.name for interlock in limits.interlocks if interlock.point == point]
+    if limits.mixture is not None and limits.mixture.ph == point:
+        users.append("the gas mixture")
+    return users
+
+
+def _reading_fault(reading: KernelReading | None, value: float, every_s: float, now_s: float) -> str | None:
+    """Return why the probe's reading does not allow a calibration at `value`, or None."""
+    if reading is None:
+        return "it was never read"
+    age_s = now_s - reading.at_s
+    if age_s > max_age_s(every_s):
+        return f"its reading is {age_s:.0f} s old"
+    if reading.quality is not Quality.GOOD or not isfinite(reading.value):
+        return "its reading failed"
+    if abs(reading.value - value) > MAX_OFFSET:
+        return f"it reads {reading.value:.2f}, too far from {value:.2f}: another buffer, or the probe is worn out"
+    return None

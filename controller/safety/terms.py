@@ -1,6 +1,6 @@
-"""The words of the safety kernel: what is wanted, what is known, what bounds it, and what was decided.
+"""Data types of the safety kernel: intents and verdicts, limits, and the view it decides on.
 
-Plain immutable data, no input or output, nothing third-party.
+Plain immutable data: no input or output, no third-party imports.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from drivers.commands import Command, Quality
 
 @dataclass(frozen=True, slots=True)
 class Intent:
-    """What somebody wants of an actuator, who, and why."""
+    """A requested command for an actuator, with its requester and reason."""
 
     actuator: str
     command: Command
@@ -28,7 +28,7 @@ class Intent:
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """The decision: the command as it may go out (perhaps tightened), every reason, and the most limiting one."""
+    """The kernel's decision: the command that may be sent (perhaps tightened), all reasons, and the most limiting one."""
 
     accepted: bool
     command: Command | None
@@ -37,30 +37,31 @@ class Verdict:
 
 
 class Cause(StrEnum):
-    """Why an interlock is not content."""
+    """Why an interlock has tripped."""
 
     HIGH = "high"
     LOW = "low"
     DOUBT = "doubt"
-    """Its input is missing, stale, flat, from the future or out of range (I2)."""
+    """Its input is missing, stale, flat, future-dated or out of range (I2)."""
 
 
 class Response(StrEnum):
-    """How far an interlock goes."""
+    """What an interlock does to its actuators."""
 
     OFF = "off"
-    """Its actuators come to rest, and nothing else is let through."""
+    """They come to rest, and nothing else is permitted."""
     BASAL = "basal"
-    """Its actuators fall back to their basal state; a flow may not exceed it."""
-    TELL = "tell"
-    """Only an alarm: acting would do more harm than the cause."""
+    """They go to their basal state, and a flow may not exceed it."""
+    ALARM = "tell"
+    """Only an alarm: an action would do more harm than the cause."""
 
 
 @dataclass(frozen=True, slots=True)
 class Trip:
-    """An interlock that is not content: what it looks at, what it saw, since when, whom it bounds, and how far.
+    """A tripped interlock: its point, the detail that tripped it, since when, the actuators it bounds, and how.
 
-    A trip may outlast its cause (`Interlock.hold_s`, `latched`): `present` is False then, `seen_s` when it was last there.
+    A trip may outlast its cause (`Interlock.hold_s`, `latched`): `present` is False then, and `seen_s` is when the cause
+    was last present.
     """
 
     interlock: str
@@ -77,10 +78,10 @@ class Trip:
 
 @dataclass(frozen=True, slots=True)
 class Airless:
-    """Air is not heard, and CO2 had to be shut meanwhile: it is taken for closed until it is heard again.
+    """State of a lost air flow during which CO2 had to be shut: air counts as closed until its flow is read again.
 
-    Or until the medium has been too alkaline for `wait_s`, since `alkaline_since_s`: then air seems to flow all the same,
-    and is `trusted` until CO2 has to be shut once more; then the next such trial waits twice as long.
+    If the medium has been too alkaline for `wait_s` (since `alkaline_since_s`), air seems to flow unread, and is `trusted`
+    until CO2 has to be shut once more. The next such trial lasts twice as long.
     """
 
     wait_s: float
@@ -90,9 +91,10 @@ class Airless:
 
 @dataclass(frozen=True, slots=True)
 class Crossing:
-    """A level that one reading has left (`cause`), or come back inside (None), and that no second one has confirmed yet.
+    """A limit that one reading has crossed and that no second reading has confirmed yet.
 
-    `since_s` is when that was first seen, `reading_s` when the reading was taken that said so, `detail` what it said.
+    `cause` is the side that was left; None means that the value came back inside. `since_s` is when the crossing was first
+    seen, `reading_s` when the reading was taken, `detail` what it read.
     """
 
     interlock: str
@@ -104,9 +106,9 @@ class Crossing:
 
 @dataclass(frozen=True, slots=True)
 class Watch:
-    """What the interlocks remember from one tick to the next.
+    """The memory of the interlocks from one tick to the next.
 
-    A strike is (interlock, when its level was left). `rich_since_s` is since when the gas has held too much CO2.
+    A strike is (interlock, time of the trip). `rich_since_s` is since when the gas has held too much CO2.
     """
 
     trips: tuple[Trip, ...] = ()
@@ -117,11 +119,11 @@ class Watch:
 
     @property
     def no_air(self) -> bool:
-        """Whether air is taken for closed."""
+        """Whether air counts as closed."""
         return self.airless is not None and not self.airless.trusted
 
     def reset(self) -> Watch:
-        """A person has looked: nothing stays latched but what is wrong at this moment (I5)."""
+        """Return the memory after a person's reset: only what is wrong at this moment trips again (I5)."""
         return Watch(tuple(trip for trip in self.trips if not trip.latched), airless=self.airless)
 
 
@@ -130,19 +132,19 @@ class Watch:
 
 @dataclass(frozen=True, slots=True)
 class Interlock:
-    """A level on one point, and what it means for its actuators (`trips`) when the level is left or cannot be trusted.
+    """Limits on one point, and the response of its actuators (`trips`) when a limit is passed or the reading is in doubt.
 
-    Once tripped by a level it clears only `deadband` inside it (L2), and `hold_s` later. `strikes` such trips within
-    half an hour latch it until a person resets it (I5); 0: it never latches. With `hold_most_s` above 0 they do not:
-    from that trip on `hold_s` doubles each time, up to so long, and after each hold the actuators may for
-    `probation_s` do no more than their basal state.
+    `trips` clear only `deadband` inside the limit (L2), and `hold_s` later. The number `strikes` of such trips within half an
+    hour latches the interlock until a person resets it (I5); 0 means never. With `max_hold_s` above 0 it does not latch:
+    from that trip on `hold_s` doubles each time, up to `max_hold_s`, and after each hold the actuators are limited to their
+    basal state for `probation_s`.
 
-    With `debounce_s` above 0 one reading neither trips nor clears it. It trips when a second reading confirms the first,
-    and at the latest `debounce_s` after the first, unless a good reading inside the level came meanwhile. It clears when
-    two good readings in a row are inside. `stale_s` is the time of a lost sensor: input older than that trips it.
+    With `debounce_s` above 0 a single reading neither trips nor clears. It trips when a second reading confirms the first,
+    and at the latest `debounce_s` after the first, unless a good reading inside the limit came meanwhile. It clears after
+    two good readings in a row inside the limit. Input older than `stale_s` trips: the sensor is lost.
 
     With `rise_per_s` above 0 (the point's unit a second, at full power) a pulse of its actuators ends before it could raise
-    the point above `ceiling`, counted from the last change of the reading: a probe that is stuck shows none of the rise.
+    the point above `ceiling`, counted from the last change of the reading: a stuck probe shows none of the rise.
     """
 
     name: str
@@ -151,16 +153,16 @@ class Interlock:
     stale_s: float
     high: float = inf
     low: float = -inf
-    valid_low: float = -inf
-    valid_high: float = inf
+    valid_min: float = -inf
+    valid_max: float = inf
     flat_s: float = 0.0
     deadband: float = 0.0
     on_high: Response = Response.OFF
-    on_low: Response = Response.TELL
+    on_low: Response = Response.ALARM
     on_doubt: Response = Response.OFF
     hold_s: float = 0.0
     strikes: int = 0
-    hold_most_s: float = 0.0
+    max_hold_s: float = 0.0
     probation_s: float = 0.0
     debounce_s: float = 0.0
     ceiling: float = inf
@@ -177,9 +179,9 @@ class VesselLimits:
 
 @dataclass(frozen=True, slots=True)
 class PumpLimits:
-    """A pump: continuous (the heart) or finite transfers from `source` to `target`, perhaps through a `valve`.
+    """A pump: continuous (the heart), or for finite transfers from `source` to `target`, perhaps through a `valve`.
 
-    It never runs together with one of `excludes`. Flows in µL/min.
+    It never runs together with a pump in `excludes`. Flows are in µL/min.
     """
 
     role: Literal["heart", "transfer"]
@@ -193,21 +195,21 @@ class PumpLimits:
 
 @dataclass(frozen=True, slots=True)
 class Mixture:
-    """The three gases over the loop: CO2 may make up at most `most_co2` (0..1) of what is commanded.
+    """The three gases over the loop: CO2 may make up at most `max_co2` (0..1) of the commanded flow.
 
-    When what is measured has more than `trip_co2` for `delay_s` (flows take a while to settle and are not read all
-    at once), air has failed and CO2 is shut for at least `hold_s`.
+    If the measured share exceeds `trip_co2` for `delay_s` (flows take a while to settle and are not read all at once), air
+    has failed and CO2 is shut for at least `hold_s`.
 
-    While air is not heard nobody can tell a controller that is only cut off, and keeps its flow, from one without power.
-    Then pH decides: CO2 is shut below `ph_shut`, and from then on air counts as none. CO2 may make up `airless_co2` (0..1)
-    of the oxygen that is heard, and no more; with none, none. With air closed that is carbogen, in which tissue is kept for
-    hours. With air that flows unheard it is too little: a pH above `ph_alkaline` for `trial_s` tells, see :class:`Airless`.
+    While the air flow cannot be read, a controller that is only cut off and keeps its flow looks the same as one without
+    power. Then pH decides: CO2 is shut below `ph_shut`, and from then on air counts as closed. CO2 may then make up at most
+    `airless_co2` (0..1) of the measured oxygen. With air closed that is carbogen, in which tissue is kept for hours. With
+    air that flows unread it is too little CO2: a pH above `ph_alkaline` for `trial_s` reveals this, see :class:`Airless`.
     """
 
     air: str
     co2: str
     o2: str
-    most_co2: float
+    max_co2: float
     trip_co2: float
     stale_s: float
     ph: str
@@ -219,12 +221,12 @@ class Mixture:
     hold_s: float = 120.0
     airless_hold_s: float = 30.0
     trial_s: float = 600.0
-    trial_most_s: float = 3600.0
+    max_trial_s: float = 3600.0
 
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """Everything that bounds one rig. `basal` names every actuator there is, with the state it falls back to."""
+    """Everything that bounds one rig. `basal` maps every actuator to its basal state."""
 
     basal: Mapping[str, Command]
     pumps: Mapping[str, PumpLimits]
@@ -252,7 +254,7 @@ class KernelReading(Protocol):
 
     @property
     def quality(self) -> Quality:
-        """How far it may be trusted."""
+        """Its quality."""
 
     @property
     def at_s(self) -> float:
@@ -260,11 +262,11 @@ class KernelReading(Protocol):
 
     @property
     def same_since_s(self) -> float:
-        """Since when it has been exactly the same."""
+        """Since when its value has not changed (loop seconds)."""
 
     @property
     def good(self) -> KernelReading | None:
-        """The newest good reading: this one, or the last before it."""
+        """The newest good reading: this one, or the last one before it."""
 
 
 class KernelVolume(Protocol):
@@ -281,7 +283,7 @@ class KernelVolume(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """An actuator by its own word: whether it moves or lets through, how much (its unit), and when it said so."""
+    """Reported state of an actuator: whether it moves or is open, its level (its unit), and when it was read (loop s)."""
 
     on: bool
     level: float
@@ -290,7 +292,7 @@ class Seen:
 
 @dataclass(frozen=True, slots=True)
 class Underway:
-    """A transfer that may still move `remaining_ul`, or has moved it and is not in the volumes yet (`running` False)."""
+    """A transfer that may still move `remaining_ul`, or has ended and is not booked in the volumes yet (`running` False)."""
 
     actuator: str
     remaining_ul: float
@@ -300,7 +302,7 @@ class Underway:
 
 @dataclass(frozen=True, slots=True)
 class PumpTrust:
-    """What a pump's calibration is good for: why it may give no volumes (None: it may), and true over asked volume."""
+    """Trust in a pump's calibration: why it may not dose (None: it may), and the ratio of moved to commanded volume."""
 
     refusal: str | None = None
     gain: float = 1.0
@@ -308,7 +310,7 @@ class PumpTrust:
 
 @dataclass(frozen=True, slots=True)
 class View:
-    """What the kernel looks at when it decides."""
+    """What the kernel knows when it decides."""
 
     now_s: float
     readings: Mapping[str, KernelReading]
@@ -318,6 +320,6 @@ class View:
     emergency: str | None = None
     watch: Watch = field(default_factory=Watch)
     pumps: Mapping[str, PumpTrust] = field(default_factory=dict)
-    """What is known of pumps' calibrations; one that is not named is taken at its word."""
+    """Trust in the calibrations of pumps; a pump without an entry moves the commanded volume."""
     bypassed: frozenset[str] = frozenset()
-    """Interlocks that a person has set aside for a while (I6)."""
+    """Interlocks that a person has bypassed for a limited time (I6)."""

@@ -1,1 +1,1 @@
-"""Journalled steps: how one begins, ends, waits and is taken up after a crash."""
+"""Journalled steps: how a step begins, ends and waits, and how it resumes after a crash."""

@@ -1,4 +1,4 @@
-"""What a transfer needs of its run."""
+"""The interface of a run that a transfer uses."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from controller.steps.recovery import StepProblem
 
 
 class RunControl(Protocol):
-    """How a transfer hears of its run: pause and abort interrupt it, trouble is the run's to deal with."""
+    """A run as a transfer sees it: hold and abort interrupt the transfer, and the run handles its problems."""
 
     @property
     def id(self) -> str:
-        """The run's name."""
+        """The run's identifier."""
 
     @property
     def interrupted(self) -> bool:
@@ -20,16 +20,16 @@ class RunControl(Protocol):
 
     @property
     def aborted(self) -> bool:
-        """Whether it has to come to rest for good: nothing of a dose is needed any more."""
+        """Whether the run has ended for good, so that nothing of a dose is needed any more."""
 
     def answered(self, message: str) -> bool:
-        """Whether a person has resumed the run after `message`; a restart does not forget it."""
+        """Return whether a person has resumed the run after `message`; this survives a restart."""
 
     async def wait(self, seconds: float) -> None:
-        """Wait, but no longer than until the run is interrupted."""
+        """Wait, but at most until the run is interrupted."""
 
     async def checkpoint(self) -> None:
-        """Hold here as long as the run is held; raises RunEnded when it is to end."""
+        """Wait while the run is held. Raises RunEnded if it is to end."""
 
     async def trouble(self, problem: StepProblem, tries: int) -> None:
-        """Wait what the policy says, or hold the run until it is resumed."""
+        """Wait as the policy says, or hold the run until a person resumes it."""

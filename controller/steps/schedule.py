@@ -1,4 +1,4 @@
-"""Times of day: when is it next 09:00 here? Pure; through daylight saving and clocks that step (E7)."""
+"""Times of day in a time zone, through daylight saving and clock steps. Pure (E7)."""
 
 from __future__ import annotations
 
@@ -6,19 +6,26 @@ from datetime import UTC, datetime, time, timedelta
 from zoneinfo import ZoneInfo
 
 LONGEST_DAY_S = 26 * 3600.0
-"""From one 09:00 to the next, a change of daylight saving and an hour for an odd zone included."""
+"""Maximum time (s) from one 09:00 to the next, with a change of daylight saving and an hour for an odd zone."""
 APART = timedelta(hours=12)
-"""The last time that was waited for lies further ahead than this: the clock was set back by a day or more since. Then its
-date tells nothing, and so much is kept between two turns instead."""
+"""If the last occurrence lies further ahead than this, the clock was set back by a day or more since. Its date then means
+nothing, and this is the minimum time between two occurrences instead."""
 
 
 def next_time(now: datetime, at: str, zone: str, after: str | None, *, since_s: float | None = None) -> datetime:
-    """The next `at` (HH:MM) in `zone`, as UTC: not before `now` (aware), and of a later date than `after` (ISO 8601).
+    """Return the next `at` in a time zone, as UTC.
 
-    A time that daylight saving leaves out comes as much later as the clocks were put forward (02:30 is 03:30); one that
-    comes twice counts the first time. Each local date has one: a clock that is set back repeats nothing, one that is set
-    far ahead and back again puts the next turn off by no more than a day and a half. `since_s` is how long ago (monotonic, s)
-    the last turn was, where that is known: a clock that is put forward brings no turn sooner than half a day after it.
+    A time that daylight saving omits comes later by the shift (02:30 is 03:30); one that occurs twice counts the first
+    time. Each local date has one occurrence: a clock that is set back repeats none. A clock that is set far ahead and back
+    again delays the next occurrence by at most a day and a half.
+
+    Args:
+        now: the present time (aware).
+        at: time of day, HH:MM.
+        zone: name of the time zone.
+        after: the last occurrence (ISO 8601); the next one has a later date.
+        since_s: monotonic time since the last occurrence (s), if known. A clock that is put forward then brings no
+            occurrence within half a day of it.
     """
     where = ZoneInfo(zone)
     earliest = now if since_s is None else now + max(APART - timedelta(seconds=since_s), timedelta())

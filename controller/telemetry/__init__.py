@@ -1,1 +1,1 @@
-"""Sinks that carry readings away."""
+"""Sinks that export readings."""

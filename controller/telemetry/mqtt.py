@@ -1,12 +1,12 @@
-"""The MQTT sink: every new reading, at least once and in order, however long the broker was away.
+"""The MQTT sink: every new reading, at least once and in order, regardless of outages of the broker.
 
-Readings go into an outbox first and leave it when the broker has confirmed them (QoS 1). The status topic is retained and
-has a last will, armed anew at each connection (C4). Nothing is subscribed to: no message from a broker can move anything.
+Readings go into an outbox first and leave it when the broker has confirmed them (QoS 1). The status topic is retained and has
+a last will, set again at each connection (C4). Nothing is subscribed to: no message from a broker can move anything.
 
-Topics, under the prefix (default `choroid`): `<rig>/status` is `online` or `offline`; `<rig>/readings` carries the messages
-of :mod:`controller.telemetry.batches`. Their `seq` counts without gaps: a number seen twice is the same message delivered
-twice, a number missing was given up because the outbox had reached its quota. `<rig>/heartbeat` is retained too and comes
-every ten seconds while the control loop ticks: `{"utc": …}`. A monitor that sees no new one raises the alarm (L6).
+Topics, under the prefix (default `choroid`): `<rig>/status` is `online` or `offline`. `<rig>/readings` carries the messages
+of :mod:`controller.telemetry.batches`; their `seq` counts without gaps: a repeated number is the same message delivered
+twice, a missing one was dropped because the outbox had reached its quota. `<rig>/heartbeat` is retained too and sent every
+ten seconds while the control loop ticks: `{"utc": …}`. A monitor that sees no new one raises an alarm (L6).
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ HEARTBEAT_S = 10.0
 
 
 class MqttSink(OutboxSink):
-    """The sink of a broker. No broker can make it fail."""
+    """The sink of a broker. No failure of the broker can make it fail."""
 
     name = "mqtt"
     outages = (aiomqtt.MqttError, OSError, sqlite3.Error)
@@ -49,7 +49,7 @@ class MqttSink(OutboxSink):
         self._utc = ""
 
     def offer(self, state: State) -> None:
-        """Take what is new in a snapshot; it is also the sign that the control loop ticks."""
+        """Accept a snapshot, which is also the sign that the control loop ticks."""
         self._utc = state.utc
         self._ticked.set()
         super().offer(state)
@@ -67,24 +67,24 @@ class MqttSink(OutboxSink):
                 await asyncio.gather(beating, return_exceptions=True)
 
     async def _beat(self, client: aiomqtt.Client) -> None:
-        """Say that the control loop ticks, and nothing while it does not."""
+        """Publish a heartbeat while the control loop ticks."""
         while True:
             self._ticked.clear()
             await self._ticked.wait()
             beat = json.dumps({"utc": self._utc})
-            with suppress(aiomqtt.MqttError):  # whether the connection lasts is the sender's to find out
+            with suppress(aiomqtt.MqttError):  # the sender detects a lost connection
                 await client.publish(f"{self._topic}/heartbeat", beat, qos=1, retain=True)
             await asyncio.sleep(HEARTBEAT_S)
 
     @asynccontextmanager
     async def _connection(self) -> AsyncIterator[aiomqtt.Client]:
-        """A connection that has said `online`; it says `offline` when it ends well, and its will says so when not."""
+        """Connect and publish `online`; publish `offline` at an orderly end, otherwise the last will does."""
         config, status = self._config, f"{self._topic}/status"
         client = aiomqtt.Client(
             config.host,
             config.port,
-            # Always the same: a connection that the network left half open is taken over at once, instead of having
-            # its will speak up a minute after we came back.
+            # Always the same: the broker then replaces a half-open connection at once, instead of publishing its last will
+            # a minute after the new connection.
             identifier=f"choroid-{self._rig}",
             username=config.user,
             password=self._password(),
@@ -99,7 +99,7 @@ class MqttSink(OutboxSink):
             try:
                 yield client
             except asyncio.CancelledError:
-                # A clean goodbye suppresses the last will, so the status must be said.
+                # An orderly disconnect suppresses the last will, so the status must be published.
                 with suppress(aiomqtt.MqttError):
                     await client.publish(status, "offline", qos=1, retain=True, timeout=GOODBYE_S)
                 raise
@@ -107,7 +107,7 @@ class MqttSink(OutboxSink):
                 self.connected = False
 
     async def _send(self, client: aiomqtt.Client) -> None:
-        """Send what waits, oldest first; a message leaves the outbox when the broker has confirmed it."""
+        """Send the waiting messages, oldest first; a message leaves the outbox when the broker has confirmed it."""
         lost = asyncio.create_task(_until_lost(client), name="mqtt: is the broker there?")
         try:
             while True:
@@ -129,13 +129,13 @@ class MqttSink(OutboxSink):
 
 
 async def _until_lost(client: aiomqtt.Client) -> None:
-    """Raise when the connection is lost. Nothing is subscribed to, so nothing can come."""
+    """Raise when the connection is lost. Nothing is subscribed to, so no message can come."""
     async for _ in client.messages:
         continue
 
 
 async def _unless(lost: asyncio.Task[None], work: Coroutine[Any, Any, object]) -> None:
-    """Await `work`, but no longer than the connection lasts: aiomqtt alone would wait for its timeout."""
+    """Await `work`, but only while the connection lasts: aiomqtt alone would wait for its timeout."""
     task = asyncio.ensure_future(work)
     try:
         await asyncio.wait((task, lost), return_when=asyncio.FIRST_COMPLETED)

@@ -1,7 +1,7 @@
-"""A sink that stores and forwards: readings go into an outbox on disk first and leave it when the other side has them (D1).
+"""A store-and-forward sink: readings go into an outbox on disk and leave it when the other side has confirmed them (D1).
 
-What the other side is — a broker, a database — is the subclass's part; how readings are gathered, how long one waits after a
-failure and what people are told is the same for all.
+The subclass connects to the other side, a broker or a database. Batching, back-off after failures and messages to people are
+the same for all.
 """
 
 from __future__ import annotations
@@ -19,21 +19,21 @@ from controller.telemetry.outbox import Outbox
 logger = logging.getLogger(__name__)
 
 BATCH_S = 5.0
-"""Readings are gathered so long into one message; if they are too many for one, the others follow tick by tick."""
+"""Readings of this time (s) are collected into one message; further messages follow at the next ticks."""
 FIRST_PAUSE_S = 0.5
 LONGEST_PAUSE_S = 30.0
 
 
 class OutboxSink(ABC):
-    """A sink for :class:`controller.process.controller.Controller`; `run` it as a task of its own, in real time.
+    """A sink for :class:`controller.process.controller.Controller`. Start `run` as a separate task, in real time.
 
-    Neither the other side nor a full disk can make it fail: it says what is wrong in `problem` and goes on trying.
+    Neither the other side nor a full disk can make it fail: it reports the cause in `problem` and retries.
     """
 
     name = "sink"
-    """What alarms call it."""
+    """Its name in alarms."""
     outages: tuple[type[Exception], ...] = (OSError, sqlite3.Error)
-    """What is raised when the other side is away; anything else is logged with its traceback."""
+    """Exceptions of an outage of the other side; any other is logged with its traceback."""
 
     def __init__(self, where: str, outbox: Outbox) -> None:
         """`where` names the other side, for people."""
@@ -41,34 +41,34 @@ class OutboxSink(ABC):
         self._outbox = outbox
         self._batch = ReadingBatch()
         self._made: tuple[bytes, int] | None = None
-        """The message that the disk did not take yet, and how many readings it holds: it is not made again."""
+        """The message that the disk has not taken yet, and its number of readings: it is not encoded again."""
         self._batch_ends_s = 0.0
         self._news = asyncio.Event()
         self.connected = False
         self.delivered = 0
-        """Messages that the other side has confirmed since the start."""
+        """Number of messages that the other side has confirmed since the start."""
         self.connections = 0
         self._away: str | None = None
         self._full: str | None = None
-        """What is wrong with the other side, and with the outbox's disk."""
+        """The problem of the other side, and of the outbox's disk."""
 
     @property
     def problem(self) -> str | None:
-        """Why nothing gets through at present, for people."""
+        """Why no readings get through at present, for people; None if they do."""
         return self._away or self._full
 
     @abstractmethod
     def _encoded(self, readings: Sequence[Taken]) -> bytes:
-        """Readings as the next message for the other side."""
+        """Encode readings as the next message for the other side."""
 
     @abstractmethod
     async def _serve(self) -> None:
-        """Connect and send what waits until the connection is lost; raises one of `outages` then."""
+        """Connect and send until the connection is lost; then raise one of `outages`."""
 
     def offer(self, state: State) -> None:
-        """Take what is new in a snapshot; every few seconds it becomes a message in the outbox.
+        """Accept a snapshot; every few seconds its readings become a message in the outbox.
 
-        The control loop waits for this. What a full disk has dammed up goes in pieces, at each tick about one.
+        The control loop waits for this. The backlog of a full disk is written in pieces, about one a tick.
         """
         self._batch.take(state)
         if not self._gathered or state.at_s < self._batch_ends_s:
@@ -83,7 +83,7 @@ class OutboxSink(ABC):
             self._batch_ends_s = state.at_s + BATCH_S
 
     def flush(self) -> None:
-        """Put all that is gathered into the outbox now; what the disk does not take stays gathered."""
+        """Put all collected readings into the outbox; those that the disk does not take stay collected."""
         while self._gathered and self._put_away():
             pass
 
@@ -92,7 +92,7 @@ class OutboxSink(ABC):
         return self._made is not None or len(self._batch) > 0
 
     def _put_away(self) -> int:
-        """Put the next message into the outbox; returns how many readings it holds, none if the disk did not take it."""
+        """Put the next message into the outbox. Return its number of readings; 0 if the disk did not take it."""
         if self._made is None:
             readings = self._batch.cut()
             self._made = (self._encoded(readings), len(readings))
@@ -100,10 +100,10 @@ class OutboxSink(ABC):
         try:
             self._outbox.put(payload)
         except sqlite3.Error as error:
-            told = f"the outbox cannot be written: {error}. Likely cause: the disk is full. Next: free some space"
+            text = f"the outbox cannot be written: {error}. Likely cause: the disk is full. Next: free some space"
             if self._batch.given_up:
-                told += "; what waits in memory is too much already, and the oldest readings are given up for this sink"
-            self._full = self._noted(told, before=self._full)
+                text += "; what waits in memory is too much already, and the oldest readings are given up for this sink"
+            self._full = self._noted(text, before=self._full)
             return 0
         self._full = None
         self._made = None
@@ -111,7 +111,7 @@ class OutboxSink(ABC):
         return count
 
     async def run(self) -> None:
-        """Connect, send, reconnect with growing pauses; ends only by cancellation, having put everything away."""
+        """Connect, send, and reconnect with growing pauses. Ends only by cancellation, after a flush."""
         pause_s = FIRST_PAUSE_S
         try:
             while True:
@@ -119,7 +119,7 @@ class OutboxSink(ABC):
                 try:
                     await self._serve()
                 except Exception as error:
-                    self._end_if_cancelled()  # a failing goodbye must not swallow the cancellation that caused it
+                    self._end_if_cancelled()  # a failing disconnect must not swallow the cancellation that caused it
                     self._lost(error)
                 finally:
                     self.connected = False
@@ -140,21 +140,21 @@ class OutboxSink(ABC):
 
     def _lost(self, error: Exception) -> None:
         if isinstance(error, self.outages):
-            told = f"{self._where}: {error}. Readings wait in the outbox. Next: see whether it runs"
-            self._away = self._noted(told, before=self._away)
+            text = f"{self._where}: {error}. Readings wait in the outbox. Next: see whether it runs"
+            self._away = self._noted(text, before=self._away)
         else:
-            told = (
+            text = (
                 f"{self._where}: {type(error).__name__}: {error}. Readings wait in the outbox. Likely cause: a setting or a"
                 " file of it that makes no sense (its token, password or certificate), or a defect. Next: look at the"
                 " traceback in the log"
             )
-            if told != self._away:
-                logger.error(told, exc_info=error)
-            self._away = told
+            if text != self._away:
+                logger.error(text, exc_info=error)
+            self._away = text
 
     @staticmethod
     def _noted(problem: str, *, before: str | None) -> str:
-        """What is wrong, logged once and not at every attempt."""
+        """Return the problem, logged only when it is new."""
         if before is None:
             logger.warning(problem)
         return problem

@@ -1,9 +1,9 @@
-"""Decide what a transfer needs next: give, end, or hold. Pure (A10).
+"""Decide what a transfer needs next: a dose, its end, or a hold. Pure (A10).
 
-The rule: what was delivered equals what was requested within the stated uncertainty, or the run holds with an alarm. The
-stated uncertainty is the pump's (calibration and scatter of its doses) plus that of what was measured. A volume below the
-pump's minimum cannot be given. It is left out only if the transfer is complete without it; a remainder that is nearly the
-minimum is rounded up to it if the excess stays within the uncertainty.
+The delivered volume equals the requested one within the stated uncertainty, or the run holds with an alarm. The stated
+uncertainty is the pump's (calibration and scatter of its doses) plus that of the measurement. A volume below the pump's
+minimum cannot be given: it is left out only if the transfer is complete without it. A remainder slightly below the minimum
+is rounded up to it if the excess stays within the uncertainty.
 """
 
 from __future__ import annotations
@@ -17,16 +17,16 @@ from controller.steps.steps import StepRecord
 from controller.transfers.routes import Route, Trust
 from controller.transfers.weighing import MASS_SD_G
 
-TRIFLE = 0.01
-"""A remainder below this share of the request is not worth a dose of its own if the transfer is complete without it."""
-COARSE = 2.0
-"""A transfer may be known by so many times the uncertainty of one weighed dose; a coarser one is in doubt."""
+MIN_REMAINDER = 0.01
+"""Share of the request below which a remainder is not given if the transfer is complete without it."""
+MAX_COARSENESS = 2.0
+"""Maximum uncertainty of a transfer, in uncertainties of one weighed dose. A transfer known more coarsely is in doubt."""
 
 
 @dataclass(frozen=True, slots=True)
 class Tolerance:
-    """The stated uncertainty of a transfer (µL, k = 3): of its pump, of one weighing of a dose, and how coarsely the
-    delivered volume may be known at most.
+    """The stated uncertainty of a transfer (µL, k = 3): of its pump, of the weighing of a dose, and the maximum for the
+    delivered volume.
     """
 
     pump_ul: float
@@ -48,7 +48,7 @@ class Complete:
 
 @dataclass(frozen=True, slots=True)
 class Short:
-    """Less than requested was delivered, and the rest cannot be given."""
+    """Less than requested was delivered, and the remainder cannot be given."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +58,7 @@ class Excess:
 
 @dataclass(frozen=True, slots=True)
 class Doubt:
-    """What was delivered is known too coarsely to go on."""
+    """The delivered volume is known too coarsely to go on."""
 
 
 Decision = Give | Complete | Short | Excess | Doubt
@@ -72,17 +72,17 @@ def tolerance(route: Route, trust: Trust, requested_ul: float) -> Tolerance:
     if route.weighed:
         balance_ul = MASS_SD_G * DENSITY_UL_PER_G * math.sqrt(2.0)
         weighing_ul = K * math.hypot(balance_ul, DENSITY_REL_SD * requested_ul)
-    return Tolerance(pump_ul, weighing_ul, max(pump_ul, COARSE * weighing_ul * math.sqrt(portions)))
+    return Tolerance(pump_ul, weighing_ul, max(pump_ul, MAX_COARSENESS * weighing_ul * math.sqrt(portions)))
 
 
 def decide(step: StepRecord, route: Route, trust: Trust, requested_ul: float) -> Decision:
     """Decide what the transfer `step` of `requested_ul` needs next.
 
     Args:
-        step: What was given so far. A doubt that a person has accepted counts as given (`StepRecord.accept`).
-        route: Its line, with the minimum volume of its pump.
-        trust: What the pump's calibration is worth.
-        requested_ul: The whole transfer (µL).
+        step: what was given so far. A doubt that a person has accepted counts as given (`StepRecord.accept`).
+        route: the line, with the minimum volume of its pump.
+        trust: the trust in the pump's calibration.
+        requested_ul: the volume of the whole transfer (µL).
     """
     limits = tolerance(route, trust, requested_ul)
     if step.doubt:
@@ -92,14 +92,19 @@ def decide(step: StepRecord, route: Route, trust: Trust, requested_ul: float) ->
     missing_ul = requested_ul - step.best_ul
     unused_ul = requested_ul - step.charged_ul
     min_ul = route.least_ul * trust.gain
-    worth_it = unused_ul >= max(min_ul, TRIFLE * requested_ul)
+    worth_it = not step.finished and unused_ul >= max(min_ul, MIN_REMAINDER * requested_ul)
     if step.accepted:
-        return Give(unused_ul) if worth_it and not step.finished else Complete()
+        return Give(unused_ul) if worth_it else Complete()
     if step.error_ul > limits.max_error_ul:
         return Doubt()
-    if not step.finished and worth_it:
+    if worth_it:
         # The upper bound counts as given, unless that alone would leave the transfer short.
         return Give(unused_ul if step.charged_ul - step.best_ul <= limits.pump_ul else missing_ul)
+    return _concluded(step, missing_ul, route, trust, limits)
+
+
+def _concluded(step: StepRecord, missing_ul: float, route: Route, trust: Trust, limits: Tolerance) -> Decision:
+    """Decide on a transfer with no remainder that is worth a dose."""
     if abs(missing_ul) <= limits.pump_ul + step.error_ul:
         return Complete()
     if missing_ul < 0.0:
@@ -108,7 +113,7 @@ def decide(step: StepRecord, route: Route, trust: Trust, requested_ul: float) ->
 
 
 def _rounded(volume_ul: float, route: Route, trust: Trust, limits: Tolerance) -> Give | None:
-    """Give `volume_ul`, or the minimum where that is more by no more than the uncertainty; None where neither is possible."""
+    """Return a dose of `volume_ul`, rounded up to the minimum within the uncertainty, or None if that is not enough."""
     min_ul = route.least_ul * trust.gain
     if volume_ul >= min_ul:
         return Give(volume_ul)
@@ -116,7 +121,7 @@ def _rounded(volume_ul: float, route: Route, trust: Trust, limits: Tolerance) ->
 
 
 def problem_of(decision: Decision, step: StepRecord, route: Route, requested_ul: float) -> StepProblem:
-    """Return what a transfer is held for, with what a person needs to decide."""
+    """Return the problem that holds a transfer, with what a person needs to decide."""
     if isinstance(decision, Doubt):
         return in_doubt(step, route, requested_ul)
     trouble = Trouble.EXCESS if isinstance(decision, Excess) else Trouble.SHORTFALL
@@ -126,12 +131,12 @@ def problem_of(decision: Decision, step: StepRecord, route: Route, requested_ul:
 
 
 def in_doubt(step: StepRecord, route: Route, requested_ul: float) -> StepProblem:
-    """Return the problem of a transfer of which it is not known well enough what it delivered."""
+    """Return the problem of a transfer whose delivered volume is not known well enough."""
     return StepProblem(Trouble.UNKNOWN, route.pump, (_delivered(step, requested_ul), *step.doubt))
 
 
 def _delivered(step: StepRecord, requested_ul: float) -> str:
-    """Name requested and delivered volume, for people; no two doses of a run have the same text."""
+    """Describe requested and delivered volume. No two doses of a run have the same text."""
     _, low, high = step.moved_ul
     return (
         f"step {step.n}, dose {step.acts}: {requested_ul / 1000:.3f} mL requested,"

@@ -1,8 +1,8 @@
-"""What one dose moved: the balance, its pump's counter and its command held against each other. Pure.
+"""Judge what one dose moved from the balance, the pump's counter and its command. Pure.
 
-:mod:`controller.ledger.witnesses` says what each of them knows; here is decided whom to believe when. A dose that was
-watched to its end is the balance's, one that nobody saw end is what balance and counter agree on. In both cases what the
-counter claims bounds what may still be given: a dose that no balance sees (a slipped tube) must not be given again.
+:mod:`controller.ledger.witnesses` gives the interval of each source; this module decides which source to trust. A dose
+watched to its end is judged by the balance, an unwatched one by the agreement of balance and counter. In both cases the
+counter bounds what may still be given: a dose that no balance sees (a slipped tube) must not be given again.
 """
 
 from __future__ import annotations
@@ -14,18 +14,15 @@ from controller.steps.steps import Act, StepRecord
 from controller.transfers.routes import Trust
 from drivers.commands import PumpStatus
 
-SEEN_LEAST = 0.5
-"""Of a dose that its pump ended well the balance is believed without further question when it has seen this share."""
-
-COUNTED_LEAST = 0.9
-"""Of a dose that its pump has ended its counter has counted this share at the least."""
+MIN_SEEN = 0.5
+"""Share of a finished dose that the balance must have seen for its result to be taken without reading the pump."""
+MIN_COUNTED = 0.9
+"""Share of a finished dose that the pump's counter must have counted."""
 
 
 def hardly_seen(balance: Moved | None, act: Act, trust: Trust) -> bool:
-    """Whether the balance has seen so little of a dose that the pump has to be asked: a worn tube gives less, a slipped
-    one nothing.
-    """
-    return balance is not None and balance.high < SEEN_LEAST * act.ul * trust.gain
+    """Return whether the balance has seen too little of a dose: a worn tube gives less, a slipped one nothing."""
+    return balance is not None and balance.high < MIN_SEEN * act.ul * trust.gain
 
 
 def watched(
@@ -34,54 +31,67 @@ def watched(
     trust: Trust,
     *,
     balance: Moved | None,
-    told: PumpStatus | None,
+    status: PumpStatus | None,
     finished: bool,
     stuck: bool,
     ran_s: float,
 ) -> Moved:
-    """A dose of `step` that this process saw to its end: by the balance, else by the pump.
+    """Judge a dose of `step` that this process watched to its end: by the balance, else by the pump.
 
-    `told` is what the pump says after it, if it was asked; `finished` whether the pump ended it as it was commanded;
-    `stuck` whether the balance has shown exactly the same since before the pump stood, `ran_s` how long that ran at
-    the least. A balance that is stuck is no witness, and a counter without one has to answer for the time that its pump
-    ran: it may have been zeroed meanwhile.
+    A stuck balance is no evidence. The counter alone must then account for the time that its pump ran: it may have been
+    zeroed meanwhile.
+
+    Args:
+        step: the transfer.
+        act: the dose.
+        trust: the trust in the pump's calibration.
+        balance: what the balance shows, if there is one.
+        status: the pump's status after the dose, if it was read.
+        finished: whether the pump ended the dose as commanded.
+        stuck: whether the balance has not changed since before the pump stood.
+        ran_s: how long the pump ran at least (s).
     """
     asked_ul = act.ul * trust.gain
-    by_total = _by_total(act, trust, told)
-    pump = by_command(asked_ul, rel_sd=trust.rel_sd) if finished and not _denied(act, told) else by_total
+    by_total = _by_total(act, trust, status)
+    pump = by_command(asked_ul, rel_sd=trust.rel_sd) if finished and not _denied(act, status) else by_total
     if stuck:
-        ran_ul = min(act.flow_ul_min * ran_s / 60.0, act.ul) * trust.gain
-        if pump is None or pump.high < SEEN_LEAST * ran_ul:
-            return _claimed(step, act, trust, agreed(None, None, asked_ul=greatest_ul(act, trust)), told)
-    if balance is None or stuck:
-        moved = agreed(balance, pump, asked_ul=greatest_ul(act, trust))
-        if stuck and moved.certain and pump is not None:
-            moved = pump  # a balance that is stuck does not narrow what its pump says
-        return _claimed(step, act, trust, moved, told)
+        return _claimed(step, act, trust, _with_stuck_balance(act, trust, balance, pump, ran_s), status)
+    if balance is None:
+        return _claimed(step, act, trust, agreed(None, pump, asked_ul=max_moved_ul(act, trust)), status)
     if balance.certain and by_total is not None:
         both = agreed(balance, by_total, asked_ul=asked_ul)
         balance = balance if both.certain else both
-    return _claimed(step, act, trust, balance, told)
+    return _claimed(step, act, trust, balance, status)
 
 
-def left_open(step: StepRecord, act: Act, trust: Trust, *, balance: Moved | None, told: PumpStatus | None) -> Moved:
-    """A dose of `step` that nobody saw end: the process died with it, or its reply was lost."""
-    moved = agreed(balance, _by_total(act, trust, told), asked_ul=greatest_ul(act, trust))
-    return _claimed(step, act, trust, moved, told)
+def _with_stuck_balance(act: Act, trust: Trust, balance: Moved | None, pump: Moved | None, ran_s: float) -> Moved:
+    """Judge a dose by its pump alone: a stuck balance does not narrow the pump's interval, but may contradict it."""
+    ran_ul = min(act.flow_ul_min * ran_s / 60.0, act.ul) * trust.gain
+    asked_ul = max_moved_ul(act, trust)
+    if pump is None or pump.high < MIN_SEEN * ran_ul:
+        return agreed(None, None, asked_ul=asked_ul)
+    moved = agreed(balance, pump, asked_ul=asked_ul)
+    return pump if moved.certain else moved
 
 
-def greatest_ul(act: Act, trust: Trust) -> float:
-    """The most that a dose can have moved by its pump's calibration (µL)."""
+def left_open(step: StepRecord, act: Act, trust: Trust, *, balance: Moved | None, status: PumpStatus | None) -> Moved:
+    """Judge a dose of `step` whose end was not watched: the process died during it, or its reply was lost."""
+    moved = agreed(balance, _by_total(act, trust, status), asked_ul=max_moved_ul(act, trust))
+    return _claimed(step, act, trust, moved, status)
+
+
+def max_moved_ul(act: Act, trust: Trust) -> float:
+    """Return the maximum that a dose can have moved by its pump's calibration (µL)."""
     return act.ul * trust.gain * (1 + K * trust.rel_sd)
 
 
-def lost_power(act: Act, told: PumpStatus | None) -> bool:
-    """Whether the pump's counter was zeroed since before the dose."""
-    return told is not None and act.total_ul is not None and went_back(act.total_ul, told.delivered_ul)
+def lost_power(act: Act, status: PumpStatus | None) -> bool:
+    """Return whether the pump's counter was zeroed since before the dose."""
+    return status is not None and act.total_ul is not None and went_back(act.total_ul, status.delivered_ul)
 
 
 def doubt(moved: Moved) -> tuple[str, ...]:
-    """Why a dose is in doubt, for people."""
+    """Return why a dose is in doubt, for people."""
     if moved.source == NOBODY:
         return (
             "neither its counter nor the balance can tell",
@@ -97,34 +107,34 @@ def doubt(moved: Moved) -> tuple[str, ...]:
 
 
 def between(moved: Moved) -> str:
-    """A dose's bounds, for people."""
+    """Return the bounds of a dose, for people."""
     return f"between {moved.low / 1000:.2f} and {moved.high / 1000:.2f} mL moved, by {moved.source}"
 
 
-def _denied(act: Act, told: PumpStatus | None) -> bool:
-    """Whether the pump's own counter says that a dose of which it stands has not been given."""
-    if told is None or act.total_ul is None:
+def _denied(act: Act, status: PumpStatus | None) -> bool:
+    """Return whether the pump's counter contradicts the end of a dose that it reports as finished."""
+    if status is None or act.total_ul is None:
         return False
-    return told.delivered_ul - act.total_ul + told.resolution_ul < COUNTED_LEAST * act.ul
+    return status.delivered_ul - act.total_ul + status.resolution_ul < MIN_COUNTED * act.ul
 
 
-def _by_total(act: Act, trust: Trust, told: PumpStatus | None) -> Moved | None:
-    if told is None:
+def _by_total(act: Act, trust: Trust, status: PumpStatus | None) -> Moved | None:
+    if status is None:
         return None
     return by_pump(
         None if act.total_ul is None else act.total_ul * trust.gain,
-        told.delivered_ul * trust.gain,
-        step_ul=told.resolution_ul * trust.gain,
+        status.delivered_ul * trust.gain,
+        step_ul=status.resolution_ul * trust.gain,
         rel_sd=trust.rel_sd,
-        greatest_ul=greatest_ul(act, trust),
+        max_ul=max_moved_ul(act, trust),
     )
 
 
-def _claimed(step: StepRecord, act: Act, trust: Trust, moved: Moved, told: PumpStatus | None) -> Moved:
-    """`moved` with what the pump's counter claims of it, and in doubt where the step's doses do not come to as much."""
-    if told is None or act.total_ul is None or lost_power(act, told):
+def _claimed(step: StepRecord, act: Act, trust: Trust, moved: Moved, status: PumpStatus | None) -> Moved:
+    """Add the counter's claim to `moved`, and put it in doubt if the step's doses do not add up to the counter."""
+    if status is None or act.total_ul is None or lost_power(act, status):
         return moved
-    counted_ul = max(0.0, told.delivered_ul - act.total_ul) * trust.gain
-    moved = replace(moved, counted=counted_ul, counter_step=told.resolution_ul * trust.gain)
+    counted_ul = max(0.0, status.delivered_ul - act.total_ul) * trust.gain
+    moved = replace(moved, counted=counted_ul, counter_step=status.resolution_ul * trust.gain)
     seen_ul = sum(part.high for part in step.parts)
     return against(moved, seen_ul=seen_ul, counted_ul=step.counted_ul + counted_ul, rel_sd=trust.rel_sd)

@@ -1,10 +1,9 @@
-"""Liquid that nobody asked for: a transfer pump whose own count goes on while no dose of its line is open.
+"""Stray flow: a transfer pump whose own counter advances while no dose of its line is open.
 
-Dosing pumps with text commands have no checksum on their line. A flipped bit in a question can be a command: it makes
-“how much?” (`D,?`) “give 7 mL” (`D,7`) of an Atlas EZO-PMP. So every count that is polled anyway is compared with the one
-before: what went through unasked is booked, so that volumes stay true and no vessel overflows for it, and people are told;
-a pump that is seen to run unasked is stopped. What a pump gave while no controller was there is not seen here, but by the
-balance.
+Dosing pumps with text commands have no checksum on their line. A flipped bit in a query can be a command: it turns “how
+much?” (`D,?`) into “give 7 mL” (`D,7`) of an Atlas EZO-PMP. So every polled count is compared with the one before. Stray
+flow is booked, so that volumes stay true and no vessel overflows, and raises an alarm; a pump that is seen to run without a
+dose is stopped. What a pump gave while no controller ran is not seen here, but by the balance.
 """
 
 from __future__ import annotations
@@ -19,42 +18,42 @@ from controller.transfers.routes import Route
 from drivers.commands import PumpStatus
 
 STRAY = "stray"
-"""How a row `moved` of such liquid says that it ended, and who measured it: the pump's count."""
+"""The `end` of a row `moved` for stray flow."""
 DOUBT = 1.0 / K
-"""Standard deviation of what was moved, as a share of it: a count that jumped may also be a counter that failed."""
+"""Standard deviation of a stray volume, as a share of it: a count that jumped may also be a counter that failed."""
 
-MOST_UL_MIN = 1e6
-"""No pump of this kind moves a litre in a minute: a count that says so has failed."""
+MAX_UL_MIN = 1e6
+"""Maximum flow of any pump of this kind (1 L/min); a count that exceeds it is a counter that failed."""
 STOPPED_S = 2.0
-"""So long may a pump that was seen to run go on until it is stopped."""
+"""Time (s) within which a pump that was seen to run is stopped."""
 
 
 class OpenLines:
-    """Lines with a dose under way, or with one whose outcome is not booked yet."""
+    """Lines with a dose underway, or with a dose whose outcome is not booked yet."""
 
     def __init__(self) -> None:
         self._open: set[str] = set()
         self._times: dict[str, int] = {}
 
     def begin(self, line: str) -> None:
-        """A dose of `line` is about to be given, or was left open by a process before this one."""
+        """Open `line`: a dose is about to be given, or was left open by the previous process."""
         self._open.add(line)
         self._times[line] = self._times.get(line, 0) + 1
 
     def end(self, line: str) -> None:
-        """Its outcome is booked."""
+        """Close `line`: the outcome is booked."""
         self._open.discard(line)
 
     def __contains__(self, line: object) -> bool:
         return line in self._open
 
     def times(self, line: str) -> int:
-        """How often a dose has begun: one may begin and end between two looks."""
+        """Return how many doses have begun: one may begin and end between two polls."""
         return self._times.get(line, 0)
 
 
 class Strays:
-    """Compares what transfer pumps have counted."""
+    """Compares the counts of the transfer pumps with the open doses."""
 
     def __init__(
         self,
@@ -65,75 +64,84 @@ class Strays:
         open_lines: OpenLines,
         gain: Callable[[Route], float],
     ) -> None:
-        """`routes` by line; `gain` tells what a pump moves for each µL that it counts."""
+        """Watch `routes` (by line). `gain` returns the ratio of moved to counted volume of a route's pump."""
         self._routes = tuple(routes.values())
         self._ledger = ledger
         self._alarm = alarm
         self._open = open_lines
         self._gain = gain
         self._seen: dict[str, tuple[ActuatorView | None, int]] = {}
-        """By pump: what was looked at last, and how many doses had begun."""
-        self._told_ul: dict[str, float] = {}
+        """By pump: the last view, and the number of doses begun by then."""
+        self._last_ul: dict[str, float] = {}
         self._sure: dict[str, tuple[float, float]] = {}
-        """By pump: the count (µL) as told last; and as told twice in a row since its last dose, and when that was (s)."""
+        """By pump: the last count (µL); and the last count read twice in a row since its last dose, with its time (s)."""
 
     def look(self, actuators: Mapping[str, ActuatorView]) -> list[Route]:
-        """Book and tell what went through unasked; returns the routes whose pumps run unasked, to be stopped."""
-        running = []
-        for route in self._routes:
-            pump = route.pump
-            view, times = actuators.get(pump), self._open.times(route.line)
-            before, before_times = self._seen.get(pump, (None, 0))
-            if view is before and times == before_times:
-                continue
-            self._seen[pump] = (view, times)
-            if times != before_times or route.line in self._open:
-                self._told_ul.pop(pump, None)
-                self._sure.pop(pump, None)
-                continue
-            if view is None or not isinstance(view.status, PumpStatus) or (before and view.status is before.status):
-                continue
-            if view.status.running:
-                running.append(route)
-                self._see_running(route, view.status, view.at_s - (view.at_s if before is None else before.at_s))
-            self._count(route, view.status, view.at_s)
-        return running
+        """Book and report stray flow. Return the routes whose pumps run without a dose, to be stopped."""
+        return [route for route in self._routes if self._look_at(route, actuators.get(route.pump))]
+
+    def _look_at(self, route: Route, view: ActuatorView | None) -> bool:
+        """Compare one pump with its last view. Return whether it runs without a dose."""
+        pump, times = route.pump, self._open.times(route.line)
+        before, before_times = self._seen.get(pump, (None, 0))
+        if view is before and times == before_times:
+            return False
+        self._seen[pump] = (view, times)
+        if times != before_times or route.line in self._open:
+            self._last_ul.pop(pump, None)
+            self._sure.pop(pump, None)
+            return False
+        if view is None or (status := _new_status(view, before)) is None:
+            return False
+        if status.running:
+            self._see_running(route, status, view.at_s - (view.at_s if before is None else before.at_s))
+        self._count(route, status, view.at_s)
+        return status.running
 
     def _count(self, route: Route, status: PumpStatus, at_s: float) -> None:
-        """Compare counts of a pump that stands. One digit may be garbled: a count counts when it was told twice in a row."""
-        pump, told_ul = route.pump, status.delivered_ul
-        if told_ul != self._told_ul.get(pump):
-            self._told_ul[pump] = told_ul
+        """Compare the counts of a pump. A digit may be garbled, so a count is taken only if it was read twice in a row."""
+        pump, count_ul = route.pump, status.delivered_ul
+        if count_ul != self._last_ul.get(pump):
+            self._last_ul[pump] = count_ul
             return
         sure = self._sure.get(pump)
         if sure is not None:
             sure_ul, since_s = sure
-            anew = went_back(sure_ul, told_ul)  # it lost power, and counts from nothing
-            counted_ul = told_ul - (0.0 if anew else sure_ul)
-            if counted_ul > MOST_UL_MIN * max(at_s - since_s, 1.0) / 60.0:
-                self._tell(route, f"its count jumped by {counted_ul / 1000:.6g} mL, more than it can move; not booked")
+            restarted = went_back(sure_ul, count_ul)  # it lost power and counts from zero
+            counted_ul = count_ul - (0.0 if restarted else sure_ul)
+            if counted_ul > MAX_UL_MIN * max(at_s - since_s, 1.0) / 60.0:
+                self._report(
+                    route, f"its count jumped by {counted_ul / 1000:.6g} mL, more than it can move; not booked"
+                )
             elif counted_ul > status.resolution_ul:
                 self._book(route, counted_ul, DOUBT * counted_ul, f"its count went on by {counted_ul / 1000:.2f} mL")
-            elif counted_ul > 0.0 and not anew:
-                return  # steps too small for the counter add up until they are seen
-        self._sure[pump] = (told_ul, at_s)
+            elif counted_ul > 0.0 and not restarted:
+                return  # steps too small for the counter add up until they show
+        self._sure[pump] = (count_ul, at_s)
 
     def _see_running(self, route: Route, status: PumpStatus, since_s: float) -> None:
-        """What its counter may not show: it has run for `since_s` at the most, and will until it is stopped."""
-        most_ul = min(status.flow_ul_min * (since_s + STOPPED_S) / 60.0, status.resolution_ul)
-        self._book(route, 0.0, max(most_ul, 0.0) / math.sqrt(3.0), "it was seen to run")
+        """Book what the counter may not show: the pump has run for at most `since_s`, and runs on until it is stopped."""
+        max_ul = min(status.flow_ul_min * (since_s + STOPPED_S) / 60.0, status.resolution_ul)
+        self._book(route, 0.0, max(max_ul, 0.0) / math.sqrt(3.0), "it was seen to run")
 
     def _book(self, route: Route, counted_ul: float, sd_ul: float, seen: str) -> None:
         gain = self._gain(route)
         ul, sd_ul = counted_ul * gain, sd_ul * gain
         detail = {"low": max(ul - K * sd_ul, 0.0), "high": ul + K * sd_ul, "counted": counted_ul, "end": STRAY}
         self._ledger.moved(route.line, ul, sd_ul, "pump", detail=detail)
-        self._tell(route, seen)
+        self._report(route, seen)
 
-    def _tell(self, route: Route, seen: str) -> None:
+    def _report(self, route: Route, seen: str) -> None:
         self._alarm(
             "stray_flow",
             route.pump,
             f"{seen}, along {route.line}, and nobody had asked for it. Likely cause: a disturbed cable, or somebody at the"
             " pump. Next: look at what it pumps into; read the level",
         )
+
+
+def _new_status(view: ActuatorView, before: ActuatorView | None) -> PumpStatus | None:
+    """Return the pump's status in `view`, or None if there is none or it is the one seen `before`."""
+    if not isinstance(view.status, PumpStatus) or (before and view.status is before.status):
+        return None
+    return view.status

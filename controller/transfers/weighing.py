@@ -1,4 +1,4 @@
-"""Settled readings: several fresh values of one sensor that agree, and how well their mean is known."""
+"""Settled readings: several fresh values of one sensor that agree, with the uncertainty of their mean."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ READINGS = 3
 POLL_S = 1.0
 MASS_SPREAD_G = 0.04
 MASS_SD_G = 0.015
-"""What is left when a balance has settled: drips, draught, its last digit."""
+"""Uncertainty of a settled balance: drips, draught, its last digit (standard deviation, g)."""
 MASS_PATIENCE_S = 40.0
 
 ACCURACY_SD = {"pH": 0.02, "%": 1.0, "degC": 0.1, "kPa": 0.3, "g": 0.02, "mL/min": 0.1, "uL/min": 20.0}
@@ -23,7 +23,7 @@ ACCURACY_SD = {"pH": 0.02, "%": 1.0, "degC": 0.1, "kPa": 0.3, "g": 0.02, "mL/min
 
 @dataclass(frozen=True, slots=True)
 class Settled:
-    """Mean of several readings and its standard deviation, calibration error included; or why there is none."""
+    """Mean of several readings and its standard deviation, calibration error included; or in `detail` why there is none."""
 
     value: float | None
     sd: float
@@ -34,9 +34,17 @@ class Settled:
 async def settled(
     store: StateStore, point: str, *, every_s: float, spread: float | None = None, patience_s: float
 ) -> Settled:
-    """Wait for :data:`READINGS` good and stable readings taken from now on, no further apart than `spread` (any if None).
+    """Wait for :data:`READINGS` good and stable readings from now on that agree.
 
-    Gives up after `patience_s` seconds of loop time and says why.
+    Args:
+        store: the state.
+        point: the sensor's point.
+        every_s: its sampling period (s).
+        spread: maximum difference of the readings (the sensor's unit); None permits any.
+        patience_s: maximum time (s of loop time).
+
+    Returns:
+        The mean, or why there is none.
     """
     loop = asyncio.get_running_loop()
     deadline_s = loop.time() + patience_s
@@ -50,14 +58,12 @@ async def settled(
         if reading is None or reading.at_s <= last_s:
             continue
         last_s = reading.at_s
-        if reading.quality is not Quality.GOOD or not reading.stable or not math.isfinite(reading.value):
+        if not _usable(reading):
             values.clear()
             continue
         values = [*values[-(READINGS - 1) :], reading.value]
         if len(values) == READINGS and (spread is None or max(values) - min(values) <= spread):
-            mean = sum(values) / READINGS
-            noise = math.sqrt(sum((value - mean) ** 2 for value in values) / (READINGS - 1) / READINGS)
-            return Settled(mean, math.hypot(noise, ACCURACY_SD.get(reading.unit, 0.0)), reading.unit)
+            return _mean(values, reading.unit)
     if reading is None:
         return Settled(None, 0.0, "", f"{point} was never read")
     moves = bool(values) or not reading.stable
@@ -65,7 +71,18 @@ async def settled(
     return Settled(None, 0.0, reading.unit, f"{point}: {why} within {patience_s:.0f} s")
 
 
+def _usable(reading: Reading) -> bool:
+    return reading.quality is Quality.GOOD and reading.stable and math.isfinite(reading.value)
+
+
+def _mean(values: list[float], unit: str) -> Settled:
+    """Return the mean of settled values, with the noise of the mean and the sensor's calibration error."""
+    mean = sum(values) / READINGS
+    noise = math.sqrt(sum((value - mean) ** 2 for value in values) / (READINGS - 1) / READINGS)
+    return Settled(mean, math.hypot(noise, ACCURACY_SD.get(unit, 0.0)), unit)
+
+
 async def weigh(store: StateStore, point: str, *, every_s: float) -> Weight | None:
-    """The settled mass, or None when the balance cannot be had."""
+    """Return the settled mass, or None if the balance gives none."""
     mass = await settled(store, point, every_s=every_s, spread=MASS_SPREAD_G, patience_s=MASS_PATIENCE_S)
     return None if mass.value is None else Weight(mass.value, MASS_SD_G)

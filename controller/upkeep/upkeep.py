@@ -1,8 +1,8 @@
-"""What has to be looked after: calibrations that expire, tubing that wears out, medium past its date, bottles that run out.
+"""Upkeep of a rig: calibrations that expire, tubing that wears out, expired medium, stocks that run out.
 
-Once a minute the records in the data directory are looked at, revolutions are counted from what the pumps say of
-themselves, and the causes of alarms are made. What a pump may do follows at once: a transfer pump without a valid
-calibration is refused volumes at the gate (F5); the heart goes on, for a flow that is a little off feeds and none kills.
+Once a minute the records in the data directory are read, revolutions are counted from the pumps' totals, and the causes of
+alarms are collected. The consequence follows at once: the gate refuses volumes to a transfer pump without a valid calibration
+(F5). The heart goes on, because a slightly wrong flow feeds the tissue and none kills it.
 """
 
 from __future__ import annotations
@@ -33,25 +33,25 @@ logger = logging.getLogger(__name__)
 
 LOOK_EVERY_S = 60.0
 COUNT_ROW_EVERY_S = 3600.0
-"""How often the revolutions go into the journal; what a crash loses of the count, the pump's own total brings back."""
+"""Time between two journal rows of the revolutions (s). After a crash the pumps' own totals restore the count."""
 BORE_TOLERANCE_MM = 0.015
-"""Some pumps say 1.43 mm of tubing of 1.42 mm."""
+"""Some pumps report 1.43 mm for tubing of 1.42 mm."""
 RATE_AFTER_S = 86_400.0
-"""How long a bottle has to be watched until it is told how long it will last."""
+"""Minimum observation time of a bottle before its run-out time is estimated (s)."""
 REFILL_UL = 500.0
-"""A bottle with so much more in it than a minute ago was changed or filled up, a waste with so much less emptied."""
+"""Minimum increase within a minute that counts as a change of the bottle, and decrease as emptying of the waste."""
 AGED_REL_SD = 0.03
-"""What a pump's gain may have changed since it was calibrated: well tubing, some weeks (biology.md §2)."""
+"""Uncertainty of a pump's gain by ageing since its calibration: good tubing, some weeks (biology.md §2)."""
 FACTORY = "factory"
 
 
 class UpkeepError(Exception):
-    """Something that cannot be entered: what, where, likely cause, next action."""
+    """An entry is not possible. The message says what, where, the likely cause and the next action."""
 
 
 @dataclass(frozen=True, slots=True)
 class Standing:
-    """How one pump stands: what its volumes are worth (`trust`), since when and until when, and why not, if not."""
+    """State of one pump's calibration: its trust, its validity, and why it is refused, if it is."""
 
     pump: str
     line: str
@@ -63,7 +63,7 @@ class Standing:
     refusal: str | None = None
 
     def to_json(self) -> dict[str, Any]:
-        """Plain data."""
+        """Return plain data."""
         return {
             "calibration": self.trust.calibration,
             "valid": self.refusal is None,
@@ -77,9 +77,7 @@ class Standing:
 
 
 class Upkeep:
-    """One rig's. `batches` and `volumes` are those of the ledger; :meth:`look` is called once a tick and does its work once
-    a minute.
-    """
+    """Upkeep of one rig. `batches` and `volumes` are the ledger's. Call :meth:`look` at each tick; it works once a minute."""
 
     def __init__(
         self,
@@ -102,27 +100,27 @@ class Upkeep:
         self.tubing = {pump: fitted(rig, pump) for pump in self._lines}
         self._totals_ul: dict[str, float] = {}
         self._watched: dict[str, tuple[float, float, float]] = {}
-        """Bottle or waste → when it was changed, or first seen (s), what was left in it then, and last (µL)."""
+        """By bottle or waste: time of its last change (s), and what was left then and last (µL)."""
         self._records: Mapping[str, Calibration] = {}
         self._file_seen: tuple[int, int] | None = None
         self._file_error: str | None = None
         self._taken: dict[str, str] = {}
-        """Pump → the calibration that the journal knows it by."""
+        """By pump: the calibration that the journal has recorded."""
         self._next_look_s = float("-inf")
         self._next_row_s = clock.now_s() + COUNT_ROW_EVERY_S
         self._rebuild()
         self.standings: Mapping[str, Standing] = {}
         self.pumps: Mapping[str, PumpTrust] = {}
-        """What the safety kernel has to know."""
+        """What the safety kernel has to know about each pump."""
         self.causes: Mapping[tuple[str, str], str] = {}
-        """Alarm kind and source → detail, as of the last look."""
-        with suppress(JournalUnwritten):  # the first look tries again, and tells
+        """Detail by (alarm kind, source), as of the last look."""
+        with suppress(JournalUnwritten):  # the first look tries again and raises the alarm
             self._judge()
 
-    # --- what happens once a tick -----------------------------------------------------------------------
+    # --- once a tick ------------------------------------------------------------------------------------
 
     def look(self, actuators: Mapping[str, ActuatorView], revolution_ul: Callable[[str], float | None]) -> None:
-        """Count, read what is new, judge; does nothing between two looks."""
+        """Count revolutions, read new records and judge, if it is time."""
         now_s = self._clock.now_s()
         if now_s < self._next_look_s:
             return
@@ -134,7 +132,7 @@ class Upkeep:
             self.write()
 
     def write(self) -> None:
-        """Put the count of revolutions into the journal."""
+        """Record the count of revolutions in the journal."""
         counts = {
             pump: {"revolutions": round(tubing.revolutions, 1), "total_ul": self._totals_ul[pump]}
             for pump, tubing in self.tubing.items()
@@ -143,7 +141,7 @@ class Upkeep:
         if counts:
             self._journal.append("tubing.turned", {"pumps": counts})
 
-    # --- what people do ---------------------------------------------------------------------------------
+    # --- entries by people ------------------------------------------------------------------------------
 
     def install(
         self,
@@ -156,10 +154,10 @@ class Upkeep:
         lot: str = "",
         life_revolutions: float | None = None,
     ) -> Tubing:
-        """New tubing is in a pump's head: the count begins at nothing, and a calibration from before no longer holds."""
+        """Record new tubing in a pump's head: its count begins at zero, and an earlier calibration is void."""
         if pump not in self.tubing:
             raise UpkeepError(
-                f"no line has the pump “{pump}”. Likely cause: a slip. Next: choose among {', '.join(self.tubing)}"
+                f"no line has the pump “{pump}”. Likely cause: a typing error. Next: choose among {', '.join(self.tubing)}"
             )
         if material not in LIFE_REVOLUTIONS:
             raise UpkeepError(
@@ -184,16 +182,16 @@ class Upkeep:
     # --- what is known ----------------------------------------------------------------------------------
 
     def trust(self, pump: str) -> Trust:
-        """What a volume that this pump is asked for is worth."""
+        """Return the trust in volumes of this pump."""
         return self.standings[pump].trust
 
     def refusal(self, pump: str, utc: str) -> str | None:
-        """Why the gate would refuse this pump volumes at a time to come (UTC, ISO 8601), as far as is known now; or None."""
+        """Return why the gate would refuse volumes to this pump at a later time (UTC, ISO 8601), or None."""
         standing = self._stand(pump, utc)
         return None if standing.heart else standing.refusal
 
     def to_json(self) -> list[dict[str, Any]]:
-        """Every pump: calibration and tubing."""
+        """Return calibration and tubing of every pump."""
         return [
             {
                 "pump": pump,
@@ -220,13 +218,13 @@ class Upkeep:
 
     @staticmethod
     def _per_turn_ul(tubing: Tubing, revolution_ul: Callable[[str], float | None]) -> float | None:
-        told = revolution_ul(tubing.pump)
-        if told is not None and told > 0.0:
-            return told
+        per_turn_ul = revolution_ul(tubing.pump)
+        if per_turn_ul is not None and per_turn_ul > 0.0:
+            return per_turn_ul
         return None if tubing.bore_mm is None else revolution_of(tubing.bore_mm)
 
     def _judge(self) -> None:
-        """Read the records if they are new, and see how every pump stands."""
+        """Read new records, and judge every pump."""
         self._read()
         now_utc = self._clock.utc_text()
         self.standings = {pump: self._stand(pump, now_utc) for pump in self._lines}
@@ -244,7 +242,7 @@ class Upkeep:
     def _read(self) -> None:
         path = self._data / FILE
         try:
-            found = path.stat() if path.exists() else path.lstat()  # a link to nothing is no absence of records
+            found = path.stat() if path.exists() else path.lstat()  # a broken link counts as a file
             seen = (found.st_mtime_ns, found.st_size)
         except OSError:
             seen = None
@@ -280,7 +278,7 @@ class Upkeep:
         return self._wrong_bore(tubing, bore_of(self._rig, pump), "the rig file reckons with")
 
     def _why_not(self, record: Calibration, tubing: Tubing, now_utc: str) -> str | None:
-        """Why this record allows no volumes, or None."""
+        """Return why this record allows no volumes, or None."""
         pump, again = record.point, f"calibrate again: `choroid calibrate pump {record.point} …`"
         if record.rig != self._rig.name:
             return f"the record of {pump} was made on the rig “{record.rig}”. Next: {again}"
@@ -304,46 +302,61 @@ class Upkeep:
         )
 
     def _see(self, now_utc: str) -> dict[tuple[str, str], str]:
-        """What a person has to do something about."""
-        causes: dict[tuple[str, str], str] = {}
-        soon = datetime.fromisoformat(now_utc) + timedelta(seconds=self._rig.upkeep.calibration_due_s)
-        for pump, standing in self.standings.items():
-            if standing.refusal is not None:
-                what = "it goes on circulating" if standing.heart else "it gives no volumes"
-                causes[("calibration_invalid", pump)] = f"{what}: {standing.refusal}"
-            elif standing.expires_utc and datetime.fromisoformat(standing.expires_utc) <= soon:
-                causes[("calibration_due", pump)] = (
-                    f"it expires on {_day(standing.expires_utc)}, and no volumes after that"
-                )
-        for point, record in self._records.items():
-            mine = record.kind == "sensor" and record.rig == self._rig.name
-            if mine and point.partition(".")[0] in self._rig.devices and record.expired(now_utc):
-                causes[("probe_calibration_over", point)] = (
-                    f"that of {record.at_utc[:10]} ran out on {_day(record.expires_utc)}"
-                )
-        for pump, tubing in self.tubing.items():
-            told = f"{tubing.revolutions:,.0f} of {tubing.life_revolutions:,.0f} revolutions ({tubing.material})"
-            if tubing.used >= 1.0:
-                causes[("tubing_over", pump)] = f"it has made {told}"
-            elif tubing.used >= self._rig.upkeep.tubing_due_pct / 100.0:
-                causes[("tubing_due", pump)] = f"it has made {told}"
+        """Return the causes of alarms: what a person has to act on."""
+        causes = self._calibrations(now_utc) | self._probes(now_utc) | self._tubing_causes()
         for batch in self._batches().values():
             if batch.expired(now_utc):
-                causes[("medium_expired", batch.vessel)] = f"lot {batch.lot} expired on {_day(batch.expires_utc)}"
+                causes["medium_expired", batch.vessel] = f"lot {batch.lot} expired on {_day(batch.expires_utc)}"
         volumes = self._volumes()
         causes |= self._stocks(volumes)
         loop = self._rig.organs.lung.vessel
         volume = volumes.get(loop)
         if volume is not None and SIGMAS * volume.sd_ul > LOOP_MARGIN_UL:
             within_ml = SIGMAS * volume.sd_ul / 1000
-            causes[("level_due", loop)] = (
+            causes["level_due", loop] = (
                 f"{volume.ul / 1000:.1f} mL by the books, known within {within_ml:.1f} mL: nothing measures it, and the doubt"
                 " of what evaporates adds up"
             )
         return causes
 
+    def _calibrations(self, now_utc: str) -> dict[tuple[str, str], str]:
+        """Return the causes of pumps whose calibration is invalid, or due."""
+        causes: dict[tuple[str, str], str] = {}
+        soon = datetime.fromisoformat(now_utc) + timedelta(seconds=self._rig.upkeep.calibration_due_s)
+        for pump, standing in self.standings.items():
+            if standing.refusal is not None:
+                what = "it goes on circulating" if standing.heart else "it gives no volumes"
+                causes["calibration_invalid", pump] = f"{what}: {standing.refusal}"
+            elif standing.expires_utc and datetime.fromisoformat(standing.expires_utc) <= soon:
+                causes["calibration_due", pump] = (
+                    f"it expires on {_day(standing.expires_utc)}, and no volumes after that"
+                )
+        return causes
+
+    def _probes(self, now_utc: str) -> dict[tuple[str, str], str]:
+        """Return the causes of probes whose calibration has expired."""
+        causes: dict[tuple[str, str], str] = {}
+        for point, record in self._records.items():
+            mine = record.kind == "sensor" and record.rig == self._rig.name
+            if mine and point.partition(".")[0] in self._rig.devices and record.expired(now_utc):
+                causes["probe_calibration_over", point] = (
+                    f"that of {record.at_utc[:10]} ran out on {_day(record.expires_utc)}"
+                )
+        return causes
+
+    def _tubing_causes(self) -> dict[tuple[str, str], str]:
+        """Return the causes of tubing at or near the end of its life."""
+        causes: dict[tuple[str, str], str] = {}
+        for pump, tubing in self.tubing.items():
+            count = f"{tubing.revolutions:,.0f} of {tubing.life_revolutions:,.0f} revolutions ({tubing.material})"
+            if tubing.used >= 1.0:
+                causes["tubing_over", pump] = f"it has made {count}"
+            elif tubing.used >= self._rig.upkeep.tubing_due_pct / 100.0:
+                causes["tubing_due", pump] = f"it has made {count}"
+        return causes
+
     def _stocks(self, volumes: Mapping[str, Volume]) -> dict[tuple[str, str], str]:
-        """Bottles that are nearly used up, a waste that is nearly full."""
+        """Return the causes of bottles that are nearly empty and of a waste that is nearly full."""
         causes: dict[tuple[str, str], str] = {}
         share = self._rig.upkeep.stock_low_pct / 100.0
         for name, vessel in self._rig.vessels.items():
@@ -352,20 +365,20 @@ class Upkeep:
             held_ul = volumes[name].ul
             if vessel.kind == "source":
                 kind, left_ul, whole_ul = "stock_low", held_ul - vessel.floor_ul, vessel.capacity_ul - vessel.floor_ul
-                told = (
+                text = (
                     f"of which {max(left_ul, 0.0) / 1000:.1f} mL may still be drawn; it holds"
                     f" {vessel.capacity_ul / 1000:g} mL"
                 )
             else:
                 kind, left_ul, whole_ul = "waste_full", vessel.limit_ul - held_ul, vessel.limit_ul
-                told = f"and {vessel.limit_ul / 1000:g} mL is the most"
+                text = f"and {vessel.limit_ul / 1000:g} mL is the most"
             lasts = self._lasts(name, left_ul)
             if left_ul <= share * whole_ul:
-                causes[(kind, name)] = f"{held_ul / 1000:.1f} mL by the books, {told}{lasts}"
+                causes[(kind, name)] = f"{held_ul / 1000:.1f} mL by the books, {text}{lasts}"
         return causes
 
     def _lasts(self, vessel: str, left_ul: float) -> str:
-        """How long what is left lasts, if it goes on as since the vessel was changed; nothing while nobody can tell."""
+        """Return how long the rest lasts at the rate since the vessel was changed; empty while that is unknown."""
         now_s = self._clock.now_s()
         since_s, first_ul, last_ul = self._watched.get(vessel, (now_s, left_ul, left_ul))
         if left_ul - last_ul > REFILL_UL:
@@ -385,7 +398,7 @@ class Upkeep:
             )
 
     def _rebuild(self) -> None:
-        """Take up what the journal knows: tubing that was fitted, revolutions that were counted."""
+        """Restore from the journal: the fitted tubing and its counted revolutions."""
         for entry in self._journal.entries(kinds=("tubing.installed", "tubing.turned", "calibration.taken")):
             if entry.kind == "tubing.installed":
                 self._installed(entry.body, entry.utc)

@@ -1,1 +1,1 @@
-"""Vital signs: viability, its baseline and its score."""
+"""Vital signs: viability, its baseline and its scores."""

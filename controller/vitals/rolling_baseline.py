@@ -1,7 +1,8 @@
-"""What is usual for this organoid: its baselines and the extremes of its last day, kept in the journal hour by hour.
+"""Baselines of this organoid, and the extremes of its last day, kept hour by hour in the journal.
 
-A row `baseline` is written when an hour is over: each signal's median, what was left out and why, the norms' anchors, and the
-least and greatest of what ought to be steady. So both survive a restart, and a report can show what a score was held against.
+A row `baseline` is written at the end of each hour: each signal's median, what was left out and why, the anchors of the
+norms, and the minimum and maximum of signals that should be steady. Both thus survive a restart, and a report can show the
+reference of a score.
 """
 
 from __future__ import annotations
@@ -19,13 +20,13 @@ ROW = "baseline"
 HOUR_US = 3_600_000_000
 DAY_H = 24
 SPREAD_WARM_UP_H = 6
-"""A spread is not told before so many hours: a short look is always steady."""
-LEAST_SAMPLES = 10
-"""Values that make an hour's median worth keeping."""
+"""Minimum number of hours for a spread: a short observation always looks steady."""
+MIN_SAMPLES = 10
+"""Minimum number of values for an hour's median."""
 
 
 class RollingBaseline:
-    """Hours in the making, hours past. Values are noted about once a minute."""
+    """The present hour and the past ones. Values are noted about once a minute."""
 
     def __init__(self, journal: Journal, clock: Clock) -> None:
         self._journal = journal
@@ -40,17 +41,17 @@ class RollingBaseline:
         self._restore()
 
     def disturbed(self, why: str) -> None:
-        """Something is wrong: this hour will not be taken in."""
+        """Exclude this hour: something is wrong."""
         self._why_not = self._why_not or why
 
     def note(self, signal: str, value: float | None) -> Norm | None:
-        """A value of a signal that has a baseline (None: not known now); returns the norm, None while warming up."""
+        """Note a value of a signal with a baseline (None: unknown now). Return its norm; None while warming up."""
         if value is not None:
             self._signals.setdefault(signal, []).append(value)
         return self._norms.get(signal)
 
     def spread(self, signal: str, value: float | None) -> float | None:
-        """A value of what ought to be steady; returns highest less lowest of the last day, None while too little is known."""
+        """Note a value of a signal that should be steady. Return its range over the last day; None while unknown."""
         if value is not None:
             low, high = self._extremes.get(signal, (value, value))
             self._extremes[signal] = (min(low, value), max(high, value))
@@ -63,15 +64,15 @@ class RollingBaseline:
         return max(high for _, _, high in hours) - min(low for _, low, _ in hours)
 
     def norms(self) -> Mapping[str, Norm]:
-        """The norms of this hour, of those signals that have one."""
+        """Return the norms of this hour, of the signals that have one."""
         return self._norms
 
     def turn(self) -> bool:
-        """Close the hour when it is over; returns whether it was."""
+        """Close the hour if it is over. Return whether it was."""
         hour = self._now_h()
-        if hour <= self._hour:  # a clock that was set back makes one long hour, never two of one name
+        if hour <= self._hour:  # a clock that is set back makes one long hour, never two with the same name
             return False
-        values = {name: median(seen) for name, seen in self._signals.items() if len(seen) >= LEAST_SAMPLES}
+        values = {name: median(seen) for name, seen in self._signals.items() if len(seen) >= MIN_SAMPLES}
         left_out: dict[str, str] = {}
         for name, value in values.items():
             after, why = self._baselines.get(name, Baseline()).taken(self._hour, value, self._why_not)
@@ -103,7 +104,7 @@ class RollingBaseline:
         self._norms = {name: norm for name, norm in found.items() if norm is not None}
 
     def _restore(self) -> None:
-        """The hours of the journal's last rows; as many again are looked at as a window holds, for those left out."""
+        """Restore the hours of the journal's last rows; twice the window is read, because some were left out."""
         rows = list(self._journal.entries(kinds=(ROW,), newest_first=True, limit=2 * WINDOW_H))
         rows.reverse()
         hours: dict[str, list[tuple[int, float]]] = {}

@@ -1,4 +1,4 @@
-"""Viability, welfare and happiness of a running rig: when they are scored, recorded and shown."""
+"""Schedule of the scores of a running rig: when viability, welfare and happiness are computed, recorded and shown."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ RECORD_EVERY_S = 3600.0
 
 
 class Scoring:
-    """Scores once a minute and writes one row an hour."""
+    """Computes the scores once a minute and records them once an hour."""
 
     def __init__(
         self,
@@ -25,7 +25,7 @@ class Scoring:
         nerves: NervesSource | None,
         record: Callable[[str, Mapping[str, Any]], None],
     ) -> None:
-        """`record` writes to the journal and does not fail."""
+        """`record` writes to the journal and never fails."""
         self._vitals = vitals
         self._nerves = nerves
         self._record = record
@@ -36,7 +36,7 @@ class Scoring:
 
     @property
     def concern(self) -> str:
-        """What a person should look at in the tissue: :attr:`controller.vitals.vitals.VitalSigns.concern`."""
+        """What a person should examine in the tissue: :attr:`controller.vitals.vitals.VitalSigns.concern`."""
         return self._vitals.concern
 
     @property
@@ -47,7 +47,7 @@ class Scoring:
         return self._latest
 
     def look(self, state: State, summary: NervesSummary | None, alarms: Sequence[Alarm]) -> None:
-        """Score when it is time."""
+        """Compute the scores when it is time."""
         if state.at_s < self._next_s:
             return
         self._next_s = state.at_s + EVERY_S

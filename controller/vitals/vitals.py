@@ -1,7 +1,7 @@
-"""The vital signs that viability, welfare and happiness are made of, gathered from the state once a minute.
+"""The vital signs behind viability, welfare and happiness, collected from the state once a minute.
 
-The scores are advice (decision 13): they move nothing. What is missing or doubtful is left out, which lowers coverage and
-widens intervals. Nothing here knows what a task is, or how one goes (N10).
+The scores are advice (decision 12): they move nothing. A missing or doubtful input is left out, which lowers the coverage and
+widens the intervals. No input depends on a task, or on success in one (N10).
 """
 
 from __future__ import annotations
@@ -41,43 +41,43 @@ from protocols.welfare import welfare
 
 STALE_S = 120.0
 UNCERTAINTY = {"temperature": 0.3, "oxygen": 2.0, "ph": 0.03}
-"""A probe's bounds, in its unit: of the makers' order for a probe in use [P]."""
+"""Uncertainty of a probe, in its unit: of the order that makers state for a probe in use [P]."""
 LOOK_UP_EVERY_S = 600.0
 GRADE_OLD_S = 48 * 3600.0
-"""An older grade says nothing of today's medium."""
+"""Maximum age of a grade (s)."""
 TISSUE_NOTE = "note.tissue"
 BY_HAND = {"ldh": 0.0, "growth": -1.0}
-"""What a person may have found, and the least that it can be: less says that it was not measured."""
+"""Findings of a person, with their minimum: a lower value means that it was not measured."""
 BY_HAND_OLD_S = 7 * 86_400.0
 BY_HAND_REL_SD = 0.1
-"""Assay and images are off by a tenth [P]."""
+"""Uncertainty of such an assay or image: a tenth [P]."""
 LOOK_OLD_S = 48 * 3600.0
-"""The estimator's rates are not told when nothing has corrected them for so long."""
-LEAST_LOOKS = 2
+"""Maximum time (s) since the estimator's last correction; its rates are then no longer used."""
+MIN_LOOKS = 2
 RATE_KNOWN_REL_SD = 0.25
 YIELD_KNOWN_SD = 0.25
-"""The lactate yield is told once assays have made it surer than the prior's 0.35 mol/mol."""
+"""The lactate yield is used once assays have made it more certain than the prior's 0.35 mol/mol."""
 Z_BOUND = 0.5
-"""How far a minute's firing rate may be off, in spreads of the baseline."""
+"""Uncertainty of a minute's firing rate, in spreads of the baseline."""
 SILENCE_Z = -20.0
 ELECTRODE_FAULT_HZ = 250.0
-"""Ten times the 1,500 events a minute that are normal at most is a fault of the electrode (FinalSpark)."""
+"""Rate that means a fault of the electrode: ten times the normal maximum of 1,500 events a minute (FinalSpark)."""
 FALLEN_SHARE = 0.5
 FALLEN_MIN = 10
-"""Firing under half of what is usual for so many minutes is an alarm (electrodes.md §5)."""
+"""Minutes with less than half of the usual firing that raise an alarm (electrodes.md §5)."""
 WINDOW_S = 5.0
-MOST_WINDOWS, LEAST_WINDOWS, LEAST_SPIKES = 60, 10, 200
-"""One window a minute is listened to: an hour of them, of which ten with two hundred spikes are enough to judge."""
+MAX_WINDOWS, MIN_WINDOWS, MIN_SPIKES = 60, 10, 200
+"""One window a minute is evaluated: an hour of them; ten with two hundred spikes are enough."""
 PER_SIDE = ("low", "value", "high")
 
 IDLE = StimulationTreatment(0.0, 24.0, None, False, 0, "none", "nobody can stimulate here")
-"""A rig without an array."""
+"""Treatment of a rig without an array."""
 
 
 def disturbance(trips: Iterable[Trip], alarms: Iterable[Alarm]) -> str:
-    """Why this is no usual moment: an interlock that has tripped, or an urgent alarm whose cause is there now.
+    """Return why this moment is unusual: a tripped interlock, or an urgent alarm whose cause is present; else empty.
 
-    Events (a held run, an acknowledged drift) stay until somebody acknowledges them and say nothing of the present.
+    Events (a held run, an acknowledged drift) stand until they are acknowledged and say nothing about the present.
     """
     for trip in trips:
         return f"{trip.interlock} {trip.point}"
@@ -90,7 +90,7 @@ def disturbance(trips: Iterable[Trip], alarms: Iterable[Alarm]) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Scores:
-    """The inputs of one moment. The scores are worked out when somebody looks: mostly nobody does."""
+    """The inputs of one moment. The scores are computed only when they are read, which is rare."""
 
     vitals: Vitals
     treated: Treated
@@ -98,7 +98,7 @@ class Scores:
     norms: Mapping[str, Norm]
 
     def to_json(self) -> dict[str, Any]:
-        """Viability with its parts; within it welfare, happiness, what is stimulated and what is usual; and the inputs."""
+        """Return viability with its parts, welfare, happiness, stimulation, baselines and all inputs."""
         alive, kept = viability(self.vitals), welfare(self.treated)
         return {
             **alive.to_json(),
@@ -114,7 +114,7 @@ class Scores:
 
 
 class VitalSigns:
-    """Makes the scores; remembers what is usual, and for how long oxygen has been short."""
+    """Collects the inputs of the scores; remembers the baselines and the duration of an oxygen shortage."""
 
     def __init__(
         self,
@@ -141,14 +141,14 @@ class VitalSigns:
         self._looks = -1
         self._looked_s = 0.0
         self._fallen = 0
-        self._windows: deque[SynchronyWindow] = deque(maxlen=MOST_WINDOWS)
+        self._windows: deque[SynchronyWindow] = deque(maxlen=MAX_WINDOWS)
         self._found: Mapping[str, Any] | None = None
         self._found_s = -math.inf
         self._looked: Entry | None = None
 
     @property
     def concern(self) -> str:
-        """What a person must be told: firing has fallen by half; empty when all is as usual."""
+        """What a person must examine: firing has fallen by half; empty if nothing."""
         if self._fallen < FALLEN_MIN:
             return ""
         return f"firing has been under {FALLEN_SHARE:.0%} of this organoid's own baseline for {self._fallen} minutes"
@@ -156,8 +156,13 @@ class VitalSigns:
     def score(
         self, state: State, nerves: NervesSummary | None, disturbance: str, spikes: Sequence[Spike] = ()
     ) -> Scores:
-        """The scores of this moment; call about once a minute. `disturbance`: why it is no usual one; `spikes`: those of
-        the last :data:`WINDOW_S`, where single ones are heard.
+        """Collect the inputs of the scores at this moment. Call it about once a minute.
+
+        Args:
+            state: the snapshot.
+            nerves: the engine's summary, if there is one.
+            disturbance: why this moment is unusual; empty if it is not.
+            spikes: the spikes of the last :data:`WINDOW_S`, if single spikes are available.
         """
         if spikes:
             self._windows.append(together(spikes, WINDOW_S))
@@ -165,8 +170,8 @@ class VitalSigns:
             self._baseline.disturbed(disturbance)
         self._baseline.turn()
         treatment = self._treatment(nerves)
-        heard, band = self._heard(state, nerves, treatment)
-        vitals = self._vitals(state, heard)
+        activity, band = self._activity(state, nerves, treatment)
+        vitals = self._vitals(state, activity)
         treated = self._treated(state, treatment, band)
         if (shut := shut_gate(vitals)) is not None:
             self._baseline.disturbed(f"{shut} gate")
@@ -174,7 +179,7 @@ class VitalSigns:
 
     # --- viability --------------------------------------------------------------------------------------
 
-    def _vitals(self, state: State, heard: Heard) -> Vitals:
+    def _vitals(self, state: State, activity: Heard) -> Vitals:
         self._look_up(state.at_s)
         found = self._found
         medium = None if found is None else self._medium(found)
@@ -190,7 +195,7 @@ class VitalSigns:
             oxygen_uptake_by=by,
             lactate_yield=None if media is None else _yield(media),
             grade=medium,
-            heard=heard,
+            heard=activity,
         )
 
     def _trusted(self, state: State, point: str, quantity: str) -> Interval | None:
@@ -201,7 +206,7 @@ class VitalSigns:
         return Interval(value, value - off, value + off)
 
     def _short(self, state: State) -> Interval | None:
-        """For how long oxygen has been too low: by the reading, and by either end of what it may be."""
+        """Return how long oxygen has been too low: by the reading, and by both ends of its interval (s)."""
         oxygen = self._trusted(state, self._lung.oxygen, "oxygen")
         if oxygen is None:
             return None
@@ -216,14 +221,14 @@ class VitalSigns:
         return Interval(lasted["value"], lasted["low"], lasted["high"])
 
     def _look_up(self, now_s: float) -> None:
-        """The journal is not asked each minute for what changes every few hours."""
+        """Read the journal for what changes every few hours, not every minute."""
         if now_s - self._found_s >= LOOK_UP_EVERY_S:
             self._found, self._found_s = self._grade(), now_s
             self._looked = self._journal.last(TISSUE_NOTE)
             self._barrier_failed = self._barrier.failed
 
     def _by_hand(self, name: str) -> Interval | None:
-        """What a person has found of the tissue (examples/protocols/look.yaml), as long as it is not old."""
+        """Return a person's finding about the tissue (examples/protocols/look.yaml), unless it is old."""
         row = self._looked
         if row is None or (self._clock.utc() - datetime.fromisoformat(row.utc)).total_seconds() > BY_HAND_OLD_S:
             return None
@@ -233,7 +238,7 @@ class VitalSigns:
         return Interval.around(value, BY_HAND_REL_SD * abs(value))
 
     def _medium(self, found: Mapping[str, Any]) -> MediumGrade | None:
-        """The last grade, unless it is old. Its own uncertainty: what is missing or crosses an edge may hide a better one."""
+        """Return the last grade, unless it is old, and the best grade that its uncertainty permits."""
         age = self._clock.utc() - datetime.fromisoformat(found["utc"])
         if age.total_seconds() > GRADE_OLD_S:
             return None
@@ -245,15 +250,15 @@ class VitalSigns:
         return MediumGrade(letter, letters[letters.index(letter) - 1])
 
     def _media(self, now_s: float) -> MediaState | None:
-        """The estimator's state, as long as something has corrected it lately."""
+        """Return the estimator's state, if it was corrected recently."""
         media = self._estimator.state
         if media.observations != self._looks:
             self._looks, self._looked_s = media.observations, now_s
-        fresh = media.observations >= LEAST_LOOKS and now_s - self._looked_s <= LOOK_OLD_S
+        fresh = media.observations >= MIN_LOOKS and now_s - self._looked_s <= LOOK_OLD_S
         return media if fresh else None
 
     def _uptake(self, state: State, media: MediaState | None) -> tuple[Interval | None, str]:
-        """Oxygen uptake over the own baseline: by a probe at the chamber's outlet, else told from lactate making."""
+        """Return oxygen uptake relative to the baseline: by a probe at the chamber's outlet, else inferred from lactate."""
         measured = self._measured_uptake(state)
         norm = self._baseline.note("oxygen_uptake", None if measured is None else measured.value)
         made = None if media is None else _lactate_making(media)
@@ -265,7 +270,7 @@ class VitalSigns:
         return made.scaled(1.0 / usual_lactate.value), "told from lactate making [P]"
 
     def _measured_uptake(self, state: State) -> Interval | None:
-        """Flow times what the medium has lost of its saturation in the chamber (µL/min × %); only its trend counts."""
+        """Return flow times the loss of saturation in the chamber (µL/min · %); only its trend counts."""
         loop = self._trusted(state, self._lung.oxygen, "oxygen")
         heart = state.actuators.get(self._heart or "")
         status = None if heart is None else heart.status
@@ -280,10 +285,10 @@ class VitalSigns:
 
     # --- nerves -----------------------------------------------------------------------------------------
 
-    def _heard(
+    def _activity(
         self, state: State, nerves: NervesSummary | None, treatment: StimulationTreatment | None
     ) -> tuple[Heard, Interval | None]:
-        """What the array tells, and the firing in spreads of the own baseline."""
+        """Return the activity on the array, and the firing rate in spreads of the baseline."""
         if nerves is None or not nerves.electrodes or state.at_s - nerves.at_s > STALE_S:
             self._baseline.note("firing_hz", None)
             return Heard(), None
@@ -311,16 +316,16 @@ class VitalSigns:
         )
 
     def _sttc(self) -> Interval | None:
-        """Mean over the last hour's windows, with two standard errors."""
+        """Return the mean over the last hour's windows, with two standard errors."""
         seen = [window.sttc for window in self._windows if window.sttc is not None]
-        if len(seen) < LEAST_WINDOWS:
+        if len(seen) < MIN_WINDOWS:
             return None
         return Interval.around(mean(seen), stdev(seen) / math.sqrt(len(seen)))
 
     def _seizure_like(self) -> bool:
-        """Whether nearly all spikes of the last windows were in bursts."""
+        """Return whether nearly all spikes of the last windows were in bursts."""
         spikes = sum(window.spikes for window in self._windows)
-        if len(self._windows) < LEAST_WINDOWS or spikes < LEAST_SPIKES:
+        if len(self._windows) < MIN_WINDOWS or spikes < MIN_SPIKES:
             return False
         return sum(window.in_bursts for window in self._windows) / spikes > SEIZURE_SHARE
 
@@ -355,23 +360,23 @@ class VitalSigns:
         )
 
     def _steady(self, state: State, signal: str, point: str, quantity: str) -> Interval | None:
-        """Highest less lowest of the last day; a probe that is silent now tells nothing of how steady it is."""
+        """Return the range over the last day; a probe that is silent now gives none."""
         reading = self._trusted(state, point, quantity)
         spread = self._baseline.spread(signal, None if reading is None else reading.value)
         if spread is None or reading is None:
             return None
-        off = UNCERTAINTY[quantity] / 3.0  # an offset leaves a difference alone; noise and drift within a day do not
+        off = UNCERTAINTY[quantity] / 3.0  # an offset does not change a difference; noise and drift within a day do
         return Interval(spread, max(spread - off, 0.0), spread + off)
 
 
 def _lactate_making(media: MediaState) -> Interval | None:
-    """What the tissue makes (µmol/day), where that is known well enough to see a trend: pH alone rarely suffices."""
+    """Return lactate production (µmol/day) if it is certain enough to show a trend: pH alone rarely suffices."""
     rate, sd = media.rate_umol_d, media.sd(MAKES_LACTATE)
     return Interval.around(rate, sd, floor=0.0) if sd <= RATE_KNOWN_REL_SD * rate else None
 
 
 def _yield(media: MediaState) -> Interval | None:
-    """Lactate made a glucose used, once assays have told more of it than was believed beforehand."""
+    """Return lactate produced per glucose used, once assays have improved on the prior."""
     made, used = float(media.mean[MAKES_LACTATE]), float(media.mean[USES_GLUCOSE])
     if used <= 0.0:
         return None

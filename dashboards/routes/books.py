@@ -14,6 +14,7 @@ STORY = (
     "alarm.acknowledged",
     "alarm.raised",
     "alarm.reason",
+    "alarm.return_to_normal_unacknowledged",
     "alarm.returned",
     "assay",
     "controller.started",

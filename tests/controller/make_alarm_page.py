@@ -17,9 +17,9 @@ Alarms are at the top of the page, in `GET /api/alarms`, and with their whole hi
 
 | state | meaning | ends |
 |---|---|---|
-| unacknowledged | the cause is present, and no one has acknowledged it | acknowledged by a person, or returned when its cause ends |
+| unacknowledged | the cause is present, and no one has acknowledged it | acknowledged by a person, or return-to-normal unacknowledged when its cause ends |
 | acknowledged | the cause is present, and a person has acknowledged it | normal when its cause ends |
-| returned (return-to-normal unacknowledged) | the cause has ended without acknowledgement | normal by acknowledgement; unacknowledged when the cause comes back |
+| return-to-normal unacknowledged | the cause has ended without acknowledgement | normal by acknowledgement; unacknowledged when the cause comes back |
 | shelved | an operator suppressed it for a limited time, with a reason: at most 1 h critical, 8 h high, 1 d medium, 7 d low | by time, or by a person |
 | suppressed by design | a more urgent alarm with the same cause is present (`history_lost` during `journal_unwritten`) | when the other alarm ends |
 | out of service | an engineer removed it from service | when it is returned to service |

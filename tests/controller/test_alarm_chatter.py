@@ -13,7 +13,7 @@ from controller.alarms.states import Alarms, AlarmState
 from controller.safety.interlocks import CLOSED_VALVE, GAS_MIXTURE, NO_HEART_FLOW
 
 NORMAL, UNACKNOWLEDGED = AlarmState.NORMAL, AlarmState.UNACKNOWLEDGED
-ACKNOWLEDGED, RETURNED = AlarmState.ACKNOWLEDGED, AlarmState.RETURNED
+ACKNOWLEDGED, RETURNED = AlarmState.ACKNOWLEDGED, AlarmState.RETURN_TO_NORMAL_UNACKNOWLEDGED
 KIND, SOURCE = "temperature", "t_chamber.temperature"
 ID = f"{KIND}:{SOURCE}"
 CAUSE = {(KIND, SOURCE): "39 is above 38.5"}

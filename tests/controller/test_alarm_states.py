@@ -21,8 +21,13 @@ LONG_S = int(DEFINITIONS[KIND].on_delay_s + DEFINITIONS[KIND].off_delay_s + 5)
 SHELF_S = 3600.0
 BEGIN = datetime(2026, 1, 1, tzinfo=UTC)
 
-N, U, A, R = AlarmState.NORMAL, AlarmState.UNACKNOWLEDGED, AlarmState.ACKNOWLEDGED, AlarmState.RETURNED
-SH, SU, OO = AlarmState.SHELVED, AlarmState.SUPPRESSED, AlarmState.OUT_OF_SERVICE
+N, U, A, R = (
+    AlarmState.NORMAL,
+    AlarmState.UNACKNOWLEDGED,
+    AlarmState.ACKNOWLEDGED,
+    AlarmState.RETURN_TO_NORMAL_UNACKNOWLEDGED,
+)
+SH, SU, OO = AlarmState.SHELVED, AlarmState.SUPPRESSED_BY_DESIGN, AlarmState.OUT_OF_SERVICE
 EVENTS = (
     "cause comes", "cause goes", "acknowledged", "shelved", "shelf time over", "suppressed", "suppression over",
     "taken out of service", "brought back",
@@ -69,7 +74,7 @@ class Desk:
                 self.alarms.shelve(ID, SHELF_S, "anna", "new disk is being fitted")
             case AlarmState.OUT_OF_SERVICE:
                 self.alarms.take_out_of_service(ID, "eve", "no disk")
-            case AlarmState.SUPPRESSED:
+            case AlarmState.SUPPRESSED_BY_DESIGN:
                 self.do("suppressed")
             case AlarmState.NORMAL:
                 pass
@@ -207,3 +212,11 @@ def test_D4_who_set_an_alarm_aside_and_why_is_recorded() -> None:
             desk.alarms.shelve(wrong, 60.0, "anna", "why")
     with pytest.raises(ShelfError):
         desk.alarms.shelve(ID, 60.0, "anna", "  ")
+
+
+@pytest.mark.parametrize(("kind", "state"), [("alarm.returned", R), ("alarm.suppressed", SU)])
+def test_rows_of_older_releases_are_read(kind: str, state: AlarmState) -> None:
+    desk = Desk()
+    raised = Entry(1, 0.0, desk.utc(), "alarm.raised", None, {"alarm": ID, "priority": "medium", "detail": "disk"}, "")
+    desk.alarms.restore([raised, Entry(2, 0.0, desk.utc(), kind, None, {"alarm": ID}, "")], desk.now_s)
+    assert desk.state is state

@@ -52,12 +52,17 @@ class Watcher:
         self.live(ON_S + 2, CAUSE)
         if state is AlarmState.ACKNOWLEDGED:
             self.alarms.acknowledge(ID, "anna")
-        if state is AlarmState.RETURNED:
+        if state is AlarmState.RETURN_TO_NORMAL_UNACKNOWLEDGED:
             self.live(OFF_S + 2, {})
         assert self.state is state
 
 
-N, U, A, R = AlarmState.NORMAL, AlarmState.UNACKNOWLEDGED, AlarmState.ACKNOWLEDGED, AlarmState.RETURNED
+N, U, A, R = (
+    AlarmState.NORMAL,
+    AlarmState.UNACKNOWLEDGED,
+    AlarmState.ACKNOWLEDGED,
+    AlarmState.RETURN_TO_NORMAL_UNACKNOWLEDGED,
+)
 ANNOUNCED = (N, U, A, R)
 """The states that come of causes and acknowledgement alone; all seven are in test_alarm_states.py."""
 TABLE = {

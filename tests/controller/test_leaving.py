@@ -12,7 +12,7 @@ import pytest
 
 from controller.core.clock import Clock
 from controller.guard.channel import GuardChannel
-from controller.guard.heartbeat import END_MOST_S, Guarded
+from controller.guard.heartbeat import MAX_END_S, Guarded
 from controller.guard.liveness import SILENCE_S, TICK_S, Look
 from controller.guard.wire import Message
 from controller.process.controller import FALL_BACK_S, Controller
@@ -152,7 +152,7 @@ async def test_an_end_that_hangs_falls_silent(tmp_path: Path, monkeypatch: pytes
         close = controller.body.close
 
         async def hang() -> None:
-            await asyncio.sleep(END_MOST_S + 60.0)
+            await asyncio.sleep(MAX_END_S + 60.0)
             await close()
 
         monkeypatch.setattr(controller.body, "close", hang)

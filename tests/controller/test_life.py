@@ -118,7 +118,7 @@ async def test_C3_a_dead_device_leaves_others_sampled(dead: str, tmp_path: Path)
         await asyncio.sleep(120.0)
         assert all(reading.quality is not Quality.MISSING for reading in controller.store.readings.values())
         lost = [alarm for alarm in controller.alarms.active() if alarm.id == f"device_lost:{dead}"]
-        assert [alarm.state for alarm in lost] == ["returned"]
+        assert [alarm.state for alarm in lost] == ["return_to_normal_unacknowledged"]
         if dead != "p_filter":
             assert controller.store.state.trips == ()
 

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from controller.core.state import ActuatorView, StateStore
-from controller.readings.plausibility import TROUBLE_MOST, Plausibility, bounds_of, reach_s
+from controller.readings.plausibility import MAX_TROUBLE, Plausibility, bounds_of, reach_s
 from controller.rig.loading import load_rig
 from drivers.commands import Guarantee, Level, Quality
 
@@ -95,7 +95,7 @@ def test_I9_a_line_in_trouble_has_to_say_it_more_often() -> None:
     values = []
     while point.read(3.0, after_s=0.3) is Quality.SUSPECT:
         values.append(point.store.readings[T].detail)
-    assert len(values) == 1 + TROUBLE_MOST
+    assert len(values) == 1 + MAX_TROUBLE
     for _ in range(100):
         point.read(3.0)
     point.read(37.0)
@@ -165,5 +165,5 @@ def test_I9_a_good_reading_is_near_the_truth_whatever_single_errors_come_between
         asked = 1
         while point.read(truth, after_s=0.3) is not Quality.GOOD:
             asked += 1
-        assert asked <= 2 + math.ceil(TROUBLE_MOST)
+        assert asked <= 2 + math.ceil(MAX_TROUBLE)
         assert point.good() == truth

@@ -25,11 +25,11 @@ from aiosmtpd.smtp import AuthResult, LoginPassword
 from controller.alarms.states import Alarms
 from controller.core.clock import Clock
 from controller.delivery import channels
-from controller.delivery.channels import CourierChannel, Message, MqttChannel, by_courier, ping
-from controller.delivery.courier import without_secrets
+from controller.delivery.channels import AppriseChannel, Message, MqttChannel, by_sender, ping
 from controller.delivery.monitor import Monitor
 from controller.delivery.notifier import Notifier
 from controller.delivery.people import People
+from controller.delivery.sender import without_secrets
 from controller.delivery.store import NoticeStore
 from controller.rig.description import Mqtt
 from controller.rig.notify import ChannelSpec, MonitorSpec, NotifySpec
@@ -133,7 +133,7 @@ def mail_url(port: int, password: str = SECRET) -> str:
 
 async def test_L5_an_alarm_arrives_by_mail_and_is_confirmed(post: tuple[Mailbox, int], tmp_path: Path) -> None:
     box, port = post
-    outcome = await CourierChannel(ChannelSpec(url_file=secret_file(tmp_path, mail_url(port)))).send(HELLO)
+    outcome = await AppriseChannel(ChannelSpec(url_file=secret_file(tmp_path, mail_url(port)))).send(HELLO)
     assert outcome.ok, outcome.detail
     (mail,) = box.mails
     assert "no heart flow" in str(mail["subject"])
@@ -150,7 +150,7 @@ async def test_S4_a_wrong_password_is_a_failure_that_does_not_tell_the_password(
 ) -> None:
     box, port = post
     caplog.set_level(logging.DEBUG)
-    outcome = await CourierChannel(ChannelSpec(url_file=secret_file(tmp_path, mail_url(port, "wr0ng-word")))).send(
+    outcome = await AppriseChannel(ChannelSpec(url_file=secret_file(tmp_path, mail_url(port, "wr0ng-word")))).send(
         HELLO
     )
     assert not outcome.ok
@@ -163,7 +163,7 @@ async def test_L5_an_alarm_arrives_at_a_webhook_and_a_refusal_is_none(
     receiver: Receiver, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("CHOROID_TEST_HOOK", f"json://127.0.0.1:{receiver.port}/hook/{SECRET}")
-    channel = CourierChannel(ChannelSpec(url_env="CHOROID_TEST_HOOK"))
+    channel = AppriseChannel(ChannelSpec(url_env="CHOROID_TEST_HOOK"))
     outcome = await channel.send(HELLO)
     assert outcome.ok, outcome.detail
     path, body = receiver.got[0]
@@ -177,11 +177,11 @@ async def test_L5_an_alarm_arrives_at_a_webhook_and_a_refusal_is_none(
 
 @pytest.mark.parametrize("url", ["", "no url at all", "nosuch://thing", "mailto://", f"json://127.0.0.1:1/{SECRET}"])
 async def test_S4_an_address_that_cannot_work_fails_in_words_without_it(tmp_path: Path, url: str) -> None:
-    outcome = await CourierChannel(ChannelSpec(url_file=secret_file(tmp_path, url))).send(HELLO)
+    outcome = await AppriseChannel(ChannelSpec(url_file=secret_file(tmp_path, url))).send(HELLO)
     assert not outcome.ok
     assert len(outcome.detail) > 10
     assert SECRET not in outcome.detail
-    outcome = await CourierChannel(ChannelSpec(url_file=str(tmp_path / "missing"))).send(HELLO)
+    outcome = await AppriseChannel(ChannelSpec(url_file=str(tmp_path / "missing"))).send(HELLO)
     assert not outcome.ok
     assert "missing" in outcome.detail
 
@@ -213,7 +213,7 @@ async def test_L5_a_channel_that_hangs_is_given_up_its_process_is_killed_and_the
     watching = asyncio.create_task(watch())
     begin_s = loop.time()
     url = secret_file(tmp_path, f"json://127.0.0.1:{receiver.port}/x?rto=60")
-    outcome = await CourierChannel(ChannelSpec(url_file=url)).send(HELLO)
+    outcome = await AppriseChannel(ChannelSpec(url_file=url)).send(HELLO)
     watching.cancel()
     await asyncio.gather(watching, return_exceptions=True)
     assert not outcome.ok
@@ -229,15 +229,15 @@ def _children() -> list[str]:
     found = []
     for status in Path("/proc").glob("[0-9]*/status"):
         try:
-            if mine in status.read_text() and "courier" in (status.parent / "cmdline").read_text():
+            if mine in status.read_text() and "sender" in (status.parent / "cmdline").read_text():
                 found.append(status.parent.name)
         except OSError:
             continue
     return found
 
 
-async def test_L5_a_courier_that_dies_is_a_failure(tmp_path: Path) -> None:
-    outcome = await by_courier({"url": "json://127.0.0.1:1"})  # an order that it cannot read: it ends with a traceback
+async def test_L5_a_sender_that_dies_is_a_failure(tmp_path: Path) -> None:
+    outcome = await by_sender({"url": "json://127.0.0.1:1"})  # an order that it cannot read: it ends with a traceback
     assert not outcome.ok
     assert "no answer" in outcome.detail
 
@@ -317,7 +317,7 @@ async def test_L5_mail_down_and_webhook_up_with_a_real_outbox(
     alarms.event("emergency_stop", "rig", "anna: smoke")
 
     def made() -> People:
-        found = {name: CourierChannel(each) for name, each in spec.channels.items()}
+        found = {name: AppriseChannel(each) for name, each in spec.channels.items()}
         return People(
             Notifier(
                 spec, rig="bench", zone=ZoneInfo("Europe/Berlin"), channels=found,

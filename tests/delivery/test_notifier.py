@@ -58,7 +58,7 @@ async def test_L5_an_alarm_that_nobody_acknowledges_goes_to_the_next_step_and_is
 
 
 @pytest.mark.virtual_time
-@pytest.mark.parametrize("how", ["acknowledged", "returned", "shelved"])
+@pytest.mark.parametrize("how", ["acknowledged", "return_to_normal_unacknowledged", "shelved"])
 async def test_L5_escalation_stops_and_those_who_were_told_know_why(how: str) -> None:
     async with desk() as d:
         await d.raise_now(CRITICAL)

@@ -95,8 +95,8 @@ async def test_a_bottle_that_cannot_be_is_refused_and_nothing_is_booked(tmp_path
         ("old", 500.0, "2025-12-31", "expired on 2025-12-31"),
         ("big", 5000.0, "", "do not go into 520 mL"),
         (" ", 500.0, "", "without a lot number"),
-        ("none", 0.0, "", "cannot be"),
-        ("nan", float("nan"), "", "cannot be"),
+        ("none", 0.0, "", "is impossible"),
+        ("nan", float("nan"), "", "is impossible"),
     ):
         with pytest.raises(LedgerError, match=reason):
             load(ledger, lot, ml, expires_utc=expires_utc)
@@ -109,7 +109,7 @@ async def test_a_bottle_that_cannot_be_is_refused_and_nothing_is_booked(tmp_path
         ledger.load(Batch("X", "fresh", "", "nowhere"), 1e5, 100.0, replaces=True, user="anna", reason="")
     with pytest.raises(LedgerError, match="there is no vessel"):
         ledger.level("nowhere", 1.0, 1.0, user="anna", reason="")
-    with pytest.raises(LedgerError, match="cannot be"):
+    with pytest.raises(LedgerError, match="is impossible"):
         ledger.level("loop", -1.0, 1.0, user="anna", reason="")
     assert journal.next_seq == rows
     journal.close()

@@ -9,7 +9,7 @@ import pytest
 
 from controller.core.run_states import RunState
 from controller.runs.run import REST_WITHIN_S
-from controller.transfers.transfers import SILENCE_S
+from controller.transfers.devices import SILENCE_S
 from protocols.registry import PROTOCOLS
 from tests.execution.protocols_for_tests import CATALOGUE
 from tests.execution.world import Controller, World

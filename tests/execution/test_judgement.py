@@ -51,15 +51,15 @@ def test_F2_F3_honest_witnesses_are_certain_and_bound_the_truth(
         Weight(ZERO_G, SD_G),
         Weight(ZERO_G + true_ul / 1000.0 + 2 * noise * SD_G, SD_G),
         sign=1,
-        greatest_ul=judgement.greatest_ul(dose, trust),
+        max_ul=judgement.max_moved_ul(dose, trust),
     )
     told = counted(5000.0, nominal_ul, counter_ul)
     if seen_to_its_end:
         moved = judgement.watched(
-            step(), dose, trust, balance=weighed, told=told, finished=False, stuck=False, ran_s=RAN_S
+            step(), dose, trust, balance=weighed, status=told, finished=False, stuck=False, ran_s=RAN_S
         )
     else:
-        moved = judgement.left_open(step(), dose, trust, balance=weighed, told=told)
+        moved = judgement.left_open(step(), dose, trust, balance=weighed, status=told)
     assert moved.certain
     assert moved.low <= true_ul + 1e-6
     assert moved.high >= true_ul - 1e-6
@@ -90,15 +90,15 @@ def test_F2_what_the_counter_has_counted_is_not_given_again_whatever_the_balance
             Weight(ZERO_G, SD_G),
             Weight(ZERO_G + seen_share * nominal_ul * trust.gain / 1000.0, SD_G),
             sign=1,
-            greatest_ul=judgement.greatest_ul(dose, trust),
+            max_ul=judgement.max_moved_ul(dose, trust),
         )
         told = counted(total_ul, 0.0, counter_ul)
         if seen_to_its_end:
             moved = judgement.watched(
-                record, dose, trust, balance=weighed, told=told, finished=portion, stuck=False, ran_s=RAN_S
+                record, dose, trust, balance=weighed, status=told, finished=portion, stuck=False, ran_s=RAN_S
             )
         else:
-            moved = judgement.left_open(record, dose, trust, balance=weighed, told=told)
+            moved = judgement.left_open(record, dose, trust, balance=weighed, status=told)
         record.booked(moved, PORTION if portion and seen_to_its_end else "stopped")
     # The counter shows whole steps: the first and the last of what was given may not show yet.
     assert given_ul <= asked_ul + 2 * counter_ul * trust.gain + 1e-6
@@ -108,18 +108,16 @@ def test_F2_what_the_counter_has_counted_is_not_given_again_whatever_the_balance
 def test_F2_a_dose_that_the_balance_has_not_seen_at_all_is_in_doubt(trust: Trust, counter_ul: float) -> None:
     """However it ended, as long as the counter says more than one step of its own."""
     dose = act(ASKED_UL)
-    nothing = by_balance(
-        Weight(ZERO_G, SD_G), Weight(ZERO_G, SD_G), sign=1, greatest_ul=judgement.greatest_ul(dose, trust)
-    )
+    nothing = by_balance(Weight(ZERO_G, SD_G), Weight(ZERO_G, SD_G), sign=1, max_ul=judgement.max_moved_ul(dose, trust))
     assert judgement.hardly_seen(nothing, dose, trust)
     told = counted(5000.0, ASKED_UL, counter_ul)
     for finished in (True, False):
         moved = judgement.watched(
-            step(), dose, trust, balance=nothing, told=told, finished=finished, stuck=False, ran_s=RAN_S
+            step(), dose, trust, balance=nothing, status=told, finished=finished, stuck=False, ran_s=RAN_S
         )
         assert not moved.certain
         assert moved.charged_ul >= ASKED_UL * trust.gain - counter_ul * trust.gain - 1e-6
-    assert not judgement.left_open(step(), dose, trust, balance=nothing, told=told).certain
+    assert not judgement.left_open(step(), dose, trust, balance=nothing, status=told).certain
 
 
 @given(trusts, counters)
@@ -127,7 +125,7 @@ def test_F2_a_counter_that_was_zeroed_claims_nothing(trust: Trust, counter_ul: f
     dose = act(ASKED_UL)
     told = PumpStatus(False, 0.0, 100.0, counter_ul)
     assert judgement.lost_power(dose, told)
-    moved = judgement.left_open(step(), dose, trust, balance=None, told=told)
+    moved = judgement.left_open(step(), dose, trust, balance=None, status=told)
     assert (moved.counted, moved.certain, moved.source) == (0.0, False, "nobody")
 
 
@@ -138,19 +136,21 @@ def test_F2_a_stuck_balance_leaves_the_pump_alone_and_that_has_to_answer_for_its
     """A pump that lost power in a dose beside a balance that was stuck: nothing was booked, and it was given again."""
     dose = act(ASKED_UL, total_ul=0.0)
     ran_s = share * RAN_S
-    most_ul = judgement.greatest_ul(dose, trust)
-    nothing = by_balance(Weight(ZERO_G, SD_G), Weight(ZERO_G, SD_G), sign=1, greatest_ul=most_ul)
+    most_ul = judgement.max_moved_ul(dose, trust)
+    nothing = by_balance(Weight(ZERO_G, SD_G), Weight(ZERO_G, SD_G), sign=1, max_ul=most_ul)
     zeroed = PumpStatus(False, 0.0, 0.0, min(counter_ul, 400.0))
     for told in (zeroed, None):
         moved = judgement.watched(
-            step(), dose, trust, balance=nothing, told=told, finished=False, stuck=True, ran_s=ran_s
+            step(), dose, trust, balance=nothing, status=told, finished=False, stuck=True, ran_s=ran_s
         )
         assert not moved.certain
         assert moved.charged_ul >= ASKED_UL * trust.gain, "a person decides, and nothing is given again"
     unmoved = PumpStatus(False, 0.0, 5000.0, min(counter_ul, 400.0))
     moved = judgement.watched(
-        step(), act(ASKED_UL), trust, balance=nothing, told=unmoved, finished=False, stuck=True, ran_s=0.0
+        step(), act(ASKED_UL), trust, balance=nothing, status=unmoved, finished=False, stuck=True, ran_s=0.0
     )
     assert moved.certain, "it hardly ran: the counter and the balance say the same"
-    moved = judgement.watched(step(), dose, trust, balance=nothing, told=zeroed, finished=False, stuck=True, ran_s=0.0)
+    moved = judgement.watched(
+        step(), dose, trust, balance=nothing, status=zeroed, finished=False, stuck=True, ran_s=0.0
+    )
     assert not moved.certain, "a counter at zero does not tell whether its pump has lost power"

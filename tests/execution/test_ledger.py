@@ -120,10 +120,10 @@ async def test_the_doubt_about_the_loop_grows_with_time_and_ends_when_it_is_read
     ("vessel", "ul", "reason", "told"),
     [
         ("nowhere", 1.0, "emptied", "there is no vessel"),
-        ("waste", -1.0, "emptied", "cannot be"),
-        ("waste", float("nan"), "emptied", "cannot be"),
+        ("waste", -1.0, "emptied", "is impossible"),
+        ("waste", float("nan"), "emptied", "is impossible"),
         ("waste", 3e6, "emptied", "which holds 2000 mL"),
-        ("waste", 0.0, " ", "nobody would know why"),
+        ("waste", 0.0, " ", "needs a reason"),
     ],
 )
 async def test_D4_what_was_changed_by_hand_has_to_be_possible_and_to_have_a_reason(

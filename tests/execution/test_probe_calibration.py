@@ -199,7 +199,7 @@ def intent(point: str = POINT, value: float = 7.0, valid_s: float = 86_400.0) ->
 
 
 def reasons(wanted: ProbeIntent, read: Read | None, now_s: float) -> tuple[str, ...]:
-    return reasons_against(wanted, read, low=1.0, high=13.0, every_s=10.0, limits=LIMITS, now_s=now_s)
+    return reasons_against(wanted, read, min_value=1.0, max_value=13.0, every_s=10.0, limits=LIMITS, now_s=now_s)
 
 
 def test_a_fresh_reading_near_the_buffer_is_let_through() -> None:

@@ -13,33 +13,33 @@ MOST = 1.24 * ASKED
 
 
 def test_the_balance_tells_to_some_hundredths_of_a_millilitre() -> None:
-    moved = by_balance(Weight(3.0, 0.015), Weight(10.0, 0.015), sign=1, greatest_ul=MOST)
+    moved = by_balance(Weight(3.0, 0.015), Weight(10.0, 0.015), sign=1, max_ul=MOST)
     assert moved is not None
     assert moved.ul == pytest.approx(7000.0)
     assert 100.0 < moved.high - moved.low < 200.0
-    emptied = by_balance(Weight(10.0, 0.015), Weight(3.0, 0.015), sign=-1, greatest_ul=MOST)
+    emptied = by_balance(Weight(10.0, 0.015), Weight(3.0, 0.015), sign=-1, max_ul=MOST)
     assert emptied is not None
     assert emptied.ul == pytest.approx(7000.0)
-    assert by_balance(None, Weight(3.0, 0.015), sign=1, greatest_ul=MOST) is None
+    assert by_balance(None, Weight(3.0, 0.015), sign=1, max_ul=MOST) is None
 
 
 def test_the_pump_tells_within_its_step_and_calibration_and_not_after_a_power_cycle() -> None:
-    moved = by_pump(5000.0, 11_000.0, step_ul=1000.0, rel_sd=0.08, greatest_ul=MOST)
+    moved = by_pump(5000.0, 11_000.0, step_ul=1000.0, rel_sd=0.08, max_ul=MOST)
     assert moved is not None
     assert moved.low == pytest.approx(5000 * 0.76)
     assert moved.high == pytest.approx(7000 * 1.24)
-    assert by_pump(5000.0, 2000.0, step_ul=1000.0, rel_sd=0.08, greatest_ul=MOST) is None
-    assert by_pump(None, 2000.0, step_ul=1000.0, rel_sd=0.08, greatest_ul=MOST) is None
+    assert by_pump(5000.0, 2000.0, step_ul=1000.0, rel_sd=0.08, max_ul=MOST) is None
+    assert by_pump(None, 2000.0, step_ul=1000.0, rel_sd=0.08, max_ul=MOST) is None
 
 
 def test_agreement_is_narrower_than_each_and_contradiction_wider_than_both() -> None:
-    balance = by_balance(Weight(3.0, 0.015), Weight(10.0, 0.015), sign=1, greatest_ul=MOST)
-    pump = by_pump(5000.0, 12_000.0, step_ul=1000.0, rel_sd=0.08, greatest_ul=MOST)
+    balance = by_balance(Weight(3.0, 0.015), Weight(10.0, 0.015), sign=1, max_ul=MOST)
+    pump = by_pump(5000.0, 12_000.0, step_ul=1000.0, rel_sd=0.08, max_ul=MOST)
     both = agreed(balance, pump, asked_ul=ASKED)
     assert both.certain
     assert balance is not None
     assert both.high - both.low <= balance.high - balance.low
-    other = by_pump(5000.0, 5000.0, step_ul=10.0, rel_sd=0.02, greatest_ul=MOST)
+    other = by_pump(5000.0, 5000.0, step_ul=10.0, rel_sd=0.02, max_ul=MOST)
     torn = agreed(balance, other, asked_ul=ASKED)
     assert not torn.certain
     assert torn.low == 0.0
@@ -52,7 +52,7 @@ def test_nobody_saw_it() -> None:
 
 
 def test_a_vessel_handled_by_somebody_is_not_a_transfer() -> None:
-    moved = by_balance(Weight(10.0, 0.015), Weight(3.0, 0.015), sign=1, greatest_ul=MOST)
+    moved = by_balance(Weight(10.0, 0.015), Weight(3.0, 0.015), sign=1, max_ul=MOST)
     assert moved is not None
     assert not moved.certain
 
@@ -72,8 +72,8 @@ def test_the_truth_is_within_the_bounds_whatever_the_errors(
     before, after = Weight(3.0, 0.015), Weight(3.0 + true_ul / 1000.0 + z * 0.021, 0.015)
     counted = [(ul + offset_ul) // step_ul * step_ul for ul in (0.0, nominal_ul)]
     moved = agreed(
-        by_balance(before, after, sign=1, greatest_ul=MOST),
-        by_pump(counted[0], counted[1], step_ul=step_ul, rel_sd=0.08, greatest_ul=MOST),
+        by_balance(before, after, sign=1, max_ul=MOST),
+        by_pump(counted[0], counted[1], step_ul=step_ul, rel_sd=0.08, max_ul=MOST),
         asked_ul=ASKED,
     )
     assert moved.low - 1e-6 <= true_ul <= moved.high + 1e-6

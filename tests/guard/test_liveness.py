@@ -34,7 +34,7 @@ def watched(
     for step in range(1, round(until_s / POLL_S) + 1):
         at_s = step * POLL_S
         if at_s <= beats_until_s:
-            liveness.heard(at_s, 1 + int(min(at_s, ticks_until_s)))
+            liveness.beat(at_s, 1 + int(min(at_s, ticks_until_s)))
         after = at_s > beats_until_s
         verdict = liveness.look(Look(at_s, state if after else "S", starved * POLL_S if after else 0.0))
         if verdict is not None:
@@ -73,7 +73,7 @@ def test_U1_a_loop_that_turns_without_control_is_no_life() -> None:
 
 def test_U4_a_watcher_that_was_starved_itself_blames_nobody_for_that_time() -> None:
     liveness = Liveness(0.0)
-    liveness.heard(0.1, 1)
+    liveness.beat(0.1, 1)
     assert liveness.look(Look(0.2, "S")) is None
     assert liveness.look(Look(5.2, "S", 0.0, 4.9)) is None
     assert liveness.look(Look(5.2 + SILENCE_S + 0.1, "S")) == ProcessFault.SILENT
@@ -83,20 +83,20 @@ def test_starvation_before_the_last_beat_excuses_nothing_after_it() -> None:
     liveness = Liveness(0.0)
     for second in range(1, 10):
         liveness.look(Look(float(second), "R", 0.9))
-        liveness.heard(second + 0.01, second)
+        liveness.beat(second + 0.01, second)
     assert liveness.look(Look(9.0 + SILENCE_S + 0.1, "S")) == ProcessFault.SILENT
 
 
 def test_a_controller_that_is_still_connecting_gets_more_time() -> None:
     liveness = Liveness(0.0)
-    liveness.heard(0.1, 0)
+    liveness.beat(0.1, 0)
     assert liveness.look(Look(STARTING_SILENCE_S - 1.0, "S")) is None
     assert liveness.look(Look(STARTING_SILENCE_S + 1.0, "S")) == ProcessFault.SILENT
 
 
 def test_one_look_at_a_stopped_process_is_not_enough() -> None:
     liveness = Liveness(0.0)
-    liveness.heard(0.1, 1)
+    liveness.beat(0.1, 1)
     assert liveness.look(Look(0.2, "T")) is None
     assert liveness.look(Look(0.3, "S")) is None
     assert liveness.look(Look(0.4, "T")) is None
@@ -115,7 +115,7 @@ def test_U4_no_healthy_process_of_a_starved_machine_is_condemned() -> None:
             owed_s -= POLL_S - starved
             if owed_s <= 0.0:  # it has had the 0.1 s of processor and waiting that a beat takes
                 owed_s, tick = 0.1, tick + 1
-                liveness.heard(at_s, tick)
+                liveness.beat(at_s, tick)
             assert liveness.look(Look(at_s, "R", starved)) is None, (share, at_s)
 
 

@@ -250,7 +250,7 @@ async def test_A11_a_ledger_that_cannot_be_used_is_an_alarm_for_as_long(tmp_path
         stimulated.ledger_problem = ""
         await asyncio.sleep(DEFINITIONS["stimulation_ledger_lost"].off_delay_s + 5.0)
         (alarm,) = [each for each in controller.alarms.active() if each.kind == "stimulation_ledger_lost"]
-        assert alarm.state is AlarmState.RETURNED
+        assert alarm.state is AlarmState.RETURN_TO_NORMAL_UNACKNOWLEDGED
     finally:
         stop.set()
         await ticking

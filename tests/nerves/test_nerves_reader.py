@@ -109,7 +109,7 @@ async def test_an_engine_that_falls_silent_is_an_alarm_and_leaves_no_figures(
         source.evoked = None  # an engine that was started again has no answers to tell of yet
         await asyncio.sleep(60.0)
         assert controller.nerves_summary is not None
-        assert lost(controller) == ["returned"]
+        assert lost(controller) == ["return_to_normal_unacknowledged"]
         assert all(len(points(controller, point)) > len(known[point]) for point in POINTS[:2])
 
 

@@ -38,6 +38,7 @@ const SENTENCES = {
   "act.refused": (b) => ["warn", `${spoken(b.actuator)} refused: ${spoken((b.reasons ?? []).join("; "))}`],
   "alarm.acknowledged": (b) => ["", `${alarm(b)} acknowledged${by(b)}`],
   "alarm.raised": (b) => ["bad", `${alarm(b)}: ${b.detail}`],
+  "alarm.return_to_normal_unacknowledged": (b) => ["", `${alarm(b)} returned to normal`],
   "alarm.returned": (b) => ["", `${alarm(b)} returned to normal`],
   "controller.started": (b) => ["", `Controller started for rig ${b.rig}`],
   "controller.stopped": () => ["", "Controller stopped"],

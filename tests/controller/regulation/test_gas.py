@@ -9,7 +9,7 @@ import pytest
 
 from controller.core.state import ActuatorView, Reading, State
 from controller.regulation.gas import BACK_S, PERIOD_S, SILENT_S, GasMixer
-from controller.regulation.oxygen import MOST_PCT, OxygenRegulator
+from controller.regulation.oxygen import MAX_PCT, OxygenRegulator
 from controller.regulation.ph import PATIENCE_S, PhRegulator
 from controller.safety.interlocks import GAS_MIXTURE
 from controller.safety.kernel import decide
@@ -98,8 +98,8 @@ def test_oxygen_is_not_added_in_the_dark() -> None:
     regulator = OxygenRegulator(RIG)
     for step in range(2000):
         share = regulator.step(state(step * PERIOD_S, {LUNG.oxygen: reading(10.0, step * PERIOD_S)}), PERIOD_S)
-        assert share <= MOST_PCT
-    assert share == MOST_PCT
+        assert share <= MAX_PCT
+    assert share == MAX_PCT
     assert regulator.step(state(2000 * PERIOD_S + 700.0, {}), PERIOD_S) == 0.0
 
 

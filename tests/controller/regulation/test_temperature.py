@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from controller.regulation.temperature import SHORTEST_S, WINDOW_S, TemperatureRegulator
+from controller.regulation.temperature import MIN_PULSE_S, WINDOW_S, TemperatureRegulator
 from drivers.commands import Quality, Switch
 from tests.controller.regulation.states import RIG, reading, state
 
@@ -42,7 +42,7 @@ def run(box: Box, hours: float, regulator: TemperatureRegulator | None = None, b
         for intent in regulator.intents(state(now_s, {POINT: reading(round(box.probe_c + error, 3), now_s)})):
             assert isinstance(intent.command, Switch)
             assert intent.command.for_s is not None
-            assert SHORTEST_S <= intent.command.for_s <= WINDOW_S
+            assert MIN_PULSE_S <= intent.command.for_s <= WINDOW_S
             assert now_s >= box.on_until_s - 1e-6, "pulses do not overlap"
             box.on_until_s = now_s + intent.command.for_s
         box.second(now_s)

@@ -11,7 +11,8 @@ from typing import Any, cast
 
 from controller.core.clock import Clock
 from controller.core.state import StateStore, Volume
-from controller.gate.gate import Gate, Outcome
+from controller.gate.gate import Gate
+from controller.gate.outcome import Outcome
 from controller.journal.journal import Journal
 from controller.safety.terms import Intent, KernelVolume
 from drivers.commands import (

@@ -229,7 +229,7 @@ def level_lines() -> Iterator[str]:
             yield decision("peace", gas, command, peace())
     mixture = LIMITS.mixture
     assert mixture is not None
-    most = mixture.most_co2
+    most = mixture.max_co2
     told_flows = (0.0, 3.0, 10.0, 47.0)
     for air in told_flows:
         for co2 in (0.0, 1.0, 3.0, 4.5):
@@ -399,7 +399,7 @@ def watch_lines() -> Iterator[str]:
             yield from course(f"{rule.name} again and again", repeated)
             slow = [(700.0, {point: bound + sign * 5}), (1.0, {point: bound + sign * 5}), (1.0, {point: inside})] * 4
             yield from course(f"{rule.name} seldom", slow)
-        for what in (*around(rule.valid_low), *around(rule.valid_high), nan, inf):
+        for what in (*around(rule.valid_min), *around(rule.valid_max), nan, inf):
             yield from course(f"{rule.name} says {what!r}", [(1.0, {point: what}), (1.0, {})])
         for quality in Quality:
             told = [

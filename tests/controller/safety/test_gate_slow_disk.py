@@ -7,7 +7,7 @@ import asyncio
 import pytest
 
 from controller.core.state import Volume
-from controller.gate.gate import Outcome
+from controller.gate.outcome import Outcome
 from controller.journal.terms import JournalUnwritten
 from drivers.commands import Dispense, Level, Run, Switch
 from tests.controller.safety.bench import Bench

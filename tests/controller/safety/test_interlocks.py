@@ -98,7 +98,7 @@ def test_I1_levels() -> None:
     hot = tripped(with_reading(TEMPERATURE, Told(38.51)))["temperature"]
     assert (hot.cause, hot.response) == (Cause.HIGH, Response.OFF)
     cold = tripped(with_reading(TEMPERATURE, Told(34.9)))["temperature"]
-    assert (cold.cause, cold.response) == (Cause.LOW, Response.TELL)
+    assert (cold.cause, cold.response) == (Cause.LOW, Response.ALARM)
     heart = tripped(with_reading(HEART_PRESSURE, Told(60.1)))["over_pressure_heart"]
     assert (heart.response, heart.actuators) == (Response.OFF, (HEART,))
     sterile = tripped(with_reading(FILTER_PRESSURE, Told(80.1)))["over_pressure_filter"]
@@ -403,7 +403,7 @@ def test_I1_whatever_went_before_high_pressure_is_always_a_trip(bouts: list[tupl
         if kpa > 60.0:
             assert trips["over_pressure_heart"].response is Response.OFF
         elif kpa != kpa:
-            assert trips["over_pressure_heart"].response is not Response.TELL
+            assert trips["over_pressure_heart"].response is not Response.ALARM
     assert len({(trip.interlock, trip.point) for trip in memory.trips}) == len(memory.trips)
 
 

@@ -22,6 +22,8 @@ from sim.faults.schedule import Fault
 from sim.lab import SimulatedLab
 from tests.sim.faults.bench import RIG
 
+RETURNED = AlarmState.RETURN_TO_NORMAL_UNACKNOWLEDGED
+
 EPOCH = datetime(2026, 1, 1, tzinfo=UTC)
 BEGIN_S = 60.0
 LOST = 0.05
@@ -97,7 +99,7 @@ async def test_who_must_be_told_is_told_in_time_and_all_is_well_afterwards(
         assert lab.plant.truth().viability > 0.97 - LOST
         assert all(reading.quality is not Quality.MISSING for reading in controller.store.readings.values())
         lasting = [alarm.id for alarm in controller.alarms.active() if alarm.kind in what.alarms]
-        assert all(alarm.state == "returned" for alarm in controller.alarms.active() if alarm.id in lasting), lasting
+        assert all(alarm.state is RETURNED for alarm in controller.alarms.active() if alarm.id in lasting), lasting
 
 
 @pytest.mark.parametrize(("kind", "target", "amount"), BORNE)
@@ -149,7 +151,9 @@ async def test_gas_without_co2_is_told_before_the_medium_is_alkaline(tmp_path: P
         assert lab.plant.truth().ph["loop"] < 7.9
         assert told[0].raised_s < 600.0 + 200.0
         await asyncio.sleep(1800.0)
-        assert [alarm.state for alarm in controller.alarms.active() if alarm.kind == "acidity"] == ["returned"]
+        assert [alarm.state for alarm in controller.alarms.active() if alarm.kind == "acidity"] == [
+            "return_to_normal_unacknowledged"
+        ]
 
 
 async def test_medium_that_was_sour_when_its_probe_fell_silent_is_not_said_to_be_well(tmp_path: Path) -> None:
@@ -173,7 +177,7 @@ async def test_a_heart_that_turns_backwards_is_told_before_its_chamber_is_dry(tm
         await asyncio.sleep(600.0)
         assert flows(controller)
         told = [alarm.state for alarm in controller.alarms.active() if alarm.kind == "heart_backwards"]
-        assert told == ["returned"]
+        assert told == [RETURNED]
 
 
 async def test_a_heart_that_was_kinked_again_and_again_flows_again_without_anybody(tmp_path: Path) -> None:

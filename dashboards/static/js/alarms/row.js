@@ -10,8 +10,8 @@ import { spoken } from "../words.js";
 
 /** @type {Record<string, string>} The names of ISA-18.2 where they differ from the identifier. */
 const STATES = {
-  returned: "return-to-normal unacknowledged",
-  suppressed: "suppressed by design",
+  return_to_normal_unacknowledged: "return-to-normal unacknowledged",
+  suppressed_by_design: "suppressed by design",
   out_of_service: "out of service",
 };
 
