@@ -62,7 +62,7 @@ async def settled(
             values.clear()
             continue
         values = [*values[-(READINGS - 1) :], reading.value]
-        if len(values) == READINGS and (spread is None or max(values) - min(values) <= spread):
+        if _agree(values, spread):
             return _mean(values, reading.unit)
     if reading is None:
         return Settled(None, 0.0, "", f"{point} was never read")
@@ -73,6 +73,10 @@ async def settled(
 
 def _usable(reading: Reading) -> bool:
     return reading.quality is Quality.GOOD and reading.stable and math.isfinite(reading.value)
+
+
+def _agree(values: list[float], spread: float | None) -> bool:
+    return len(values) == READINGS and (spread is None or max(values) - min(values) <= spread)
 
 
 def _mean(values: list[float], unit: str) -> Settled:
