@@ -21,6 +21,7 @@ from choroid.client.answers import (
     StateInfo,
     parsed,
 )
+from choroid.client.errors import ClientError
 from choroid.client.transport import ApiCall
 
 T = TypeVar("T")
@@ -117,7 +118,13 @@ def history(point: str, seconds: float, end_utc_s: float | None, max_points: int
 
 
 def anything(method: str, path: str, body: Mapping[str, Any] | None, seen: str) -> ApiCall[dict[str, Any]]:
-    """Return a request to any path of the API, with the answer as decoded JSON."""
+    """Return a request to any path of the API, with the answer as decoded JSON.
+
+    Raises:
+        ClientError: The path does not begin with a slash.
+    """
+    if not path.startswith("/"):
+        raise ClientError(f"the path “{path}” does not begin with a slash. Next: write it as /api/… has it")
     return ApiCall(method, path, dict, body, seen)
 
 

@@ -63,8 +63,8 @@ class Address:
             parts, port = urlsplit(""), None
         if parts.scheme not in ("http", "https") or not parts.hostname:
             raise ClientError(
-                f"“{url}” is not the address of a controller. Likely cause: the scheme is missing. Next: write it as"
-                " `choroid run` prints it, such as http://127.0.0.1:8090"
+                f"“{url.partition('#')[0]}” is not the address of a controller. Likely cause: the scheme is missing. Next:"
+                " write it as `choroid run` prints it, such as http://127.0.0.1:8090"
             )
         token = parse_qs(parts.fragment).get("token", [""])[0]
         default = 443 if parts.scheme == "https" else 80
@@ -111,7 +111,7 @@ class Transport:
             raise refusal(status, _decoded(status, content))
         try:
             return call.parse(json.loads(content) if content else {})
-        except ValueError as error:
+        except (ValueError, TypeError, KeyError) as error:
             raise self._foreign(error) from None
 
     def _exchanged(self, call: ApiCall[Any], timeout_s: float) -> tuple[int, bytes]:

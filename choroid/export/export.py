@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+import tempfile
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack, closing
 from itertools import islice
@@ -64,14 +65,15 @@ def export_records(
     described = load_rig(Path(rig), models=MODELS)
     folder = Path(out)
     _refuse_occupied(folder)
-    part = folder.with_name(f"{folder.name}.part")
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    outer = Path(tempfile.mkdtemp(prefix=f".{folder.name}-", dir=folder.parent))
+    part = outer / "export"  # its permissions are the user's usual ones
     try:
         with closing(Records(Path(data))) as records:
             extent = records.extent()
             days = None if zone is None else zone_of(zone)
             period = asked(begin, end, now=extent[1] + 0.001 if extent else 0.0, recorded=extent, zone=days)
-            shutil.rmtree(part, ignore_errors=True)  # what is left of an export that was broken off
-            part.mkdir(parents=True)
+            part.mkdir()
             content = tables(described, records, period.begin, period.end)
             files = [file for table in content for file in _written(table, part, formats)]
             manifest = {
@@ -90,7 +92,7 @@ def export_records(
     except (HistoryUnreadable, JournalError) as error:  # both say what, where, why and what next
         raise UserError(str(error)) from None
     finally:
-        shutil.rmtree(part, ignore_errors=True)
+        shutil.rmtree(outer, ignore_errors=True)
     return manifest
 
 

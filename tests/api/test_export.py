@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+import shutil
 import sqlite3
 import sys
 import tracemalloc
@@ -207,8 +208,11 @@ def test_what_cannot_be_done_is_said_and_leaves_nothing(
     assert [path.name for path in tmp_path.iterdir()] == ["mine"]
 
 
-def test_what_an_export_that_was_killed_left_is_removed(data: Path, tmp_path: Path) -> None:
-    (tmp_path / "export.part").mkdir()
-    (tmp_path / "export.part" / "history.csv").write_text("half a row")
-    export_records(BENCH, data, tmp_path / "export", formats=["csv"])
-    assert [path.name for path in tmp_path.iterdir()] == ["export"]
+def test_a_folder_of_the_users_is_never_touched(data: Path, tmp_path: Path) -> None:
+    for name in ("export.part", ".export", "export.tmp"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "thesis.tex").write_text("irreplaceable")
+    before = sorted(str(path) for path in tmp_path.rglob("*"))
+    export_records(BENCH, data, tmp_path / "new" / "export", formats=["csv"])
+    shutil.rmtree(tmp_path / "new")
+    assert sorted(str(path) for path in tmp_path.rglob("*")) == before
