@@ -1,7 +1,7 @@
 """Look at a data folder in a process of its own, for at most :data:`ANSWER_S` seconds (A11).
 
-A disk that hangs, or a file server that is gone, blocks whoever asks it, and neither a signal nor a thread ends that. So a
-child process asks. It is left behind when it does not answer, and it holds nothing that anybody else needs.
+A disk that hangs, or a file server that is gone, blocks the process that asks it, and neither a signal nor a thread ends
+that. So a child process asks. A child that does not answer is left behind; it holds nothing that another process needs.
 """
 
 from __future__ import annotations

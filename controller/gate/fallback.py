@@ -119,8 +119,8 @@ class Fallback:
             self.valves.wait(output, pressing)
             return
         if debt.tries == 0:
-            owed = self._actuation.with_shortfall(output, Verdict(True, debt.command))
-            self._record.write("act", act_row(Intent(output.name, debt.command, "gate", debt.why), owed))
+            pending = self._actuation.with_shortfall(output, Verdict(True, debt.command))
+            self._record.write("act", act_row(Intent(output.name, debt.command, "gate", debt.why), pending))
         error = await self._actuation.bring(output, debt.command)
         if error is None:
             if debt.tries:

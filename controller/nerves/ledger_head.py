@@ -1,6 +1,6 @@
 """The head file of the stimulation ledger: it names the last session, so that a blank or older ledger is noticed (F7).
 
-A ledger that was removed or rolled back would give the tissue its whole charge budget anew. The file is written when a
+A ledger that was removed or rolled back would give the tissue its whole charge budget again. The file is written when a
 session begins and its row is on the disk, so a power failure leaves it behind the ledger, never ahead.
 """
 
@@ -20,7 +20,7 @@ def compare(db: sqlite3.Connection, ledger: Path) -> None:
     """Make sure that `ledger` has the session that its head file names; without a readable head file there is nothing to do.
 
     Raises:
-        LedgerRefused: when it does not have it; nobody may be stimulated on its word.
+        LedgerRefused: when it does not have it; it is no basis for stimulation then.
     """
     try:
         head = json.loads(_path(ledger).read_bytes())

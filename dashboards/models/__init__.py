@@ -1,1 +1,1 @@
-"""The shapes of requests and answers; every quantity has its unit in its name or in a `unit` beside it."""
+"""The shapes of requests and answers; every quantity has its unit in its name or in a field `unit`."""

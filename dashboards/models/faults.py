@@ -8,7 +8,7 @@ from dashboards.models.base import RequestBody
 
 
 class MakeFault(RequestBody):
-    """Let something go wrong in a simulated lab, for `for_s` seconds of its time (0: until it is mended)."""
+    """Inject a fault into a simulated lab, for `for_s` seconds of its time (0: until it is removed)."""
 
     kind: str = Field(max_length=60)
     target: str = Field(max_length=200)
@@ -27,7 +27,7 @@ class FaultKind(BaseModel):
 
 
 class LastingFault(BaseModel):
-    """One thing that is wrong; `left_s` is how long it still lasts, None until it is mended."""
+    """One fault; `left_s` is how long it still lasts, None until it is removed."""
 
     number: int
     kind: str

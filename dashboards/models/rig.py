@@ -10,7 +10,7 @@ from dashboards.models.base import RequestBody
 
 
 class SetSpeed(RequestBody):
-    """How fast a simulated rig is to live (times life)."""
+    """The speed of a simulated rig, as a multiple of real time."""
 
     speed: float = Field(ge=1, le=600, allow_inf_nan=False)
     reason: str = Field(default="", max_length=1000)
@@ -153,6 +153,6 @@ class HistoryView(BaseModel):
 
 
 class SpeedModel(BaseModel):
-    """Times life."""
+    """The speed as a multiple of real time."""
 
     speed: float

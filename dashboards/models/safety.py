@@ -15,7 +15,7 @@ class Shelved(RequestBody):
 
 
 class AlarmModel(BaseModel):
-    """One alarm: what it is, what happens if nobody acts, what to do, and how long there is."""
+    """One alarm: what it is, the consequence if no one acts, the response, and the time for it."""
 
     id: str
     kind: str
@@ -41,7 +41,7 @@ class AlarmsModel(BaseModel):
 
 
 class ChannelModel(BaseModel):
-    """One channel over which people are told of alarms."""
+    """One channel over which alarms are sent to people."""
 
     name: str
     step: int
@@ -77,7 +77,7 @@ class ChannelTests(BaseModel):
 
 
 class BypassModel(BaseModel):
-    """An interlock that is set aside: by whom, why, until when."""
+    """A bypass of an interlock: by whom, why, until when."""
 
     interlock: str
     user: str
@@ -86,20 +86,20 @@ class BypassModel(BaseModel):
 
 
 class BypassesModel(BaseModel):
-    """Every interlock that is set aside."""
+    """Every bypass of an interlock."""
 
     bypasses: list[BypassModel]
 
 
 class SetAside(RequestBody):
-    """Why an interlock is set aside, and for how long (min)."""
+    """Why an interlock is bypassed, and for how long (min)."""
 
     reason: str = Field(min_length=1, max_length=500)
     minutes: float = Field(gt=0, allow_inf_nan=False)
 
 
 class EmergencyModel(BaseModel):
-    """Who stopped everything and why; null when nobody did.
+    """Who stopped everything and why; null while no emergency stop stands.
 
     `confirmed` is false while the stop is in force and some output, or the stimulation, has not confirmed it yet.
     """

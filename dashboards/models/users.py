@@ -10,7 +10,7 @@ from dashboards.models.base import RequestBody
 
 
 class Invite(RequestBody):
-    """A new token for somebody."""
+    """A new token for a user."""
 
     name: str = Field(min_length=1, max_length=60, pattern=r"^[^\x00-\x1f/]+$")
     role: Literal["viewer", "operator", "engineer", "admin"]
@@ -33,7 +33,7 @@ class IssuedToken(BaseModel):
 
 
 class UserModel(BaseModel):
-    """Somebody who may come in, and with how many tokens and sessions."""
+    """A user, with the number of tokens and sessions."""
 
     name: str
     role: str

@@ -50,7 +50,7 @@ def _listed(rig: Controller) -> dict[str, Any]:
 
 @routes.get("/alarms/channels", response_model=ChannelsModel)
 async def channels(rig: Controlled, _: Viewer) -> dict[str, Any]:
-    """Every channel over which people are told of alarms."""
+    """Every channel over which alarms are sent to people."""
     return {"channels": [] if rig.people is None else rig.people.status()}
 
 
@@ -60,7 +60,7 @@ async def send_test(rig: Controlled, user: Operator, body: Why) -> dict[str, Any
     if rig.people is None:
         raise ApiProblem(
             409,
-            "this rig tells nobody of alarms",
+            "this rig sends its alarms to no one",
             where="the rig file",
             cause="it has no part `alarms: notify:`",
             action="add the channels to the rig file (docs/alarms.md) and restart the controller",
@@ -71,7 +71,7 @@ async def send_test(rig: Controlled, user: Operator, body: Why) -> dict[str, Any
 
 @routes.post("/alarms/{alarm_id}/acknowledge", response_model=AlarmModel)
 async def acknowledge(rig: Controlled, user: Operator, alarm_id: str, body: Why) -> dict[str, Any]:
-    """Say that somebody has seen it. The alarms record the user; a reason given is recorded beside it."""
+    """Acknowledge an alarm. The user is recorded, and the reason if there is one."""
     try:
         alarm = rig.alarms.acknowledge(alarm_id, user.name)
     except KeyError:
@@ -79,7 +79,7 @@ async def acknowledge(rig: Controlled, user: Operator, alarm_id: str, body: Why)
             404,
             f"no alarm “{alarm_id}” is active",
             where="the alarm's id",
-            cause="its cause is gone and somebody has acknowledged it",
+            cause="its cause is gone and it was acknowledged",
             action="look at the list again",
         ) from None
     if body.reason:
@@ -103,7 +103,7 @@ async def out_of_service(rig: Controlled, user: Engineer, alarm_id: str, body: W
 
 @routes.post("/alarms/{alarm_id}/return", response_model=AlarmsModel)
 async def bring_back(rig: Controlled, user: Operator, alarm_id: str, body: Why) -> dict[str, Any]:
-    """End shelving or out of service; an alarm whose cause is there is announced anew."""
+    """End shelving or out of service; an alarm whose cause is there is announced again."""
     rig.alarms.bring_back(alarm_id, user.name)
     return _listed(rig)
 
@@ -137,7 +137,7 @@ async def reset(rig: Controlled, user: Operator, body: Why) -> dict[str, Any]:
 
 @routes.get("/bypasses", response_model=BypassesModel)
 async def bypasses(rig: Controlled, _: Viewer) -> dict[str, Any]:
-    """Every interlock that is set aside at this moment."""
+    """Every bypass of an interlock at this moment."""
     return {"bypasses": [_bypass_view(each) for each in rig.gate.bypasses.active()]}
 
 

@@ -211,7 +211,7 @@ STOPS: tuple[Broken, ...] = (
     Broken("cannot be cancelled", "a cancelled command goes on", "cancelled", around_actuators(_Shielded), any_output),
     Broken(
         "on when in doubt",
-        "a command that failed is sent again before the failure is told",
+        "a command that failed is sent again before the failure is reported",
         "lost-reply",
         around_actuators(_OnInDoubt),
         any_output,
