@@ -40,7 +40,7 @@ BANNED: dict[str, str] = {
     r"(?:is|are|was|were|be|been|being|gets?|got) told": "is notified, is informed, receives",
     r"plainly": "(leave it out)",
     r"so long": "while, as long as, maximum duration",
-    r"asides?": "moved to, except for, ignored",
+    r"(?<!file_set_)(?<!journal-)(?<!\.)asides?": "moved to, except for, ignored",
     r"besides?": "next to, in addition to, in the same folder",
     r"befalls?|befell|befallen": "occurs, happens to, is injected",
     r"farewells?": "end message, disconnect",

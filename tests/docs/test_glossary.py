@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from protocols.language import TRANSFERS
+from protocols.table import VERBS
 from tests.docs.citations import texts
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -35,7 +35,7 @@ def gone(names: list[str], code: str) -> list[str]:
     declared |= set(re.findall(r"^    (\w+)(?:: | = )", code, re.MULTILINE)) | set(
         re.findall(r"^    def (\w+)\(", code, re.MULTILINE)
     )
-    return [name for name in names if name not in declared and name not in TRANSFERS]
+    return [name for name in names if name not in declared and name not in VERBS]
 
 
 @pytest.fixture(scope="module")
