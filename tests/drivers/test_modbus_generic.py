@@ -231,7 +231,7 @@ def test_the_page_of_the_format_names_every_key_and_no_other() -> None:
         tables[heading] = set(re.findall(r"^\| `([a-z_]+)`", body, re.M))
     assert tables["The device"] == set(DEVICE_KEYS)
     assert tables["A point"] == set(POINT_KEYS)
-    assert tables["A level: a number that may be written"] == set(LEVEL_KEYS)
+    assert tables["A level: a writable number"] == set(LEVEL_KEYS)
     assert tables["A switch"] == set(SWITCH_KEYS)
     assert tables["A check"] == set(CHECK_KEYS)
 
