@@ -68,8 +68,9 @@ AMMONIA_PER_GLUCOSE, AMMONIA_PER_GLUCOSE_REL_SD = 0.06, 0.4
 TISSUE_REL_SD = 0.5
 """Relative standard deviation of the living share of the tissue and its activity."""
 KM_GLUCOSE_MM, KM_GLUTAMINE_MM = 1.6, 0.047
-"""Concentrations at which uptake falls to half: GLUT3 for glucose, the CHO Monod model for glutamine (biology.md
-§1.1).
+"""Concentrations at half of the maximum uptake.
+
+GLUT3 for glucose, the CHO Monod model for glutamine (biology.md §1.1).
 """
 DECAY_PER_D, DECAY_PER_D_SD = 0.07, 0.02
 """Glutamine has a half-life of 6–20 d: the mean, and two standard deviations reach 0.035 and 0.116 (biology.md §1.1)."""

@@ -152,7 +152,7 @@ SPOILT = {
         ),
     ],
     "ranges": [
-        ("if not LEAST_UL_MIN <= flow_ul_min <= MOST_UL_MIN or flow_ul_min != round(flow_ul_min):", "if False:")
+        ("if not MIN_UL_MIN <= flow_ul_min <= MAX_UL_MIN or flow_ul_min != round(flow_ul_min):", "if False:")
     ],
     "no-blocking": [(STATUS, "        __import__('time').sleep(0.06)\n" + STATUS)],
 }
