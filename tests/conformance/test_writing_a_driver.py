@@ -151,9 +151,7 @@ SPOILT = {
             "            await self.verify()\n\n" + IDENTIFY,
         ),
     ],
-    "ranges": [
-        ("if not MIN_UL_MIN <= flow_ul_min <= MAX_UL_MIN or flow_ul_min != round(flow_ul_min):", "if False:")
-    ],
+    "ranges": [("if not MIN_UL_MIN <= flow_ul_min <= MAX_UL_MIN or flow_ul_min != round(flow_ul_min):", "if False:")],
     "no-blocking": [(STATUS, "        __import__('time').sleep(0.06)\n" + STATUS)],
 }
 """Property → what is replaced in the taught driver, so that it no longer holds."""
