@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from choroid.common.child import PACKAGES, python
+from choroid.common.child import HOME, PACKAGES, python
 from choroid.common.failure import UserError
 from choroid.running import guarding, run
 from controller.core.clock import Clock
@@ -171,7 +171,7 @@ def unsafe_starts(text: str) -> int:
 
 def test_every_python_that_is_started_is_started_with_the_safe_path() -> None:
     """The mechanism that finds the next one, in any package."""
-    root = Path(guarding.__file__).parents[1]
+    root = HOME
     found = {
         str(path.relative_to(root))
         for folder in PACKAGES
