@@ -105,7 +105,7 @@ class Place:
             )
         self.services.setdefault(name, process)
         sign = {"lab": "lab.yaml", "guard": "data/guard.sock", "run": "data/endpoint.json"}[name]
-        until((self.folder / sign).exists, f"{' '.join(words)} has begun", seconds=60.0)
+        until((self.folder / sign).exists, f"{' '.join(words)} has begun", seconds=120.0)
         assert process.poll() is None, (self.folder / f"{name}.log").read_text()
         return process
 
