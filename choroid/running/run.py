@@ -261,16 +261,16 @@ def _sinks(rig: Rig, data: Path) -> tuple[list[Outbox], tuple[OutboxSink | Unope
 
     telemetry = rig.telemetry
     mqtt, influx_spec = telemetry.mqtt, telemetry.influx
-    if mqtt is not None:
-        add(MqttSink.name, "outbox.db", lambda outbox: MqttSink(mqtt, rig.name, outbox))
-    if influx_spec is not None:
-        influx = load_extra(
+    if influx_spec is not None:  # an extra that is missing ends the start, so it comes before any file is opened
+        sink = load_extra(
             "controller.telemetry.influx",
             "influx",
             needed_for="telemetry.influx",
             otherwise="take telemetry.influx out of the rig file",
-        )
-        sink = influx.InfluxSink
+        ).InfluxSink
+    if mqtt is not None:
+        add(MqttSink.name, "outbox.db", lambda outbox: MqttSink(mqtt, rig.name, outbox))
+    if influx_spec is not None:
         add(sink.name, "outbox-influx.db", lambda outbox: sink(influx_spec, rig.name, outbox))
     return outboxes, tuple(sinks)
 

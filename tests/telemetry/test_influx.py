@@ -220,8 +220,10 @@ def test_a_rig_that_wants_it_without_the_package_says_what_to_install(
             raise ModuleNotFoundError("no such thing", name="influxdb_client")
         return import_module(name)
 
-    text = RIG.read_text().replace("mqtt: null", "influx: {url: 'http://127.0.0.1:8086', org: lab, bucket: choroid}")
+    influx = "influx: {url: 'http://127.0.0.1:8086', org: lab, bucket: choroid}"
+    text = RIG.read_text().replace("mqtt: null", f"mqtt: {{broker: '127.0.0.1:1'}}\n  {influx}")
     (tmp_path / "rig.yaml").write_text(text)
-    monkeypatch.setattr(run, "import_module", missing)
-    with pytest.raises(UserError, match=r"choroid\[influx\]"):
+    monkeypatch.setattr("choroid.common.extras.import_module", missing)
+    with pytest.raises(UserError, match=r"telemetry.influx needs the package influxdb_client.*choroid\[influx\]"):
         run._sinks(load_rig(tmp_path / "rig.yaml"), tmp_path)
+    assert not list(tmp_path.glob("*.db")), "no outbox was opened"
