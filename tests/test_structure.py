@@ -1,0 +1,31 @@
+"""The structure that docs/architecture.md promises, and the judge of it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from tests.structure import complex_blocks, modules, re_exports, shared_names
+
+
+def test_no_two_public_classes_share_a_name() -> None:
+    assert shared_names(modules()) == {}
+
+
+def test_every_name_is_imported_from_its_home() -> None:
+    assert re_exports(modules()) == []
+
+
+def test_the_judge_sees_a_shared_name_a_re_export_and_a_complex_function(tmp_path: Path) -> None:
+    for package in ("choroid", "dashboards", "controller", "protocols", "drivers", "sim", "tests"):
+        (tmp_path / package).mkdir()
+    (tmp_path / "drivers" / "a.py").write_text("class Twin: ...\nclass Pump: ...\n")
+    (tmp_path / "sim" / "a.py").write_text("class Twin: ...\n")
+    (tmp_path / "controller" / "a.py").write_text("from drivers.a import Pump as Other\nclass Pump: ...\n")
+    (tmp_path / "choroid" / "a.py").write_text("from controller.a import Other\n")
+    branches = "".join(f"    if x == {n}:\n        return {n}\n" for n in range(11))
+    (tmp_path / "protocols" / "a.py").write_text(f"def f(x):\n{branches}    return x\n")
+    known = modules(tmp_path)
+    assert shared_names(known) == {"Pump": ["controller.a", "drivers.a"]}
+    assert re_exports(known) == ["choroid.a:1 takes Other from controller.a"]
+    assert complex_blocks(known, 10) == ["protocols.a.f: 12"]
+    assert complex_blocks(known, 30) == []
