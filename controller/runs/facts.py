@@ -36,7 +36,7 @@ class RigFacts:
         sterile = rig.filters[rig.organs.immune.filter]
         self.max_filter_kpa = sterile.max_pressure_kpa
         self.min_filter_kpa = least_kpa(rig)
-        self.targets = Targets(rig, volumes)
+        self.targets = RigTargets(rig, volumes)
         self.rules = rules_of(rig)
         self.prices = prices_of(rig)
 
@@ -71,7 +71,7 @@ class RigFacts:
         return DialyserModel(koa, route.flow_ul_min, route.least_ul)
 
 
-class Targets:
+class RigTargets:
     """Set-points, read off the rig description. `volumes` are the run's; without them the loop is full and known."""
 
     def __init__(self, rig: Rig, volumes: Callable[[], Mapping[str, VesselVolume]] = dict) -> None:

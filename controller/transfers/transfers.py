@@ -30,7 +30,7 @@ from controller.transfers.delivery import Complete, Decision, Give, decide, in_d
 from controller.transfers.devices import POLL_S, SILENCE_S, LineDevices
 from controller.transfers.routes import Route, Trust, by_line, routes_of
 from controller.transfers.strays import OpenLines
-from controller.transfers.underway import Underway, end_of, problem_after
+from controller.transfers.underway import DoseUnderway, end_of, problem_after
 from controller.transfers.weighing import weigh
 from drivers.commands import Dispense, PumpStatus, Quality, Status, SwitchStatus
 from drivers.errors import DeviceError
@@ -196,7 +196,7 @@ class Transfers:
         if outcome.error is not None:
             return await self._after_error(run, step, route, outcome.error)
         begun_s = asyncio.get_running_loop().time()
-        return await self._follow(run, Underway(step, route, act, dose, who, why, last, begun_s))
+        return await self._follow(run, DoseUnderway(step, route, act, dose, who, why, last, begun_s))
 
     async def _ready(self, route: Route, before: PumpStatus, who: str, why: str) -> StepProblem | None:
         """Make sure that the pump stands and its valve is open."""
@@ -219,7 +219,7 @@ class Transfers:
         self._journal.append("step.refused", {"n": act.n, "act": act.act, "reasons": list(reasons)}, run=run.id)
         step.open_act = None
 
-    async def _follow(self, run: RunControl, dose: Underway) -> StepProblem | None:
+    async def _follow(self, run: RunControl, dose: DoseUnderway) -> StepProblem | None:
         """Watch a dose to its end, or stop it, and book what it moved."""
         problem = await self._until_rest(run, dose)
         if problem is not None:
@@ -228,7 +228,7 @@ class Transfers:
         await self._devices.close(dose.route, dose.who, dose.why)
         return await self._concluded(run, dose, ran_s)
 
-    async def _until_rest(self, run: RunControl, dose: Underway) -> StepProblem | None:
+    async def _until_rest(self, run: RunControl, dose: DoseUnderway) -> StepProblem | None:
         """Wait until the pump stands; stop it when it runs too long or the run is interrupted."""
         loop, route = asyncio.get_running_loop(), dose.route
         latest_s = dose.begun_s + transfer_limit_s(dose.dose) + POLL_S
@@ -248,7 +248,7 @@ class Transfers:
             await (asyncio.sleep(POLL_S) if run.interrupted else run.wait(POLL_S))
         return None
 
-    async def _stop(self, dose: Underway) -> None:
+    async def _stop(self, dose: DoseUnderway) -> None:
         """Stop the pump of a dose, with an alarm if it goes on."""
         pump = dose.route.pump
         reason = "it ran longer than it may" if dose.overtime else "the run is to come to rest"
@@ -256,7 +256,7 @@ class Transfers:
         if not await self._devices.stands(dose.route, since_s=dose.begun_s, ask=True):
             self._alarm("command_failed", pump, "it was told to stop and still runs; switch it off by hand")
 
-    async def _concluded(self, run: RunControl, dose: Underway, ran_s: float) -> StepProblem | None:
+    async def _concluded(self, run: RunControl, dose: DoseUnderway, ran_s: float) -> StepProblem | None:
         """Measure and book a dose whose pump stands."""
         step, act = dose.step, dose.act
         ended_early = run.interrupted or dose.overtime or ran_s < REST_SHORT * dose.nominal_s
@@ -275,14 +275,14 @@ class Transfers:
         self._book(run.id, step, act, moved, end, after_ul, doubt=() if moved.certain else judgement.doubt(moved))
         return problem_after(dose, moved, short=short)
 
-    def _moving_until_s(self, dose: Underway, ran_s: float, *, ended_early: bool) -> float:
+    def _moving_until_s(self, dose: DoseUnderway, ran_s: float, *, ended_early: bool) -> float:
         """Return a time (loop s) at which the pump surely still moved."""
         moving_s = max(dose.begun_s, dose.begun_s + ran_s - SURELY_MOVED_S)
         if ended_early:
             return moving_s
         return max(moving_s, dose.begun_s + SURELY_RAN * dose.nominal_s - self._mass_every_s - POLL_S)
 
-    async def _uncounted(self, run: RunControl, dose: Underway) -> StepProblem | None:
+    async def _uncounted(self, run: RunControl, dose: DoseUnderway) -> StepProblem | None:
         """Resolve a dose whose pump does not report its total."""
         problem = await self.resolve(run.id, dose.step, reason="it does not say how much it has moved")
         if problem is not None and problem.trouble is not Trouble.UNKNOWN:
@@ -383,7 +383,7 @@ class Transfers:
             return self._trusted(route.pump)
         return Trust(1.0, route.rel_sd, route.dose_sd_ul, "factory")
 
-    def _ends_soon(self, run: RunControl, dose: Underway) -> bool:
+    def _ends_soon(self, run: RunControl, dose: DoseUnderway) -> bool:
         """Return whether a dose should end by itself: it ends soon, and its remainder could not be given later."""
         route, act = dose.route, dose.act
         left_s = dose.begun_s + act.ul / act.flow_ul_min * 60.0 - asyncio.get_running_loop().time()

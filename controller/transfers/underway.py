@@ -13,7 +13,7 @@ from drivers.commands import Dispense
 
 
 @dataclass(slots=True)
-class Underway:
+class DoseUnderway:
     """A dose that this process watches. `begun_s` is its start (loop s), `last` whether it completes its step."""
 
     step: StepRecord
@@ -32,7 +32,7 @@ class Underway:
         return self.dose.volume_ul / self.dose.flow_ul_min * 60.0
 
 
-def end_of(dose: Underway, moved: Moved, *, short: bool, stopped: bool) -> str:
+def end_of(dose: DoseUnderway, moved: Moved, *, short: bool, stopped: bool) -> str:
     """Return how a dose ended, as its row `moved` says it."""
     if stopped:
         return "stopped"
@@ -45,7 +45,7 @@ def end_of(dose: Underway, moved: Moved, *, short: bool, stopped: bool) -> str:
     return "done" if dose.last else PORTION
 
 
-def problem_after(dose: Underway, moved: Moved, *, short: bool) -> StepProblem | None:
+def problem_after(dose: DoseUnderway, moved: Moved, *, short: bool) -> StepProblem | None:
     """Return the problem of a dose that is booked: overtime, or short."""
     if not moved.certain:
         return None

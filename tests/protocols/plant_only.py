@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from controller.rig.loading import load_rig
-from controller.runs.facts import Targets
+from controller.runs.facts import RigTargets
 from controller.runs.grading import prices_of, rules_of
 from controller.transfers.routes import routes_of
 from protocols import economy
@@ -95,7 +95,7 @@ class Culture:
     def exchange(self) -> None:
         """What labs do: throw a volume away, give as much fresh."""
         self.loop *= 1.0 - EXCHANGED_UL / self.loop[Content.LIQUID]
-        wanted_ul = Targets(self.rig).loop_ul - self.loop[Content.LIQUID]
+        wanted_ul = RigTargets(self.rig).loop_ul - self.loop[Content.LIQUID]
         self.loop += self._bottle("fresh", wanted_ul)
         self.story.fresh_ml += wanted_ul / 1000.0
 
@@ -125,7 +125,7 @@ class Culture:
     # --- inside -----------------------------------------------------------------------------------------
 
     def _bench(self) -> economy.TreatmentContext:
-        rig, targets, dialyser = self.rig, Targets(self.rig), None
+        rig, targets, dialyser = self.rig, RigTargets(self.rig), None
         if rig.organs.kidney.dialyse is not None:
             route = routes_of(rig)["kidney.dialyse"]
             dialyser = DialyserModel(self._koa_ul_min(), route.flow_ul_min, route.least_ul)

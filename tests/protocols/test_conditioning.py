@@ -7,13 +7,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from controller.rig.loading import load_rig
-from controller.runs.facts import Targets
+from controller.runs.facts import RigTargets
 from protocols.conditioning import PH_CEILING, SWEETEST, TRIFLE_UL, BatchPlan, plan_batch
 from protocols.interval import Interval
 from protocols.mixing import MediumState
 from tests.execution.world import BENCH
 
-TARGETS = Targets(load_rig(BENCH))
+TARGETS = RigTargets(load_rig(BENCH))
 LEAST = 500.0
 FRESH_BICARBONATE = 27.5
 

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from controller.rig.loading import load_rig
-from controller.runs.facts import Targets
+from controller.runs.facts import RigTargets
 from controller.runs.grading import prices_of, rules_of
 from protocols.dialysis import DialyserModel
 from protocols.economy import Decision, TreatmentContext, beyond, draw, treatment
@@ -26,7 +26,7 @@ DIALYSER = DialyserModel(koa_ul_min=600.0, flow_ul_min=500.0, least_ul=100.0)
 @lru_cache
 def bench(name: str = "bench", *, dialyser: bool = False) -> TreatmentContext:
     rig = load_rig(Path(RIGS / f"{name}.yaml"))
-    targets = Targets(rig)
+    targets = RigTargets(rig)
     return TreatmentContext(
         rules_of(rig),
         prices_of(rig),
