@@ -12,6 +12,7 @@ ROOT = Path(__file__).resolve().parents[2]
 LINK = re.compile(r"\]\((?!https?://|mailto:|`)([^)\s]+)\)")
 FENCE = re.compile(r"^(```|~~~).*?^\1\s*$", re.MULTILINE | re.DOTALL)
 HEADING = re.compile(r"^#{1,6} +(.+?) *#*$", re.MULTILINE)
+PAGE_IN_CODE = re.compile(r"\bdocs/[\w/-]+\.(?:md|json)\b(?:#[\w-]+)?")
 
 
 def tracked(*patterns: str) -> list[Path]:
@@ -61,6 +62,21 @@ def test_links_in_documents_resolve() -> None:
         for wrong in missing(page, LINK.findall(FENCE.sub("", page.read_text("utf-8"))), base=page.parent)
     ]
     assert found == []
+
+
+def test_documents_named_in_code_exist() -> None:
+    """`docs/….md` in a message, comment or docstring is a page of this repository."""
+    files = [
+        path for path in tracked("*.py", "*.yaml", "*.js", "*.html", "*.toml") if "tests/docs" not in path.as_posix()
+    ]
+    named = {
+        (path, link)
+        for path in files
+        for link in PAGE_IN_CODE.findall(path.read_text("utf-8"))
+        if not path.match("tests/test_*")
+    }
+    assert len(named) > 30
+    assert [wrong for path, link in sorted(named) for wrong in missing(path, [link], base=ROOT)] == []
 
 
 @pytest.mark.parametrize(
