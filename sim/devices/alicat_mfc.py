@@ -192,14 +192,9 @@ class AlicatMfc(AsciiDevice):
             case "":
                 self._frame()
             case "V" | "P" | "PC":
-                if command == "V":
-                    self._tare = self.plant.sense(self._point) if self._given == 0.0 else self._tare
-                self._frame()
+                self._zero(command)
             case "HP" | "HC" | "C":
-                if self.obeys:
-                    self.held = "" if command == "C" else command[1]
-                    self._act()
-                self._frame()
+                self._hold("" if command == "C" else command[1])
             case "L" | "U":
                 self._lock(command == "L")
             case "VE":
@@ -212,14 +207,22 @@ class AlicatMfc(AsciiDevice):
             case "??G*":
                 self._say(*(f"{self.unit} G{number:02d} {gas:>8}" for number, gas in enumerate(GASES)))
             case _:
-                done = (
-                    self._of_its_firmware(command)
-                    or self._set_flow(command)
-                    or self._set_register(command)
-                    or self._set_unit(command)
-                )
-                if not done:
+                tries = (self._of_its_firmware, self._set_flow, self._set_register, self._set_unit)
+                if not any(attempt(command) for attempt in tries):
                     self._say("?")
+
+    def _zero(self, command: str) -> None:
+        """Tare the flow (`V`, only while none is given) or the pressure."""
+        if command == "V" and self._given == 0.0:
+            self._tare = self.plant.sense(self._point)
+        self._frame()
+
+    def _hold(self, valve: str) -> None:
+        """Hold the valve as it is (`P`), closed (`C`), or let it regulate again."""
+        if self.obeys:
+            self.held = valve
+            self._act()
+        self._frame()
 
     def _lock(self, locked: bool) -> None:
         self.locked = locked
@@ -326,18 +329,12 @@ class AlicatMfc(AsciiDevice):
         if command.startswith("G"):
             command = f"W{GAS_REGISTER}={command[1:].strip()}"
         verb, register, wanted = command[:1], *command[1:].replace(" ", "").partition("=")[::2]
-        number = _integer(wanted)
         if verb == "W":
-            if register == LOOP_REGISTER and number in LOOP_VARIABLES:
-                self.loop_variable = number or 0
-            elif register == GAS_REGISTER and number is not None and number < len(GASES):
-                self.gas = number
+            if not self._write(register, _integer(wanted)):
+                return False
+            if register == GAS_REGISTER:
                 self._frame()
                 return True
-            elif register == STREAM_REGISTER and number is not None and number >= 10:
-                self._stream_s = number / 1000.0
-            else:
-                return False
         values = {
             LOOP_REGISTER: self.loop_variable,
             GAS_REGISTER: self.gas,
@@ -346,6 +343,20 @@ class AlicatMfc(AsciiDevice):
         if verb not in ("R", "W") or register not in values:
             return False
         self._say(f"{self.unit}   {register:0>3} = {values[register]}")
+        return True
+
+    def _write(self, register: str, number: int | None) -> bool:
+        """Write a number into a register; False when it cannot be."""
+        if number is None:
+            return False
+        if register == LOOP_REGISTER and number in LOOP_VARIABLES:
+            self.loop_variable = number
+        elif register == GAS_REGISTER and number < len(GASES):
+            self.gas = number
+        elif register == STREAM_REGISTER and number >= 10:
+            self._stream_s = number / 1000.0
+        else:
+            return False
         return True
 
     def _set_unit(self, command: str) -> bool:

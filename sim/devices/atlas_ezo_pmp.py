@@ -161,82 +161,103 @@ class AtlasEzoPmp(EzoUart):
 
     def own_command(self, words: list[str]) -> list[str] | None:
         """See :meth:`EzoUart.own_command`."""
+        if words[0] in ("d", "dc") and len(words) > 1 and words[1:] != ["?"]:
+            return self._dose(words)
+        if len(words) == 2 and words[1] == "?":
+            return self._ask(words[0])
         match words:
-            case ["d", "?"]:
-                return [f"?D,{self._last},{int(self.dosing)}"]
-            case ["dc", "?"]:
-                return [f"?MAXRATE,{MAX_RATE_ML_MIN * self._by_time:.4g}"]
-            case ["d" | "dc", _, *_]:
-                return self._dose(words)
             case ["x"]:
                 if self.obeys:
                     self._stop()
                 return [f"*DONE,{self._given_ml:.2f}"]
             case ["p"]:
                 return self._toggle_pause()
-            case ["p", "?"]:
-                return [f"?P,{int(self.paused)}"]
-            case ["tv", "?"]:
-                self._account()
-                return [f"?TV,{self.total_ml:.2f}"]
-            case ["atv", "?"]:
-                self._account()
-                return [f"?ATV,{self.absolute_ml:.2f}"]
             case ["clear"]:
                 self._account()
                 self.total_ml = self.absolute_ml = 0.0
                 return []
-            case ["c", "0" | "1" | "*" as wanted]:
-                self._only_while_dosing = wanted == "*"
-                self.report_every(0.0 if wanted == "0" else 1.0)
-                return []
-            case ["c", "?"]:
-                return ["?C,*" if self._only_while_dosing else f"?C,{int(self.period_s > 0)}"]
-            case ["c", _]:
-                return REFUSED
-            case ["pv", "?"]:
-                return [f"?PV,{self.motor_v:.2f}"]
             case ["invert"]:
                 return self._invert()
-            case ["invert", "?"]:
-                return [f"?INVERT,{int(self.inverted)}"]
-            case ["cal", "?"]:
-                return [f"?CAL,{self._calibrations}"]
-            case ["cal", "clear"]:
-                self._by_volume = self._by_time = 1.0
-                self._calibrations = 0
-                return []
-            case ["cal", text] if (value := decimal(text)) is not None and value > 0:
-                return self._calibrate(value)
-            case ["dstart", "?"]:
-                return [f"?DSTART,{self._at_start_ml:.2f}"]
-            case ["dstart", "off"]:
-                self._at_start_ml = 0.0
-                return []
-            case ["dstart", text] if (value := decimal(text)) is not None:
-                self._at_start_ml = value if abs(value) >= MIN_DOSE_ML else 0.0
-                return []
+            case ["c", wanted]:
+                return self._set_report(wanted)
+            case ["cal", text]:
+                return self._calibration(text)
+            case ["dstart", text]:
+                return self._dose_at_start(text)
         return None
+
+    def _ask(self, name: str) -> list[str] | None:
+        """Answer a question; None when it is none."""
+        if name in ("tv", "atv"):
+            self._account()
+        answers = {
+            "d": f"?D,{self._last},{int(self.dosing)}",
+            "dc": f"?MAXRATE,{MAX_RATE_ML_MIN * self._by_time:.4g}",
+            "p": f"?P,{int(self.paused)}",
+            "tv": f"?TV,{self.total_ml:.2f}",
+            "atv": f"?ATV,{self.absolute_ml:.2f}",
+            "c": "?C,*" if self._only_while_dosing else f"?C,{int(self.period_s > 0)}",
+            "pv": f"?PV,{self.motor_v:.2f}",
+            "invert": f"?INVERT,{int(self.inverted)}",
+            "cal": f"?CAL,{self._calibrations}",
+            "dstart": f"?DSTART,{self._at_start_ml:.2f}",
+        }
+        return [answers[name]] if name in answers else None
+
+    def _set_report(self, wanted: str) -> list[str]:
+        if wanted not in ("0", "1", "*"):
+            return REFUSED
+        self._only_while_dosing = wanted == "*"
+        self.report_every(0.0 if wanted == "0" else 1.0)
+        return []
+
+    def _calibration(self, text: str) -> list[str] | None:
+        if text == "clear":
+            self._by_volume = self._by_time = 1.0
+            self._calibrations = 0
+            return []
+        value = decimal(text)
+        return self._calibrate(value) if value is not None and value > 0 else None
+
+    def _dose_at_start(self, text: str) -> list[str] | None:
+        if text == "off":
+            self._at_start_ml = 0.0
+            return []
+        value = decimal(text)
+        if value is None:
+            return None
+        self._at_start_ml = value if abs(value) >= MIN_DOSE_ML else 0.0
+        return []
 
     def _dose(self, words: list[str]) -> list[str]:
         if not self.obeys:
             return []
         if self.motor_v < MIN_MOTOR_V:
             return [f"*UV,PUMPPWR,{self.motor_v:.2f}", "*ER"]
-        match words:
-            case ["d", "*" | "-*" as text]:
-                sign = -1.0 if text == "-*" else 1.0
-                self._timed = False
-                return self._begin(sign * FULL_SPEED_ML_MIN * self._by_volume, sign * FULL_SPEED_ML_MIN, None, text)
-            case ["d", text] if (volume := decimal(text)) is not None:
-                return self._dose_volume(volume, None)
-            case ["d", text, time] if (volume := decimal(text)) is not None and (minutes := decimal(time)):
-                return self._dose_volume(volume, minutes)
-            case ["dc", text, "*"] if rate := decimal(text):
-                return self._dose_rate(rate, None)
-            case ["dc", text, time] if (rate := decimal(text)) and (minutes := decimal(time)):
-                return self._dose_rate(rate, minutes)
-        return REFUSED
+        name, text, *rest = words
+        if name == "d":
+            return self._dose_once(text, rest)
+        rate = decimal(text)
+        if not rate or len(rest) != 1:
+            return REFUSED
+        if rest == ["*"]:
+            return self._dose_rate(rate, None)
+        minutes = decimal(rest[0])
+        return self._dose_rate(rate, minutes) if minutes else REFUSED
+
+    def _dose_once(self, text: str, rest: list[str]) -> list[str]:
+        """Dose without end (`*`), a volume at full speed, or a volume in a time."""
+        if text in ("*", "-*") and not rest:
+            sign = -1.0 if text == "-*" else 1.0
+            self._timed = False
+            return self._begin(sign * FULL_SPEED_ML_MIN * self._by_volume, sign * FULL_SPEED_ML_MIN, None, text)
+        volume = decimal(text)
+        if volume is None or len(rest) > 1:
+            return REFUSED
+        if not rest:
+            return self._dose_volume(volume, None)
+        minutes = decimal(rest[0])
+        return self._dose_volume(volume, minutes) if minutes else REFUSED
 
     def _dose_volume(self, volume: float, minutes: float | None) -> list[str]:
         size = abs(volume)

@@ -206,35 +206,27 @@ class BronkhorstPropar(WireDevice):
 
     def _value(self, parameter: Parameter) -> int | float | bytes | None:
         """What a parameter holds: int for 16 bits, float, bytes for a string."""
-        match parameter:
-            case (1, 0):
-                share = round(self._flow() / self.full_scale * FULL)
-                return min(max(share, MOST + 1 - 65536), MOST)
-            case (1, 1):
-                return self.setpoint
-            case (1, 13):
-                return self.capacity
-            case (1, 17):
-                return b"AIR"
-            case (1, 31):
-                return b"mln/min"
-            case (33, 0):
-                return self._flow() / self.full_scale * self.capacity
-            case (33, 3):
-                return self.setpoint / FULL * self.capacity
-            case (104, 1):
-                self._count()
-                return self.total
-            case (113, 3):
-                return self.serial
-            case (113, 6):
-                return self.usertag
-            case _:
-                return None
+        if parameter == (104, 1):
+            self._count()
+        if parameter == (1, 0):
+            return min(max(round(self._flow() / self.full_scale * FULL), MOST + 1 - 65536), MOST)
+        if parameter == (33, 0):
+            return self._flow() / self.full_scale * self.capacity
+        values: dict[Parameter, int | float | bytes] = {
+            (1, 1): self.setpoint,
+            (1, 13): self.capacity,
+            (1, 17): b"AIR",
+            (1, 31): b"mln/min",
+            (33, 3): self.setpoint / FULL * self.capacity,
+            (104, 1): self.total,
+            (113, 3): self.serial,
+            (113, 6): self.usertag,
+        }
+        return values.get(parameter)
 
     def _write(self, data: bytes) -> tuple[int, int]:
         """Write one parameter after another; status and, when it is 0, how many bytes were taken."""
-        writes: list[tuple[Parameter, int | float]] = []
+        shares: list[float] = []
         at, more_processes = 0, True
         while more_processes:
             if at >= len(data):
@@ -245,26 +237,35 @@ class BronkhorstPropar(WireDevice):
             while more:
                 if at >= len(data):
                     return NO_COMMAND, at
-                kind, index, more = data[at] & 0x60, data[at] & 0x1F, bool(data[at] & CHAINED)
-                at += 1
-                size = {BYTE: 1, INTEGER: 2, LONG: 4}.get(kind, 0)
-                value = data[at : at + size]
-                if not size or (process, index) not in ((1, 1), (33, 3)):
-                    return (WRONG_TYPE if (process, index) in ((1, 1), (33, 3)) else NO_PARAMETER), at
-                if len(value) < size:
-                    return NO_COMMAND, at
-                if (kind == INTEGER) != (process == 1) or kind == BYTE:
-                    return WRONG_TYPE, at
-                number = struct.unpack(">H", value)[0] if kind == INTEGER else struct.unpack(">f", value)[0]
-                share = number if kind == INTEGER else number / self.capacity * FULL
-                if not 0 <= share <= MOST:
-                    return WRONG_VALUE, at
-                writes.append(((process, index), share))
-                at += size
+                more = bool(data[at] & CHAINED)
+                status, at, share = self._written(process, data, at)
+                if status != OK:
+                    return status, at
+                shares.append(share)
         if at != len(data):
             return NO_COMMAND, at
-        for _, share in writes:
+        for share in shares:
             if self.listens and self.obeys:
                 self.setpoint = round(share)
         self._act()
         return OK, at
+
+    def _written(self, process: int, data: bytes, at: int) -> tuple[int, int, float]:
+        """Read one parameter of a write; status, the position behind it, and the set-point as a share of :data:`FULL`."""
+        kind, index = data[at] & 0x60, data[at] & 0x1F
+        at += 1
+        size = {BYTE: 1, INTEGER: 2, LONG: 4}.get(kind, 0)
+        value = data[at : at + size]
+        known = (process, index) in ((1, 1), (33, 3))
+        if not size or not known:
+            return WRONG_TYPE if known else NO_PARAMETER, at, 0.0
+        if len(value) < size:
+            return NO_COMMAND, at, 0.0
+        if (kind == INTEGER) != (process == 1) or kind == BYTE:
+            return WRONG_TYPE, at, 0.0
+        share = (
+            struct.unpack(">H", value)[0] if kind == INTEGER else struct.unpack(">f", value)[0] / self.capacity * FULL
+        )
+        if not 0 <= share <= MOST:
+            return WRONG_VALUE, at, 0.0
+        return OK, at + size, share

@@ -121,20 +121,12 @@ class Eurotherm3200(ModbusSlave):
                 return self.working()
             case 4:
                 return self._raw(self.bath.output(cools=False))
-            case 10:
-                return 0
             case 11 | 12:
                 return self._raw(self.range_c[address - RANGE_LOW])
-            case 26:
-                return 0 if self._remote is None else self._remote
-            case 131:
-                return self.address
-            case 24 | 25:
-                return self._stored[address]
-            case _ if address in self._registers:
-                return self._registers[address]
-            case _:
-                raise ModbusError(ILLEGAL_ADDRESS)
+        known = {**self._registers, **self._stored, 10: 0, 26: self._remote or 0, 131: self.address}
+        if address not in known:
+            raise ModbusError(ILLEGAL_ADDRESS)
+        return known[address]
 
     def _write(self, address: int, value: int) -> None:
         low, high = (self._raw(celsius) for celsius in self.range_c)

@@ -160,37 +160,37 @@ class EzoUart(AsciiDevice):
 
     def _common_command(self, words: list[str]) -> list[str]:
         match words:
-            case ["i"]:
-                return [f"?I,{self.kind},{self.firmware}"]
-            case ["status"]:
-                return [f"?STATUS,{self.restart_code},{self.supply_v:g}"]
-            case ["*ok", "?"]:
-                return [f"?*OK,{int(self.response_codes)}"]
+            case [name] | [name, "?"] if (answer := self._tell(name, "?" in words)) is not None:
+                return [answer]
             case ["*ok", "0" | "1" as wanted]:
                 self.response_codes = wanted == "1"
-                return []
-            case ["c", "?"]:
-                return [f"?C,{self.period_s:.0f}"]
             case ["c", seconds] if seconds.isdecimal() and seconds.isascii() and int(seconds) <= 99:
                 self.report_every(float(int(seconds)))
-                return []
             case ["l", "0" | "1"] | ["find"]:
-                return []
-            case ["l", "?"]:
-                return ["?L,1"]
-            case ["name", "?"]:
-                return [f"?NAME,{self.label}"]
-            case ["plock", "?"]:
-                return [f"?PLOCK,{int(self.locked)}"]
+                pass
             case ["plock", "0" | "1" as wanted]:
                 self.locked = wanted == "1"
-                return []
-            case ["baud", "?"]:
-                return [f"?BAUD,{self.line.baud if self.line else self.baud}"]
             case ["baud", rate] if rate in BAUD_RATES and self.line is not None:
                 self.line.set_baud(int(rate))
-                return []
-        return REFUSED
+            case _:
+                return REFUSED
+        return []
+
+    def _tell(self, name: str, asked: bool) -> str | None:
+        """Return the answer to a question, with or without a question mark; None when it is none."""
+        if not asked:
+            return {
+                "i": f"?I,{self.kind},{self.firmware}",
+                "status": f"?STATUS,{self.restart_code},{self.supply_v:g}",
+            }.get(name)
+        return {
+            "*ok": f"?*OK,{int(self.response_codes)}",
+            "c": f"?C,{self.period_s:.0f}",
+            "l": "?L,1",
+            "name": f"?NAME,{self.label}",
+            "plock": f"?PLOCK,{int(self.locked)}",
+            "baud": f"?BAUD,{self.line.baud if self.line else self.baud}",
+        }.get(name)
 
     def _set_name(self, label: str) -> list[str]:
         if len(label) > 16 or not label.replace("_", "").isalnum():

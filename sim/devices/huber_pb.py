@@ -73,40 +73,39 @@ class HuberPb(WireDevice):
                     self.send(b"{S%02X%04X\r\n" % (variable, value & 0xFFFF))
 
     def _write(self, variable: int, value: int) -> None:
-        if variable == SETPOINT and self.obeys and not self.locked and self.least <= value <= self.most:
+        if self.obeys and not self.locked:
+            self._take(variable, value)
+        self._regulate()
+
+    def _take(self, variable: int, value: int) -> None:
+        if variable == SETPOINT and self.least <= value <= self.most:
             self.setpoint = value
             self.setpoints_taken += 1
-        elif variable in (CONTROL, CIRCULATION) and self.obeys and not self.locked and value in (0, 1):
-            if variable == CONTROL:
-                self.controlling = bool(value)
+        elif variable == CONTROL and value in (0, 1):
             # What regulates circulates: a heater in standing fluid would burn.
-            self.circulating = self.controlling if variable == CONTROL else bool(value) or self.controlling
-        self._regulate()
+            self.controlling = self.circulating = bool(value)
+        elif variable == CIRCULATION and value in (0, 1):
+            self.circulating = bool(value) or self.controlling
 
     def _read(self, variable: int) -> int | None:
         match variable:
-            case 0x00:
-                return self.setpoint
             case 0x01 | 0x02:
                 return round(self.bath.temperature_c * 100) - (10 if variable == RETURN else 0)
             case 0x07 | 0x3A:
                 return round(self.bath.temperature_c * 100) - 40 if self.process_sensor else NO_SENSOR
             case 0x04:
                 return round(self.bath.output(cools=True) * 10)
-            case 0x1B:
-                return self.serial >> 16
-            case 0x1C:
-                return self.serial & 0xFFFF
-            case 0x30:
-                return self.least
-            case 0x31:
-                return self.most
-            case 0x0A:
-                return self.controlling * REGULATES | self.circulating * (CIRCULATES | PUMP_TURNS)
-            case 0x14:
-                return int(self.controlling)
-            case 0x16:
-                return int(self.circulating)
-            case 0x03 | 0x3C | 0x26:
-                return 0
-        return None
+        values = {
+            0x00: self.setpoint,
+            0x1B: self.serial >> 16,
+            0x1C: self.serial & 0xFFFF,
+            0x30: self.least,
+            0x31: self.most,
+            0x0A: self.controlling * REGULATES | self.circulating * (CIRCULATES | PUMP_TURNS),
+            0x14: int(self.controlling),
+            0x16: int(self.circulating),
+            0x03: 0,
+            0x3C: 0,
+            0x26: 0,
+        }
+        return values.get(variable)

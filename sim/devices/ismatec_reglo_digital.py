@@ -23,6 +23,13 @@ CHART = {**CHART_ML_MIN, FACTORY_TUBING: 14.3}
 DECIMALS = 2
 LONGEST_DOSE = 5
 WORD, MOST_BACK_STEPS = 65_536, 100
+_MODES = ("L", "M", "N", "O", "]", "P", "Q", "G")
+_COUNTS = {
+    "[": (LONGEST_DOSE, "volume_ml", 10.0**-DECIMALS),
+    '"': (4, "cycles", 1),
+    "!": (4, "calibrated_ml_min", 0.01),
+}
+"""Settings by a count: its most digits, what it sets, and its unit."""
 
 
 class IsmatecRegloDigital(AsciiDevice):
@@ -169,21 +176,29 @@ class IsmatecRegloDigital(AsciiDevice):
             return NOT_DONE
         if argument:
             return self._setting(code, argument)
+        if code in "HIJK":
+            return self._motion(code) if self.obeys else DONE
+        if code in _MODES:
+            if self.motor.running and code != self.mode:
+                return NOT_DONE
+            self.mode = code
+            return DONE
+        return self._housekeeping(code)
+
+    def _motion(self, code: str) -> bytes:
+        """Start, stop, or choose the direction."""
+        if code == "H":
+            return self._start()
+        if code == "I":
+            self.motor.rest()
+            return DONE
+        if self.motor.running:
+            return NOT_DONE
+        self.clockwise = code == "J"
+        return DONE
+
+    def _housekeeping(self, code: str) -> bytes:
         match code:
-            case "H" | "I" | "J" | "K" if not self.obeys:
-                pass
-            case "H":
-                return self._start()
-            case "I":
-                self.motor.rest()
-            case "J" | "K":
-                if self.motor.running:
-                    return NOT_DONE
-                self.clockwise = code == "J"
-            case "L" | "M" | "N" | "O" | "]" | "P" | "Q" | "G":
-                if self.motor.running and code != self.mode:
-                    return NOT_DONE
-                self.mode = code
             case "A" | "B" | "-":
                 pass
             case "*":
@@ -197,42 +212,52 @@ class IsmatecRegloDigital(AsciiDevice):
         return DONE
 
     def _query(self, code: str) -> bytes:
+        if code == "E":
+            return YES if self.motor.running else NO
+        if code == "C":
+            return NO
+        text = self._identity(code) or self._flow_text(code) or self._count_text(code)
+        return NOT_DONE if text is None else text.encode("ascii") + b"\r\n"
+
+    def _identity(self, code: str) -> str | None:
         match code:
-            case "E":
-                return YES if self.motor.running else NO
-            case "C":
-                return NO
             case "#":
-                text = "IPC 403" if self.percent else "REGLO DIGITAL 403"
+                return "IPC 403" if self.percent else "REGLO DIGITAL 403"
             case "(":
-                text = "0403"
+                return "0403"
             case "+":
-                text = f"{self.tubing / 100:.1f} mm" if self.percent else f"{self.tubing / 100:.2f} mm"
+                return f"{self.tubing / 100:.1f} mm" if self.percent else f"{self.tubing / 100:.2f} mm"
+        return None
+
+    def _flow_text(self, code: str) -> str | None:
+        match code:
             case "S":
-                text = f"{self.speed * 100:.1f}" if self.percent else f"{self.speed * MAX_RPM:.2f}"
+                return f"{self.speed * 100:.1f}" if self.percent else f"{self.speed * MAX_RPM:.2f}"
             case "f" if not self.percent:
-                text = volume_1(self.speed * self.max_flow_ml_min / self.count)
+                return volume_1(self.speed * self.max_flow_ml_min / self.count)
             case "?":
-                text = f"{CHART[self.tubing]:.3g} ml/min"
+                return f"{CHART[self.tubing]:.3g} ml/min"
             case "!":
-                text = f"{self.max_flow_ml_min:.4g} ml/min"
-            case "[":
-                text = str(DECIMALS)
-            case "V":
-                text = str(round(self.run_s * 10.0))
-            case "T":
-                text = str(round(self.pause_s * 10.0))
-            case "U":
-                text = str(self.roller_steps)
-            case "%":
-                text = str(self.back_steps)
-            case '"':
-                text = str(self.cycles)
+                return f"{self.max_flow_ml_min:.4g} ml/min"
             case ":":
-                text = total_text(self._total_ml())
-            case _:
-                return NOT_DONE
-        return text.encode("ascii") + b"\r\n"
+                return total_text(self._total_ml())
+        return None
+
+    def _count_text(self, code: str) -> str | None:
+        match code:
+            case "[":
+                return str(DECIMALS)
+            case "V":
+                return str(round(self.run_s * 10.0))
+            case "T":
+                return str(round(self.pause_s * 10.0))
+            case "U":
+                return str(self.roller_steps)
+            case "%":
+                return str(self.back_steps)
+            case '"':
+                return str(self.cycles)
+        return None
 
     def _setting(self, code: str, argument: str) -> bytes:
         if code == "f" and not self.percent:
@@ -244,30 +269,33 @@ class IsmatecRegloDigital(AsciiDevice):
         match code:
             case "S":
                 done = self._set_speed(argument)
-            case "[":
-                done = self._set(digits(argument, LONGEST_DOSE), "volume_ml", 10.0**-DECIMALS)
             case "V" | "T":
                 done = self._set_time("run_s" if code == "V" else "pause_s", argument)
-            case "U":
-                steps = digits(argument, 4 if len(argument) == 4 else 5)
-                done = self._set(steps if steps is None or steps < WORD else None, "roller_steps", 1)
-            case "%":
-                steps = digits(argument, 4)
-                done = self._set(steps if steps is None or steps <= MOST_BACK_STEPS else None, "back_steps", 1)
-            case '"':
-                done = self._set(digits(argument, 4), "cycles", 1)
-            case "!":
-                done = self._set(digits(argument, 4), "calibrated_ml_min", 0.01)
+            case "U" | "%":
+                done = self._set_steps(code, argument)
             case "+":
-                size = digits(argument, 4)
-                done = size in CHART and not self.motor.running
-                if done:
-                    self.tubing, self.calibrated_ml_min = size or 0, None
+                done = self._set_tubing(digits(argument, 4))
             case "D":
                 done = len(argument) <= 6
+            case _ if code in _COUNTS:
+                width, name, unit = _COUNTS[code]
+                done = self._set(digits(argument, width), name, unit)
             case _:
                 done = False
         return DONE if done else NOT_DONE
+
+    def _set_steps(self, code: str, argument: str) -> bool:
+        if code == "U":
+            steps = digits(argument, 4 if len(argument) == 4 else 5)
+            return self._set(steps if steps is None or steps < WORD else None, "roller_steps", 1)
+        steps = digits(argument, 4)
+        return self._set(steps if steps is None or steps <= MOST_BACK_STEPS else None, "back_steps", 1)
+
+    def _set_tubing(self, size: int | None) -> bool:
+        if size is None or size not in CHART or self.motor.running:
+            return False
+        self.tubing, self.calibrated_ml_min = size, None
+        return True
 
     def _set(self, count: int | None, name: str, unit: float) -> bool:
         if count is None or self.motor.running:

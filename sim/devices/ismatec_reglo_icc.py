@@ -146,37 +146,32 @@ class IsmatecRegloIcc(AsciiDevice):
             return
         if not "0" <= to <= "9" or not request:
             self.bad_line()
-            return
-        for_this_pump = self.channel_addressing or to in ("0", str(self.address))
-        if not for_this_pump:
-            return
-        reply = self._whole_pump(request)
-        if reply is None:
-            everywhere = to == "0" or not self.channel_addressing
-            chosen = list(self.channels.values()) if everywhere else [self.channels[to]] if to in self.channels else []
-            reply = self._on_channels(chosen, request)
-        self.send(reply)
+        elif self.channel_addressing or to in ("0", str(self.address)):
+            reply = self._whole_pump(request)
+            self.send(self._on_channels(self._addressed(to), request) if reply is None else reply)
+
+    def _addressed(self, to: str) -> list[PumpChannel]:
+        """Return the channels that an address digit means; none for a channel that the pump does not have."""
+        if to == "0" or not self.channel_addressing:
+            return list(self.channels.values())
+        return [self.channels[to]] if to in self.channels else []
 
     def _on_channels(self, channels: list[PumpChannel], request: str) -> bytes:
         """One answer for one or all channels: the first that is not a plain success speaks for all."""
         if not channels:
             return NOT_DONE
-        if self.channel_addressing and request.removesuffix(str(self.address)) in _NAMES_ITS_PUMP:
-            request = request.removesuffix(str(self.address))
+        plain = request.removesuffix(str(self.address))
+        if self.channel_addressing and plain in _NAMES_ITS_PUMP:
+            request = plain
         if request == "H" and not all(channel.running or channel.startable() for channel in channels):
             return NO
         if (query := _QUERIES.get(request)) is not None:
             return query(channels[0])
-        replies = [self._on_channel(channel, request) for channel in channels]
-        return next((reply for reply in replies if reply != DONE), DONE) if len(replies) > 1 else replies[0]
+        return _joint([self._on_channel(channel, request) for channel in channels])
 
     def _on_channel(self, channel: PumpChannel, request: str) -> bytes:
-        if not self.obeys and request in _MOVES:
-            return DONE
-        if not self.obeys and request[0] == "f" and len(request) > 1:
-            return _data(volume_1(channel.settings.flow_ml_min))
-        if not self.obeys and request[0] == "S" and len(request) > 1:
-            return DONE
+        if not self.obeys and (ignored := _ignored(channel, request)) is not None:
+            return ignored
         if (action := _ACTIONS.get(request)) is not None:
             return action(channel)
         code = request[:2] if request[0] == "x" else request[0]
@@ -199,56 +194,83 @@ class IsmatecRegloIcc(AsciiDevice):
         return _status(channel.configure(**{setting: units * self._time_unit_s}))
 
     def _whole_pump(self, request: str) -> bytes | None:
-        """Commands of the pump rather than of a channel, whatever the address digit; None when it is none."""
+        """Carry out a command of the pump rather than of a channel, whatever the address digit; None when it is none."""
+        if (told := self._described(request)) is not None:
+            return _data(told)
         match request:
-            case "x!":
-                return _data(PROTOCOL_VERSION)
-            case "~":
-                return _data(str(int(self.channel_addressing)))
-            case "~0" | "~1":
-                self.channel_addressing = request == "~1"
-            case "xE":
-                return _data(str(int(self.events)))
-            case "xE0" | "xE1":
-                self._report_events(request == "xE1")
-            case "#":
-                return _data(f"REGLO ICC {FIRMWARE} {CHANNELS}{ROLLERS:02d}")
-            case "(":
-                return _data(FIRMWARE)
-            case ")":
-                return _data(f"{CHANNELS:02d}{ROLLERS:02d}")
-            case "xA":
-                return _data(str(CHANNELS))
-            case "xS":
-                return _data(self.serial_number)
-            case "xL":
-                return _data(str(self.language))
             case "C":
                 return NO  # no foot switch
+            case "~0" | "~1":
+                self.channel_addressing = request == "~1"
+            case "xE0" | "xE1":
+                self._report_events(request == "xE1")
             case "*":
-                self._saved_addressing = self.channel_addressing
-                for channel in self.channels.values():
-                    channel.saved = channel.settings.copy()
+                self._save()
             case "0":
-                if any(channel.running for channel in self.channels.values()):
-                    return NOT_DONE
-                for channel in self.channels.values():
-                    channel.settings = Settings(tubing=FACTORY_TUBING)
+                return self._reset()
             case "A" | "B":
                 pass
-            case _ if request[0] == "D" and len(request) <= 19:
-                pass
-            case _ if request[:2] == "xN" and len(request) <= 66:
-                self.display_name = request[2:]
-            case _ if request[:2] == "xS" and len(request) <= 66:
-                self.serial_number = request[2:]
-            case _ if request[:2] == "xL" and request[2:] in ("0", "1", "2", "3"):
-                self.language = int(request[2:])
-            case _ if request[:2] == "xA" and digits(request[2:], 4) == CHANNELS:
+            case _:
+                return DONE if self._name_or_text(request) else None
+        return DONE
+
+    def _described(self, request: str) -> str | None:
+        """Return what the pump tells of itself; None when it is not asked that."""
+        answers = {
+            "x!": PROTOCOL_VERSION,
+            "~": str(int(self.channel_addressing)),
+            "xE": str(int(self.events)),
+            "#": f"REGLO ICC {FIRMWARE} {CHANNELS}{ROLLERS:02d}",
+            "(": FIRMWARE,
+            ")": f"{CHANNELS:02d}{ROLLERS:02d}",
+            "xA": str(CHANNELS),
+            "xS": self.serial_number,
+            "xL": str(self.language),
+        }
+        return answers.get(request)
+
+    def _save(self) -> None:
+        self._saved_addressing = self.channel_addressing
+        for channel in self.channels.values():
+            channel.saved = channel.settings.copy()
+
+    def _reset(self) -> bytes:
+        """Go back to the factory's settings, unless a channel runs."""
+        if any(channel.running for channel in self.channels.values()):
+            return NOT_DONE
+        for channel in self.channels.values():
+            channel.settings = Settings(tubing=FACTORY_TUBING)
+        return DONE
+
+    def _name_or_text(self, request: str) -> bool:
+        """Take a text for the display, a name, or a number of the pump; False when the request is none."""
+        argument = request[2:]
+        match request[:2]:
+            case "xN" if len(request) <= 66:
+                self.display_name = argument
+            case "xS" if len(request) <= 66:
+                self.serial_number = argument
+            case "xL" if argument in ("0", "1", "2", "3"):
+                self.language = int(argument)
+            case "xA" if digits(argument, 4) == CHANNELS:
                 pass
             case _:
-                return None
+                return request[0] == "D" and len(request) <= 19
+        return True
+
+
+def _joint(replies: list[bytes]) -> bytes:
+    """Return one reply for several channels: the first that is not a plain success."""
+    return next((reply for reply in replies if reply != DONE), DONE) if len(replies) > 1 else replies[0]
+
+
+def _ignored(channel: PumpChannel, request: str) -> bytes | None:
+    """Return how a pump that does not obey acknowledges a request; None for one that it carries out."""
+    if request in _MOVES:
         return DONE
+    if len(request) > 1 and request[0] == "f":
+        return _data(volume_1(channel.settings.flow_ml_min))
+    return DONE if len(request) > 1 and request[0] == "S" else None
 
 
 # --- what a channel is asked, told to do, and set to ----------------------------------------------------------

@@ -128,26 +128,33 @@ class Julabo(AsciiDevice):
         self._regulate()
 
     def _answer(self, name: str) -> str | None:
+        if name == "version":
+            return VERSION
+        if name == "status":
+            where = ("REMOTE" if self.remote else "MANUAL") + (" START" if self.running else " STOP")
+            return self.alarm or f"{2 * self.remote + self.running:02d} {where}"
+        if name == "in_mode_05":
+            return str(int(self.running))
+        if name == "in_pv_02" and not self.external:
+            return "---.--"
+        value = self._value(name)
+        return None if value is None else self._number(value)
+
+    def _value(self, name: str) -> float | None:
+        """Return what a question asks for, in °C or %; None when it is none."""
         match name:
-            case "version":
-                return VERSION
-            case "status":
-                where = ("REMOTE" if self.remote else "MANUAL") + (" START" if self.running else " STOP")
-                return self.alarm or f"{2 * self.remote + self.running:02d} {where}"
             case "in_pv_00":
-                return self._number(self.bath.temperature_c)
+                return self.bath.temperature_c
             case "in_pv_01":
-                return self._number(self.bath.output(cools=True))
+                return self.bath.output(cools=True)
             case "in_pv_02":
-                return self._number(self.bath.temperature_c - 0.3) if self.external else "---.--"
+                return self.bath.temperature_c - 0.3
             case "in_sp_00" | "in_sp_01" | "in_sp_02":
-                return self._number(self.setpoints[int(name[-1])])
+                return self.setpoints[int(name[-1])]
             case "in_sp_03":
-                return self._number(HIGH_LIMIT_C)
+                return HIGH_LIMIT_C
             case "in_sp_04":
-                return self._number(LOW_LIMIT_C)
-            case "in_mode_05":
-                return str(int(self.running))
+                return LOW_LIMIT_C
             case "in_par_06" | "in_par_07" | "in_par_08":
-                return self._number(self.parameters[name[-2:]])
+                return self.parameters[name[-2:]]
         return None

@@ -116,10 +116,14 @@ class Longer(WireDevice):
             self._inner = None
         elif len(inner) >= 2 and len(inner) == inner[1] + 3:
             self._inner = None
-            if check_byte(inner) == 0 and inner[0] in (self.address, BROADCAST):
-                reply = self._answer(bytes(inner[2:-1]))
-                if reply and inner[0] != BROADCAST:
-                    self.send(packed(inner[0], reply))
+            self._whole(inner)
+
+    def _whole(self, inner: bytearray) -> None:
+        """Answer a whole message that is addressed to this pump."""
+        if check_byte(inner) == 0 and inner[0] in (self.address, BROADCAST):
+            reply = self._answer(bytes(inner[2:-1]))
+            if reply and inner[0] != BROADCAST:
+                self.send(packed(inner[0], reply))
 
     # --- messages ---------------------------------------------------------------------------------------
 
@@ -129,14 +133,19 @@ class Longer(WireDevice):
             return b"RJ" + self.speed.to_bytes(2, "big") + bytes(told if self.state_first else told[::-1])
         if message == b"RID":
             return b"RID" + bytes([self.address])
-        if message[:3] == b"WID" and len(message) == 4 and 1 <= message[3] <= 30:
-            self.address = message[3]
-            self.memory_writes += 1
-            return b"WID"
+        if message[:3] == b"WID" and len(message) == 4:
+            return self._set_address(message[3])
         if message[:2] == b"WJ" and len(message) == 6 and message[4] < 4 and message[5] < 2:
             self._run(int.from_bytes(message[2:4], "big"), message[4], bool(message[5]))
             return b"WJ"
         return b""
+
+    def _set_address(self, address: int) -> bytes:
+        if not 1 <= address <= 30:
+            return b""
+        self.address = address
+        self.memory_writes += 1
+        return b"WID"
 
     def _run(self, speed: int, state: int, clockwise: bool) -> None:
         if not self.obeys:

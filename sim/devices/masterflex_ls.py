@@ -149,9 +149,22 @@ class MasterflexLs(WireDevice):
         return b"\x02" + text.encode("ascii") + b"\r"
 
     def _do(self, command: str) -> bool:
+        if command[0] in "SVGH":
+            return self._move(command) if self.obeys else True
         match command[0]:
-            case "S" | "V" | "G" | "H" if not self.obeys:
-                pass
+            case "Z" if command == "Z0":
+                self._cleared = self.motor.revolutions
+            case "Z":
+                self.to_go = 0.0
+            case "R" | "L":
+                self.remote = command == "R"
+            case "U":
+                self.number = int(command[-2:])
+        return True
+
+    def _move(self, command: str) -> bool:
+        """Take a speed or revolutions to go, start, or halt."""
+        match command[0]:
             case "S":
                 return self._set_speed(float(command[1:]))
             case "V":
@@ -163,14 +176,6 @@ class MasterflexLs(WireDevice):
                 return self._go(None if command == "G0" else self.to_go)
             case "H":
                 self._rest(IDLE if self.state != OVERLOAD else OVERLOAD)
-            case "Z" if command == "Z0":
-                self._cleared = self.motor.revolutions
-            case "Z":
-                self.to_go = 0.0
-            case "R" | "L":
-                self.remote = command == "R"
-            case "U":
-                self.number = int(command[-2:])
         return True
 
     def _set_speed(self, speed: float) -> bool:

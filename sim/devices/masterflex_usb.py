@@ -20,6 +20,9 @@ from sim.devices.wire import forgetting
 MODEL = "MFLX-LS"
 _TIME = re.compile(r"(\d{2})([0-5]\d)([0-5]\d)(\d)", re.ASCII)
 
+_WIDTHS = {"R": 6, "S": 5, "V": 4, "VM": 3, "VH": 2, '"': 5, "RA": 2}
+"""Settings by a count, with its most digits."""
+
 
 class MasterflexUsb(AsciiDevice):
     """The drive. Settings: `ul_per_rev` (what is fitted, µL), `max_rpm`, `bare`."""
@@ -144,50 +147,32 @@ class MasterflexUsb(AsciiDevice):
         self.send(text.encode("ascii") + b"\r\n")
 
     def _value(self, request: str) -> str | None:
-        match request:
-            case "RC":
-                return f"{self.address},{int(self.running)},{int(not self.clockwise)}"
-            case "R":
-                return f"{self.rpm:.2f}"
-            case "S":
-                return f"{100.0 * self.rpm / self.max_rpm:.1f}"
-            case "RB":
-                return f"{self.turned:.3f}"
-            case ":":
-                return f"{self.turned * self.motor.ul_per_rev / 1000.0:.3f} ml"
-            case "RA":
-                return f"{self.unit:02d}"
-            case "RV":
-                return _clock(self.on_s)
-            case "RT":
-                return _clock(self.off_s)
-            case "V":
-                return str(round(self.on_s * 10))
-            case '"':
-                return f"{self.done}/{self.batches}"
-            case "#":
-                return f"{MODEL} 2"
-            case "(":
-                return "1.14"
-            case "E":
-                return "+" if self.running else "-"
-        return None
+        """Return the answer to a question; None when it is none."""
+        answers = {
+            "RC": f"{self.address},{int(self.running)},{int(not self.clockwise)}",
+            "R": f"{self.rpm:.2f}",
+            "S": f"{100.0 * self.rpm / self.max_rpm:.1f}",
+            "RB": f"{self.turned:.3f}",
+            ":": f"{self.turned * self.motor.ul_per_rev / 1000.0:.3f} ml",
+            "RA": f"{self.unit:02d}",
+            "RV": _clock(self.on_s),
+            "RT": _clock(self.off_s),
+            "V": str(round(self.on_s * 10)),
+            '"': f"{self.done}/{self.batches}",
+            "#": f"{MODEL} 2",
+            "(": "1.14",
+            "E": "+" if self.running else "-",
+        }
+        return answers.get(request)
 
     def _known(self, request: str) -> bool:
         return re.fullmatch(r'[HIJKLNABW0*]|R"|(R[VTA]?|S|V[MH]?|")\d{2,7}', request, re.ASCII) is not None
 
     def _do(self, request: str) -> bool:
+        """Carry out a command; False when the pump refuses it."""
+        if request in ("H", "I", "J", "K"):
+            return self._move(request) if self.obeys else True
         match request:
-            case "H" | "I" | "J" | "K" if not self.obeys:
-                pass
-            case "H":
-                self._start()
-            case "I":
-                self._stop()
-            case "J" | "K":
-                if self.running:
-                    return False
-                self.clockwise = request == "J"
             case "L" | "N":
                 if self.running:
                     return False
@@ -204,31 +189,44 @@ class MasterflexUsb(AsciiDevice):
                 return self._set(request)
         return True
 
+    def _move(self, request: str) -> bool:
+        """Start, stop, or choose the direction."""
+        if request == "H":
+            self._start()
+        elif request == "I":
+            self._stop()
+        elif self.running:
+            return False
+        else:
+            self.clockwise = request == "J"
+        return True
+
     def _set(self, request: str) -> bool:
         code = request.rstrip("0123456789")
         argument = request[len(code) :]
+        if code in ("RV", "RT"):
+            seconds = _seconds(argument)
+            return seconds is not None and self._time("on_s" if code == "RV" else "off_s", seconds)
+        count = digits(argument, _WIDTHS.get(code, 0))
+        if code not in _WIDTHS or count is None:
+            return False
         match code:
-            case "R" if (hundredths := digits(argument, 6)) is not None:
-                return self._speed(hundredths / 100.0)
-            case "S" if (tenths := digits(argument, 5)) is not None:
-                return self._speed(tenths / 1000.0 * self.max_rpm)
-            case "RV" | "RT" if match := _TIME.fullmatch(argument):
-                h, m, s, t = (int(part) for part in match.groups())
-                value = h * 3600.0 + m * 60.0 + s + t / 10.0
-                return self._time("on_s" if code == "RV" else "off_s", value)
-            case "V" if (tenths := digits(argument, 4)) is not None:
-                return self._time("on_s", tenths / 10.0)
-            case "VM" if (minutes := digits(argument, 3)) is not None:
-                return self._time("on_s", minutes * 60.0)
-            case "VH" if (hours := digits(argument, 2)) is not None:
-                return self._time("on_s", hours * 3600.0)
-            case '"' if (batches := digits(argument, 5)) is not None:
-                self.batches = batches
+            case "R":
+                return self._speed(count / 100.0)
+            case "S":
+                return self._speed(count / 1000.0 * self.max_rpm)
+            case '"':
+                self.batches = count
                 return True
-            case "RA" if (unit := digits(argument, 2)) is not None and unit <= 32:
-                self.unit = unit
-                return True
-        return False
+            case "RA":
+                return self._set_unit(count)
+        return self._time("on_s", {"V": count / 10.0, "VM": count * 60.0, "VH": count * 3600.0}[code])
+
+    def _set_unit(self, unit: int) -> bool:
+        if unit > 32:
+            return False
+        self.unit = unit
+        return True
 
     def _time(self, name: str, seconds: float) -> bool:
         if self.running or seconds <= 0.0:
@@ -247,3 +245,12 @@ class MasterflexUsb(AsciiDevice):
 def _clock(seconds: float) -> str:
     tenths = round(seconds * 10)
     return f"{tenths // 36_000:02d}:{tenths // 600 % 60:02d}:{tenths // 10 % 60:02d}.{tenths % 10}"
+
+
+def _seconds(text: str) -> float | None:
+    """Return a time such as 01:02:03.4 in seconds; None for anything else."""
+    match = _TIME.fullmatch(text)
+    if match is None:
+        return None
+    h, m, s, t = (int(part) for part in match.groups())
+    return h * 3600.0 + m * 60.0 + s + t / 10.0

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import struct
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 from controller.rig.description import DeviceSpec
 from sim.devices.modbus_slave import (
@@ -82,10 +82,7 @@ class ModbusCoilRelay(ModbusSlave):
         if address < RELAYS or address == ALL:
             if value not in (ON, OFF, FLIP):
                 raise ModbusError(ILLEGAL_VALUE)
-            if not self.obeys:
-                return body
-            for relay in range(RELAYS) if address == ALL else (address,):
-                self._set(relay, not self.closed[relay] if value == FLIP else value == ON)
+            self._switch(range(RELAYS) if address == ALL else (address,), value)
             return body
         kind, relay = address & 0xFF00, address & 0x00FF
         if kind not in (FLASH_ON, FLASH_OFF) or relay >= RELAYS:
@@ -97,6 +94,10 @@ class ModbusCoilRelay(ModbusSlave):
         self._set(relay, kind == FLASH_ON)
         self._flashes[relay] = self.loop.call_later(value * FLASH_UNIT_S, self._set, relay, kind == FLASH_OFF)
         return body
+
+    def _switch(self, relays: Iterable[int], value: int) -> None:
+        for relay in relays if self.obeys else ():
+            self._set(relay, not self.closed[relay] if value == FLIP else value == ON)
 
     def _write_coils(self, body: bytes) -> bytes:
         first, count = _range(body)

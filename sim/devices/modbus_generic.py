@@ -170,7 +170,7 @@ class ModbusGeneric(ModbusSlave):
         cells = self._table(function)
         below = [cell for cell in cells if cell.address + cell.size <= address]
         above = [cell for cell in cells if cell.address > address]
-        grouped = {cell.told.get("group") for cell in below} & {cell.told.get("group") for cell in above} - {None, ""}
+        grouped = _groups(below) & _groups(above)
         if not below or not above:
             return False
         nearest = min(cell.address for cell in above) - max(cell.address + cell.size for cell in below)
@@ -197,29 +197,40 @@ class ModbusGeneric(ModbusSlave):
             raise ModbusError(ILLEGAL_FUNCTION)
         first, value = struct.unpack_from(">HH", body)
         if function in (READ_COILS, READ_INPUT_BITS):
-            if not 1 <= value <= 2000:
-                raise ModbusError(ILLEGAL_VALUE)
-            states = [self._register(function, first + at)[1] for at in range(value)]
-            packed = sum(state << place for place, state in enumerate(states))
-            return bytes(((value + 7) // 8,)) + packed.to_bytes((value + 7) // 8, "little")
+            return self._read_bits(function, first, value)
         if function in (READ_HOLDING_REGISTERS, READ_INPUT_REGISTERS):
             if not 1 <= value <= 125:
                 raise ModbusError(ILLEGAL_VALUE)
             return bytes((2 * value,)) + b"".join(self._register(function, first + at) for at in range(value))
-        if function == WRITE_SINGLE_COIL:
-            if value not in (0xFF00, 0x0000):
-                raise ModbusError(ILLEGAL_VALUE)
-            self._write(READ_COILS, first, bytes((0, value == 0xFF00)))
-            return body
+        if function in (WRITE_SINGLE_COIL, WRITE_SINGLE_REGISTER):
+            return self._write_single(function, first, body)
+        return self._write_multiple(function, first, value, body)
+
+    def _read_bits(self, function: int, first: int, count: int) -> bytes:
+        if not 1 <= count <= 2000:
+            raise ModbusError(ILLEGAL_VALUE)
+        states = [self._register(function, first + at)[1] for at in range(count)]
+        packed = sum(state << place for place, state in enumerate(states))
+        return bytes(((count + 7) // 8,)) + packed.to_bytes((count + 7) // 8, "little")
+
+    def _write_single(self, function: int, address: int, body: bytes) -> bytes:
         if function == WRITE_SINGLE_REGISTER:
-            self._write(READ_HOLDING_REGISTERS, first, body[2:4])
+            self._write(READ_HOLDING_REGISTERS, address, body[2:4])
             return body
+        value = int.from_bytes(body[2:4], "big")
+        if value not in (0xFF00, 0x0000):
+            raise ModbusError(ILLEGAL_VALUE)
+        self._write(READ_COILS, address, bytes((0, value == 0xFF00)))
+        return body
+
+    def _write_multiple(self, function: int, first: int, count: int, body: bytes) -> bytes:
+        """Write registers, or one coil."""
         if function == WRITE_MULTIPLE_REGISTERS:
-            if len(body) != 5 + 2 * value or body[4] != 2 * value:
+            if len(body) != 5 + 2 * count or body[4] != 2 * count:
                 raise ModbusError(ILLEGAL_VALUE)
             self._write(READ_HOLDING_REGISTERS, first, body[5:])
             return body[:4]
-        if value != 1 or len(body) != 6 or body[4] != 1:
+        if count != 1 or len(body) != 6 or body[4] != 1:
             raise ModbusError(ILLEGAL_VALUE)
         self._write(READ_COILS, first, bytes((0, body[5] & 1)))
         return body[:4]
@@ -228,14 +239,10 @@ class ModbusGeneric(ModbusSlave):
         for cell in self._table(table):
             way = cell.told.get("level"), cell.told.get("switch")
             if cell.address == address and 2 * cell.size == len(data) and way != (None, None):
-                swapped = data[2:4] + data[0:2] if cell.low_first and cell.size == 2 else data
-                code = "H" if cell.kind == "bit" else _CODES[cell.kind]
-                raw = struct.unpack(">" + code, swapped)[0]
-                if cell.kind == "f32" and not math.isfinite(raw):
-                    raise ModbusError(ILLEGAL_VALUE)
+                raw = _raw_value(cell, data)
                 if not self.obeys:
                     return
-                cell.raw = float(raw)
+                cell.raw = raw
                 self.writes[cell.name] += 1
                 self._act(cell)
                 return
@@ -283,3 +290,18 @@ def _keys_as_words(data: Any) -> Any:
         words = {True: "on", False: "off"}
         return {words[key] if isinstance(key, bool) else str(key): _keys_as_words(value) for key, value in data.items()}
     return data
+
+
+def _groups(cells: list[_Cell]) -> set[str]:
+    """Return the names of the groups to which the cells belong."""
+    return {cell.told["group"] for cell in cells if cell.told.get("group")}
+
+
+def _raw_value(cell: _Cell, data: bytes) -> float:
+    """Return what is written into a cell. Raises ModbusError for a float that is not finite."""
+    swapped = data[2:4] + data[0:2] if cell.low_first and cell.size == 2 else data
+    code = "H" if cell.kind == "bit" else _CODES[cell.kind]
+    raw = struct.unpack(">" + code, swapped)[0]
+    if cell.kind == "f32" and not math.isfinite(raw):
+        raise ModbusError(ILLEGAL_VALUE)
+    return float(raw)

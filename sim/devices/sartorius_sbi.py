@@ -142,12 +142,9 @@ class SartoriusSbi(WireDevice):
                 self._boot()
             case "Z":
                 self._adjusting_s = self.loop.time() + ADJUSTMENT_S
-            case "x1":
-                self._say(self.model, "Mod.")
-            case "x2":
-                self._say(self.serial, "Ser.")
-            case "x3":
-                self._say(self.software, "Ver.")
+            case "x1" | "x2" | "x3":
+                told = {"x1": (self.model, "Mod."), "x2": (self.serial, "Ser."), "x3": (self.software, "Ver.")}
+                self._say(*told[text])
 
     def _print(self, until_s: float) -> None:
         self._halt()

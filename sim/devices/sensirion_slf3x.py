@@ -51,6 +51,15 @@ class Answer(Exception):
         self.code = code
 
 
+_CABLE = (0xD0, 0xD1, 0xD2, 0xD3, 0x24, 0x25)
+"""Commands of the cable."""
+_SIZES = {
+    0xD0: (1,), 0xD1: (0,), 0xD2: (1,), 0xD3: (0,), 0x24: (0,), 0x25: (0,), 0x33: (0, 4), 0x34: (0,), 0x35: (1,),
+    0x50: (0,), 0x53: (2,), 0x65: (0,),
+}  # fmt: skip
+"""Every command with the numbers of bytes that it may carry."""
+
+
 class SensirionSlf3x(WireDevice):
     """Measures when it was started, or asked, since power-up; it does not tell which liquid it was started for."""
 
@@ -141,40 +150,42 @@ class SensirionSlf3x(WireDevice):
     # --- commands ---------------------------------------------------------------------------------------
 
     def _carry_out(self, command: int, data: bytes) -> bytes:
-        match command, len(data):
-            case 0xD0, 1:
-                return self._device_info(data[0])
-            case 0xD1, 0:
-                return bytes((1, 8, 0, 1, 0, 1, 0))
-            case 0xD2, 1:
-                return bytes(5)
-            case 0xD3, 0:
-                self._boot()
-                return b""
-            case 0x24, 0:
-                return bytes((self.sensor_type,))
-            case 0x25, 0:
-                return b"\x08"
-            case 0x33, 0:
-                return struct.pack(">H", self.interval_ms) if self.interval_ms else b""
-            case 0x33, 4:
+        if (sizes := _SIZES.get(command)) is None:
+            raise Answer(UNKNOWN_COMMAND)
+        if len(data) not in sizes:
+            raise Answer(WRONG_SIZE)
+        if command in _CABLE:
+            return self._of_the_cable(command, data)
+        match command:
+            case 0x33 if data:
                 return self._start(*struct.unpack(">HH", data))
-            case 0x34, 0:
+            case 0x33:
+                return struct.pack(">H", self.interval_ms) if self.interval_ms else b""
+            case 0x34 | 0x65:
                 self._stop()
                 return b""
-            case 0x35, 1:
+            case 0x35:
                 return self._last_measurement(data[0])
-            case 0x50, 0:
+            case 0x50:
                 return f"{self.variant.product:08X}{self.serial}".encode("ascii") + b"\0"
-            case 0x53, 2:
-                self._known(*struct.unpack(">H", data))
-                return struct.pack(">HHH", self.variant.scale, self.variant.unit, 0)
-            case 0x65, 0:
-                self._stop()
-                return b""
-            case ((0xD0 | 0xD1 | 0xD2 | 0xD3 | 0x24 | 0x25 | 0x33 | 0x34 | 0x35 | 0x50 | 0x53 | 0x65), _):
-                raise Answer(WRONG_SIZE)
-        raise Answer(UNKNOWN_COMMAND)
+        self._known(*struct.unpack(">H", data))
+        return struct.pack(">HHH", self.variant.scale, self.variant.unit, 0)
+
+    def _of_the_cable(self, command: int, data: bytes) -> bytes:
+        """Carry out a command of the cable rather than of the sensor."""
+        match command:
+            case 0xD0:
+                return self._device_info(data[0])
+            case 0xD1:
+                return bytes((1, 8, 0, 1, 0, 1, 0))
+            case 0xD2:
+                return bytes(5)
+            case 0x24:
+                return bytes((self.sensor_type,))
+            case 0x25:
+                return b"\x08"
+        self._boot()
+        return b""
 
     def _device_info(self, which: int) -> bytes:
         texts = {1: "SCC1-USB", 2: "1-101452-02", 3: f"SCC1-{self.serial}"}

@@ -120,17 +120,23 @@ class VaisalaGmp25x(ModbusSlave):
         register = first + 1
         if size != 2 * count or not count:
             raise ModbusError(ILLEGAL_VALUE)
-        if 773 <= register <= 775 and count == 1 and body[5] == 0 and body[6] <= 1:
-            self.modes[register - 773] = body[6]
-            self.memory_writes += 1
-        elif register == 777 and count == 1 and body[5] == 0 and body[6] <= 100:
-            self.filtering = body[6]
+        if count == 1 and self._set_small(register, int.from_bytes(body[5:7], "big")):
             self.memory_writes += 1
         elif POWER_UP <= register < VOLATILE + 8 and register % 2 and count == 2:
             self._set(register, struct.unpack(">f", body[7:9] + body[5:7])[0])
         else:
             raise ModbusError(ILLEGAL_ADDRESS)
         return body[:4]
+
+    def _set_small(self, register: int, value: int) -> bool:
+        """Set a mode or the filtering; False for another register, or a value out of range."""
+        if 773 <= register <= 775 and value <= 1:
+            self.modes[register - 773] = value
+        elif register == 777 and value <= 100:
+            self.filtering = value
+        else:
+            return False
+        return True
 
     def _set(self, register: int, value: float) -> None:
         if not math.isfinite(value):

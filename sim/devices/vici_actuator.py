@@ -20,6 +20,8 @@ STEP_S = 0.15
 MODE = 3
 VERSION = ("I-PD-AMHX88RD1", "SEP 02 2009", "EUTA", "MULTIPOSITION", "READY")
 
+_COMMANDS = ("CNT", "IFM", "LG", "CP", "GO", "CW", "CC", "HM", "NP", "AM", "VR")
+
 
 class ViciActuator(AsciiDevice):
     """A valve of `positions` (device setting); the plant is told whether it stands away from `rest_position`."""
@@ -77,48 +79,54 @@ class ViciActuator(AsciiDevice):
             if text[:1] not in (self.unit, "*"):
                 return
             text = text[1:]
-        name = next(
-            (
-                known
-                for known in ("CNT", "IFM", "LG", "CP", "GO", "CW", "CC", "HM", "NP", "AM", "VR")
-                if text.startswith(known)
-            ),
-            "",
-        )
+        name = next((known for known in _COMMANDS if text.startswith(known)), "")
         value = text[len(name) :].strip()
         if value and not (value.isascii() and value.isdigit() and len(value) <= 3):
             self._say(f"{text} = Bad command")
             return
         number = int(value) if value else None
-        match name, number:
-            case "CP", None:
+        if name in ("GO", "CW", "CC") and (number is None or 1 <= number <= self.positions):
+            self._turn(name, number, text)
+        elif name == "HM" and number is None:
+            self._move(1, 1, text)
+        elif not (self._ask(name) if number is None else self._set(name, number)):
+            self._say(f"{text} = Bad command")
+
+    def _ask(self, name: str) -> bool:
+        """Answer a question; False when it is none."""
+        match name:
+            case "CP":
                 shown = f"{self.position:0{self.width}d}"
                 self._say(f'Position is  = "{shown}"' if self.long else f"CP{shown}")
-            case "NP", None:
+            case "NP":
                 self._say(f"NP{self.positions:02d}")
-            case "NP", int(fitted) if 2 <= fitted <= MOST_POSITIONS:
-                self.positions = fitted
-            case "AM", None:
+            case "AM":
                 self._say(f"AM{MODE}")
-            case "AM", 3:
-                pass  # it is in this mode
-            case "CNT", None:
+            case "CNT":
                 self._say(f"CNT{self.moves:05d}")
-            case "VR", None:
+            case "VR":
                 for line in VERSION:
                     self._say(line)
-            case "HM", None:
-                self._move(1, 1, text)
-            case "IFM", None:
+            case "IFM":
                 self._say(f"IFM{self.response}")
-            case "IFM", int(wanted) if wanted < 3:
-                self.response = wanted
-            case "LG", int(wanted) if wanted < 2:
-                self.long = bool(wanted)
-            case (("GO" | "CW" | "CC"), _) if number is None or 1 <= number <= self.positions:
-                self._turn(name, number, text)
             case _:
-                self._say(f"{text} = Bad command")
+                return False
+        return True
+
+    def _set(self, name: str, number: int) -> bool:
+        """Take a setting; False when it is none, or out of its range."""
+        match name:
+            case "NP" if 2 <= number <= MOST_POSITIONS:
+                self.positions = number
+            case "AM" if number == MODE:
+                pass  # it is in this mode
+            case "IFM" if number < 3:
+                self.response = number
+            case "LG" if number < 2:
+                self.long = bool(number)
+            case _:
+                return False
+        return True
 
     def _turn(self, name: str, number: int | None, told: str) -> None:
         step = -1 if name == "CC" else 1

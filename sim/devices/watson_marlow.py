@@ -22,6 +22,9 @@ OTHERS_PULSES_PER_REV = 10_982.0
 _REQUEST = re.compile(r"(\d{1,2}|#) ?([A-Z]{2}|W) ?(.*)", re.ASCII)
 _DOSE = re.compile(r"(\d{1,8})(?:,(\d{1,4}))?", re.ASCII)
 
+_MOVES = ("SP", "SI", "SD", "GO", "ST", "RR", "RL", "RC", "DO")
+"""What moves the motor: what a pump that does not obey only acknowledges."""
+
 
 class WatsonMarlow(AsciiDevice):
     """The pump. Settings: `series`, `ul_per_rev` (what is fitted, µL), `max_rpm`, `pulses_per_rev`, `echo`."""
@@ -109,9 +112,22 @@ class WatsonMarlow(AsciiDevice):
 
     def _do(self, code: str, argument: str) -> bool:
         """Obey a command; False when it is none."""
+        if code in _MOVES:
+            if self.obeys:
+                self._move(code, argument)
+        elif code == "TC":
+            self._cleared = self.motor.revolutions
+        elif code in ("CA", "CH"):
+            self.display = ""
+        elif code[0] == "W":
+            self.display = argument
+        else:
+            return False
+        return True
+
+    def _move(self, code: str, argument: str) -> None:
+        """Change speed or direction, start, stop, or dose."""
         match code:
-            case "SP" | "SI" | "SD" | "GO" | "ST" | "RR" | "RL" | "RC" | "DO" if not self.obeys:
-                pass
             case "SP":
                 self._speed(decimal(argument))
             case "SI" | "SD":
@@ -121,20 +137,11 @@ class WatsonMarlow(AsciiDevice):
                     self.motor.turn(self._signed(self.rpm))
             case "ST":
                 self.motor.rest()
-            case "RR" | "RL" | "RC":
-                self.clockwise = not self.clockwise if code == "RC" else code == "RR"
-                self.motor.change(self._signed(self.rpm))
             case "DO":
                 self._dose(argument)
-            case "TC":
-                self._cleared = self.motor.revolutions
-            case "CA" | "CH":
-                self.display = ""
-            case _ if code[0] == "W":
-                self.display = argument
             case _:
-                return False
-        return True
+                self.clockwise = not self.clockwise if code == "RC" else code == "RR"
+                self.motor.change(self._signed(self.rpm))
 
     def _tell(self, code: str) -> None:
         running = int(self.motor.running)

@@ -188,7 +188,7 @@ class Bus:
 
     def from_client(self, data: bytes, client: WireClient | None = None) -> None:
         """Bytes that a client wrote."""
-        if not self.plugged or not data or (client is not None and client in self.ghosts):
+        if not self.plugged or not data or client in self.ghosts:
             return
         self.asker = client
         now = self._loop.time()
@@ -197,8 +197,10 @@ class Bus:
             client.deliver(data)
         for fault in self.inward:
             data = fault(data)
-        if not data:
-            return
+        if data:
+            self._receive(data)
+
+    def _receive(self, data: bytes) -> None:
         for device in self.devices:
             if device.powered and not device.hung:
                 device.receive(data)
@@ -221,9 +223,13 @@ class Bus:
             data = self.tamper(data)
             if not data:
                 return
-        if not self.outward:
+        if self.outward:
+            self._send_faulty(data, client)
+        else:
             self._deliver(data, client)
-            return
+
+    def _send_faulty(self, data: bytes, client: WireClient | None) -> None:
+        """Deliver what the faults of the line leave of the bytes, when they let it through."""
         pieces: list[tuple[float, bytes]] = [(0.0, data)]
         for fault in self.outward:
             pieces = [(late_s + more_s, part) for late_s, piece in pieces for more_s, part in fault(piece)]

@@ -121,16 +121,7 @@ class Injector:
         # All timers are set here, so that the order of things at one moment does not depend on what else there is.
         due = [self._loop.call_at(self._start_s + fault.at_s, self._due, fault) for fault in self._schedule]
         try:
-            watched = list(self._conditions)
-            for each in watched:
-                each.begin()
-            while watched:
-                await asyncio.sleep(LOOK_S)
-                self._raise()
-                for condition in [each for each in watched if each.met(self._lab)]:
-                    self.inject(condition.fault_at(self.now_s))
-                    if not condition.again:
-                        watched.remove(condition)
+            await self._watch()
             begun_s = self._start_s + max((fault.at_s for fault in self._schedule), default=0.0)
             await asyncio.sleep(max(0.0, begun_s - self._loop.time()))
             while any(timer is not None for _, _, timer in self._open.values()):
@@ -140,6 +131,19 @@ class Injector:
         finally:
             for timer in due:
                 timer.cancel()
+
+    async def _watch(self) -> None:
+        """Inject a fault when its condition is met; returns when none is watched any more."""
+        watched = list(self._conditions)
+        for each in watched:
+            each.begin()
+        while watched:
+            await asyncio.sleep(LOOK_S)
+            self._raise()
+            for condition in [each for each in watched if each.met(self._lab)]:
+                self.inject(condition.fault_at(self.now_s))
+                if not condition.again:
+                    watched.remove(condition)
 
     def _due(self, fault: Fault) -> None:
         try:
@@ -230,27 +234,25 @@ class Injector:
 
 
 def _on_host(host: Host, fault: Fault, amount: float) -> Callable[[], None]:
-    """Let it befall the host. What the host ends by itself needs nothing at its end."""
-    for_s = fault.for_s or FOR_GOOD_S
-    match fault.kind:
-        case "kill":
-            host.kill(int(amount) or None)
-        case "stall":
-            host.stall(for_s)
-        case "clock_step" | "dst":
-            by_s = amount if fault.kind == "clock_step" else 3600.0
-            host.step_clock(by_s)
-            return lambda: host.step_clock(-by_s)
-        case "disk_full":
-            host.disk_full(for_s)
-        case "disk_slow":
-            host.disk_slow(for_s, amount)
-        case "database_locked":
-            host.lock_database(for_s)
-        case "broker_down" | "store_down":
-            host.service_down(fault.target, for_s)
-        case "flood":
-            host.flood(for_s)
-        case "careless":
-            host.careless(fault.target, for_s)
+    """Inject a fault into the host, and return what undoes it. The host ends all but a step of its clock by itself."""
+    if fault.kind in ("clock_step", "dst"):
+        by_s = amount if fault.kind == "clock_step" else 3600.0
+        host.step_clock(by_s)
+        return lambda: host.step_clock(-by_s)
+    if (act := _HOST_ACTS.get(fault.kind)) is not None:
+        act(host, fault, fault.for_s or FOR_GOOD_S, amount)
     return lambda: None
+
+
+_HOST_ACTS: dict[str, Callable[[Host, Fault, float, float], None]] = {
+    "kill": lambda host, _fault, _for_s, amount: host.kill(int(amount) or None),
+    "stall": lambda host, _fault, for_s, _amount: host.stall(for_s),
+    "disk_full": lambda host, _fault, for_s, _amount: host.disk_full(for_s),
+    "disk_slow": lambda host, _fault, for_s, amount: host.disk_slow(for_s, amount),
+    "database_locked": lambda host, _fault, for_s, _amount: host.lock_database(for_s),
+    "broker_down": lambda host, fault, for_s, _amount: host.service_down(fault.target, for_s),
+    "store_down": lambda host, fault, for_s, _amount: host.service_down(fault.target, for_s),
+    "flood": lambda host, _fault, for_s, _amount: host.flood(for_s),
+    "careless": lambda host, fault, for_s, _amount: host.careless(fault.target, for_s),
+}
+"""What a kind of fault does to a host: host, fault, duration (s), amount."""

@@ -55,6 +55,7 @@ _NAMES = tuple(field.name for field in fields(Fault))
 
 
 def _fault(number: int, entry: object) -> Fault:
+    """Return the fault that an entry describes. Raises ValueError with the number of the entry and what is wrong."""
     if not isinstance(entry, Mapping):
         raise ValueError(
             f"fault {number} is a {type(entry).__name__}; next: write {{'kind': …, 'target': …, 'at_s': …}}"
@@ -66,12 +67,14 @@ def _fault(number: int, entry: object) -> Fault:
     if not all(isinstance(entry[name], str) for name in ("kind", "target")):
         raise ValueError(f"fault {number}: kind and target are texts; next: put them in quotes")
     numbers = [entry.get(name, 0.0) for name in _NAMES[2:]]
-    if not all(
-        isinstance(each, int | float) and not isinstance(each, bool) and math.isfinite(each) for each in numbers
-    ):
+    if not all(map(_is_finite, numbers)):
         raise ValueError(
             f"fault {number}: at_s, for_s and amount are finite numbers; next: write seconds without a unit"
         )
     if min(numbers[:2]) < 0:
         raise ValueError(f"fault {number}: at_s and for_s are not negative; next: count from the start")
     return Fault(entry["kind"], entry["target"], *map(float, numbers))
+
+
+def _is_finite(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)

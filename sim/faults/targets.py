@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from controller.rig.description import Rig
 from controller.rig.families import FAMILIES, points_of
 from sim.faults.kinds import KINDS
@@ -29,55 +31,17 @@ ACTING = (
 
 
 def targets(kind: str, rig: Rig) -> tuple[str, ...]:
-    """Every target of the rig for this kind of fault, in the rig file's order; empty when it has none.
+    """Return every target of the rig for this kind of fault, in the order of the rig file; empty when it has none.
 
     A link is named by its text, a point by `device.point`, the controller's computer is "host", the services that
     readings go to are "broker" and "store".
-    Raises KeyError for an unknown kind.
+
+    Raises:
+        KeyError: there is no such kind.
     """
-    match kind:
-        case "wrong_address":
-            return tuple(
-                link
-                for link in _links(rig)
-                if len(_addressed(rig, link)) > 1
-                and any(rig.devices[name].model in SIGNING for name in _addressed(rig, link))
-            )
-        case "other_address":
-            return tuple(
-                name for link in _links(rig) for name in _addressed(rig, link) if len(_addressed(rig, link)) > 1
-            )
-        case "ignores":
-            return tuple(name for name, device in rig.devices.items() if device.model in ACTING)
-        case "reversed":
-            return tuple(point for point, what in points_of(rig).items() if what.kind == "pump")
-        case "occlusion":
-            return tuple(name for name in _pumped(rig) if name != rig.organs.heart.line)
-        case "heart_occlusion":
-            return (rig.organs.heart.line,)
-        case "contaminated":
-            return (rig.organs.lung.vessel,)
-        case "empty" | "wrong_medium":
-            return tuple(name for name, vessel in rig.vessels.items() if vessel.kind == "source")
-    match KINDS[kind].target:
-        case "link":
-            return _links(rig)
-        case "device":
-            return tuple(rig.devices)
-        case "line":
-            return _pumped(rig)
-        case "vessel":
-            return tuple(rig.vessels)
-        case "filter":
-            return tuple(rig.filters)
-        case "point":
-            return tuple(point for point, what in points_of(rig).items() if what.kind in ("sensor", "level"))
-        case "output":
-            return _outputs(rig)
-        case "host":
-            return (HOST,)
-        case "service":
-            return (STORE,) if kind == "store_down" else (BROKER,)
+    if (special := _BY_KIND.get(kind)) is not None:
+        return special(rig)
+    return _BY_TARGET[KINDS[kind].target](rig)
 
 
 def next_on_bus(rig: Rig, name: str) -> str:
@@ -100,8 +64,12 @@ def _pumped(rig: Rig) -> tuple[str, ...]:
     return tuple(name for name, line in rig.lines.items() if line.pump is not None)
 
 
+def _points(*kinds: str) -> Callable[[Rig], tuple[str, ...]]:
+    return lambda rig: tuple(point for point, what in points_of(rig).items() if what.kind in kinds)
+
+
 def _outputs(rig: Rig) -> tuple[str, ...]:
-    """What is commanded: pumps, the heater, the gases. A valve alone does nothing."""
+    """Return what is commanded: pumps, the heater, the gases. A valve alone does nothing."""
     organs, lung = rig.organs, rig.organs.lung
     pumps = (line.pump for line in rig.lines.values() if line.pump is not None)
     return tuple(dict.fromkeys((*pumps, organs.skin.heater, lung.air, lung.co2, lung.o2)))
@@ -109,3 +77,50 @@ def _outputs(rig: Rig) -> tuple[str, ...]:
 
 def _addressed(rig: Rig, link: str) -> list[str]:
     return [name for name, device in rig.devices.items() if device.link == link and device.model in ADDRESSED]
+
+
+def _shared_links(rig: Rig) -> tuple[str, ...]:
+    """Return the links on which several devices have addresses and an answer bears one."""
+    return tuple(
+        link
+        for link in _links(rig)
+        if len(on_it := _addressed(rig, link)) > 1 and any(rig.devices[name].model in SIGNING for name in on_it)
+    )
+
+
+def _neighbours(rig: Rig) -> tuple[str, ...]:
+    """Return the devices with an address that share their link."""
+    groups = (_addressed(rig, link) for link in _links(rig))
+    return tuple(name for group in groups if len(group) > 1 for name in group)
+
+
+def _sources(rig: Rig) -> tuple[str, ...]:
+    return tuple(name for name, vessel in rig.vessels.items() if vessel.kind == "source")
+
+
+_BY_KIND: dict[str, Callable[[Rig], tuple[str, ...]]] = {
+    "wrong_address": _shared_links,
+    "other_address": _neighbours,
+    "ignores": lambda rig: tuple(name for name, device in rig.devices.items() if device.model in ACTING),
+    "reversed": _points("pump"),
+    "occlusion": lambda rig: tuple(name for name in _pumped(rig) if name != rig.organs.heart.line),
+    "heart_occlusion": lambda rig: (rig.organs.heart.line,),
+    "contaminated": lambda rig: (rig.organs.lung.vessel,),
+    "empty": _sources,
+    "wrong_medium": _sources,
+    "store_down": lambda _: (STORE,),
+}
+"""Kinds that do not befall everything of their target."""
+
+
+_BY_TARGET: dict[str, Callable[[Rig], tuple[str, ...]]] = {
+    "link": _links,
+    "device": lambda rig: tuple(rig.devices),
+    "line": _pumped,
+    "vessel": lambda rig: tuple(rig.vessels),
+    "filter": lambda rig: tuple(rig.filters),
+    "point": _points("sensor", "level"),
+    "output": _outputs,
+    "host": lambda _: (HOST,),
+    "service": lambda _: (BROKER,),
+}

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from math import log10, pi
 from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from controller.rig.description import Rig
+from controller.rig.description import Line, Rig
 from sim.plant import chemistry, evaporation, gas, hydraulics, membranes, organoid, sphere, turnover
 from sim.plant.columns import BODY, CAUSES, COLUMNS, LINE, LINK, TRAIT, Cause, Content, Places
 from sim.plant.step import step
@@ -19,6 +19,8 @@ Number = TypeVar("Number", bound=np.number[Any])
 
 OUTER_MM = ((0.51, 1.02, 1.6), (2.1, 3.0, 4.8))
 """Bores and outer diameters of common silicone tubing [biology.md §1.3]."""
+INSIDE = {"loop", "chamber", "process"}
+"""Kinds of vessels in the incubator."""
 START_VIABILITY = 0.97
 FRESH_LDH_U_L = 10.0
 START_O2, START_CO2 = gas.AIR_O2 * 0.93, 0.07
@@ -48,64 +50,24 @@ class Fleet:
 
         self.links = np.zeros(len(pumped), dtype=LINK)
         self.lines = np.zeros((rigs, len(pumped)), dtype=LINE)
-        inside = {"loop", "chamber", "process"}
         for number, (name, line) in enumerate(pumped.items()):
-            kinds = {rig.vessels[line.from_].kind, rig.vessels[line.to].kind}
-            outer_mm = _outer_mm(line.bore_mm)
-            self.links["source"][number], self.links["target"][number] = index[line.from_], index[line.to]
-            self.links["filtered"][number] = line.filter is not None
-            self.links["breathes"][number] = kinds <= inside
-            self.links["returns"][number] = name == organs.kidney.return_
-            dialyser = None if line.dialyser is None else rig.dialysers[line.dialyser]
-            self.links["dialyses"][number] = -1 if dialyser is None else index[dialyser.vessel]
-            every = self.lines[:, number]
-            every["revolution_ul"] = hydraulics.revolution_ul(line.bore_mm)
-            every["kpa_per_ul_min"] = hydraulics.tube_kpa_per_ul_min(line.bore_mm, line.length_m)
-            every["cell_ul"] = pi / 4 * line.bore_mm**2 * line.length_m * 1000.0 / hydraulics.CELLS
-            every["wall_kla_per_s"] = gas.tube_kla_per_s(line.bore_mm, outer_mm)
-            every["water_loss_ul_s"] = evaporation.tube_loss_ul_s(line.bore_mm, outer_mm, line.length_m)
-            every["open"] = line.valve is None
-            every["flow_scale"] = 1.0
-            if dialyser is not None:
-                every["koa_ul_s"] = dialyser.koa_ul_min / 60.0
-                every["koa_at_ul_s"] = (dialyser.koa_at_ul_min or 0.0) / 60.0
+            self._connect(number, name, line, index)
         for number, seed in enumerate(seeds):
             random = np.random.default_rng(seed)
-            self.lines["gain"][number, :] = 1.0 + random.normal(0.0, hydraulics.GAIN_SPREAD, len(pumped))
+            self.lines["gain"][number] = 1.0 + random.normal(0.0, hydraulics.GAIN_SPREAD, len(pumped))
 
         self.traits = np.zeros(len(index), dtype=TRAIT)
         self.vessels: F8 = np.zeros((rigs, len(index), COLUMNS))
         for number, vessel in enumerate(rig.vessels.values()):
             self.traits["capacity_ul"][number] = vessel.capacity_ul
-            self.traits["live"][number] = vessel.kind in inside
+            self.traits["live"][number] = vessel.kind in INSIDE
             self.vessels[:, number] = self.composition(vessel.contains) * vessel.volume_ul
         self.traits["kla_per_s"][loop], self.traits["kla_per_s"][spent] = gas.KLA_LOOP_PER_S, gas.KLA_SPENT_PER_S
         self.ph: F8 = np.full((rigs, len(index)), 7.4)
-
-        self.body = np.zeros(rigs, dtype=BODY)
-        body = self.body
-        body["temperature_c"], body["ambient_c"] = organs.skin.setpoint_c, organs.skin.ambient_c
-        body["o2_fraction"], body["co2_fraction"] = START_O2, START_CO2
-        body["viability"], body["count"] = START_VIABILITY, rig.organoid.count
-        body["volume_mm3"] = pi / 6 * rig.organoid.diameter_mm**3
-        area_cm2 = rig.filters[organs.immune.filter].area_cm2
-        body["fouling"], body["clog"] = 1.0, 1.0
-        body["filter_kpa_per_ul_min"] = membranes.filter_kpa_per_ul_min(area_cm2)
-        body["fouling_per_ul"] = membranes.FOULING_PER_UL_CM2 / area_cm2
-        body["chamber_full_ul"] = self.vessels[:, chamber, Content.LIQUID]
+        self.body = self._bodies(chamber)
         for place in {loop, spent, chamber}:
             self._equilibrate(place)
-
-        # Tubing is primed with what its source holds, or its target where the source is still empty.
-        self.held: F8 = np.zeros((rigs, len(pumped), hydraulics.CELLS, COLUMNS))
-        for number in range(len(pumped)):
-            for place in (self.links["source"][number], self.links["target"][number]):
-                volume = self.vessels[0, place, Content.LIQUID]
-                if volume > 0.0:
-                    share = self.lines["cell_ul"][:, number] / volume
-                    self.held[:, number] = (self.vessels[:, place] * share[:, None])[:, None, :]
-                    break
-
+        self.held = self._primed()
         self.profile: F8 = np.full((rigs, sphere.NODES), chemistry.oxygen_mm(START_O2))
         self._settle_core()
         self.tally: F8 = np.zeros((rigs, len(CAUSES), COLUMNS))
@@ -118,6 +80,56 @@ class Fleet:
         self._place_row = np.array(self.places, dtype=np.int64)
         self._scratch: F8 = np.zeros((4, COLUMNS))
         self.advance(0.0, 0)  # loads what is compiled now, and not in the first step of somebody's clock
+
+    def _connect(self, number: int, name: str, line: Line, index: Mapping[str, int]) -> None:
+        """Fill in the link and the constants of a line; `index` gives the numbers of the vessels."""
+        rig = self.rig
+        kinds = {rig.vessels[line.from_].kind, rig.vessels[line.to].kind}
+        dialyser = None if line.dialyser is None else rig.dialysers[line.dialyser]
+        link = self.links[number]
+        link["source"], link["target"] = index[line.from_], index[line.to]
+        link["filtered"] = line.filter is not None
+        link["breathes"] = kinds <= INSIDE
+        link["returns"] = name == rig.organs.kidney.return_
+        link["dialyses"] = -1 if dialyser is None else index[dialyser.vessel]
+        every, outer_mm = self.lines[:, number], _outer_mm(line.bore_mm)
+        every["revolution_ul"] = hydraulics.revolution_ul(line.bore_mm)
+        every["kpa_per_ul_min"] = hydraulics.tube_kpa_per_ul_min(line.bore_mm, line.length_m)
+        every["cell_ul"] = pi / 4 * line.bore_mm**2 * line.length_m * 1000.0 / hydraulics.CELLS
+        every["wall_kla_per_s"] = gas.tube_kla_per_s(line.bore_mm, outer_mm)
+        every["water_loss_ul_s"] = evaporation.tube_loss_ul_s(line.bore_mm, outer_mm, line.length_m)
+        every["open"] = line.valve is None
+        every["flow_scale"] = 1.0
+        if dialyser is not None:
+            every["koa_ul_s"] = dialyser.koa_ul_min / 60.0
+            every["koa_at_ul_s"] = (dialyser.koa_at_ul_min or 0.0) / 60.0
+
+    def _bodies(self, chamber: int) -> NDArray[np.void]:
+        """Return the state of the rigs outside vessels and lines, at the start."""
+        rig = self.rig
+        body = np.zeros(len(self.vessels), dtype=BODY)
+        body["temperature_c"], body["ambient_c"] = rig.organs.skin.setpoint_c, rig.organs.skin.ambient_c
+        body["o2_fraction"], body["co2_fraction"] = START_O2, START_CO2
+        body["viability"], body["count"] = START_VIABILITY, rig.organoid.count
+        body["volume_mm3"] = pi / 6 * rig.organoid.diameter_mm**3
+        area_cm2 = rig.filters[rig.organs.immune.filter].area_cm2
+        body["fouling"], body["clog"] = 1.0, 1.0
+        body["filter_kpa_per_ul_min"] = membranes.filter_kpa_per_ul_min(area_cm2)
+        body["fouling_per_ul"] = membranes.FOULING_PER_UL_CM2 / area_cm2
+        body["chamber_full_ul"] = self.vessels[:, chamber, Content.LIQUID]
+        return body
+
+    def _primed(self) -> F8:
+        """Return the contents of the lines: what the source holds, or the target where the source is still empty."""
+        held: F8 = np.zeros((*self.lines.shape, hydraulics.CELLS, COLUMNS))
+        for number, link in enumerate(self.links):
+            for place in (link["source"], link["target"]):
+                volume = self.vessels[0, place, Content.LIQUID]
+                if volume > 0.0:
+                    share = self.lines["cell_ul"][:, number] / volume
+                    held[:, number] = (self.vessels[:, place] * share[:, None])[:, None, :]
+                    break
+        return held
 
     def advance(self, dt_s: float, steps: int = 1) -> None:
         """Advance every rig by `steps` steps of `dt_s` seconds."""

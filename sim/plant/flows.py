@@ -66,8 +66,7 @@ def move(
     if volume <= 0.0:
         return
     backwards = line.flow_ul_s < 0.0
-    source = link.target if backwards else link.source
-    target = link.source if backwards else link.target
+    source, target = (link.target, link.source) if backwards else (link.source, link.target)
     entering, leaving = scratch[0], scratch[1]
     taken = draw(line, body, vessels[source], entering, volume)
     if backwards:
@@ -75,10 +74,7 @@ def move(
     if taken > 0.0 and entering[Content.INSULIN] > 0.0:
         lose_insulin(entering, taken, tally)
     hydraulics.pass_along(held[number], entering, leaving, volume / line.cell_ul, backwards)
-    for column in range(COLUMNS):
-        # Rounding of a sum: nothing that leaves can be negative, except the charge of a strong acid.
-        if leaving[column] < 0.0 and column != Content.ALKALINITY:
-            leaving[column] = 0.0
+    remove_negative(leaving)
     if link.filtered == 1:
         filter_out(leaving, body, tally)
     if not backwards:
@@ -89,9 +85,22 @@ def move(
     if target == places.chamber:
         into_chamber(vessels, body, places, leaving)
     else:
-        taker = vessels[target]
-        for column in range(COLUMNS):
-            taker[column] += leaving[column]
+        add(vessels[target], leaving)
+
+
+@compiled
+def add(row: F8, arriving: F8) -> None:
+    """Add a row of contents to another."""
+    for column in range(COLUMNS):
+        row[column] += arriving[column]
+
+
+@compiled
+def remove_negative(leaving: F8) -> None:
+    """Set rounded sums to 0: nothing that leaves can be negative, except the charge of a strong acid."""
+    for column in range(COLUMNS):
+        if leaving[column] < 0.0 and column != Content.ALKALINITY:
+            leaving[column] = 0.0
 
 
 @compiled
@@ -195,8 +204,7 @@ def into_chamber(vessels: F8, body: Body, places: Places, arriving: F8) -> None:
     volume = arriving[Content.LIQUID]
     room = max(0.0, full - chamber[Content.LIQUID])
     if volume <= room:
-        for column in range(COLUMNS):
-            chamber[column] += arriving[column]
+        add(chamber, arriving)
         return
     # A chamber that is overfull (it was less full at rest) first loses its surplus.
     if chamber[Content.LIQUID] > full:

@@ -113,7 +113,7 @@ def harm_per_hour(
     osmolality: float,
     microbes_per_ml: float = 0.0,
 ) -> float:
-    """Fraction of viability lost an hour (1/h) [P]: a sum over what is outside its dead zone."""
+    """Return the fraction of viability lost an hour (1/h) [P]: a sum over what is outside its harmless range."""
     harm = 0.0
     if oxygen_mm < 0.06:
         short: float = 1.0 - max(oxygen_mm, 0.0) / 0.06
@@ -122,23 +122,22 @@ def harm_per_hour(
         harm += 0.05 * (temperature_c - 38.5) * (temperature_c - 38.5)
     elif temperature_c < 34.0:
         harm += 0.004 * (34.0 - temperature_c)
-    if ph < 7.1:
-        harm += 0.25 * (7.1 - ph)
-    elif ph > 7.65:
-        harm += 0.25 * (ph - 7.65)
-    if glucose_mm < 1.0:
-        harm += 0.08 * (1.0 - glucose_mm)
-    if lactate_mm > 15.0:
-        harm += 0.001 * (lactate_mm - 15.0)
-    if ammonia_mm > 0.9:
-        harm += 0.01 * (ammonia_mm - 0.9)
-    if osmolality > 330.0:
-        harm += 0.0005 * (osmolality - 330.0)
-    elif osmolality < 250.0:
-        harm += 0.0005 * (250.0 - osmolality)
+    harm += 0.25 * outside(ph, 7.1, 7.65)
+    harm += 0.08 * max(0.0, 1.0 - glucose_mm)
+    harm += 0.001 * max(0.0, lactate_mm - 15.0)
+    harm += 0.01 * max(0.0, ammonia_mm - 0.9)
+    harm += 0.0005 * outside(osmolality, 250.0, 330.0)
     if microbes_per_ml > 1e4:
         harm += 0.1 * microbes_per_ml / (microbes_per_ml + 1e6)
     return harm
+
+
+@compiled
+def outside(value: float, low: float, high: float) -> float:
+    """Return the distance of a value from a range; 0 within it."""
+    if value < low:
+        return low - value
+    return value - high if value > high else 0.0
 
 
 @compiled

@@ -212,22 +212,14 @@ class Plant:
     def truth(self) -> PlantTruth:
         """Everything, exactly, as of now."""
         self._advance(exact=True)
-        concentrations, acidity = {}, {}
-        for number, name in enumerate(self._names):
-            amounts = self._vessels[number].tolist()
-            volume = max(amounts[Content.LIQUID], 1e-9)
-            found = {species: amounts[column] / volume for column, species in enumerate(SPECIES)}
-            ph = acidity[name] = self._ph_of(number)
-            found["co2"] = found["carbon"] / (1.0 + 10.0 ** (ph - chemistry.PK))
-            found["bicarbonate"] = found["carbon"] - found["co2"]
-            concentrations[name] = found
+        concentrations, acidity = self._concentrations()
         body, lines = self._body, self._lines
         names = self.fleet.line_names
         held = self.fleet.held[0].sum(axis=1)
         self._refresh()
         return PlantTruth(
             at_s=self._at_s,
-            volumes_ul={name: float(self._vessels[number, Content.LIQUID]) for number, name in enumerate(self._names)},
+            volumes_ul=dict(zip(self._names, self._vessels[:, Content.LIQUID].tolist(), strict=True)),
             concentrations=concentrations,
             ph=acidity,
             temperature_c=float(body["temperature_c"]),
@@ -236,13 +228,13 @@ class Plant:
             firing_scale=self._firing_scale(),
             filter_resistance=float(body["fouling"]) * self.faults.clog,
             losses_ul=self.losses_ul,
-            moved_ul={name: float(lines["moved_ul"][number]) for number, name in enumerate(names)},
-            arrived_ul={name: float(lines["arrived_ul"][number]) for number, name in enumerate(names)},
-            backwards_ul={name: float(lines["backwards_ul"][number]) for number, name in enumerate(names)},
-            held_ul={name: float(held[number, Content.LIQUID]) for number, name in enumerate(names)},
+            moved_ul=dict(zip(names, lines["moved_ul"].tolist(), strict=True)),
+            arrived_ul=dict(zip(names, lines["arrived_ul"].tolist(), strict=True)),
+            backwards_ul=dict(zip(names, lines["backwards_ul"].tolist(), strict=True)),
+            held_ul=dict(zip(names, held[:, Content.LIQUID].tolist(), strict=True)),
             held={name: dict(zip(SPECIES, held[number].tolist(), strict=False)) for number, name in enumerate(names)},
             flows_ul_min={name: float(lines["flow_ul_s"][number]) * 60.0 for number, name in enumerate(names)},
-            pressures_kpa={name: float(lines["pressure_kpa"][number]) for number, name in enumerate(names)},
+            pressures_kpa=dict(zip(names, lines["pressure_kpa"].tolist(), strict=True)),
             core_mm=float(body["core_m"]) * 1000.0,
             dead_fraction=float(body["dead_fraction"]),
             oxygen_uptake_nmol_s=float(body["uptake_nmol_s"]),
@@ -255,34 +247,43 @@ class Plant:
 
     # --- inside -----------------------------------------------------------------------------------------
 
+    def _concentrations(self) -> tuple[dict[str, dict[str, float]], dict[str, float]]:
+        """Return the concentrations and the pH of every vessel."""
+        concentrations, acidity = {}, {}
+        for number, name in enumerate(self._names):
+            amounts = self._vessels[number].tolist()
+            volume = max(amounts[Content.LIQUID], 1e-9)
+            found = {species: amounts[column] / volume for column, species in enumerate(SPECIES)}
+            ph = acidity[name] = self._ph_of(number)
+            found["co2"] = found["carbon"] / (1.0 + 10.0 ** (ph - chemistry.PK))
+            found["bicarbonate"] = found["carbon"] - found["co2"]
+            concentrations[name] = found
+        return concentrations, acidity
+
     def _ph_of(self, vessel: int) -> float:
         return float(ph_in(self._vessels, self._ph, vessel)) if self._vessels[vessel, Content.LIQUID] > MIN_UL else 7.4
 
     def _truth_of(self, quantity: str, point: str, at: str | None) -> Callable[[], float]:
-        """A function that gives the true value of what a probe at `at` (a vessel or a line) measures."""
+        """Return a function that gives the true value of what a probe at `at` (a vessel or a line) measures."""
         names = self.fleet.line_names
-        line = names.index(at) if at in names else None
         vessel = self._names.index(at) if at in self._names else self._loop
-        match quantity:
-            case "flow":
-                return lambda: self._gases.get(point, 0.0)
-            case "liquid":
-                return lambda: 0.0 if line is None else 60.0 * float(self._lines["flow_ul_s"][line])
-            case "temperature":
-                return lambda: float(self._body["temperature_c"])
-            case "mass":
-                return lambda: float(self._vessels[self._spent, Content.LIQUID]) * DENSITY_G_PER_UL
-            case "pressure":
-                return lambda: 0.0 if line is None else self._pressure_kpa(line)
-            case "ph":
-                return lambda: self._ph_of(vessel)
-            case "co2":
-                return lambda: 1e6 * float(self._body["co2_fraction"])
-            case "conductivity":
-                return lambda: CONDUCTIVITY_US_CM_PER_MOSM * self._per_volume(vessel, Content.OSMOLES)
-            case "orp":
-                return lambda: AERATED_MEDIUM_MV
-        return lambda: self._saturation_pct(vessel)
+        if quantity in ("liquid", "pressure"):
+            return self._truth_in_line(quantity, names.index(at)) if at in names else lambda: 0.0
+        truths: dict[str, Callable[[], float]] = {
+            "flow": lambda: self._gases.get(point, 0.0),
+            "temperature": lambda: float(self._body["temperature_c"]),
+            "mass": lambda: float(self._vessels[self._spent, Content.LIQUID]) * DENSITY_G_PER_UL,
+            "ph": lambda: self._ph_of(vessel),
+            "co2": lambda: 1e6 * float(self._body["co2_fraction"]),
+            "conductivity": lambda: CONDUCTIVITY_US_CM_PER_MOSM * self._per_volume(vessel, Content.OSMOLES),
+            "orp": lambda: AERATED_MEDIUM_MV,
+        }
+        return truths.get(quantity, lambda: self._saturation_pct(vessel))
+
+    def _truth_in_line(self, quantity: str, line: int) -> Callable[[], float]:
+        if quantity == "liquid":
+            return lambda: 60.0 * float(self._lines["flow_ul_s"][line])
+        return lambda: self._pressure_kpa(line)
 
     def _per_volume(self, vessel: int, species: int) -> float:
         return float(self._vessels[vessel, species]) / max(float(self._vessels[vessel, Content.LIQUID]), 1.0)
@@ -356,6 +357,20 @@ class Plant:
         """Carry the faults of this moment into the arrays; costs next to nothing while there are none."""
         faults = self.faults
         self._body["clog"], self._body["torn"] = faults.clog, float(faults.filter_torn)
+        self._apply_to_media(faults)
+        faulty = bool(faults.flow_scale or faults.leak_ul_min or faults.bubble_ul or faults.wear)
+        if not faulty and not self._faulty:
+            return
+        self._faulty = faulty
+        for number, name in enumerate(self.fleet.line_names):
+            line = self._lines[number]
+            line["flow_scale"] = faults.flow_scale.get(name, 1.0)
+            line["leak_ul_min"] = faults.leak_ul_min.get(name, 0.0)
+            line["bubble_ul"] = faults.bubble_ul.get(name, 0.0)
+            line["worn"] = faults.wear.get(name, 0.0)
+
+    def _apply_to_media(self, faults: Faults) -> None:
+        """Put microbes into the loop, and wrong media into vessels, once each."""
         if faults.contamination != self._contaminated:
             if faults.contamination > self._contaminated:
                 row = self._vessels[self._loop].copy()
@@ -369,16 +384,6 @@ class Plant:
                     volume = float(self._vessels[number, Content.LIQUID])
                     self.fleet.replace(0, number, self.fleet.composition(medium) * volume)
             self._filled_wrong = dict(faults.wrong_medium)
-        faulty = bool(faults.flow_scale or faults.leak_ul_min or faults.bubble_ul or faults.wear)
-        if not faulty and not self._faulty:
-            return
-        self._faulty = faulty
-        for number, name in enumerate(self.fleet.line_names):
-            line = self._lines[number]
-            line["flow_scale"] = faults.flow_scale.get(name, 1.0)
-            line["leak_ul_min"] = faults.leak_ul_min.get(name, 0.0)
-            line["bubble_ul"] = faults.bubble_ul.get(name, 0.0)
-            line["worn"] = faults.wear.get(name, 0.0)
 
     def _count_bubbles(self) -> None:
         for number, name in enumerate(self.fleet.line_names):

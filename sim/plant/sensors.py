@@ -92,6 +92,12 @@ class Probe:
         reading = self._follows + self.offset + self.drift_per_s * since_s
         if model.fouling:
             reading -= (self._follows - model.foot) * (1.0 - exp(-model.fouling * since_s / DAY_S))
+        measured = self._with_faults(reading, noise, now_s, faults)
+        self.measured.append((now_s, measured))
+        return measured
+
+    def _with_faults(self, reading: float, noise: float, now_s: float, faults: Faults) -> float:
+        """Return what the probe measures with the faults of this moment."""
         point = self.point
         if faults.sensor_drift_per_day and point in faults.sensor_drift_per_day:
             if self._fault_since_s is None:
@@ -103,6 +109,4 @@ class Probe:
             noise *= faults.sensor_noise.get(point, 1.0)
         if faults.sensor_offset:
             reading += faults.sensor_offset.get(point, 0.0)
-        measured = faults.sensor_stuck[point] if point in faults.sensor_stuck else reading + noise
-        self.measured.append((now_s, measured))
-        return measured
+        return faults.sensor_stuck[point] if point in faults.sensor_stuck else reading + noise

@@ -38,6 +38,14 @@ SHELLS = geometry(NODES)
 
 
 @compiled
+def consumption(c: float, v_max: float, km_mm: float) -> tuple[float, float]:
+    """Return the Michaelis–Menten rate and its slope; below 0 they go on linearly."""
+    if c >= 0.0:
+        return v_max * c / (km_mm + c), v_max * km_mm / ((km_mm + c) * (km_mm + c))
+    return v_max * c / km_mm, v_max / km_mm
+
+
+@compiled
 def solve(
     shells: NDArray[np.float64],
     profile: NDArray[np.float64],
@@ -63,12 +71,7 @@ def solve(
     for _ in range(60):
         for i in range(nodes):
             c = profile[i]
-            if c >= 0.0:
-                rate = v_max * c / (km_mm + c)
-                slope = v_max * km_mm / ((km_mm + c) * (km_mm + c))
-            else:
-                rate = v_max * c / km_mm
-                slope = v_max / km_mm
+            rate, slope = consumption(c, v_max, km_mm)
             volume = volume_m3 * shells[1, i]
             below = scale * shells[0, i] if i > 0 else 0.0
             above = scale * shells[0, i + 1] if i < nodes - 1 else 0.0
