@@ -155,10 +155,8 @@ class Auth:
         if admins == {name}:
             raise LastAdmin(f"{name} is the only admin")
         sessions = [key for key, session in self._sessions.items() if session.user.name == name]
-        for key in tokens:
-            del self._tokens[key]
-        for key in sessions:
-            del self._sessions[key]
+        self._tokens = {key: user for key, user in self._tokens.items() if key not in tokens}
+        self._sessions = {key: session for key, session in self._sessions.items() if key not in sessions}
         try:
             self._save()
         except OSError as error:

@@ -183,13 +183,17 @@ def changed(before: Mapping[str, Any], now: Mapping[str, Any]) -> dict[str, Any]
     for name, value in now.items():
         old = before.get(name)
         if name in _KEYED and isinstance(old, dict):
-            entries = {key: entry for key, entry in value.items() if old.get(key) != entry}
-            entries |= {key: None for key in old if key not in value}
-            if entries:
+            if entries := _changed_entries(old, value):
                 change[name] = entries
         elif old != value or name not in before:
             change[name] = value
     return change
+
+
+def _changed_entries(before: Mapping[str, Any], now: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the entries of a part that changed; one that is gone is None."""
+    entries = {key: entry for key, entry in now.items() if before.get(key) != entry}
+    return entries | {key: None for key in before if key not in now}
 
 
 def _encode(message: Mapping[str, Any]) -> str:

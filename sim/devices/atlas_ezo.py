@@ -143,43 +143,61 @@ class EzoDo(EzoUart):
     def own_command(self, words: list[str]) -> list[str] | None:
         """See :meth:`EzoUart.own_command`."""
         match words:
-            case ["o", "?"]:
-                return ["?O" + "".join(f",{name}" for name in ("%", "mg") if self.outputs[name])]
+            case [name, "?"]:
+                return self._ask(name)
             case ["o", "%" | "mg" as name, "0" | "1" as wanted]:
                 self.outputs[name] = wanted == "1"
                 return []
-            case ["t", "?"]:
-                return [f"?T,{self.temperature_c:.2f}"]
             case ["t" | "rt" as verb, text] if (value := decimal(text)) is not None and 0 <= value <= 60:
                 self.temperature_c = value
                 return [self.reading()] if verb == "rt" else []
-            case ["s", "?"]:
-                return [f"?S,{self._salinity_text}"]
-            case ["s", text] if (value := decimal(text)) is not None and value >= 0:
-                self.salinity_ppt = value / 1000.0 * 0.55  # seawater: 50 mS/cm is about 33 ppt at 25 °C
-                self._salinity_text = f"{value:.0f},uS"
-                return []
-            case ["s", text, "ppt"] if (value := decimal(text)) is not None and 0 <= value <= 50:
-                self.salinity_ppt = value
-                self._salinity_text = f"{value:.2f},ppt"
-                return []
-            case ["p", "?"]:
-                return [f"?P,{self.pressure_kpa:.2f}"]
+            case ["s", *amount]:
+                return self._set_salinity(amount)
             case ["p", text] if (value := decimal(text)) is not None and 10 <= value <= 200:
                 self.pressure_kpa = value
                 return []
-            case ["cal", "?"]:
-                return [f"?CAL,{self._calibrations}"]
-            case ["cal"]:
+            case ["cal", *how]:
+                return self._calibrate(how)
+        return None
+
+    def _ask(self, name: str) -> list[str] | None:
+        """Answer a question; None when it is none."""
+        answers = {
+            "o": "?O" + "".join(f",{output}" for output in ("%", "mg") if self.outputs[output]),
+            "t": f"?T,{self.temperature_c:.2f}",
+            "s": f"?S,{self._salinity_text}",
+            "p": f"?P,{self.pressure_kpa:.2f}",
+            "cal": f"?CAL,{self._calibrations}",
+        }
+        return [answers[name]] if name in answers else None
+
+    def _set_salinity(self, amount: list[str]) -> list[str] | None:
+        """Take the salinity as conductivity (µS/cm), or in ppt."""
+        value = decimal(amount[0]) if amount else None
+        if value is None or value < 0:
+            return None
+        if len(amount) == 1:
+            self.salinity_ppt = value / 1000.0 * 0.55  # seawater: 50 mS/cm is about 33 ppt at 25 °C
+            self._salinity_text = f"{value:.0f},uS"
+            return []
+        if amount[1:] != ["ppt"] or value > 50:
+            return None
+        self.salinity_ppt = value
+        self._salinity_text = f"{value:.2f},ppt"
+        return []
+
+    def _calibrate(self, how: list[str]) -> list[str] | None:
+        match how:
+            case []:
                 return self._calibrate_in_air()
-            case ["cal", "0"]:
+            case ["0"]:
                 self._zero_pct = self.plant.sense(self._point)
                 self._calibrations = 2 if self._calibrations else 1
-                return []
-            case ["cal", "clear"]:
+            case ["clear"]:
                 self._gain, self._zero_pct, self._calibrations = 1.0, 0.0, 0
-                return []
-        return None
+            case _:
+                return None
+        return []
 
     def _calibrate_in_air(self) -> list[str]:
         raw = self.plant.sense(self._point) - self._zero_pct
@@ -289,35 +307,45 @@ class EzoEc(EzoUart):
     def own_command(self, words: list[str]) -> list[str] | None:
         """See :meth:`EzoUart.own_command`."""
         match words:
-            case ["o", "?"]:
-                return ["?,O" + "".join(f",{name}" for name, on in self.outputs.items() if on)]
+            case [name, "?"]:
+                return self._ask(name)
             case ["o", "ec" | "tds" | "s" | "sg" as name, "0" | "1" as wanted]:
                 self.outputs[name.upper()] = wanted == "1"
                 self.stores += 1
                 return []
-            case ["k", "?"]:
-                return [f"?K,{self.probe_k:.2f}"]
             case ["k", text] if (value := decimal(text)) is not None and 0.1 <= value <= 10:
                 self.probe_k = value
                 self.stores += 1
                 return []
-            case ["t", "?"]:
-                return [f"?T,{self.temperature_c:.2f}"]
             case ["t" | "rt" as verb, text] if (value := decimal(text)) is not None and -126 <= value <= 250:
                 self.temperature_c = value
                 return [self.reading()] if verb == "rt" else []
-            case ["cal", "?"]:
-                return [f"?CAL,{len(self._points)}"]
-            case ["cal", "clear"]:
+            case ["cal", *how]:
+                return self._calibration(how)
+        return None
+
+    def _ask(self, name: str) -> list[str] | None:
+        """Answer a question; None when it is none."""
+        answers = {
+            "o": "?,O" + "".join(f",{output}" for output, on in self.outputs.items() if on),
+            "k": f"?K,{self.probe_k:.2f}",
+            "t": f"?T,{self.temperature_c:.2f}",
+            "cal": f"?CAL,{len(self._points)}",
+        }
+        return [answers[name]] if name in answers else None
+
+    def _calibration(self, how: list[str]) -> list[str] | None:
+        match how:
+            case ["clear"]:
                 self._forget_calibration()
                 return []
-            case ["cal", "dry"]:
+            case ["dry"]:
                 self._dry_us = self.plant.sense(self._point)
                 self._points.add("dry")
                 return []
-            case ["cal", text] if (value := decimal(text)) is not None:
+            case [text] if (value := decimal(text)) is not None:
                 return self._calibrate("one", value)
-            case ["cal", "low" | "high" as place, text] if (value := decimal(text)) is not None:
+            case ["low" | "high" as place, text] if (value := decimal(text)) is not None:
                 return self._calibrate(place, value)
         return None
 

@@ -165,19 +165,9 @@ class AtlasEzoPmp(EzoUart):
             return self._dose(words)
         if len(words) == 2 and words[1] == "?":
             return self._ask(words[0])
+        if len(words) == 1:
+            return self._act(words[0])
         match words:
-            case ["x"]:
-                if self.obeys:
-                    self._stop()
-                return [f"*DONE,{self._given_ml:.2f}"]
-            case ["p"]:
-                return self._toggle_pause()
-            case ["clear"]:
-                self._account()
-                self.total_ml = self.absolute_ml = 0.0
-                return []
-            case ["invert"]:
-                return self._invert()
             case ["c", wanted]:
                 return self._set_report(wanted)
             case ["cal", text]:
@@ -203,6 +193,23 @@ class AtlasEzoPmp(EzoUart):
             "dstart": f"?DSTART,{self._at_start_ml:.2f}",
         }
         return [answers[name]] if name in answers else None
+
+    def _act(self, name: str) -> list[str] | None:
+        """Carry out a command of one word; None when it is none."""
+        match name:
+            case "x":
+                if self.obeys:
+                    self._stop()
+                return [f"*DONE,{self._given_ml:.2f}"]
+            case "p":
+                return self._toggle_pause()
+            case "clear":
+                self._account()
+                self.total_ml = self.absolute_ml = 0.0
+                return []
+            case "invert":
+                return self._invert()
+        return None
 
     def _set_report(self, wanted: str) -> list[str]:
         if wanted not in ("0", "1", "*"):

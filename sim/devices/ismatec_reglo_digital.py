@@ -125,19 +125,25 @@ class IsmatecRegloDigital(AsciiDevice):
         match self.mode:
             case "L" | "M":
                 self.motor.turn(rpm)
-            case "O":
-                if not self.volume_ml:
-                    return NO
-                self.motor.turn(rpm, revolutions=self.volume_ml / (self.max_flow_ml_min / MAX_RPM))
             case "N":
                 self.motor.turn(rpm, seconds=self.run_s)
-            case "G":
-                needed = self.volume_ml / (self.run_s / 60.0) / self.max_flow_ml_min
-                if not 0.001 <= needed <= 1.0:
-                    return NO
-                self.motor.turn(needed * MAX_RPM * (1 if self.clockwise else -1), seconds=self.run_s)
+            case "O" | "G":
+                return self._start_volume(rpm)
             case _:
                 return NOT_DONE
+        return DONE
+
+    def _start_volume(self, rpm: float) -> bytes:
+        """Dispense the volume, at this speed (mode O) or within the time (mode G)."""
+        if self.mode == "O":
+            if not self.volume_ml:
+                return NO
+            self.motor.turn(rpm, revolutions=self.volume_ml / (self.max_flow_ml_min / MAX_RPM))
+            return DONE
+        needed = self.volume_ml / (self.run_s / 60.0) / self.max_flow_ml_min
+        if not 0.001 <= needed <= 1.0:
+            return NO
+        self.motor.turn(needed * MAX_RPM * (1 if self.clockwise else -1), seconds=self.run_s)
         return DONE
 
     def _new_speed(self, share: float) -> bool:
@@ -277,12 +283,15 @@ class IsmatecRegloDigital(AsciiDevice):
                 done = self._set_tubing(digits(argument, 4))
             case "D":
                 done = len(argument) <= 6
-            case _ if code in _COUNTS:
-                width, name, unit = _COUNTS[code]
-                done = self._set(digits(argument, width), name, unit)
             case _:
-                done = False
+                done = self._set_count(code, argument)
         return DONE if done else NOT_DONE
+
+    def _set_count(self, code: str, argument: str) -> bool:
+        if code not in _COUNTS:
+            return False
+        width, name, unit = _COUNTS[code]
+        return self._set(digits(argument, width), name, unit)
 
     def _set_steps(self, code: str, argument: str) -> bool:
         if code == "U":

@@ -204,56 +204,56 @@ class MettlerSics(AsciiDevice):
         return "Z A" if status == "A" else f"ZI {status}"
 
     def _information(self, text: str) -> bool:
-        match text:
-            case "I0":
-                lines = [f'I0 B {level} "{name}"' for level, names in COMMANDS for name in names]
-                lines[-1] = lines[-1].replace("I0 B", "I0 A")
-                self._say(*lines)
-            case "I1":
-                self._say('I1 A "012" "2.30" "2.22" "" "1.50"')
-            case "I2":
-                self._say(f'I2 A "{MODEL} Standard {CAPACITY_G:.{self._decimals}f} g"')
-            case "I3":
-                self._say(f'I3 A "{SOFTWARE}"')
-            case "I4":
-                self._say(self._serial_line())
-            case "I5":
-                self._say('I5 A "11671158C"')
-            case "I10":
-                self._say(f'I10 A "{self.identification}"')
-            case "I11":
-                self._say(f'I11 A "{MODEL}"')
-            case _:
-                return False
-        return True
+        if text == "I0":
+            lines = [f'I0 B {level} "{name}"' for level, names in COMMANDS for name in names]
+            lines[-1] = lines[-1].replace("I0 B", "I0 A")
+            self._say(*lines)
+            return True
+        answers = {
+            "I1": 'I1 A "012" "2.30" "2.22" "" "1.50"',
+            "I2": f'I2 A "{MODEL} Standard {CAPACITY_G:.{self._decimals}f} g"',
+            "I3": f'I3 A "{SOFTWARE}"',
+            "I4": self._serial_line(),
+            "I5": 'I5 A "11671158C"',
+            "I10": f'I10 A "{self.identification}"',
+            "I11": f'I11 A "{MODEL}"',
+        }
+        if text in answers:
+            self._say(answers[text])
+        return text in answers
 
     def _host(self, text: str) -> bool:
         code, _, argument = text.partition(" ")
+        accepts = {
+            "M21": argument in ("0 0", "1 0"),
+            "D": _TEXT.fullmatch(argument) is not None,
+            "PWR": argument in ("0", "1"),
+        }
+        if code in accepts:
+            self._say(f"{code} {'A' if accepts[code] else 'L'}")
+            return True
         match code:
-            case "TA" if not argument:
-                self._say(f"TA A {self._grams(self.tare_g)}")
             case "TA":
-                match = _WEIGHT.fullmatch(argument)
-                if match is None or float(match[1]) > CAPACITY_G:
-                    self._say("TA L")
-                else:
-                    self.tare_g = float(match[1])
-                    self._say(f"TA A {self._grams(self.tare_g)}")
+                self._tare_value(argument)
             case "TAC" if not argument:
                 self.tare_g = 0.0
                 self._say("TAC A")
-            case "M21":
-                self._say("M21 A" if argument in ("0 0", "1 0") else "M21 L")
             case "I10":
                 match = _TEXT.fullmatch(argument)
                 self.identification = match[1] if match else self.identification
                 self._say("I10 A" if match else "I10 L")
-            case "D":
-                self._say("D A" if _TEXT.fullmatch(argument) else "D L")
             case "DW" if not argument:
                 self._say("DW A")
-            case "PWR":
-                self._say("PWR A" if argument in ("0", "1") else "PWR L")
             case _:
                 return False
         return True
+
+    def _tare_value(self, argument: str) -> None:
+        """Tell the tare, or take a new one."""
+        if argument:
+            match = _WEIGHT.fullmatch(argument)
+            if match is None or float(match[1]) > CAPACITY_G:
+                self._say("TA L")
+                return
+            self.tare_g = float(match[1])
+        self._say(f"TA A {self._grams(self.tare_g)}")

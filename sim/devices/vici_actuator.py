@@ -7,6 +7,7 @@ begin with it (or with `*`) are taken.
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import Callable
 
 from controller.rig.description import DeviceSpec
@@ -20,6 +21,7 @@ STEP_S = 0.15
 MODE = 3
 VERSION = ("I-PD-AMHX88RD1", "SEP 02 2009", "EUTA", "MULTIPOSITION", "READY")
 
+_NUMBER = re.compile(r"[0-9]{0,3}")
 _COMMANDS = ("CNT", "IFM", "LG", "CP", "GO", "CW", "CC", "HM", "NP", "AM", "VR")
 
 
@@ -81,16 +83,18 @@ class ViciActuator(AsciiDevice):
             text = text[1:]
         name = next((known for known in _COMMANDS if text.startswith(known)), "")
         value = text[len(name) :].strip()
-        if value and not (value.isascii() and value.isdigit() and len(value) <= 3):
+        if not _NUMBER.fullmatch(value) or not self._carry_out(name, int(value) if value else None, text):
             self._say(f"{text} = Bad command")
-            return
-        number = int(value) if value else None
+
+    def _carry_out(self, name: str, number: int | None, text: str) -> bool:
+        """Carry out a command; False when it is none, or its number is out of range."""
         if name in ("GO", "CW", "CC") and (number is None or 1 <= number <= self.positions):
             self._turn(name, number, text)
-        elif name == "HM" and number is None:
+            return True
+        if name == "HM" and number is None:
             self._move(1, 1, text)
-        elif not (self._ask(name) if number is None else self._set(name, number)):
-            self._say(f"{text} = Bad command")
+            return True
+        return self._ask(name) if number is None else self._set(name, number)
 
     def _ask(self, name: str) -> bool:
         """Answer a question; False when it is none."""

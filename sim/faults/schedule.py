@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, fields
-from typing import Any
+from typing import Any, TypeGuard
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,15 +66,21 @@ def _fault(number: int, entry: object) -> Fault:
         raise ValueError(f"fault {number} lacks “{missing[0]}”; next: add it")
     if not all(isinstance(entry[name], str) for name in ("kind", "target")):
         raise ValueError(f"fault {number}: kind and target are texts; next: put them in quotes")
+    return Fault(entry["kind"], entry["target"], *_numbers(number, entry))
+
+
+def _numbers(number: int, entry: Mapping[str, object]) -> list[float]:
+    """Return at_s, for_s and amount of an entry."""
     numbers = [entry.get(name, 0.0) for name in _NAMES[2:]]
-    if not all(map(_is_finite, numbers)):
+    found = [float(each) for each in numbers if _is_finite(each)]
+    if len(found) != len(numbers):
         raise ValueError(
             f"fault {number}: at_s, for_s and amount are finite numbers; next: write seconds without a unit"
         )
-    if min(numbers[:2]) < 0:
+    if min(found[:2]) < 0:
         raise ValueError(f"fault {number}: at_s and for_s are not negative; next: count from the start")
-    return Fault(entry["kind"], entry["target"], *map(float, numbers))
+    return found
 
 
-def _is_finite(value: object) -> bool:
+def _is_finite(value: object) -> TypeGuard[float]:
     return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
