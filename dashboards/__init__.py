@@ -1,1 +1,1 @@
-"""Faces: the HTTP and WebSocket API, and the page that a lab hangs on its wall."""
+"""The HTTP and WebSocket API, and the web page."""

@@ -52,11 +52,11 @@ def identify(connection: HTTPConnection) -> User | None:
 
 
 def unknown_caller() -> ApiProblem:
-    """The answer to a request that is nobody's."""
+    """Return the error for a request without a known user."""
     return ApiProblem(
         401,
-        "this request is nobody's",
-        where="the door of the API",
+        "this request has no known user",
+        where="the API",
         cause="it carries neither a session cookie nor a bearer token, or one that is not known here",
         action="open the link that `choroid run` printed, or send “Authorization: Bearer …”",
     )
@@ -71,11 +71,12 @@ def require(role: Role) -> Callable[[Request], Awaitable[User]]:
             raise unknown_caller()
         by_cookie = not bearer(request)
         if by_cookie and request.method not in SAFE_METHODS and "origin" not in request.headers:
-            # A browser says where an acting request comes from; the doorman has checked it. None at all is not one.
+            # A browser says where an acting request comes from, and the request filter has checked that. A request
+            # without it does not come from a browser.
             raise ApiProblem(
                 403,
                 "an acting request by cookie must say where it comes from",
-                where="the door of the API",
+                where="the API",
                 cause="it has no Origin header, so it is not from this page",
                 action="use the page, or a bearer token",
             )
@@ -85,7 +86,7 @@ def require(role: Role) -> Callable[[Request], Awaitable[User]]:
                 f"a {user.role.word} may not do this",
                 where=f"{request.method} {request.url.path}",
                 cause=f"it takes the role {role.word}",
-                action=f"ask somebody with the role {role.word}, or sign in with their token",
+                action=f"ask a user with the role {role.word}, or sign in with their token",
             )
         return user
 

@@ -2,7 +2,7 @@
 
 A connection is unknown until a request on it carries a valid credential. When there is no room for one more unknown
 connection, the one that has been idle longest is closed, first of the address that holds most; the newcomer stays. Unknown
-connections that ask nothing are closed after a while, and what they ask is limited in rate. So somebody with a credential
+connections that ask nothing are closed after a while, and what they ask is limited in rate. So a client with a credential
 always gets in, and what others do costs a bounded share of descriptors and of the event loop. Known connections have room
 of their own, in which those of the highest role are closed last.
 """
@@ -77,7 +77,7 @@ class Admission:
         return sum(self._counts.values())
 
     def come(self, address: str, close: Callable[[], object]) -> Guest:
-        """Take a new connection in, which `close` would close, and close another one if there is no room beside it."""
+        """Admit a new connection, which `close` would close, and close another one when there are too many."""
         if self._counts[False] >= self._max_unknown:
             self._close_one(known=False)
         guest = Guest(address, close, self._loop.time())

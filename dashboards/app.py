@@ -72,7 +72,7 @@ def create_app(
     """The application. `speed` and `mishaps` only for simulated rigs; `nerves` is asked for spikes if the controller
     has none.
 
-    `host` is the address it will be bound to; besides that and loopback's, `names` are those it may be opened by.
+    `host` is the address it will be bound to; `names` are further host names by which it may be opened.
     """
     app = FastAPI(
         title="Choroid",
@@ -103,7 +103,7 @@ def create_app(
 
     @app.get("/", include_in_schema=False)
     async def page(request: Request) -> Response:
-        """The page; in the demo it lets whoever opens it on this machine in as its operator."""
+        """Return the page. In the demo it signs in the user of this machine as operator."""
         response = FileResponse(STATIC / "index.html")
         if auth.demo and _from_here(request) and identify(request) is None:
             session.give_session(response, request, auth.demo_session(controller.clock.utc()))

@@ -28,7 +28,7 @@ logger = logging.getLogger(__name__)
 FILE = "credentials.json"
 VERSION = 1
 SESSION_AGE = timedelta(days=30)
-MOST_SESSIONS = 500
+MAX_SESSIONS = 500
 LONGEST_SECRET = 200
 """Characters; longer ones are not even hashed."""
 
@@ -56,12 +56,12 @@ class Unkept(Exception):
 
 
 class LastAdmin(Exception):
-    """Without this person nobody could give or take back tokens."""
+    """This user is the only one who can issue and revoke tokens."""
 
 
 @dataclass(frozen=True, slots=True)
 class User:
-    """Somebody with a role."""
+    """A user with a role."""
 
     name: str
     role: Role
@@ -128,9 +128,9 @@ class Auth:
             raise self._unkept(what, error) from error
 
     def take_back(self, token: str) -> None:
-        """Forget one token that :meth:`issue` gave just now and nobody has seen."""
+        """Forget one token that :meth:`issue` has just made and that was not shown yet."""
         del self._tokens[_hash(token)]
-        with contextlib.suppress(OSError):  # what a full disk has kept of it nobody knows the text of
+        with contextlib.suppress(OSError):  # the text of what a full disk kept of it is not known to anyone
             self._save()
 
     def users(self) -> list[dict[str, str | int]]:
@@ -147,7 +147,7 @@ class Auth:
     def revoke(self, name: str) -> int:
         """Forget every token and session of `name`; returns how many there were.
 
-        Raises :class:`LastAdmin` when nobody else has an admin's token, and :class:`Unkept` when it holds only until this
+        Raises :class:`LastAdmin` when no other user has an admin's token, and :class:`Unkept` when it holds only until this
         process ends.
         """
         tokens = [key for key, user in self._tokens.items() if user.name == name]
@@ -176,7 +176,7 @@ class Auth:
     def command_line_token(self) -> str:
         """An admin's token for commands on this machine, valid until this process ends.
 
-        Whoever may read the data directory could give themselves a token by its credentials anyway.
+        A user who can read the data directory could make a token from its credentials anyway.
         """
         token = secrets.token_urlsafe(32)
         self._passing[_hash(token)] = User("command line", Role.ADMIN)
@@ -201,14 +201,14 @@ class Auth:
     def open_session(self, user: User, now: datetime, *, token: str = "") -> str:
         """A session cookie's value for `user`; a ticket that was used for it is spent.
 
-        On a full disk, which somebody has to come in to see, the session lasts until this process ends.
+        On a full disk, which a user must be able to see, the session lasts until this process ends.
         """
         digest = _hash(token)
         if digest in self._tickets:
             self._tickets.remove(digest)
             del self._passing[digest]
         self._sessions = {key: kept for key, kept in self._sessions.items() if kept.until > now}
-        while len(self._sessions) >= MOST_SESSIONS:
+        while len(self._sessions) >= MAX_SESSIONS:
             del self._sessions[next(iter(self._sessions))]
         value = secrets.token_urlsafe(32)
         self._sessions[_hash(value)] = _Session(user, now + SESSION_AGE)
@@ -219,7 +219,7 @@ class Auth:
         return value
 
     def demo_session(self, now: datetime) -> str:
-        """A session for whoever opens the demo's page on this machine; refused outside the demo."""
+        """Return a session for the user who opens the demo's page on this machine. Refused outside the demo."""
         if not self.demo:
             raise CredentialsError("only the demo gives sessions away")
         return self.open_session(User("demo", Role.OPERATOR), now)
@@ -332,14 +332,14 @@ class Auth:
 
 def _write(path: Path, text: str) -> None:
     """Replace the file, whole or not at all; it is on the disk on return. Raises OSError."""
-    beside = path.with_suffix(".new")
-    descriptor = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+    partial = path.with_suffix(".new")
+    descriptor = os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
     with os.fdopen(descriptor, "w", encoding="utf-8") as file:
         os.fchmod(descriptor, 0o600)
         file.write(text)
         file.flush()
         os.fsync(descriptor)
-    beside.replace(path)
+    partial.replace(path)
 
 
 def _user(row: dict[str, Any]) -> User:

@@ -1,7 +1,7 @@
 """The live feed: what changed, four times a second of real time, to every browser that looks.
 
 One producer makes each message once and encodes it once, however many listen. Each client has a short queue of its own:
-one that does not keep up loses its own messages, is given the whole state when it has caught up, and delays nobody.
+one that does not keep up loses its own messages, is given the whole state when it has caught up, and delays no other.
 Without clients nothing is made at all. The feed takes no orders.
 """
 
@@ -34,10 +34,10 @@ SEND_TIME_S = 20.0
 """Real seconds in which one message has to leave; a connection slower than that is dead."""
 KNOWN_FOR_S = 3.0
 """Real seconds after which it is looked up again whether a listener's token or session still holds."""
-MOST_HEARD = 32
+MAX_RECEIVED = 32
 """A client has nothing to say; one that says more than this is shut out."""
 SHOWN_STEPS = 60
-MOST_CLIENTS = 64
+MAX_CLIENTS = 64
 
 _KEYED = ("readings", "actuators", "volumes", "links")
 """Parts of the state of which only the changed entries are sent."""
@@ -211,22 +211,25 @@ async def live(socket: WebSocket) -> None:
         await turn_away(socket, unknown_caller())
         return
     await socket.accept()
-    if feed.clients >= MOST_CLIENTS:
+    if feed.clients >= MAX_CLIENTS:
         await socket.close(code=1013, reason="too many pages are open; close some")
         return
     async with feed.listening() as client:
         sending = asyncio.create_task(_send(socket, client, feed), name="live feed to a page")
-        hearing = asyncio.create_task(_hear(socket), name="live feed's far end")
+        receiving = asyncio.create_task(_receive(socket), name="live feed's far end")
         try:
-            await asyncio.wait((sending, hearing), return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.wait((sending, receiving), return_when=asyncio.FIRST_COMPLETED)
         finally:
             sending.cancel()
-            hearing.cancel()
-            await asyncio.gather(sending, hearing, return_exceptions=True)
+            receiving.cancel()
+            await asyncio.gather(sending, receiving, return_exceptions=True)
 
 
 async def _send(socket: WebSocket, client: FeedSubscriber, feed: Feed) -> None:
-    """Pass on what is queued; ends when the far end is gone, is nobody's any more, takes nothing, or the feed is closed."""
+    """Pass on what is queued.
+
+    Ends when the far end is gone or takes nothing, when its user is not known any more, or when the feed is closed.
+    """
     loop = asyncio.get_running_loop()
     known_s = loop.time()
     try:
@@ -243,9 +246,9 @@ async def _send(socket: WebSocket, client: FeedSubscriber, feed: Feed) -> None:
         pass  # it went away in the middle of a message
 
 
-async def _hear(socket: WebSocket) -> None:
+async def _receive(socket: WebSocket) -> None:
     """Notice when the far end goes; drop what it says, and shut it out when it does not stop."""
-    for _ in range(MOST_HEARD):
+    for _ in range(MAX_RECEIVED):
         event = await socket.receive()
         if event["type"] == "websocket.disconnect":
             return

@@ -1,7 +1,7 @@
 """Refuse remote commands that are late or come twice (A8).
 
 A command may name itself (`Choroid-Command-Id`) and the state it was decided on (`Choroid-Seen`, the `utc` of that state).
-One whose name was heard before is refused: a proxy or a reader that tries again repeats nothing. One that was decided on
+One whose id was received before is refused: a proxy or a reader that tries again repeats nothing. One that was decided on
 a state older than :data:`MAX_AGE_S` is refused: the rig may look otherwise now. Each refusal is a journal row. The page
 sends both, `choroid` on the command line the name alone. An emergency stop is never refused.
 """
@@ -44,7 +44,9 @@ class Freshness:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Pass a command on once and in time; answer others with the reason."""
         commands = scope["type"] == "http" and scope["method"] not in SAFE_METHODS and scope["path"] not in ALWAYS
-        if commands and identify(HTTPConnection(scope)) is not None:  # a stranger burns no names and writes no rows
+        if (
+            commands and identify(HTTPConnection(scope)) is not None
+        ):  # an unknown caller uses up no ids and writes no rows
             headers = Headers(scope=scope)
             speed = scope["app"].state.speed
             problem = self._stale(headers, 1.0 if speed is None else max(1.0, speed.speed)) or self._repeated(headers)

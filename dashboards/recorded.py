@@ -1,7 +1,7 @@
 """Answers to commands wait until what was commanded is on record.
 
-Whoever is told that a run is paused must find it paused after a crash. A pure ASGI layer: the answer to a request that may
-have changed something is sent when the journal's rows are on the disk. An emergency stop waits for no disk.
+A client that was informed that a run is paused must find it paused after a crash. A pure ASGI layer: the answer to a request
+that may have changed something is sent when the journal's rows are on the disk. An emergency stop waits for no disk.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ logger = logging.getLogger(__name__)
 
 READING = frozenset({"GET", "HEAD", "OPTIONS"})
 UNWAITED = frozenset({"/api/estop", "/api/session"})
-"""These are answered whatever the disk does: a stop, and letting somebody in who may then command one."""
+"""These are answered whatever the disk does: a stop, and a sign-in, after which a user may command one."""
 WITHIN_S = 20.0
 
 

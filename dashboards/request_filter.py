@@ -1,4 +1,4 @@
-"""The doorman: what is not addressed to this page, comes from another one, or is too large, gets no further.
+"""The request filter: refuses requests that are not addressed to this page, come from another one, or are too large.
 
 A pure ASGI layer before everything else, WebSockets included. Host and Origin are checked against DNS rebinding and
 cross-site requests; a body is counted as it comes, whatever its headers claim, and has to come in time.
@@ -17,7 +17,7 @@ from starlette.websockets import WebSocket
 from dashboards.access import ApiProblem
 
 LOOPBACK_HOSTS = frozenset({"127.0.0.1", "localhost", "::1"})
-MOST_BODY_BYTES = 64_000
+MAX_BODY_BYTES = 64_000
 BODY_TIME_S = 10.0
 """Real seconds in which a body has to arrive."""
 
@@ -90,14 +90,14 @@ class RequestFilter:
                 403,
                 f"the request comes from another page, {origin[:100]}",
                 where="the Origin header",
-                cause="a page of somebody else asks in your name",
+                cause="another web page sends requests in your name",
                 action="use this page itself, or a bearer token without an Origin",
             )
         return None
 
 
 async def turn_away(socket: WebSocket, problem: ApiProblem) -> None:
-    """Tell a WebSocket why it is not let in, then close it: 4401 for nobody's, 4403 for the wrong one."""
+    """Tell a WebSocket why it is not let in, then close it: 4401 without a known user, 4403 from the wrong origin."""
     await socket.accept()
     await socket.send_json(problem.body())
     await socket.close(code=4000 + problem.status, reason=problem.what[:100])
@@ -115,14 +115,14 @@ def _too_large() -> ApiProblem:
         413,
         "the request is too large",
         where="the request's body",
-        cause=f"more than {MOST_BODY_BYTES // 1000} kB",
+        cause=f"more than {MAX_BODY_BYTES // 1000} kB",
         action="send less; see GET /api/openapi.json for what is asked for",
     )
 
 
 def _oversized(headers: Headers) -> ApiProblem | None:
     length = headers.get("content-length", "0")
-    if not (length.isascii() and length.isdecimal() and len(length) < 12) or int(length) > MOST_BODY_BYTES:
+    if not (length.isascii() and length.isdecimal() and len(length) < 12) or int(length) > MAX_BODY_BYTES:
         return _too_large()
     return None
 
@@ -137,7 +137,7 @@ async def _whole_body(receive: Receive, patience_s: float) -> list[Message]:
                 message = await receive()
                 messages.append(message)
                 size += len(message.get("body", b""))
-                if size > MOST_BODY_BYTES:
+                if size > MAX_BODY_BYTES:
                     raise _too_large()
                 if message["type"] != "http.request" or not message.get("more_body", False):
                     return messages

@@ -1,7 +1,7 @@
 """The web server, on the controller's own event loop.
 
 That loop's time may run faster than life (the demo), so every patience of the server's is given in loop seconds:
-`time_scale` real seconds' worth. Signals are the front door's business, not the server's.
+`time_scale` real seconds' worth. Signals are handled by the command, not by the server.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from dashboards.lobby import Lobby
 TOO_MANY = "too many requests without a credential; try again in a second, or send one"
 KEEP_ALIVE_S = 30.0
 GRACE_S = 0.5
-MOST_MESSAGE_BYTES = 16_384
+MAX_MESSAGE_BYTES = 16_384
 
 
 async def serve(app: FastAPI, host: str, port: int, *, time_scale: float = 1.0) -> None:
@@ -43,13 +43,13 @@ async def serve(app: FastAPI, host: str, port: int, *, time_scale: float = 1.0) 
     http, websocket = _admitted(app, admission)
     config = uvicorn.Config(
         app,
-        log_level="error",  # each malformed request is a warning, and strangers send as many as they like
+        log_level="error",  # each malformed request is a warning, and unknown clients can send any number
         access_log=False,
         lifespan="off",
         http=http,
         ws=websocket,
-        ws_max_size=MOST_MESSAGE_BYTES,
-        ws_ping_interval=None,  # pings in scaled time would cut honest pages off; the feed is its own heartbeat
+        ws_max_size=MAX_MESSAGE_BYTES,
+        ws_ping_interval=None,  # pings in scaled time would disconnect working pages; the feed is its own heartbeat
         ws_per_message_deflate=True,
         timeout_keep_alive=int(KEEP_ALIVE_S * time_scale),
         timeout_graceful_shutdown=max(1, int(GRACE_S * time_scale)),
@@ -89,7 +89,7 @@ def listen(host: str, port: int, *, option: str = "--port") -> socket.socket:
 
 
 class _Server(uvicorn.Server):
-    """Leaves signals to the front door, and waits for its end instead of asking ten times a second."""
+    """Leaves signals to the command, and waits for the end instead of polling ten times a second."""
 
     def __init__(self, config: uvicorn.Config, app: FastAPI, admission: Admission, time_scale: float) -> None:
         super().__init__(config)
@@ -202,7 +202,7 @@ def _admitted(app: FastAPI, admission: Admission) -> tuple[type[H11Protocol], ty
             super().connection_lost(exc)
 
         async def run_asgi(self) -> None:
-            if not self.transport.is_closing():  # closed between upgrade and answer: nobody is there to be answered
+            if not self.transport.is_closing():  # closed between upgrade and answer: there is no client to answer
                 await super().run_asgi()
 
     return Http, WebSocket

@@ -10,7 +10,7 @@ class SpeedControl(Protocol):
 
     @property
     def speed(self) -> float:
-        """Times life."""
+        """Times real time."""
 
     def set_speed(self, speed: float) -> None:
         """Change it; raises ValueError outside its range."""
@@ -26,7 +26,7 @@ class FaultsControl(Protocol):
         """What is wrong at this moment: `number, kind, target, meaning, left_s`."""
 
     def make(self, kind: str, target: str, for_s: float) -> None:
-        """Let it go wrong for `for_s` (s; 0: until it is mended); raises ValueError for what cannot be."""
+        """Inject a fault for `for_s` (s; 0: until it is cleared). Raises ValueError for an impossible one."""
 
     def mend(self, number: int) -> str:
         """Take one back and say what it was; raises KeyError for one that does not last."""

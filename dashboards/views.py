@@ -1,4 +1,4 @@
-"""What the API shows: the controller's own objects as plain data, units in every name or beside each value.
+"""What the API shows: the controller's own objects as plain data, with a unit in every name or in a field of its own.
 
 Plain dictionaries, because the live feed makes them four times a second; :mod:`dashboards.models` declares their shape.
 """
@@ -81,7 +81,7 @@ def reading_view(reading: Reading) -> dict[str, Any]:
 
 
 def actuator_view(view: ActuatorView) -> dict[str, Any]:
-    """One actuator: what it does, what it was told, what it falls back to, and who sees to that.
+    """Return one actuator: status, last command, basal state, and what enforces that state.
 
     With a `fault` it does not answer, and `status` is only what it said last, at `at_s`.
     """

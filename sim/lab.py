@@ -63,7 +63,7 @@ class SimulatedLab:
         if watchdog is not None:
             self.drives.contacts[watchdog.relay] = self._feed
         for name, device in self.devices.items():
-            if name not in fed:  # the contact is open until somebody closes it
+            if name not in fed:  # the contact is open until it is closed
                 device.power_on()
         keeper = self.devices.get(rig.organs.skin.heater.partition(".")[0])
         if isinstance(keeper, (Eurotherm3200, HuberPb, Julabo)):
@@ -94,7 +94,7 @@ class SimulatedLab:
     async def serve_tcp(self, host: str = "127.0.0.1", base_port: int = 0) -> dict[str, str]:
         """Serve each line on a TCP port of its own, from `base_port` on (0: any that are free).
 
-        Returns link → "tcp://host:port". Any number of clients may be connected to a line at once: each hears the
+        Returns link → "tcp://host:port". Any number of clients may be connected to a line at once: each receives the
         answers to its own requests, and everything that devices say unasked. Raises OSError when a port is taken.
         """
         loop = asyncio.get_running_loop()

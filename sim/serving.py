@@ -164,7 +164,7 @@ class PseudoTerminal:
             line.on_plug.append(self._plug)
 
     def _plug(self) -> None:
-        self._master, self._slave = os.openpty()  # ours stays open, or the master would fail between two clients
+        self._master, self._slave = os.openpty()  # kept open: else the master would fail between two clients
         tty.setraw(self._slave)
         os.set_blocking(self._master, False)
         self.path = os.ttyname(self._slave)
@@ -181,7 +181,7 @@ class PseudoTerminal:
             self._line.from_client(os.read(self._master, CHUNK), self)
 
     def deliver(self, data: bytes) -> None:
-        """Bytes from the line. What nobody has read for long is thrown away, as a port does that nobody opened."""
+        """Bytes from the line. Bytes that are not read for long are dropped, as by a port that is not open."""
         unread = struct.unpack("i", fcntl.ioctl(self._slave, termios.FIONREAD, b"\0\0\0\0"))[0]
         if unread > UNREAD_LIMIT // 4:
             termios.tcflush(self._slave, termios.TCIFLUSH)

@@ -19,7 +19,7 @@ from typing import Any, NoReturn, TypeVar
 
 T = TypeVar("T")
 
-MOST_CANCELLED = 100
+MAX_CANCELLED = 100
 """So many cancelled timers, and more than half of all, are swept out of the heap."""
 LEAP_S = 0.1
 """By how much a scaled clock may run on while its loop is busy: less than any device or limit waits for."""
@@ -147,7 +147,7 @@ class VirtualTimeLoop(asyncio.SelectorEventLoop):
         """One round: what is ready, else jump to the next timer."""
         ready: deque[asyncio.Handle] = self._ready  # type: ignore[attr-defined]
         timers = self._timers
-        if self.cancelled > MOST_CANCELLED and self.cancelled * 2 > len(timers):
+        if self.cancelled > MAX_CANCELLED and self.cancelled * 2 > len(timers):
             timers[:] = [each for each in timers if not each[2]._cancelled]
             heapify(timers)
             self.cancelled = 0
@@ -182,14 +182,14 @@ class VirtualTimeLoop(asyncio.SelectorEventLoop):
         waiting = [repr(task.get_coro()) for task in asyncio.all_tasks(self) if not task.done()]
         return (
             f"At {self._now_s:.3f} s of virtual time nothing is scheduled any more, yet {len(waiting)} task(s) wait:"
-            f" {'; '.join(waiting)}. Likely cause: a future that nobody completes, or real input and output awaited."
+            f" {'; '.join(waiting)}. Likely cause: a future that is never completed, or real input and output awaited."
             " Next: look at what the named coroutines await"
         )
 
     def add_signal_handler(self, *_: Any, **__: Any) -> NoReturn:  # type: ignore[override]
-        """Refused, as on platforms without it; Python's own handlers (Ctrl-C) work as ever."""
+        """Refuse, as on platforms without signal handlers; Python's own ones (Ctrl-C) work as usual."""
         raise NotImplementedError(
-            "A virtual-time loop listens to no file and so hears no signal; Ctrl-C still raises KeyboardInterrupt"
+            "A virtual-time loop reads no file and so receives no signal; Ctrl-C still raises KeyboardInterrupt"
         )
 
     def _asyncgen_finalizer_hook(self, agen: AsyncGenerator[Any, Any]) -> None:
@@ -214,17 +214,17 @@ class VirtualTimeLoop(asyncio.SelectorEventLoop):
 
 
 class ScaledLoop(asyncio.SelectorEventLoop):
-    """A selector loop on real sockets whose `time()` runs `speed` times life; `set_speed` changes it without a jump.
+    """A selector loop on real sockets whose `time()` runs at `speed` times real time; `set_speed` changes it without a jump.
 
     Time slows down rather than jump: when a round of callbacks, or the machine, takes longer than its share, the loop's
-    clock goes on by :data:`LEAP_S` at most. At 60 times life a busy twentieth of a second would otherwise be three
-    seconds in which nobody was asked anything, and every limit on silence would be passed by a rig that is well.
+    clock goes on by :data:`LEAP_S` at most. At 60 times real time a busy twentieth of a second would otherwise be three
+    seconds without any request, and a healthy rig would exceed every limit on silence.
     """
 
     def __init__(self, speed: float = 1.0) -> None:
         self._base_real_s = time.monotonic()  # noqa: TID251  (this loop is the clock)
         self._base_s = self._base_real_s
-        self._most_s = LEAP_S
+        self._max_s = LEAP_S
         super().__init__(_ScaledSelector(self))
         try:
             self._speed = _checked(speed)
@@ -234,13 +234,13 @@ class ScaledLoop(asyncio.SelectorEventLoop):
 
     @property
     def speed(self) -> float:
-        """Times life, when the machine keeps up."""
+        """Times real time, when the machine keeps up."""
         return self._speed
 
     def time(self) -> float:
         """Scaled seconds."""
         elapsed_s = (time.monotonic() - self._base_real_s) * self._speed  # noqa: TID251
-        return self._base_s + min(elapsed_s, self._most_s)
+        return self._base_s + min(elapsed_s, self._max_s)
 
     def set_speed(self, speed: float) -> None:
         """Change the speed from now on (1 to 600); time itself goes on without a jump."""
@@ -248,11 +248,11 @@ class ScaledLoop(asyncio.SelectorEventLoop):
         self.may_pass(LEAP_S)
         self._speed = checked
 
-    def may_pass(self, most_s: float) -> None:
-        """From now to the next such call, no more than `most_s` scaled seconds go by."""
+    def may_pass(self, max_s: float) -> None:
+        """From now to the next such call, no more than `max_s` scaled seconds go by."""
         self._base_s = self.time()
         self._base_real_s = time.monotonic()  # noqa: TID251
-        self._most_s = most_s
+        self._max_s = max_s
 
 
 class _ScaledSelector(selectors.DefaultSelector):
@@ -279,7 +279,7 @@ class _ScaledSelector(selectors.DefaultSelector):
 
 def _checked(speed: float) -> float:
     if not 1.0 <= speed <= MAX_SPEED:
-        raise ValueError(f"speed {speed:g} is out of range; choose 1 to {MAX_SPEED:g} times life")
+        raise ValueError(f"speed {speed:g} is out of range; choose 1 to {MAX_SPEED:g} times real time")
     return float(speed)
 
 
@@ -292,7 +292,7 @@ def run_virtual(coroutine: Coroutine[Any, Any, T], *, start_s: float = 0.0, loop
 
 
 def run_scaled(coroutine: Coroutine[Any, Any, T], speed: float) -> T:
-    """Run `coroutine` in `speed` times life over real sockets and return its result."""
+    """Run `coroutine` in `speed` times real time over real sockets and return its result."""
     return _run(ScaledLoop(speed), coroutine)
 
 

@@ -1,4 +1,4 @@
-"""Faults of a simulated lab, made and mended by hand: only in the demo, where nothing real can come to harm."""
+"""Faults that users inject and clear in a simulated laboratory: only in the demo, which has no real device."""
 
 from __future__ import annotations
 

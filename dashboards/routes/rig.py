@@ -13,7 +13,7 @@ from dashboards.series import thinned
 from dashboards.views import rig_view, state_view
 from drivers.commands import PumpStatus
 
-MOST_POINTS = 5000
+MAX_POINTS = 5000
 FINEST_ROWS = 4000
 """So many raw rows are thinned here; beyond, the history's coarser levels answer."""
 MONTH_S = 32 * 86_400.0
@@ -48,7 +48,7 @@ async def history(
     _: Viewer,
     point: Annotated[str, Query(max_length=100)],
     seconds: Annotated[float, Query(gt=0, le=MONTH_S, allow_inf_nan=False)] = 3600.0,
-    max_points: Annotated[int, Query(ge=2, le=MOST_POINTS)] = 400,
+    max_points: Annotated[int, Query(ge=2, le=MAX_POINTS)] = 400,
     end_utc_s: Annotated[float | None, Query(ge=0, le=LAST_S, allow_inf_nan=False)] = None,
 ) -> dict[str, Any]:
     """Return one series over `seconds` of rig time up to `end_utc_s` (default: now), in at most `max_points` rows.

@@ -33,7 +33,7 @@ async def health(request: Request) -> JSONResponse:
 
 @routes.post("/session", response_model=Session)
 async def sign_in(request: Request, response: Response, rig: Controlled) -> dict[str, str]:
-    """Exchange a bearer token for a browser's session cookie; a journal that cannot be written keeps nobody out."""
+    """Exchange a bearer token for a browser's session cookie; a journal that cannot be written does not prevent it."""
     token = bearer(request)
     user = identify(request) if token else None
     if user is None:

@@ -14,7 +14,7 @@ from dashboards.access import ApiProblem, Controlled, Operator, Viewer
 
 ML = 1000.0
 USUAL_REL_SD = 0.01
-"""How exactly a bottle was filled, when nobody says."""
+"""Uncertainty of a bottle's volume when none is given."""
 
 routes = APIRouter(prefix="/api")
 
@@ -163,7 +163,7 @@ async def batch(rig: Controlled, _: Viewer, name: str) -> dict[str, Any]:
             404,
             f"no batch has the number “{name}”",
             where="the batch's number",
-            cause="a slip, or nobody has entered it",
+            cause="a typing error, or it was not entered",
             action=f"choose among {', '.join(known)}",
         )
     return _batch(rig, name)
@@ -198,7 +198,7 @@ async def load(rig: Controlled, user: Operator, name: str, body: MediumLoad) -> 
 
 @routes.post("/vessels/{name}/level", response_model=LevelModel)
 async def level(rig: Controlled, user: Operator, name: str, body: LevelReading) -> dict[str, Any]:
-    """Somebody read a vessel's level: one equation more for the ledger."""
+    """Enter a level that was read: one equation more for the ledger."""
     volume_ul, sd_ul = parse_quantity(body.volume, "uL"), parse_quantity(body.within, "uL")
     found = rig.ledger.level(name, volume_ul, sd_ul, user=user.name, reason=body.reason)
     return {"vessel": name, "residual_ml": found.value / ML, "sigmas": found.sigmas, "gross": found.gross}
@@ -206,7 +206,7 @@ async def level(rig: Controlled, user: Operator, name: str, body: LevelReading) 
 
 @routes.post("/vessels/{name}/change", response_model=VesselModel)
 async def change(rig: Controlled, user: Operator, name: str, body: Change) -> dict[str, Any]:
-    """Somebody changed a vessel's volume by hand: the books take it over, and nothing of it is unexplained."""
+    """Enter a volume that was changed by hand: the ledger takes it over, and nothing of it is unexplained."""
     volume_ul, sd_ul = parse_quantity(body.volume, "uL"), parse_quantity(body.within, "uL")
     rig.ledger.reconcile(name, volume_ul, sd_ul, user=user.name, reason=body.reason)
     return _vessel(rig, name)

@@ -30,7 +30,7 @@ async def users(request: Request, _: Admin) -> dict[str, Any]:
 
 @routes.post("/users", response_model=IssuedToken, status_code=201)
 async def invite(request: Request, rig: Controlled, admin: Admin, body: Invite) -> dict[str, str]:
-    """A new token for somebody; this answer is the only place where it is ever shown."""
+    """Issue a new token; this answer is the only place where it is ever shown."""
     auth: Auth = request.app.state.auth
     token = auth.issue(body.name, Role[body.role.upper()])
     try:
@@ -43,7 +43,7 @@ async def invite(request: Request, rig: Controlled, admin: Admin, body: Invite) 
         rig.journal.append("users.issued", row)
         await rig.journal.commit()
     except JournalUnwritten:
-        auth.take_back(token)  # nobody gets in who is not on record
+        auth.take_back(token)  # no access without a record
         with suppress(JournalUnwritten):
             rig.journal.append("users.revoked", row | {"reason": "its row could not be written"})
         raise
@@ -53,7 +53,7 @@ async def invite(request: Request, rig: Controlled, admin: Admin, body: Invite) 
 # A name with a slash comes decoded: such names are given no more, but those that were must be taken back.
 @routes.post("/users/{name:path}/revoke", response_model=UsersModel)
 async def revoke(request: Request, rig: Controlled, admin: Admin, name: str, body: Why) -> dict[str, Any]:
-    """Take back every token and session of somebody, at once."""
+    """Revoke every token and session of a user at once."""
     auth: Auth = request.app.state.auth
     try:
         count = auth.revoke(name)
@@ -62,13 +62,13 @@ async def revoke(request: Request, rig: Controlled, admin: Admin, name: str, bod
             409,
             str(error),
             where="the name",
-            cause="nobody could give or take back a token any more",
+            cause="no user could issue or revoke a token any more",
             action="give another person the role admin first",
         ) from None
     if not count:
         raise ApiProblem(
             404,
-            f"nobody is called “{name}” here",
+            f"there is no user “{name}”",
             where="the name",
             cause="a slip, or their tokens were taken back before",
             action="look at the list of users",

@@ -261,7 +261,7 @@ class EzoRtd(EzoUart):
 
 
 class EzoEc(EzoUart):
-    """Conductivity (µS/cm), and by factory total dissolved solids, salinity and specific gravity beside it."""
+    """Conductivity (µS/cm), and by factory total dissolved solids, salinity and specific gravity."""
 
     kind = "EC"
     firmware = "2.15"

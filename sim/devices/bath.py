@@ -1,6 +1,6 @@
 """The bath or block that a simulated thermostat keeps warm: first-order, exact at any time, moved by nothing else.
 
-It is large beside what it warms: the plant is told its course and takes heat from it, and does not cool it.
+It is large compared with what it warms: the plant receives its course and takes heat from it, and does not cool it.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ GAIN = 20.0
 
 
 class Bath:
-    """Its temperature as of now, whatever was asked of it before. `tell` hears how it goes on, at each change."""
+    """The temperature now. `tell` receives its further course at each change."""
 
     def __init__(self, tell: Callable[[BathRamp | None], None]) -> None:
         self._tell = tell
@@ -48,7 +48,7 @@ class Bath:
             self._go_on()
 
     def become(self, temperature_c: float) -> None:
-        """It has this temperature (°C) from now on, as if somebody had changed its water."""
+        """Set the temperature (°C) at once, as if the water had been changed."""
         self._from_c, self._since_s = temperature_c, self._loop.time()
         self._go_on()
 

@@ -82,7 +82,7 @@ class ChannelState(StrEnum):
 class PumpChannel:
     """Turns settings into motion and ends finite work by itself.
 
-    `drive` is told the flow that the fitted tubing gives by the maker's chart (µL/min, signed) at each change;
+    `drive` receives the flow that the fitted tubing gives by the manufacturer's chart (µL/min, signed) at each change;
     `ended` gets the cause of a natural end: "A" pumping done, "B" calibration done.
     """
 
@@ -206,7 +206,7 @@ class PumpChannel:
     # --- calibration ------------------------------------------------------------------------------------
 
     def calibrate(self) -> bool:
-        """Pump the target volume in the calibration time, then wait to be told what was measured."""
+        """Pump the target volume in the calibration time, then wait for the measured volume."""
         settings = self.settings
         if self.running or settings.calibration_s <= 0.0:
             return False
@@ -281,7 +281,7 @@ class PumpChannel:
         self._left_s = settings.run_s if settings.mode in (Mode.TIME, Mode.TIME_PAUSE) else None
 
     def _go(self) -> None:
-        """Turn at the wanted speed; the end of finite work is set anew."""
+        """Turn at the wanted speed; the end of finite work is set again."""
         self._cancel()
         rpm = self._wanted_rpm()
         self._turn(rpm if self.settings.clockwise else -rpm)

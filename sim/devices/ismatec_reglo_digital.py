@@ -1,7 +1,7 @@
 """Ismatec Reglo Digital and IPC, pumps with one motor (IPC manual 14-013 Rev. D pp. 36 to 41, Reglo Digital p. 31).
 
 A request is the pump's address, a command and CR. Most are answered by one bare character, values by a line ended
-CR LF. In overload every command but `-` is answered by `#`. The device's setting `variant` chooses how speed is told.
+CR LF. In overload every command but `-` is answered by `#`. The device's setting `variant` chooses the unit of speed.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ CHART = {**CHART_ML_MIN, FACTORY_TUBING: 14.3}
 """mL/min at full speed; the IPC manual's example has 1.6 mm tubing."""
 DECIMALS = 2
 LONGEST_DOSE = 5
-WORD, MOST_BACK_STEPS = 65_536, 100
+WORD, MAX_BACK_STEPS = 65_536, 100
 _MODES = ("L", "M", "N", "O", "]", "P", "Q", "G")
 _COUNTS = {
     "[": (LONGEST_DOSE, "volume_ml", 10.0**-DECIMALS),
@@ -51,7 +51,7 @@ class IsmatecRegloDigital(AsciiDevice):
         self.tubing = fitted
         self.calibrated_ml_min: float | None = None
         self.boot_s = float(spec.settings.get("boot_s", 0.0))
-        """How long it hears nothing after power-on; about 5 s on a real Reglo Digital, 3 s on an IPC."""
+        """Time without reaction after power-on (s); about 5 s on a real Reglo Digital, 3 s on an IPC."""
         self._ready_s = 0.0
         self.overload = False
         self.mode = "L"
@@ -159,12 +159,12 @@ class IsmatecRegloDigital(AsciiDevice):
     # --- requests ---------------------------------------------------------------------------------------
 
     def receive(self, data: bytes) -> None:
-        """See :meth:`AsciiDevice.receive`; a pump that is still starting hears nothing."""
+        """See :meth:`AsciiDevice.receive`; a pump that is still starting ignores everything."""
         if self.loop.time() >= self._ready_s:
             super().receive(data)
 
     def bad_line(self) -> None:
-        """In a chain nobody answers what is addressed to nobody."""
+        """Stay silent: in a chain no pump answers what is addressed to none."""
 
     def command(self, text: str) -> None:
         """See :meth:`AsciiDevice.command`."""
@@ -298,7 +298,7 @@ class IsmatecRegloDigital(AsciiDevice):
             steps = digits(argument, 4 if len(argument) == 4 else 5)
             return self._set(steps if steps is None or steps < WORD else None, "roller_steps", 1)
         steps = digits(argument, 4)
-        return self._set(steps if steps is None or steps <= MOST_BACK_STEPS else None, "back_steps", 1)
+        return self._set(steps if steps is None or steps <= MAX_BACK_STEPS else None, "back_steps", 1)
 
     def _set_tubing(self, size: int | None) -> bool:
         if size is None or size not in CHART or self.motor.running:

@@ -1,6 +1,6 @@
 """Ismatec Reglo ICC, a peristaltic pump with four independent channels (manual 14-036-E Rev. C, sections 14 to 18).
 
-A request is an address digit, a command and CR (a LF beside it is ignored). A status is one bare character without
+A request is an address digit, a command and CR (an LF next to it is ignored). A status is one bare character without
 any end; data end CR LF. The manual gives times in 0.1 s but counts two of its examples in seconds: the device's
 setting `time_unit_s` (default 0.1) chooses.
 """
@@ -132,7 +132,7 @@ class IsmatecRegloIcc(AsciiDevice):
     # --- requests ---------------------------------------------------------------------------------------
 
     def bad_line(self) -> None:
-        """In a daisy chain nobody answers what is addressed to nobody."""
+        """Stay silent in a daisy chain: no pump answers what is addressed to none."""
         if self.channel_addressing:
             self.send(NOT_DONE)
 

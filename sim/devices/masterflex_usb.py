@@ -121,7 +121,7 @@ class MasterflexUsb(AsciiDevice):
     # --- requests ---------------------------------------------------------------------------------------
 
     def bad_line(self) -> None:
-        """Nobody answers what is addressed to nobody."""
+        """Stay silent: no pump answers what is addressed to none."""
 
     def command(self, text: str) -> None:
         """See :meth:`AsciiDevice.command`."""

@@ -59,7 +59,7 @@ class MettlerSics(AsciiDevice):
         self._repeating: asyncio.TimerHandle | None = None
 
     def forget(self) -> Callable[[], None]:
-        """See :meth:`WireDevice.forget`: what somebody called it (I10)."""
+        """See :meth:`WireDevice.forget`: the name that a user gave it (I10)."""
         return forgetting(self, {"identification": ""})
 
     # --- power ------------------------------------------------------------------------------------------

@@ -256,7 +256,7 @@ class ModbusGeneric(ModbusSlave):
         )
 
     def told(self, point: str) -> float:
-        """What `point` was told last: a level in its unit, a switch as 1 or 0."""
+        """Return the last command for `point`: a level in its unit, a switch as 1 or 0."""
         cell = self._cells[point]
         if cell.told.get("switch") is not None:
             return float(cell.raw != float(cell.told["switch"].get("off", 0)))

@@ -7,7 +7,10 @@ from collections.abc import Callable
 
 
 class PumpMotor:
-    """One rotor. `drive` is told the flow (µL/min, sign = direction) at each change, `ended` when finite work is done."""
+    """One rotor.
+
+    `drive` receives the flow (µL/min, sign = direction) at each change; `ended` is called when finite work is done.
+    """
 
     def __init__(
         self,

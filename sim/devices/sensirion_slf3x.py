@@ -35,7 +35,7 @@ class Variant(NamedTuple):
     """Product number with its revision in the last byte."""
     scale: int
     unit: int
-    most_ul_min: float
+    max_ul_min: float
     """The flow at which the output stays."""
 
 
@@ -100,7 +100,7 @@ class SensirionSlf3x(WireDevice):
         return b"\x7e" + frame + b"\x7e" if not set(frame) & {0x7E, 0x7D, 0x11, 0x13} else None
 
     def forget(self) -> Callable[[], None]:
-        """See :meth:`WireDevice.forget`: the cable's address, and which sensor it is told to expect."""
+        """See :meth:`WireDevice.forget`: the cable's address, and the sensor type that it expects."""
         return forgetting(self, {"address": 0, "sensor_type": 3})
 
     def _boot(self) -> None:
@@ -216,8 +216,8 @@ class SensirionSlf3x(WireDevice):
             return b""
         variant = self.variant
         ul_min = self.plant.sense(f"{self.name}.flow")
-        within = max(-variant.most_ul_min, min(variant.most_ul_min, 0.0 if self.air else ul_min))
+        within = max(-variant.max_ul_min, min(variant.max_ul_min, 0.0 if self.air else ul_min))
         counts = round(within * variant.scale / (1000.0 if variant.unit == ML_PER_MIN else 1.0))
         celsius = self.plant.sense(f"{self.name}.temperature")
-        flags = AIR_IN_LINE * self.air | HIGH_FLOW * (abs(ul_min) > variant.most_ul_min)
+        flags = AIR_IN_LINE * self.air | HIGH_FLOW * (abs(ul_min) > variant.max_ul_min)
         return struct.pack(">hhH", counts, round(celsius * COUNTS_PER_CELSIUS), flags)

@@ -15,7 +15,7 @@ from sim.devices.ascii_line import AsciiDevice
 from sim.devices.port import PlantPort
 from sim.devices.wire import forgetting
 
-MOST_POSITIONS = 96
+MAX_POSITIONS = 96
 STEP_S = 0.15
 """From one position to the next."""
 MODE = 3
@@ -26,7 +26,7 @@ _COMMANDS = ("CNT", "IFM", "LG", "CP", "GO", "CW", "CC", "HM", "NP", "AM", "VR")
 
 
 class ViciActuator(AsciiDevice):
-    """A valve of `positions` (device setting); the plant is told whether it stands away from `rest_position`."""
+    """A valve of `positions` (device setting); the plant is informed when it leaves `rest_position` and when it returns."""
 
     think_s = 0.010
 
@@ -65,7 +65,7 @@ class ViciActuator(AsciiDevice):
         """Noise is ignored."""
 
     def receive(self, data: bytes) -> None:
-        """See :meth:`AsciiDevice.receive`; nothing is heard while the motor turns."""
+        """See :meth:`AsciiDevice.receive`; input is ignored while the motor turns."""
         if self._turning is None:
             super().receive(data)
         else:
@@ -120,7 +120,7 @@ class ViciActuator(AsciiDevice):
     def _set(self, name: str, number: int) -> bool:
         """Take a setting; False when it is none, or out of its range."""
         match name:
-            case "NP" if 2 <= number <= MOST_POSITIONS:
+            case "NP" if 2 <= number <= MAX_POSITIONS:
                 self.positions = number
             case "AM" if number == MODE:
                 pass  # it is in this mode

@@ -1,7 +1,7 @@
 """Watson-Marlow peristaltic pumps with the ASCII protocol (505Di p. 6, 323, 620DuN p. 82, 720DuN p. 77).
 
 Commands are obeyed in silence; questions are answered by a text that ends with `!` (RS) or CR. What cannot be done is
-ignored, in silence too. The 323 echoes every byte it hears unless told otherwise.
+ignored, without an answer too. The 323 echoes every byte that it receives unless configured otherwise.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class WatsonMarlow(AsciiDevice):
             settings.get("pulses_per_rev", PULSES_PER_REV.get(self.series, OTHERS_PULSES_PER_REV))
         )
         self.local = False
-        """In local mode the pump hears and does nothing."""
+        """In local mode the pump ignores all commands."""
         self.rpm = min(110.0, self.max_rpm)
         self.clockwise = True
         self.display = ""

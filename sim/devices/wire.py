@@ -24,7 +24,7 @@ Outward = Callable[[bytes], Sequence[tuple[float, bytes]]]
 
 
 class WireClient(Protocol):
-    """Someone who has opened a line."""
+    """A client that has opened a line."""
 
     def deliver(self, data: bytes) -> None:
         """Bytes for this client."""
@@ -54,9 +54,9 @@ class WireDevice(ABC):
         self.boots = 0
         """How often it was powered on: bytes under way from before a power cut are never delivered."""
         self.hung = False
-        """A fault: its interface hears and says nothing, while its outputs and timers go on."""
+        """A fault: its interface neither receives nor sends, while its outputs and timers go on."""
         self.obeys = True
-        """A fault when False: what it is told to do it acknowledges and does not do."""
+        """A fault when False: it acknowledges commands and does not carry them out."""
         self.memory_writes: int | None = None
         """How often its non-volatile memory was written, in a model whose memory wears by what a host can send; else None."""
         self.loop = asyncio.get_running_loop()
@@ -103,7 +103,7 @@ class WireDevice(ABC):
         raise ValueError(f"{self.name}: a device of this model has no address that a fault could change")
 
     def forged(self, data: bytes, address: str) -> bytes | None:
-        """A fault: its own answer `data` as one at `address` would have sent it; None when that cannot be told.
+        """A fault: its own answer `data` as one at `address` would have sent it; None when that cannot be determined.
 
         It cannot when the answer is not its own, or answers bear no address.
         """
@@ -112,9 +112,9 @@ class WireDevice(ABC):
     def send(
         self, data: bytes, *, after_s: float | None = None, unsolicited: bool = False, to: WireClient | None = None
     ) -> None:
-        """Send `data`, `after_s` after the request was heard (default: thinking time), at the line's speed.
+        """Send `data`, `after_s` after the request was received (default: processing time), at the line's speed.
 
-        The answer goes to the client whose request was heard last, or to `to`; `unsolicited` bytes to everyone.
+        The answer goes to the client whose request was received last, or to `to`; `unsolicited` bytes to everyone.
         """
         if self.powered and not self.hung and self.line is not None:
             client = None if unsolicited else (to or self.line.asker)
@@ -136,7 +136,7 @@ def forgetting(device: object, factory: Mapping[str, object]) -> Callable[[], No
 class Bus:
     """A bus: the bytes of any client reach every device on it; answers go to the client that asked.
 
-    Several clients may be connected at once, as behind a serial server; each hears the answers to its own requests
+    Several clients may be connected at once, as behind a serial server; each receives the answers to its own requests
     and everything unsolicited. Answers never overtake each other, and each arrives when its last byte would.
     """
 
@@ -153,12 +153,12 @@ class Bus:
         self.ghosts: set[WireClient] = set()
         """A fault: clients whose connection is dead and does not know it."""
         self.on_plug: list[Callable[[], None]] = []
-        """Called when the cable is put back: whoever served the line serves it again."""
+        """Called when the cable is put back, so that the line is served again."""
         self.elsewhere = False
         """A fault: the adapter is there under another name, so that what was served under the old one is gone."""
         self.asker: WireClient | None = None
         self.set_baud(baud)
-        self._heard_s = 0.0
+        self._received_s = 0.0
         self._free_s = 0.0
         self._loop = asyncio.get_running_loop()
 
@@ -173,13 +173,13 @@ class Bus:
         self.devices.append(device)
 
     def connect(self, client: WireClient) -> None:
-        """Someone opens the line; raises ConnectionRefusedError while it is unplugged."""
+        """Add a client. Raises ConnectionRefusedError while the line is unplugged."""
         if not self.plugged:
             raise ConnectionRefusedError(f"line {self.name} is unplugged")
         self.clients.append(client)
 
     def disconnect(self, client: WireClient) -> None:
-        """Someone is gone. The devices go on with what they do."""
+        """Remove a client. The devices go on with what they do."""
         if client in self.clients:
             self.clients.remove(client)
         self.ghosts.discard(client)
@@ -192,7 +192,7 @@ class Bus:
             return
         self.asker = client
         now = self._loop.time()
-        self._heard_s = min(max(self._heard_s, now) + len(data) * self.byte_s, now + BACKLOG_S)
+        self._received_s = min(max(self._received_s, now) + len(data) * self.byte_s, now + BACKLOG_S)
         if self.echo and client is not None:
             client.deliver(data)
         for fault in self.inward:
@@ -210,7 +210,7 @@ class Bus:
     ) -> None:
         """Put a device's bytes on the line; see :meth:`WireDevice.send`."""
         now = self._loop.time()
-        ready_s = after_s + (now if unsolicited or self._heard_s < now else self._heard_s)
+        ready_s = after_s + (now if unsolicited or self._received_s < now else self._received_s)
         if self._free_s > now + QUEUE_S:
             return
         self._free_s = max(ready_s, self._free_s) + len(data) * self.byte_s

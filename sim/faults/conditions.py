@@ -31,37 +31,37 @@ class StepBegun:
     run: str
     verb: str
 
-    def hears(self, kind: str, body: Mapping[str, Any], protocol: str | None) -> bool:
+    def matches(self, kind: str, body: Mapping[str, Any], protocol: str | None) -> bool:
         """Whether this journal row is what is waited for."""
         return kind == "step" and body.get("verb") == self.verb and protocol == self.run
 
 
 @dataclass(slots=True)
 class Conditional:
-    """A fault and what it waits for; with `again` it happens whenever the condition becomes true anew."""
+    """A fault and what it waits for; with `again` it happens whenever the condition becomes true again."""
 
     fault: Fault
     when: PointBeyond | StepBegun
     again: bool = False
     _was: bool = field(default=False, init=False)
-    _heard: bool = field(default=False, init=False)
+    _begun: bool = field(default=False, init=False)
 
     def begin(self) -> None:
         """Forget what was before."""
-        self._was = self._heard = False
+        self._was = self._begun = False
 
     def met(self, lab: SimulatedLab) -> bool:
         """Whether the condition has become true since the last look."""
         if isinstance(self.when, StepBegun):
-            heard, self._heard = self._heard, False
-            return heard
+            begun, self._begun = self._begun, False
+            return begun
         was, self._was = self._was, self.when.holds(lab)
         return self._was and not was
 
     def on_row(self, kind: str, body: Mapping[str, Any], protocol: str | None) -> None:
-        """Hear of a journal row of a run of `protocol`."""
-        if isinstance(self.when, StepBegun) and self.when.hears(kind, body, protocol):
-            self._heard = True
+        """Take note of a journal row of a run of `protocol`."""
+        if isinstance(self.when, StepBegun) and self.when.matches(kind, body, protocol):
+            self._begun = True
 
     def fault_at(self, at_s: float) -> Fault:
         """The fault as it happens, with its time (s since the start)."""

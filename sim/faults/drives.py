@@ -19,7 +19,7 @@ class Drives:
         """What each output does: a pump's flow (µL/min), a gas flow (mL/min), a switch (1: closed)."""
         self._reversed: set[str] = set()
         self.contacts: dict[str, Callable[[bool], None]] = {}
-        """What else a contact switches, beside the plant: power, say."""
+        """What else a contact switches, in addition to the plant: for example power."""
         self.set_bath = plant.set_bath
         self.sense = plant.sense
 

@@ -18,7 +18,7 @@ from sim.faults.targets import targets
 from sim.lab import SimulatedLab
 
 FOR_GOOD_S = 1e9
-"""What a host is told when a fault of its has no end (three decades)."""
+"""Duration of a fault of a host that has no end (three decades)."""
 LOOK_S = 1.0
 """How often conditions are looked at."""
 
@@ -26,7 +26,7 @@ LOOK_S = 1.0
 class Host(Protocol):
     """The computer on which the controller runs; a fault that has a length ends there by itself.
 
-    `services` are those that it sends readings to; what befalls another does not befall this host.
+    `services` are those that it sends readings to; faults of other services do not concern this host.
     """
 
     @property
@@ -75,7 +75,7 @@ class Injector:
 
     `schedule` happens at its times while :meth:`run` runs, `conditions` when theirs are met. What chance decides in a
     fault (which byte is hit) depends on `seed` and on that fault alone, so that leaving one out changes no other.
-    `told` hears of each fault as it begins, and again as it ends.
+    `told` is called when a fault begins, and again when it ends.
     Raises ValueError for a fault of unknown kind or target, or one that needs a host where there is none.
     """
 
@@ -102,7 +102,7 @@ class Injector:
         self._failure: Exception | None = None
         self._ended = asyncio.Event()
         self._protocols: dict[str, str] = {}
-        """Of each run that was heard of."""
+        """The protocol of each run in the journal."""
         self._effects = befall.Effects(lab)
         for fault in (*self._schedule, *(each.fault for each in self._conditions)):
             self._check(fault)
@@ -156,7 +156,7 @@ class Injector:
             raise self._failure
 
     def inject(self, fault: Fault) -> Applied | None:
-        """Bring `fault` about now, whatever its `at_s` says; None when it does not befall this host."""
+        """Bring `fault` about now, whatever its `at_s` says; None when it does not concern this host."""
         self._check(fault)
         if KINDS[fault.kind].target == "service" and self._host and fault.target not in self._host.services:
             return None

@@ -10,7 +10,7 @@ from typing import Any, TypeGuard
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """One fault: `kind` is a name in :data:`sim.faults.kinds.KINDS`, `target` what it befalls (a link, a device, …).
+    """One fault: `kind` is a name in :data:`sim.faults.kinds.KINDS`, `target` what is affected (a link, a device, …).
 
     `at_s` counts from the start (s). `for_s` is how long it lasts (s); 0 is for good, or at once for a kind that is
     momentary. `amount` is in the kind's own unit; 0 is the kind's usual amount.

@@ -96,9 +96,9 @@ def read_script(path: Path, rig: Rig, *, with_host: bool = False) -> Script:
 
 
 def read_line(text: str, rig: Rig) -> Fault:
-    """A fault as somebody types it, to happen now: `unplug sim:gas for 30 s`, `offset ph_loop.ph amount 0.1 pH`.
+    """Read a fault that is typed in, to begin now: `unplug sim:gas for 30 s`, `offset ph_loop.ph amount 0.1 pH`.
 
-    Raises ValueError with what is wrong and how to mend it.
+    Raises ValueError with what is wrong and how to correct it.
     """
     match = _LINE.fullmatch(text.strip())
     if match is None:
@@ -120,7 +120,7 @@ def _of_faults(problem: Problem) -> Problem:
 
 
 class _Wrong(Exception):
-    """An entry cannot be used: where, what, how to mend it."""
+    """An entry cannot be used: where, what, how to correct it."""
 
     def __init__(self, place: Place, what: str, fix: str) -> None:
         super().__init__(what)

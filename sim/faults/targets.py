@@ -1,4 +1,4 @@
-"""What of a rig each kind of fault may befall."""
+"""The targets of each kind of fault on a rig."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ HOST, BROKER, STORE = "host", "broker", "store"
 _DESCRIBED = "modbus-generic"
 """The model whose points and commands stand in a description of their own."""
 _BY_CHANNEL = ("ismatec-reglo-icc",)
-"""Models of a bus that are addressed by the channel instead, by whoever uses their channels."""
+"""Models of a bus that are addressed by the channel instead."""
 _UNSIGNED = ("ismatec-reglo-digital", "masterflex-usb", "watson-marlow-ascii")
 """Models whose requests bear an address, and whose answers bear none."""
 ADDRESSED = (*(name for name, family in FAMILIES.items() if family.bus and name not in _BY_CHANNEL), _DESCRIBED)
@@ -27,7 +27,7 @@ ACTING = (
     ),
     _DESCRIBED,
 )
-"""Models that are told to do something."""
+"""Models that carry out commands."""
 
 
 def targets(kind: str, rig: Rig) -> tuple[str, ...]:
@@ -110,7 +110,7 @@ _BY_KIND: dict[str, Callable[[Rig], tuple[str, ...]]] = {
     "wrong_medium": _sources,
     "store_down": lambda _: (STORE,),
 }
-"""Kinds that do not befall everything of their target."""
+"""Kinds that affect only a part of their target's type."""
 
 
 _BY_TARGET: dict[str, Callable[[Rig], tuple[str, ...]]] = {

@@ -29,7 +29,7 @@ BURST_RATE_HZ = 45.0
 
 @dataclass(frozen=True, slots=True)
 class Network:
-    """One specimen: arrays have one entry an electrode, each electrode hearing one neuron (or none).
+    """One specimen: arrays have one entry for each electrode; an electrode records one neuron or none.
 
     `base_hz`: tonic firing at health 1. `takes_part`: share in network bursts. `falls_silent_at`: the
     health at and below which this neuron is silent. `trough_uv`: spike size. `position_um`: shape
@@ -47,7 +47,7 @@ class Network:
 
     @classmethod
     def grown(cls, electrodes: int, seed: int) -> Network:
-        """The specimen that this seed grows. One electrode of eight hears nothing; one (if there are eight)
+        """The specimen that this seed grows. One electrode of eight records nothing; one (if there are eight)
         is broken.
         """
         rng = np.random.default_rng([seed, 0x6E65])
@@ -56,7 +56,7 @@ class Network:
         trough_uv = rng.lognormal(math.log(75.0), 0.3, electrodes).clip(45.0, 180.0)
         impedance = rng.lognormal(math.log(220.0), 0.2, electrodes)
         if electrodes >= 8:
-            impedance[deaf[0]] = 8000.0  # an open lead: no neuron is heard and more noise is
+            impedance[deaf[0]] = 8000.0  # an open lead: no neuron is recorded, and more noise
         base_hz[deaf] = 0.0
         takes_part = rng.uniform(0.3, 1.0, electrodes)
         takes_part[deaf] = 0.0
@@ -75,7 +75,7 @@ class Network:
 
     @property
     def electrodes(self) -> int:
-        """How many electrodes hear it."""
+        """How many electrodes record it."""
         return len(self.base_hz)
 
     def vigour(self, health: float) -> Floats:

@@ -1,7 +1,7 @@
 """The rate-level model of the array: what the sample-level one would fire on average, at the cost of one
 formula.
 
-In accelerated time nobody can make 25,000 frames a second of life. Both models grow the same network from
+In accelerated time 25,000 frames for each second of rig time cannot be computed. Both models grow the same network from
 the same seed; a test holds their mean rates together over the range of health.
 """
 

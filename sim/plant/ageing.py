@@ -102,10 +102,10 @@ def multiply(vessel: F8, tally: F8, dt_s: float) -> None:
     tally[Cause.TURNOVER, Content.MICROBES] += vessel[Content.MICROBES] - before
     # CFU/mL × µL is a thousandth of a count.
     rate = vessel[Content.MICROBES] / 1000.0 * turnover.MICROBE_GLUCOSE_NMOL_S
-    eaten = min(0.9 * vessel[Content.GLUCOSE], rate * dt_s)
-    vessel[Content.GLUCOSE] -= eaten
-    vessel[Content.LACTATE] += 2.0 * eaten
-    vessel[Content.ALKALINITY] -= 2.0 * eaten
-    tally[Cause.TURNOVER, Content.GLUCOSE] -= eaten
-    tally[Cause.TURNOVER, Content.LACTATE] += 2.0 * eaten
-    tally[Cause.TURNOVER, Content.ALKALINITY] -= 2.0 * eaten
+    consumed = min(0.9 * vessel[Content.GLUCOSE], rate * dt_s)
+    vessel[Content.GLUCOSE] -= consumed
+    vessel[Content.LACTATE] += 2.0 * consumed
+    vessel[Content.ALKALINITY] -= 2.0 * consumed
+    tally[Cause.TURNOVER, Content.GLUCOSE] -= consumed
+    tally[Cause.TURNOVER, Content.LACTATE] += 2.0 * consumed
+    tally[Cause.TURNOVER, Content.ALKALINITY] -= 2.0 * consumed

@@ -61,7 +61,7 @@ class Cause(IntEnum):
     """Added or removed by a person."""
 
 
-SPECIES = tuple(each.name.lower() for each in Content if each is not Content.LIQUID)
+SPECIES = tuple(each.name.lower() for each in Content if each != Content.LIQUID)
 """What medium carries, by column."""
 COLUMNS = len(Content)
 CAUSES = tuple(each.name.lower() for each in Cause)

@@ -79,7 +79,7 @@ class Fleet:
         self._trait_rows = flat(self.traits, np.float64)
         self._place_row = np.array(self.places, dtype=np.int64)
         self._scratch: F8 = np.zeros((4, COLUMNS))
-        self.advance(0.0, 0)  # loads what is compiled now, and not in the first step of somebody's clock
+        self.advance(0.0, 0)  # load the compiled code now, not within the first timed step
 
     def _connect(self, number: int, name: str, line: Line, index: Mapping[str, int]) -> None:
         """Fill in the link and the constants of a line; `index` gives the numbers of the vessels."""

@@ -39,8 +39,8 @@ class Monod:
         mu *= self.inhibition_lactate / (self.inhibition_lactate + lactate)
         mu *= self.inhibition_ammonia / (self.inhibition_ammonia + ammonia)
         dying = self.death * lactate / (self.death_lactate + lactate) * ammonia / (self.death_ammonia + ammonia)
-        living = glucose / (glucose + 1e-3)  # nothing is eaten once nothing is there
-        eaten = (mu / self.cells_per_glucose + self.glucose_maintenance * living) * cells
+        living = glucose / (glucose + 1e-3)  # nothing is consumed without glucose
+        consumed = (mu / self.cells_per_glucose + self.glucose_maintenance * living) * cells
         used = mu / self.cells_per_glutamine + self.glutamine_maintenance * glutamine / (
             self.glutamine_half + glutamine
         )
@@ -49,9 +49,9 @@ class Monod:
         return np.array(
             [
                 (mu - dying) * cells,
-                -eaten,
+                -consumed,
                 -used,
-                self.lactate_per_glucose * eaten,
+                self.lactate_per_glucose * consumed,
                 self.ammonia_per_glutamine * used - removed,
             ]
         )

@@ -44,9 +44,9 @@ GROWTH_PER_DAY = 0.04
 """Gompertz, 4 mm at last [P, biology.md §1.2]."""
 DYING_S = 86_400.0
 REFILLING_S = 10 * 86_400.0
-"""How fast a core dies without oxygen, and is built anew with it [P]."""
+"""Time constants of a core that dies without oxygen and regrows with it [P]."""
 CHAMBER_SECTION_M2 = 0.05e-4
-"""The stream past the organoids: flow over this, what a channel 3 mm square leaves beside them [P]."""
+"""The stream past the organoids: flow over this, the free section of a channel 3 mm square around them [P]."""
 STILL_M_S = 2e-5
 """Convection that is always there [P]."""
 LDH_U_PER_MM3 = 0.1

@@ -1,7 +1,8 @@
 """The plant: every vessel, line and organoid of one rig, advanced lazily and exactly where it matters.
 
-One rig of :class:`sim.plant.fleet.Fleet` behind the face that simulated devices know. It takes steps of `GRID_S` seconds,
-shorter ones only where a pump, a valve, a heater or a gas changes: whoever merely asks gets the state of the last step.
+One rig of :class:`sim.plant.fleet.Fleet` behind the interface that simulated devices use. It takes steps of `GRID_S`
+seconds, shorter ones only where a pump, a valve, a heater or a gas changes: a mere question is answered with the state of
+the last step.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ FLOW_LOSSES = {"evaporation": Cause.EVAPORATION, "overflow": Cause.OVERFLOW, "le
 
 @dataclass(frozen=True, slots=True)
 class PlantTruth:
-    """What is really so: for tests, and for the honest half of a simulation's figures."""
+    """The true state, for tests and for the figures of a simulation that need it."""
 
     at_s: float
     volumes_ul: dict[str, float]
@@ -185,7 +186,7 @@ class Plant:
 
     @property
     def commanded_ul_min(self) -> dict[str, float]:
-        """Pump → what it is told to move (µL/min by the maker's chart, signed)."""
+        """Return the command of each pump (µL/min by the manufacturer's chart, signed)."""
         return {pump: float(self._lines["command_ul_min"][number]) for pump, number in self.fleet.pumps.items()}
 
     @property

@@ -21,7 +21,7 @@ ALBUMIN_HALF_MM = 0.005
 SUPPLEMENT_ALBUMIN_MM = 0.038
 """2.5 g/L of serum albumin, as in common supplements [R]."""
 MICROBE_DOUBLING_S = 3600.0
-MICROBES_MOST_PER_ML = 1e9
+MAX_MICROBES_PER_ML = 1e9
 MICROBE_GLUCOSE_NMOL_S = 1e-15 / 3600 * 1e9
 """A contaminant at 37 °C: doubles each hour up to 10⁹/mL, each takes 1 fmol glucose an hour to lactic acid [P]."""
 
@@ -44,5 +44,5 @@ def multiplied(per_ml: float, dt_s: float) -> float:
     """Microbes (CFU/mL) after `dt_s`: logistic growth, exactly."""
     if per_ml <= 0.0:
         return 0.0
-    most = max(MICROBES_MOST_PER_ML, per_ml)
+    most = max(MAX_MICROBES_PER_ML, per_ml)
     return most / (1.0 + (most / per_ml - 1.0) * exp(-log(2.0) / MICROBE_DOUBLING_S * dt_s))

@@ -362,8 +362,8 @@ def v9() -> Validation:
     hours = np.linspace(0, 120, 2401)
     early = hours <= 6
     mu = float(np.polyfit(hours[early], np.log(run[early, 0]), 1)[0])
-    eaten = run[0, 1] - run[-1, 1]
-    made = float(run[-1, 3] / eaten)
+    consumed = run[0, 1] - run[-1, 1]
+    made = float(run[-1, 3] / consumed)
     parts = [
         Part("growth rate in the first 6 h, 1/h", "at most 0.039", round(mu, 4), 0.9 * 0.039 <= mu <= 0.039),
         Part("lactate made per glucose", "0.70", round(made, 4), abs(made - 0.7) < 1e-6),
@@ -395,7 +395,7 @@ def _settled(rig: Rig, seeds: list[int]) -> Fleet:
 
 
 def v10(rig: Rig, days: int = 14) -> Validation:
-    """Three quarters of spent medium reused, beside a control on fresh medium alone."""
+    """Compare the reuse of three quarters of spent medium with a control on fresh medium alone."""
     fleet = _settled(rig, [1, 1])
     organs = rig.organs
     line = {name: fleet.line_names.index(name) for name in fleet.line_names}

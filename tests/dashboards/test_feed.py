@@ -8,7 +8,7 @@ from datetime import timedelta
 import pytest
 
 from dashboards.auth import SESSION_AGE, Role, User
-from dashboards.feed import KNOWN_FOR_S, MOST_CLIENTS, MOST_HEARD, PERIOD_S, QUEUE_MESSAGES, SEND_TIME_S, changed
+from dashboards.feed import KNOWN_FOR_S, MAX_CLIENTS, MAX_RECEIVED, PERIOD_S, QUEUE_MESSAGES, SEND_TIME_S, changed
 from tests.dashboards.world import HOST, world
 
 pytestmark = pytest.mark.virtual_time
@@ -136,7 +136,7 @@ async def test_S1_a_page_of_somebody_else_cannot_listen() -> None:
 async def test_S3_a_page_that_talks_without_end_is_shut_out() -> None:
     async with world() as w, w.socket(Role.ADMIN) as page:
         await page.body()
-        for _ in range(MOST_HEARD):
+        for _ in range(MAX_RECEIVED):
             page.say('{"estop": true}')
         while (message := await page.next())["type"] != "websocket.close":
             pass
@@ -146,7 +146,7 @@ async def test_S3_a_page_that_talks_without_end_is_shut_out() -> None:
 
 async def test_S3_there_are_only_so_many_pages_at_once() -> None:
     async with world() as w:
-        sockets = [w.socket(Role.VIEWER) for _ in range(MOST_CLIENTS)]
+        sockets = [w.socket(Role.VIEWER) for _ in range(MAX_CLIENTS)]
         for each in sockets:
             await each.__aenter__()
             await each.body()

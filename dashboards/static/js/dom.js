@@ -106,7 +106,7 @@ const keyedChildren = new WeakMap();
 /**
  * Keep one child of `parent` for each item, in the order of `items`.
  *
- * Children are updated in place and not created anew: a press that has begun, the keyboard focus and the position of a
+ * Children are updated in place and not created again: a press that has begun, the keyboard focus and the position of a
  * screen reader survive every update. The child that holds the focus is not moved, because a browser takes the focus
  * from a node that is removed and inserted again.
  *
