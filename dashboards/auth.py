@@ -150,20 +150,19 @@ class Auth:
         Raises :class:`LastAdmin` when no other user has an admin's token, and :class:`Unkept` when it holds only until this
         process ends.
         """
-        tokens = [key for key, user in self._tokens.items() if user.name == name]
         admins = {user.name for user in self._tokens.values() if user.role is Role.ADMIN}
         if admins == {name}:
             raise LastAdmin(f"{name} is the only admin")
-        sessions = [key for key, session in self._sessions.items() if session.user.name == name]
-        self._tokens = {key: user for key, user in self._tokens.items() if key not in tokens}
-        self._sessions = {key: session for key, session in self._sessions.items() if key not in sessions}
+        before = len(self._tokens) + len(self._sessions)
+        self._tokens = {key: user for key, user in self._tokens.items() if user.name != name}
+        self._sessions = {key: session for key, session in self._sessions.items() if session.user.name != name}
         try:
             self._save()
         except OSError as error:
             raise self._unkept(
                 f"{name} is kept out until this controller is restarted, and no longer", error
             ) from error
-        return len(tokens) + len(sessions)
+        return before - len(self._tokens) - len(self._sessions)
 
     def link(self, host: str, port: int) -> str:
         """The address that lets a browser in; the token stands behind the #, which never reaches a server or a log.

@@ -195,13 +195,9 @@ class BronkhorstPropar(WireDevice):
         if value is None:
             known = wanted[0] in (1, 33, 104, 113)
             return bytes((STATUS, NO_PARAMETER if known else NO_PROCESS, 3 if known else 2))
-        if isinstance(value, bytes):
-            if kind != STRING:
-                return bytes((STATUS, WRONG_TYPE, 3))
-            return bytes((ANSWER, data[0], data[1], len(value))) + value
-        if kind not in (INTEGER, LONG) or (kind == INTEGER) != isinstance(value, int):
+        expected, packed = _packed(value)
+        if kind != expected:
             return bytes((STATUS, WRONG_TYPE, 3))
-        packed = struct.pack(">H", value & 0xFFFF) if isinstance(value, int) else struct.pack(">f", value)
         return bytes((ANSWER, data[0], data[1])) + packed
 
     def _value(self, parameter: Parameter) -> int | float | bytes | None:
@@ -269,3 +265,12 @@ class BronkhorstPropar(WireDevice):
         if not 0 <= share <= MOST:
             return WRONG_VALUE, at, 0.0
         return OK, at + size, share
+
+
+def _packed(value: float | bytes) -> tuple[int, bytes]:
+    """Return the type of a parameter on the wire, and its bytes."""
+    if isinstance(value, bytes):
+        return STRING, bytes((len(value),)) + value
+    if isinstance(value, int):
+        return INTEGER, struct.pack(">H", value & 0xFFFF)
+    return LONG, struct.pack(">f", value)

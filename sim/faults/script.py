@@ -175,6 +175,25 @@ class _Reader:
             if key not in _KEYS:
                 raise _Wrong((*place, key), f"“{key}” is nothing a fault has", f"It has: {', '.join(_KEYS)}")
         kind = self._kind(entry, place)
+        start = self._start(entry, place)
+        allowed = self._allowed(kind, place)
+        for_s = self._for(entry, kind, place)
+        if start == "rate":
+            on = allowed if entry.get("on", ANY) == ANY else (self._on(entry, kind, allowed, place),)
+            amount = self._amount(entry, kind, on[0], place) if "amount" in entry else None
+            return Chance(kind, on, self._rate(entry["rate"], (*place, "rate")), for_s, amount)
+        target = self._on(entry, kind, allowed, place)
+        amount = self._amount(entry, kind, target, place)
+        if start == "at":
+            at_s = self._quantity(entry["at"], "s", (*place, "at"))
+            if at_s < 0:
+                raise _Wrong((*place, "at"), "is before the start", "Times count from the start: write “at: 2 h”")
+            return Fault(kind.name, target, at_s, for_s or 0.0, amount)
+        fault = Fault(kind.name, target, 0.0, for_s or 0.0, amount)
+        return Conditional(fault, self._when(entry["when"], (*place, "when")), self._again(entry, place))
+
+    def _start(self, entry: Mapping[str, Any], place: Place) -> str:
+        """Return the key that says when the fault happens: at, when or rate."""
         starts = [key for key in ("at", "when", "rate") if key in entry]
         if len(starts) != 1:
             said = f"has both “{starts[0]}” and “{starts[1]}”" if starts else "does not say when it happens"
@@ -183,21 +202,7 @@ class _Reader:
             )
         if "again" in entry and starts != ["when"]:
             raise _Wrong((*place, "again"), "“again” belongs to “when”", "Remove it, or write “rate: 3 / day”")
-        allowed = self._allowed(kind, place)
-        for_s = self._for(entry, kind, place)
-        if starts == ["rate"]:
-            on = allowed if entry.get("on", ANY) == ANY else (self._on(entry, kind, allowed, place),)
-            amount = self._amount(entry, kind, on[0], place) if "amount" in entry else None
-            return Chance(kind, on, self._rate(entry["rate"], (*place, "rate")), for_s, amount)
-        target = self._on(entry, kind, allowed, place)
-        amount = self._amount(entry, kind, target, place)
-        if starts == ["at"]:
-            at_s = self._quantity(entry["at"], "s", (*place, "at"))
-            if at_s < 0:
-                raise _Wrong((*place, "at"), "is before the start", "Times count from the start: write “at: 2 h”")
-            return Fault(kind.name, target, at_s, for_s or 0.0, amount)
-        fault = Fault(kind.name, target, 0.0, for_s or 0.0, amount)
-        return Conditional(fault, self._when(entry["when"], (*place, "when")), self._again(entry, place))
+        return starts[0]
 
     def _kind(self, entry: Mapping[str, Any], place: Place) -> Kind:
         if "fault" not in entry:
@@ -282,13 +287,10 @@ class _Reader:
         return amount
 
     def _magnitude(self, value: Any, kind: Kind, amount: Magnitude, target: str, place: Place) -> float:
+        if kind.name == "drift":
+            return self._drift(str(value), self._points[target].unit, place)
         if kind.target == "point" and kind.name != "noise":
-            unit = self._points[target].unit
-            text, slash, period = str(value).rpartition("/") if kind.name == "drift" else (str(value), "", "")
-            if kind.name == "drift" and not slash:
-                raise _Wrong(place, f"“{value}” does not say in what time", f"Write “amount: 0.1 {unit} / day”")
-            days = self._quantity(f"1 {period.strip()}", "day", place) if slash else 1.0
-            return _rounded(self._quantity(text.strip(), unit, place) / days)
+            return _rounded(self._quantity(str(value).strip(), self._points[target].unit, place))
         if amount.unit:
             return self._quantity(value, amount.unit, place)
         if isinstance(value, str):
@@ -297,6 +299,14 @@ class _Reader:
         if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
             raise _Wrong(place, f"“{value}” is not a number", f"Write a number: the {amount.meaning}")
         return float(value)
+
+    def _drift(self, value: str, unit: str, place: Place) -> float:
+        """Return a drift such as “0.1 pH / h” in the unit a day."""
+        text, slash, period = value.rpartition("/")
+        if not slash:
+            raise _Wrong(place, f"“{value}” does not say in what time", f"Write “amount: 0.1 {unit} / day”")
+        days = self._quantity(f"1 {period.strip()}", "day", place)
+        return _rounded(self._quantity(text.strip(), unit, place) / days)
 
     def _shown(self, value: float, amount: Magnitude) -> str:
         return quantity_text(value, amount.unit) if amount.unit else f"{value:g}"

@@ -42,11 +42,9 @@ class Fleet:
         self.line_names = list(pumped)
         self.pumps = {line.pump: number for number, line in enumerate(pumped.values()) if line.pump is not None}
         self.valves = [line.valve for line in pumped.values()]
-        organs, rigs = rig.organs, len(seeds)
-        chamber = index[rig.organoid.chamber]
-        beyond = [index[line.to] for line in rig.lines.values() if line.passive and index[line.from_] == chamber]
-        loop, spent = index[organs.lung.vessel], index[organs.kidney.vessel]
-        self.places = Places(loop, chamber, spent, beyond[0] if beyond else loop)
+        rigs = len(seeds)
+        self.places = _places(rig, index)
+        loop, chamber, spent, _ = self.places
 
         self.links = np.zeros(len(pumped), dtype=LINK)
         self.lines = np.zeros((rigs, len(pumped)), dtype=LINE)
@@ -196,6 +194,13 @@ class Fleet:
         self.profile[:] = profile
         self.body["core_m"] = core
         self.body["dead_fraction"] = (core / radius) ** 3
+
+
+def _places(rig: Rig, index: Mapping[str, int]) -> Places:
+    """Return the vessels with a role; `index` gives their numbers."""
+    chamber, loop = rig.organoid.chamber, index[rig.organs.lung.vessel]
+    beyond = [index[line.to] for line in rig.lines.values() if line.passive and line.from_ == chamber]
+    return Places(loop, index[chamber], index[rig.organs.kidney.vessel], beyond[0] if beyond else loop)
 
 
 def flat(records: NDArray[np.void], kind: type[Number]) -> NDArray[Number]:
