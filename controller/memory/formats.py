@@ -111,7 +111,10 @@ def migrate(
     db.execute("BEGIN IMMEDIATE")
     try:
         (found,) = db.execute("PRAGMA user_version").fetchone()  # another process may have been first
-        for step in form.path_from(found) or ():
+        way = form.path_from(found)
+        if way is None:
+            raise sqlite3.DatabaseError(f"it has format {found}, which this Choroid cannot convert to {form.version}")
+        for step in way:
             step.apply(db)
         db.execute(f"PRAGMA user_version={form.version}")
         db.execute("COMMIT")
