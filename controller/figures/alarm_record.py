@@ -1,4 +1,4 @@
-"""Alarms of a period, from the journal: how often, how soon acknowledged, which still stand (ISA-18.2's figures)."""
+"""Alarm statistics of a period from the journal: count, time to acknowledge, standing alarms (ISA-18.2)."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ ROWS = (
 
 @dataclass(slots=True)
 class Occurrence:
-    """One alarm from its raising to its end. UTC seconds; `ended` None means that it stands."""
+    """One alarm from its raising to its end (UTC seconds); `ended` None: it stands."""
 
     alarm: str
     priority: str
@@ -35,9 +35,9 @@ class Occurrence:
     by: str = ""
     ended: float | None = None
     forgotten: bool = False
-    """It ended because the controller was started anew, with nobody having acknowledged it."""
+    """Whether it ended by a restart of the controller without acknowledgement."""
     times: int = 1
-    """How often its cause came, until it ended."""
+    """How often its cause occurred until it ended."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,21 +52,21 @@ class AlarmFigures:
     median_ack_s: float | None
     longest_ack_s: float | None
     late: int
-    """So many were not acknowledged within the time that the alarm gives."""
+    """Number of occurrences that were not acknowledged within the time to respond."""
     within_s: float | None
     standing: bool
     present_s: float
     detail: str
 
     def to_json(self) -> dict[str, Any]:
-        """Plain data."""
+        """Return plain data."""
         return {name: getattr(self, name) for name in self.__slots__}
 
 
 def occurrences(rows: Iterable[Entry]) -> Iterator[Occurrence]:
-    """Every alarm's life, in the order in which they were raised."""
+    """Yield every occurrence, in the order of raising."""
     standing: dict[str, Occurrence] = {}
-    told: list[Occurrence] = []
+    found: list[Occurrence] = []
     for row in rows:
         at = seconds(row.utc)
         if row.kind == "controller.started":
@@ -79,7 +79,7 @@ def occurrences(rows: Iterable[Entry]) -> Iterator[Occurrence]:
         if row.kind == "alarm.raised":
             known = Occurrence(name, str(row.body.get("priority", "")), str(row.body.get("detail", "")), at)
             standing[name] = known
-            told.append(known)
+            found.append(known)
         elif known is None:
             continue
         elif row.kind == "alarm.unacknowledged":
@@ -89,11 +89,11 @@ def occurrences(rows: Iterable[Entry]) -> Iterator[Occurrence]:
         elif row.kind == "alarm.normal":
             known.ended = at
             del standing[name]
-    yield from told
+    yield from found
 
 
 def alarm_figures(rows: Iterable[Entry], begin: float, end: float) -> list[AlarmFigures]:
-    """The alarms that stood at any time in [begin, end), the most urgent first; `rows` from the journal's beginning."""
+    """Return the statistics of alarms that stood in [begin, end), the most urgent first; `rows` from the journal's begin."""
     groups: dict[str, list[Occurrence]] = {}
     for each in occurrences(rows):
         if each.raised < end and (each.ended is None or each.ended >= begin):
@@ -104,9 +104,25 @@ def alarm_figures(rows: Iterable[Entry], begin: float, end: float) -> list[Alarm
 
 
 def respond_within_s(kind: str) -> float | None:
-    """How long a person has for an alarm of this kind; None for a kind that this release does not know."""
+    """Return the time to respond of a kind of alarm (s); None for a kind that this release does not know."""
     definition = DEFINITIONS.get(kind)
     return None if definition is None else parse_quantity(definition.respond_within, "s")
+
+
+def _late(found: list[Occurrence], within_s: float | None, end: float) -> int:
+    """Return how many occurrences were not acknowledged within the time to respond."""
+    if within_s is None:
+        return 0
+    late = 0
+    for each in found:
+        seen = each.acknowledged if each.acknowledged is not None else min(each.ended or end, end)
+        late += seen - each.raised > within_s
+    return late
+
+
+def _present_s(each: Occurrence, begin: float, end: float) -> float:
+    """Return how long an occurrence stood in the period (s)."""
+    return min(each.ended if each.ended is not None else end, end) - max(each.raised, begin)
 
 
 def _figures(name: str, found: list[Occurrence], begin: float, end: float) -> AlarmFigures:
@@ -114,13 +130,9 @@ def _figures(name: str, found: list[Occurrence], begin: float, end: float) -> Al
     waits = [
         each.acknowledged - each.raised for each in found if each.acknowledged is not None and each.acknowledged < end
     ]
-    late = 0
-    if within_s is not None:
-        for each in found:
-            seen = each.acknowledged if each.acknowledged is not None else min(each.ended or end, end)
-            late += seen - each.raised > within_s
+    late = _late(found, within_s, end)
     standing = any(each.ended is None or each.ended >= end for each in found)
-    present_s = sum(min(each.ended if each.ended is not None else end, end) - max(each.raised, begin) for each in found)
+    present_s = sum(_present_s(each, begin, end) for each in found)
     return AlarmFigures(
         alarm=name,
         priority=found[-1].priority,

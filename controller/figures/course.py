@@ -1,7 +1,7 @@
 """The course of one series through a period: mean, spread, extremes, time out of band, gaps, and points for a plot.
 
-Made of history's stretches in one pass, whatever the length of the period: ninety days take as much memory as one. Each
-stretch counts for the time that its readings cover, so that a stretch half missed counts half.
+Computed in one pass over history's stretches, whatever the length of the period: ninety days take as much memory as one. Each
+stretch counts for the time that its readings cover, so a stretch with half of its readings counts half.
 """
 
 from __future__ import annotations
@@ -12,15 +12,15 @@ from dataclasses import dataclass
 
 from controller.memory.history_reader import Stretch
 
-MOST_GAPS = 50
-"""So many gaps are kept, the longest."""
+MAX_GAPS = 50
+"""Maximum number of gaps that are kept, the longest."""
 GAP_STRETCHES = 2
-"""A gap is told from so many empty stretches on: one alone may be a matter of where the boundary fell."""
+"""Minimum number of empty stretches that make a gap: one alone may be due to its boundaries."""
 
 
 @dataclass(frozen=True, slots=True)
 class Slot:
-    """One point of a plot at `at` (UTC seconds): mean, least, greatest."""
+    """One point of a plot at `at` (UTC seconds): mean, minimum, maximum."""
 
     at: float
     mean: float
@@ -30,7 +30,7 @@ class Slot:
 
 @dataclass(frozen=True, slots=True)
 class Band:
-    """Values between which a series shall lie."""
+    """The range in which a series should lie."""
 
     low: float
     high: float
@@ -38,14 +38,14 @@ class Band:
 
 @dataclass(frozen=True, slots=True)
 class Course:
-    """What became of a series; see :func:`course`. Times in s, `gaps` as (begin, end) in UTC seconds."""
+    """Statistics of a series; see :func:`course`. Times in s, `gaps` as (begin, end) in UTC seconds."""
 
     point: str
     unit: str
     n: int
     mean: float
     sd: float
-    """Of the stretches' means about `mean`, weighted by time."""
+    """Standard deviation of the stretches' means about `mean`, weighted by time."""
     least: float
     most: float
     covered_s: float
@@ -53,7 +53,7 @@ class Course:
     out_s: float
     """Covered time out of `band`."""
     ripple: float
-    """Mean of (greatest less least) within a stretch."""
+    """Mean of (maximum less minimum) within a stretch."""
     gaps: tuple[tuple[float, float], ...]
     slots: tuple[Slot, ...]
     band: Band | None
@@ -69,7 +69,7 @@ class Course:
         return self.out_s / self.covered_s if self.covered_s > 0 else 0.0
 
     def rms_from(self, target: float) -> float:
-        """Root mean square distance of the stretches' means from `target`."""
+        """Return the root mean square distance of the stretches' means from `target`."""
         return math.hypot(self.sd, self.mean - target)
 
 
@@ -85,10 +85,20 @@ def course(
     band: Band | None = None,
     slots: int = 400,
 ) -> Course | None:
-    """The course from `begin` to `end` (UTC seconds) of a series that is read every `every_s`; None without a reading.
+    """Return the statistics of a series from `begin` to `end`; None without a reading.
 
-    `stretches` are `width` seconds wide, in order. A stretch that is short of one reading is taken as whole, for its
-    boundary falls anywhere.
+    A stretch that lacks one reading counts as complete, because its boundaries are arbitrary.
+
+    Args:
+        point: the series.
+        unit: its unit.
+        stretches: history's stretches of `width` seconds, in order.
+        begin: begin of the period (UTC seconds).
+        end: end of the period (UTC seconds).
+        width: width of a stretch (s).
+        every_s: sampling period of the series (s).
+        band: the range in which the series should lie.
+        slots: maximum number of points for the plot.
     """
     expected = width / every_s
     n, covered_s, out_s, ripple = 0, 0.0, 0.0, 0.0
@@ -109,7 +119,7 @@ def course(
         value = stretch.total / stretch.n
         n += stretch.n
         covered_s += weight
-        step = value - mean  # West 1979, the weighted form of Welford's sum: nothing is squared before it is centred
+        step = value - mean  # West 1979, the weighted form of Welford's sum: values are centred before they are squared
         mean += step * weight / covered_s
         square += weight * step * (value - mean)
         least, most = min(least, stretch.least), max(most, stretch.most)
@@ -121,7 +131,7 @@ def course(
         return None
     if end - whole_until >= GAP_STRETCHES * width:
         gaps.append((whole_until, end))
-    gaps = sorted(sorted(gaps, key=lambda gap: gap[0] - gap[1])[:MOST_GAPS])
+    gaps = sorted(sorted(gaps, key=lambda gap: gap[0] - gap[1])[:MAX_GAPS])
     return Course(
         point,
         unit,
@@ -141,12 +151,12 @@ def course(
 
 
 class _Plot:
-    """Gathers stretches into at most `most` points, and keeps every peak."""
+    """Combines stretches into a maximum number of points, and keeps every peak."""
 
-    def __init__(self, begin: float, end: float, most: int, width: float) -> None:
+    def __init__(self, begin: float, end: float, max_points: int, width: float) -> None:
         self._begin = begin
         self._half = width / 2
-        self._step = (end - begin) / most
+        self._step = (end - begin) / max_points
         self._slots: list[Slot] = []
         self._index = -1
         self._n = 0

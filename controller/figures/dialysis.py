@@ -1,8 +1,8 @@
-"""What a dialyser did: dialysate used, and the clearance that assays before and after a dialysis show.
+"""Figures of a dialyser: dialysate used, and the clearance by assays before and after a dialysis.
 
-A batch of volume V that is stirred and dialysed against C_d follows V·dC/dt = -K·(C - C_d), so two assays around one
-dialysis of t minutes give K = V/t · ln((C0 - C_d)/(C1 - C_d)) (biology.md §2). Estimates are not used for it: they were
-made with the KoA of the rig file, and would only give that back.
+A stirred batch of volume V dialysed against C_d follows V·dC/dt = -K·(C - C_d), so two assays around a dialysis of t minutes
+give K = V/t · ln((C0 - C_d)/(C1 - C_d)) (biology.md §2). Estimates are not used: they were made with the KoA of the rig file
+and would only return it.
 """
 
 from __future__ import annotations
@@ -19,20 +19,20 @@ from protocols.dialysis import exchanged, koa_at
 
 SOLUTES = {"ammonia": "ammonia_mm", "lactate": "lactate_mm"}
 WITHIN_S = 4 * 3600.0
-"""An assay further away from its dialysis than this tells more of what happened in between."""
+"""Maximum time between an assay and its dialysis; an earlier or later one reflects other events too (s)."""
 NO_DIALYSER = "the rig has no dialyser: medium is exchanged, not dialysed"
 
 
 @dataclass(frozen=True, slots=True)
 class Pair:
-    """The clearance that the assays around one dialysis show, and its standard deviation (µL/min)."""
+    """Clearance by the assays around one dialysis, and its standard deviation (µL/min)."""
 
     clearance: float
     sd: float
 
 
 def dialysis(sources: Sources) -> list[Figure]:
-    """The figures of the dialyser, or why there are none."""
+    """Return the figures of the dialyser, or why there are none."""
     names = (
         ("dialysate", "dialysate used", "mL"),
         *((f"clearance_{solute}", f"clearance of {solute} by the dialyser", "uL/min") for solute in SOLUTES),
@@ -71,34 +71,46 @@ def _clearance(sources: Sources, done: Sequence[BookedTransfer], solute: str) ->
 
 
 def _pair(sources: Sources, each: BookedTransfer, solute: str) -> Pair | None:
-    """The clearance that the nearest assays around one dialysis show; None where there are none, or they cannot be."""
+    """Return the clearance by the nearest assays around one dialysis; None without them, or if they are implausible."""
     if each.begin is None or not each.flow_ul_min or each.ul <= 0:
         return None
-    held = [before.spent_ul for before in sources.transfers if before.end <= each.begin and before.spent_ul]
-    if not held:
-        return None
-    # The volume counts, not the row's time, which is that of the balance having settled.
+    held_ul = _held_ul(sources, each.begin)
+    # The duration follows from the volume: the row is written after the balance has settled.
     minutes = each.ul / each.flow_ul_min
-    ends = each.begin + minutes * 60.0
-    found = _assays(sources, solute)
-    before = [assay for assay in found if each.begin - WITHIN_S <= _taken(assay) <= each.begin]
-    after = [assay for assay in found if ends <= _taken(assay) <= ends + WITHIN_S]
-    if not before or not after:
+    around = _around(sources, solute, each.begin, each.begin + minutes * 60.0)
+    if held_ul is None or around is None:
         return None
+    before, after = around
     rig = sources.rig
     bottle = rig.lines[each.line].from_
     basal = float(getattr(rig.media[rig.vessels[bottle].contains or ""], SOLUTES[solute]))
-    over = before[-1]["value"] - basal, after[0]["value"] - basal
+    over = before["value"] - basal, after["value"] - basal
     if min(over) <= 0:
         return None
-    ul_min = held[-1] / minutes
+    ul_min = held_ul / minutes
     clearance = ul_min * math.log(over[0] / over[1])
-    sd = ul_min * math.hypot(before[-1]["sd"] / over[0], after[0]["sd"] / over[1])
+    sd = ul_min * math.hypot(before["sd"] / over[0], after["sd"] / over[1])
     return Pair(clearance, sd) if sd > 0 else None
 
 
+def _held_ul(sources: Sources, at: float) -> float | None:
+    """Return the last weighed volume of the spent vessel by `at` (UTC seconds)."""
+    held = [before.spent_ul for before in sources.transfers if before.end <= at and before.spent_ul]
+    return held[-1] if held else None
+
+
+def _around(
+    sources: Sources, solute: str, begin: float, end: float
+) -> tuple[Mapping[str, Any], Mapping[str, Any]] | None:
+    """Return the last assay before `begin` and the first after `end` (UTC seconds), if both are near enough."""
+    found = _assays(sources, solute)
+    before = [assay for assay in found if begin - WITHIN_S <= _taken(assay) <= begin]
+    after = [assay for assay in found if end <= _taken(assay) <= end + WITHIN_S]
+    return (before[-1], after[0]) if before and after else None
+
+
 def _assays(sources: Sources, solute: str) -> list[Mapping[str, Any]]:
-    """Assays of the spent medium that were used, by the time when they were taken."""
+    """Return the assays of the spent medium that were used, by time of sampling."""
     spent = sources.rig.organs.kidney.vessel
     some = [
         note.body

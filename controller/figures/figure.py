@@ -1,4 +1,4 @@
-"""One figure of an organ: a value with its unit, interval and coverage, or the reason why there is none."""
+"""One figure of an organ: a value with unit, interval and coverage, or the reason why there is none."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from enum import IntEnum
 from typing import Any
 
 Z95 = 1.96
-"""Standard deviations on either side that hold 95 % of a normal distribution."""
+"""Half width of a 95 % interval of a normal distribution, in standard deviations."""
 
 
 class FigureStatus(IntEnum):
-    """How a figure stands against its limits; the worst is the greatest."""
+    """Verdict on a figure against its limits; the worst is the largest."""
 
     NONE = 0
-    """There is no limit for it, or no data."""
+    """It has no limit, or no data."""
     GOOD = 1
     WATCH = 2
     BAD = 3
@@ -25,9 +25,8 @@ class FigureStatus(IntEnum):
 class Figure:
     """One figure.
 
-    `value` is None when there are no data, and `why` says why. `low` and `high` are a 95 % interval where one is known.
-    `coverage` (0..1) is the share of the period in which the data were there; None for figures that are made of events.
-    `limit` says against what it was judged, `basis` what it was computed from.
+    `value` is None without data, and `why` gives the reason. `low` and `high` are a 95 % interval if it is known. `coverage`
+    (0..1) is the share of the period with data; None for figures of events. `limit` names the limits, `basis` the source.
     """
 
     key: str
@@ -43,7 +42,7 @@ class Figure:
     why: str = ""
 
     def to_json(self) -> dict[str, Any]:
-        """Plain data; a value that is not there is null, and never a zero."""
+        """Return plain data; a missing value is null, never zero."""
         return {
             "label": self.label,
             "unit": self.unit,
@@ -60,9 +59,9 @@ class Figure:
 
 @dataclass(frozen=True, slots=True)
 class FigureLimits:
-    """From where on a figure is to be watched, and from where on it is bad; None is no such limit.
+    """Limits of a figure: to be watched, and bad; None is no such limit.
 
-    `upward` is True where much is bad. `tag` says where the numbers are from.
+    `upward` is True if large values are bad. `tag` names the source of the numbers.
     """
 
     watch: float | None
@@ -71,14 +70,14 @@ class FigureLimits:
     tag: str = "proposed"
 
     def judge(self, value: float) -> FigureStatus:
-        """Where `value` lies."""
+        """Return the verdict on `value`."""
         for limit, verdict in ((self.bad, FigureStatus.BAD), (self.watch, FigureStatus.WATCH)):
             if limit is not None and (value > limit if self.upward else value < limit):
                 return verdict
         return FigureStatus.GOOD
 
     def text(self, unit: str) -> str:
-        """In words."""
+        """Return the limits as text."""
         sign = "above" if self.upward else "below"
         parts = [
             f"{word} {sign} {limit:g}{unit and ' ' + unit}"
@@ -100,7 +99,7 @@ def figure(
     judged: float | None = None,
     basis: str = "",
 ) -> Figure:
-    """A figure with a value; `sd` gives it its interval, `judged` (default: the value) is held against `limits`."""
+    """Return a figure with a value. `sd` gives its interval; `judged` (default: the value) is compared with `limits`."""
     low = high = None
     if sd is not None and math.isfinite(sd):
         low, high = value - Z95 * sd, value + Z95 * sd
@@ -120,7 +119,7 @@ def figure(
 
 
 def missing(key: str, label: str, unit: str, why: str) -> Figure:
-    """No data, and why."""
+    """Return a figure without data, with the reason."""
     return Figure(key, label, unit, None, why=why)
 
 

@@ -1,4 +1,4 @@
-"""The gut: does it give what it is asked, how much is left, and until when that lasts."""
+"""Figures of the gut: accuracy of doses, remaining stock, and run-out time."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from controller.figures.sources import Sources
 from controller.figures.transfers import ML, accuracy, volume
 
 RUN_OUT_D = FigureLimits(7.0, 2.0, upward=False)
-"""A week's notice to order and thaw, two days to come in and refill."""
+"""A week's notice to order and thaw, two days to come in and refill (d)."""
 
 
 def gut(sources: Sources) -> list[Figure]:
-    """Every figure of the gut."""
+    """Return every figure of the gut."""
     feed = sources.rig.organs.gut.feed
     some = sources.moved(feed)
     vessel = sources.rig.lines[feed].from_
@@ -25,7 +25,7 @@ def gut(sources: Sources) -> list[Figure]:
 
 
 def stock(sources: Sources, vessel: str, what: str, line: str) -> list[Figure]:
-    """What is left of a stock above its floor at the period's end, and how long that lasts at the period's rate."""
+    """Return what is left of a stock above its floor at the period's end, and how long it lasts at the period's rate."""
     keys = (f"{vessel}_left", f"{what} left", "mL"), (f"{vessel}_run_out", f"{what} runs out in", "d")
     booked = sources.ledger_end
     if booked is None or vessel not in booked.volumes:
@@ -40,7 +40,7 @@ def stock(sources: Sources, vessel: str, what: str, line: str) -> list[Figure]:
         figures.append(missing(*keys[1], "none was used in the period, so nothing tells how fast it goes"))
         return figures
     rate = used / sources.days
-    # The next days' use is as uncertain as the doses are few: a Poisson number of them.
+    # The future use is uncertain because the doses are few: their number is Poisson distributed.
     rel = math.hypot(1.0 / math.sqrt(len(sources.moved(line))), held.sd_ul / ML / left if left > 0 else 0.0)
     days = left / rate
     low, high = days / (1 + Z95 * rel), (days / (1 - Z95 * rel) if Z95 * rel < 1 else None)

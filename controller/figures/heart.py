@@ -1,4 +1,4 @@
-"""The heart: how much it circulates, how evenly, for how long it stood, and how far its tubing has turned."""
+"""Figures of the heart: circulation, its steadiness, standing time, and age of the tubing."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ from controller.upkeep.tubing import revolution_of
 FLOW_ERROR_PCT = FigureLimits(5.0, 15.0)
 """Tubing relaxes by 5 to 15 % in its first days (biology.md §2)."""
 STANDING_MIN = FigureLimits(1.0, 5.0)
-"""The alarm "no heart flow" asks for a person within five minutes: tissue runs out of oxygen."""
+"""The alarm "no heart flow" demands a response within five minutes: tissue runs out of oxygen (min)."""
 STANDS_BELOW = 0.05
-"""Of the working flow: a minute with less counts as standing."""
+"""Share of the working flow below which a minute counts as standing."""
 LAW_REL_SD = 0.25
-"""How far pumps lie apart from what their bore would have them move in a turn (OMEGA FPU5 manual, biology.md §2)."""
+"""Scatter of pumps about the volume of a turn by their bore (OMEGA FPU5 manual, biology.md §2)."""
 TUBING_USED_PCT = FigureLimits(80.0, 100.0)
 
 
 def heart(sources: Sources) -> list[Figure]:
-    """Every figure of the heart."""
+    """Return every figure of the heart."""
     rig = sources.rig
     line = rig.lines[rig.organs.heart.line]
     pump = line.pump or ""
@@ -71,7 +71,7 @@ def _error(sources: Sources, pump: str, flow: Course | None) -> Figure:
 
 
 def _measured(sources: Sources, flow: Course | None) -> Figure:
-    """Where a flow sensor stands in the heart's line, it says what the pump only reckons."""
+    """Compare the pump's reported flow with a flow sensor in the heart's line, if there is one."""
     key, label, unit = "flow_sensor_error", "pump's word against flow sensor", "%"
     heart = sources.rig.organs.heart
     points = [f"{name}.flow" for name, device in sources.rig.devices.items() if device.at == heart.line]
@@ -94,7 +94,7 @@ def _measured(sources: Sources, flow: Course | None) -> Figure:
 
 
 def _pulsatility(sources: Sources) -> Figure:
-    """(greatest - least) / mean, of the pressure behind the pump: the flow itself is seldom sampled fast enough."""
+    """Return (maximum - minimum) / mean of the pressure behind the pump: the flow is rarely sampled fast enough."""
     key, label, unit = "pulsatility", "pulsatility of pressure", ""
     point = sources.rig.organs.heart.pressure
     if point is None:
@@ -142,7 +142,7 @@ def _volume(sources: Sources, pump: str, flow: Course | None) -> Figure:
 
 
 def _turns(sources: Sources, pump: str) -> list[Figure]:
-    """Revolutions in the period and of the tubing: the journal's count, or what the pump's running total tells."""
+    """Return revolutions in the period and of the tubing: by the journal's count, or by the pump's running total."""
     key, label, unit = "revolutions", "revolutions in the period", "rev"
     age, used = ("tubing_age", "age of the tubing", "d"), ("tubing_used", "life of the tubing used up", "%")
     worn = sources.tubing.get(pump)
@@ -167,7 +167,7 @@ def _turns(sources: Sources, pump: str) -> list[Figure]:
 
 
 def counted_up(totals: Iterable[float]) -> float | None:
-    """What a running total has grown by, through returns to zero (a power cycle); None for fewer than two values."""
+    """Return the growth of a running total, through returns to zero (a power cycle); None for fewer than two values."""
     before: float | None = None
     grown = 0.0
     values = 0
@@ -180,12 +180,12 @@ def counted_up(totals: Iterable[float]) -> float | None:
 
 
 def volume_of_a_turn(rig: Rig, pump: str) -> tuple[float, float, str]:
-    """Volume of one turn (µL), its relative standard deviation, and where it is from."""
+    """Return the volume of one turn (µL), its relative standard deviation, and its source."""
     device, _, point = pump.partition(".")
     spec = rig.devices[device]
-    told = spec.settings.get("ul_per_rev")
-    if isinstance(told, int | float) and not isinstance(told, bool):
-        return float(told), 0.0, "the rig file's ul_per_rev"
+    ul_per_rev = spec.settings.get("ul_per_rev")
+    if isinstance(ul_per_rev, int | float) and not isinstance(ul_per_rev, bool):
+        return float(ul_per_rev), 0.0, "the rig file's ul_per_rev"
     channel = next((each for each in spec.channels.values() if each.point == point), None)
     bores = [line.bore_mm for line in rig.lines.values() if line.pump == pump]
     bore_mm = channel.tubing_mm if channel is not None and channel.tubing_mm is not None else bores[0]

@@ -1,4 +1,4 @@
-"""The immune organ: what the sterile filter lets through at which pressure, whether it fouls, whether it is whole."""
+"""Figures of the immune organ: flow and pressure of the sterile filter, its fouling, and its integrity."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ from controller.figures.sources import Sources
 from controller.figures.transfers import BookedTransfer
 
 PEAK_PCT = FigureLimits(50.0, 80.0)
-"""Of the pressure that the filter stands: replace it before the interlock stops every return."""
+"""Share of the filter's rated pressure: replace it before the interlock stops every return (%)."""
 EDGE = 0.2
-"""Share of a pass left out at either end: the line fills, the pump ramps."""
+"""Share of a pass that is left out at either end: the line fills, the pump ramps."""
 LMH = 60.0 / 100.0
 """uL/min through a cm² as L/(m² h): 1e-6 L · 60 /(1e-4 m²)."""
-LEAST_PASSES = 4
-"""Fewer passes make no trend."""
+MIN_PASSES = 4
+"""Minimum number of passes for a trend."""
 
 
 @dataclass(frozen=True, slots=True)
 class Pass:
-    """One transfer through the filter: when (UTC seconds), mean pressure (kPa), flux (L/m²/h), litres before it."""
+    """One transfer through the filter: time (UTC seconds), mean pressure (kPa), flux (L/m²/h), litres filtered before."""
 
     at: float
     kpa: float
@@ -31,12 +31,12 @@ class Pass:
 
     @property
     def resistance(self) -> float:
-        """Pressure for a unit of flux, kPa/(L/m²/h)."""
+        """Pressure per unit of flux, kPa/(L/m²/h)."""
         return self.kpa / self.flux_lmh
 
 
 def immune(sources: Sources) -> list[Figure]:
-    """Every figure of the immune organ."""
+    """Return every figure of the immune organ."""
     organ = sources.rig.organs.immune
     sterile = sources.rig.filters[organ.filter]
     lines = [name for name, line in sources.rig.lines.items() if line.filter == organ.filter]
@@ -51,12 +51,12 @@ def immune(sources: Sources) -> list[Figure]:
 
 
 def filter_passes(sources: Sources, through: Sequence[BookedTransfer], area_cm2: float) -> list[Pass]:
-    """The passes whose pressure was read while they flowed, oldest first."""
+    """Return the passes with pressure readings, oldest first."""
     found = []
     litres = 0.0
     for each in sorted(through, key=lambda one: one.end):
         if each.begin is not None and each.flow_ul_min and each.asked_ul:
-            # The row is written after the balance has settled, so a pass lasts as long as its volume takes.
+            # The row is written after the balance has settled, so the duration follows from the volume.
             lasts_s = each.asked_ul / each.flow_ul_min * 60.0
             begin = each.begin + EDGE * lasts_s
             readings = [
@@ -107,10 +107,10 @@ def _peak(through: Sequence[BookedTransfer], stands_kpa: float) -> Figure:
 
 
 def _fouling(passes: Sequence[Pass]) -> Figure:
-    """How much the resistance grows for each litre filtered: a straight line through all passes, with its error."""
+    """Return the growth of the resistance per litre filtered: a straight line through all passes, with its error."""
     key, label, unit = "fouling", "growth of resistance", "%/L"
-    if len(passes) < LEAST_PASSES:
-        return missing(key, label, unit, f"{len(passes)} passes in the period; a trend needs {LEAST_PASSES}")
+    if len(passes) < MIN_PASSES:
+        return missing(key, label, unit, f"{len(passes)} passes in the period; a trend needs {MIN_PASSES}")
     fitted = line_through([each.litres_before for each in passes], [each.resistance for each in passes])
     if fitted is None:
         return missing(key, label, unit, "every pass came at the same volume")
@@ -129,19 +129,19 @@ def _fouling(passes: Sequence[Pass]) -> Figure:
 
 
 def _integrity(sources: Sources) -> Figure:
-    """The recipe `filter-integrity` writes a note with the highest pressure that the filter needed."""
+    """Return the number of integrity tests: the recipe `filter-integrity` notes the peak pressure of the filter."""
     key, label, unit = "integrity_tests", "integrity tests", ""
     if not sources.filter_notes:
         return missing(key, label, unit, "no integrity test was run in the period (recipe filter-integrity)")
     last = sources.filter_notes[-1]
     peak = last.body.get("peak_kpa")
-    told = f"{peak['value']:.3g} kPa" if isinstance(peak, dict) and "value" in peak else str(peak)
-    basis = f"the last, {(sources.end - last.at) / 86_400.0:.1f} d before the period's end, needed {told}"
+    needed = f"{peak['value']:.3g} kPa" if isinstance(peak, dict) and "value" in peak else str(peak)
+    basis = f"the last, {(sources.end - last.at) / 86_400.0:.1f} d before the period's end, needed {needed}"
     return figure(key, label, unit, float(len(sources.filter_notes)), basis=basis)
 
 
 def line_through(x: Sequence[float], y: Sequence[float]) -> tuple[float, float, float] | None:
-    """Least squares: slope, its standard error, and the value at x = 0; None when all x are the same."""
+    """Fit a line by least squares: slope, its standard error, and the value at x = 0; None if all x are equal."""
     n = len(x)
     mean_x, mean_y = sum(x) / n, sum(y) / n
     square = sum((value - mean_x) ** 2 for value in x)

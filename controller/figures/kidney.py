@@ -1,4 +1,4 @@
-"""The kidney: what it took, gave back and threw away, how well it measured that, and what it cleared."""
+"""Figures of the kidney: volumes drawn, returned and discarded, their accuracy, and clearance."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from controller.figures.sources import Booked, Sources
 from controller.figures.transfers import ML, accuracy, volume
 
 UNEXPLAINED_ML_D = FigureLimits(1.0, 5.0)
-"""The loop holds some 40 mL; a person must look before an eighth of it has gone unexplained."""
+"""The loop holds some 40 mL; a person must look before an eighth of it is unexplained (mL/d)."""
 
 
 def kidney(sources: Sources) -> list[Figure]:
-    """Every figure of the kidney."""
+    """Return every figure of the kidney."""
     organ = sources.rig.organs.kidney
     drawn, returned, discarded = (sources.moved(line) for line in (organ.draw, organ.return_, organ.discard))
     return [
@@ -33,7 +33,7 @@ def kidney(sources: Sources) -> list[Figure]:
 
 
 def _net(sources: Sources) -> Figure:
-    """Net fluid taken from the loop, the exchange's counterpart of ultrafiltration."""
+    """Return the net fluid taken from the loop, the exchange's counterpart of ultrafiltration."""
     organ = sources.rig.organs.kidney
     drawn, returned = sources.moved(organ.draw), sources.moved(organ.return_)
     if not drawn and not returned:
@@ -51,7 +51,7 @@ def _net(sources: Sources) -> Figure:
 
 
 def _unexplained(begin: Booked | None, end: Booked | None, days: float) -> Figure:
-    """What balance and people found that no transfer explains."""
+    """Return the corrections by balance and people that no transfer explains."""
     key, label, unit = "unexplained", "volume that no transfer explains", "mL/d"
     if begin is None or end is None:
         return missing(key, label, unit, "the journal holds no ledger of this period")
@@ -80,7 +80,7 @@ def _recycled(begin: Booked | None, end: Booked | None) -> Figure:
 
 
 def _clearance(sources: Sources) -> Figure:
-    """What leaves for good takes every small solute with it: the clearance of an exchange is its flow, sieving one."""
+    """Return the clearance of the exchange: its flow, because discarded medium takes every small solute with it."""
     key, label, unit = "clearance", "clearance of small solutes by exchange", "uL/min"
     discarded = sources.moved(sources.rig.organs.kidney.discard)
     if not discarded:

@@ -1,4 +1,4 @@
-"""The liver: is the loop's pH where it should be, what was dosed and how well, what became of ammonia."""
+"""Figures of the liver: pH of the loop, doses and their accuracy, concentrations, ammonia removed."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ SOLUTES: dict[str, tuple[str, str]] = {
 
 
 def liver(sources: Sources) -> list[Figure]:
-    """Every figure of the liver."""
+    """Return every figure of the liver."""
     organ = sources.rig.organs.liver
     glucose, base = sources.moved(organ.glucose), sources.moved(organ.base)
     figures = [
@@ -67,7 +67,7 @@ def _ph(sources: Sources) -> list[Figure]:
 
 
 def _estimates(sources: Sources) -> list[Figure]:
-    """The last estimate of the loop in the period, with its interval: these are seldom measured on line."""
+    """Return the last estimate of the loop in the period, with its interval: these are rarely measured on line."""
     last = next((note for note in reversed(sources.estimates) if "loop" in _estimate(note.body)), None)
     figures = []
     for key, (label, unit) in SOLUTES.items():
@@ -82,7 +82,7 @@ def _estimates(sources: Sources) -> list[Figure]:
 
 
 def _ammonia_cleared(sources: Sources) -> Figure:
-    """Ammonia that left with discarded medium, by the estimate before each discard."""
+    """Return the ammonia that left with discarded medium, by the estimate before each discard."""
     key, label, unit = "ammonia_removed", "ammonia removed with discarded medium", "umol/d"
     discarded = sources.moved(sources.rig.organs.kidney.discard)
     if not discarded:

@@ -1,9 +1,9 @@
-"""The lung: oxygen and carbon dioxide of the loop, how fast gas goes over, and how much of it was used."""
+"""Figures of the lung: oxygen and carbon dioxide of the loop, gas transfer rate, and gas used."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 
 from controller.figures.figure import Figure, FigureLimits, figure, missing
 from controller.figures.sources import Sources
@@ -14,18 +14,18 @@ ATMOSPHERE_KPA, WATER_KPA = 101.325, 6.27
 """Standard pressure, and water vapour at 37 °C: the gas over medium is humid."""
 OXYGEN_OF_AIR = 0.2095
 MMHG_KPA = 7.50062
-LEAST_OXYGEN_PCT = 60.0
+MIN_OXYGEN_PCT = 60.0
 """Of air saturation; the lower edge of grade A (biology.md §3.2)."""
 LOW_OXYGEN_PCT = FigureLimits(1.0, 5.0)
 STEP_PCT = 2.0
-"""A change of the inlet's oxygen (% of the gas) by this much makes a transient worth fitting."""
+"""Minimum change of the inlet's oxygen (% of the gas) for a fit of the transient."""
 STILL_PCT = 0.5
-"""The mixture must stay within this after its step."""
+"""Maximum variation of the mixture after its step (% of the gas)."""
 WINDOW_S = 3600.0
 
 
 def lung(sources: Sources) -> list[Figure]:
-    """Every figure of the lung."""
+    """Return every figure of the lung."""
     return [*_oxygen(sources), _co2(sources), _kla(sources), _transfer(), *_gas(sources)]
 
 
@@ -36,7 +36,7 @@ def _oxygen(sources: Sources) -> list[Figure]:
         ("oxygen", "dissolved oxygen", "% air"),
         ("po2", "oxygen partial pressure", "kPa"),
         ("oxygen_deviation", "dissolved oxygen less set-point", "% air"),
-        ("oxygen_low", f"time below {LEAST_OXYGEN_PCT:g} % air saturation", "%"),
+        ("oxygen_low", f"time below {MIN_OXYGEN_PCT:g} % air saturation", "%"),
     )
     if course is None:
         return [sources.no_series(*name, organ.oxygen) for name in names]
@@ -57,7 +57,7 @@ def _oxygen(sources: Sources) -> list[Figure]:
 
 
 def _co2(sources: Sources) -> Figure:
-    """Partial pressure over the medium, from the mixture that was blown in."""
+    """Return the partial pressure of the gas over the medium, from the mixture."""
     key, label, unit = "pco2", "CO2 partial pressure of the gas", "mmHg"
     organ = sources.rig.organs.lung
     courses = {point: sources.courses.get(point) for point in (organ.air, organ.co2, organ.o2)}
@@ -83,25 +83,37 @@ def _kla(sources: Sources) -> Figure:
     steps = list(oxygen_steps(sources))
     if not steps:
         return missing(key, label, unit, f"the gas mixture made no step of {STEP_PCT:g} % oxygen or more in the period")
-    fits: list[Approach] = []
-    for at in steps:
-        readings = list(sources.raw(organ.oxygen, at, min(at + WINDOW_S, sources.end)))
-        if (fit := approach([when - at for when, _ in readings], [value for _, value in readings])) is not None:
-            fits.append(fit)
+    fits = list(_fits(sources, steps))
     if not fits:
         why = f"{len(steps)} steps of the gas mixture, and after none a clean exponential approach of dissolved oxygen"
         return missing(key, label, unit, why)
+    mean, sd = _combined(fits)
+    basis = f"{len(fits)} of {len(steps)} transients after a step of the gas mixture, dynamic method"
+    return figure(key, label, unit, mean, sd=sd, basis=basis)
+
+
+def _fits(sources: Sources, steps: Iterable[float]) -> Iterator[Approach]:
+    """Yield the exponential approach of dissolved oxygen after each step that shows one."""
+    for at in steps:
+        readings = list(sources.raw(sources.rig.organs.lung.oxygen, at, min(at + WINDOW_S, sources.end)))
+        if (fit := approach([when - at for when, _ in readings], [value for _, value in readings])) is not None:
+            yield fit
+
+
+def _combined(fits: Sequence[Approach]) -> tuple[float, float]:
+    """Return the weighted mean of the rates and its standard deviation (1/h).
+
+    If the fits differ by more than their own errors, the standard deviation is widened accordingly (Birge 1932).
+    """
     weights = [1.0 / max(fit.sd_h, 1e-6) ** 2 for fit in fits]
     mean = sum(fit.rate_h * weight for fit, weight in zip(fits, weights, strict=True)) / sum(weights)
     spread = sum(weight * (fit.rate_h - mean) ** 2 for fit, weight in zip(fits, weights, strict=True))
-    # Where the fits differ more than their own errors allow, the interval is what they differ by (Birge 1932).
     birge = max(1.0, spread / (len(fits) - 1)) if len(fits) > 1 else 1.0
-    basis = f"{len(fits)} of {len(steps)} transients after a step of the gas mixture, dynamic method"
-    return figure(key, label, unit, mean, sd=math.sqrt(birge / sum(weights)), basis=basis)
+    return mean, math.sqrt(birge / sum(weights))
 
 
 def oxygen_steps(sources: Sources) -> Iterator[float]:
-    """When (UTC seconds) the inlet's oxygen changed by a step and stayed."""
+    """Yield the times (UTC seconds) at which the inlet's oxygen changed by a step and then stayed."""
     organ = sources.rig.organs.lung
     shares = list(_inlet(*(sources.stretches(point) for point in (organ.air, organ.co2, organ.o2))))
     hold = int(WINDOW_S / sources.width)
@@ -112,12 +124,12 @@ def oxygen_steps(sources: Sources) -> Iterator[float]:
         if abs(share - before) < STEP_PCT or max(after) - min(after) > STILL_PCT:
             continue
         if abs(shares[i - 1][1] - share) <= STILL_PCT and abs(shares[i - 1][1] - before) >= STEP_PCT:
-            continue  # told a stretch ago
+            continue  # reported at the stretch before
         yield at
 
 
 def _inlet(air: Iterator[Stretch], co2: Iterator[Stretch], o2: Iterator[Stretch]) -> Iterator[tuple[float, float]]:
-    """Oxygen of the inlet gas (%), stretch by stretch, where all three flows are known."""
+    """Yield the oxygen of the inlet gas (%) for each stretch in which all three flows are known."""
     flows = [{stretch.begin: max(stretch.total / stretch.n, 0.0) for stretch in gas} for gas in (air, co2, o2)]
     for at in sorted(flows[0].keys() & flows[1].keys() & flows[2].keys()):
         total = sum(flow[at] for flow in flows)

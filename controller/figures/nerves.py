@@ -1,4 +1,4 @@
-"""The nerves: how many electrodes hear something, how the tissue fires and answers, and what charge it was given."""
+"""Figures of the nerves: active electrodes, firing, evoked responses, and charge."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from controller.figures.sources import Sources
 
 ACTIVE_PCT = FigureLimits(50.0, 20.0, upward=False)
 EVOKED_RATIO = FigureLimits(0.5, 0.25, upward=False)
-"""Half of its own earlier answer is a loss to look at."""
+"""A response at half of the tissue's earlier one is to be examined."""
 
 
 def nerves(sources: Sources) -> list[Figure]:
-    """Every figure of the nerves."""
+    """Return every figure of the nerves."""
     array = sources.rig.nerves
     if array is None:
         return [missing("array", "electrode array", "", "the rig file describes no electrode array")]

@@ -1,4 +1,4 @@
-"""All organs of a rig, each with its figures and which series to plot for it."""
+"""All organs of a rig with their figures, and the series to plot for each."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from controller.figures.heart import heart
 from controller.figures.immune import immune
 from controller.figures.kidney import kidney
 from controller.figures.liver import PH_BAND, liver
-from controller.figures.lung import LEAST_OXYGEN_PCT, lung
+from controller.figures.lung import MIN_OXYGEN_PCT, lung
 from controller.figures.nerves import nerves
 from controller.figures.skin import comfort, skin
 from controller.figures.sources import Sources
@@ -30,13 +30,13 @@ COMPUTED: dict[str, tuple[str, Callable[[Sources], list[Figure]]]] = {
     "nerves": ("electrodes", nerves),
 }
 OUTPUT_EVERY_S = 60.0
-"""How often :mod:`controller.memory.output_series` writes."""
+"""Period of the points of :mod:`controller.memory.output_series` (s)."""
 NERVES_EVERY_S = 10.0
 
 
 @dataclass(frozen=True, slots=True)
 class OrganFigures:
-    """One organ's figures; `series` are the points that show it."""
+    """The figures of one organ; `series` are the points that show it."""
 
     name: str
     does: str
@@ -45,17 +45,17 @@ class OrganFigures:
 
     @property
     def verdict(self) -> FigureStatus:
-        """That of its worst figure."""
+        """The verdict of its worst figure."""
         return max((figure.verdict for figure in self.figures), default=FigureStatus.NONE)
 
     def to_json(self) -> dict[str, Any]:
-        """Plain data."""
+        """Return plain data."""
         figures = {figure.key: figure.to_json() for figure in self.figures}
         return {"does": self.does, "verdict": self.verdict.name.lower(), "figures": figures}
 
 
 def organs(sources: Sources) -> list[OrganFigures]:
-    """Every organ."""
+    """Return every organ."""
     shown = series_of(sources.rig)
     return [
         OrganFigures(name, does, tuple(compute(sources)), shown[name]) for name, (does, compute) in COMPUTED.items()
@@ -63,7 +63,7 @@ def organs(sources: Sources) -> list[OrganFigures]:
 
 
 def series_of(rig: Rig) -> dict[str, tuple[str, ...]]:
-    """Which series belong to which organ."""
+    """Return the series of each organ."""
     organ = rig.organs
     pump = rig.lines[organ.heart.line].pump
     pressure = () if organ.heart.pressure is None else (organ.heart.pressure,)
@@ -81,16 +81,16 @@ def series_of(rig: Rig) -> dict[str, tuple[str, ...]]:
 
 
 def bands_of(rig: Rig) -> dict[str, Band]:
-    """The bands that series are judged by."""
+    """Return the bands by which series are judged."""
     return {
         rig.organs.skin.temperature: comfort(rig),
         rig.organs.lung.ph: Band(*PH_BAND),
-        rig.organs.lung.oxygen: Band(LEAST_OXYGEN_PCT, float("inf")),
+        rig.organs.lung.oxygen: Band(MIN_OXYGEN_PCT, float("inf")),
     }
 
 
 def every_s(rig: Rig, point: str) -> float:
-    """How often a series is written (s)."""
+    """Return the period of a series (s)."""
     name, _, rest = point.partition(".")
     if name == "nerves":
         return NERVES_EVERY_S
@@ -101,6 +101,6 @@ def every_s(rig: Rig, point: str) -> float:
 
 
 def shown_series(rig: Rig) -> Iterator[str]:
-    """Every series that some organ shows."""
+    """Yield every series that an organ shows."""
     for points in series_of(rig).values():
         yield from points

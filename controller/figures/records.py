@@ -1,6 +1,6 @@
-"""A rig's records opened for reading, and one period's figures computed from them; nothing is written.
+"""Read a rig's records and compute one period's figures from them; nothing is written.
 
-Works beside a running controller and on what `choroid simulate --data` left. Ninety days are streamed, not loaded.
+Works while a controller runs, and on what `choroid simulate --data` left. Ninety days are streamed, not loaded.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ from controller.figures.story import (
     FAULT_ROWS,
     MACHINE,
     RUN_ROWS,
-    Deed,
     GradeRecord,
     PeriodEvents,
+    PersonAction,
     RunRecord,
     ScoreRecord,
-    deeds,
     faults,
     grades,
+    person_actions,
     runs,
     scores,
 )
@@ -46,8 +46,8 @@ from controller.nerves.charge import charge_between
 from controller.rig.description import Rig
 
 STIMULATION = "stimulation.db"
-MOST_DEEDS = 500
-"""The newest so many are told one by one."""
+MAX_ACTIONS = 500
+"""Maximum number of actions of people that are listed, the newest."""
 
 
 HANDLED_ROWS = ("ledger.loaded", "ledger.reconciled", "ledger.level")
@@ -55,7 +55,7 @@ HANDLED_ROWS = ("ledger.loaded", "ledger.reconciled", "ledger.level")
 
 @dataclass(frozen=True, slots=True)
 class Handled:
-    """A person's hand on a vessel: filled it with a lot, set its volume, or read its level (µL). `at` is UTC seconds."""
+    """A person's change of a vessel: filled with a lot, volume set, or level read (µL). `at` is UTC seconds."""
 
     at: float
     what: str
@@ -68,7 +68,7 @@ class Handled:
 
 @dataclass(frozen=True, slots=True)
 class Chain:
-    """Whether the journal's hash chain holds: the rows walked, or what is wrong with it; and its head."""
+    """State of the journal's hash chain: its verified rows or what is wrong with it, and its head."""
 
     rows: int
     head: str
@@ -76,13 +76,13 @@ class Chain:
 
     @property
     def ok(self) -> bool:
-        """Whether it holds."""
+        """Whether it is valid."""
         return not self.problem
 
 
 @dataclass(frozen=True, slots=True)
 class Period:
-    """Everything that is known of one period. Times in UTC seconds, [begin, end)."""
+    """All records of one period. Times in UTC seconds, [begin, end)."""
 
     rig: Rig
     begin: float
@@ -90,7 +90,7 @@ class Period:
     organs: list[OrganFigures]
     courses: dict[str, Course]
     alarms: list[AlarmFigures]
-    deeds: list[Deed]
+    deeds: list[PersonAction]
     deeds_untold: int
     runs: list[RunRecord]
     transfers: list[BookedTransfer]
@@ -105,10 +105,13 @@ class Period:
 
 
 class Records:
-    """The records in one data directory. Raises :class:`~controller.journal.journal.JournalError` or
-    :class:`~controller.memory.history_reader.HistoryUnreadable` when they cannot be read. To be closed.
+    """The records in one data directory, to be closed by the caller.
 
     `journal` and `history` are the readers of the two files.
+
+    Raises:
+        JournalError: the journal cannot be read.
+        HistoryUnreadable: the history cannot be read.
     """
 
     def __init__(self, data: Path) -> None:
@@ -121,7 +124,7 @@ class Records:
             raise
 
     def extent(self) -> tuple[float, float] | None:
-        """When the first and the last thing was recorded (UTC seconds); None when nothing is there."""
+        """Return the times of the first and the last record (UTC seconds); None without records."""
         ends = [self.history.extent()]
         if (rows := self.journal.extent()) is not None:
             ends.append((datetime.fromisoformat(rows[0]).timestamp(), datetime.fromisoformat(rows[1]).timestamp()))
@@ -129,7 +132,7 @@ class Records:
         return (min(first for first, _ in known), max(last for _, last in known)) if known else None
 
     def period(self, rig: Rig, begin: float, end: float) -> Period:
-        """Read [begin, end) (UTC seconds)."""
+        """Read the period [begin, end) (UTC seconds)."""
         journal, history = self.journal, self.history
         first, last = _utc(begin), _utc(end)
         courses = self._courses(rig, begin, end)
@@ -154,7 +157,7 @@ class Records:
             width=gas_width,
         )
         people = tuple(kind for kind in journal.kinds() if kind not in MACHINE)
-        done = deeds(journal.between(first, last, people)) if people else []
+        done = person_actions(journal.between(first, last, people)) if people else []
         handled = [_handled(row) for row in journal.between(first, last, HANDLED_ROWS)]
         return Period(
             rig=rig,
@@ -163,8 +166,8 @@ class Records:
             organs=organs(sources),
             courses=courses,
             alarms=alarm_figures(journal.entries(kinds=ALARM_ROWS), begin, end),
-            deeds=done[-MOST_DEEDS:],
-            deeds_untold=max(len(done) - MOST_DEEDS, 0),
+            deeds=done[-MAX_ACTIONS:],
+            deeds_untold=max(len(done) - MAX_ACTIONS, 0),
             runs=runs(journal.entries(kinds=RUN_ROWS), begin, end),
             transfers=list(moved_rows),
             ledger_begin=books[0],
@@ -178,14 +181,14 @@ class Records:
         )
 
     def booked(self, rig: Rig, at: float) -> Booked | None:
-        """Return the ledger as it stood at `at` (UTC s), by the code that keeps it; None where there is none.
+        """Return the ledger as of `at` (UTC s), computed by the ledger's own code; None without a ledger.
 
-        Before the journal's first row: as it was opened.
+        Before the journal's first row it is the opening state.
         """
         opened = next(self.journal.entries(kinds=("ledger.opened",), limit=1), None)
         if opened is None:
             return None
-        # Rows before `until` count, so that a period from the very beginning starts with the opening row itself.
+        # Rows before `until` count, so a period from the very beginning includes the opening row.
         moment = max(datetime.fromisoformat(_utc(at)), datetime.fromisoformat(opened.utc) + timedelta(milliseconds=1))
         with closing(self.journal.until(_text(moment))) as journal:
             ledger = Ledger(rig, journal, _Moment(moment))
@@ -195,7 +198,7 @@ class Records:
             return Booked(volumes, replace(ledger.totals), lots)
 
     def close(self) -> None:
-        """Let go of the files."""
+        """Close the files."""
         self.journal.close()
         self.history.close()
 
@@ -244,7 +247,7 @@ class Records:
 
 
 class _Moment(Clock):
-    """A clock that stands at one moment: the ledger reckons evaporation up to there."""
+    """A clock that stands at one moment: the ledger computes evaporation up to it."""
 
     def __init__(self, moment: datetime) -> None:
         self._moment = moment

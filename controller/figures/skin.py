@@ -1,4 +1,4 @@
-"""The skin: how far from its set-point the tissue was, for how long too far, and what the heater had to do."""
+"""Figures of the skin: deviation from the set-point, time out of band, and heating."""
 
 from __future__ import annotations
 
@@ -9,20 +9,20 @@ from controller.rig.description import Rig
 from controller.rig.families import by_thermostat
 
 BAND_K = 0.2
-"""About the set-point (biology.md §6, proposed)."""
+"""Half width of the band about the set-point (biology.md §6, proposed)."""
 OUT_PCT = FigureLimits(5.0, 20.0)
 DUTY_PCT = FigureLimits(85.0, 97.0)
-"""A heater that is on nearly all the time has nothing left for a cold night."""
+"""A heater that is on nearly all the time has no reserve for a cold night."""
 
 
 def comfort(rig: Rig) -> Band:
-    """The temperatures that count as kept."""
+    """Return the range of temperatures that counts as kept."""
     setpoint = rig.organs.skin.setpoint_c
     return Band(setpoint - BAND_K, setpoint + BAND_K)
 
 
 def skin(sources: Sources) -> list[Figure]:
-    """Every figure of the skin."""
+    """Return every figure of the skin."""
     organ = sources.rig.organs.skin
     return [
         *_temperature(sources, sources.courses.get(organ.temperature)),

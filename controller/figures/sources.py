@@ -1,4 +1,4 @@
-"""What the figures are computed from: one period's records, read once."""
+"""The records of one period, read once, from which the figures are computed."""
 
 from __future__ import annotations
 
@@ -17,22 +17,22 @@ from controller.rig.description import Rig
 
 DAY_S = 86_400.0
 Raw = Callable[[str, float, float], Iterator[tuple[float, float]]]
-"""(point, begin, end) -> readings as (UTC seconds, value)."""
+"""Returns readings as (UTC seconds, value) for (point, begin, end)."""
 
 
 @dataclass(frozen=True, slots=True)
 class Booked:
-    """The ledger as it stood at one moment."""
+    """The ledger as of one moment."""
 
     volumes: Mapping[str, Volume]
     totals: Totals
     batches: tuple[Mapping[str, Any], ...] = ()
-    """Each lot: what it is, `now_ul` by vessel, `passed_ul` by line (:meth:`Whereabouts.batch_json`)."""
+    """Each lot: its label, `now_ul` by vessel, `passed_ul` by line (:meth:`Whereabouts.batch_json`)."""
 
 
 @dataclass(frozen=True, slots=True)
 class Stimulation:
-    """What the nerves' ledger says of the period: delivered pulses, their charge (nC), and of unknown fate."""
+    """Stimulation in the period by its ledger: delivered pulses, charge (nC), pulses of unknown fate, refused requests."""
 
     pulses: int
     charge_nc: float
@@ -42,25 +42,25 @@ class Stimulation:
 
 @dataclass(frozen=True, slots=True)
 class RecordedNote:
-    """A note or an estimate of a protocol: when (UTC seconds), and what."""
+    """A note or an estimate of a protocol, with its time (UTC seconds)."""
 
     at: float
     body: Mapping[str, Any]
 
 
 def no_readings(point: str, begin: float, end: float) -> Iterator[tuple[float, float]]:
-    """Where there is no history."""
+    """Return no readings: there is no history."""
     return iter(())
 
 
 def no_stretches(point: str) -> Iterator[Stretch]:
-    """Where there is no history."""
+    """Return no stretches: there is no history."""
     return iter(())
 
 
 @dataclass(frozen=True, slots=True)
 class Sources:
-    """One period. `begin` and `end` are UTC seconds; courses by point; None is what there is no record of."""
+    """The records of one period. `begin` and `end` are UTC seconds; courses by point; None marks a missing record."""
 
     rig: Rig
     begin: float
@@ -72,7 +72,7 @@ class Sources:
     estimates: tuple[RecordedNote, ...] = ()
     filter_notes: tuple[RecordedNote, ...] = ()
     assays: tuple[RecordedNote, ...] = ()
-    """Whenever entered; each says when it was taken."""
+    """All assays, whenever entered; each has its time of sampling."""
     stimulation: Stimulation | None = None
     tubing: Mapping[str, Worn] = field(default_factory=dict)
     raw: Raw = field(default=no_readings)
@@ -82,13 +82,13 @@ class Sources:
 
     @property
     def days(self) -> float:
-        """Length of the period."""
+        """Length of the period (d)."""
         return (self.end - self.begin) / DAY_S
 
     def moved(self, line: str) -> list[BookedTransfer]:
-        """The transfers along one line."""
+        """Return the transfers along one line."""
         return [each for each in self.transfers if each.line == line]
 
     def no_series(self, key: str, label: str, unit: str, point: str) -> Figure:
-        """A figure that cannot be, for want of a series."""
+        """Return a figure without data, because its series is missing."""
         return missing(key, label, unit, f"history holds no readings of {point} in this period")

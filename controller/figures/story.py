@@ -1,8 +1,8 @@
-"""What happened in a period, told from the journal: protocols, people, grades, scores, restarts, interlocks, failures."""
+"""Events of a period from the journal: runs, actions of people, grades, scores, restarts, interlocks, failures."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -30,12 +30,12 @@ MACHINE = (
     "viability",
 )
 """Kinds of rows that only the controller writes for itself; all others may name a person."""
-MOST_TOLD = 200
+MAX_TEXTS = 200
 
 
 @dataclass(slots=True)
 class RunRecord:
-    """One run of a protocol. UTC seconds; `ended` None means that it goes on. `held` are (begin, end) in the period."""
+    """One run of a protocol. UTC seconds; `ended` None: it goes on. `held` are (begin, end) within the period."""
 
     id: str
     protocol: str
@@ -50,51 +50,64 @@ class RunRecord:
     messages: list[tuple[float, str]] = field(default_factory=list)
 
     def to_json(self) -> dict[str, Any]:
-        """Plain data."""
+        """Return plain data."""
         return {name: getattr(self, name) for name in self.__slots__}
+
+    def underway_since(self, begin: float) -> bool:
+        """Return whether the run had not ended before `begin` (UTC seconds)."""
+        return self.ended is None or self.ended >= begin
+
+    def take(self, row: Entry, at: float, begin: float) -> None:
+        """Count a row of the run, unless it lies before the period."""
+        if at < begin:
+            return
+        if row.kind == "run.message":
+            self.messages.append((at, str(row.body["text"])))
+        elif row.kind == "step":
+            self.steps += 1
+        else:
+            self.done += 1
 
 
 def runs(rows: Iterable[Entry], begin: float, end: float) -> list[RunRecord]:
-    """The runs under way at any time in [begin, end); `rows` of :data:`RUN_ROWS` from the journal's beginning."""
+    """Return the runs that were underway in [begin, end); `rows` of :data:`RUN_ROWS` from the journal's begin."""
     found: dict[str, RunRecord] = {}
     held_since: dict[str, float] = {}
     for row in rows:
         at = seconds(row.utc)
         if row.run is None or at >= end:
             continue
-        body = row.body
         if row.kind == "run.start":
-            found[row.run] = RunRecord(
-                row.run, str(body["protocol"]), str(body.get("user", "")), str(body.get("reason", "")), at
-            )
-            continue
-        run = found.get(row.run)
-        if run is None:
-            continue
-        if row.kind == "run.state":
-            run.state = str(body["to"])
-            if run.state in HELD:
-                held_since.setdefault(run.id, at)
-            elif (since := held_since.pop(run.id, None)) is not None and at >= begin:
-                run.held.append((max(since, begin), at))
-            if run.state in OVER:
-                run.ended = at
-        elif at < begin:
-            continue
-        elif row.kind == "run.message":
-            run.messages.append((at, str(body["text"])))
-        elif row.kind == "step":
-            run.steps += 1
-        else:
-            run.done += 1
+            found[row.run] = _started(row.run, row, at)
+        elif (run := found.get(row.run)) is not None:
+            if row.kind == "run.state":
+                _change(run, str(row.body["to"]), at, begin, held_since)
+            else:
+                run.take(row, at, begin)
     for name, since in held_since.items():
         found[name].held.append((max(since, begin), end))
-    return [run for run in found.values() if run.ended is None or run.ended >= begin]
+    return [run for run in found.values() if run.underway_since(begin)]
+
+
+def _started(run: str, row: Entry, at: float) -> RunRecord:
+    body = row.body
+    return RunRecord(run, str(body["protocol"]), str(body.get("user", "")), str(body.get("reason", "")), at)
+
+
+def _change(run: RunRecord, state: str, at: float, begin: float, held_since: dict[str, float]) -> None:
+    """Apply a change of state, and record the time for which the run was held."""
+    run.state = state
+    if state in HELD:
+        held_since.setdefault(run.id, at)
+    elif (since := held_since.pop(run.id, None)) is not None and at >= begin:
+        run.held.append((max(since, begin), at))
+    if state in OVER:
+        run.ended = at
 
 
 @dataclass(frozen=True, slots=True)
-class Deed:
-    """What a person did: when (UTC seconds), who, what, why, and the journal's row."""
+class PersonAction:
+    """An action of a person: time (UTC seconds), who, what, why, and the number of the journal's row."""
 
     at: float
     who: str
@@ -103,39 +116,39 @@ class Deed:
     seq: int
 
     def to_json(self) -> dict[str, Any]:
-        """Plain data."""
+        """Return plain data."""
         return {name: getattr(self, name) for name in self.__slots__}
 
 
-def deeds(rows: Iterable[Entry]) -> list[Deed]:
-    """Rows that name who did it, oldest first."""
+def person_actions(rows: Iterable[Entry]) -> list[PersonAction]:
+    """Return the rows that name a person, oldest first."""
     found = []
     for row in rows:
         who = row.body.get("user") or row.body.get("by")
         if isinstance(who, str) and who:
-            found.append(Deed(seconds(row.utc), who, _what(row), str(row.body.get("reason", "")), row.seq))
+            found.append(PersonAction(seconds(row.utc), who, _what(row), str(row.body.get("reason", "")), row.seq))
     return found
 
 
+_WHAT: Mapping[str, Callable[[Entry, Mapping[str, Any]], str]] = {
+    "run.start": lambda row, body: f"started protocol {body.get('protocol')} ({row.run})",
+    "run.state": lambda row, body: f"{body.get('event')} of {row.run}: {body.get('from')} → {body.get('to')}",
+    "alarm.acknowledged": lambda row, body: f"acknowledged alarm {body.get('alarm')}",
+    "ledger.reconciled": lambda row, body: (
+        f"set {body['vessel']} to {body['ul'] / 1000:.2f} mL ({body['change_ul'] / 1000:+.2f} mL)"
+    ),
+    "safety.estop": lambda row, body: "emergency stop",
+    "safety.reset": lambda row, body: f"reset; latched were: {', '.join(body.get('latched', ())) or 'none'}",
+    "page.signed_in": lambda row, body: f"signed in as {body.get('role')}",
+}
+
+
 def _what(row: Entry) -> str:
-    body = row.body
-    match row.kind:
-        case "run.start":
-            return f"started protocol {body.get('protocol')} ({row.run})"
-        case "run.state":
-            return f"{body.get('event')} of {row.run}: {body.get('from')} → {body.get('to')}"
-        case "alarm.acknowledged":
-            return f"acknowledged alarm {body.get('alarm')}"
-        case "ledger.reconciled":
-            return f"set {body['vessel']} to {body['ul'] / 1000:.2f} mL ({body['change_ul'] / 1000:+.2f} mL)"
-        case "safety.estop":
-            return "emergency stop"
-        case "safety.reset":
-            return f"reset; latched were: {', '.join(body.get('latched', ())) or 'none'}"
-        case "page.signed_in":
-            return f"signed in as {body.get('role')}"
+    """Return what a row says that a person did."""
+    if (text := _WHAT.get(row.kind)) is not None:
+        return text(row, row.body)
     rest = ", ".join(
-        f"{key} {value}" for key, value in body.items() if key not in ("user", "by", "reason") and _short(value)
+        f"{key} {value}" for key, value in row.body.items() if key not in ("user", "by", "reason") and _short(value)
     )
     return f"{row.kind}: {rest}" if rest else row.kind
 
@@ -155,12 +168,12 @@ class GradeRecord:
     reasons: tuple[str, ...]
 
     def to_json(self) -> dict[str, Any]:
-        """Plain data."""
+        """Return plain data."""
         return {name: getattr(self, name) for name in self.__slots__}
 
 
 def grades(rows: Iterable[Entry]) -> list[GradeRecord]:
-    """The grades given, oldest first."""
+    """Return the grades, oldest first."""
     return [
         GradeRecord(
             seconds(row.utc),
@@ -176,7 +189,7 @@ def grades(rows: Iterable[Entry]) -> list[GradeRecord]:
 
 @dataclass(frozen=True, slots=True)
 class ScoreRecord:
-    """One viability score (0..1) with its interval, if the release that wrote it knew one, and the share of inputs known."""
+    """One viability score (0..1) with its interval, if known, and the share of known inputs."""
 
     at: float
     score: float
@@ -188,7 +201,7 @@ class ScoreRecord:
 
 
 def scores(rows: Iterable[Entry]) -> list[ScoreRecord]:
-    """The viability scores, oldest first."""
+    """Return the viability scores, oldest first."""
     found = []
     for row in rows:
         body: Mapping[str, Any] = row.body
@@ -215,7 +228,7 @@ class PeriodEvents:
 
     def tell(self, where: list[tuple[float, str]], at: float, text: str) -> None:
         """Keep it, or count that it was not kept."""
-        if len(where) < MOST_TOLD:
+        if len(where) < MAX_TEXTS:
             where.append((at, text))
         else:
             self.untold += 1

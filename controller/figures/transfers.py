@@ -1,4 +1,4 @@
-"""Transfers as they were booked: what was asked, what the balance saw, when it flowed."""
+"""Booked transfers: the requested volume, the weighed volume, and the time."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from controller.steps.steps import PORTION
 ML = 1000.0
 ROWS = ("step.act", "moved")
 DOSE_ERROR_PCT = FigureLimits(5.0, 10.0)
-"""A peristaltic pump leaves its calibration by 5 to 15 % in the first days of a tubing (biology.md §2)."""
+"""A peristaltic pump deviates from its calibration by 5 to 15 % in the first days of a tubing (biology.md §2) (%)."""
 
 
 @dataclass(frozen=True, slots=True)
 class BookedTransfer:
-    """One booked transfer. UTC seconds, µL, µL/min, kPa; `begin` is None where no step began it."""
+    """One booked transfer. UTC seconds, µL, µL/min, kPa; `begin` is None if no step began it."""
 
     line: str
     begin: float | None
@@ -32,16 +32,16 @@ class BookedTransfer:
     flow_ul_min: float | None = None
     peak_kpa: float | None = None
     spent_ul: float | None = None
-    """What the spent vessel held afterwards, by the balance."""
+    """Volume of the spent vessel afterwards, by the balance (µL)."""
 
     @property
     def weighed(self) -> bool:
-        """Whether the balance saw it whole: only such a transfer says how well the pump doses."""
+        """Whether the balance saw all of it: only such a transfer shows the accuracy of the pump."""
         return "balance" in self.source and self.ended in ("done", PORTION) and bool(self.asked_ul)
 
 
 def transfers(rows: Iterable[Entry]) -> list[BookedTransfer]:
-    """From the journal's rows of the kinds :data:`ROWS`, in order."""
+    """Return the transfers from the journal's rows of the kinds :data:`ROWS`, in order."""
     begun: dict[tuple[str | None, int, int], Entry] = {}
     found = []
     for row in rows:
@@ -70,12 +70,12 @@ def transfers(rows: Iterable[Entry]) -> list[BookedTransfer]:
 
 
 def seconds(utc: str) -> float:
-    """UTC seconds since 1970 of an ISO 8601 text."""
+    """Return UTC seconds since 1970 of an ISO 8601 text."""
     return datetime.fromisoformat(utc).timestamp()
 
 
 def volume(key: str, label: str, some: list[BookedTransfer], days: float) -> Figure:
-    """The volume of some transfers together (mL), and how much that is in a day."""
+    """Return the total volume of some transfers (mL), and the volume per day."""
     if not some:
         return figure(key, label, "mL", 0.0, basis="no transfer was booked")
     total = sum(each.ul for each in some) / ML
@@ -84,7 +84,7 @@ def volume(key: str, label: str, some: list[BookedTransfer], days: float) -> Fig
 
 
 def accuracy(key: str, label: str, some: list[BookedTransfer]) -> Figure:
-    """What pumps delivered by the balance against what they were asked (%), all doses together."""
+    """Return the deviation of the weighed from the requested volume (%), over all doses."""
     weighed = [each for each in some if each.weighed]
     if not weighed:
         why = "no transfer" if not some else "no transfer was seen whole by the balance"
@@ -92,7 +92,11 @@ def accuracy(key: str, label: str, some: list[BookedTransfer]) -> Figure:
     asked = sum(each.asked_ul or 0.0 for each in weighed)
     error = 100.0 * (sum(each.ul for each in weighed) / asked - 1.0)
     sd = 100.0 * math.sqrt(sum(each.sd_ul**2 for each in weighed)) / asked
-    worst = max(weighed, key=lambda each: abs(each.ul / (each.asked_ul or math.inf) - 1.0))
-    off = 100.0 * (worst.ul / (worst.asked_ul or math.inf) - 1.0)
-    basis = f"balance against asked, {len(weighed)} of {len(some)} doses; the worst single one {off:+.1f} %"
+    worst = max((_off(each) for each in weighed), key=abs)
+    basis = f"balance against asked, {len(weighed)} of {len(some)} doses; the worst single one {100.0 * worst:+.1f} %"
     return figure(key, label, "%", error, sd=sd, limits=DOSE_ERROR_PCT, judged=abs(error), basis=basis)
+
+
+def _off(each: BookedTransfer) -> float:
+    """Return the relative deviation of one dose."""
+    return each.ul / (each.asked_ul or math.inf) - 1.0

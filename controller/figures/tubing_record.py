@@ -16,19 +16,19 @@ ROWS = ("tubing.installed", "tubing.turned")
 
 @dataclass(slots=True)
 class Worn:
-    """One pump's tubing at the period's end: revolutions since it was fitted and within the period, life, when fitted."""
+    """Tubing of one pump at the period's end: revolutions in total and within the period, life, time of fitting."""
 
     life_revolutions: float
     material: str
     installed: float | None = None
-    """UTC seconds; None for what was there when the journal began."""
+    """UTC seconds; None for the tubing that was fitted when the journal began."""
     revolutions: float = 0.0
     within: float = 0.0
     counted: bool = False
-    """Whether there is a count from within the period."""
+    """Whether the period has a count."""
 
     def count(self, revolutions: float, *, within: bool) -> None:
-        """A row's running count of this tubing."""
+        """Apply a row's running count of this tubing."""
         if within:
             self.within += max(revolutions - self.revolutions, 0.0)
             self.counted = True
@@ -36,7 +36,7 @@ class Worn:
 
 
 def worn(rig: Rig, rows: Iterable[Entry], begin: float, end: float) -> Mapping[str, Worn]:
-    """By pump; `rows` of :data:`ROWS` from the journal's beginning. A count between two rows is that of the later one."""
+    """Return the tubing by pump; `rows` of :data:`ROWS` from the journal's begin. A count belongs to the later row."""
     found: dict[str, Worn] = {}
 
     def of(pump: str) -> Worn:

@@ -344,19 +344,8 @@ class Core:
         outcome.number, outcome.pulses = self._ledger.decided(request, outcome.decision, outcome.frame)
 
     def _hand_over(self, now: int) -> None:
-        """Commit what was decided, tell it, and give the array the pulses that are due before the next
-        block.
-        """
-        horizon = now + self.info.block_frames + self.info.lead_frames
-        due: list[Pulse] = []
-        fates: list[Fate] = []
-        while self._due and self._due[0][0] <= horizon:
-            pulse = heapq.heappop(self._due)[2]
-            if pulse.not_after < now:
-                fates.append((pulse.id, "dropped", None, "the engine came too late for its latest frame"))
-            else:
-                due.append(pulse)
-        self._finish(fates)
+        """Commit and announce what was decided, and give the array the pulses that are due before the next block."""
+        due = self._take_due(now)
         if due:
             self._write(lambda: self._ledger.fates([(pulse.id, "handed", None, "") for pulse in due]))
         if not self._commit():
@@ -373,6 +362,20 @@ class Core:
         for pulse in due:
             self._handed[pulse.id] = pulse
             self._device.deliver(pulse)
+
+    def _take_due(self, now: int) -> list[Pulse]:
+        """Take the pulses that are due before the next block; drop those whose latest frame has passed."""
+        horizon = now + self.info.block_frames + self.info.lead_frames
+        due: list[Pulse] = []
+        fates: list[Fate] = []
+        while self._due and self._due[0][0] <= horizon:
+            pulse = heapq.heappop(self._due)[2]
+            if pulse.not_after < now:
+                fates.append((pulse.id, "dropped", None, "the engine came too late for its latest frame"))
+            else:
+                due.append(pulse)
+        self._finish(fates)
+        return due
 
     def _refuse_undisclosed(self) -> None:
         """What could not be committed was never accepted, and its pulses have no fate: the ledger knows of none."""

@@ -1,8 +1,8 @@
-"""Does the tissue still answer, and how much has it been asked? Evoked spikes after each pulse, against this
-tissue's own earlier answers (N9), and how full the welfare budgets are.
+"""Response of the tissue and load by stimulation: evoked spikes after each pulse against the tissue's own earlier responses
+(N9), and the use of the welfare budgets.
 
-A steep fall under stimulation means exhaustion or harm; either way the right act is to stop for a while.
-Rest, duty and load are plain counting and live with the other budgets (:mod:`controller.nerves.bookings`).
+A steep fall of the response under stimulation means exhaustion or harm; in both cases stimulation must pause. Rest, duty and
+load are counted with the other budgets (:mod:`controller.nerves.bookings`).
 """
 
 from __future__ import annotations
@@ -19,28 +19,27 @@ from controller.nerves.envelope import Envelope
 AFTER_FROM_S = 0.006
 AFTER_UNTIL_S = 0.056
 BEFORE_S = 0.05
-"""Answers are spikes from 6 to 56 ms after the pulse (past the blanking), less those of the 50 ms before
-it.
-"""
+"""A response is the number of spikes from 6 to 56 ms after the pulse (past the blanking), less those of the 50 ms before."""
 
 LEARN_PULSES = 50
-"""Isolated pulses from which the first baseline is taken."""
+"""Number of isolated pulses that define the first baseline."""
 
 RECENT_PULSES = 20
 LOST_BELOW = 0.3
-"""Lost: the recent mean is under this share of the baseline."""
+"""Share of the baseline below which the recent mean counts as lost."""
 
 CLEAR_ANSWER = 1.0
-"""Spikes a pulse; below it there is no answer that could be lost."""
+"""Minimum baseline (spikes a pulse) for a loss to be detectable."""
 
 BASELINE_SHARE = 0.002
-"""How fast the baseline follows (per pulse), so that slow ageing is not taken for loss."""
+"""Weight of a new response in the baseline, so that slow ageing is not taken for a loss."""
 
 
 class ResponseMonitor:
-    """Watches evoked responses. Feed it pulses and spikes in the order of their frames; counts only
-    isolated pulses, those with no other in the same window, since only there it is clear which pulse was
-    answered.
+    """Monitors evoked responses.
+
+    Pulses and spikes must be given in the order of their frames. Only isolated pulses count, those without another pulse in
+    the same window, because only their responses are unambiguous.
     """
 
     def __init__(self, sample_rate_hz: float, rest_s: float) -> None:
@@ -54,41 +53,44 @@ class ResponseMonitor:
         self.reset()
 
     def reset(self) -> None:
-        """Forget the recent answers, keep nothing of the loss: the tissue has rested."""
+        """Forget recent responses and any loss: the tissue has rested."""
         self._answers: deque[float] = deque(maxlen=RECENT_PULSES)
         self._learned = 0
         self.baseline = 0.0
-        """Spikes a pulse that this tissue used to answer with."""
+        """Usual number of spikes a pulse of this tissue."""
         self.lost = False
 
     @property
     def known(self) -> bool:
-        """Whether there is a baseline, and as many recent answers as it takes to hold against it."""
+        """Whether there is a baseline, and enough recent responses for a comparison."""
         return self._learned >= LEARN_PULSES and len(self._answers) == RECENT_PULSES
 
     @property
     def recent(self) -> float:
-        """Spikes a pulse of the last pulses; 0 before the first."""
+        """Mean number of spikes a pulse of the last pulses; 0 before the first."""
         return sum(self._answers) / len(self._answers) if self._answers else 0.0
 
     def note(self, pulses: list[int], spikes: NDArray[np.int64], now_frame: int) -> None:
-        """Take in the pulses and spikes of a block that ends at `now_frame`."""
+        """Process the pulses and spikes of a block that ends at `now_frame`."""
         if self._last_pulse is not None and now_frame - self._last_pulse > self._rest:
             self._last_pulse = None
             self.reset()
         for pulse in pulses:
-            if self._last_pulse is not None and pulse - self._last_pulse < self._until:
-                if self._waiting and self._waiting[-1] == self._last_pulse and pulse != self._last_pulse:
-                    self._waiting.pop()
-            else:
-                self._waiting.append(pulse)
-            self._last_pulse = pulse
+            self._queue(pulse)
         self._spikes.extend(spikes.tolist())
         while self._waiting and self._waiting[0] + self._until <= now_frame:
             self._judge(self._waiting.popleft())
         keep = (self._waiting[0] if self._waiting else now_frame) - self._before
         while self._spikes and self._spikes[0] < keep:
             self._spikes.popleft()
+
+    def _queue(self, pulse: int) -> None:
+        """Queue an isolated pulse; of two in the same window neither counts."""
+        last, self._last_pulse = self._last_pulse, pulse
+        if last is None or pulse - last >= self._until:
+            self._waiting.append(pulse)
+        elif self._waiting and self._waiting[-1] == last and pulse != last:
+            self._waiting.pop()
 
     def _judge(self, pulse: int) -> None:
         after = sum(pulse + self._from <= spike < pulse + self._until for spike in self._spikes)
@@ -106,11 +108,11 @@ class ResponseMonitor:
 
 @dataclass(frozen=True, slots=True)
 class StimulationLoad:
-    """What stimulation weighs on the tissue.
+    """Load of the tissue by stimulation.
 
-    `share` is the fullest of the welfare budgets (seconds and charge of the hour, hours of the day), 1 at its limit;
-    `rest_h` hours of the last 24 without any pulse; `evoked_ratio` recent answers over this tissue's own, None while
-    unknown; `response_lost` whether it hardly answers any more.
+    `share` is the use of the fullest welfare budget (seconds and charge of the hour, hours of the day), 1 at its limit;
+    `rest_h` the hours of the last 24 without any pulse; `evoked_ratio` the recent response over this tissue's own, None while
+    unknown; `response_lost` whether the response is lost.
     """
 
     share: float
@@ -120,7 +122,7 @@ class StimulationLoad:
 
 
 def load(bookings: Bookings, monitor: ResponseMonitor, envelope: Envelope) -> StimulationLoad:
-    """The load of this moment; call after :meth:`Bookings.forget_before`."""
+    """Return the present load; call it after :meth:`Bookings.forget_before`."""
     stimulated_h = min(bookings.day.total * STRETCH_S / 3600.0, 24.0)
     share = max(
         bookings.seconds.total / (envelope.duty * 3600.0),

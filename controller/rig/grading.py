@@ -139,6 +139,12 @@ class _Reader:
         if not isinstance(data, dict):
             self._wrong(("variables",), "there are no variables", f"Write them below: {', '.join(KNOWN)}")
             return []
+        self._check_names(data)
+        made = [self._variable(name, data[name]) for name in KNOWN if name in data]
+        return [variable for variable in made if variable is not None]
+
+    def _check_names(self, data: dict[Any, Any]) -> None:
+        """Report unknown variables, and required ones that are absent."""
         for name in data:
             if name not in KNOWN:
                 self._wrong(("variables", name), f"no variable is called “{name}”", nearest(name, KNOWN, "variables"))
@@ -146,8 +152,6 @@ class _Reader:
             if known.required and name not in data:
                 what = f"a gap: “{name}” has no limits, and every batch would pass by it"
                 self._wrong(("variables",), what, f"Take “{name}” over from protocols/grading.yaml")
-        made = [self._variable(name, data[name]) for name in KNOWN if name in data]
-        return [variable for variable in made if variable is not None]
 
     def _variable(self, name: str, data: Any) -> Variable | None:
         place, known = ("variables", name), KNOWN[name]
@@ -165,6 +169,24 @@ class _Reader:
             self._wrong(
                 (*place, "source"), "nothing tells where the limits come from", "Add “source: …” (a paper, a decision)"
             )
+        edges = self._edges(place, data, worse, known)
+        if edges is None:
+            return None
+        return Variable(
+            name=known.name,
+            said=known.said,
+            worse=worse,
+            strict=edge == "worse",
+            edges=edges,
+            required=known.required,
+            source=str(data.get("source")),
+            note=str(data.get("note", "")),
+        )
+
+    def _edges(
+        self, place: Place, data: dict[Any, Any], worse: str, known: GradedVariable
+    ) -> tuple[Edge, Edge, Edge] | None:
+        """Return the edges of A, B and C, or None if one is wrong; their order is checked."""
         edges = [self._edge(place, letter, data.get(letter), worse, known) for letter in LETTERS]
         if any(each is None for each in edges):
             return None
@@ -174,16 +196,7 @@ class _Reader:
                 what = f"the edges are out of order: {letter} is not beyond {LETTERS[LETTERS.index(letter) - 1]}"
                 order = {"higher": "rising", "lower": "falling", "outside": "widening"}[worse]
                 self._wrong((*place, letter), what, f"With “worse: {worse}” write {order} edges from A to C")
-        return Variable(
-            name=known.name,
-            said=known.said,
-            worse=worse,
-            strict=edge == "worse",
-            edges=(good, middle, bad),
-            required=known.required,
-            source=str(data.get("source")),
-            note=str(data.get("note", "")),
-        )
+        return good, middle, bad
 
     def _edge(self, place: Place, letter: str, data: Any, worse: str, known: GradedVariable) -> Edge | None:
         here = (*place, letter)

@@ -57,7 +57,7 @@ def effective_hash(rig: Rig) -> str:
 
 
 def _whole(rig: Rig, models: Collection[str] | None, *, sound: bool) -> Iterator[Finding]:
-    """What the rules over the whole rig find; of a sketch, a rule that needs what is absent says nothing."""
+    """Yield what the rules over the whole rig find; of a sketch, a rule that needs an absent part finds nothing."""
     for check in _checks(rig, models):
         try:
             yield from check()
@@ -71,10 +71,14 @@ def _checks(rig: Rig, models: Collection[str] | None) -> Iterator[Check]:
         yield from (partial(rule, rig, name, vessel) for rule in plumbing.VESSEL_RULES)
     for name, line in getattr(rig, "lines", {}).items():
         yield from (partial(rule, rig, name, line) for rule in plumbing.LINE_RULES)
+    yield from _device_checks(rig, models)
+    yield from (partial(wiring.name_means_something, rig, wants) for wants in wiring.NAMES)
+    yield from (partial(wiring.trips_are_actuators, rig, interlock) for interlock in wiring.INTERLOCKS)
+    yield from (partial(rule, rig) for rule in (*plumbing.RIG_RULES, *wiring.RIG_RULES, *anatomy.RIG_RULES))
+
+
+def _device_checks(rig: Rig, models: Collection[str] | None) -> Iterator[Check]:
     for name, device in getattr(rig, "devices", {}).items():
         yield from (partial(rule, rig, name, device) for rule in wiring.DEVICE_RULES)
         if models is not None:
             yield partial(wiring.device_model, rig, name, device, models)
-    yield from (partial(wiring.name_means_something, rig, wants) for wants in wiring.NAMES)
-    yield from (partial(wiring.trips_are_actuators, rig, interlock) for interlock in wiring.INTERLOCKS)
-    yield from (partial(rule, rig) for rule in (*plumbing.RIG_RULES, *wiring.RIG_RULES, *anatomy.RIG_RULES))

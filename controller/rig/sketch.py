@@ -6,7 +6,7 @@ and a reader sees every mistake at once. A sketch never leaves the loading room:
 
 from __future__ import annotations
 
-from typing import Annotated, Any, cast, get_args, get_origin
+from typing import Annotated, Any, TypeGuard, cast, get_args, get_origin
 
 from pydantic import BaseModel, TypeAdapter, ValidationError
 from pydantic.fields import FieldInfo
@@ -39,11 +39,15 @@ def _part(model: type[BaseModel], data: object) -> BaseModel:
 
 def _value(field: FieldInfo, raw: object) -> Any:
     kind = inner(field.annotation)
-    if isinstance(kind, type) and issubclass(kind, BaseModel):
+    if _is_model(kind):
         return None if raw is None and not field.is_required() else _part(kind, raw)
     if get_origin(kind) is dict and isinstance(raw, dict):
         item = inner(get_args(kind)[1])
-        if isinstance(item, type) and issubclass(item, BaseModel):
+        if _is_model(item):
             return {str(name): _part(item, value) for name, value in raw.items()}
     whole: Any = Annotated[field.annotation, *field.metadata] if field.metadata else field.annotation
     return TypeAdapter(whole).validate_python(raw)
+
+
+def _is_model(kind: object) -> TypeGuard[type[BaseModel]]:
+    return isinstance(kind, type) and issubclass(kind, BaseModel)

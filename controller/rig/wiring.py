@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from urllib.parse import urlsplit
 
-from controller.rig.description import DeviceSpec, Rig
+from controller.rig.description import DeviceSpec, Rig, WatchdogRelay
 from controller.rig.families import (
     FAMILIES,
     GAS,
@@ -83,7 +83,7 @@ def device_address(rig: Rig, name: str, device: DeviceSpec) -> Iterator[Finding]
 
 
 def device_channels(rig: Rig, name: str, device: DeviceSpec) -> Iterator[Finding]:
-    """The model has these channels, and each names a point of its own."""
+    """The model has these channels, and each has a point of its own."""
     place: Place = ("devices", name, "channels")
     family = FAMILIES.get(device.model)
     if family is not None and family.channel is None and device.channels:
@@ -93,10 +93,17 @@ def device_channels(rig: Rig, name: str, device: DeviceSpec) -> Iterator[Finding
     if family is not None and family.channel is not None and not device.channels:
         what = f"{device.model} has channels, and none is named"
         yield Finding(("devices", name), what, 'Add “channels: {"1": {point: heart}}” or the like')
+    known = None if family is None else [str(number) for number in family.channels]
+    yield from _each_channel(name, device, known)
+
+
+def _each_channel(name: str, device: DeviceSpec, known: Sequence[str] | None) -> Iterator[Finding]:
+    """Yield findings for channels that the model does not have (`known`, if given), and for points named twice."""
+    place: Place = ("devices", name, "channels")
     named: dict[str, str] = {}
     for number, channel in device.channels.items():
-        if family is not None and number not in map(str, family.channels):
-            fix = f"Use {family.channels[0]} to {family.channels[-1]}"
+        if known is not None and number not in known:
+            fix = f"Use {known[0]} to {known[-1]}"
             yield Finding((*place, number), f"{device.model} has no channel {number}", fix)
         if channel.point in named:
             what = f"point “{name}.{channel.point}” is already channel {named[channel.point]}"
@@ -114,10 +121,7 @@ def device_place(rig: Rig, name: str, device: DeviceSpec) -> Iterator[Finding]:
 
 def links_are_all_real_or_all_simulated(rig: Rig) -> Iterator[Finding]:
     """A simulated device never stands in for a real one unnoticed (C5)."""
-    links: dict[Place, str] = {("devices", name, "link"): device.link for name, device in rig.devices.items()}
-    if rig.nerves is not None:
-        links[("nerves", "link")] = rig.nerves.link
-    links = {place: link for place, link in links.items() if _is_link(link)}
+    links = _links(rig)
     simulated = [place for place, link in links.items() if link.startswith("sim:")]
     if rig.mixed or len(simulated) in (0, len(links)):
         return
@@ -125,6 +129,14 @@ def links_are_all_real_or_all_simulated(rig: Rig) -> Iterator[Finding]:
     what = f"{len(simulated)} of {len(links)} links are simulated, the others real"
     fix = "Make them all of one kind, or write “mixed: true” at the top; the page will then say so in a banner"
     yield Finding(odd[0], what, fix)
+
+
+def _links(rig: Rig) -> dict[Place, str]:
+    """Return every valid link by its place in the file."""
+    links: dict[Place, str] = {("devices", name, "link"): device.link for name, device in rig.devices.items()}
+    if rig.nerves is not None:
+        links[("nerves", "link")] = rig.nerves.link
+    return {place: link for place, link in links.items() if _is_link(link)}
 
 
 def nerves_link(rig: Rig) -> Iterator[Finding]:
@@ -272,14 +284,19 @@ def watchdog_relay(rig: Rig) -> Iterator[Finding]:
         yield Finding((*place, "relay"), what, "Use a modbus-coil-relay that knows timed closing (no “flash: false”)")
     if watchdog.relay in (rig.organs.skin.heater, *(line.valve for line in rig.lines.values())):
         yield Finding((*place, "relay"), f"“{watchdog.relay}” has another purpose", "Use a relay of its own")
+    yield from _fed_devices(rig, watchdog, board)
+
+
+def _fed_devices(rig: Rig, watchdog: WatchdogRelay, board: str) -> Iterator[Finding]:
+    """Yield findings for devices on the watchdog's relay that do not exist, or that must keep their power."""
+    place = ("safety", "watchdog", "feeds")
     heart = (rig.lines[rig.organs.heart.line].pump or "").partition(".")[0]
     for name in watchdog.feeds:
         if name not in rig.devices:
-            fix = nearest(name, list(rig.devices), "devices")
-            yield Finding((*place, "feeds"), f"there is no device “{name}”", fix)
+            yield Finding(place, f"there is no device “{name}”", nearest(name, list(rig.devices), "devices"))
         elif name in (heart, board):
             what = f"“{name}” must keep its power: tissue without circulation dies, and a board without power opens"
-            yield Finding((*place, "feeds"), what, "Feed it from elsewhere, and take it out of this list")
+            yield Finding(place, what, "Feed it from elsewhere, and take it out of this list")
 
 
 def tubing_is_in_a_pump(rig: Rig) -> Iterator[Finding]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any, Literal, get_args, get_origin
 
 from pydantic_core import ErrorDetails
@@ -57,30 +57,52 @@ def findings_of(errors: Iterable[ErrorDetails], data: Any) -> list[Finding]:
 
 
 def _finding(error: ErrorDetails, place: Place, data: Any) -> Finding:
-    kind, context = error["type"], error.get("ctx", {})
+    """Return a validation error as a finding, with a text and a fix for people."""
+    kind = error["type"]
     value = _at(place, data)
     shown = str(place[-1]) if error["loc"][-1] == "[key]" else "nothing" if value is None else f"{value}"
-    if kind == "extra_forbidden":
-        return Finding(place, f"unknown key “{place[-1]}”", nearest(str(place[-1]), known_keys(place[:-1]), "here"))
-    if kind == "missing":
-        return Finding(place, f"“{place[-1]}” is missing", f"Add “{place[-1]}: {_example(place)}”")
-    if kind == "value_error":
-        what, _, fix = str(context.get("error", error["msg"])).partition("; ")
-        return Finding(place, what, f"{fix[:1].upper()}{fix[1:]}" if fix else "See docs/rig.md")
-    if kind == "literal_error":
-        options = [str(option) for option in get_args(kind_at(place))]
-        return Finding(place, f"“{shown}” is not known here", nearest(shown, options, "here"))
+    if (special := _SPECIAL.get(kind)) is not None:
+        return special(error, place, shown)
     if kind in _BOUNDS:
         name, words = _BOUNDS[kind]
-        bound = quantity_text(context[name], unit_at(place) or "").strip()
+        bound = quantity_text(error.get("ctx", {})[name], unit_at(place) or "").strip()
         return Finding(place, f"“{shown}” is out of range", f"Write {words} {bound}")
-    if kind == "string_pattern_mismatch":
-        return Finding(place, f"“{shown}” cannot be used here", f"Write {_pattern_in_words(place)}")
     if kind in ("model_type", "dict_type", "model_attributes_type"):
         fix = f"Write its keys below it, indented: {', '.join(known_keys(place)) or 'name: …'}"
         return Finding(place, "is empty" if value is None else f"“{shown:.40}” stands where keys belong", fix)
     what, fix = _KINDS.get(kind, (f"does not fit ({error['msg']})", "See docs/rig.md"))
     return Finding(place, f"“{shown:.40}” {what}", fix.format(shown=f"{shown:.40}"))
+
+
+def _unknown_key(error: ErrorDetails, place: Place, shown: str) -> Finding:
+    return Finding(place, f"unknown key “{place[-1]}”", nearest(str(place[-1]), known_keys(place[:-1]), "here"))
+
+
+def _missing_key(error: ErrorDetails, place: Place, shown: str) -> Finding:
+    return Finding(place, f"“{place[-1]}” is missing", f"Add “{place[-1]}: {_example(place)}”")
+
+
+def _own_text(error: ErrorDetails, place: Place, shown: str) -> Finding:
+    what, _, fix = str(error.get("ctx", {}).get("error", error["msg"])).partition("; ")
+    return Finding(place, what, f"{fix[:1].upper()}{fix[1:]}" if fix else "See docs/rig.md")
+
+
+def _unknown_option(error: ErrorDetails, place: Place, shown: str) -> Finding:
+    options = [str(option) for option in get_args(kind_at(place))]
+    return Finding(place, f"“{shown}” is not known here", nearest(shown, options, "here"))
+
+
+def _wrong_pattern(error: ErrorDetails, place: Place, shown: str) -> Finding:
+    return Finding(place, f"“{shown}” cannot be used here", f"Write {_pattern_in_words(place)}")
+
+
+_SPECIAL: dict[str, Callable[[ErrorDetails, Place, str], Finding]] = {
+    "extra_forbidden": _unknown_key,
+    "missing": _missing_key,
+    "value_error": _own_text,
+    "literal_error": _unknown_option,
+    "string_pattern_mismatch": _wrong_pattern,
+}
 
 
 _PATTERNS: dict[Place, str] = {

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from controller.figures.alarm_record import alarm_figures
-from controller.figures.story import deeds, faults, grades, runs, scores
+from controller.figures.story import faults, grades, person_actions, runs, scores
 from controller.figures.transfers import transfers
 from tests.figures.bench import BEGIN, Rows
 
@@ -77,7 +77,7 @@ def test_people_are_told_with_what_they_did_and_why() -> None:
     rows.add("ledger.reconciled", refill, at_s=1.0)
     rows.add("safety.clear", {"interlock": "temperature"}, at_s=2.0)
     rows.add("assay", {"user": "Bo", "text": "8.2 mM", "used": True, "analyte": "lactate"}, at_s=3.0)
-    first, second = deeds(rows.rows)
+    first, second = person_actions(rows.rows)
     assert (first.who, first.what, first.why) == ("Ada", "set reservoir to 500.00 mL (+480.00 mL)", "new bottle")
     assert second.who == "Bo"
     assert "analyte lactate" in second.what
