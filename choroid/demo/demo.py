@@ -19,8 +19,8 @@ from choroid.common.ports import free_port
 from choroid.common.signals import stop_rig_on_usr1
 from choroid.demo.faults import LabFaults
 from choroid.running.data_folder import ENDPOINT
+from choroid.running.endpoint import leave_endpoint
 from choroid.running.listening import EngineNerves, follow_health
-from choroid.running.run import leave_endpoint
 from choroid.simulation.lab import stop_on_signals
 from controller.core.clock import Clock
 from controller.hazards.loading import load_checked_rig

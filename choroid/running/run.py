@@ -8,8 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import json
-import os
 import sqlite3
 import sys
 from collections.abc import Callable
@@ -22,6 +20,7 @@ from choroid.common.ports import free_port
 from choroid.common.signals import stop_rig_on_usr1
 from choroid.running.claiming import GUARD_LETS_GO_S, claim_rig
 from choroid.running.data_folder import ENDPOINT, DataFolder, open_folder
+from choroid.running.endpoint import leave_endpoint
 from choroid.running.guarding import GuardFinder
 from choroid.running.journal_opening import JOURNAL, open_journal
 from choroid.running.listening import EngineNerves
@@ -286,25 +285,3 @@ def _nerves(rig: Rig, data: Path) -> EngineNerves | None:
         )
         return None
     return EngineNerves(rig, data, seed=1)
-
-
-def leave_endpoint(data: Path, url: str, token: str, health_url: str = "") -> None:
-    """Write where this controller answers, for `choroid protocol …`; readable by the owner only, atomically.
-
-    The rig does not depend on it: a write error is reported, and the run continues.
-    """
-    path = data / ENDPOINT
-    beside = path.with_suffix(".new")
-    try:
-        descriptor = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-        with os.fdopen(descriptor, "w", encoding="utf-8") as file:
-            os.fchmod(descriptor, 0o600)
-            json.dump({"url": url, "token": token, "pid": os.getpid(), "health": health_url}, file)
-        beside.replace(path)
-    except OSError as error:
-        print(
-            f"Choroid: {path} cannot be written ({error}); commands on this machine do not find the controller. Likely"
-            " cause: the disk is full. Next: free space; the page works, and so do they after the next start",
-            file=sys.stderr,
-            flush=True,
-        )

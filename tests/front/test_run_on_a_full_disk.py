@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from choroid.running import run
+from choroid.running import endpoint, run
 from choroid.running.data_folder import ENDPOINT
 from choroid.running.guarding import write_plan
 from controller.guard.guarding import guard_plan
@@ -34,9 +34,9 @@ def test_D2_the_guards_plan_that_is_there_is_kept(tmp_path: Path, monkeypatch: p
 def test_D2_an_endpoint_that_cannot_be_left_is_told_and_ends_nothing(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    run.leave_endpoint(tmp_path, "http://127.0.0.1:1", "secret")
+    endpoint.leave_endpoint(tmp_path, "http://127.0.0.1:1", "secret")
     assert (tmp_path / ENDPOINT).stat().st_mode & 0o777 == 0o600
-    run.leave_endpoint(tmp_path / "gone", "http://127.0.0.1:1", "secret")
+    endpoint.leave_endpoint(tmp_path / "gone", "http://127.0.0.1:1", "secret")
     said = capsys.readouterr().err
     assert "cannot be written" in said
     assert "secret" not in said

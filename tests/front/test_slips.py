@@ -17,7 +17,7 @@ import pytest
 from choroid.commands import options
 from choroid.common.failure import explain
 from choroid.running.data_folder import ENDPOINT
-from choroid.running.run import leave_endpoint
+from choroid.running.endpoint import leave_endpoint
 from sim.virtual_time import MAX_SPEED
 
 BENCH = Path(__file__).resolve().parents[2] / "examples" / "rigs" / "bench.yaml"
