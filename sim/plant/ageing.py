@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sim.plant import chemistry, gas, turnover
-from sim.plant.columns import Body, Cause, Content
+from sim.plant.columns import Body, Content, TallyCause
 from sim.plant.compiled import compiled
 from sim.plant.flows import MIN_UL
 
@@ -50,11 +50,11 @@ def exchange(row: F8, body: Body, ph: float, kla: float, tally: F8, dt_s: float)
     found = chemistry.ph_closed(row[Content.ALKALINITY] / volume, row[Content.CARBON] / volume, ph)
     gain = gas.oxygen_gain(row[Content.OXYGEN] / volume, body.o2_fraction, kla, dt_s) * volume
     row[Content.OXYGEN] += gain
-    tally[Cause.GAS, Content.OXYGEN] += gain
+    tally[TallyCause.GAS, Content.OXYGEN] += gain
     gain = gas.carbon_gain(row[Content.CARBON] / volume, found, body.co2_fraction, kla, dt_s) * volume
     gain = max(gain, -0.9 * row[Content.CARBON])
     row[Content.CARBON] += gain
-    tally[Cause.GAS, Content.CARBON] += gain
+    tally[TallyCause.GAS, Content.CARBON] += gain
     return found
 
 
@@ -71,7 +71,7 @@ def age(links: Records, traits: Records, vessels: F8, lines: Records, ph: F8, ta
             vessel = vessels[links[number].source]
             lost = min(lines[number].water_loss_ul_s * dt_s, 0.5 * vessel[Content.LIQUID])
             vessel[Content.LIQUID] -= lost
-            tally[Cause.EVAPORATION, Content.LIQUID] -= lost
+            tally[TallyCause.EVAPORATION, Content.LIQUID] -= lost
 
 
 @compiled
@@ -80,17 +80,17 @@ def decay(vessel: F8, ph: float, tally: F8, dt_s: float) -> None:
     gone = vessel[Content.GLUTAMINE] * (1.0 - exp(-turnover.glutamine_rate(ph) * dt_s))
     vessel[Content.GLUTAMINE] -= gone
     vessel[Content.AMMONIA] += gone
-    tally[Cause.TURNOVER, Content.GLUTAMINE] -= gone
-    tally[Cause.TURNOVER, Content.AMMONIA] += gone
+    tally[TallyCause.TURNOVER, Content.GLUTAMINE] -= gone
+    tally[TallyCause.TURNOVER, Content.AMMONIA] += gone
     gone = vessel[Content.TROPHIC] * (1.0 - exp(-turnover.TROPHIC_PER_S * dt_s))
     vessel[Content.TROPHIC] -= gone
-    tally[Cause.TURNOVER, Content.TROPHIC] -= gone
+    tally[TallyCause.TURNOVER, Content.TROPHIC] -= gone
     gone = vessel[Content.LDH] * (1.0 - exp(-turnover.LDH_PER_S * dt_s))
     vessel[Content.LDH] -= gone
-    tally[Cause.TURNOVER, Content.LDH] -= gone
+    tally[TallyCause.TURNOVER, Content.LDH] -= gone
     days = vessel[Content.LIQUID] * dt_s / turnover.DAY_S
     vessel[Content.AGE] += days
-    tally[Cause.TURNOVER, Content.AGE] += days
+    tally[TallyCause.TURNOVER, Content.AGE] += days
 
 
 @compiled
@@ -99,13 +99,13 @@ def multiply(vessel: F8, tally: F8, dt_s: float) -> None:
     volume = vessel[Content.LIQUID]
     before = vessel[Content.MICROBES]
     vessel[Content.MICROBES] = turnover.multiplied(before / volume, dt_s) * volume
-    tally[Cause.TURNOVER, Content.MICROBES] += vessel[Content.MICROBES] - before
+    tally[TallyCause.TURNOVER, Content.MICROBES] += vessel[Content.MICROBES] - before
     # CFU/mL × µL is a thousandth of a count.
     rate = vessel[Content.MICROBES] / 1000.0 * turnover.MICROBE_GLUCOSE_NMOL_S
     consumed = min(0.9 * vessel[Content.GLUCOSE], rate * dt_s)
     vessel[Content.GLUCOSE] -= consumed
     vessel[Content.LACTATE] += 2.0 * consumed
     vessel[Content.ALKALINITY] -= 2.0 * consumed
-    tally[Cause.TURNOVER, Content.GLUCOSE] -= consumed
-    tally[Cause.TURNOVER, Content.LACTATE] += 2.0 * consumed
-    tally[Cause.TURNOVER, Content.ALKALINITY] -= 2.0 * consumed
+    tally[TallyCause.TURNOVER, Content.GLUCOSE] -= consumed
+    tally[TallyCause.TURNOVER, Content.LACTATE] += 2.0 * consumed
+    tally[TallyCause.TURNOVER, Content.ALKALINITY] -= 2.0 * consumed

@@ -42,7 +42,7 @@ class Content(IntEnum):
     LIQUID = 16
 
 
-class Cause(IntEnum):
+class TallyCause(IntEnum):
     """Why an amount appeared or vanished: the rows of the tally."""
 
     GAS = 0
@@ -64,7 +64,7 @@ class Cause(IntEnum):
 SPECIES = tuple(each.name.lower() for each in Content if each != Content.LIQUID)
 """What medium carries, by column."""
 COLUMNS = len(Content)
-CAUSES = tuple(each.name.lower() for each in Cause)
+CAUSES = tuple(each.name.lower() for each in TallyCause)
 
 
 class Link:
@@ -84,7 +84,7 @@ class Link:
     """Number of the vessel whose dialyser the line passes; -1 for none."""
 
 
-class Line:
+class LineRecord:
     """The state of a pumped line (floats)."""
 
     command_ul_min: float
@@ -200,6 +200,6 @@ def _records(fields: type, kind: type[np.generic]) -> np.dtype[np.void]:
 
 
 LINK = _records(Link, np.int64)
-LINE = _records(Line, np.float64)
+LINE = _records(LineRecord, np.float64)
 TRAIT = _records(Trait, np.float64)
 BODY = _records(Body, np.float64)

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from controller.rig.description import Line, Rig
 from sim.plant import chemistry, evaporation, gas, hydraulics, membranes, organoid, sphere, turnover
-from sim.plant.columns import BODY, CAUSES, COLUMNS, LINE, LINK, TRAIT, Cause, Content, Places
+from sim.plant.columns import BODY, CAUSES, COLUMNS, LINE, LINK, TRAIT, Content, Places, TallyCause
 from sim.plant.step import step
 
 F8 = NDArray[np.float64]
@@ -164,7 +164,7 @@ class Fleet:
             row[Content.LDH] = FRESH_LDH_U_L
         return row
 
-    def replace(self, rig: int, vessel: int, row: F8, cause: int = Cause.FAULT) -> None:
+    def replace(self, rig: int, vessel: int, row: F8, cause: int = TallyCause.FAULT) -> None:
         """Put other contents (a row of amounts) into a vessel; the difference is booked under its cause."""
         self.tally[rig, cause] += row - self.vessels[rig, vessel]
         self.vessels[rig, vessel] = row

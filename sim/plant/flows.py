@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sim.plant import dialysis, hydraulics, membranes, turnover
-from sim.plant.columns import COLUMNS, Body, Cause, Content, Line, Link, Places
+from sim.plant.columns import COLUMNS, Body, Content, LineRecord, Link, Places, TallyCause
 from sim.plant.compiled import compiled
 
 F8 = NDArray[np.float64]
@@ -24,7 +24,7 @@ MAX_FOULING = 1e9
 def command_lines(links: Records, lines: Records, body: Body, dt_s: float) -> None:
     """Set the flow and pressure of each pump for this step, and count the wear of its tube."""
     for number in range(lines.shape[0]):
-        line: Line = lines[number]
+        line: LineRecord = lines[number]
         line.pressure_kpa = 0.0
         if line.command_ul_min == 0.0:
             line.flow_ul_s = 0.0
@@ -46,7 +46,7 @@ def command_lines(links: Records, lines: Records, body: Body, dt_s: float) -> No
 
 
 @compiled
-def filter_resistance(line: Line, body: Body, dt_s: float) -> float:
+def filter_resistance(line: LineRecord, body: Body, dt_s: float) -> float:
     """Return the resistance of the filter (kPa per µL/min) in the middle of the step."""
     passing = abs(line.flow_ul_s) * 0.5 * dt_s
     fouling = min(MAX_FOULING, membranes.fouled(body.fouling, body.fouling_per_ul * passing, membranes.LAW))
@@ -60,7 +60,7 @@ def move(
     scratch: F8, dt_s: float,
 ) -> None:  # fmt: skip
     """Move the medium of one line for `dt_s`: source, dead volume, filter, dialyser, leak, target."""
-    line: Line = lines[number]
+    line: LineRecord = lines[number]
     link: Link = links[number]
     volume = abs(line.flow_ul_s) * dt_s
     if volume <= 0.0:
@@ -104,7 +104,7 @@ def remove_negative(leaving: F8) -> None:
 
 
 @compiled
-def draw(line: Line, body: Body, giver: F8, entering: F8, volume: float) -> float:
+def draw(line: LineRecord, body: Body, giver: F8, entering: F8, volume: float) -> float:
     """Take what enters a line from its source, and count when the pump begins to move air.
 
     Returns:
@@ -138,9 +138,9 @@ def lose_insulin(entering: F8, taken: float, tally: F8) -> None:
     """Turn the insulin that precipitates at a pass through a pump into particles; `taken` is the volume (µL)."""
     lost = entering[Content.INSULIN] * turnover.insulin_lost(entering[Content.ALBUMIN] / taken)
     entering[Content.INSULIN] -= lost
-    tally[Cause.PUMP, Content.INSULIN] -= lost
+    tally[TallyCause.PUMP, Content.INSULIN] -= lost
     entering[Content.PARTICLES] += lost
-    tally[Cause.PUMP, Content.PARTICLES] += lost
+    tally[TallyCause.PUMP, Content.PARTICLES] += lost
 
 
 @compiled
@@ -151,18 +151,18 @@ def filter_out(leaving: F8, body: Body, tally: F8) -> None:
     for column in (Content.PARTICLES, Content.MICROBES):
         part = leaving[column] * stopped
         leaving[column] -= part
-        tally[Cause.FILTER, column] -= part
+        tally[TallyCause.FILTER, column] -= part
     if not torn:
         grown = membranes.fouled(body.fouling, body.fouling_per_ul * leaving[Content.LIQUID], membranes.LAW)
         body.fouling = min(MAX_FOULING, grown)
 
 
 @compiled
-def treat(link: Link, line: Line, vessels: F8, leaving: F8, tally: F8) -> None:
+def treat(link: Link, line: LineRecord, vessels: F8, leaving: F8, tally: F8) -> None:
     """Count a use of returned medium, and exchange with the batch around the fibres of a dialyser."""
     if link.returns == 1:
         leaving[Content.REUSE] += leaving[Content.LIQUID]
-        tally[Cause.RETURN, Content.REUSE] += leaving[Content.LIQUID]
+        tally[TallyCause.RETURN, Content.REUSE] += leaving[Content.LIQUID]
     if link.dialyses >= 0 and leaving[Content.LIQUID] > 0.0:
         koa_ul_s = dialysis.risen(line.koa_ul_s, line.koa_at_ul_s, line.flow_ul_s)
         through_fibres(vessels[link.dialyses], leaving, koa_ul_s, line.flow_ul_s)
@@ -187,13 +187,13 @@ def through_fibres(batch: F8, dialysate: F8, koa_ul_s: float, flow_ul_s: float) 
 
 
 @compiled
-def leak(line: Line, leaving: F8, tally: F8, dt_s: float) -> None:
+def leak(line: LineRecord, leaving: F8, tally: F8, dt_s: float) -> None:
     """Lose the part of what leaves a line that its leak takes."""
     part = min(1.0, line.leak_ul_min * dt_s / 60.0 / leaving[Content.LIQUID])
     for column in range(COLUMNS):
         lost = leaving[column] * part
         leaving[column] -= lost
-        tally[Cause.LEAK, column] -= lost
+        tally[TallyCause.LEAK, column] -= lost
 
 
 @compiled
@@ -237,4 +237,4 @@ def spill(vessels: F8, traits: Records, body: Body, places: Places, tally: F8, s
             for column in range(COLUMNS):
                 lost = vessels[number, column] * share
                 vessels[number, column] -= lost
-                tally[Cause.OVERFLOW, column] -= lost
+                tally[TallyCause.OVERFLOW, column] -= lost

@@ -14,7 +14,7 @@ from math import pi, sin
 from controller.rig.description import Rig
 from sim.devices.port import BathRamp
 from sim.plant import chemistry, gas, heat, hydraulics
-from sim.plant.columns import CAUSES, SPECIES, Cause, Content
+from sim.plant.columns import CAUSES, SPECIES, Content, TallyCause
 from sim.plant.faults import Faults
 from sim.plant.fleet import Fleet
 from sim.plant.flows import MIN_UL
@@ -29,7 +29,7 @@ AERATED_MEDIUM_MV = 200.0
 
 GRID_S = 2.0
 DENSITY_G_PER_UL = 0.001
-FLOW_LOSSES = {"evaporation": Cause.EVAPORATION, "overflow": Cause.OVERFLOW, "leak": Cause.LEAK}
+FLOW_LOSSES = {"evaporation": TallyCause.EVAPORATION, "overflow": TallyCause.OVERFLOW, "leak": TallyCause.LEAK}
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,7 +170,7 @@ class Plant:
             volume_ul > 0.0 and spec.contains is None
         ):
             raise ValueError(f"{volume_ul:g} µL of {spec.contains or 'no medium'} cannot be put into {vessel}")
-        self.fleet.replace(0, number, before + self.fleet.composition(spec.contains) * volume_ul, Cause.HAND)
+        self.fleet.replace(0, number, before + self.fleet.composition(spec.contains) * volume_ul, TallyCause.HAND)
 
     def take(self, vessel: str, volume_ul: float) -> None:
         """So much of what is in a vessel is poured off; of less all. Raises KeyError for a vessel that is none."""
@@ -180,7 +180,7 @@ class Plant:
         number = self._names.index(vessel)
         row = self._vessels[number]
         left = max(1.0 - max(volume_ul, 0.0) / max(float(row[Content.LIQUID]), 1e-9), 0.0)
-        self.fleet.replace(0, number, row * left, Cause.HAND)
+        self.fleet.replace(0, number, row * left, TallyCause.HAND)
 
     # --- what is really so ------------------------------------------------------------------------------
 

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sim.plant import chemistry, organoid, sphere, turnover
-from sim.plant.columns import COLUMNS, Body, Cause, Content, Places
+from sim.plant.columns import COLUMNS, Body, Content, Places, TallyCause
 from sim.plant.compiled import compiled
 
 F8 = NDArray[np.float64]
@@ -105,7 +105,7 @@ def exchange(chamber: F8, tally: F8, wants: F8, dt_s: float, book: bool) -> floa
     oxygen, glucose, lactate, glutamine = oxygen * part, glucose * part, lactate * part, glutamine * part
     react(chamber, oxygen, glucose, lactate, glutamine)
     if book:
-        react(tally[Cause.METABOLISM], oxygen, glucose, lactate, glutamine)
+        react(tally[TallyCause.METABOLISM], oxygen, glucose, lactate, glutamine)
     return part
 
 
@@ -156,4 +156,4 @@ def die(middle: F8, body: Body, ph: float, volume: float, dt_s: float) -> float:
 def give(chamber: F8, tally: F8, column: int, amount: float) -> None:
     """Add what the tissue secretes."""
     chamber[column] += amount
-    tally[Cause.METABOLISM, column] += amount
+    tally[TallyCause.METABOLISM, column] += amount

@@ -23,7 +23,7 @@ from protocols.dialysis import DialyserModel, koa_at
 from protocols.grading import Grade, Sample, grade
 from protocols.interval import Interval
 from protocols.mixing import MediumState
-from sim.plant.columns import Cause, Content
+from sim.plant.columns import Content, TallyCause
 from sim.plant.dialysis import INSULIN_KOA, SMALL, exchange_share
 from sim.plant.fleet import Fleet
 
@@ -81,7 +81,7 @@ class Culture:
     def live(self) -> None:
         """Until the next look."""
         self.fleet.advance(STEP_S, round(LOOK_H * 3600 / STEP_S))
-        made = float(self.fleet.tally[0, Cause.METABOLISM, Content.LACTATE])
+        made = float(self.fleet.tally[0, TallyCause.METABOLISM, Content.LACTATE])
         self.rate_umol_d = (made - self._made) / 1000.0 * 24 / LOOK_H
         self._made = made
         story, loop = self.story, self.loop / self.loop[Content.LIQUID]
